@@ -1,0 +1,1 @@
+"""The words and contracts that the gateway and the writer have in common."""

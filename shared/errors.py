@@ -1,0 +1,410 @@
+"""The one error table: every way an event can fail, whose fault it is and what to do.
+
+``docs/errors.md`` and the gateway's ``/errors/<code>`` pages are generated from it.  A
+fault's kind decides its life: *rejected* at the door (nothing was produced), *parked*
+(the event or its sender is at fault: a person must act) or *waiting* (we or the
+infrastructure are: patience).
+"""
+
+import logging
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final
+
+from shared.steps import Step
+
+
+class Kind(StrEnum):
+    """Whose fault it is, and so where the event goes."""
+
+    REJECTED = "rejected"
+    PARKED = "parked"
+    WAITING = "waiting"
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One row of the error table."""
+
+    code: str
+    kind: Kind
+    step: Step
+    title: str
+    fix: str
+    status: int | None = None
+    retry: bool = False
+    #: At the gateway: False means that nothing was produced, None that nobody can tell.
+    accepted: bool | None = False
+
+    @property
+    def level(self) -> int:
+        """A client's fault warns, ours is an error."""
+        return logging.ERROR if self.kind is Kind.WAITING or self.retry else logging.WARNING
+
+
+class OnrampError(Exception):
+    """An event or request failed for a reason that the error table knows.
+
+    `detail` says what happened without any payload value; `pointer` is the JSON Pointer
+    (RFC 6901) of the place at fault, empty for the whole document.
+    """
+
+    def __init__(self, fault: Fault, detail: str, pointer: str = "") -> None:
+        super().__init__(f"{fault.code}: {detail}")
+        self.fault = fault
+        self.detail = detail
+        self.pointer = pointer
+
+    def __reduce__(self) -> tuple[type["OnrampError"], tuple[Fault, str, str]]:
+        # Spark carries errors from workers to the driver by pickling them.
+        return type(self), (self.fault, self.detail, self.pointer)
+
+
+class UserError(OnrampError):
+    """The event or its sender is at fault: the same bytes would fail again."""
+
+
+class InfrastructureError(OnrampError):
+    """We or the infrastructure are at fault: the same bytes may succeed later."""
+
+
+def _rejected(code: str, status: int, step: Step, title: str, fix: str) -> Fault:
+    return Fault(code, Kind.REJECTED, step, title, fix, status)
+
+
+def _parked(code: str, step: Step, title: str, fix: str) -> Fault:
+    return Fault(code, Kind.PARKED, step, title, fix)
+
+
+def _waiting(
+    code: str, step: Step, title: str, fix: str, status: int | None = None, *, accepted: bool | None = False
+) -> Fault:
+    return Fault(code, Kind.WAITING, step, title, fix, status, retry=True, accepted=accepted)
+
+
+# --- the gateway's door -------------------------------------------------------------------
+EMPTY_BODY: Final = _rejected(
+    "empty_body",
+    400,
+    Step.DECODE,
+    "The request has no body.",
+    "Send one envelope as a JSON object, or an array of envelopes.",
+)
+BAD_JSON: Final = _rejected(
+    "bad_json",
+    400,
+    Step.DECODE,
+    "The body is not JSON in UTF-8.",
+    "Send one JSON document (RFC 8259) encoded as UTF-8 without a byte order mark.",
+)
+DUPLICATE_KEY: Final = _rejected(
+    "duplicate_key",
+    400,
+    Step.DECODE,
+    "An object has the same key twice.",
+    "Send every key once: parsers disagree on which of the two counts.",
+)
+BIG_INTEGER: Final = _rejected(
+    "big_integer",
+    400,
+    Step.DECODE,
+    "An integer would lose digits.",
+    "Send integers outside of -2^63 to 2^64-1 as strings.",
+)
+TOO_DEEP: Final = _rejected(
+    "too_deep",
+    400,
+    Step.DECODE,
+    "The document is nested too deeply.",
+    "Flatten the document: at most 64 levels of objects and arrays.",
+)
+BODY_TOO_LARGE: Final = _rejected(
+    "body_too_large",
+    413,
+    Step.RECEIVE,
+    "The body is larger than the limit.",
+    "Split the batch into smaller requests.",
+)
+BATCH_TOO_LARGE: Final = _rejected(
+    "batch_too_large",
+    413,
+    Step.DECODE,
+    "The batch has more events than the limit.",
+    "Split the batch into smaller requests.",
+)
+EVENT_TOO_LARGE: Final = _rejected(
+    "event_too_large",
+    413,
+    Step.CHECK,
+    "The event is larger than Kafka may hold.",
+    "Send less, or store the large part elsewhere and send a reference to it.",
+)
+UNSUPPORTED_MEDIA_TYPE: Final = _rejected(
+    "unsupported_media_type",
+    415,
+    Step.RECEIVE,
+    "The content type or content encoding is not supported.",
+    "Send application/json, application/x-ndjson or CloudEvents; plain or as gzip, zstd or deflate.",
+)
+BAD_COMPRESSION: Final = _rejected(
+    "bad_compression",
+    400,
+    Step.RECEIVE,
+    "The compressed body cannot be inflated.",
+    "Send one complete stream of the encoding that Content-Encoding names.",
+)
+BAD_CLOUDEVENT: Final = _rejected(
+    "bad_cloudevent",
+    422,
+    Step.DECODE,
+    "The event is not a CloudEvent 1.0.",
+    "Send the attributes specversion, id, source and type as CloudEvents 1.0 says.",
+)
+UNAUTHENTICATED: Final = _rejected(
+    "unauthenticated",
+    401,
+    Step.RECEIVE,
+    "The API key is missing or not valid.",
+    "Send the header Authorization: Bearer <key> once, with a key that is neither expired nor revoked.",
+)
+NOT_GRANTED: Final = _rejected(
+    "not_granted",
+    403,
+    Step.CHECK,
+    "The API key may not send this.",
+    "Have an operator grant the event name or destination to the key.",
+)
+TOO_MANY_NAMES: Final = _rejected(
+    "too_many_names",
+    403,
+    Step.CHECK,
+    "The API key has made as many new event names as it may.",
+    "Use an event name that exists, or have an operator raise the key's max_new_names.",
+)
+SCHEMA_MISMATCH: Final = _rejected(
+    "schema_mismatch",
+    422,
+    Step.CHECK,
+    "The payload does not match the event type's JSON Schema.",
+    "Correct every place that `errors` names.",
+)
+KEY_MISSING: Final = _rejected(
+    "key_missing",
+    422,
+    Step.ROUTE,
+    "The payload has no value where the event type's key is.",
+    "Send a non-empty string or a number at the event type's key pointer, at most 1024 bytes.",
+)
+BAD_ENVELOPE: Final = _rejected(
+    "bad_envelope",
+    422,
+    Step.CHECK,
+    "The event is not a valid envelope.",
+    'Send {"metadata":{"id","timestamp","version"},"event_name","payload"}; '
+    "docs/path-of-an-event.md lists what each may hold.",
+)
+RESERVED_EVENT_NAME: Final = _rejected(
+    "reserved_event_name",
+    422,
+    Step.CHECK,
+    "The event name is reserved.",
+    "Names that begin with onramp_ are Onramp's own: choose another.",
+)
+NONE_ACCEPTED: Final = _rejected(
+    "none_accepted",
+    422,
+    Step.CHECK,
+    "No event of the batch was accepted.",
+    "Each entry of `results` says what is wrong with its event.",
+)
+NOT_FOUND: Final = _rejected(
+    "not_found",
+    404,
+    Step.RECEIVE,
+    "There is nothing at this path.",
+    "POST events to /v1/events; /docs lists every path.",
+)
+METHOD_NOT_ALLOWED: Final = _rejected(
+    "method_not_allowed",
+    405,
+    Step.RECEIVE,
+    "The path does not know this method.",
+    "Use a method of the Allow header.",
+)
+BAD_REQUEST: Final = _rejected(
+    "bad_request",
+    400,
+    Step.RECEIVE,
+    "The request could not be understood.",
+    "Check the request against /docs.",
+)
+HEADERS_TOO_LARGE: Final = _rejected(
+    "headers_too_large",
+    431,
+    Step.RECEIVE,
+    "The request has too many or too large headers.",
+    "Send fewer and smaller headers.",
+)
+REQUEST_TIMEOUT: Final = _rejected(
+    "request_timeout",
+    408,
+    Step.RECEIVE,
+    "The request took too long to arrive.",
+    "Send the whole request without pauses.",
+)
+KAFKA_UNAVAILABLE: Final = _waiting(
+    "kafka_unavailable",
+    Step.SEND,
+    "Kafka did not acknowledge the event in time.",
+    "Send the same event with the same id again after Retry-After seconds.",
+    503,
+    accepted=None,
+)
+KAFKA_UNREACHABLE: Final = _waiting(
+    "kafka_unreachable",
+    Step.SEND,
+    "Kafka cannot be reached; the event was not sent.",
+    "Send the same event with the same id again after Retry-After seconds.",
+    503,
+)
+TOPIC_UNSAFE: Final = _waiting(
+    "topic_unsafe",
+    Step.SEND,
+    "The event's topic is set up in a way that could lose events.",
+    "Ask an operator to correct the topic's settings (docs/operating.md), then send again.",
+    503,
+)
+QUOTA: Final = _waiting(
+    "quota",
+    Step.RECEIVE,
+    "The API key has used up its quota.",
+    "Send the same event with the same id again after Retry-After seconds.",
+    429,
+)
+OVERLOADED: Final = _waiting(
+    "overloaded",
+    Step.RECEIVE,
+    "Too many bytes are waiting for Kafka.",
+    "Send the same event with the same id again after Retry-After seconds.",
+    503,
+)
+SHUTTING_DOWN: Final = _waiting(
+    "shutting_down",
+    Step.RECEIVE,
+    "This gateway is stopping.",
+    "Send the same event with the same id again; another copy will answer.",
+    503,
+)
+INTERNAL: Final = _waiting(
+    "internal",
+    Step.RECEIVE,
+    "The gateway failed; this is our fault.",
+    "Send the same event with the same id again, and report the request_id.",
+    500,
+    accepted=None,
+)
+
+# --- the writer ---------------------------------------------------------------------------
+NO_ENVELOPE: Final = _parked(
+    "no_envelope",
+    Step.SORT,
+    "The record is neither an envelope nor a packet.",
+    "Have its producer send an envelope or a packet, or drop the context header.",
+)
+UNKNOWN_DATABASE: Final = _parked(
+    "unknown_database",
+    Step.SORT,
+    "The destination names no configured database.",
+    "Correct the destination's database or vanity, or configure it.",
+)
+UNSUPPORTED_DESTINATION: Final = _parked(
+    "unsupported_destination",
+    Step.SORT,
+    "The destination's type is not supported.",
+    "Send to a destination of type postgres.",
+)
+BAD_DESTINATION: Final = _parked(
+    "bad_destination",
+    Step.SORT,
+    "The packet's destinations cannot be read.",
+    'Send "pipeline_context":{"destinations":[{"type","vanity","database","schema","table"}]}, '
+    "each of them a name; docs/path-of-an-event.md lists what each may hold.",
+)
+FORBIDDEN_DESTINATION: Final = _parked(
+    "forbidden_destination",
+    Step.SORT,
+    "Packets on this topic may not address this table.",
+    "Send to a table that the topic may address, or have an operator grant it, then replay.",
+)
+UNKNOWN_TABLE: Final = _parked(
+    "unknown_table",
+    Step.PERSIST,
+    "The database has no such table.",
+    "Correct the destination's schema and table (letter case counts), or create the table, then replay.",
+)
+UNSUITABLE_TABLE: Final = _parked(
+    "unsuitable_table",
+    Step.PERSIST,
+    "The table cannot take events once each.",
+    "Give the table a primary key that is not deferrable, then replay.",
+)
+UNKNOWN_FIELD: Final = _parked(
+    "unknown_field",
+    Step.PERSIST,
+    "The event has a field that the table takes no values for.",
+    "Drop the field, add the column, or set the table's contract to discard unknown fields.",
+)
+SWALLOWED: Final = _parked(
+    "swallowed",
+    Step.PERSIST,
+    "The table took the row without an error and did not keep it.",
+    "Look for a trigger or rule on the table that suppresses rows, then replay.",
+)
+DATA_REJECTED: Final = _parked(
+    "data_rejected",
+    Step.PERSIST,
+    "The database refused the event's values.",
+    "Compare the event with the table's columns; the SQLSTATE and column say where.",
+)
+ID_REUSE: Final = _parked(
+    "id_reuse",
+    Step.PERSIST,
+    "Another event landed under the same id.",
+    "Give every event an id of its own; only a retry of the same event may repeat it.",
+)
+NO_PERMISSION: Final = _parked(
+    "no_permission",
+    Step.PERSIST,
+    "The writer's role may not write this table.",
+    "Grant INSERT and SELECT on the table to the writer's role, then replay.",
+)
+DATABASE_UNAVAILABLE: Final = _waiting(
+    "database_unavailable",
+    Step.PERSIST,
+    "The database cannot be reached or is not ready.",
+    "Nothing: the event lands by itself when the database returns.",
+)
+LEDGER_GAP: Final = _waiting(
+    "ledger_gap",
+    Step.PERSIST,
+    "The ledger is behind the range that should settle next.",
+    "The database was restored or a range was lost: see docs/operating.md, Halted databases.",
+)
+FENCED: Final = _waiting(
+    "fenced",
+    Step.PERSIST,
+    "A newer writer has taken over.",
+    "Nothing: this writer ends itself.",
+)
+
+
+def _table() -> Iterator[tuple[str, Fault]]:
+    for value in globals().values():
+        if isinstance(value, Fault):
+            yield value.code, value
+
+
+#: Every fault by its code.
+TABLE: Final[Mapping[str, Fault]] = MappingProxyType(dict(_table()))

@@ -1,0 +1,38 @@
+"""Named places where a test can stop a service in the middle of its work.
+
+Off unless ``ONRAMP_FAILPOINTS`` is set, e.g. ``writer.before_commit=kill``; several are
+separated by commas.  Actions: ``kill`` (SIGKILL to the process group's leader named by
+``ONRAMP_FAILPOINT_PID``, else to this process), ``pause`` (touch the file
+``ONRAMP_FAILPOINT_DIR/<name>`` and wait until it is removed).  A pause proves to the test
+that the place was reached: it sees the file.
+"""
+
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Final
+
+_POLL_SECONDS: Final = 0.02
+
+
+def _armed(configured: str) -> dict[str, str]:
+    return dict(pair.split("=", 1) for pair in configured.split(",") if pair)
+
+
+_ARMED: Final = _armed(os.environ.get("ONRAMP_FAILPOINTS", ""))
+
+
+def reach(name: str) -> None:
+    """Do what the environment asks for at this place; usually nothing."""
+    action = _ARMED.get(name) if _ARMED else None
+    if action == "kill":
+        os.kill(int(os.environ.get("ONRAMP_FAILPOINT_PID", os.getpid())), signal.SIGKILL)
+    elif action == "pause":
+        _pause(Path(os.environ["ONRAMP_FAILPOINT_DIR"]) / name)
+
+
+def _pause(flag: Path) -> None:
+    flag.touch()
+    while flag.exists():
+        time.sleep(_POLL_SECONDS)

@@ -1,0 +1,44 @@
+"""JSON lines on standard error, the same in the gateway, the driver and Spark's workers.
+
+Fields come with ``extra={...}``: event_id, step, outcome, receipt.  Never a payload value,
+never a secret: callers pass neither, and control characters are escaped by JSON itself.
+"""
+
+import logging
+import sys
+from typing import Final
+
+import orjson
+
+_STANDARD: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+
+
+class JsonFormatter(logging.Formatter):
+    """One record, one JSON object, one line."""
+
+    def __init__(self, service: str) -> None:
+        super().__init__()
+        self._service = service
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The record as a line; fields that JSON does not know are written as strings."""
+        line: dict[str, object] = {
+            "time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S%z"),
+            "level": record.levelname.lower(),
+            "service": self._service,
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        line |= {k: v for k, v in vars(record).items() if k not in _STANDARD}
+        if record.exc_info:
+            line["traceback"] = self.formatException(record.exc_info)
+        return orjson.dumps(line, default=str, option=orjson.OPT_NON_STR_KEYS).decode()
+
+
+def set_up(service: str, level: str = "INFO") -> None:
+    """Send everything that this process logs to standard error as JSON lines."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonFormatter(service))
+    logging.basicConfig(handlers=[handler], level=level, force=True)
+    for noisy in ("aiokafka", "py4j", "asyncio"):
+        logging.getLogger(noisy).setLevel(max(logging.WARNING, logging.getLevelName(level)))

@@ -1,0 +1,15 @@
+"""The one verdict on one (event, destination), and on an event that has no destination."""
+
+from enum import StrEnum
+
+
+class Outcome(StrEnum):
+    """What became of an event.  Counted in the transaction that makes it true."""
+
+    LANDED = "landed"
+    DUPLICATE = "duplicate"
+    PARKED = "parked"
+    WAITING = "waiting"
+    # without a destination
+    FILTERED = "filtered"
+    UNROUTABLE = "unroutable"

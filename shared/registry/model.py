@@ -1,0 +1,128 @@
+"""The registry's words, frozen and valid as a whole.
+
+Written by people in ``onramp.yaml``, so what is not known is refused by name rather than
+ignored: a misspelt `expires` must not mean a key that never does.
+"""
+
+import hashlib
+import re
+from collections.abc import Mapping
+from datetime import datetime
+from fnmatch import fnmatchcase
+from types import MappingProxyType
+from typing import Annotated, Any, Final, Self
+
+import orjson
+from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, PrivateAttr, model_validator
+
+from shared import wire
+
+_TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
+_POINTER: Final = re.compile(r"(?:/(?:[^~/]|~[01])*)+")
+_KEY_ID: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
+
+
+def _matching(pattern: re.Pattern[str], said: str) -> AfterValidator:
+    def check(value: str) -> str:
+        if not pattern.fullmatch(value):
+            raise ValueError(said)
+        return value
+
+    return AfterValidator(check)
+
+
+Topic = Annotated[str, _matching(_TOPIC, "a topic has 1 to 249 of A-Z a-z 0-9 . _ -")]
+Pointer = Annotated[str, _matching(_POINTER, "a JSON Pointer starts with / (RFC 6901)")]
+KeyId = Annotated[str, _matching(_KEY_ID, "a key's id has 1 to 32 of a-z 0-9 -")]
+EventName = Annotated[str, _matching(wire.EVENT_NAME, "an event name is [a-z][a-z0-9_]{0,62}")]
+Sha256 = Annotated[str, _matching(re.compile(r"[0-9a-f]{64}"), "a SHA-256 is 64 hexadecimal digits")]
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Destination(_Frozen):
+    """Where events land."""
+
+    type: str = "postgres"
+    vanity: str | None = None
+    database: str | None = None
+    db_schema: str | None = Field(None, alias="schema")
+    table: str | None = None
+
+
+class EventType(_Frozen):
+    """What is known of one event name."""
+
+    owner: str = ""
+    topic: Topic | None = None
+    key: Pointer | None = Field(None, description="Pointer into the payload; without it the event's id.")
+    json_schema: dict[str, Any] | None = Field(None, alias="schema")
+    max_bytes: int | None = Field(None, ge=1)
+    partitions: int | None = Field(None, ge=1, le=1000)
+    contract: dict[str, Any] = Field(default_factory=dict)
+    destinations: tuple[Destination, ...] = ()
+
+
+class KeyHash(_Frozen):
+    """One secret of a key.  A key with two of them is being rotated."""
+
+    sha256: Sha256
+    expires: AwareDatetime | None = None
+
+
+class ApiKey(_Frozen):
+    """Who may send what, and how much."""
+
+    hashes: tuple[KeyHash, ...] = Field(min_length=1)
+    events: tuple[str, ...] = Field(("*",), description="Event names or patterns with * and ?.")
+    destinations: tuple[str, ...] = Field((), description="Patterns of database.schema.table, for packets.")
+    events_per_second: float | None = Field(None, gt=0)
+    bytes_per_second: float | None = Field(None, gt=0)
+    max_new_names: int = Field(100, ge=0, description="Event names it may use that nobody registered.")
+    expires: AwareDatetime | None = None
+
+    def may_send(self, event_name: str) -> bool:
+        """Whether the key's grant covers the event name."""
+        return any(fnmatchcase(event_name, pattern) for pattern in self.events)
+
+    def may_address(self, destination: str) -> bool:
+        """Whether the key's grant covers `database.schema.table`."""
+        return any(fnmatchcase(destination, pattern) for pattern in self.destinations)
+
+    def live_hashes(self, now: datetime) -> list[bytes]:
+        """The SHA-256 digests that open the door now."""
+        if self.expires is not None and self.expires <= now:
+            return []
+        return [
+            bytes.fromhex(each.sha256) for each in self.hashes if each.expires is None or each.expires > now
+        ]
+
+
+class Snapshot(_Frozen):
+    """Everything that holds at one moment."""
+
+    event_types: Mapping[EventName, EventType] = Field(default_factory=dict)
+    keys: Mapping[KeyId, ApiKey] = Field(default_factory=dict)
+    _digest: str = PrivateAttr("")
+
+    @property
+    def digest(self) -> str:
+        """Names the snapshot: equal content, equal digest."""
+        return self._digest
+
+    @model_validator(mode="after")
+    def _sealed(self) -> Self:
+        for name in self.event_types:
+            if wire.is_reserved(name):
+                raise ValueError(f"the event name {name} is Onramp's own")
+        written = self.model_dump(mode="json", by_alias=True)
+        self._digest = hashlib.sha256(orjson.dumps(written, option=orjson.OPT_SORT_KEYS)).hexdigest()
+        object.__setattr__(self, "event_types", MappingProxyType(dict(self.event_types)))
+        object.__setattr__(self, "keys", MappingProxyType(dict(self.keys)))
+        return self
+
+
+#: A registry that knows nothing: every event name is accepted and lands by default.
+EMPTY: Final = Snapshot()

@@ -1,0 +1,30 @@
+"""The port: services ask for snapshots and do not know where they come from."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from shared.registry.model import Snapshot
+
+#: What a service demands beyond the model, e.g. that JSON Schemas compile: raises `ValueError`.
+Check = Callable[[Snapshot], None]
+
+
+def no_check(_: Snapshot) -> None:
+    """Demands nothing."""
+
+
+class Registry(Protocol):
+    """Where event types and keys are kept.
+
+    A snapshot is immutable and valid as a whole; a change appears as another snapshot
+    within two seconds of `refresh` being called at least once a second.  A change that is
+    not valid never appears: the last valid snapshot stays.
+    """
+
+    def snapshot(self) -> Snapshot:
+        """What holds now.  Cheap: an attribute, no look at the source."""
+        ...
+
+    def refresh(self) -> bool:
+        """Look at the source; returns whether there is another snapshot.  Never raises."""
+        ...

@@ -1,0 +1,23 @@
+"""The steps of an event's path: one spelling for failures, metrics, logs and the parked store."""
+
+from enum import StrEnum
+
+
+class Step(StrEnum):
+    """Where an event is.  Set before the step runs, so a failure knows its place."""
+
+    # gateway
+    RECEIVE = "receive"
+    DECODE = "decode"
+    CHECK = "check"
+    ROUTE = "route"
+    SEND = "send"
+    # writer
+    READ = "read"
+    FILTER = "filter"
+    TRANSFORM = "transform"
+    SORT = "sort"
+    PERSIST = "persist"
+    # error store
+    PARK = "park"
+    REPLAY = "replay"

@@ -1,0 +1,130 @@
+"""JSON with one meaning: what two parsers could read differently is refused.
+
+orjson is the parser; it already refuses NaN, infinities, lone surrogates, invalid UTF-8
+and a byte order mark.  It keeps the last of two equal keys and turns a 23-digit integer
+into a float in silence, so those two are looked for in the bytes first.  The look is an
+upper bound that costs a third of the parse: only a document that it suspects is parsed
+again, exactly, by the standard library.
+"""
+
+import json
+from collections.abc import Iterable
+from typing import Final, NoReturn
+
+import orjson
+
+from shared.errors import BAD_JSON, BIG_INTEGER, DUPLICATE_KEY, TOO_DEEP, UserError
+
+#: Levels of objects and arrays of one event.
+MAX_DEPTH: Final = 64
+_Container = dict[str, object] | list[object]
+_MIN_INTEGER: Final = -(2**63)
+_MAX_INTEGER: Final = 2**64 - 1
+#: Twenty digits and a sign hold every integer of the range; int() itself is slow far beyond.
+_LONGEST: Final = 21
+
+#: Digits as 0 and all else as a space: finding nineteen zeros in a row in that is eight
+#: times as fast as a regular expression, and those may be an integer out of range.
+_DIGITS: Final = bytes(ord("0") if chr(byte) in "0123456789" else ord(" ") for byte in range(256))
+_MANY_DIGITS: Final = b"0" * 19
+#: An escaped quote or colon becomes a `":` that stands for no key when written out again.
+_ESCAPES: Final = (b"\\u0022", b"\\u003a", b"\\u003A")
+#: Space before a colon would hide a key from the count of `":`.  Taken out everywhere, inside
+#: strings too, it can only add to the count, which errs on the safe side.
+_SPACE: Final = b" \t\r\n"
+
+
+def loads(body: bytes) -> object:
+    """Parse `body`, one JSON document.  Raises `UserError` with the reason it is refused.
+
+    Depth is not checked here but by `check_depth`, because a batch is one document and
+    the limit is per event.
+    """
+    try:
+        document = orjson.loads(body)
+    except orjson.JSONDecodeError as e:
+        if "depth limit" in e.msg:  # orjson's own limit lies far above ours
+            raise _too_deep() from None
+        raise UserError(BAD_JSON, f"{e.msg} (line {e.lineno}, column {e.colno})") from None
+    if not _surely_strict(body, document):
+        _parse_exactly(body)
+    return document
+
+
+def check_depth(body: bytes, document: object) -> None:
+    """Refuse (`UserError`) a document nested deeper than `MAX_DEPTH`.
+
+    `body` are the bytes that `document` was parsed from: fewer opening brackets than the
+    limit prove that nothing is too deep, without a walk.
+    """
+    if body.count(b"{") + body.count(b"[") <= MAX_DEPTH:
+        return
+    level = _containers([document])
+    for _ in range(MAX_DEPTH):
+        level = _containers(child for parent in level for child in _children(parent))
+        if not level:
+            return
+    raise _too_deep()
+
+
+def _too_deep() -> UserError:
+    return UserError(TOO_DEEP, f"the event is nested deeper than {MAX_DEPTH} levels")
+
+
+def _containers(values: Iterable[object]) -> list[_Container]:
+    return [value for value in values if isinstance(value, (dict, list))]
+
+
+def _children(container: _Container) -> Iterable[object]:
+    return container.values() if isinstance(container, dict) else container
+
+
+def _surely_strict(body: bytes, document: object) -> bool:
+    """Whether no key can be doubled and no integer out of range.
+
+    Every key that was read is followed by `":` in the bytes, so more such marks in `body`
+    than in the parsed document written out again mean that a key may have been dropped.
+    """
+    if _MANY_DIGITS in body.translate(_DIGITS):
+        return False
+    if b"\\" in body and any(escape in body for escape in _ESCAPES):
+        return False
+    try:
+        return orjson.dumps(document).count(b'":') == body.translate(None, _SPACE).count(b'":')
+    except orjson.JSONEncodeError:  # deeper than orjson writes; check_depth has the last word
+        return False
+
+
+def _parse_exactly(body: bytes) -> None:
+    try:
+        _EXACT.decode(body.decode())
+    except RecursionError:
+        raise _too_deep() from None
+
+
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        raise UserError(DUPLICATE_KEY, f"the key {_first_repeated(pairs)!r:.70} occurs twice in one object")
+    return members
+
+
+def _first_repeated(pairs: list[tuple[str, object]]) -> str:
+    seen: set[str] = set()
+    return next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+
+
+def _integer(digits: str) -> int:
+
+    if len(digits) > _LONGEST or not _MIN_INTEGER <= int(digits) <= _MAX_INTEGER:
+        raise UserError(BIG_INTEGER, f"an integer of {len(digits.lstrip('-'))} digits would lose some")
+    return int(digits)
+
+
+def _constant(name: str) -> NoReturn:
+    raise UserError(BAD_JSON, f"{name} is not JSON")
+
+
+_EXACT: Final = json.JSONDecoder(
+    object_pairs_hook=_unique, parse_int=_integer, parse_constant=_constant, strict=False
+)

@@ -1,0 +1,35 @@
+"""How Onramp's topics are configured: data, so that each service's Kafka adapter can apply it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from shared import wire
+
+_FOREVER: Final = {"retention.ms": "-1"}
+_COMPACTED: Final = {"cleanup.policy": "compact"}
+#: Parked and waiting events are kept until a person or the drainer is done with them.
+_KEPT: Final = {**_FOREVER, "max.message.bytes": "10485760"}
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSpec:
+    """A topic as it should be.  `partitions` 0 means the setting of new event types."""
+
+    name: str
+    partitions: int = 0
+    config: Mapping[str, str] = field(default_factory=dict)
+
+
+#: Made by the writer when it starts.
+OWN_TOPICS: Final = (
+    TopicSpec(wire.USER_ERRORS, 2, _KEPT),
+    TopicSpec(wire.SYSTEM_ERRORS, 2, _KEPT),
+    TopicSpec(wire.SETTLED, 1, _COMPACTED),
+    TopicSpec(wire.WRITERS, 1, _COMPACTED),
+)
+
+
+def event_topic(name: str, partitions: int) -> TopicSpec:
+    """The topic of an event type."""
+    return TopicSpec(name, partitions)

@@ -1,0 +1,51 @@
+"""Names on Kafka: topics, headers, and the partition that a key decides.
+
+Every client that is not ours (an app that writes packets, an operator with a console
+consumer) meets these names, so a change here is a change of the public contract.
+"""
+
+import re
+from binascii import crc32
+from typing import Final
+
+EVENT_TOPIC_PREFIX: Final = "events."
+USER_ERRORS: Final = "onramp.user_errors"
+SYSTEM_ERRORS: Final = "onramp.system_errors"
+SETTLED: Final = "onramp.settled"
+WRITERS: Final = "onramp.writers"
+WRITER_GROUP: Final = "onramp-writer"
+
+HEADER_CONTEXT: Final = "context"
+HEADER_RECEIVED_AT: Final = "onramp-received-at"
+HEADER_PRODUCER: Final = "onramp-producer"
+HEADER_TRACEPARENT: Final = "traceparent"
+
+#: The usual bytes of the writer's filter.  Other spacings and key orders of the same JSON
+#: mean the same (docs/path-of-an-event.md, FILTER); these take the fast path.
+CONTEXT_BYTES: Final = b'{"consumer":{"type":"data_pipeline"}}'
+CONTEXT: Final = {"consumer": {"type": "data_pipeline"}}
+
+#: ``onramp up`` and deploy probes send events of this type; they land and are not counted.
+PROBE_EVENT: Final = "onramp_probe"
+RESERVED_PREFIX: Final = "onramp_"
+
+EVENT_NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,62}")
+
+
+def topic_of(event_name: str) -> str:
+    """The default topic of an event type."""
+    return EVENT_TOPIC_PREFIX + event_name
+
+
+def is_reserved(event_name: str) -> bool:
+    """Whether producers may not use this event name (the probe's own name is allowed)."""
+    return event_name.startswith(RESERVED_PREFIX) and event_name != PROBE_EVENT
+
+
+def partition_of(key: bytes, partitions: int) -> int:
+    """The partition of a key: CRC32 modulo partitions.
+
+    The same as librdkafka's ``consistent`` partitioner, so that a C, Go or Node producer
+    keeps a key's order with us.  Python's own ``hash()`` differs per process.
+    """
+    return crc32(key) % partitions
