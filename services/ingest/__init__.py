@@ -1,0 +1,1 @@
+"""The gateway: HTTP in, Kafka out.  `accept.py` is the flow."""

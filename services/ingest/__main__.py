@@ -1,0 +1,71 @@
+"""`python -m services.ingest`: uvicorn with the gateway's protocol and limits."""
+
+import os
+import signal
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import uvicorn
+
+from services.ingest.app import UnsafeSetupError, refuse_unsafe
+from services.ingest.protocol import LimitedProtocol
+from services.ingest.schemas import check_schemas
+from services.ingest.settings import STOP_SECONDS, IngestSettings
+from shared.logs import set_up
+from shared.registry.file import FileRegistry, RegistryFileError
+from shared.settings import KafkaSettings, RegistrySettings
+
+_METRICS_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
+
+
+def main() -> None:
+    """Serve until SIGTERM or SIGINT."""
+    # uvicorn stops gracefully and then raises the signal again: that is a success, not a crash.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    settings = IngestSettings()
+    set_up("ingest", settings.log_level)
+    try:
+        # Here as well as in the workers: a supervisor would start dying workers for ever.
+        refuse_unsafe(settings, KafkaSettings(), FileRegistry(RegistrySettings().file, check_schemas))
+    except (UnsafeSetupError, RegistryFileError) as e:
+        sys.exit(f"The gateway does not start: {e}.")
+    with _shared_metrics(settings.workers):
+        _serve(settings)
+
+
+def _serve(settings: IngestSettings) -> None:
+    uvicorn.run(
+        "services.ingest.app:create",
+        factory=True,
+        host=settings.host,
+        port=settings.port,
+        workers=settings.workers,
+        http=LimitedProtocol,
+        ws="none",
+        loop="uvloop",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        # A worker that is busy is not dead: the default of 5 s kills one under load.
+        timeout_worker_healthcheck=30,
+        timeout_graceful_shutdown=int(settings.grace_seconds - STOP_SECONDS),
+    )
+
+
+@contextmanager
+def _shared_metrics(workers: int) -> Iterator[None]:
+    """A folder where several workers add up their metrics, empty at the start and gone at the end."""
+    if workers == 1:
+        yield
+        return
+    with tempfile.TemporaryDirectory(prefix="onramp-metrics-") as folder:
+        os.environ[_METRICS_FOLDER] = folder
+        yield
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,132 @@
+"""`POST /v1/events`: HTTP around the flow.  Nothing a client sends may end as anything but an answer."""
+
+import logging
+import secrets
+from datetime import UTC, datetime
+from typing import Final
+
+from services.ingest import problems
+from services.ingest.accept import Flow, accept
+from services.ingest.answer import answer
+from services.ingest.budget import Budget
+from services.ingest.cors import Cors
+from services.ingest.forms import form_of
+from services.ingest.items import Arrival
+from services.ingest.metrics import Seen
+from services.ingest.receive import Body
+from services.ingest.rejections import RejectionLog
+from services.ingest.senders import Senders
+from services.ingest.settings import IngestSettings
+from services.ingest.web import Answer, AsgiReceive, AsgiSend, ClientGoneError, Header, Scope
+from shared.errors import INTERNAL, METHOD_NOT_ALLOWED, InfrastructureError, OnrampError, UserError
+from shared.steps import Step
+
+logger = logging.getLogger(__name__)
+
+_CLOSE: Final[Header] = (b"connection", b"close")
+
+
+class Events:
+    """The endpoint, as a plain ASGI application."""
+
+    def __init__(
+        self,
+        *,
+        flow: Flow,
+        senders: Senders,
+        budget: Budget,
+        settings: IngestSettings,
+        log: RejectionLog,
+        seen: Seen,
+    ) -> None:
+        self._flow = flow
+        self._senders = senders
+        self._budget = budget
+        self._settings = settings
+        self._cors = Cors(settings.origins)
+        self._log = log
+        self._seen = seen
+
+    async def __call__(self, scope: Scope, receive: AsgiReceive, send: AsgiSend) -> None:
+        """Answer one request."""
+        headers: list[Header] = scope["headers"]
+        if scope["method"] != "POST":
+            await self._other_method(scope["method"], headers).give(send)
+            return
+        with self._seen.request() as request:
+            arrival = arrived(headers)
+            body = Body(arrival.headers, receive, self._budget, self._settings.max_body_bytes)
+            with body:
+                try:
+                    given = await self._judged(arrival, headers, body)
+                except ClientGoneError:
+                    request.gone()
+                    return
+                more = self._cors.headers(arrival.headers)
+                if not body.read_whole:
+                    # The rest of the body would be read as the next request.
+                    more = [*more, _CLOSE]
+                request.answered(given.status)
+                await given.plus(more).give(send)
+
+    async def _judged(self, arrival: Arrival, headers: list[Header], body: Body) -> Answer:
+        async def receive(arrival: Arrival) -> bytes:
+            arrival.sender = self._senders.identify(headers)
+            arrival.form = form_of(arrival.headers)
+            arrival.sender.quota.admit()
+            return await body.read()
+
+        retry_after = self._settings.retry_after_seconds
+        try:
+            items = await accept(self._flow, arrival, receive)
+        except OnrampError as refusal:
+            self._log.refused(arrival, refusal)
+            self._seen.refused(arrival, refusal)
+            return problems.answer(refusal, arrival.request_id, retry_after)
+        except ClientGoneError:
+            raise
+        except Exception:
+            logger.exception("internal error", extra=_where(arrival))
+            return problems.answer(_internal(arrival), arrival.request_id, retry_after)
+        self._log.judged(arrival, items)
+        self._seen.judged(arrival, items)
+        return answer(items, arrival, retry_after)
+
+    def _other_method(self, method: str, headers: list[Header]) -> Answer:
+        if method == "OPTIONS":
+            preflight = self._cors.preflight(dict(headers))
+            if preflight is not None:
+                return preflight
+        refusal = UserError(METHOD_NOT_ALLOWED, "events are sent with POST")
+        given = problems.answer(refusal, new_request_id(), 1)
+        return given.plus([(b"allow", b"POST, OPTIONS")])
+
+
+def arrived(headers: list[Header]) -> Arrival:
+    """A new arrival, now."""
+    now = datetime.now(UTC).isoformat(timespec="microseconds")
+    return Arrival(new_request_id(), now, _merged(headers))
+
+
+def new_request_id() -> str:
+    """What an answer and its log lines have in common."""
+    return secrets.token_hex(8)
+
+
+def _merged(headers: list[Header]) -> dict[bytes, bytes]:
+    """One value per name; of a repeated header all values, as RFC 9110 joins them."""
+    merged = dict(headers)
+    if len(merged) < len(headers):
+        for name in merged:
+            merged[name] = b", ".join(value for other, value in headers if other == name)
+    return merged
+
+
+def _where(arrival: Arrival) -> dict[str, str]:
+    return {"request_id": arrival.request_id, "step": arrival.step}
+
+
+def _internal(arrival: Arrival) -> OnrampError:
+    before_send = arrival.step is not Step.SEND
+    said = "nothing was sent to Kafka" if before_send else "the outcome is unknown"
+    return InfrastructureError(INTERNAL, f"failed at {arrival.step}; {said}")

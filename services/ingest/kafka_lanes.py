@@ -1,0 +1,177 @@
+"""A lane per partition: what many requests send to it flies in one batch at a time.
+
+One batch in flight per partition keeps order whatever happens to the producer, and what
+arrives meanwhile fills the next batch: the busier, the fewer produce requests.  A request
+holds one future per batch that carries events of it, never one per event.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from aiokafka.errors import MessageSizeTooLargeError, RecordListTooLargeError
+from aiokafka.producer.message_accumulator import BatchBuilder
+
+from services.ingest.budget import Budget
+from services.ingest.kafka_producer import Generation, Producers, unknown
+from services.ingest.metrics import SEND_SECONDS
+from services.ingest.sink import Record
+from shared.errors import EVENT_TOO_LARGE, SHUTTING_DOWN, InfrastructureError, OnrampError, UserError
+
+logger = logging.getLogger(__name__)
+
+#: What a record costs beside its key and value, headers included: an estimate for the budget.
+_OVERHEAD: Final = 150
+
+#: A batch's base offset, or why it failed.
+Landing = int | OnrampError
+
+
+class Part:
+    """The events of one request that fly in one batch: `places` in the request, `first` in the batch."""
+
+    __slots__ = ("first", "landed", "partition", "places")
+
+    def __init__(self, first: int, partition: int, places: list[int]) -> None:
+        self.places = places
+        self.first = first
+        self.partition = partition
+        self.landed: asyncio.Future[Landing] = asyncio.get_running_loop().create_future()
+
+
+class Flight:
+    """A batch being filled or on its way."""
+
+    __slots__ = ("builder", "count", "parts", "size")
+
+    def __init__(self, batch_bytes: int) -> None:
+        # Not a producer's create_batch(): a batch may outlive the producer of its time.
+        self.builder = BatchBuilder(batch_bytes, 0)
+        self.parts: list[Part] = []
+        self.count = 0
+        self.size = 0
+
+    @property
+    def abandoned(self) -> bool:
+        """Whether nobody waits for it any more."""
+        return all(part.landed.done() for part in self.parts)
+
+    def land(self, landing: Landing) -> None:
+        """Tell every request that still waits."""
+        for part in self.parts:
+            if not part.landed.done():
+                part.landed.set_result(landing)
+
+
+class Lane:
+    """One partition of one topic."""
+
+    def __init__(
+        self,
+        topic: str,
+        partition: int,
+        producers: Producers,
+        budget: Budget,
+        surprised: Callable[[], None],
+    ) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.batch_bytes = 0
+        self._producers = producers
+        self._budget = budget
+        self._surprised = surprised
+        self._waiting: deque[Flight] = deque()
+        self._pump: asyncio.Task[None] | None = None
+
+    def put(self, records: Sequence[Record], places: list[int]) -> list[Part]:
+        """Add the records at `places`, in order; returns the parts to wait for."""
+        flight = self._waiting[-1] if self._waiting else self._open()
+        parts: list[Part] = []
+        while places:
+            taken = self._fill(flight, records, places)
+            if taken:
+                part = Part(flight.count, self.partition, places[:taken])
+                flight.parts.append(part)
+                flight.count += taken
+                parts.append(part)
+                places = places[taken:]
+            if places:
+                flight = self._open()  # empty, so it takes a record of any size
+        if self._pump is None:
+            self._pump = asyncio.create_task(self._fly_all())
+        return parts
+
+    def _fill(self, flight: Flight, records: Sequence[Record], places: list[int]) -> int:
+        """Add as many as fit; returns how many."""
+        append = flight.builder.append
+        taken = size = 0
+        for place in places:
+            record = records[place]
+            key, value = record.key, record.value
+            if append(timestamp=None, key=key, value=value, headers=record.headers) is None:
+                break
+            taken += 1
+            size += len(key) + len(value)
+        size += taken * _OVERHEAD
+        flight.size += size
+        self._budget.hold(size)
+        return taken
+
+    def drop_abandoned(self) -> None:
+        """Forget waiting batches whose requests have all been answered."""
+        for flight in [each for each in self._waiting if each.abandoned]:
+            self._waiting.remove(flight)
+            self._budget.give(flight.size)
+
+    async def stop(self) -> None:
+        """Give up what is waiting or in flight."""
+        if self._pump is not None:
+            self._pump.cancel()
+            await asyncio.wait([self._pump])
+        while self._waiting:
+            flight = self._waiting.popleft()
+            flight.land(InfrastructureError(SHUTTING_DOWN, "the gateway stopped before it was sent"))
+            self._budget.give(flight.size)
+
+    def _open(self) -> Flight:
+        flight = Flight(self.batch_bytes)
+        self._waiting.append(flight)
+        return flight
+
+    async def _fly_all(self) -> None:
+        try:
+            while self._waiting:
+                generation = await self._producers.current()
+                if self._waiting:  # the sweeper may have dropped it meanwhile
+                    await self._fly(self._waiting.popleft(), generation)
+        finally:
+            self._pump = None
+
+    async def _fly(self, flight: Flight, generation: Generation) -> None:
+        try:
+            if flight.abandoned:
+                return
+            with SEND_SECONDS.time():
+                landing = await generation.send(flight.builder, self.topic, self.partition)
+            flight.land(landing)
+        except asyncio.CancelledError:
+            flight.land(unknown("the gateway stopped before Kafka answered"))
+            raise
+        except Exception as e:  # noqa: BLE001 - whatever it was, the requests must hear of it
+            # A refused batch leaves a hole in the producer's sequence numbers: a new producer
+            # starts a new sequence.  What is known of the topic may be wrong as well.
+            self._surprised()
+            self._producers.replace(generation, f"{self.topic}/{self.partition}: {type(e).__name__}")
+            flight.land(_failure(e, flight.count))
+        finally:
+            self._budget.give(flight.size)
+
+
+def _failure(error: Exception, count: int) -> OnrampError:
+    if isinstance(error, InfrastructureError):
+        return error
+    if isinstance(error, (MessageSizeTooLargeError, RecordListTooLargeError)) and count == 1:
+        return UserError(EVENT_TOO_LARGE, "larger than the topic's max.message.bytes")
+    return unknown(type(error).__name__)

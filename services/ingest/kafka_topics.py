@@ -1,0 +1,171 @@
+"""Topics are made before their first use, with explicit settings, one creation at a time each.
+
+The broker's auto-creation would give a topic the broker's defaults (one partition, one
+replica), and a metadata request is enough to trigger it.  So creation comes first, always;
+"already exists" is success only after a look at the settings that a 202 stands on.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from aiokafka.errors import (
+    KafkaError,
+    NoError,
+    TopicAlreadyExistsError,
+    UnknownTopicOrPartitionError,
+    for_code,
+)
+
+from services.ingest.sink import Health
+from shared.errors import KAFKA_UNREACHABLE, TOPIC_UNSAFE, InfrastructureError
+from shared.settings import KafkaSettings
+from shared.topics import event_topic
+
+logger = logging.getLogger(__name__)
+
+_TIMEOUT_SECONDS: Final = 5.0
+_HEALTH_SECONDS: Final = 2.0
+#: New event types arrive in bursts (a deploy); the controller need not see them all at once.
+_AT_ONCE: Final = 4
+_UNHEARD_SECONDS: Final = 0.02
+_MIN_ISR: Final = "min.insync.replicas"
+
+
+#: How many partitions the registry wants a new topic to have, None if it does not say.
+PartitionsOf = Callable[[str], int | None]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicState:
+    """What the gateway needs to know of a topic that exists."""
+
+    max_message_bytes: int
+
+
+class TopicKeeper:
+    """Makes sure that topics exist as they should; remembers those that do."""
+
+    def __init__(self, settings: KafkaSettings, partitions_of: PartitionsOf) -> None:
+        self._settings = settings
+        self._partitions_of = partitions_of
+        self._known: dict[str, TopicState] = {}
+        self._asking: dict[str, asyncio.Task[TopicState]] = {}
+        self._gate = asyncio.Semaphore(_AT_ONCE)
+
+    def known(self, topic: str) -> TopicState | None:
+        """The topic's state if it was ensured before."""
+        return self._known.get(topic)
+
+    def forget(self, topic: str) -> None:
+        """Look again before the next use: something about the topic surprised us."""
+        self._known.pop(topic, None)
+
+    async def ensure(self, topic: str) -> TopicState:
+        """Have the topic exist; concurrent callers share one creation.
+
+        Raises:
+            InfrastructureError: Kafka does not answer, or the topic is set up unsafely.
+        """
+        known = self._known.get(topic)
+        if known is not None:
+            return known
+        task = self._asking.get(topic)
+        if task is None:
+            task = self._asking[topic] = asyncio.create_task(self._ensure(topic))
+            task.add_done_callback(partial(self._answered, topic))
+        return await asyncio.shield(task)
+
+    def _answered(self, topic: str, task: "asyncio.Task[TopicState]") -> None:
+        self._asking.pop(topic, None)
+        if not task.cancelled():
+            task.exception()  # whoever waited may have left: nobody else would look at it
+
+    async def health(self) -> Health:
+        """Ask the cluster who is there, within two seconds."""
+        replicas = self._settings.min_insync
+        try:
+            async with asyncio.timeout(_HEALTH_SECONDS), self._admin() as admin:
+                cluster = await admin.describe_cluster()
+        except (KafkaError, OSError, TimeoutError):
+            return Health(reachable=False, brokers=0, min_insync_replicas=replicas)
+        return Health(reachable=True, brokers=len(cluster["brokers"]), min_insync_replicas=replicas)
+
+    async def stop(self) -> None:
+        """Give up what is being asked."""
+        for task in list(self._asking.values()):
+            task.cancel()
+        if self._asking:
+            await asyncio.wait(list(self._asking.values()))
+
+    async def _ensure(self, topic: str) -> TopicState:
+        try:
+            async with self._gate, asyncio.timeout(_TIMEOUT_SECONDS), self._admin() as admin:
+                await self._create(admin, topic)
+                config = await self._config(admin, topic)
+        except (KafkaError, OSError, TimeoutError) as e:
+            raise InfrastructureError(
+                KAFKA_UNREACHABLE, f"the topic could not be ensured: {type(e).__name__}"
+            ) from e
+        self._refuse_unsafe(topic, config)
+        self._known[topic] = TopicState(int(config["max.message.bytes"]))
+        return self._known[topic]
+
+    async def _create(self, admin: AIOKafkaAdminClient, topic: str) -> None:
+        spec = event_topic(topic, self._partitions_of(topic) or self._settings.partitions)
+        wanted = NewTopic(
+            spec.name,
+            num_partitions=spec.partitions,
+            replication_factor=self._settings.replication,
+            topic_configs={_MIN_ISR: str(self._settings.min_insync), **spec.config},
+        )
+        response = await admin.create_topics([wanted])
+        error = for_code(response.topic_errors[0][1])
+        if error is NoError:
+            logger.info("topic created", extra={"topic": topic, "partitions": spec.partitions})
+        elif error is not TopicAlreadyExistsError:
+            raise error(topic)
+
+    async def _config(self, admin: AIOKafkaAdminClient, topic: str) -> dict[str, str]:
+        resource: Any = None
+        error: Any = UnknownTopicOrPartitionError
+        while error is UnknownTopicOrPartitionError:  # the caller's timeout ends it
+            if resource is not None:
+                # Created, but this broker has not heard of it yet.
+                await asyncio.sleep(_UNHEARD_SECONDS)
+            responses = await admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, topic)])
+            resource = responses[0].resources[0]
+            error = for_code(resource[0])
+        if error is not NoError:
+            raise error(topic)
+        return {entry[0]: entry[1] for entry in resource[4]}
+
+    def _refuse_unsafe(self, topic: str, config: dict[str, str]) -> None:
+        if int(config[_MIN_ISR]) < self._settings.min_insync:
+            detail = f"{_MIN_ISR} of {topic} is {config[_MIN_ISR]}, promised are {self._settings.min_insync}"
+        elif "compact" in config["cleanup.policy"]:
+            detail = f"{topic} is compacted: events with equal keys would be removed"
+        else:
+            return
+        logger.error("topic is unsafe", extra={"topic": topic, "reason": detail})
+        raise InfrastructureError(TOPIC_UNSAFE, detail)
+
+    @asynccontextmanager
+    async def _admin(self) -> AsyncIterator[AIOKafkaAdminClient]:
+        # A client per question: questions are rare, and a fresh one knows no dead broker.
+        admin = AIOKafkaAdminClient(
+            bootstrap_servers=self._settings.bootstrap,
+            request_timeout_ms=int(_TIMEOUT_SECONDS * 1000),
+            client_id="onramp-ingest-admin",
+        )
+        try:
+            await admin.start()
+            yield admin
+        finally:
+            await admin.close()

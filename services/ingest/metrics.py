@@ -1,0 +1,151 @@
+"""What the gateway counts: every metric is declared here once, and docs are checked against it.
+
+With several workers each process counts in files of a shared folder and any of them
+answers ``/metrics`` for all (`PROMETHEUS_MULTIPROC_DIR`, set by `__main__`).
+"""
+
+import os
+import time
+from collections import Counter as Tally
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
+
+from services.ingest.items import Arrival, Item
+from shared.errors import OnrampError
+
+REGISTRY: Final = CollectorRegistry()
+_SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20)
+_SIZES: Final = (1, 2, 5, 10, 50, 100, 500, 1000, 5000, 10_000)
+
+REQUESTS: Final = Counter(
+    "onramp_ingest_requests", "Requests to /v1/events by status.", ["status"], registry=REGISTRY
+)
+EVENTS: Final = Counter(
+    "onramp_ingest_events",
+    "Events by event type, key and outcome: accepted, or the error's code.",
+    ["event_name", "key", "outcome"],
+    registry=REGISTRY,
+)
+REQUEST_SECONDS: Final = Histogram(
+    "onramp_ingest_request_seconds",
+    "From a request's headers to its answer.",
+    buckets=_SECONDS,
+    registry=REGISTRY,
+)
+SEND_SECONDS: Final = Histogram(
+    "onramp_ingest_kafka_send_seconds",
+    "From a batch's produce request to its acknowledgement.",
+    buckets=_SECONDS,
+    registry=REGISTRY,
+)
+BATCH_EVENTS: Final = Histogram(
+    "onramp_ingest_batch_events", "Events per request.", buckets=_SIZES, registry=REGISTRY
+)
+INFLIGHT_BYTES: Final = Gauge(
+    "onramp_ingest_inflight_bytes",
+    "Bytes that requests and batches hold now.",
+    registry=REGISTRY,
+    multiprocess_mode="livesum",
+)
+SYSLOG_MESSAGES: Final = Counter(
+    "onramp_ingest_syslog_messages",
+    "Syslog messages by transport and outcome: accepted, lost or refused.",
+    ["transport", "outcome"],
+    registry=REGISTRY,
+)
+
+#: A label for each new name until there are this many: names come from clients.
+_MOST_NAMES: Final = 500
+_OTHER: Final = "other"
+_UNKNOWN: Final = "unknown"
+ACCEPTED: Final = "accepted"
+
+
+def exposition() -> bytes:
+    """All metrics as Prometheus reads them; of all workers when there are several."""
+    folder = os.environ.get("PROMETHEUS_MULTIPROC_DIR")
+    if folder is None:
+        return generate_latest(REGISTRY)
+    _reap(Path(folder))
+    everyone = CollectorRegistry()
+    MultiProcessCollector(everyone, path=folder)  # type: ignore[no-untyped-call]
+    return generate_latest(everyone)
+
+
+def _reap(folder: Path) -> None:
+    """Forget the live gauges of workers that died: uvicorn does not tell when one does."""
+    for file in folder.glob("gauge_live*_*.db"):
+        pid = int(file.stem.rpartition("_")[2])
+        if not Path(f"/proc/{pid}").exists():
+            mark_process_dead(pid, path=str(folder))  # type: ignore[no-untyped-call]
+
+
+class Request:
+    """One request's status, for the counter."""
+
+    status = "gone"
+
+    def answered(self, status: int) -> None:
+        """It was answered."""
+        self.status = str(status)
+
+    def gone(self) -> None:
+        """The client left first."""
+
+
+class Seen:
+    """Counts for the endpoint; resolves labels once per kind and keeps the counters."""
+
+    def __init__(self) -> None:
+        self._names: set[str] = set()
+        self._events: dict[tuple[str, str, str], Counter] = {}
+        self._statuses: dict[str, Counter] = {}
+
+    @contextmanager
+    def request(self) -> Iterator[Request]:
+        """Count and time one request."""
+        request = Request()
+        began = time.perf_counter()
+        try:
+            yield request
+        finally:
+            REQUEST_SECONDS.observe(time.perf_counter() - began)
+            counter = self._statuses.get(request.status)
+            if counter is None:
+                counter = self._statuses[request.status] = REQUESTS.labels(request.status)
+            counter.inc()
+
+    def judged(self, arrival: Arrival, items: list[Item]) -> None:
+        """Count the items of a request by their verdict."""
+        BATCH_EVENTS.observe(len(items))
+        tally = Tally((_name(item), _outcome(item)) for item in items)
+        for (name, outcome), count in tally.items():
+            self._count(name, arrival.producer, outcome, count)
+
+    def refused(self, arrival: Arrival, refusal: OnrampError) -> None:
+        """Count a request that was refused as a whole as one event."""
+        self._count(_UNKNOWN, arrival.producer, refusal.fault.code, 1)
+
+    def _count(self, name: str, key: str, outcome: str, count: int) -> None:
+        if name not in self._names:
+            if len(self._names) >= _MOST_NAMES:
+                name = _OTHER
+            self._names.add(name)
+        labels = (name, key, outcome)
+        counter = self._events.get(labels)
+        if counter is None:
+            counter = self._events[labels] = EVENTS.labels(*labels)
+        counter.inc(count)
+
+
+def _name(item: Item) -> str:
+    return _UNKNOWN if item.envelope is None else item.envelope.event_name
+
+
+def _outcome(item: Item) -> str:
+    return item.verdict.fault.code if isinstance(item.verdict, OnrampError) else ACCEPTED

@@ -1,0 +1,138 @@
+"""HTTP/1.1 as uvicorn speaks it, with the limits that uvicorn lacks.
+
+uvicorn 0.54 waits for ever for a stalled header or body and takes any number of headers.
+The parser is httptools, pinned: it refuses requests that carry both Content-Length and
+Transfer-Encoding, which h11 answers twice.
+"""
+
+import asyncio
+import re
+from typing import Any, Final
+
+from uvicorn.config import Config
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.server import ServerState
+
+from services.ingest import problems
+from services.ingest.events import new_request_id
+from services.ingest.settings import IngestSettings
+from shared.errors import BAD_REQUEST, HEADERS_TOO_LARGE, REQUEST_TIMEOUT, Fault, UserError
+
+_HOST: Final = re.compile(rb"[A-Za-z0-9._~%\[\]:-]*")
+_REASONS: Final = {400: b"Bad Request", 408: b"Request Timeout", 431: b"Request Header Fields Too Large"}
+
+
+class LimitedProtocol(HttpToolsProtocol):
+    """One connection."""
+
+    def __init__(
+        self,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        super().__init__(config, server_state, app_state, _loop)
+        # uvicorn makes protocols from a class; the lifespan's state is what it hands them.
+        self.settings: IngestSettings = app_state["settings"]
+        self._late: asyncio.TimerHandle | None = None
+        self._incomplete = True
+        self._header_bytes = 0
+        self._hosts = 0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """A client that connects and says nothing is late as well."""
+        super().connection_made(transport)
+        self._wait()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Nobody to be late any more."""
+        self._in_time()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Feed the parser; a clock runs only while a message is incomplete."""
+        super().data_received(data)
+        if self._incomplete and not self.transport.is_closing():
+            self._wait()
+
+    def on_message_begin(self) -> None:
+        """A request's first byte."""
+        super().on_message_begin()
+        self._incomplete = True
+        self._header_bytes = 0
+        self._hosts = 0
+
+    def on_url(self, url: bytes) -> None:
+        """The request line counts as a header."""
+        self._count(len(url))
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """One more header."""
+        self._count(len(name) + len(value))
+        if name.lower() == b"host":
+            self._check_host(value)
+        if len(self.headers) >= self.settings.max_headers:
+            self._refuse(HEADERS_TOO_LARGE, f"the limit is {self.settings.max_headers} headers")
+        super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        """The body's clock starts anew."""
+        self._in_time()
+        if not self._hosts and self.parser.get_http_version() == "1.1":
+            self._refuse(BAD_REQUEST, "the Host header is missing")
+        if not self.transport.is_closing():
+            super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """A piece of the body."""
+        if not self.transport.is_closing():
+            super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """The request is here."""
+        self._incomplete = False
+        self._in_time()
+        if not self.transport.is_closing():
+            super().on_message_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        """What is not HTTP, or ambiguous HTTP: answered as a problem, and the connection closed."""
+        self._refuse(BAD_REQUEST, msg)
+
+    def _check_host(self, value: bytes) -> None:
+        self._hosts += 1
+        if self._hosts > 1 or not _HOST.fullmatch(value):
+            self._refuse(BAD_REQUEST, "the Host header is not a host and port")
+
+    def _count(self, size: int) -> None:
+        self._header_bytes += size
+        if self._header_bytes > self.settings.max_header_bytes:
+            self._refuse(HEADERS_TOO_LARGE, f"the limit is {self.settings.max_header_bytes} bytes")
+
+    def _wait(self) -> None:
+        if self._late is None:
+            self._late = self.loop.call_later(self.settings.read_seconds, self._too_late)
+
+    def _in_time(self) -> None:
+        if self._late is not None:
+            self._late.cancel()
+            self._late = None
+
+    def _too_late(self) -> None:
+        self._late = None
+        self._refuse(REQUEST_TIMEOUT, f"the limit is {self.settings.read_seconds:g} s")
+
+    def _refuse(self, fault: Fault, detail: str) -> None:
+        if self.transport.is_closing():
+            return
+        answer = problems.answer(UserError(fault, detail), new_request_id(), 1)
+        head = b"HTTP/1.1 %d %s\r\ncontent-type: %s\r\ncontent-length: %d\r\nconnection: close\r\n\r\n" % (
+            answer.status,
+            _REASONS[answer.status],
+            answer.media_type,
+            len(answer.body),
+        )
+        self.transport.write(head + answer.body)
+        self.transport.close()

@@ -1,0 +1,88 @@
+"""RECEIVE: the body of an HTTP request, inflated, under its caps, out of the byte budget."""
+
+from collections.abc import Mapping
+from typing import Self
+
+from services.ingest.budget import Budget
+from services.ingest.codecs import Inflater, codec_of
+from services.ingest.web import AsgiReceive, ClientGoneError, Message
+from shared.errors import BODY_TOO_LARGE, UserError
+
+
+class Body:
+    """One request's body; a context that gives back the budget's bytes at its end."""
+
+    def __init__(
+        self, headers: Mapping[bytes, bytes], receive: AsgiReceive, budget: Budget, cap: int
+    ) -> None:
+        self._headers = headers
+        self._receive = receive
+        self._budget = budget
+        self._cap = cap
+        self._taken = 0
+        #: Whether all of it was read; an unread rest must not be taken for the next request.
+        self.read_whole = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._budget.give(self._taken)
+
+    async def read(self) -> bytes:
+        """The whole body, inflated.
+
+        Raises:
+            UserError: unknown or broken encoding, or larger than the cap: before a byte of it
+                is read if its length was announced.
+            InfrastructureError: no room in the byte budget.
+            ClientGoneError: the client left.
+        """
+        codec = codec_of(self._headers.get(b"content-encoding", b""))
+        # Checked, not taken: a client that announces much and sends nothing must hold nothing.
+        self._check_cap(int(self._headers.get(b"content-length", b"0")))
+        message = await self._next()
+        body: bytes = message.get("body", b"")
+        if codec is None and self.read_whole:
+            self._take_up_to(len(body))
+            return body
+        if codec is None:
+            return await self._plain(bytearray(body))
+        return await self._inflated(Inflater(codec, self._cap), body)
+
+    async def _plain(self, body: bytearray) -> bytes:
+        self._take_up_to(len(body))
+        while not self.read_whole:
+            body += (await self._next()).get("body", b"")
+            self._take_up_to(len(body))
+        return bytes(body)
+
+    async def _inflated(self, inflater: Inflater, piece: bytes) -> bytes:
+        sent = len(piece)
+        inflater.feed(piece)
+        self._check_cap(sent)
+        self._take_up_to(len(inflater.out))
+        while not self.read_whole:
+            piece = (await self._next()).get("body", b"")
+            sent += len(piece)
+            self._check_cap(sent)
+            inflater.feed(piece)
+            self._take_up_to(len(inflater.out))
+        return inflater.finish()
+
+    async def _next(self) -> Message:
+        message = await self._receive()
+        if message["type"] == "http.disconnect":
+            raise ClientGoneError
+        self.read_whole = not message.get("more_body", False)
+        return message
+
+    def _take_up_to(self, size: int) -> None:
+        self._check_cap(size)
+        if size > self._taken:
+            self._budget.take(size - self._taken)
+            self._taken = size
+
+    def _check_cap(self, size: int) -> None:
+        if size > self._cap:
+            raise UserError(BODY_TOO_LARGE, f"the limit is {self._cap} bytes")

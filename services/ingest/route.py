@@ -1,0 +1,61 @@
+"""ROUTE: which topic, key and headers an envelope gets on Kafka."""
+
+import re
+from typing import Any, Final
+
+from services.ingest.items import Arrival, Item
+from services.ingest.sink import Headers, Record
+from shared import wire
+from shared.errors import KEY_MISSING, UserError
+
+_TRACEPARENT: Final = re.compile(rb"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
+_MOST_KEY_BYTES: Final = 1024
+
+
+def route(items: list[Item], arrival: Arrival) -> None:
+    """Give every item that passed the checks its record."""
+    headers = _headers(arrival)
+    for item in items:
+        if item.verdict is None and item.envelope is not None:
+            try:
+                item.record = _record(item, headers)
+            except UserError as refusal:
+                item.verdict = refusal
+
+
+def _record(item: Item, headers: Headers) -> Record:
+    assert item.envelope is not None  # noqa: S101 - route() looked
+    event_type = item.event_type
+    topic = wire.topic_of(item.envelope.event_name)
+    if event_type is None:
+        return Record(topic, item.envelope.metadata.id.encode(), item.value, headers)
+    if event_type.topic is not None:
+        topic = event_type.topic
+    if event_type.key is None:
+        return Record(topic, item.envelope.metadata.id.encode(), item.value, headers)
+    return Record(topic, _key_at(item.document, event_type.key), item.value, headers)
+
+
+def _key_at(document: Any, pointer: str) -> bytes:
+    value = document["payload"]
+    for escaped in pointer.split("/")[1:]:
+        part = escaped.replace("~1", "/").replace("~0", "~")
+        value = value.get(part) if isinstance(value, dict) else None
+    if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+        raise UserError(KEY_MISSING, "no string or number there", "/payload" + pointer)
+    key = str(value).encode()
+    if not 0 < len(key) <= _MOST_KEY_BYTES:
+        raise UserError(KEY_MISSING, f"a key has 1 to {_MOST_KEY_BYTES} bytes", "/payload" + pointer)
+    return key
+
+
+def _headers(arrival: Arrival) -> Headers:
+    headers = [
+        (wire.HEADER_CONTEXT, wire.CONTEXT_BYTES),
+        (wire.HEADER_RECEIVED_AT, arrival.received_at.encode()),
+        (wire.HEADER_PRODUCER, arrival.producer.encode()),
+    ]
+    trace = arrival.headers.get(b"traceparent")
+    if trace is not None and _TRACEPARENT.fullmatch(trace):
+        headers.append((wire.HEADER_TRACEPARENT, trace))
+    return headers

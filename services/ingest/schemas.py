@@ -1,0 +1,115 @@
+"""JSON Schemas of event types: compiled once per snapshot, every fault told at once.
+
+jsonschema-rs would fetch a remote `$ref` and open `file://` (SSRF), so its retriever
+refuses; its messages echo values, so ours are made from the schema's keywords alone.
+"""
+
+import difflib
+from collections.abc import Mapping
+from typing import Any, Final, NoReturn
+
+import jsonschema_rs
+
+from shared.errors import SCHEMA_MISMATCH, UserError
+from shared.registry import Snapshot
+
+_MOST_FAULTS: Final = 50
+_PAYLOAD: Final = "/payload"
+#: Keywords whose value in the schema says what was expected and is safe to repeat.
+_TOLD: Final = frozenset(
+    {
+        "type", "format", "pattern", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum",
+        "multipleOf", "minLength", "maxLength", "minItems", "maxItems", "minProperties",
+        "maxProperties", "uniqueItems",
+    }
+)  # fmt: skip
+
+
+class SchemaMismatchError(UserError):
+    """The payload and its schema disagree at every place in `faults`."""
+
+    def __init__(self, faults: list[dict[str, str]]) -> None:
+        super().__init__(SCHEMA_MISMATCH, faults[0]["detail"], faults[0]["pointer"])
+        self.faults = faults
+
+
+class Schemas:
+    """The compiled schemas of one snapshot."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        """Compile every event type's schema.
+
+        Raises:
+            ValueError: one is no JSON Schema; the message names its event type.
+        """
+        self.snapshot = snapshot
+        self._validators: dict[str, Any] = {}
+        self._schemas: dict[str, Mapping[str, Any]] = {}
+        for name, event_type in snapshot.event_types.items():
+            if event_type.json_schema is not None:
+                self._validators[name] = _compiled(name, event_type.json_schema)
+                self._schemas[name] = event_type.json_schema
+
+    def check(self, event_name: str, document: Any) -> None:
+        """Raise `SchemaMismatchError` when the event type has a schema and the payload breaks it."""
+        validator = self._validators.get(event_name)
+        if validator is None or validator.is_valid(document["payload"]):
+            return
+        schema = self._schemas[event_name]
+        errors = validator.iter_errors(document["payload"])
+        faults = [_fault(error, schema) for error, _ in zip(errors, range(_MOST_FAULTS), strict=False)]
+        raise SchemaMismatchError(faults)
+
+
+def check_schemas(snapshot: Snapshot) -> None:
+    """Raise `ValueError` unless every schema compiles: a registry is valid as a whole."""
+    Schemas(snapshot)
+
+
+def _compiled(name: str, schema: Mapping[str, Any]) -> Any:
+    try:
+        return jsonschema_rs.validator_for(dict(schema), validate_formats=True, retriever=_refuse)
+    except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as e:
+        reason = getattr(e, "message", str(e))
+        raise ValueError(f"event_types.{name}.schema: {reason}") from None
+
+
+def _refuse(uri: str) -> NoReturn:
+    raise ValueError(f"a schema may not refer to another document ({uri})")
+
+
+def _fault(error: Any, schema: Mapping[str, Any]) -> dict[str, str]:
+    pointer = _PAYLOAD + "".join(f"/{_escaped(part)}" for part in error.instance_path)
+    *place, keyword = error.schema_path or [""]
+    told = _told(str(keyword), _at(schema, place), error)
+    return {"pointer": pointer, "detail": told}
+
+
+def _told(keyword: str, around: Any, error: Any) -> str:
+    around = around if isinstance(around, Mapping) else {}
+    known = list(around.get("properties", {}))
+    if keyword == "required":
+        missing = error.kind.property
+        near = _nearest(missing, [str(name) for name in error.instance])
+        return f"the field {missing} is missing{near}"
+    if keyword == "additionalProperties":
+        extra = [str(name) for name in error.kind.unexpected]
+        return "; ".join(f"the field {name} is not known{_nearest(name, known)}" for name in extra)
+    if keyword in _TOLD:
+        return f"expected {keyword} {around.get(keyword)}"
+    return f"does not satisfy {keyword or 'the schema'}"
+
+
+def _nearest(name: str, names: list[str]) -> str:
+    close = difflib.get_close_matches(name, names, n=1)
+    return f"; did you mean {close[0]}?" if close else ""
+
+
+def _at(schema: Any, path: list[Any]) -> Any:
+    for part in path:
+        schema = schema[int(part)] if isinstance(schema, list) else schema.get(part, {})
+    return schema
+
+
+def _escaped(part: object) -> str:
+    return str(part).replace("~", "~0").replace("/", "~1")

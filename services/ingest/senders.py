@@ -1,0 +1,90 @@
+"""Who sends: API keys, known only as hashes, compared in constant time as bytes.
+
+A key is ``onramp_<id>_<secret>``: the id finds its hashes without a search, the secret is
+256 random bits, so one SHA-256 is enough (nobody can guess what a slow hash would protect).
+"""
+
+import hashlib
+import hmac
+import re
+import secrets
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Final
+
+from services.ingest.quotas import UNLIMITED, Quota, Quotas
+from services.ingest.web import Header
+from shared.errors import UNAUTHENTICATED, UserError
+from shared.registry import ApiKey, KeyHash, Registry
+
+_BEARER: Final = re.compile(rb"[Bb]earer ([\x21-\x7e]{1,200})")
+_KEY: Final = re.compile(rb"onramp_([a-z0-9][a-z0-9-]{0,31})_[A-Za-z0-9_-]{20,}")
+DEV_KEY_ID: Final = "dev"
+_NOBODY: Final = bytes(32)
+
+
+class Sender:
+    """Who sends a request, and what may be sent."""
+
+    __slots__ = ("key", "name", "quota")
+
+    def __init__(self, name: str, key: ApiKey | None, quota: Quota) -> None:
+        self.name = name
+        #: None: the development profile without keys, where everything goes.
+        self.key = key
+        self.quota = quota
+
+
+ANONYMOUS: Final = Sender("anonymous", None, UNLIMITED)
+
+
+class Senders:
+    """Opens the door to those who have a key; in the dev profile to everybody while there is none.
+
+    In production no keys means a closed door: the last one may be revoked while it runs.
+    """
+
+    def __init__(
+        self, registry: Registry, quotas: Quotas, dev_key: str = "", *, keys_needed: bool = False
+    ) -> None:
+        self._keys_needed = keys_needed
+        self._registry = registry
+        self._quotas = quotas
+        digest = hashlib.sha256(dev_key.encode()).hexdigest()
+        self._dev_keys = {DEV_KEY_ID: _dev(digest)} if dev_key else {}
+
+    def identify(self, headers: list[Header]) -> Sender:
+        """The sender of a request.  Raises `UserError` UNAUTHENTICATED, always with the same words."""
+        keys: Mapping[str, ApiKey] = {**self._dev_keys, **self._registry.snapshot().keys}
+        given = [value for name, value in headers if name == b"authorization"]
+        if not keys and not given and not self._keys_needed:
+            return ANONYMOUS
+        if len(given) != 1:
+            raise _refused()
+        bearer = _BEARER.fullmatch(given[0])
+        found = bearer and _KEY.fullmatch(bearer[1])
+        if not bearer or not found:
+            raise _refused()
+        name = found[1].decode()
+        key = keys.get(name)
+        digest = hashlib.sha256(bearer[1]).digest()
+        hashes = [] if key is None else key.live_hashes(datetime.now(UTC))
+        # All are compared, a dummy among them, whichever matches.
+        matches = [hmac.compare_digest(digest, each) for each in [*hashes, _NOBODY]]
+        if key is None or not any(matches):
+            raise _refused()
+        return Sender(name, key, self._quotas.of(name, key))
+
+
+def new_key(identifier: str) -> tuple[str, str]:
+    """A new key for a person to keep, and the SHA-256 for ``onramp.yaml``."""
+    key = f"onramp_{identifier}_{secrets.token_urlsafe(32)}"
+    return key, hashlib.sha256(key.encode()).hexdigest()
+
+
+def _dev(sha256: str) -> ApiKey:
+    return ApiKey(hashes=(KeyHash(sha256=sha256),), destinations=("*",))
+
+
+def _refused() -> UserError:
+    return UserError(UNAUTHENTICATED, "no valid key was given")

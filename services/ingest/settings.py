@@ -1,0 +1,90 @@
+"""The gateway's settings: name, default and reason in one place.
+
+Frozen, checked at boot and passed as an argument.  Each comes from the environment
+(`ONRAMP_INGEST_PORT` …).
+"""
+
+from typing import Final, Literal, Self
+
+from pydantic import Field, SecretStr, model_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+#: What stopping takes after the last answer: syslog, the producer by force if it must be.
+STOP_SECONDS: Final = 6.0
+
+
+class IngestSettings(BaseSettings):
+    """What an operator may turn on the gateway."""
+
+    model_config = SettingsConfigDict(env_prefix="ONRAMP_INGEST_", frozen=True)
+
+    host: str = Field("127.0.0.1", description="Address to listen on.")
+    port: int = Field(8080, ge=0, le=65535, description="Port to listen on; 0 picks a free one.")
+    workers: int = Field(1, ge=1, le=64, description="Processes that share the port; one per core.")
+    log_level: str = Field("INFO", description="Least level that is logged.")
+    log_events: bool = Field(False, description="Log one line per accepted event as well.")
+
+    profile: Literal["dev", "production"] = Field(
+        "dev",
+        description="production refuses to start without API keys or with less than two in-sync replicas.",
+    )
+    dev_key: SecretStr = Field(
+        SecretStr(""),
+        description="A key that the embedded stack makes and prints; works beside the registered ones.",
+    )
+    cors_origins: str = Field(
+        "", description="Origins of web pages that may send events, comma-separated; none by default."
+    )
+
+    max_body_bytes: int = Field(10 * 2**20, ge=1, description="Largest request body.")
+    max_batch: int = Field(10_000, ge=1, description="Most events in one request.")
+    max_event_bytes: int = Field(
+        900_000,
+        ge=1,
+        description="Largest event; a topic's max.message.bytes (1 MB by default) must hold it.",
+    )
+    inflight_bytes: int = Field(
+        256 * 2**20,
+        ge=1,
+        description="Most bytes that all requests together may hold; more is answered with 503.",
+    )
+    max_header_bytes: int = Field(16 * 2**10, ge=1024, description="Most bytes of a request's headers.")
+    max_headers: int = Field(64, ge=8, description="Most headers of a request.")
+    read_seconds: float = Field(
+        10, gt=0, description="Longest that a request's header, and then its body, may take to arrive."
+    )
+
+    syslog_host: str = Field("127.0.0.1", description="Address to listen on for syslog.")
+    syslog_udp_port: int = Field(0, ge=0, le=65535, description="Port for syslog over UDP; 0 is off.")
+    syslog_tcp_port: int = Field(0, ge=0, le=65535, description="Port for syslog over TCP; 0 is off.")
+    syslog_message_bytes: int = Field(64 * 2**10, ge=480, description="Longer syslog messages are cut.")
+    syslog_queue_bytes: int = Field(
+        16 * 2**20, ge=1, description="Most bytes of UDP messages that wait for Kafka; more are lost."
+    )
+    syslog_connections: int = Field(500, ge=1, description="Most syslog connections at once.")
+
+    deadline_seconds: float = Field(10, gt=0, description="Longest wait for Kafka's acknowledgement.")
+    wedged_seconds: float = Field(
+        15,
+        gt=0,
+        description="A batch without an answer for this long means a wedged producer: it is rebuilt.",
+    )
+    retry_after_seconds: int = Field(2, ge=1, description="What 503 answers tell clients to wait.")
+    grace_seconds: float = Field(
+        20,
+        gt=0,
+        description="Longest time from SIGTERM to exit; at least 7 more than the deadline, so that all "
+        "that was taken is answered.",
+    )
+
+    @model_validator(mode="after")
+    def _time_to_answer(self) -> Self:
+        least = self.deadline_seconds + STOP_SECONDS + 1
+        if self.grace_seconds < least:
+            raise ValueError(f"grace_seconds must be at least {least:g}, 7 more than deadline_seconds")
+        return self
+
+    @property
+    def origins(self) -> frozenset[bytes]:
+        """The origins of `cors_origins`."""
+        return frozenset(each.strip().encode() for each in self.cors_origins.split(",") if each.strip())

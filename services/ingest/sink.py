@@ -1,0 +1,93 @@
+"""The port to Kafka: what the flow needs of a sink, and the sink that lives in memory.
+
+A sink knows one backend.  It never retries on the caller's behalf past the deadline and
+never raises for one record: every record gets exactly one outcome, in the order given.
+"""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import msgspec
+
+from shared import wire
+from shared.errors import KAFKA_UNREACHABLE, InfrastructureError, OnrampError
+
+Headers = list[tuple[str, bytes]]
+
+
+class Record(msgspec.Struct, frozen=True, gc=False):
+    """One Kafka record to be."""
+
+    topic: str
+    key: bytes
+    value: bytes
+    headers: Headers
+
+
+class Receipt(msgspec.Struct, frozen=True, gc=False):
+    """Where Kafka holds the event.
+
+    `offset` is None when the broker knows the batch from an earlier try but no longer
+    where it lies: the event is on Kafka all the same.
+    """
+
+    topic: str
+    partition: int
+    offset: int | None
+
+
+Sent = Receipt | OnrampError
+
+
+class Health(msgspec.Struct, frozen=True):
+    """What the sink stands on: brokers that are up, replicas behind an acknowledgement."""
+
+    reachable: bool
+    brokers: int
+    min_insync_replicas: int
+
+    @property
+    def ready(self) -> bool:
+        """Whether an acknowledgement can be had: the replicas it needs are there."""
+        return self.reachable and self.brokers >= self.min_insync_replicas
+
+
+class Sink(Protocol):
+    """Where accepted events go."""
+
+    async def send(self, records: Sequence[Record]) -> list[Sent]:
+        """Hand `records` over; returns when each is acknowledged or has failed, within the deadline."""
+        ...
+
+    async def health(self) -> Health:
+        """Ask the backend now; never raises."""
+        ...
+
+
+class MemorySink:
+    """A sink for tests and tools: topics are lists, `down` plays an outage."""
+
+    def __init__(self, partitions: int = 2) -> None:
+        self.partitions = partitions
+        self.down = False
+        self.topics: dict[str, list[list[Record]]] = {}
+
+    async def send(self, records: Sequence[Record]) -> list[Sent]:
+        """Append every record to its partition's list."""
+        return [self._append(record) for record in records]
+
+    async def health(self) -> Health:
+        """The state of `down`."""
+        return Health(reachable=not self.down, brokers=0 if self.down else 1, min_insync_replicas=1)
+
+    def records(self, topic: str) -> list[Record]:
+        """All records of a topic, partition after partition."""
+        return [record for partition in self.topics.get(topic, []) for record in partition]
+
+    def _append(self, record: Record) -> Sent:
+        if self.down:
+            return InfrastructureError(KAFKA_UNREACHABLE, "the memory sink plays an outage")
+        topic = self.topics.setdefault(record.topic, [[] for _ in range(self.partitions)])
+        partition = wire.partition_of(record.key, self.partitions)
+        topic[partition].append(record)
+        return Receipt(record.topic, partition, len(topic[partition]) - 1)

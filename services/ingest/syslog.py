@@ -1,0 +1,110 @@
+"""Syslog messages as envelopes: RFC 5424, RFC 3164, and whatever else daemons send.
+
+A message that is neither is kept whole as text: syslog has no way to refuse it.  Nothing is
+guessed: RFC 3164 names neither year nor zone, so its timestamp stays a text and the
+envelope's is that of the arrival.
+"""
+
+import re
+from datetime import datetime
+from hashlib import sha256
+from typing import Any, Final
+
+EVENT_NAME: Final = "syslog_message"
+_ID_DIGITS: Final = 40
+_BOM: Final = "\ufeff"
+
+_5424: Final = re.compile(
+    r"<(?P<pri>\d{1,3})>(?P<version>[1-9]\d{0,2}) (?P<timestamp>\S{1,64}) (?P<hostname>\S{1,255}) "
+    r"(?P<app_name>\S{1,128}) (?P<procid>\S{1,128}) (?P<msgid>\S{1,64}) "
+    r'(?P<sd>-|(?:\[[^ \]="]{1,64}(?: [^ \]="]{1,64}="(?:[^"\\\]]|\\.)*")*\])+)(?: (?P<message>.*))?',
+    re.DOTALL,
+)
+_3164: Final = re.compile(
+    r"<(?P<pri>\d{1,3})>(?P<timestamp>[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d) (?P<hostname>\S{1,255}) "
+    r"(?:(?P<app_name>[^\s:\[]{1,128})(?:\[(?P<procid>[^\]\s]{1,128})\])?: ?)?(?P<message>.*)",
+    re.DOTALL,
+)
+_PRI: Final = re.compile(r"<(?P<pri>\d{1,3})>(?P<message>.*)", re.DOTALL)
+_ELEMENT: Final = re.compile(r'\[([^ \]="]+)((?: [^ \]="]+="(?:[^"\\\]]|\\.)*")*)\]')
+_PARAMETER: Final = re.compile(r' ([^ \]="]+)="((?:[^"\\\]]|\\.)*)"', re.DOTALL)
+_ESCAPED: Final = re.compile(r'\\(["\\\]])')
+_HIGHEST_PRI: Final = 191
+
+
+def to_envelope(raw: bytes, received_at: str, peer: str, transport: str, sequence: int) -> dict[str, Any]:
+    """The `syslog_message` envelope of one message.
+
+    The id is a hash of the content and the arrival (time, peer, count): two equal lines are
+    two messages, and a message that is sent to Kafka twice keeps its id.
+    """
+    payload = parse(raw) | {"transport": transport, "peer": peer}
+    arrival = f"{received_at}|{peer}|{transport}|{sequence}|".encode()
+    return {
+        "metadata": {
+            "id": "syslog-" + sha256(arrival + raw).hexdigest()[:_ID_DIGITS],
+            "timestamp": _moment(payload) or received_at,
+            "version": "1",
+        },
+        "event_name": EVENT_NAME,
+        "payload": payload,
+    }
+
+
+def parse(raw: bytes) -> dict[str, Any]:
+    """The typed fields of a message; those it does not have are None."""
+    text, encoding = _text(raw)
+    for form, pattern in (("rfc5424", _5424), ("rfc3164", _3164), ("unknown", _PRI)):
+        found = pattern.fullmatch(text)
+        if found is not None and int(found["pri"]) <= _HIGHEST_PRI:
+            return _fields(form, found.groupdict(), encoding)
+    return _fields("unknown", {"message": text}, encoding)
+
+
+def _fields(form: str, found: dict[str, str | None], encoding: str) -> dict[str, Any]:
+    pri = found.get("pri")
+
+    def named(name: str) -> str | None:
+        value = found.get(name)
+        return None if value == "-" else value
+
+    return {
+        "format": form,
+        "facility": None if pri is None else int(pri) // 8,
+        "severity": None if pri is None else int(pri) % 8,
+        "timestamp": named("timestamp"),
+        "hostname": named("hostname"),
+        "app_name": named("app_name"),
+        "procid": named("procid"),
+        "msgid": named("msgid"),
+        "structured_data": _structured(found.get("sd") or "-"),
+        "message": (found.get("message") or "").removeprefix(_BOM),
+        "encoding": encoding,
+    }
+
+
+def _structured(text: str) -> dict[str, dict[str, str]]:
+    return {
+        identifier: {name: _ESCAPED.sub(r"\1", value) for name, value in _PARAMETER.findall(parameters)}
+        for identifier, parameters in _ELEMENT.findall(text)
+    }
+
+
+def _text(raw: bytes) -> tuple[str, str]:
+    """The message as text.  NUL, which no database text can hold, becomes U+FFFD."""
+    try:
+        return raw.decode().replace("\0", "\ufffd"), "utf-8"
+    except UnicodeDecodeError:
+        return raw.decode("latin-1").replace("\0", "\ufffd"), "latin-1"
+
+
+def _moment(payload: dict[str, Any]) -> str | None:
+    """The message's own moment, if it is one with a zone."""
+    given = payload["timestamp"]
+    if payload["format"] != "rfc5424" or given is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(given)
+    except ValueError:
+        return None
+    return given if moment.tzinfo is not None and "T" in given else None

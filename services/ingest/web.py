@@ -1,0 +1,43 @@
+"""Plain ASGI words: the gateway's hot path speaks them directly.
+
+FastAPI's request, dependency and response objects cost more per event than the whole rest
+of the flow; everything that is not hot goes through FastAPI.
+"""
+
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+AsgiReceive = Callable[[], Awaitable[Message]]
+AsgiSend = Callable[[Message], Awaitable[None]]
+Header = tuple[bytes, bytes]
+
+
+class ClientGoneError(Exception):
+    """The client closed the connection before its request was complete: nobody to answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A complete HTTP response."""
+
+    status: int
+    media_type: bytes
+    body: bytes
+    headers: Sequence[Header] = ()
+
+    def plus(self, headers: Sequence[Header]) -> "Answer":
+        """The same with more headers."""
+        return Answer(self.status, self.media_type, self.body, [*self.headers, *headers]) if headers else self
+
+    async def give(self, send: AsgiSend) -> None:
+        """Send it."""
+        headers = [
+            (b"content-type", self.media_type),
+            (b"content-length", b"%d" % len(self.body)),
+            *self.headers,
+        ]
+        await send({"type": "http.response.start", "status": self.status, "headers": headers})
+        await send({"type": "http.response.body", "body": self.body})
