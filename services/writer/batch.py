@@ -1,0 +1,143 @@
+"""One batch, top to bottom: plan, land or divert (and relay what was parked), mark, settle, commit."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from services.writer import ledger, outbox
+from services.writer.databases import Databases
+from services.writer.divert import Marker
+from services.writer.orders import Line, WorkOrder
+from services.writer.positions import Positions
+from services.writer.postgres import Database, transaction
+from services.writer.ranges import Range
+from services.writer.routes import Routes
+from services.writer.settled import Settled
+from services.writer.spark import Spark
+from services.writer.status import Status
+from services.writer.view import View
+from services.writer.waiting import Index
+from shared import failpoints
+from shared.errors import FENCED, TABLE, InfrastructureError
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a batch works with."""
+
+    spark: Spark
+    positions: Positions
+    databases: Databases
+    settled: Settled
+    index: Index
+    view: View
+    bootstrap: str
+    epoch: int
+    status: Status
+
+
+async def write_batch(parts: Parts, ranges: Sequence[Range], routes: Routes) -> None:
+    """Settle or divert `ranges` everywhere and commit their ends as the group's offsets.
+
+    Raises `InfrastructureError` when nothing of it may count: the same ranges are planned
+    again, and what was settled of them is skipped then.
+    """
+    await _plan(parts, ranges, routes)
+    order, lines = await _land(parts, ranges, routes)
+    await _settle_unseen(parts, order, lines)
+    await _mark(parts, order, lines)
+    await _settle(parts, order, lines)
+    failpoints.reach("writer.before_group_commit")
+    await parts.positions.commit({r.partition: r.end for r in ranges})
+    parts.view.settled(ranges)
+    parts.status.batch_done(lines)
+
+
+async def _plan(parts: Parts, ranges: Sequence[Range], routes: Routes) -> None:
+    """Write the plan before the range's first transaction, then see that no newer writer is there."""
+    await parts.view.record(parts.settled.plan(parts.epoch, ranges, routes))
+    await see_newest(parts)
+
+
+async def see_newest(parts: Parts) -> None:
+    """Raises `InfrastructureError` (FENCED) when a newer writer has started."""
+    newest = await parts.positions.newest_epoch()
+    if newest > parts.epoch:
+        raise InfrastructureError(FENCED, f"writer {newest} is the newest, this is {parts.epoch}")
+
+
+async def _land(parts: Parts, ranges: Sequence[Range], routes: Routes) -> tuple[WorkOrder, list[Line]]:
+    """Land in the databases that are up, divert for the others, until each did one or the other.
+
+    What was parked is relayed after each attempt: the next one skips what this one settled.
+    """
+    while True:
+        parts.databases.one_must_be_up()
+        order = WorkOrder(
+            parts.epoch,
+            {r.partition: r for r in ranges},
+            parts.databases.landing(),
+            parts.databases.diverted(),
+            routes,
+            parts.bootstrap,
+        )
+        lines = await asyncio.to_thread(parts.spark.run, order)
+        await _relay_parked(parts, order, lines)
+        failures = {line.database: line for line in lines if line.failure}
+        for name, line in failures.items():
+            if not name:
+                raise InfrastructureError(TABLE[str(line.failure)], line.detail or "")
+            parts.databases.failed(name, InfrastructureError(TABLE[str(line.failure)], line.detail or ""))
+        if not failures:
+            return order, lines
+
+
+async def _settle_unseen(parts: Parts, order: WorkOrder, lines: Sequence[Line]) -> None:
+    """Advance ranges of which no record arrived: transaction markers, compaction."""
+    seen = {line.range_of for line in lines}
+    unseen = [r for p, r in order.ranges.items() if p not in seen]
+    if unseen:
+        for database in order.landing:
+            await asyncio.to_thread(_advance, parts.epoch, database, unseen)
+
+
+def _advance(epoch: int, database: Database, ranges: Sequence[Range]) -> None:
+    with transaction(database, "driver") as conn:
+        at = ledger.lock(conn, ranges, epoch)
+        ledger.advance(conn, [r for r in ranges if at[r.partition] < r.end], epoch)
+
+
+async def _mark(parts: Parts, order: WorkOrder, lines: Sequence[Line]) -> None:
+    """Close every diverted range, empty ones included, now that Kafka holds its records."""
+    failpoints.reach("writer.between_divert_and_marker")
+    diverted = {(line.database, line.range_of): line for line in lines}
+    markers = []
+    for name in order.diverted:
+        for p, r in order.ranges.items():
+            line = diverted.get((name, p))
+            count, first = (line.diverted, line.diverted_from) if line else (0, -1)
+            markers.append(Marker(name, r, count, first, order.routes.digest))
+    places = await parts.positions.append([m.as_record() for m in markers])
+    for marker, place in zip(markers, places, strict=True):
+        parts.index.add(marker, place)
+
+
+async def _settle(parts: Parts, order: WorkOrder, lines: Sequence[Line]) -> None:
+    """Count the events that have no destination, before the group's offsets pass them."""
+    entries = [
+        entry
+        for line in lines
+        if not line.database
+        for entry in parts.settled.count(
+            parts.epoch, order.ranges[line.range_of], line.filtered, line.unroutable
+        )
+    ]
+    await parts.view.record(entries)
+
+
+async def _relay_parked(parts: Parts, order: WorkOrder, lines: Sequence[Line]) -> None:
+    parts.status.parked(sum(line.parked for line in lines))
+    parked = {line.database for line in lines if line.parked}
+    for database in order.landing:
+        if database.name in parked:
+            await asyncio.to_thread(outbox.relay, database, parts.bootstrap)

@@ -1,0 +1,227 @@
+"""The configured databases: which of them land, which are out, and how one comes back.
+
+A database that is out is asked again after a growing pause (its breaker); one that is back
+is claimed, compared with what waits for it, and drained before it takes live traffic.
+"""
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from services.writer import ledger, outbox
+from services.writer.drainer import Drainer
+from services.writer.migrations import migrate
+from services.writer.postgres import Database, transaction
+from services.writer.ranges import Partition
+from services.writer.settled import Settled
+from services.writer.waiting import Index
+from shared.errors import DATABASE_UNAVAILABLE, FENCED, KAFKA_UNAVAILABLE, LEDGER_GAP, InfrastructureError
+
+log = logging.getLogger(__name__)
+
+_PAUSES: Final = (0.2, 0.5, 1.0, 2.0, 5.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Stand:
+    """Where the writer is in a partition: its topic's UUID and the next offset to plan."""
+
+    topic_id: str
+    next_offset: int
+
+
+@dataclass(slots=True)
+class _Health:
+    up: bool = False
+    halted: str | None = None
+    failures: int = 0
+    again_at: float = 0.0
+
+
+class Databases:
+    """All configured databases of one writer."""
+
+    def __init__(
+        self,
+        configured: Sequence[Database],
+        *,
+        settled: Settled,
+        index: Index,
+        drainer: Drainer,
+        epoch: int,
+        bootstrap: str,
+    ) -> None:
+        self._all = {d.name: d for d in configured}
+        self._health = {d.name: _Health() for d in configured}
+        self._settled = settled
+        self._index = index
+        self._drainer = drainer
+        self._epoch = epoch
+        self._bootstrap = bootstrap
+        self._returning: dict[str, asyncio.Task[None]] = {}
+        # A database that comes back and a partition that is adopted must not miss each other.
+        self._claiming = asyncio.Lock()
+        #: Every adopted partition and where the writer stands in it.
+        self.stands: dict[Partition, Stand] = {}
+
+    @property
+    def names(self) -> list[str]:
+        """The names of all configured databases."""
+        return list(self._all)
+
+    def landing(self) -> tuple[Database, ...]:
+        """Databases that take the next batch: up, not halted, and nothing older waits."""
+        return tuple(d for n, d in self._all.items() if self._can(n) and not self._index.of(n))
+
+    def diverted(self) -> tuple[str, ...]:
+        """Databases whose events of the next batch wait on Kafka."""
+        landing = {d.name for d in self.landing()}
+        return tuple(n for n in self._all if n not in landing)
+
+    def one_must_be_up(self) -> None:
+        """With no database up nothing is diverted: Kafka is the buffer.  Raises `InfrastructureError`."""
+        if not self.any_up():
+            reasons = "; ".join(h.halted or f"{n} is out" for n, h in self._health.items())
+            raise InfrastructureError(DATABASE_UNAVAILABLE, f"no database is up: {reasons}")
+
+    def states(self) -> dict[str, str]:
+        """What to tell of each database: landing, draining, out or halted."""
+        return {n: self._state(n) for n in self._all}
+
+    def _state(self, name: str) -> str:
+        health = self._health[name]
+        if health.halted:
+            return "halted"
+        if not health.up:
+            return "out"
+        return "draining" if self._index.of(name) else "landing"
+
+    def _can(self, name: str) -> bool:
+        return self._health[name].up and not self._health[name].halted
+
+    def failed(self, name: str, error: InfrastructureError) -> None:
+        """A database failed a batch or a drain.  Raises the error when a newer writer is there."""
+        if error.fault is FENCED:
+            raise error
+        if error.fault is KAFKA_UNAVAILABLE:
+            log.warning("Kafka is away: what a database has for it waits", extra=_fields(name, error))
+            return
+        health = self._health[name]
+        if error.fault is LEDGER_GAP:
+            health.halted = error.detail
+            log.error("a database is halted until a person resolves it", extra=_fields(name, error))
+            return
+        pause = _PAUSES[min(health.failures, len(_PAUSES) - 1)] * random.uniform(0.8, 1.2)  # noqa: S311
+        health.up, health.failures, health.again_at = False, health.failures + 1, time.monotonic() + pause
+        log.warning("a database is out, its events wait", extra=_fields(name, error))
+
+    def any_up(self) -> bool:
+        """Whether a batch could land anywhere."""
+        return any(self._can(n) for n in self._all)
+
+    async def tend(self) -> None:
+        """Bring back what is out and drain what waits, in the background; surface a fencing."""
+        for name, health in self._health.items():
+            task = self._returning.get(name)
+            if task is not None and task.done():
+                del self._returning[name]
+                task.result()
+            due = not health.up and time.monotonic() >= health.again_at
+            waits = health.up and self._index.of(name)
+            if name not in self._returning and not health.halted and (due or waits):
+                self._returning[name] = asyncio.create_task(self._return(name))
+
+    async def settle_down(self) -> None:
+        """Wait for a database of which at most the last batch waits: then it takes live traffic."""
+        for name, task in list(self._returning.items()):
+            ranges = [w.marker.range.partition for w in self._index.of(name)]
+            if self._can(name) and len(ranges) == len(set(ranges)):
+                await asyncio.wait({task})
+
+    async def stop(self) -> None:
+        """Stop returning; what was begun rolls back or is finished by its thread."""
+        for task in self._returning.values():
+            task.cancel()
+        await asyncio.gather(*self._returning.values(), return_exceptions=True)
+
+    async def wait_for_one(self, seconds: float) -> None:
+        """Wait until a return that is under way ends, at most so long."""
+        if self._returning:
+            await asyncio.wait(self._returning.values(), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        else:
+            await asyncio.sleep(seconds)
+
+    async def _return(self, name: str) -> None:
+        database, health = self._all[name], self._health[name]
+        try:
+            if not health.up:
+                await asyncio.to_thread(migrate, database)
+                async with self._claiming:
+                    await asyncio.to_thread(self._claim, name, dict(self.stands))
+                    health.up, health.failures = True, 0
+                await asyncio.to_thread(outbox.relay, database, self._bootstrap)
+                log.info("a database is up", extra={"database": name, "waiting": self._index.events(name)})
+            await self._drainer.drain(database, self._settled.routes)
+        except InfrastructureError as e:
+            self.failed(name, e)
+
+    def _claim(self, name: str, stands: Mapping[Partition, Stand]) -> None:
+        """Put this writer's epoch on the ledger rows of `stands`, and compare (blocking).
+
+        A missing row is created at its recorded baseline.  Raises `InfrastructureError`: a
+        ledger that is behind and not covered by what waits is a gap.
+        """
+        if not stands:
+            return
+        starts = {
+            p: (s.topic_id, self._settled.baselines[s.topic_id, p.number][name]) for p, s in stands.items()
+        }
+        with transaction(self._all[name], "driver") as conn:
+            at = ledger.claim(conn, starts, self._epoch)
+        self._index.forget_settled(name, at)
+        self._see_gap(name, at, stands)
+
+    def compare(self, name: str) -> None:
+        """Halt a database whose ledger went back while it was idle (blocking)."""
+        stands = dict(self.stands)
+        try:
+            with transaction(self._all[name], "driver") as conn:
+                at = ledger.read(conn, self._epoch)
+            self._see_gap(name, at, stands)
+        except InfrastructureError as e:
+            self.failed(name, e)
+
+    def _see_gap(self, name: str, at: Mapping[Partition, int], stands: Mapping[Partition, Stand]) -> None:
+        for p, stand in stands.items():
+            if not self._index.covers(name, p, at.get(p, -1), stand.next_offset):
+                raise InfrastructureError(
+                    LEDGER_GAP,
+                    f"{p.topic}/{p.number}: the ledger of {name} stands at {at.get(p)}, the writer at "
+                    f"{stand.next_offset}, and what waits does not lead there: was it restored from a dump?",
+                )
+
+    async def relay(self) -> None:
+        """Move what outboxes still have to the topic; nothing, usually."""
+        for database in self.landing():
+            try:
+                await asyncio.to_thread(outbox.relay, database, self._bootstrap)
+            except InfrastructureError as e:
+                self.failed(database.name, e)
+
+    async def adopt(self, stands: Mapping[Partition, Stand]) -> None:
+        """Take new partitions in and claim them in every database that is up."""
+        async with self._claiming:
+            self.stands |= stands
+            for name in [n for n in self._all if self._can(n)]:
+                try:
+                    await asyncio.to_thread(self._claim, name, stands)
+                except InfrastructureError as e:
+                    self.failed(name, e)
+
+
+def _fields(name: str, error: InfrastructureError) -> dict[str, str]:
+    return {"database": name, "code": error.fault.code, "reason": error.detail}

@@ -1,0 +1,119 @@
+"""Diverting: the events of a database that is out wait on `onramp.system_errors`.
+
+Every diverted range, empty ones included, is closed by a marker after all its records are
+acknowledged.  Records and markers of one (database, source partition) share a key, hence a
+partition and its order.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import orjson
+import pyarrow as pa
+
+from services.writer.arrivals import ARRIVALS, Run
+from services.writer.publishing import Record, publish
+from services.writer.ranges import Partition, Range
+from shared import wire
+
+HEADER: Final = "onramp-waiting"
+
+
+@dataclass(frozen=True, slots=True)
+class Marker:
+    """A range whose events for `database` wait: `count` distinct source offsets of it.
+
+    `first` is the offset on `onramp.system_errors` at or before its first record, -1 when it
+    has none; `digest` names the routes that it was sorted by.
+    """
+
+    database: str
+    range: Range
+    count: int
+    first: int
+    digest: str
+
+    @property
+    def key(self) -> bytes:
+        """What its records have as their key."""
+        return key_of(self.database, self.range.partition)
+
+    def as_record(self) -> Record:
+        """The record that closes the range."""
+        head = {
+            "kind": "marker",
+            "database": self.database,
+            "count": self.count,
+            "first": self.first,
+            "digest": self.digest,
+            "topic_id": self.range.topic_id,
+            "partition": [*self.range.partition],
+            "start": self.range.start,
+            "end": self.range.end,
+        }
+        return Record(wire.SYSTEM_ERRORS, self.key, None, ((HEADER, orjson.dumps(head)),))
+
+
+def key_of(database: str, partition: Partition) -> bytes:
+    """The key of everything that waits for `database` out of `partition`."""
+    return f"{database}/{partition.topic}/{partition.number}".encode()
+
+
+def marker_of(head: Mapping[str, Any]) -> Marker | None:
+    """The marker that a record's header describes, or None: it is an event."""
+    if head["kind"] != "marker":
+        return None
+    source = Range(head["topic_id"], Partition(*head["partition"]), head["start"], head["end"])
+    return Marker(head["database"], source, head["count"], head["first"], head["digest"])
+
+
+def divert(bootstrap: str, database: str, runs: Sequence[Run]) -> dict[Partition, tuple[int, int]]:
+    """Put the records of `runs` on the topic and return when Kafka holds them all.
+
+    Returns, by source partition, how many they are and the lowest offset they got.
+    Raises `InfrastructureError`.
+    """
+    rows = [(run.partition, row) for run in runs for row in run.rows.to_pylist()]
+    places = publish(bootstrap, [_as_record(database, partition, row) for partition, row in rows])
+    found: dict[Partition, tuple[int, int]] = {}
+    for (partition, _), place in zip(rows, places, strict=True):
+        count, first = found.get(partition, (0, place.offset))
+        found[partition] = (count + 1, min(first, place.offset))
+    return found
+
+
+def _as_record(database: str, partition: Partition, row: Mapping[str, Any]) -> Record:
+    head = {
+        "kind": "event",
+        "database": database,
+        "topic": partition.topic,
+        "partition": partition.number,
+        "offset": row["offset"],
+        "timestamp": row["timestamp"],
+    }
+    headers = [(HEADER, orjson.dumps(head))]
+    if row["received_at"] is not None:
+        headers.append((wire.HEADER_RECEIVED_AT, row["received_at"]))
+    return Record(wire.SYSTEM_ERRORS, key_of(database, partition), row["value"], tuple(headers))
+
+
+def as_run(
+    partition: Partition, records: Mapping[int, tuple[Mapping[str, Any], bytes | None, bytes | None]]
+) -> Run:
+    """The events of a marker as they arrived: offset to (header, value, received_at)."""
+    rows = [
+        {
+            "topic": partition.topic,
+            "partition": partition.number,
+            "offset": offset,
+            "value": value,
+            "received_at": received_at,
+            "timestamp": head["timestamp"],
+            "wanted": True,
+        }
+        for offset, (head, value, received_at) in sorted(records.items())
+    ]
+    for row in rows:
+        row["timestamp"] = pa.scalar(row["timestamp"], pa.string()).cast(pa.timestamp("us", "UTC")).as_py()
+    return Run(partition, pa.RecordBatch.from_pylist(rows, schema=ARRIVALS))

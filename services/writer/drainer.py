@@ -1,0 +1,107 @@
+"""The drainer: lands what waits for a database that is back, range by range, in order.
+
+It is part of the writer and has its epoch.  A marker's range goes through the same task as
+a batch's: lock, compare, write, advance in one transaction; a settled prefix is skipped
+and a gap halts.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any
+
+import orjson
+
+from services.writer.divert import HEADER, Marker, as_run, marker_of
+from services.writer.orders import WorkOrder
+from services.writer.positions import Positions
+from services.writer.postgres import Database
+from services.writer.publishing import Place
+from services.writer.ranges import Partition, Range
+from services.writer.routes import Routes
+from services.writer.task import Task
+from services.writer.waiting import Index, Waiting
+from shared import failpoints, wire
+from shared.errors import LEDGER_GAP, TABLE, InfrastructureError
+
+#: offset of an event in its own topic -> header, value, gateway's received-at
+Events = dict[int, tuple[Mapping[str, Any], bytes | None, bytes | None]]
+
+
+class Drainer:
+    """Drains one database.  Opened for one pass over what waits now."""
+
+    def __init__(self, positions: Positions, index: Index, epoch: int, bootstrap: str) -> None:
+        self._positions = positions
+        self._index = index
+        self._epoch = epoch
+        self._bootstrap = bootstrap
+
+    async def drain(self, database: Database, routes: Mapping[str, Routes]) -> int:
+        """Land every range that waits for `database`; returns how many there were.
+
+        Raises `InfrastructureError` at the first that cannot land; those before it have.
+        """
+        waiting = self._index.of(database.name)
+        since: dict[int, int] = {}
+        for w in waiting:
+            place = w.place.partition
+            first = w.marker.first if w.marker.count else w.place.offset
+            since[place] = min(since.get(place, first), first)
+        drained = 0
+        async for marker, events in self._ranges(database.name, waiting, since):
+            await asyncio.to_thread(self._land, database, marker, events, routes.get(marker.digest))
+            failpoints.reach("writer.mid_drain")
+            self._index.forget_settled(database.name, {marker.range.partition: marker.range.end})
+            drained += 1
+        return drained
+
+    async def _ranges(
+        self, database: str, waiting: Sequence[Waiting], since: Mapping[int, int]
+    ) -> AsyncIterator[tuple[Marker, Events]]:
+        """Each marker of `waiting` with its events, in the order of the topic."""
+        if not waiting:
+            return
+        wanted = {w.place: w.marker for w in waiting}
+        events: dict[Partition, Events] = defaultdict(dict)
+        async for record in self._positions.log(wire.SYSTEM_ERRORS, since):
+            headers = dict(record.headers)
+            head = orjson.loads(headers[HEADER])
+            if head["database"] != database:
+                continue
+            if marker_of(head) is None:
+                source = Partition(head["topic"], head["partition"])
+                events[source][head["offset"]] = (head, record.value, headers.get(wire.HEADER_RECEIVED_AT))
+            elif marker := wanted.pop(Place(record.partition, record.offset), None):
+                held = events[marker.range.partition]
+                yield marker, {o: e for o, e in held.items() if marker.range.start <= o < marker.range.end}
+                events[marker.range.partition] = {o: e for o, e in held.items() if o >= marker.range.end}
+            if not wanted:
+                return
+
+    def _land(self, database: Database, marker: Marker, events: Events, routes: Routes | None) -> None:
+        if routes is None:
+            raise InfrastructureError(
+                LEDGER_GAP,
+                f"{_name(marker.range)} of {database.name}: its routes {marker.digest} are not in "
+                f"{wire.SETTLED}, so nobody knows where its events go",
+            )
+        if len(events) != marker.count:
+            raise InfrastructureError(
+                LEDGER_GAP,
+                f"{_name(marker.range)} of {database.name}: its marker counts {marker.count} events, "
+                f"{wire.SYSTEM_ERRORS} holds {len(events)}",
+            )
+        order = WorkOrder(
+            self._epoch, {marker.range.partition: marker.range}, (database,), (), routes, self._bootstrap
+        )
+        task = Task(order)
+        task.take(as_run(marker.range.partition, events))
+        task.land(database)
+        for line in task.report():
+            if line.failure:
+                raise InfrastructureError(TABLE[line.failure], line.detail or "")
+
+
+def _name(r: Range) -> str:
+    return f"{r.partition.topic}/{r.partition.number} [{r.start}, {r.end})"

@@ -1,0 +1,197 @@
+"""The writer's process: constructs the parts, turns the loop, stops in reverse order.
+
+Everything that can be away for a while (Kafka, the database) is retried here, with a
+growing pause; a writer that was fenced by a newer one exits.
+"""
+
+import asyncio
+import logging
+import random
+import signal
+from contextlib import AsyncExitStack, suppress
+from typing import Final
+
+import orjson
+from aiokafka.errors import KafkaError
+
+from services.writer.batch import Parts, see_newest, write_batch
+from services.writer.databases import Databases
+from services.writer.divert import HEADER, marker_of
+from services.writer.drainer import Drainer
+from services.writer.positions import Positions
+from services.writer.postgres import configured
+from services.writer.publishing import Place
+from services.writer.registry_routes import only_known, routes_of, topics_of
+from services.writer.settings import WriterSettings
+from services.writer.settled import Settled
+from services.writer.spark import Spark
+from services.writer.status import Status, StatusServer
+from services.writer.upkeep import Upkeep
+from services.writer.view import View
+from services.writer.waiting import Index
+from shared import wire
+from shared.errors import FENCED, KAFKA_UNAVAILABLE, InfrastructureError
+from shared.registry.file import FileRegistry
+from shared.settings import KafkaSettings, RegistrySettings
+
+log = logging.getLogger(__name__)
+
+EXIT_STOPPED: Final = 0
+EXIT_FAILED: Final = 1
+EXIT_FENCED: Final = 3
+#: aiokafka goes on asking for longer than anyone who watches /readyz wants to wait.
+_KAFKA_SECONDS: Final = 8.0
+_NO_DATABASE_SECONDS: Final = 0.5
+_PAUSES: Final = (0.2, 0.5, 1.0, 2.0, 5.0)
+
+
+class Job:
+    """The driver's loop."""
+
+    def __init__(self, settings: WriterSettings, kafka: KafkaSettings, registry: RegistrySettings) -> None:
+        self._settings = settings
+        self._kafka = kafka
+        self._configured = configured(settings)
+        self._registry = FileRegistry(registry.file, only_known(self._configured))
+        self._status = Status()
+        self._stop = asyncio.Event()
+        self._failures = 0
+        self._epoch: int | None = None
+
+    async def run(self) -> int:
+        """Run until SIGTERM or SIGINT (0) or until a newer writer takes over (3)."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stop.set)
+        async with AsyncExitStack() as stack:
+            server = StatusServer(self._status, self._settings.http_host, self._settings.http_port).start()
+            stack.callback(server.stop)
+            # Spark last in, first out: a job that still runs must not outlive the driver's word.
+            spark = await asyncio.to_thread(Spark, self._settings, self._kafka.bootstrap)
+            stack.push_async_callback(asyncio.to_thread, spark.stop)
+            work = asyncio.create_task(self._work(spark))
+            await self._until_stopped(work, spark)
+            with suppress(asyncio.CancelledError):
+                return await work
+        return EXIT_STOPPED
+
+    async def _until_stopped(self, work: "asyncio.Task[int]", spark: Spark) -> None:
+        """Wait for the work's end; after SIGTERM it has its margin, then its batch is cancelled."""
+        stop = asyncio.create_task(self._stop.wait())
+        await asyncio.wait({work, stop}, return_when=asyncio.FIRST_COMPLETED)
+        stop.cancel()
+        if not work.done():
+            await asyncio.wait({work}, timeout=self._settings.stop_margin_s)
+        if not work.done():
+            log.warning("the batch did not end in time and is cancelled: it rolls back")
+            spark.cancel()
+            work.cancel()
+
+    async def _work(self, spark: Spark) -> int:
+        """Start and turn the loop, again and again, until stopped or fenced."""
+        while not self._stop.is_set():
+            try:
+                await self._session(spark)
+            except InfrastructureError as e:
+                if e.fault is FENCED:
+                    log.error("a newer writer has taken over, this one ends", extra={"reason": e.detail})  # noqa: TRY400
+                    return EXIT_FENCED
+                await self._pause(e.fault.code, e.detail)
+            except (KafkaError, TimeoutError) as e:
+                await self._pause(KAFKA_UNAVAILABLE.code, repr(e))
+            except Exception as e:
+                if self._stop.is_set():
+                    return EXIT_STOPPED
+                if not await asyncio.to_thread(spark.is_alive):
+                    log.exception(
+                        "Spark's JVM is gone: the writer ends, whoever supervises it starts another"
+                    )
+                    return EXIT_FAILED
+                log.exception("the batch failed for a reason that the writer does not know")
+                await self._pause("internal", type(e).__name__)
+        return EXIT_STOPPED
+
+    async def _pause(self, code: str, detail: str) -> None:
+        """Say what stands in the way and wait, longer each time, unless stopped."""
+        self._status.trouble(code, detail)
+        pause = _PAUSES[min(self._failures, len(_PAUSES) - 1)] * random.uniform(0.8, 1.2)  # noqa: S311
+        self._failures += 1
+        log.warning("the writer waits", extra={"code": code, "reason": detail, "again_in_s": round(pause, 1)})
+        await self._wait(pause)
+
+    async def _wait(self, seconds: float) -> None:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._stop.wait(), seconds)
+
+    async def _session(self, spark: Spark) -> None:
+        """From group offsets and epoch to the loop; left when stopped or when something fails."""
+        async with AsyncExitStack() as stack:
+            positions = Positions(self._kafka, self._settings.topics)
+            stack.push_async_callback(positions.stop)
+            await positions.start()
+            await positions.ensure_own_topics()
+            parts = await self._take_over(positions, spark)
+            stack.push_async_callback(parts.databases.stop)
+            log.info("the writer takes over", extra={"epoch": parts.epoch})
+            await self._loop(parts)
+
+    async def _take_over(self, positions: Positions, spark: Spark) -> Parts:
+        """Group offsets, epoch, what the predecessors left: in this order (the model's rules)."""
+        group = await positions.group_offsets()
+        self._epoch = epoch = await self._next_epoch(positions)
+        settled, index = Settled(), Index()
+        async for record in positions.log(wire.SETTLED):
+            settled.apply(record.key.decode(), record.value)
+        async for record in positions.log(wire.SYSTEM_ERRORS):
+            if marker := marker_of(orjson.loads(dict(record.headers)[HEADER])):
+                index.add(marker, Place(record.partition, record.offset))
+        bootstrap = self._kafka.bootstrap
+        databases = Databases(
+            self._configured,
+            settled=settled,
+            index=index,
+            drainer=Drainer(positions, index, epoch, bootstrap),
+            epoch=epoch,
+            bootstrap=bootstrap,
+        )
+        view = View(positions, spark, databases, settled, group)
+        return Parts(spark, positions, databases, settled, index, view, bootstrap, epoch, self._status)
+
+    async def _next_epoch(self, positions: Positions) -> int:
+        """An epoch for this process, unless a newer writer has started since its last one.
+
+        A zombie that wakes up with its transaction lost must not fence its healthy successor.
+        """
+        newest = await positions.newest_epoch()
+        if self._epoch is not None and newest > self._epoch:
+            raise InfrastructureError(FENCED, f"writer {newest} is the newest, this is {self._epoch}")
+        return await positions.take_epoch()
+
+    async def _loop(self, parts: Parts) -> None:
+        clock = asyncio.get_running_loop().time
+        look_again = 0.0
+        upkeep = Upkeep(parts, self._settings.upkeep_s)
+        while not self._stop.is_set():
+            if clock() >= look_again:
+                self._registry.refresh()
+                snapshot = self._registry.snapshot()
+                routes = routes_of(snapshot, self._configured)
+                async with asyncio.timeout(_KAFKA_SECONDS):
+                    await parts.view.discover(topics_of(snapshot))
+                    await see_newest(parts)
+                look_again = clock() + self._settings.discover_ms / 1000
+            await parts.databases.tend()
+            self._status.see(parts.databases.states(), parts.view.lag, parts.view.refused)
+            if not parts.databases.any_up():
+                await parts.databases.wait_for_one(_NO_DATABASE_SECONDS)
+                continue
+            await parts.databases.settle_down()
+            async with asyncio.timeout(_KAFKA_SECONDS):
+                ranges, begun_with = await parts.view.plan(self._settings.batch_events, routes)
+            if ranges:
+                with self._status.batch_seconds.time():
+                    await write_batch(parts, ranges, begun_with)
+            else:
+                await upkeep.idle()
+                await self._wait(self._settings.idle_ms / 1000)
+            self._failures = 0

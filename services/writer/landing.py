@@ -1,0 +1,139 @@
+"""The default landing: a table per event name, made on first sight, queryable at once."""
+
+from collections.abc import Sequence
+from typing import Final
+
+import psycopg2
+import pyarrow as pa
+import pyarrow.compute as pc
+from psycopg2 import sql
+from psycopg2.extensions import connection
+
+from services.writer.envelopes import RawMetadata, Record
+from services.writer.postgres import Database, connected, translate
+from services.writer.ranges import Partition
+
+SCHEMA: Final = "events"
+KEY: Final = "_id"
+#: The columns of a landing table, in order.
+COLUMNS: Final = pa.schema(
+    [
+        ("_id", pa.string()),
+        ("_event_name", pa.string()),
+        ("_timestamp", pa.timestamp("us", "UTC")),
+        ("_version", pa.string()),
+        ("_received_at", pa.timestamp("us", "UTC")),
+        ("_topic", pa.string()),
+        ("_partition", pa.int32()),
+        ("_offset", pa.int64()),
+        ("payload", pa.string()),
+    ]
+)
+
+_CREATE: Final = """
+    CREATE TABLE IF NOT EXISTS {table} (
+        _id          text PRIMARY KEY,
+        _event_name  text NOT NULL,
+        _timestamp   timestamptz NOT NULL,
+        _version     text NOT NULL,
+        _received_at timestamptz NOT NULL,
+        _topic       text NOT NULL,
+        _partition   integer NOT NULL,
+        _offset      bigint NOT NULL,
+        payload      jsonb NOT NULL
+    )
+"""
+_IS_THERE: Final = """
+    SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+    WHERE n.nspname = %s AND c.relname = %s
+"""
+#: Two sessions that create one table at a time can fail on a catalogue's unique index.
+_LOCK: Final = 7_203_155_002
+
+#: What stands in a packet's row.
+_NO_METADATA: Final = RawMetadata(None, None, None)  # type: ignore[arg-type]
+
+_known: set[tuple[str, str]] = set()
+
+
+def ensure_table(database: Database, name: str) -> None:
+    """Make the landing table of event `name` unless this process knows that it is there.
+
+    DDL runs on a connection of its own, outside of every data transaction.  Raises
+    `OnrampError` when the table cannot be made.
+    """
+    if (database.dsn, name) in _known:
+        return
+    with connected(database, "ddl") as conn:
+        try:
+            if not _exists(conn, name):  # a role that may only insert needs no more where it is there
+                _make(conn, name)
+        except psycopg2.Error as e:
+            raise translate(e, database) from None
+    _known.add((database.dsn, name))
+
+
+def confirm_table(conn: connection, database: Database, name: str) -> None:
+    """Make the table again if it is not there after all: somebody dropped it."""
+    if not _exists(conn, name):
+        _known.discard((database.dsn, name))
+        ensure_table(database, name)
+
+
+def _exists(conn: connection, name: str) -> bool:
+    with conn.cursor() as cursor:
+        cursor.execute(_IS_THERE, (SCHEMA, name))
+        return cursor.fetchone() is not None
+
+
+def _make(conn: connection, name: str) -> None:
+    with conn.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_lock(%s)", (_LOCK,))
+        try:
+            cursor.execute(sql.SQL(_CREATE).format(table=sql.Identifier(SCHEMA, name)))
+        finally:
+            cursor.execute("SELECT pg_advisory_unlock(%s)", (_LOCK,))
+
+
+def rows(partition: Partition, arrivals: pa.RecordBatch, records: Sequence[Record]) -> pa.RecordBatch:
+    """The rows of one run's records; both arguments' rows stand in the same order.
+
+    A packet's row has no metadata; its typed table does not ask for it.
+    """
+    n = arrivals.num_rows
+    metadata = [r.metadata or _NO_METADATA for r in records]
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.array([m.id for m in metadata], pa.string()),
+            pa.array([r.event_name for r in records], pa.string()),
+            pa.array([m.timestamp for m in metadata], pa.string()).cast(COLUMNS.field("_timestamp").type),
+            pa.array([m.version for m in metadata], pa.string()),
+            _received_at(arrivals),
+            pa.repeat(partition.topic, n),
+            pa.repeat(pa.scalar(partition.number, pa.int32()), n),
+            arrivals.column("offset"),
+            pa.array([r.body for r in records], pa.binary()).cast(pa.string()),
+        ],
+        schema=COLUMNS,
+    )
+
+
+def _received_at(arrivals: pa.RecordBatch) -> pa.Array:
+    """The gateway's header where it is a timestamp, else when Kafka's client made the record."""
+    headers = arrivals.column("received_at")
+    try:
+        received = _as_time(headers)
+    except pa.ArrowInvalid:  # another client's header, in a form of its own
+        received = pa.concat_arrays([_as_time_or_null(headers.slice(i, 1)) for i in range(len(headers))])
+    return pc.coalesce(received, arrivals.column("timestamp"))
+
+
+def _as_time(headers: pa.Array) -> pa.Array:
+    return headers.cast(pa.string()).cast(COLUMNS.field("_received_at").type)
+
+
+def _as_time_or_null(header: pa.Array) -> pa.Array:
+    try:
+        return _as_time(header)
+    except pa.ArrowInvalid:
+        return pa.nulls(1, COLUMNS.field("_received_at").type)

@@ -1,0 +1,125 @@
+"""The ledger's SQL: claim, lock, compare, advance, and the totals that move with it.
+
+All of it runs in the transaction that writes the rows; that, and nothing else, is why an
+event lands once in effect (docs/adr, settling).
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from psycopg2.extensions import connection
+from psycopg2.extras import execute_values
+
+from services.writer.ranges import Partition, Range
+from shared.errors import FENCED, LEDGER_GAP, InfrastructureError
+from shared.outcomes import Outcome
+
+_CLAIM: Final = """
+    INSERT INTO onramp.ledger (topic_id, topic, partition, next_offset, epoch) VALUES %s
+    ON CONFLICT (topic_id, partition) DO UPDATE SET epoch = greatest(ledger.epoch, excluded.epoch)
+    RETURNING topic, partition, next_offset, epoch
+"""
+_LOCK: Final = """
+    SELECT l.topic, l.partition, l.next_offset, l.epoch
+    FROM onramp.ledger l
+    JOIN (VALUES %s) AS wanted (topic_id, partition)
+      ON l.topic_id = wanted.topic_id::uuid AND l.partition = wanted.partition
+    ORDER BY l.topic_id, l.partition
+    FOR UPDATE OF l
+"""
+_ADVANCE: Final = """
+    UPDATE onramp.ledger l SET next_offset = settled.next_offset, epoch = %s
+    FROM (VALUES %%s) AS settled (topic_id, partition, next_offset)
+    WHERE l.topic_id = settled.topic_id::uuid AND l.partition = settled.partition
+"""
+_COUNT: Final = """
+    INSERT INTO onramp.totals (topic_id, topic, partition, destination, outcome, events) VALUES %s
+    ON CONFLICT (topic_id, partition, destination, outcome)
+    DO UPDATE SET events = totals.events + excluded.events
+"""
+
+
+class Tally(NamedTuple):
+    """What totals are counted by."""
+
+    topic_id: str
+    partition: Partition
+    destination: str
+    outcome: Outcome
+
+
+def claim(conn: connection, starts: Mapping[Partition, tuple[str, int]], epoch: int) -> dict[Partition, int]:
+    """Put `epoch` on the rows of `starts` (partition to topic id and first offset).
+
+    A missing row is created at its first offset.  Returns where the ledger stands.
+    Raises `InfrastructureError` (FENCED) when a later writer has claimed a row.
+    """
+    rows = [(topic_id, p.topic, p.number, start, epoch) for p, (topic_id, start) in sorted(starts.items())]
+    with conn.cursor() as cursor:
+        found = execute_values(cursor, _CLAIM, rows, page_size=len(rows) or 1, fetch=True)
+    return _positions(found, epoch)
+
+
+def read(conn: connection, epoch: int) -> dict[Partition, int]:
+    """Where the ledger stands, for every partition that this writer has claimed.
+
+    Raises `InfrastructureError` (FENCED) when a later writer has claimed a row.
+    """
+    with conn.cursor() as cursor:
+        cursor.execute(
+            "SELECT topic, partition, next_offset, epoch FROM onramp.ledger WHERE epoch >= %s", (epoch,)
+        )
+        return _positions(cursor.fetchall(), epoch)
+
+
+def lock(conn: connection, ranges: Sequence[Range], epoch: int) -> dict[Partition, int]:
+    """Lock the rows of `ranges` and return, for each, the first offset that is not settled.
+
+    Raises `InfrastructureError`: FENCED, or LEDGER_GAP when a row is missing or behind its
+    range's start, which no healthy history explains.
+    """
+    rows = [(r.topic_id, r.partition.number) for r in ranges]
+    with conn.cursor() as cursor:
+        found = execute_values(cursor, _LOCK, rows, page_size=len(rows) or 1, fetch=True)
+    positions = _positions(found, epoch)
+    for r in ranges:
+        at = positions.get(r.partition)
+        if at is None or at < r.start:
+            raise InfrastructureError(
+                LEDGER_GAP,
+                f"{r.partition.topic}/{r.partition.number}: the ledger "
+                f"{'has no row' if at is None else f'stands at {at}'}, the range is [{r.start}, {r.end})",
+            )
+    return positions
+
+
+def advance(conn: connection, ranges: Iterable[Range], epoch: int) -> None:
+    """Say that all `ranges`, whose rows are locked, are settled."""
+    rows = [(r.topic_id, r.partition.number, r.end) for r in ranges]
+    with conn.cursor() as cursor:
+        statement = cursor.mogrify(_ADVANCE, (epoch,)).decode()
+        execute_values(cursor, statement, rows, page_size=len(rows) or 1)
+
+
+def count(conn: connection, tallies: Counter[Tally]) -> None:
+    """Add `tallies` to the totals."""
+    rows = [
+        (t.topic_id, t.partition.topic, t.partition.number, t.destination, t.outcome.value, n)
+        for t, n in sorted(tallies.items())
+        if n
+    ]
+    if rows:
+        with conn.cursor() as cursor:
+            execute_values(cursor, _COUNT, rows, page_size=len(rows))
+
+
+def _positions(found: Iterable[tuple[str, int, int, int]], epoch: int) -> dict[Partition, int]:
+    positions = {}
+    for topic, partition, next_offset, claimed in found:
+        if claimed > epoch:
+            raise InfrastructureError(
+                FENCED, f"{topic}/{partition}: writer {claimed} has claimed the ledger, this is {epoch}"
+            )
+        positions[Partition(topic, partition)] = next_offset
+    return positions

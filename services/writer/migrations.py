@@ -1,0 +1,60 @@
+"""Brings Onramp's own schema in a database up to date: numbered files, each applied once.
+
+A file that was applied is never edited: its checksum is compared, and a difference stops
+the writer before it touches a row.
+"""
+
+from hashlib import sha256
+from pathlib import Path
+from typing import Final
+
+from psycopg2.extensions import connection
+
+from services.writer.postgres import Database, transaction
+
+_FILES: Final = Path(__file__).parent / "sql"
+#: Any number that nothing else locks; the writers of one database agree on it.
+_LOCK: Final = 7_203_155_001
+
+_SCHEMA: Final = """
+    CREATE SCHEMA IF NOT EXISTS onramp;
+    CREATE TABLE IF NOT EXISTS onramp.migrations (
+        name text PRIMARY KEY, checksum text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now()
+    )
+"""
+
+
+class EditedMigrationError(RuntimeError):
+    """A migration that was applied has another text now."""
+
+
+def migrate(database: Database) -> None:
+    """Apply what is missing.  Raises `OnrampError` or `EditedMigrationError`."""
+    with transaction(database, "driver") as conn:
+        applied = _applied(conn)
+        for file in sorted(_FILES.glob("*.sql")):
+            text = file.read_text()
+            checksum = sha256(text.encode()).hexdigest()
+            if file.name not in applied:
+                _apply(conn, file.name, text, checksum)
+            elif applied[file.name] != checksum:
+                raise EditedMigrationError(
+                    f"{file.name} was applied to database {database.name} with another text: "
+                    "put the old text back and add a new file for the change"
+                )
+
+
+def _applied(conn: connection) -> dict[str, str]:
+    with conn.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
+        cursor.execute("SELECT to_regclass('onramp.migrations')")
+        if cursor.fetchone() == (None,):
+            cursor.execute(_SCHEMA)
+        cursor.execute("SELECT name, checksum FROM onramp.migrations")
+        return dict(cursor.fetchall())
+
+
+def _apply(conn: connection, name: str, text: str, checksum: str) -> None:
+    with conn.cursor() as cursor:
+        cursor.execute(text)
+        cursor.execute("INSERT INTO onramp.migrations (name, checksum) VALUES (%s, %s)", (name, checksum))

@@ -1,0 +1,71 @@
+"""What the driver hands to the tasks of a batch, and what they report back."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Final
+
+import pyarrow as pa
+
+from services.writer.postgres import Database
+from services.writer.ranges import Partition, Range
+from services.writer.routes import Routes
+
+#: A task's report: for each of its ranges a row with database "" that says what was read,
+#: and a row for each database.  `failure` is a code of the error table, null when the range
+#: is settled there (or, if the database is diverted, when Kafka holds its events).
+REPORT: Final = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("database", pa.string()),
+        ("failure", pa.string()),
+        ("detail", pa.string()),
+        ("read", pa.int64()),
+        ("filtered", pa.int64()),
+        ("unroutable", pa.int64()),
+        ("parked", pa.int64()),
+        ("diverted", pa.int64()),
+        ("diverted_from", pa.int64()),
+    ]
+)
+_SPARK_TYPES: Final = {pa.string(): "string", pa.int32(): "int", pa.int64(): "long"}
+REPORT_DDL: Final = ", ".join(f"{f.name} {_SPARK_TYPES[f.type]}" for f in REPORT)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkOrder:
+    """One batch: its ranges, where it lands, whose events are diverted, and under which epoch."""
+
+    epoch: int
+    ranges: Mapping[Partition, Range]
+    landing: tuple[Database, ...]
+    diverted: tuple[str, ...]
+    routes: Routes
+    bootstrap: str
+
+
+@dataclass(slots=True)
+class Line:
+    """One row of a report."""
+
+    topic: str
+    partition: int
+    database: str = ""
+    failure: str | None = None
+    detail: str | None = None
+    read: int = 0
+    filtered: int = 0
+    unroutable: int = 0
+    parked: int = 0
+    diverted: int = 0
+    diverted_from: int = -1
+
+    @property
+    def range_of(self) -> Partition:
+        """The partition whose range this line is about."""
+        return Partition(self.topic, self.partition)
+
+
+def as_arrow(lines: Iterable[Line]) -> pa.RecordBatch:
+    """`lines` as a task sends them to the driver."""
+    return pa.RecordBatch.from_pylist([asdict(line) for line in lines], schema=REPORT)

@@ -1,0 +1,147 @@
+"""The driver's Kafka: ends of partitions, the group's offsets, the newest writer, Onramp's logs.
+
+Owns aiokafka for the driver.  Group offsets are the restart point and the lag that any
+Kafka tool shows; which offsets are settled is the ledgers' word.
+"""
+
+import json
+import os
+import re
+import socket
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
+from typing import Any, Self
+
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.errors import TopicAlreadyExistsError, for_code
+
+from services.writer.publishing import Place, Record, send_all
+from services.writer.ranges import Partition
+from shared import wire
+from shared.settings import KafkaSettings
+from shared.topics import OWN_TOPICS, TopicSpec
+
+
+class Positions:
+    """The driver's view of Kafka."""
+
+    def __init__(self, settings: KafkaSettings, pattern: str) -> None:
+        self._settings = settings
+        self._pattern = re.compile(pattern)
+        common = {"bootstrap_servers": settings.bootstrap}
+        self._admin = AIOKafkaAdminClient(**common)
+        self._consumer = AIOKafkaConsumer(
+            **common,
+            group_id=wire.WRITER_GROUP,
+            enable_auto_commit=False,
+            isolation_level="read_committed",
+            auto_offset_reset="earliest",
+        )
+        self._producer = AIOKafkaProducer(**common, acks="all", enable_idempotence=True)
+
+    async def start(self) -> Self:
+        """Connect.  Raises aiokafka's errors."""
+        await self._admin.start()
+        await self._producer.start()
+        await self._consumer.start()
+        return self
+
+    async def stop(self) -> None:
+        """Disconnect, in reverse order."""
+        await self._consumer.stop()
+        await self._producer.stop()
+        await self._admin.close()
+
+    async def ensure_own_topics(self) -> None:
+        """Make the topics that Onramp keeps for itself; one that exists is as good as made."""
+        for spec in OWN_TOPICS:
+            await self._ensure(spec)
+
+    async def _ensure(self, spec: TopicSpec) -> None:
+        new = NewTopic(
+            spec.name,
+            spec.partitions or self._settings.partitions,
+            self._settings.replication,
+            topic_configs={**spec.config, "min.insync.replicas": str(self._settings.min_insync)},
+        )
+        answer = await self._admin.create_topics([new])
+        for _, code, message in answer.topic_errors:
+            if code not in (0, TopicAlreadyExistsError.errno):
+                raise for_code(code)(f"topic {spec.name} could not be made: {message}")
+
+    async def take_epoch(self) -> int:
+        """Enter this writer into `onramp.writers`; the record's offset orders all writers."""
+        me = {"host": socket.gethostname(), "pid": os.getpid()}
+        record = await self._producer.send_and_wait(
+            wire.WRITERS, key=b"writer", value=json.dumps(me).encode()
+        )
+        return int(record.offset)
+
+    async def newest_epoch(self) -> int:
+        """The epoch of the newest writer."""
+        entry = TopicPartition(wire.WRITERS, 0)
+        return int((await self._consumer.end_offsets([entry]))[entry]) - 1
+
+    async def append(self, records: Sequence[Record]) -> list[Place]:
+        """Put `records` on their topics; returns, in their order, where Kafka holds them."""
+        return await send_all(self._producer, records)
+
+    async def log(self, topic: str, since: Mapping[int, int] | None = None) -> AsyncIterator[Any]:
+        """Every record of `topic`, from its begin or `since` (partition to offset) to where it ends now."""
+        consumer = AIOKafkaConsumer(bootstrap_servers=self._settings.bootstrap, enable_auto_commit=False)
+        await consumer.start()
+        try:
+            numbers = since.keys() if since else await self._partitions_of(topic)
+            assigned = [TopicPartition(topic, n) for n in numbers]
+            consumer.assign(assigned)
+            begins, ends = await consumer.beginning_offsets(assigned), await consumer.end_offsets(assigned)
+            for p in assigned:
+                consumer.seek(p, max(begins[p], (since or {}).get(p.partition, 0)))
+            # Compaction leaves holes, so the consumer's position says when the end is reached.
+            while [p for p in assigned if await consumer.position(p) < ends[p]]:
+                for found in (await consumer.getmany(timeout_ms=200)).values():
+                    for record in found:
+                        yield record
+        finally:
+            await consumer.stop()
+
+    async def _partitions_of(self, topic: str) -> list[int]:
+        [found] = await self._admin.describe_topics([topic])
+        return [p["partition"] for p in found["partitions"]]
+
+    async def partitions(self, named: Collection[str]) -> set[Partition]:
+        """Every partition, now, of the topics that the writer reads: its pattern's and those `named`."""
+        topics = await self._admin.describe_topics()
+        return {
+            Partition(t["topic"], p["partition"])
+            for t in topics
+            if not t["is_internal"] and (t["topic"] in named or self._pattern.fullmatch(t["topic"]))
+            for p in t["partitions"]
+        }
+
+    async def read(self, partitions: Iterable[Partition]) -> None:
+        """Take `partitions` into view.  Spark reads them; here they are paused at once."""
+        assigned = [TopicPartition(*p) for p in sorted(partitions)]
+        self._consumer.assign(assigned)
+        self._consumer.pause(*assigned)
+
+    async def group_offsets(self) -> dict[Partition, int]:
+        """Where the group stands, partition by partition."""
+        offsets = await self._admin.list_consumer_group_offsets(wire.WRITER_GROUP)
+        return {Partition(p.topic, p.partition): o.offset for p, o in offsets.items() if o.offset >= 0}
+
+    async def begins(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
+        """The first offset that each partition still holds."""
+        return _named(await self._consumer.beginning_offsets([TopicPartition(*p) for p in partitions]))
+
+    async def ends(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
+        """The offset after the last committed record of each partition."""
+        return _named(await self._consumer.end_offsets([TopicPartition(*p) for p in partitions]))
+
+    async def commit(self, offsets: Mapping[Partition, int]) -> None:
+        """Commit the group's offsets: everything below is settled or diverted."""
+        await self._consumer.commit({TopicPartition(*p): o for p, o in offsets.items()})
+
+
+def _named(offsets: Mapping[TopicPartition, int]) -> dict[Partition, int]:
+    return {Partition(p.topic, p.partition): o for p, o in offsets.items()}

@@ -1,0 +1,52 @@
+"""Ranges of offsets, and how a batch is shared among partitions that have a backlog."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+
+class Partition(NamedTuple):
+    """A topic's partition, by the topic's name."""
+
+    topic: str
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Offsets `start` (included) to `end` (excluded) of one partition of one life of a topic.
+
+    `topic_id` is Kafka's UUID of the topic: a topic deleted and made anew under the same
+    name starts its offsets again, and the ledger must not take one for the other.
+    """
+
+    topic_id: str
+    partition: Partition
+    start: int
+    end: int
+
+    def __len__(self) -> int:
+        return self.end - self.start
+
+
+def share(backlog: Mapping[Partition, tuple[int, int]], limit: int) -> dict[Partition, tuple[int, int]]:
+    """At most `limit` offsets of `backlog` (partition to start and end), fairly.
+
+    Small backlogs are taken whole and the rest is split evenly among the others, so that
+    a hot partition starves none: the same as max-min fairness.
+    """
+    shares: dict[Partition, tuple[int, int]] = {}
+    left = limit
+    waiting = sorted(((end - start, p) for p, (start, end) in backlog.items() if end > start))
+    for position, (size, partition) in enumerate(waiting):
+        take = min(size, max(left // (len(waiting) - position), 0))
+        start = backlog[partition][0]
+        if take:
+            shares[partition] = (start, start + take)
+        left -= take
+    return shares
+
+
+def total(ranges: Iterable[Range]) -> int:
+    """Offsets in all `ranges`."""
+    return sum(len(r) for r in ranges)

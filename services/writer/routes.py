@@ -1,0 +1,125 @@
+"""One immutable snapshot of where events go: what a batch is sorted by, from start to end.
+
+The driver takes it once per batch and keeps it by its digest in `onramp.settled`, so that
+a range which a dead writer had planned is finished under the routes that it began with.
+
+Patterns are globs (`*`, `?`, `[…]`) that must match whole and in exact case.
+"""
+
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from hashlib import sha256
+from typing import Final, Literal, Self
+
+import msgspec
+import orjson
+
+from services.writer.targets import FREEZE, Target
+
+#: What a database lets messages address unless its operator says otherwise.
+OPEN_SCHEMAS: Final = ("events", "public")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A configured database as messages see it: its public name, and what they may address.
+
+    `name` is the vanity.  `dbname` is the database's own name where that differs: a
+    destination may say either in its `database`, and nothing else.
+    """
+
+    name: str
+    dbname: str = ""
+    schemas: tuple[str, ...] = OPEN_SCHEMAS
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """Packets on topics like `topic` may address tables like these."""
+
+    topic: str
+    database: str = "*"
+    schema: str = "*"
+    table: str = "*"
+
+
+@dataclass(frozen=True, slots=True)
+class EventRoute:
+    """Events of this name go to this table; without a table, to the database's landing table."""
+
+    event_name: str
+    database: str
+    schema: str = ""
+    table: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Contract:
+    """What becomes of an event's fields that tables like these have no column for.
+
+    `freeze` parks the event; `discard` drops the fields and counts them.
+    """
+
+    unknown_fields: Literal["freeze", "discard"]
+    database: str = "*"
+    schema: str = "*"
+    table: str = "*"
+
+
+@dataclass(frozen=True, slots=True)
+class Routes:
+    """Where events go, and where packets may.
+
+    `places` empty: the default database alone, with `OPEN_SCHEMAS`.  A topic that no grant
+    names may address the default database's `OPEN_SCHEMAS`, and nothing else: whoever may
+    write to a topic may then land where its events land, but in no other team's schema.
+    """
+
+    default_database: str
+    places: tuple[Place, ...] = ()
+    grants: tuple[Grant, ...] = ()
+    event_routes: tuple[EventRoute, ...] = ()
+    contracts: tuple[Contract, ...] = ()
+    #: A packet that names more destinations than this is parked whole.
+    max_destinations: int = 32
+
+    def as_json(self) -> bytes:
+        """The snapshot's bytes; equal snapshots have equal bytes."""
+        return orjson.dumps(self, option=orjson.OPT_SORT_KEYS)
+
+    @classmethod
+    def from_json(cls, text: bytes) -> Self:
+        """The snapshot of `as_json`."""
+        return msgspec.json.decode(text, type=cls)
+
+    @property
+    def digest(self) -> str:
+        """The snapshot's name."""
+        return sha256(self.as_json()).hexdigest()[:16]
+
+    def place(self, name: str) -> Place | None:
+        """The configured database of this name."""
+        if not self.places and name == self.default_database:
+            return Place(name)
+        return next((p for p in self.places if p.name == name), None)
+
+    def allows(self, topic: str, target: Target) -> bool:
+        """Whether a packet on `topic` may address `target`."""
+        mine = [g for g in self.grants if fnmatchcase(topic, g.topic)]
+        if mine:
+            return any(_covers(g, target) for g in mine)
+        return target.database == self.default_database and target.schema in OPEN_SCHEMAS
+
+    def typed(self, database: str, schema: str, table: str) -> Target:
+        """The existing table of that name, with its contract; the first contract that covers it holds."""
+        target = Target(database, schema, table, typed=True)
+        found = next((c.unknown_fields for c in self.contracts if _covers(c, target)), FREEZE)
+        return target._replace(unknown_fields=found)
+
+
+def _covers(pattern: Grant | Contract, target: Target) -> bool:
+    return (
+        fnmatchcase(target.database, pattern.database)
+        and fnmatchcase(target.schema, pattern.schema)
+        and fnmatchcase(target.table, pattern.table)
+    )

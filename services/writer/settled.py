@@ -1,0 +1,116 @@
+"""The compacted topic `onramp.settled`: what a successor must know and no database can tell.
+
+Plans (which range was begun under which routes), the routes themselves, the baselines of
+databases, and the totals of events that had no destination.  One partition, read to its
+end when a writer starts; afterwards the writer keeps its own copy and appends.
+
+Plans are one record per writer, not one per partition: a batch is planned only after the
+group's offsets of the last one are committed, so only a writer's last plan can be
+unfinished (docs/adr, settling).
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+import orjson
+
+from services.writer.ranges import Partition, Range
+from services.writer.routes import Routes
+
+Life = tuple[str, int]
+"""A partition of one life of a topic: the topic's UUID and the partition's number."""
+
+
+class Totals(NamedTuple):
+    """Events without a destination, of one partition, up to `next_offset`."""
+
+    next_offset: int = 0
+    filtered: int = 0
+    unroutable: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a writer began: its ranges and the digest of their routes."""
+
+    ranges: tuple[Range, ...]
+    digest: str
+
+
+Entry = tuple[str, bytes]
+"""Key and value of a record of the topic."""
+
+_PLAN: Final = "plan"
+_ROUTES: Final = "routes"
+_BASELINE: Final = "baseline"
+_TOTALS: Final = "totals"
+
+
+@dataclass(slots=True)
+class Settled:
+    """What the topic says.  `apply` reads an entry; the other methods make entries."""
+
+    plans: dict[int, Plan] = field(default_factory=dict)
+    routes: dict[str, Routes] = field(default_factory=dict)
+    baselines: dict[Life, dict[str, int]] = field(default_factory=dict)
+    totals: dict[Life, Totals] = field(default_factory=dict)
+
+    def apply(self, key: str, value: bytes) -> None:
+        """Take in one entry.  Of several epochs' totals the furthest counts."""
+        kind, *rest = key.split("/")
+        if kind == _ROUTES:
+            self.routes[rest[0]] = Routes.from_json(value)
+            return
+        data = orjson.loads(value)
+        if kind == _PLAN:
+            ranges = (Range(i, Partition(t, n), start, end) for i, t, n, start, end in data["ranges"])
+            self.plans[int(rest[0])] = Plan(tuple(ranges), data["digest"])
+        elif kind == _BASELINE:
+            self.baselines[rest[0], int(rest[1])] = data
+        elif kind == _TOTALS:
+            life = (rest[0], int(rest[1]))
+            self.totals[life] = max(self.totals.get(life, Totals()), Totals(*data))
+
+    def pins(self, partition: Partition, topic_id: str) -> list[tuple[Range, Routes]]:
+        """Planned ranges of `partition`, the newest writer's first, with the routes they began with."""
+        return [
+            (r, self.routes[plan.digest])
+            for _, plan in sorted(self.plans.items(), reverse=True)
+            for r in plan.ranges
+            if (r.partition, r.topic_id) == (partition, topic_id)
+        ]
+
+    def plan(self, epoch: int, ranges: Sequence[Range], routes: Routes) -> list[Entry]:
+        """Entries that say: writer `epoch` begins `ranges` under `routes`."""
+        entries = []
+        if routes.digest not in self.routes:
+            entries.append((f"{_ROUTES}/{routes.digest}", routes.as_json()))
+        listed = [(r.topic_id, r.partition.topic, r.partition.number, r.start, r.end) for r in ranges]
+        body = orjson.dumps({"digest": routes.digest, "ranges": listed})
+        return [*entries, (f"{_PLAN}/{epoch}", body)]
+
+    def first_sight(self, lives: Mapping[Life, int], databases: Iterable[str]) -> list[Entry]:
+        """Entries that give each of `databases` a baseline (the offset) where it has none."""
+        names = set(databases)
+        return [
+            (
+                f"{_BASELINE}/{i}/{n}",
+                orjson.dumps(dict.fromkeys(names, offset) | self.baselines.get((i, n), {})),
+            )
+            for (i, n), offset in lives.items()
+            if names - self.baselines.get((i, n), {}).keys()
+        ]
+
+    def count(self, epoch: int, range_: Range, filtered: int, unroutable: int) -> list[Entry]:
+        """Entries that add a settled range's events without a destination.
+
+        Nothing for a range that was counted before: a writer died between counting and the
+        group's commit, and its successor repeats the same range.
+        """
+        life = (range_.topic_id, range_.partition.number)
+        was = self.totals.get(life, Totals())
+        if was.next_offset >= range_.end or not (filtered or unroutable):
+            return []
+        now = Totals(range_.end, was.filtered + filtered, was.unroutable + unroutable)
+        return [(f"{_TOTALS}/{life[0]}/{life[1]}/{epoch}", orjson.dumps([*now]))]

@@ -1,0 +1,166 @@
+"""Spark: the session with the settings that a micro-batch needs, and one job per batch.
+
+Owns pyspark.  Spark decides nothing: ranges come from the driver's loop, truth is in the
+ledgers.  The settings' reasons and figures are in docs/adr (a loop of batch reads).
+"""
+
+import functools
+import json
+import os
+import sys
+from collections import defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Final
+
+from py4j.protocol import Py4JError
+from pyspark.sql import DataFrame, SparkSession
+
+from services.writer.arrivals import ARRIVALS
+from services.writer.orders import REPORT_DDL, Line, WorkOrder
+from services.writer.ranges import Range, total
+from services.writer.settings import WriterSettings
+from services.writer.task import settle
+from shared import wire
+
+_ROOT: Final = Path(__file__).resolve().parents[2]
+#: Below this a second task costs more than it brings.
+_ONE_TASK_BELOW: Final = 5_000
+_READ_GROUP: Final = "onramp-writer-read"
+
+
+class Spark:
+    """The writer's Spark session."""
+
+    def __init__(self, settings: WriterSettings, bootstrap: str) -> None:
+        """Start the session: a JVM, which takes seconds."""
+        self._bootstrap = bootstrap
+        # Workers import this project by name, with this interpreter, wherever they start.
+        os.environ["PYTHONPATH"] = str(_ROOT)
+        os.environ["PYSPARK_PYTHON"] = sys.executable
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        builder = SparkSession.builder.master(settings.master).appName("onramp-writer")
+        for name, value in _configuration(settings).items():
+            builder = builder.config(name, value)
+        self._session = builder.getOrCreate()
+        self._session.sparkContext.setLogLevel("ERROR")
+        self._reader = self._session.read.format("kafka").options(**_read_options(bootstrap))
+        self._slots = int(self._session.sparkContext.defaultParallelism)
+
+    def run(self, order: WorkOrder) -> list[Line]:
+        """Settle `order` in one job and return its tasks' reports.  Blocks; raises Spark's errors."""
+        ranges = list(order.ranges.values())
+        tasks = 1 if total(ranges) < _ONE_TASK_BELOW else min(self._slots, len(ranges))
+        # PySpark's mapInArrow sends the function by pickle: a partial of a module's function
+        # travels as a name and the order's data.
+        job = self._read(ranges).coalesce(tasks).mapInArrow(functools.partial(settle, order), REPORT_DDL)
+        return [Line(**row.asDict()) for row in job.collect()]
+
+    def cancel(self) -> None:
+        """Cancel the running job; its transactions roll back."""
+        self._session.sparkContext.cancelAllJobs()
+
+    def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
+        """Kafka's UUIDs of `topics`: aiokafka does not speak the protocol's version that tells them."""
+        jvm: Any = self._session._jvm  # noqa: SLF001 - the JVM's Kafka client has no other door
+        properties = jvm.java.util.HashMap()
+        properties["bootstrap.servers"] = self._bootstrap
+        admin = jvm.org.apache.kafka.clients.admin.Admin.create(properties)
+        try:
+            names = jvm.java.util.ArrayList()
+            for topic in topics:
+                names.add(topic)
+            found = admin.describeTopics(names).topicNameValues()
+            return {name: str(_uuid(jvm, future.get().topicId())) for name, future in dict(found).items()}
+        finally:
+            admin.close()
+
+    def is_alive(self) -> bool:
+        """Whether the JVM still answers."""
+        try:
+            return not self._session.sparkContext._jsc.sc().isStopped()  # noqa: SLF001 - no public door
+        except (Py4JError, OSError):
+            return False
+
+    def stop(self) -> None:
+        """Stop the session and its JVM, if it is still there."""
+        if self.is_alive():
+            self._session.stop()
+
+    def _read(self, ranges: Iterable[Range]) -> DataFrame:
+        starts: dict[str, dict[str, int]] = defaultdict(dict)
+        ends: dict[str, dict[str, int]] = defaultdict(dict)
+        for r in ranges:
+            starts[r.partition.topic][str(r.partition.number)] = r.start
+            ends[r.partition.topic][str(r.partition.number)] = r.end
+        assigned = {topic: [int(p) for p in partitions] for topic, partitions in starts.items()}
+        # Every option is a call to the JVM: what stays the same is set once, on the reader.
+        return (
+            self._reader.option("assign", json.dumps(assigned))
+            .option("startingOffsets", json.dumps(starts))
+            .option("endingOffsets", json.dumps(ends))
+            .load()
+            .selectExpr(*_ARRIVALS_SQL)
+        )
+
+
+def _header(name: str) -> str:
+    return f"try_element_at(filter(headers, h -> h.key = '{name}'), -1).value"
+
+
+def _arrivals_sql() -> list[str]:
+    """The columns that a task receives, by name and order of `ARRIVALS`."""
+    usual, context = f"X'{wire.CONTEXT_BYTES.hex()}'", _header(wire.HEADER_CONTEXT)
+    columns = {
+        "topic": "topic",
+        "partition": "partition",
+        "offset": "offset",
+        # What no header asks for is not carried to Python.
+        "value": f"CASE WHEN {context} IS NOT NULL THEN value END",
+        "received_at": _header(wire.HEADER_RECEIVED_AT),
+        "timestamp": "timestamp",
+        "wanted": f"coalesce({context} = {usual}, false)",
+        "context": f"CASE WHEN {context} <> {usual} THEN {context} END",
+    }
+    return [f"{columns[name]} AS {name}" for name in ARRIVALS.names]
+
+
+_ARRIVALS_SQL: Final = _arrivals_sql()
+
+
+def _read_options(bootstrap: str) -> dict[str, str]:
+    return {
+        "kafka.bootstrap.servers": bootstrap,
+        "includeHeaders": "true",
+        "kafka.isolation.level": "read_committed",
+        # A consumer of the last batch must not hold the connection in a long poll.
+        "kafka.fetch.max.wait.ms": "1",
+        "kafka.max.poll.records": "5000",
+        "kafka.max.partition.fetch.bytes": str(8 << 20),
+        # Consumers are cached by group, and a batch read would make a new one each time.
+        "kafka.group.id": _READ_GROUP,
+    }
+
+
+def _uuid(jvm: Any, kafka_uuid: Any) -> Any:
+    return jvm.java.util.UUID(kafka_uuid.getMostSignificantBits(), kafka_uuid.getLeastSignificantBits())
+
+
+def _configuration(settings: WriterSettings) -> dict[str, str]:
+    return {
+        "spark.jars": settings.spark_jars,
+        "spark.driver.memory": settings.driver_memory,
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.speculation": "false",
+        "spark.sql.session.timeZone": "UTC",
+        # Small writes on loopback TCP run into delayed acknowledgements: 40 ms each way.
+        "spark.python.unix.domain.socket.enabled": "true",
+        "spark.python.worker.reuse": "true",
+        # More consumers than this are thrown away and built anew in every batch.
+        "spark.kafka.consumer.cache.capacity": "2000",
+        "spark.executorEnv.PYTHONPATH": str(_ROOT),
+        "spark.sql.artifact.isolation.enabled": "false",
+    }

@@ -1,0 +1,34 @@
+"""What a SQLSTATE means for an event: whose fault it is.  The one place that knows.
+
+Classes: https://www.postgresql.org/docs/current/errcodes-appendix.html
+"""
+
+from enum import Enum
+from typing import Final
+
+
+class Verdict(Enum):
+    """What to do with the work that met this SQLSTATE."""
+
+    RETRY = "retry"  # in place: it lost a race
+    WAIT = "wait"  # the database or the infrastructure is at fault
+    PARK = "park"  # the event or its sender is at fault
+
+
+_RETRY: Final = frozenset({"40001", "40P01"})
+_WAIT_CLASSES: Final = frozenset({"08", "28", "53", "57", "58"})
+_WAIT: Final = frozenset({"55P03", "25006", "3D000"})
+#: Classes and states that are the rows' fault.
+PARK_CLASSES: Final = frozenset({"0A", "22", "23", "42", "44", "54"})
+PARK_STATES: Final = frozenset({"P0001"})
+
+
+def verdict(sqlstate: str | None) -> Verdict:
+    """The verdict on `sqlstate`; None (no answer from the server) and the unknown wait."""
+    if sqlstate in _RETRY:
+        return Verdict.RETRY
+    if sqlstate is None or sqlstate in _WAIT or sqlstate[:2] in _WAIT_CLASSES:
+        return Verdict.WAIT
+    if sqlstate in PARK_STATES or sqlstate[:2] in PARK_CLASSES:
+        return Verdict.PARK
+    return Verdict.WAIT

@@ -1,0 +1,96 @@
+"""PERSIST into an existing table: what the data name goes into the columns of those names."""
+
+import logging
+
+import numpy as np
+import pyarrow as pa
+from psycopg2.extensions import connection
+
+from services.writer import catalogue, typed_rows
+from services.writer.catalogue import Table
+from services.writer.copy_rows import savepoint
+from services.writer.insertion import insert
+from services.writer.persisted import Persisted, assemble, refuse
+from services.writer.postgres import Database
+from services.writer.refusals import refusal
+from services.writer.targets import Target
+from shared.errors import UNSUITABLE_TABLE, UserError
+
+log = logging.getLogger(__name__)
+
+_unkeyed: set[tuple[str, Target]] = set()
+
+
+class _StaleError(Exception):
+    """The table is not what the catalogue said when it was last asked."""
+
+
+def persist(conn: connection, database: Database, target: Target, rows: pa.Table) -> Persisted:
+    """Land `rows` in the existing table `target`; psycopg2's error when the fault is not the rows'."""
+    if catalogue.is_known(database, target):
+        try:
+            return _persist(conn, database, target, rows, remembered=True)
+        except _StaleError:
+            pass
+    return _persist(conn, database, target, rows, remembered=False)
+
+
+def _persist(
+    conn: connection, database: Database, target: Target, rows: pa.Table, *, remembered: bool
+) -> Persisted:
+    """Land `rows` by the description that is `remembered`, or by a new one.
+
+    Nobody is parked on the word of an old description: when something is refused, the
+    catalogue is asked again, and a table that has changed starts all over.
+    """
+    table = catalogue.describe(conn, database, target, anew=not remembered)
+
+    def confirm() -> None:
+        if remembered and catalogue.describe(conn, database, target, anew=True) != table:
+            raise _StaleError
+
+    error = _unsuitable(database, target, table)
+    if error or table is None:
+        confirm()
+        return refuse(rows, error or refusal(database, target, "42P01", "there is none of this name"))
+    prepared = typed_rows.prepare(rows, target, table)
+    errors = {
+        place: refusal(database, target, m.sqlstate, m.why, column=m.column, fault=m.fault)
+        for place, m in prepared.misplaced.items()
+    }
+    if errors:
+        confirm()
+    _report_unkeyed(database, target, table)
+    landed = np.zeros(rows.num_rows, dtype=bool)
+    with savepoint(conn):
+        for group in prepared.groups:
+            found = insert(conn, database, group.what, group.columns, confirm)
+            places = np.asarray(group.places)
+            landed[places[found.landed]] = True
+            errors |= {group.places[i]: e for i, e in found.errors.items()}
+    out = assemble(rows, landed, errors)
+    out.unkeyed, out.discarded_fields = not table.keys, prepared.discarded
+    return out
+
+
+def _unsuitable(database: Database, target: Target, table: Table | None) -> UserError | None:
+    """Why no event can land in `table`, if so."""
+    if table is None:
+        return None
+    if not table.is_table:
+        return refusal(database, target, "42809", "it is no table", fault=UNSUITABLE_TABLE)
+    for key in table.keys:
+        if not key.immediate:
+            why = "a deferrable key cannot tell an event from its repeat"
+            return refusal(database, target, "55000", why, constraint=key.index, fault=UNSUITABLE_TABLE)
+    return None
+
+
+def _report_unkeyed(database: Database, target: Target, table: Table) -> None:
+    """Say once a process, by name, that a producer's repeats land twice in this table."""
+    if not table.keys and (database.dsn, target) not in _unkeyed:
+        _unkeyed.add((database.dsn, target))
+        log.warning(
+            "the table has no key: a producer's repeat of an event lands twice",
+            extra={"database": database.name, "table": str(target)},
+        )

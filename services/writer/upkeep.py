@@ -1,0 +1,44 @@
+"""What an idle writer looks after: its group offsets, and ledgers that somebody restored."""
+
+import asyncio
+import time
+from typing import Final
+
+from services.writer.batch import Parts, see_newest
+
+#: Groups without members expire after `offsets.retention.minutes`, seven days by default.
+_RECOMMIT_SECONDS: Final = 24 * 3600.0
+
+
+class Upkeep:
+    """Called when nothing waits; does its work every `seconds`."""
+
+    def __init__(self, parts: Parts, seconds: float) -> None:
+        self._parts = parts
+        self._seconds = seconds
+        self._due = time.monotonic() + seconds
+        self._committed = time.monotonic()
+
+    async def idle(self) -> None:
+        """Put back what a zombie rewound, keep the group alive, relay, and compare the ledgers.
+
+        Raises `InfrastructureError` when a newer writer is there.
+        """
+        now = time.monotonic()
+        if now < self._due:
+            return
+        self._due = now + self._seconds
+        await see_newest(self._parts)
+        await self._recommit(now)
+        await self._parts.databases.relay()
+        for name in [d.name for d in self._parts.databases.landing()]:
+            await asyncio.to_thread(self._parts.databases.compare, name)
+
+    async def _recommit(self, now: float) -> None:
+        at = {p: s.next_offset for p, s in self._parts.databases.stands.items()}
+        group = await self._parts.positions.group_offsets()
+        rewound = {p: o for p, o in at.items() if p in group and group[p] != o}
+        daily = at if now - self._committed > _RECOMMIT_SECONDS else {}
+        if put_back := rewound | daily:
+            await self._parts.positions.commit(put_back)
+            self._committed = now

@@ -1,0 +1,129 @@
+"""The driver's view of its partitions: which there are, where each stands, what is planned next.
+
+A partition is adopted once: its start is the group's offset (else the first that Kafka still
+holds), the databases' baselines are recorded, and the ledgers are claimed.
+"""
+
+import asyncio
+import logging
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from services.writer.databases import Databases, Stand
+from services.writer.positions import Positions
+from services.writer.publishing import Record
+from services.writer.ranges import Partition, Range, share
+from services.writer.routes import Routes
+from services.writer.settled import Entry, Settled
+from services.writer.spark import Spark
+from shared import wire
+
+log = logging.getLogger(__name__)
+
+Planned = tuple[list[Range], Routes]
+
+
+class View:
+    """Adopted partitions and the next offset to plan of each."""
+
+    def __init__(
+        self,
+        positions: Positions,
+        spark: Spark,
+        databases: Databases,
+        settled: Settled,
+        group: Mapping[Partition, int],
+    ) -> None:
+        """`group`: the group's offsets, read before the markers were (the model's rule)."""
+        self._positions = positions
+        self._spark = spark
+        self._databases = databases
+        self._settled = settled
+        self._group = group
+        self._pins: dict[Partition, list[tuple[Range, Routes]]] = {}
+        self.stands = databases.stands
+        self.refused: dict[Partition, str] = {}
+        self.lag: dict[Partition, int] = {}
+
+    async def discover(self, topics: Collection[str]) -> None:
+        """Adopt partitions that are new, of `topics` too, which the registry names."""
+        new = await self._positions.partitions(topics) - self.stands.keys() - self.refused.keys()
+        if not new:
+            return
+        ids = await asyncio.to_thread(self._spark.topic_ids, {p.topic for p in new})
+        # First into view: aiokafka looks for a topic that it does not follow one at a time.
+        await self._positions.read(self.stands.keys() | new)
+        begins = await self._positions.begins(new)
+        found = {p: Stand(ids[p.topic], self._group.get(p, begins[p])) for p in new if p.topic in ids}
+        stands = {p: s for p, s in found.items() if self._may_adopt(p, s, begins[p])}
+        await self._record_baselines(stands)
+        for p, stand in stands.items():
+            self._pins[p] = self._settled.pins(p, stand.topic_id)
+        await self._databases.adopt(stands)
+
+    def _may_adopt(self, p: Partition, stand: Stand, begin: int) -> bool:
+        """Refuse, loudly, what would skip events or take one topic for another."""
+        known = (stand.topic_id, p.number) in self._settled.baselines
+        if p in self._group and not known:
+            self._refuse(p, "the topic was deleted and made anew: its offsets begin again")
+        elif stand.next_offset < begin:
+            self._refuse(p, f"Kafka deleted [{stand.next_offset}, {begin}) before it was settled")
+        else:
+            return True
+        return False
+
+    def _refuse(self, p: Partition, why: str) -> None:
+        self.refused[p] = why
+        log.error(
+            "a partition is halted; to read it from its begin, delete the group's offset of it",
+            extra={"topic": p.topic, "partition": p.number, "group": wire.WRITER_GROUP, "reason": why},
+        )
+
+    async def _record_baselines(self, stands: Mapping[Partition, Stand]) -> None:
+        lives = {(s.topic_id, p.number): s.next_offset for p, s in stands.items()}
+        await self.record(self._settled.first_sight(lives, self._databases.names))
+
+    async def record(self, entries: Iterable[Entry]) -> None:
+        """Append `entries` to `onramp.settled`, and to our copy of it once Kafka holds them."""
+        entries = list(entries)
+        await self._positions.append([Record(wire.SETTLED, key.encode(), value) for key, value in entries])
+        for key, value in entries:
+            self._settled.apply(key, value)
+
+    async def plan(self, limit: int, routes: Routes) -> Planned:
+        """The next ranges, at most `limit` offsets in all, and their routes.
+
+        What a dead writer had planned comes first, as it was planned: a batch never spans
+        two snapshots of the routes.
+        """
+        if not self.stands:
+            return [], routes
+        ends = await self._positions.ends(self.stands.keys())
+        backlog = {p: (s.next_offset, ends[p]) for p, s in self.stands.items()}
+        self.lag = {p: max(end - start, 0) for p, (start, end) in backlog.items()}
+        if pinned := self._pinned():
+            return pinned
+        shares = share({p: self._unpinned(p, *span) for p, span in backlog.items()}, limit)
+        return [Range(self.stands[p].topic_id, p, *span) for p, span in sorted(shares.items())], routes
+
+    def _pinned(self) -> Planned | None:
+        """Ranges that were planned and not finished, all of one snapshot."""
+        found: list[tuple[Range, Routes]] = []
+        for p, pins in self._pins.items():
+            at = self.stands[p].next_offset
+            covering = [(r, routes) for r, routes in pins if r.start <= at < r.end]
+            if covering:
+                r, routes = covering[0]
+                found.append((Range(r.topic_id, p, at, r.end), routes))
+        if not found:
+            return None
+        routes = found[0][1]
+        return [r for r, of in found if of == routes], routes
+
+    def _unpinned(self, p: Partition, start: int, end: int) -> tuple[int, int]:
+        return start, min([end, *(r.start for r, _ in self._pins[p] if r.start > start)])
+
+    def settled(self, ranges: Sequence[Range]) -> None:
+        """`ranges` are settled or diverted: go on behind them."""
+        for r in ranges:
+            self.stands[r.partition] = Stand(r.topic_id, r.end)
+            self.lag[r.partition] = max(self.lag.get(r.partition, 0) - len(r), 0)

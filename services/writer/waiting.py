@@ -1,0 +1,61 @@
+"""The driver's index of what waits on `onramp.system_errors`: markers, never the events."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from services.writer.divert import Marker
+from services.writer.publishing import Place
+from services.writer.ranges import Partition
+
+
+class Waiting(NamedTuple):
+    """A marker and where it stands on the topic."""
+
+    marker: Marker
+    place: Place
+
+
+@dataclass(slots=True)
+class Index:
+    """Undrained markers by database, in the order of the topic."""
+
+    _of: dict[str, list[Waiting]]
+
+    def __init__(self) -> None:
+        self._of = {}
+
+    def add(self, marker: Marker, place: Place) -> None:
+        """A range was diverted.  A repeat of a marker replaces it."""
+        kept = [w for w in self.of(marker.database) if w.marker.range != marker.range]
+        self._of[marker.database] = [*kept, Waiting(marker, place)]
+
+    def of(self, database: str) -> list[Waiting]:
+        """What waits for `database`."""
+        return self._of.get(database, [])
+
+    def forget_settled(self, database: str, ledger: dict[Partition, int]) -> None:
+        """A marker is drained when the ledger is at or past its end."""
+        self._of[database] = [
+            w for w in self.of(database) if ledger.get(w.marker.range.partition, 0) < w.marker.range.end
+        ]
+
+    def events(self, database: str) -> int:
+        """How many events wait for `database`."""
+        return sum(w.marker.count for w in self.of(database))
+
+    def covers(self, database: str, partition: Partition, at: int, upto: int) -> bool:
+        """Whether markers lead without a gap from the ledger's `at` to `upto`."""
+        ranges = sorted(
+            (w.marker.range.start, w.marker.range.end)
+            for w in self.of(database)
+            if w.marker.range.partition == partition
+        )
+        return _reached(ranges, at) >= upto
+
+
+def _reached(ranges: Iterable[tuple[int, int]], at: int) -> int:
+    for start, end in ranges:
+        if start <= at:
+            at = max(at, end)
+    return at
