@@ -1,0 +1,212 @@
+"""The books: what must hold among ledgers, totals, outbox, markers and counted rows.
+
+Everything here is arithmetic over what was read before; no Kafka, no Postgres.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from services.admin.error_records import ErrorEvent, Marker
+from services.admin.findings import Code, Finding, Life, Line, Place, Report, Source
+from services.admin.settled_log import SettledLog, Totals
+from shared import wire
+
+_LANDED: Final = ("landed", "replayed")
+
+
+@dataclass(slots=True)
+class DatabaseBooks:
+    """One database's part."""
+
+    ledger: Mapping[Life, int]
+    totals: Mapping[tuple[Life, str, str], int]
+    #: (source, offset, destination) in the outbox
+    outbox: frozenset[tuple[Source, int, str]]
+    #: rows of landing tables by source
+    counts: Mapping[Place, Mapping[Source, int]]
+    repeated: Sequence[tuple[Place, Source, int, int]]
+
+
+@dataclass(slots=True)
+class Books:
+    """Everything that was read, at one moment per database, Kafka's after the databases'."""
+
+    databases: Mapping[str, DatabaseBooks]
+    settled: SettledLog
+    group: Mapping[Source, int]
+    parked: Mapping[str, ErrorEvent]
+    #: by (database, source): the offsets of diverted events, and the markers that close ranges
+    diverted: Mapping[tuple[str, Source], frozenset[int]]
+    markers: Mapping[tuple[str, Life], Sequence[Marker]]
+    #: by source, what is on Kafka now
+    spans: Mapping[Source, tuple[int, int]]
+    lives: dict[Source, list[str]] = field(default_factory=dict)
+    _parked_from: dict[Source, list[ErrorEvent]] = field(default_factory=lambda: defaultdict(list))
+
+    def __post_init__(self) -> None:
+        """Lives of a topic in the order that the writer met them; the last is today's."""
+        for event in self.parked.values():
+            self._parked_from[event.source].append(event)
+        order = {life: n for n, life in enumerate(self.settled.baselines)}
+        found: dict[Source, set[str]] = defaultdict(set)
+        for books in self.databases.values():
+            for life in books.ledger:
+                found[life.source].add(life.topic_id)
+        self.lives = {
+            s: sorted(ids, key=lambda i, s=s: order.get((i, s.partition), -1))  # type: ignore[misc]
+            for s, ids in found.items()
+        }
+
+    def newest(self) -> list[Life]:
+        """Today's life of every partition that a ledger knows."""
+        return [Life(ids[-1], source) for source, ids in sorted(self.lives.items())]
+
+    def baseline(self, life: Life) -> Mapping[str, int]:
+        """First offsets, by database; empty when none was ever written."""
+        return self.settled.baselines.get((life.topic_id, life.source.partition), {})
+
+    def without_destination(self, life: Life) -> Totals:
+        """Filtered and unroutable."""
+        return self.settled.totals.get((life.topic_id, life.source.partition), Totals())
+
+    def waiting(self, database: str, life: Life) -> set[int]:
+        """Offsets that wait for `database`: diverted, closed by a marker, above its ledger."""
+        at = self.databases[database].ledger.get(life, 0)
+        held = self.diverted.get((database, life.source), frozenset())
+        return {
+            offset
+            for m in self.markers.get((database, life), ())
+            for offset in held
+            if max(m.start, at) <= offset < m.end
+        }
+
+    def covered(self, database: str, life: Life) -> int:
+        """Up to where every event of `life` is settled or waits in `database`."""
+        at = self.databases[database].ledger.get(life, 0)
+        for m in sorted(self.markers.get((database, life), ()), key=lambda m: m.start):
+            if m.start <= at:
+                at = max(at, m.end)
+        return at
+
+    def parked_keys(self, life: Life, database: str | None, below: int) -> set[tuple[int, str]]:
+        """(offset, destination) that are parked by `database`; None: without a destination."""
+        prefix = "" if database is None else f"{database}."
+        found = {
+            (e.offset, e.destination)
+            for e in self._parked_from.get(life.source, ())
+            if e.offset < below and (e.destination.startswith(prefix) if prefix else not e.destination)
+        }
+        if database is not None:
+            box = self.databases[database].outbox
+            found |= {(o, d) for s, o, d in box if s == life.source and o < below}
+        return found
+
+
+def line_of(books: Books, life: Life) -> Line:
+    """The books of one life, as they are."""
+    none = books.without_destination(life)
+    names = [n for n, d in books.databases.items() if life in d.ledger]
+    baselines = books.baseline(life)
+    at = max(books.covered(n, life) for n in names)
+    line = Line(life.topic_id, *life.source, min(baselines.values(), default=0), at)
+    line.filtered, line.unroutable = none.filtered, none.unroutable
+    outcomes: Counter[str] = Counter()
+    for name in names:
+        for (of, _, outcome), n in books.databases[name].totals.items():
+            if of == life:
+                outcomes[outcome] += n
+        line.waiting += len(books.waiting(name, life))
+    line.outcomes = dict(sorted(outcomes.items()))
+    return line
+
+
+def moving(books: Books, life: Life) -> str | None:
+    """Why the counts of this partition are not of one moment, if so: a writer is in the middle."""
+    stands = {n: books.covered(n, life) for n, d in books.databases.items() if life in d.ledger}
+    if len(set(stands.values())) > 1:
+        return f"the databases stand at {', '.join(f'{n} {at}' for n, at in sorted(stands.items()))}"
+    at = next(iter(stands.values()))
+    if books.without_destination(life).next_offset > at:
+        return "more was settled while the books were read"
+    group = books.group.get(life.source)
+    if group is None or group < at:
+        return f"the writer's group stands at {group} and the ledger at {at}: it is in the middle of a batch"
+    return None
+
+
+def one_destination(books: Books, life: Life) -> bool:
+    """Whether all events of `life` that have a destination have the same."""
+    found = {
+        (name, destination)
+        for name, d in books.databases.items()
+        for of, destination, _ in d.totals
+        if of == life
+    }
+    waits = {name for name in books.databases if books.waiting(name, life)}
+    return len(found) <= 1 and (not waits or {name for name, _ in found} in (waits, set()))
+
+
+def check_markers(books: Books, life: Life) -> Iterable[Finding]:
+    """Every undrained marker counts what the topic holds; else its drain would halt."""
+    for (database, of), markers in books.markers.items():
+        if of != life or database not in books.databases:
+            continue
+        at = books.databases[database].ledger.get(life, 0)
+        held = books.diverted.get((database, life.source), frozenset())
+        for m in markers:
+            found = sum(m.start <= o < m.end for o in held)
+            if m.end > at and found != m.count:
+                yield Finding(
+                    Code.BAD_MARKER,
+                    life.source,
+                    m.start,
+                    f"the marker of [{m.start}, {m.end}) for {database} counts {m.count} events, "
+                    f"{wire.SYSTEM_ERRORS} holds {found}",
+                )
+
+
+def check_rows(books: Books, report: Report) -> None:
+    """Rows against landed totals, and no receipt twice."""
+    for name, database in books.databases.items():
+        landed: Counter[tuple[str, Source]] = Counter()
+        for (life, destination, outcome), n in database.totals.items():
+            if outcome in _LANDED:
+                landed[destination, life.source] += n
+        known = {life.source for life in database.ledger}
+        for place, counts in database.counts.items():
+            expected = {s: n for (d, s), n in landed.items() if d == place.destination}
+            for source in sorted(counts.keys() | expected.keys()):
+                report.findings += _row_count(place, source, counts, expected, known=source in known)
+        for destination, source in landed:
+            place = Place(name, *destination.split(".", 1))
+            if place not in database.counts:
+                report.unchecked.append(f"{place} keeps no receipts: its rows from {source} are not counted")
+        for place, source, offset, n in database.repeated:
+            if n > len(books.lives.get(source, ())):
+                text = f"{n} rows of {place} have this receipt"
+                report.findings.append(Finding(Code.DUPLICATE, source, offset, text))
+
+
+def _row_count(
+    place: Place, source: Source, counts: Mapping[Source, int], expected: Mapping[Source, int], *, known: bool
+) -> Iterable[Finding]:
+    there, counted = counts.get(source, 0), expected.get(source, 0)
+    if not known:
+        yield Finding(Code.PHANTOM, source, None, f"{there} rows of {place} come from where no ledger was")
+    elif there != counted:
+        text = f"{place} has {there} rows from here, its totals say that {counted} landed"
+        yield Finding(Code.WRONG_TOTAL, source, None, text)
+
+
+def check_parked(books: Books, life: Life) -> Iterable[Finding]:
+    """Parked totals against the distinct keys on the topic and in the outbox."""
+    if len(books.lives[life.source]) > 1:  # the keys name the topic, not its life
+        return
+    for name, database in books.databases.items():
+        counted = sum(n for (of, _, o), n in database.totals.items() if of == life and o == "parked")
+        kept = len(books.parked_keys(life, name, database.ledger.get(life, 0)))
+        if kept != counted:
+            text = f"{name} counts {counted} parked, {wire.USER_ERRORS} and the outbox hold {kept}"
+            yield Finding(Code.WRONG_TOTAL, life.source, None, text)

@@ -1,0 +1,168 @@
+"""One consistent view of a database: ledger, totals, outbox and the rows with their receipts.
+
+Owns psycopg2 for the admin service.  Everything is read in one read-only transaction at
+REPEATABLE READ, so a writer at work cannot make the books look wrong.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final, NamedTuple, Self
+
+import psycopg2
+from psycopg2 import sql
+from psycopg2.extensions import connection
+
+from services.admin.findings import Life, Place, Source
+from shared import wire
+from shared.errors import DATABASE_UNAVAILABLE, InfrastructureError
+
+_OPTIONS: Final = "-c search_path=pg_catalog,pg_temp -c timezone=UTC"
+_AT_ONCE: Final = 2000
+
+#: Landing tables: they are known by their columns, so that one that was moved is still seen.
+_LANDING: Final = """
+    SELECT n.nspname, c.relname FROM pg_class c
+    JOIN pg_namespace n ON n.oid = c.relnamespace
+    WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND n.nspname <> 'onramp'
+      AND has_table_privilege(c.oid, 'SELECT')
+      AND 8 = (
+        SELECT count(*) FROM pg_attribute a
+        WHERE a.attrelid = c.oid AND NOT a.attisdropped AND (a.attname, a.atttypid::regtype::text) IN (
+            ('_id', 'text'), ('_event_name', 'text'), ('_timestamp', 'timestamp with time zone'),
+            ('_version', 'text'), ('_topic', 'text'), ('_partition', 'integer'), ('_offset', 'bigint'),
+            ('payload', 'jsonb')))
+    ORDER BY 1, 2
+"""
+_OUTBOX: Final = 'SELECT topic_id::text, topic, partition, "offset", destination FROM onramp.outbox'
+_COUNTS: Final = "SELECT _topic, _partition, count(*) FROM {} GROUP BY 1, 2"
+_REPEATED: Final = """
+    SELECT _topic, _partition, _offset, count(*) FROM {} GROUP BY 1, 2, 3 HAVING count(*) > 1
+    ORDER BY 1, 2, 3
+"""
+_ROWS: Final = """
+    SELECT _topic, _partition, _offset, _id, _event_name, _timestamp, _version, payload::text FROM {}
+    WHERE _topic = %s AND _partition = %s ORDER BY _offset
+"""
+_BY_ID: Final = """
+    SELECT _topic, _partition, _offset, _id, _event_name, _timestamp, _version, payload::text FROM {}
+    WHERE _id = ANY (%s)
+"""
+
+
+class Row(NamedTuple):
+    """A landed event and its receipt."""
+
+    source: Source
+    offset: int
+    id: str
+    event_name: str
+    timestamp: datetime
+    version: str
+    payload: str
+
+
+class OutboxRow(NamedTuple):
+    """A parked event on its way to the topic."""
+
+    life: Life
+    offset: int
+    destination: str
+
+
+@dataclass(slots=True)
+class Snapshot:
+    """What one database says at one moment.  Valid inside `opened` only."""
+
+    database: str
+    conn: connection
+    ledger: dict[Life, int] = field(default_factory=dict)
+    #: (life, schema.table, outcome) -> events
+    totals: dict[tuple[Life, str, str], int] = field(default_factory=dict)
+    outbox: list[OutboxRow] = field(default_factory=list)
+    tables: list[Place] = field(default_factory=list)
+
+    def load(self) -> Self:
+        """Read Onramp's own tables."""
+        with self.conn.cursor() as cursor:
+            cursor.execute("SELECT topic_id::text, topic, partition, next_offset FROM onramp.ledger")
+            self.ledger = {Life(i, Source(t, p)): at for i, t, p, at in cursor.fetchall()}
+            cursor.execute(
+                "SELECT topic_id::text, topic, partition, destination, outcome, events FROM onramp.totals"
+            )
+            self.totals = {(Life(i, Source(t, p)), d, o): n for i, t, p, d, o, n in cursor.fetchall()}
+            cursor.execute(
+                'SELECT topic_id::text, topic, partition, "offset", destination FROM onramp.outbox'
+            )
+            self.outbox = [OutboxRow(Life(i, Source(t, p)), o, d) for i, t, p, o, d in cursor.fetchall()]
+            cursor.execute(_LANDING)
+            self.tables = [Place(self.database, s, t) for s, t in cursor.fetchall() if t != wire.PROBE_EVENT]
+        return self
+
+    def counts(self, table: Place) -> dict[Source, int]:
+        """Rows of a landing table by where they say that they came from."""
+        return {Source(t, p): n for t, p, n in self._all(_COUNTS, table)}
+
+    def repeated(self, table: Place) -> list[tuple[Source, int, int]]:
+        """Receipts (source, offset) that more than one row has, and how many."""
+        return [(Source(t, p), o, n) for t, p, o, n in self._all(_REPEATED, table)]
+
+    def rows(self, table: Place, source: Source) -> Iterator[Row]:
+        """The rows that came from `source`, by offset; from the server a part at a time."""
+        name = f"onramp_{table.table}_{source}".replace("/", "_")[:60]
+        with self.conn.cursor(name) as cursor:
+            cursor.itersize = _AT_ONCE
+            cursor.execute(_in(_ROWS, table), tuple(source))
+            for row in cursor:
+                yield Row(Source(*row[:2]), *row[2:])
+
+    def by_id(self, table: Place, ids: Sequence[str]) -> dict[str, Row]:
+        """The rows with these ids."""
+        with self.conn.cursor() as cursor:
+            cursor.execute(_in(_BY_ID, table), (list(ids),))
+            return {row[3]: Row(Source(*row[:2]), *row[2:]) for row in cursor.fetchall()}
+
+    def exists(self, place: Place) -> bool:
+        """Whether the database has this landing table."""
+        return place in self.tables
+
+    def _all(self, statement: str, table: Place) -> Iterable[tuple[Any, ...]]:
+        with self.conn.cursor() as cursor:
+            cursor.execute(_in(statement, table))
+            return cursor.fetchall()
+
+
+def _in(statement: str, table: Place) -> sql.Composed:
+    return sql.SQL(statement).format(sql.Identifier(table.schema, table.table))
+
+
+@contextmanager
+def opened(database: str, dsn: str) -> Iterator[Snapshot]:
+    """A snapshot of the database at `dsn`.
+
+    Raises `InfrastructureError`: it cannot be reached, or no writer has ever prepared it.
+    """
+    try:
+        conn = psycopg2.connect(
+            dsn, options=_OPTIONS, application_name="onramp-audit", connect_timeout=5, keepalives_idle=10
+        )
+    except psycopg2.Error:
+        raise InfrastructureError(
+            DATABASE_UNAVAILABLE, f"database {database} cannot be reached: connection lost or refused"
+        ) from None
+    try:
+        conn.set_session(isolation_level="REPEATABLE READ", readonly=True)
+        yield Snapshot(database, conn).load()
+    except psycopg2.Error as e:
+        raise InfrastructureError(
+            DATABASE_UNAVAILABLE, f"database {database} cannot be read: SQLSTATE {e.pgcode or 'none'}"
+        ) from None
+    finally:
+        conn.close()
+
+
+def ledger_of(database: str, dsn: str) -> dict[Life, int]:
+    """Where the ledger of one database stands.  Raises `InfrastructureError`."""
+    with opened(database, dsn) as snapshot:
+        return snapshot.ledger

@@ -1,0 +1,123 @@
+"""What a record on an event topic is: the audit's own reading, by the contract alone.
+
+On purpose it shares no code with the writer's SORT nor with the gateway's CHECK, so that a
+mistake of theirs shows.  It is looser than they are: what it takes for an envelope may still
+have been parked for a reason that it does not know, and parked is a place.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from enum import Enum, auto
+from typing import Any, Final
+
+from services.admin.kafka_logs import LogRecord
+from shared import wire
+
+_FILTER: Final = {"consumer": {"type": "data_pipeline"}}
+
+
+class Kind(Enum):
+    """What becomes of a record."""
+
+    FILTERED = auto()
+    PROBE = auto()
+    ENVELOPE = auto()
+    PACKET = auto()
+    UNROUTABLE = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A record of an event topic.  `id` and `name` are an envelope's."""
+
+    kind: Kind
+    offset: int
+    id: str = ""
+    name: str = ""
+    document: Any = None
+    value: bytes | None = None
+
+    def same_as(self, row: Any) -> bool:
+        """Whether `row` (id, event_name, timestamp, version, payload as text) is this event."""
+        return row.id == self.id and self.same_body(row)
+
+    def same_body(self, row: Any) -> bool:
+        """Whether `row` is this event but for its id and receipt."""
+        metadata = self.document["metadata"]
+        return (
+            row.event_name == self.name
+            and row.version == metadata.get("version")
+            and _same_time(row.timestamp, metadata.get("timestamp"))
+            and self._same_payload(row.payload)
+        )
+
+    def _same_payload(self, text: str) -> bool:
+        return _alike(_exact(self.value or b"null")["payload"], _exact(text))
+
+    def destinations(self) -> tuple[int, int]:
+        """A packet's destinations: how many different ones, and how many it names."""
+        context = self.document["pipeline_context"]
+        named = context.get("destinations") if isinstance(context, dict) else None
+        if not isinstance(named, list) or not named:
+            return 1, 1
+        return len({_identity(d) for d in named}), len(named)
+
+
+def classify(record: LogRecord) -> Event:
+    """What the record is."""
+    if not _is_for_us(record.headers):
+        return Event(Kind.FILTERED, record.offset)
+    try:
+        document = json.loads(record.value or b"")
+    except (ValueError, RecursionError):
+        document = None
+    match document:
+        case {"pipeline_context": _}:
+            return Event(Kind.PACKET, record.offset, document=document, value=record.value)
+        case {"metadata": {"id": str(id_)}, "event_name": str(name), "payload": {}}:
+            kind = Kind.PROBE if name == wire.PROBE_EVENT else Kind.ENVELOPE
+            return Event(kind, record.offset, id_, name, document, record.value)
+    return Event(Kind.UNROUTABLE, record.offset, value=record.value)
+
+
+def _is_for_us(headers: Mapping[str, bytes]) -> bool:
+    try:
+        return bool(json.loads(headers[wire.HEADER_CONTEXT]) == _FILTER)
+    except (KeyError, ValueError, TypeError):
+        return False
+
+
+def _identity(destination: Any) -> str:
+    """Equal for destinations that are one table: named by vanity or by database."""
+    if not isinstance(destination, dict):
+        return json.dumps(destination)
+    database = destination.get("vanity") or destination.get("database")
+    return json.dumps(
+        [database, destination.get("schema"), destination.get("table"), destination.get("type")]
+    )
+
+
+def _same_time(row: datetime, sent: Any) -> bool:
+    """Postgres keeps microseconds; spellings that Python cannot read are not compared."""
+    try:
+        return abs((datetime.fromisoformat(sent.upper()) - row).total_seconds()) < 2e-6  # noqa: PLR2004
+    except (ValueError, AttributeError, TypeError):
+        return True
+
+
+def _exact(text: str | bytes) -> Any:
+    return json.loads(text, parse_float=Decimal, parse_int=Decimal)
+
+
+def _alike(one: Any, other: Any) -> bool:
+    """Equality of JSON: to Python, true is 1."""
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_alike(v, other[k]) for k, v in one.items())
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_alike, one, other))
+    return bool(one == other)

@@ -1,0 +1,150 @@
+"""The records of `onramp.user_errors` and `onramp.system_errors`, as their readers see them.
+
+Both topics repeat themselves: a relay or a batch that died half-way is done again.  So
+repeats under one key are one event.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import orjson
+
+from services.admin.findings import Source
+from services.admin.kafka_logs import LogRecord
+
+HEADER_ERROR: Final = "onramp-error"
+HEADER_WAITING: Final = "onramp-waiting"
+PARKED: Final = "parked"
+#: Diverted to the topic; whether it waits still or has drained is the database's word.
+DIVERTED: Final = "diverted"
+WAITING: Final = "waiting"
+DRAINED: Final = "drained"
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorEvent:
+    """A parked event, or one that waits.  `destination` of one that waits is its database."""
+
+    key: str
+    state: str
+    code: str
+    source: Source
+    offset: int
+    destination: str
+    reason: Mapping[str, Any]
+    value: bytes | None
+    timestamp: int
+
+    @property
+    def event(self) -> str:
+        """The event's name, else its topic."""
+        return event_name(self.value) or self.source.topic
+
+    def as_dict(self, *, value: bool) -> dict[str, Any]:
+        """For JSON; the event's bytes only when they were asked for."""
+        found = {
+            "key": self.key,
+            "state": self.state,
+            "code": self.code,
+            "event": self.event,
+            "destination": self.destination,
+            "topic": self.source.topic,
+            "partition": self.source.partition,
+            "offset": self.offset,
+            "kept_at_ms": self.timestamp,
+            "reason": dict(self.reason),
+        }
+        return found | {"value": escaped(self.value)} if value else found
+
+
+@dataclass(frozen=True, slots=True)
+class Marker:
+    """Closes a diverted range: `count` distinct offsets of [`start`, `end`) wait for `database`."""
+
+    database: str
+    topic_id: str
+    source: Source
+    start: int
+    end: int
+    count: int
+
+
+def parked(record: LogRecord) -> ErrorEvent | None:
+    """The parked event of a record of `onramp.user_errors`; None if it is none of Onramp's."""
+    reason = _header(record, HEADER_ERROR)
+    if reason is None or record.key is None:
+        return None
+    try:
+        source = Source(reason["topic"], reason["partition"])
+        offset, code, destination = reason["offset"], reason["code"], reason["destination"]
+    except KeyError:
+        return None
+    key = record.key.decode(errors="backslashreplace")
+    return ErrorEvent(key, PARKED, code, source, offset, destination, reason, record.value, record.timestamp)
+
+
+def diverted(record: LogRecord) -> ErrorEvent | Marker | None:
+    """The event or the marker of a record of `onramp.system_errors`."""
+    head = _header(record, HEADER_WAITING)
+    if head is None:
+        return None
+    database = head["database"]
+    if head["kind"] == "marker":
+        source = Source(*head["partition"])
+        return Marker(database, head["topic_id"], source, head["start"], head["end"], head["count"])
+    source = Source(head["topic"], head["partition"])
+    return ErrorEvent(
+        f"{source}/{head['offset']}/{database}",
+        DIVERTED,
+        "database_unavailable",
+        source,
+        head["offset"],
+        database,
+        head,
+        record.value,
+        record.timestamp,
+    )
+
+
+def _header(record: LogRecord, name: str) -> dict[str, Any] | None:
+    """Any client may write to these topics: what is not ours is not read."""
+    try:
+        found = orjson.loads(record.headers[name])
+    except (KeyError, orjson.JSONDecodeError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def event_name(value: bytes | None) -> str:
+    """The name that an event gives itself, empty if it cannot be read."""
+    try:
+        document = orjson.loads(value or b"null")
+    except orjson.JSONDecodeError:
+        return ""
+    name = document.get("event_name") if isinstance(document, dict) else None
+    # Names go to terminals: nothing but what the envelope allows.
+    return name if isinstance(name, str) and name.isascii() and name.isidentifier() else ""
+
+
+def escaped(value: bytes | None) -> str | None:
+    """`value` for a terminal: text with control characters escaped, other bytes as hex escapes."""
+    if value is None:
+        return None
+    text = value.decode("utf-8", "backslashreplace")
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+class Group(NamedTuple):
+    """What `count` groups by."""
+
+    state: str
+    code: str
+    event: str
+    destination: str
+
+
+def count(events: Mapping[str, ErrorEvent]) -> Counter[Group]:
+    """How many events there are of each group."""
+    return Counter(Group(e.state, e.code, e.event, e.destination) for e in events.values())

@@ -1,0 +1,138 @@
+"""What the audit says: findings by receipt, what it could not check, and the verdict."""
+
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+
+class Source(NamedTuple):
+    """A partition, by its topic's name."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}/{self.partition}"
+
+
+class Life(NamedTuple):
+    """A partition of one life of a topic: a topic made anew has another id."""
+
+    topic_id: str
+    source: Source
+
+
+class Place(NamedTuple):
+    """A destination: a table of a database."""
+
+    database: str
+    schema: str
+    table: str
+
+    @property
+    def destination(self) -> str:
+        """As the totals name it, inside its database."""
+        return f"{self.schema}.{self.table}"
+
+    def __str__(self) -> str:
+        return f"{self.database}.{self.destination}"
+
+
+class Code(StrEnum):
+    """What can be wrong."""
+
+    LOST = "lost"
+    DUPLICATE = "duplicate"
+    DOUBLE_TERMINAL = "double_terminal"
+    PHANTOM = "phantom"
+    CORRUPT = "corrupt"
+    WRONG_TOTAL = "wrong_total"
+    UNBALANCED = "unbalanced"
+    BAD_MARKER = "bad_marker"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One violation.  `offset` is None when it is about a partition or a count; no values in `detail`."""
+
+    code: Code
+    source: Source
+    offset: int | None
+    detail: str
+
+    @property
+    def receipt(self) -> str:
+        """Where it is: topic/partition/offset."""
+        return f"{self.source}" if self.offset is None else f"{self.source}/{self.offset}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "code": self.code.value,
+            "topic": self.source.topic,
+            "partition": self.source.partition,
+            "offset": self.offset,
+            "detail": self.detail,
+        }
+
+
+@dataclass(slots=True)
+class Line:
+    """The books of one partition's life, up to the ledgers' `next_offset`."""
+
+    topic_id: str
+    topic: str
+    partition: int
+    baseline: int
+    next_offset: int
+    filtered: int = 0
+    unroutable: int = 0
+    outcomes: dict[str, int] = field(default_factory=dict)
+    waiting: int = 0
+    #: Known after the receipts were read: offsets without a record, and events of the probe.
+    holes: int | None = None
+    probes: int | None = None
+
+    @property
+    def accounted(self) -> int:
+        """How many (event, destination) have a verdict."""
+        return self.filtered + self.unroutable + sum(self.outcomes.values()) + self.waiting
+
+    @property
+    def read(self) -> int:
+        """How many events the writer has read, as far as that is known."""
+        return self.next_offset - self.baseline - (self.holes or 0) - (self.probes or 0)
+
+
+@dataclass(slots=True)
+class Report:
+    """The audit's result."""
+
+    deep: bool = False
+    lines: list[Line] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+    #: Sentences: what this audit could not check, and why.
+    unchecked: list[str] = field(default_factory=list)
+    #: Events on Kafka above the ledgers: not settled yet.
+    unsettled: int = 0
+    #: Records that were read again.
+    receipts: int = 0
+
+    @property
+    def balanced(self) -> bool:
+        """Whether nothing is wrong as far as was checked."""
+        return not self.findings
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "balanced": self.balanced,
+            "deep": self.deep,
+            "receipts": self.receipts,
+            "unsettled": self.unsettled,
+            "partitions": [
+                asdict(line) | {"accounted": line.accounted, "read": line.read} for line in self.lines
+            ],
+            "findings": [f.as_dict() for f in self.findings],
+            "unchecked": self.unchecked,
+        }

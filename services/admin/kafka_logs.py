@@ -1,0 +1,152 @@
+"""Reads Onramp's topics and the events' own, from outside of every consumer group.
+
+Owns aiokafka for the admin service.  Nothing is written, and no offset is committed.
+"""
+
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from contextlib import AsyncExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any, Final, Self
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.errors import KafkaError
+
+from services.admin.findings import Source
+from shared import wire
+from shared.errors import KAFKA_UNAVAILABLE, InfrastructureError
+
+_POLL_MS: Final = 200
+_FETCH_WAIT_MS: Final = 25
+_TIMEOUT_MS: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class LogRecord:
+    """A record as Kafka holds it.  `timestamp` is in milliseconds since 1970."""
+
+    source: Source
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: Mapping[str, bytes]
+
+
+class KafkaLogs:
+    """A view of one Kafka cluster, to be entered; one reading at a time.
+
+    Every method raises `InfrastructureError` when Kafka is away.
+    """
+
+    def __init__(self, bootstrap: str) -> None:
+        self._bootstrap = bootstrap
+        self._parts = AsyncExitStack()
+        self._admin: Any = None
+        self._consumer: Any = None
+
+    async def __aenter__(self) -> Self:
+        common = {"bootstrap_servers": self._bootstrap, "request_timeout_ms": _TIMEOUT_MS}
+        with self._translated():
+            async with AsyncExitStack() as parts:
+                self._admin = AIOKafkaAdminClient(**common)
+                parts.push_async_callback(self._admin.close)
+                await self._admin.start()
+                self._consumer = AIOKafkaConsumer(
+                    **common,
+                    enable_auto_commit=False,
+                    auto_offset_reset="none",
+                    # A fetch that waits at one log's end holds up the first of the next log.
+                    fetch_max_wait_ms=_FETCH_WAIT_MS,
+                    isolation_level="read_committed",
+                )
+                parts.push_async_callback(self._consumer.stop)
+                await self._consumer.start()
+                self._parts = parts.pop_all()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._parts.aclose()
+
+    async def topics(self) -> dict[str, list[int]]:
+        """The partitions of every topic."""
+        with self._translated():
+            found = await self._admin.describe_topics()
+        return {t["topic"]: sorted(p["partition"] for p in t["partitions"]) for t in found}
+
+    async def spans(self, topics: Iterable[str]) -> dict[Source, tuple[int, int]]:
+        """First and end offset of each partition of `topics`; those that are not there have none."""
+        there = await self.topics()
+        places = [TopicPartition(topic, n) for topic in topics for n in there.get(topic, ())]
+        if not places:
+            return {}
+        with self._translated():
+            begins = await self._consumer.beginning_offsets(places)
+            ends = await self._consumer.end_offsets(places)
+        return {Source(*p): (begins[p], ends[p]) for p in places}
+
+    async def whole(self, topic: str) -> AsyncIterator[LogRecord]:
+        """The records of `topic`, from its begin to where it ends now; none if it is not there."""
+        async for record in self.read(await self.spans([topic])):
+            yield record
+
+    async def group_offsets(self) -> dict[Source, int]:
+        """Where the writer's group stands."""
+        with self._translated():
+            found = await self._admin.list_consumer_group_offsets(wire.WRITER_GROUP)
+        return {Source(p.topic, p.partition): o.offset for p, o in found.items() if o.offset >= 0}
+
+    async def read(self, spans: Mapping[Source, tuple[int, int]]) -> AsyncIterator[LogRecord]:
+        """The records in `spans` (first and end offset).
+
+        In the order of offsets within a partition.  Compaction and transactions leave holes.
+        """
+        ends = {TopicPartition(*s): end for s, (first, end) in spans.items() if first < end}
+        self._go_to({s: first for s, (first, end) in spans.items() if first < end})
+        left = set(ends)
+        while left:
+            with self._translated():
+                found = await self._consumer.getmany(*left, timeout_ms=_POLL_MS)
+            for place, records in found.items():
+                for record in records:
+                    if record.offset < ends[place]:
+                        yield _record(record)
+            # The consumer's position says when the end is reached: the last offsets may be holes.
+            left = {p for p in left if await self._consumer.position(p) < ends[p]}
+
+    async def follow(self, since: Mapping[Source, int]) -> AsyncIterator[LogRecord]:
+        """Records from `since` on, for ever."""
+        self._go_to(since)
+        while since:
+            with self._translated():
+                found = await self._consumer.getmany(timeout_ms=_POLL_MS)
+            for records in found.values():
+                for record in records:
+                    yield _record(record)
+
+    def _go_to(self, since: Mapping[Source, int]) -> None:
+        places = {TopicPartition(*s): offset for s, offset in since.items()}
+        if places:
+            self._consumer.assign(list(places))
+        for place, offset in places.items():
+            self._consumer.seek(place, offset)
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except KafkaError as e:
+            raise InfrastructureError(
+                KAFKA_UNAVAILABLE, f"Kafka at {self._bootstrap} cannot be read: {type(e).__name__}"
+            ) from None
+
+
+def _record(record: Any) -> LogRecord:
+    return LogRecord(
+        Source(record.topic, record.partition),
+        record.offset,
+        record.timestamp,
+        record.key,
+        record.value,
+        dict(record.headers),
+    )

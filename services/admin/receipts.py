@@ -1,0 +1,198 @@
+"""The receipts: every event of a partition is read again and looked for in its places.
+
+A merge by offset of what Kafka holds and of the rows that claim to come from there, so
+memory does not grow with the topic.
+"""
+
+import heapq
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from services.admin.books import Books
+from services.admin.books_sql import Row, Snapshot
+from services.admin.classify import Event, Kind, classify
+from services.admin.findings import Code, Finding, Life, Place
+from services.admin.kafka_logs import LogRecord
+from services.admin.settled_log import Routed
+
+_LOOK_UP_AT: Final = 1000
+
+At = tuple[int, Place, Row]
+
+
+@dataclass(slots=True)
+class Seen:
+    """What the reading of one partition has found."""
+
+    findings: list[Finding] = field(default_factory=list)
+    records: int = 0
+    filtered: int = 0
+    probes: int = 0
+    #: (event, destination) pairs without the filtered: at least, and at most
+    pairs: int = 0
+    pairs_most: int = 0
+    #: by place, events that the table had already
+    duplicates: Counter[Place] = field(default_factory=Counter)
+    #: by place, events for typed tables: they have no receipt to look for
+    unseen: Counter[Place] = field(default_factory=Counter)
+
+
+class Reading:
+    """One partition's life, read from its first offset that is left to `upto`."""
+
+    def __init__(
+        self, books: Books, snapshots: Mapping[str, Snapshot], life: Life, first: int, upto: int
+    ) -> None:
+        self._books = books
+        self._snapshots = snapshots
+        self._life = life
+        self._first = first
+        self._upto = upto
+        self._default = next(iter(snapshots))
+        self._parked = {n: books.parked_keys(life, n, upto) for n in snapshots}
+        self._refused = {offset for offset, _ in books.parked_keys(life, None, upto)}
+        self._waiting = {n: books.waiting(n, life) for n in snapshots}
+        self._absent: dict[Place, list[Event]] = {}
+        self.seen = Seen()
+
+    async def run(self, records: AsyncIterator[LogRecord]) -> Seen:
+        """Read `records`, which stand in the order of their offsets, and judge each."""
+        rows = heapq.merge(*self._streams(), key=lambda at: at[0])
+        ahead = next(rows, None)
+        async for record in records:
+            here: list[At] = []
+            while ahead is not None and ahead[0] <= record.offset:
+                if ahead[0] == record.offset:
+                    here.append(ahead)
+                else:
+                    self._unknown(ahead)
+                ahead = next(rows, None)
+            self._judge(classify(record), here)
+        while ahead is not None:
+            self._unknown(ahead)
+            ahead = next(rows, None)
+        for place in list(self._absent):
+            self._look_up(place)
+        return self.seen
+
+    def _streams(self) -> Iterator[Iterator[At]]:
+        for snapshot in self._snapshots.values():
+            for table in snapshot.tables:
+                if self._life.source in self._books.databases[table.database].counts[table]:
+                    yield _placed(table, snapshot.rows(table, self._life.source))
+
+    def _unknown(self, at: At) -> None:
+        """A row whose receipt is no record that is settled."""
+        offset, place, _ = at
+        if offset >= self._upto:
+            self._find(Code.PHANTOM, offset, f"a row of {place} is above the ledger")
+        elif offset >= self._first:
+            self._find(Code.PHANTOM, offset, f"a row of {place} has a receipt that Kafka does not know")
+
+    def _find(self, code: Code, offset: int, detail: str) -> None:
+        self.seen.findings.append(Finding(code, self._life.source, offset, detail))
+
+    def _judge(self, event: Event, rows: list[At]) -> None:
+        seen = self.seen
+        seen.records += 1
+        if event.kind is Kind.PROBE:
+            seen.probes += 1
+        elif event.kind is Kind.FILTERED:
+            seen.filtered += 1
+            for _, place, _ in rows:
+                self._find(Code.DOUBLE_TERMINAL, event.offset, f"filtered, and a row of {place}")
+        elif event.kind is Kind.PACKET:
+            self._judge_packet(event)
+        elif event.kind is Kind.UNROUTABLE or event.offset in self._refused:
+            self._judge_refused(event, rows)
+        else:
+            self._judge_envelope(event, rows)
+
+    def _judge_packet(self, event: Event) -> None:
+        """A packet's outcomes are counted; its tables keep no receipts."""
+        different, named = event.destinations()
+        refused = event.offset in self._refused
+        self.seen.pairs += 1 if refused else different
+        self.seen.pairs_most += named if refused else different
+
+    def _judge_refused(self, event: Event, rows: list[At]) -> None:
+        """An event that should be, or is, parked without a destination."""
+        self.seen.pairs += 1
+        self.seen.pairs_most += 1
+        if event.offset not in self._refused:
+            self._find(Code.LOST, event.offset, "no envelope and no packet, and it is not parked")
+        for _, place, _ in rows:
+            self._find(Code.DOUBLE_TERMINAL, event.offset, f"parked, and a row of {place}")
+
+    def _judge_envelope(self, event: Event, rows: list[At]) -> None:
+        expected = self._expected(event, rows)
+        self.seen.pairs += len(expected)
+        self.seen.pairs_most += len(expected)
+        for routed in expected:
+            self._judge_place(event, routed, [row for _, place, row in rows if place == routed.place])
+        places = {r.place for r in expected}
+        for _, place, _ in rows:
+            if place not in places:
+                self._find(Code.PHANTOM, event.offset, f"a row of {place}, where its event does not go")
+
+    def _expected(self, event: Event, rows: list[At]) -> frozenset[Routed]:
+        """Where the event went: of several snapshots of the routes, one that its rows agree with."""
+        choices = [
+            frozenset(r for r in choice if self._has_seen(r.place.database, event.offset))
+            for choice in self._books.settled.destinations(event.name, self._default)
+        ]
+        landed = {place for _, place, _ in rows}
+
+        def agreement(choice: frozenset[Routed]) -> int:
+            places = {r.place for r in choice}
+            return len(landed & places) - len(landed ^ places)
+
+        return max(choices, key=agreement)
+
+    def _has_seen(self, database: str, offset: int) -> bool:
+        """Whether `offset` is this database's matter: it is asked, and was there already."""
+        first = self._books.baseline(self._life).get(database, 0)
+        return database in self._snapshots and offset >= first
+
+    def _judge_place(self, event: Event, routed: Routed, rows: list[Row]) -> None:
+        place = routed.place
+        parked = (event.offset, str(place)) in self._parked[place.database]
+        waits = event.offset in self._waiting[place.database]
+        found = [name for name, there in (("landed", rows), ("parked", parked), ("waiting", waits)) if there]
+        if len(found) > 1:
+            self._find(Code.DOUBLE_TERMINAL, event.offset, f"{' and '.join(found)} for {place}")
+        elif not found and routed.typed:
+            self.seen.unseen[place] += 1
+        elif not found:
+            self._absent.setdefault(place, []).append(event)
+            if len(self._absent[place]) >= _LOOK_UP_AT:
+                self._look_up(place)
+        elif len(rows) == 1 and not event.same_as(rows[0]):
+            self._find(Code.CORRUPT, event.offset, f"the row of {place} is not what Kafka holds")
+
+    def _look_up(self, place: Place) -> None:
+        """Events without a place are duplicates if their table has their ids, else lost."""
+        events = self._absent.pop(place)
+        snapshot = self._snapshots[place.database]
+        there = snapshot.by_id(place, [e.id for e in events]) if snapshot.exists(place) else {}
+        for event in events:
+            row = there.get(event.id)
+            if row is None:
+                self._find(Code.LOST, event.offset, f"in no place of {place}")
+            elif row.source == self._life.source and row.offset > event.offset:
+                # Of equal ids the first lands; a later receipt is another event's.
+                self._find(
+                    Code.LOST, event.offset, f"its id is in {place} with the later receipt {row.offset}"
+                )
+            elif event.same_body(row):
+                self.seen.duplicates[place] += 1
+            else:
+                text = f"not in {place}, which has another event under its id"
+                self._find(Code.LOST, event.offset, text)
+
+
+def _placed(table: Place, rows: Iterator[Row]) -> Iterator[At]:
+    """`rows` with their table: a function, because an expression in the loop would see its last table."""
+    return ((row.offset, table, row) for row in rows)
