@@ -1,0 +1,85 @@
+# Everything a newcomer types. Needs Python 3.11 or newer, Java 17 or 21, and make; uv is
+# installed into .onramp/tools when this machine has none.
+
+UV_VERSION := 0.13.8
+PYTHON     ?= python3
+TOOLS      := .onramp/tools
+PY         := .venv/bin/python
+STAMP      := .venv/.synced
+ARGS       ?=
+
+# The project is run from its folder; nothing of it is installed (see pyproject.toml).
+export PYTHONPATH := $(CURDIR)
+# A variable of another project's environment would send uv there.
+unexport VIRTUAL_ENV
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run demo test lint types format test-unit fuzz mutants bench-gateway bench-writer load model clean
+
+help: ## Show this list
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+run: $(STAMP) ## Start everything, send real flights through it, stay up until Ctrl-C
+	@bin/onramp up $(ARGS)
+
+demo: $(STAMP) ## The same, then stop; fails unless the counts add up
+	@bin/onramp up --exit $(ARGS)
+
+test: lint types ## Lint, types and every test, against real Kafka, Postgres and Spark
+	$(PY) -m pytest $(ARGS)
+
+test-unit: $(STAMP) ## Only the tests that start nothing
+	$(PY) -m pytest tests/unit $(ARGS)
+
+lint: $(STAMP) ## Check style and format
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+
+types: $(STAMP) ## Check types
+	$(PY) -m mypy
+
+fuzz: $(STAMP) ## Throw bad requests at the gateway for some minutes (part of `test` in short)
+	ONRAMP_FUZZ_EXAMPLES=20000 $(PY) -m pytest tests/unit/ingest/test_fuzz.py --timeout 3600 $(ARGS)
+
+mutants: $(STAMP) ## Remove one protection of the gateway at a time: the tests must notice (15 minutes)
+	$(PY) -m tests.mutants.gateway --all
+
+bench-gateway: $(STAMP) ## The gateway beside a bare Kafka producer: CPU per event, latency, memory
+	$(PY) -m loadtest.bench_gateway $(ARGS)
+
+bench-writer: $(STAMP) ## Kafka to Postgres beside Postgres' own COPY (minutes; ARGS="--events 1000000")
+	$(PY) -m loadtest.bench_writer $(ARGS)
+
+load: $(STAMP) ## Send locust's load to a running gateway for a minute (ARGS="--host URL --users 20")
+	$(PY) -m locust -f loadtest/locustfile.py --headless --run-time 1m --users 10 --spawn-rate 10 \
+	  --host http://127.0.0.1:8080 $(ARGS)
+
+model: $(STAMP) ## Explore the whole settling model, and what each rule's removal breaks (an hour)
+	$(PY) tests/model/settling_model.py
+	$(PY) tests/model/settling_model.py --all
+
+format: $(STAMP) ## Apply style and format
+	$(PY) -m ruff check --fix .
+	$(PY) -m ruff format .
+
+setup: $(STAMP) ## Install what the other commands need, and nothing else
+
+clean: ## Remove the data and everything installed here (the download cache stays)
+	rm -rf .onramp .venv .pytest_cache .mypy_cache .ruff_cache
+
+# Only when the lock changed: a sync takes a moment even when there is nothing to do.
+$(STAMP): uv.lock pyproject.toml
+	@uv=$$(command -v uv || true); \
+	if [ -z "$$uv" ]; then \
+	  uv=$(TOOLS)/bin/uv; \
+	  if [ ! -x "$$uv" ]; then \
+	    echo "Installing uv $(UV_VERSION) into $(TOOLS)"; \
+	    $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	      || { echo "Python 3.11 or newer is needed; $(PYTHON) is older. Try: make PYTHON=python3.12 …"; exit 1; }; \
+	    $(PYTHON) -m venv $(TOOLS) \
+	      || { echo "python3 -m venv does not work: on Debian or Ubuntu install python3-venv"; exit 1; }; \
+	    $(TOOLS)/bin/python -m pip install --quiet "uv==$(UV_VERSION)"; \
+	  fi; \
+	fi; \
+	"$$uv" sync --locked --all-extras
+	@touch $@

@@ -1,0 +1,1 @@
+"""The command line, `onramp`: one file per verb, heavy imports only inside the verb that needs them."""

@@ -1,0 +1,32 @@
+"""Puts the verbs together into one command."""
+
+import typer
+
+from services.cli import audit, doctor, errors, ingest, send, up, writer
+from services.cli.exits import HELP, Exit, explain
+from stack.errors import StackError
+
+app = typer.Typer(
+    name="onramp",
+    help=f"Onramp: POST an event, query the row.\n\n{HELP}",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+app.command()(up.up)
+app.command()(doctor.doctor)
+app.command()(ingest.ingest)
+app.command()(writer.writer)
+app.command()(send.send)
+app.add_typer(errors.app, name="errors")
+app.command()(audit.audit)
+
+
+def main() -> int:
+    """Run the command line; errors of the stack are sentences, not tracebacks."""
+    try:
+        app(prog_name="onramp")
+    except StackError as error:
+        return explain(error)
+    return Exit.OK

@@ -1,0 +1,195 @@
+"""`onramp errors`: parked and waiting events with their reasons, from the topics."""
+
+import asyncio
+import json
+import sys
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from services.cli.databases import (
+    ROOT,
+    DataDirOption,
+    DsnOption,
+    JsonOption,
+    KafkaOption,
+    MoreOption,
+    NameOption,
+    databases_of,
+)
+from services.cli.exits import Exit
+
+if TYPE_CHECKING:
+    from services.admin.error_records import ErrorEvent
+    from services.admin.error_view import ErrorView
+
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+_KAFKA = "127.0.0.1:9092"
+_DATA = ROOT / ".onramp"
+
+
+class Kind(StrEnum):
+    """Whose turn it is: a person's, or patience's."""
+
+    parked = "parked"
+    waiting = "waiting"
+
+
+KindOption = Annotated[Kind | None, typer.Option(help="Only these.", show_default=False)]
+ValueOption = Annotated[bool, typer.Option("--value", help="Print the event itself, escaped.")]
+
+
+@app.callback()
+def errors() -> None:
+    """See parked and waiting events with their reasons.
+
+    Parked events need a person, waiting ones patience. Their values are printed only with
+    --value. With a database at hand the diverted are told apart into waiting and drained;
+    without one they are just "diverted". Examples:
+
+    onramp errors count
+
+    onramp errors tail --follow
+
+    onramp errors show events.order_placed/0/17/onramp.events.order_placed --value
+    """
+
+
+@app.command()
+def tail(
+    *,
+    lines: Annotated[int, typer.Option("--lines", "-n", min=0, help="How many of the last.")] = 20,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until Ctrl-C.")] = False,
+    kind: KindOption = None,
+    value: ValueOption = False,
+    kafka: KafkaOption = _KAFKA,
+    dsn: DsnOption = None,
+    database: NameOption = "onramp",
+    databases: MoreOption = "{}",
+    data_dir: DataDirOption = _DATA,
+    as_json: JsonOption = False,
+) -> None:
+    """Print the last parked and waiting events, one a line.
+
+    Example: onramp errors tail -n 50 --kind parked
+    """
+
+    async def run(view: "ErrorView") -> None:
+        from services.admin.error_view import of_kind
+
+        for event in view.newest(lines, of_kind(view.events.values(), kind or "")):
+            _print(event, value=value, as_json=as_json)
+        if follow:
+            async for event in view.follow():
+                if of_kind([event], kind or ""):
+                    _print(event, value=value, as_json=as_json)
+
+    _viewed(kafka, databases_of(dsn, database, databases, data_dir), run)
+
+
+@app.command()
+def count(
+    *,
+    kafka: KafkaOption = _KAFKA,
+    dsn: DsnOption = None,
+    database: NameOption = "onramp",
+    databases: MoreOption = "{}",
+    data_dir: DataDirOption = _DATA,
+    as_json: JsonOption = False,
+) -> None:
+    """Count parked and waiting events by code, event and destination.
+
+    Example: onramp errors count --json
+    """
+
+    async def run(view: "ErrorView") -> None:
+        from services.admin.error_records import count as counted
+        from services.admin.error_records import escaped
+
+        groups = sorted(counted(view.events).items(), key=lambda item: (-item[1], item[0]))
+        if as_json:
+            print(json.dumps([group._asdict() | {"events": n} for group, n in groups]))
+            return
+        for group, n in groups:
+            destination = escaped(group.destination.encode()) or "-"
+            print(f"{n:>9,}  {group.state}  {group.code}  {group.event}  {destination}")
+        if not groups:
+            print("Nothing is parked and nothing waits.")
+
+    _viewed(kafka, databases_of(dsn, database, databases, data_dir), run)
+
+
+@app.command()
+def show(
+    key: Annotated[str, typer.Argument(help="The event's key, as `tail` prints it.")],
+    *,
+    value: ValueOption = False,
+    kafka: KafkaOption = _KAFKA,
+    dsn: DsnOption = None,
+    database: NameOption = "onramp",
+    databases: MoreOption = "{}",
+    data_dir: DataDirOption = _DATA,
+    as_json: JsonOption = False,
+) -> None:
+    """Print why one event is parked or waits; exits with 1 when there is none of this key.
+
+    Example: onramp errors show events.order_placed/0/17/onramp.events.order_placed --value
+    """
+
+    async def run(view: "ErrorView") -> None:
+        event = view.events.get(key)
+        if event is None:
+            print("onramp: no parked or waiting event has this key", file=sys.stderr)
+            raise typer.Exit(Exit.FAILED)
+        found = event.as_dict(value=value)
+        if as_json:
+            print(json.dumps(found))
+            return
+        reason = found.pop("reason")
+        for name, said in (found | {n: s for n, s in reason.items() if n not in found}).items():
+            print(f"{name}: {_safe(said)}")
+
+    _viewed(kafka, databases_of(dsn, database, databases, data_dir), run)
+
+
+def _viewed(kafka: str, databases: dict[str, str], run: "Callable[[ErrorView], Awaitable[None]]") -> None:
+    """Load the view and run; what cannot be reached is a sentence and exit code 3."""
+    from services.admin.error_view import ErrorView
+    from services.admin.kafka_logs import KafkaLogs
+    from shared.errors import InfrastructureError
+
+    async def work() -> None:
+        async with KafkaLogs(kafka) as logs:
+            view = ErrorView(logs, databases)
+            await view.load()
+            for why in view.unknown:
+                print(f"onramp: {why}: what has drained there is unknown", file=sys.stderr)
+            await run(view)
+
+    try:
+        asyncio.run(work())
+    except InfrastructureError as error:
+        print(f"onramp: {error.detail}", file=sys.stderr)
+        raise typer.Exit(Exit.UNAVAILABLE) from error
+    except KeyboardInterrupt:
+        raise typer.Exit(Exit.OK) from None
+
+
+def _print(event: "ErrorEvent", *, value: bool, as_json: bool) -> None:
+    found = event.as_dict(value=value)
+    if as_json:
+        print(json.dumps(found), flush=True)
+        return
+    at = datetime.fromtimestamp(event.timestamp / 1000, UTC).isoformat(timespec="seconds")
+    said = f"{at}  {event.state}  {event.code}  {event.key}  {event.reason.get('detail', '')}"
+    print(_safe(f"{said}  {found['value']}" if value else said), flush=True)
+
+
+def _safe(said: object) -> str:
+    """Keys and reasons come from topics that others may write to: no control characters."""
+    from services.admin.error_records import escaped
+
+    return escaped(str(said).encode("utf-8", "backslashreplace")) or ""

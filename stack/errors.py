@@ -1,0 +1,31 @@
+"""The one exception of the embedded stack, so that a caller can show it without a traceback."""
+
+
+class StackError(Exception):
+    """A part of the stack cannot do its work.
+
+    Attributes:
+        what: what happened, as one sentence that names the part.
+        fix: what a person can do about it; empty when nothing general can be said.
+        log_tail: the end of the part's own log, empty when it has none.
+    """
+
+    def __init__(self, what: str, *, fix: str = "", log_tail: str = "") -> None:
+        """Keep the pieces apart: a terminal shows them differently from a test."""
+        super().__init__(what)
+        self.what = what
+        self.fix = fix
+        self.log_tail = log_tail
+
+    def __str__(self) -> str:
+        """Join what happened, how to fix it, and the end of the log."""
+        parts = [self.what]
+        if self.fix:
+            parts.append(self.fix)
+        if self.log_tail:
+            parts.append(f"The end of its log:\n{self.log_tail}")
+        return "\n".join(parts)
+
+
+class UnavailableError(StackError):
+    """Something that is needed is not there: nothing of ours has failed."""

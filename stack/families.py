@@ -1,0 +1,69 @@
+"""Who belongs to a process: found by id and start time, never by name."""
+
+import os
+import time
+from contextlib import suppress
+
+import psutil
+
+_POLL_SECONDS = 0.02
+
+
+def family_of(root: psutil.Process) -> set[psutil.Process]:
+    """Return the process, its descendants, and whoever is in the session it leads.
+
+    Two ways because each misses some: Postgres' servers leave the session, Spark's Python
+    workers may outlive the parent that would name them as children.
+    """
+    family: set[psutil.Process] = set()
+    try:
+        if root.is_running():
+            family = {root, *root.children(recursive=True)}
+        elif psutil.pid_exists(root.pid):
+            return family  # The id is a stranger's by now, and so is any session of that id.
+    except psutil.NoSuchProcess:
+        pass  # It ended meanwhile and may have left others behind: the session tells.
+    return family | _session_of(root.pid)
+
+
+def _session_of(leader: int) -> set[psutil.Process]:
+    members: set[psutil.Process] = set()
+    for pid in psutil.pids():
+        try:
+            if os.getsid(pid) == leader:
+                members.add(psutil.Process(pid))
+        except (ProcessLookupError, PermissionError, psutil.NoSuchProcess):
+            continue
+    return members
+
+
+def kill_all(family: set[psutil.Process]) -> None:
+    """Kill these processes.
+
+    psutil compares the time a process was started, so a reused id harms no stranger.
+    """
+    for process in family:
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
+
+
+def wait_all(family: set[psutil.Process], seconds: float = 10) -> bool:
+    """Wait until these processes have ended, at most so many seconds; tell whether they have."""
+    deadline = time.monotonic() + seconds
+    while any(is_alive(process) for process in family):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(_POLL_SECONDS)
+    return True
+
+
+def is_alive(process: psutil.Process) -> bool:
+    """Tell whether a process still runs.
+
+    One that has ended and that its parent has not asked about counts as ended: orphans'
+    new parent may be slow to ask, and there is nothing left to wait for.
+    """
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False

@@ -1,0 +1,63 @@
+"""Writes `jars.lock`: run `python -m stack.jars_lock` after changing the sets below.
+
+The broker's dependencies are resolved transitively; the connector's are listed, because
+Spark brings most of them itself and two copies of a class are worse than none.
+"""
+
+import sys
+import tempfile
+from pathlib import Path
+
+from stack.jars import LOCK_FILE, fetch, sha256_of
+
+BROKER = (
+    "org.apache.kafka:kafka_2.13:4.2.0",
+    # The broker logs through SLF4J 1.7 and its POM brings no binding to the log4j core it has.
+    "org.apache.logging.log4j:log4j-slf4j-impl:2.25.3",
+)
+SPARK = (
+    "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0",
+    # Not 4.2.0: this is the newest that resolves, and the connector needs nothing newer of it.
+    "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0",
+    "org.apache.kafka:kafka-clients:3.9.1",
+    "org.apache.commons:commons-pool2:2.12.1",
+)
+
+_HEADER = """\
+# Every jar that the embedded stack uses, with its SHA-256. Written by
+# `python -m stack.jars_lock`; do not edit by hand.
+"""
+
+
+def main() -> None:
+    """Resolve both sets, download every jar once for its checksum, write the lock file."""
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        sets = {"broker": _with_dependencies(BROKER, folder), "spark": list(SPARK)}
+        text = _HEADER
+        for name, jars in sets.items():
+            text += f"\n[{name}]\njars = [\n"
+            for coordinates in jars:
+                digest = sha256_of(fetch(coordinates, folder))
+                text += f'    {{ coordinates = "{coordinates}", sha256 = "{digest}" }},\n'
+            text += "]\n"
+    LOCK_FILE.write_text(text, "utf-8")
+    sys.stdout.write(f"{LOCK_FILE.name}: {sum(map(len, sets.values()))} jars\n")
+
+
+def _with_dependencies(roots: tuple[str, ...], folder: Path) -> list[str]:
+    from jgo.maven import MavenContext  # noqa: PLC0415 - slow to import, a developer's tool
+
+    context = MavenContext(repo_cache=folder, timeout=60)
+    found: dict[tuple[str, str], str] = {}
+    # One root after another: resolved together, the second one's version management would
+    # change the broker's own dependencies. The first to name an artifact decides.
+    for root in roots:
+        inputs, others = context.resolver.resolve([context.create_dependency(root)])
+        for each in (*inputs, *others):
+            found.setdefault((each.groupId, each.artifactId), each.version)
+    return [f"{group}:{artifact}:{version}" for (group, artifact), version in found.items()]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,112 @@
+"""One broker of the embedded Kafka: its settings file and its formatted data folder."""
+
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from stack.errors import StackError
+from stack.java import Java
+from stack.ports import LOOPBACK
+
+_FORMAT_SECONDS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """Where one broker listens and keeps its data; it is its own controller as well."""
+
+    id: int
+    port: int
+    controller_port: int
+    folder: Path
+
+    @property
+    def settings_file(self) -> Path:
+        """The broker's properties file, written anew at each start because ports may change."""
+        return self.folder / "server.properties"
+
+    @property
+    def log_dir(self) -> Path:
+        """Where the topics' data is."""
+        return self.folder / "data"
+
+
+def settings_of(node: Node, nodes: list[Node]) -> str:
+    """Return the text of a broker's properties file."""
+    voters = ",".join(f"{each.id}@{LOOPBACK}:{each.controller_port}" for each in nodes)
+    replicas = len(nodes)
+    in_sync = 1 if replicas == 1 else replicas - 1
+    settings = {
+        "process.roles": "broker,controller",
+        "node.id": node.id,
+        "controller.quorum.voters": voters,
+        "controller.listener.names": "CONTROLLER",
+        "listeners": (f"PLAINTEXT://{LOOPBACK}:{node.port},CONTROLLER://{LOOPBACK}:{node.controller_port}"),
+        "advertised.listeners": f"PLAINTEXT://{LOOPBACK}:{node.port}",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "log.dirs": node.log_dir,
+        # Topics are created by Onramp with explicit settings, never by a stray question.
+        "auto.create.topics.enable": "false",
+        "default.replication.factor": replicas,
+        "min.insync.replicas": in_sync,
+        # Tests and laptops have one consumer per group: waiting for more costs 3 s a start.
+        "group.initial.rebalance.delay.ms": 0,
+        # The default of 50 costs files and start-up time that a laptop has no use for.
+        "offsets.topic.num.partitions": 3,
+        "offsets.topic.replication.factor": replicas,
+        "transaction.state.log.num.partitions": 3,
+        "transaction.state.log.replication.factor": replicas,
+        "transaction.state.log.min.isr": in_sync,
+        "share.coordinator.state.topic.num.partitions": 1,
+        "share.coordinator.state.topic.replication.factor": replicas,
+        "share.coordinator.state.topic.min.isr": in_sync,
+        # A week, as Kafka's own default, but not without bound on somebody's laptop.
+        "log.retention.hours": 168,
+        "log.retention.bytes": 2 * 1024**3,
+        "log.segment.bytes": 256 * 1024**2,
+        # A killed broker is let in again when its session has run out (default: 9 s).
+        "broker.session.timeout.ms": 4000,
+        "broker.heartbeat.interval.ms": 500,
+        "num.network.threads": 2,
+        "num.io.threads": 4,
+        # Batches of 10 MB bodies must fit (the gateway's own limit is lower).
+        "message.max.bytes": 10 * 1024**2,
+        "replica.fetch.max.bytes": 10 * 1024**2,
+    }
+    return "".join(f"{key}={value}\n" for key, value in settings.items())
+
+
+def format_node(node: Node, java: Java, class_path: str, cluster: str) -> None:
+    """Prepare the data folder for this cluster, unless it is already.
+
+    Raises:
+        StackError: the broker's tool refused; with what it said.
+    """
+    if (node.log_dir / "meta.properties").exists():
+        return
+    answer = subprocess.run(
+        [
+            str(java.executable),
+            "-Xmx256m",
+            # A tool that runs for a second is not worth an optimising compiler.
+            "-XX:TieredStopAtLevel=1",
+            "-cp",
+            class_path,
+            "kafka.tools.StorageTool",
+            "format",
+            "--cluster-id",
+            cluster,
+            "--config",
+            str(node.settings_file),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=_FORMAT_SECONDS,
+        check=False,
+    )
+    if answer.returncode != 0:
+        raise StackError(
+            f"Kafka's data folder {node.log_dir} could not be formatted.",
+            fix="If it holds data of another cluster, 'make clean' removes it.",
+            log_tail=(answer.stdout + answer.stderr).strip(),
+        )

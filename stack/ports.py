@@ -1,0 +1,54 @@
+"""Finding TCP ports on loopback, so that several stacks can run on one machine."""
+
+import socket
+from random import SystemRandom
+
+LOOPBACK = "127.0.0.1"
+
+#: Below the ports of outgoing connections: those begin at 32768 on Linux, at 49152 elsewhere.
+_SERVERS = range(20_000, 32_768)
+#: Not seeded: several test runs on one machine must not choose alike.
+_CHANCE = SystemRandom()
+
+
+def is_free(port: int) -> bool:
+    """Tell whether a server could listen on this port of loopback right now.
+
+    The wildcard address is tried too: a server of somebody else's that listens on all
+    interfaces would otherwise share the port number with ours, and confuse people.
+    """
+    for host in (LOOPBACK, "0.0.0.0"):  # noqa: S104 - bound for an instant, never listened on
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+            # As servers do: a port in TIME_WAIT after a restart is free.
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((host, port))
+            except OSError:
+                return False
+    return True
+
+
+def free_ports(count: int) -> list[int]:
+    """Return that many different free ports.
+
+    Not those that the system would choose: its own choice is from the range of outgoing
+    connections, where another program's connection can take the port before our server
+    binds it.
+    """
+    chosen: list[int] = []
+    for port in _CHANCE.sample(_SERVERS, len(_SERVERS)):
+        if len(chosen) == count:
+            break
+        if is_free(port):
+            chosen.append(port)
+    return chosen
+
+
+def free_port() -> int:
+    """Return one free port."""
+    return free_ports(1)[0]
+
+
+def pick(usual: int) -> int:
+    """Return the usual port if it is free, else another one."""
+    return usual if is_free(usual) else free_port()

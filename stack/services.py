@@ -1,0 +1,129 @@
+"""Starting the gateway and the writer as child processes, the way production starts them.
+
+Addresses go in by environment variables and nothing else; ready is what the service's own
+`/readyz` says.
+"""
+
+import http.client
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from stack.jars import ensure_jars
+from stack.java import find_java
+from stack.ports import LOOPBACK, free_port
+from stack.processes import Child, Command, wait_for
+
+ROOT = Path(__file__).resolve().parent.parent
+GATEWAY_READY_SECONDS = 30.0
+WRITER_READY_SECONDS = 120.0
+_PROBE_SECONDS = 5.0
+_HTTP_OK = 200
+
+
+class Service:
+    """One of our services as a child process: start, wait until ready, stop, kill, start again."""
+
+    def __init__(self, command: Command, port: int, ready_seconds: float) -> None:
+        """Wrap the command; nothing runs before `start`."""
+        self.child = Child(command)
+        self.port = port
+        self.url = f"http://{LOOPBACK}:{port}"
+        self._ready_seconds = ready_seconds
+
+    @property
+    def pid(self) -> int:
+        """The process id."""
+        return self.child.pid
+
+    @property
+    def log(self) -> Path:
+        """The service's log: JSON lines, and whatever its libraries print."""
+        return self.child.command.log
+
+    def start(self) -> None:
+        """Start the service."""
+        self.child.start()
+
+    def wait_ready(self, seconds: float | None = None) -> None:
+        """Wait until the service itself says that it is ready.
+
+        Raises:
+            StackError: it ended or the time ran out; with the end of its log.
+        """
+        wait_for(
+            self.is_ready,
+            self.child,
+            seconds or self._ready_seconds,
+            waiting_for=f"{self.url}/readyz does not answer 200",
+        )
+
+    def is_ready(self) -> bool:
+        """Ask `/readyz` once."""
+        connection = http.client.HTTPConnection(LOOPBACK, self.port, timeout=_PROBE_SECONDS)
+        try:
+            connection.request("GET", "/readyz")
+            return connection.getresponse().status == _HTTP_OK
+        except (OSError, http.client.HTTPException):
+            return False  # Not listening yet, or busy: the caller asks again.
+        finally:
+            connection.close()
+
+    def check(self) -> None:
+        """Raise if the service has ended by itself."""
+        self.child.check()
+
+    def stop(self) -> None:
+        """Stop the service: SIGTERM, its grace, then its whole family."""
+        self.child.stop()
+
+    def kill(self) -> None:
+        """End the service and everything it started, as `kill -9` would."""
+        self.child.kill()
+
+
+def gateway(
+    *, bootstrap: str, log: Path, port: int | None = None, env: Mapping[str, str] | None = None
+) -> Service:
+    """Return the gateway for these brokers, not started."""
+    port = port or free_port()
+    variables = {
+        "ONRAMP_INGEST_HOST": LOOPBACK,
+        "ONRAMP_INGEST_PORT": str(port),
+        "ONRAMP_KAFKA_BOOTSTRAP": bootstrap,
+        **(env or {}),
+    }
+    return Service(_command("gateway", "services.ingest", log, variables), port, GATEWAY_READY_SECONDS)
+
+
+def writer(
+    *,
+    bootstrap: str,
+    dsn: str,
+    log: Path,
+    port: int | None = None,
+    env: Mapping[str, str] | None = None,
+) -> Service:
+    """Return the writer for these brokers and this database, not started."""
+    port = port or free_port()
+    variables = {
+        "ONRAMP_KAFKA_BOOTSTRAP": bootstrap,
+        "ONRAMP_WRITER_DSN": dsn,
+        "ONRAMP_WRITER_HTTP_PORT": str(port),
+        "ONRAMP_WRITER_SPARK_JARS": ",".join(map(str, ensure_jars("spark"))),
+        # Spark looks at JAVA_HOME first, and it may name a Java that Spark cannot use.
+        "JAVA_HOME": str(find_java().home),
+        "SPARK_LOCAL_IP": LOOPBACK,
+        **(env or {}),
+    }
+    return Service(_command("writer", "services.writer", log, variables), port, WRITER_READY_SECONDS)
+
+
+def _command(name: str, module: str, log: Path, variables: Mapping[str, str]) -> Command:
+    return Command(
+        name=name,
+        argv=[sys.executable, "-m", module],
+        log=log,
+        env={"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1", **variables},
+        cwd=ROOT,
+    )

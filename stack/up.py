@@ -1,0 +1,222 @@
+"""The whole stack: what is started in which order, and stopped in the reverse of it.
+
+Order: Kafka and Postgres know nobody; the gateway needs Kafka; the writer needs both. On the
+way down the gateway goes first, so that nothing new arrives, then the writer, then what
+they stood on.
+"""
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Protocol
+
+from stack import ports, services
+from stack.dev_key import dev_key
+from stack.errors import StackError, UnavailableError
+from stack.guard_client import GUARD
+from stack.interrupts import Interrupts
+from stack.jars import ensure_jars
+from stack.kafka import Kafka
+from stack.postgres import Postgres
+from stack.probe import has_landed, post_probe
+from stack.processes import wait_for
+from stack.report import Report
+
+PROBE_SECONDS = 90.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What to start and where; the usual ports are wishes, a taken one is replaced."""
+
+    data_dir: Path
+    bootstrap: str | None = None
+    """Brokers to use instead of starting one."""
+    dsn: str | None = None
+    """A database to use instead of starting one."""
+    kafka_port: int = 9092
+    postgres_port: int = 55432
+    gateway_port: int = 8080
+    writer_port: int = 8081
+
+
+class Part(Protocol):
+    """Anything that is started, waited for, watched and stopped."""
+
+    def start(self) -> None:
+        """Start it."""
+
+    def wait_ready(self) -> None:
+        """Wait until it really works."""
+
+    def check(self) -> None:
+        """Raise if it has ended by itself."""
+
+    def stop(self) -> None:
+        """Stop it and everything it started."""
+
+
+class Stack:
+    """Kafka, Postgres, gateway and writer on this machine."""
+
+    def __init__(self, plan: Plan, report: Report, interrupts: Interrupts) -> None:
+        """Take the plan; nothing is started before `start`."""
+        self._plan = plan
+        self._report = report
+        self._interrupts = interrupts
+        self._parts: list[tuple[str, Part]] = []
+        self._lock: IO[str] | None = None
+        self.bootstrap = plan.bootstrap or ""
+        self.dsn = plan.dsn or ""
+        self.gateway = ""
+        self.writer = ""
+        self.api_key = ""
+
+    @property
+    def data_dir(self) -> Path:
+        """Where data, logs and the development key are."""
+        return self._plan.data_dir
+
+    @property
+    def owns_postgres(self) -> bool:
+        """Whether the database is the embedded one, not one that we were given."""
+        return self._plan.dsn is None
+
+    def start(self) -> None:
+        """Start every part and wait until an event that went in has come out as a row.
+
+        Raises:
+            StackError: a part could not be started or did not become ready.
+            Stopped: somebody asked us to stop meanwhile.
+        """
+        self._lock_data()
+        self._get_jars()
+        self._start_kafka_and_postgres()
+        self._start_services()
+
+    def check(self) -> None:
+        """Raise if a part has ended by itself; the message names it and shows its log's end."""
+        for _, part in self._parts:
+            part.check()
+
+    def crash(self) -> StackError | None:
+        """Return the crash of a part, if there is one: it explains what else went wrong."""
+        try:
+            self.check()
+        except StackError as error:
+            return error
+        return None
+
+    def stop(self) -> None:
+        """Stop what was started, in reverse order. A part that fails to stop stops nobody else's stop."""
+        failures: list[Exception] = []
+        while self._parts:
+            name, part = self._parts.pop()
+            with self._report.step(f"Stopping {name}"):
+                try:
+                    part.stop()
+                except Exception as error:  # noqa: BLE001 - raised below, when all are stopped
+                    failures.append(error)
+        if self._lock is not None:
+            # Said explicitly: the guard has the file open as well, and lives on with us.
+            fcntl.flock(self._lock, fcntl.LOCK_UN)
+            self._lock.close()
+            self._lock = None
+        if failures:
+            raise ExceptionGroup("Not every part could be stopped", failures)
+
+    def _lock_data(self) -> None:
+        """Two stacks on one data folder would damage it: the second one is told so."""
+        folder = self._plan.data_dir
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = (folder / "lock").open("a+", encoding="utf-8")
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            lock.seek(0)
+            owner = lock.read() or "unknown"
+            lock.close()
+            raise UnavailableError(
+                f"Another 'onramp up' (process {owner}) uses {folder}.",
+                fix="Stop it, or use another folder with --data-dir. If it was killed just now, its "
+                "parts are still being stopped: try again in a few seconds.",
+            ) from error
+        self._lock = lock
+        lock.truncate(0)
+        lock.write(str(os.getpid()))
+        lock.flush()
+        # The guard holds it too: free only when everything that was started has ended.
+        GUARD.hold(lock.fileno())
+
+    def _get_jars(self) -> None:
+        with self._step("Checking the jars of Kafka and of Spark's connector"):
+            for name in ("broker", "spark"):
+                ensure_jars(
+                    name, progress=lambda done, of: self._report.progress(f"downloaded {done} of {of}")
+                )
+
+    def _start_kafka_and_postgres(self) -> None:
+        plan = self._plan
+        if plan.bootstrap is not None and plan.dsn is not None:
+            return
+        with self._report.step("Starting Kafka and Postgres"):
+            started: list[Part] = []
+            if plan.bootstrap is None:
+                kafka = Kafka(plan.data_dir / "kafka", self._port("Kafka", plan.kafka_port))
+                started.append(self._launch("Kafka", kafka))
+                self.bootstrap = kafka.bootstrap
+            if plan.dsn is None:
+                postgres = Postgres(plan.data_dir / "postgres", self._port("Postgres", plan.postgres_port))
+                started.append(self._launch("Postgres", postgres))
+                self.dsn = postgres.dsn
+            self._wait_ready(started)
+
+    def _start_services(self) -> None:
+        plan, logs = self._plan, self._plan.data_dir / "logs"
+        self.api_key = dev_key(plan.data_dir)
+        writer = services.writer(
+            bootstrap=self.bootstrap,
+            dsn=self.dsn,
+            log=logs / "writer.log",
+            port=self._port("The writer", plan.writer_port),
+        )
+        gateway = services.gateway(
+            bootstrap=self.bootstrap,
+            log=logs / "gateway.log",
+            port=self._port("The gateway", plan.gateway_port),
+            env={"ONRAMP_INGEST_DEV_KEY": self.api_key},
+        )
+        self.writer, self.gateway = writer.url, gateway.url
+        with self._report.step("Starting the gateway and the writer"):
+            # Both at once: the writer takes longest, and the gateway does not need it.
+            self._wait_ready([self._launch("the writer", writer), self._launch("the gateway", gateway)])
+        with self._step("Sending a probe event and waiting for its row"):
+            probe = post_probe(self.gateway, self.api_key, lambda: not gateway.child.running)
+            landed = has_landed(self.dsn, probe)
+            wait_for(landed, writer.child, PROBE_SECONDS, waiting_for=f"the event {probe} has no row")
+
+    def _wait_ready(self, started: list[Part]) -> None:
+        with self._interrupts.allowed():
+            for part in started:
+                part.wait_ready()
+
+    def _launch(self, name: str, part: Part) -> Part:
+        """Start a part; noted first, because one that fails half-way must be stopped too."""
+        self._parts.append((name, part))
+        part.start()
+        return part
+
+    def _port(self, name: str, usual: int) -> int:
+        port = ports.pick(usual)
+        if port != usual:
+            self._report.note(f"Port {usual} is taken: {name} listens on {port} instead.")
+        return port
+
+    @contextmanager
+    def _step(self, what: str) -> Iterator[None]:
+        """Report a step that a signal may end; outside of these a signal waits."""
+        with self._report.step(what), self._interrupts.allowed():
+            yield
