@@ -1,0 +1,147 @@
+"""What every registry promises, asked of the one in memory and of the file."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from shared.registry import Registry, Snapshot
+from shared.registry.file import FileRegistry, RegistryFileError
+from shared.registry.memory import MemoryRegistry
+
+HASH = "ab" * 32
+GOOD: dict[str, Any] = {
+    "event_types": {
+        "order_placed": {
+            "owner": "shop",
+            "topic": "shop.orders",
+            "key": "/customer/id",
+            "partitions": 4,
+            "schema": {"type": "object"},
+            "destinations": [{"database": "main", "schema": "shop", "table": "orders"}],
+        }
+    },
+    "keys": {"shop": {"hashes": [{"sha256": HASH}], "events": ["order_*"], "events_per_second": 10}},
+}
+
+
+@dataclass
+class Rig:
+    registry: Registry
+    put: Callable[[Any], None]
+
+
+def refuse_marked(snapshot: Snapshot) -> None:
+    if "refused_by_the_service" in snapshot.event_types:
+        raise ValueError("the service refuses this")
+
+
+@pytest.fixture(params=["memory", "file"])
+def rig(request: pytest.FixtureRequest, tmp_path: Path) -> Rig:
+    if request.param == "memory":
+        memory = MemoryRegistry(GOOD, refuse_marked)
+        return Rig(memory, memory.put)
+    path = tmp_path / "onramp.yaml"
+    written = 0
+
+    def put(document: Any) -> None:
+        nonlocal written
+        written += 1
+        path.write_text(yaml.safe_dump(document) + "#" * written)
+
+    put(GOOD)
+    return Rig(FileRegistry(path, refuse_marked), put)
+
+
+def test_the_snapshot_is_what_was_written(rig: Rig) -> None:
+    order = rig.registry.snapshot().event_types["order_placed"]
+
+    assert (order.topic, order.key, order.partitions) == ("shop.orders", "/customer/id", 4)
+    assert order.json_schema == {"type": "object"}
+    assert order.destinations[0].db_schema == "shop"
+    key = rig.registry.snapshot().keys["shop"]
+    assert key.may_send("order_placed")
+    assert not key.may_send("refund_made")
+
+
+def test_a_change_is_another_snapshot_after_a_refresh(rig: Rig) -> None:
+    before = rig.registry.snapshot()
+    rig.put({"keys": {"other": {"hashes": [{"sha256": HASH}]}}})
+
+    assert rig.registry.refresh()
+    after = rig.registry.snapshot()
+    assert list(after.keys) == ["other"]
+    assert after.digest != before.digest
+    assert "shop" in before.keys  # a snapshot never changes
+
+
+def test_no_change_is_the_same_snapshot(rig: Rig) -> None:
+    before = rig.registry.snapshot().digest
+    assert not rig.registry.refresh()
+    rig.put(GOOD)
+    assert not rig.registry.refresh()
+    assert rig.registry.snapshot().digest == before
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"event_types": {"Order": {}}},
+        {"event_types": {"onramp_settled": {}}},
+        {"event_types": {"order": {"topic": "a b"}}},
+        {"event_types": {"order": {"key": "customer"}}},
+        {"event_types": {"order": {"owner": "x", "unknown": 1}}},
+        {"event_types": {"refused_by_the_service": {}}},
+        {"keys": {"shop": {"hashes": []}}},
+        {"keys": {"shop": {"hashes": [{"sha256": "short"}]}}},
+        {"keys": {"shop": {"hashes": [{"sha256": HASH, "expire": "2026-01-01T00:00:00Z"}]}}},
+        {"keys": {"shop": {"hashes": [{"sha256": HASH, "expires": "2026-01-01T00:00:00"}]}}},
+        {"keys": {"a_b": {"hashes": [{"sha256": HASH}]}}},
+        {"everything": {}},
+    ],
+)
+def test_a_wrong_document_leaves_the_old_one(rig: Rig, wrong: Any) -> None:
+    before = rig.registry.snapshot().digest
+    rig.put(wrong)
+
+    assert not rig.registry.refresh()
+    assert rig.registry.snapshot().digest == before
+    rig.put({})
+    assert rig.registry.refresh()  # and the next good one is taken
+
+
+def test_hashes_are_not_in_logs(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
+    rig.put({"keys": {"shop": {"hashes": [{"sha256": HASH + "0"}]}}})
+    rig.registry.refresh()
+
+    assert "the registry is wrong" in caplog.text
+    assert HASH not in caplog.text
+    assert HASH not in str([vars(record) for record in caplog.records])
+
+
+def test_a_snapshot_cannot_be_changed(rig: Rig) -> None:
+    with pytest.raises(TypeError):
+        rig.registry.snapshot().keys["shop"] = None  # type: ignore[index]
+
+
+def test_a_service_does_not_start_on_a_wrong_file(tmp_path: Path) -> None:
+    path = tmp_path / "onramp.yaml"
+    for text in ("keys: [", "- a list", "keys: {shop: {}}", "\x00"):
+        path.write_text(text)
+        with pytest.raises(RegistryFileError):
+            FileRegistry(path)
+
+
+def test_a_file_that_is_not_there_is_empty_and_may_come(tmp_path: Path) -> None:
+    path = tmp_path / "onramp.yaml"
+    registry = FileRegistry(path)
+    assert not registry.snapshot().keys
+
+    path.write_text(yaml.safe_dump(GOOD))
+    assert registry.refresh()
+    path.unlink()
+    assert not registry.refresh()  # a file that vanishes revokes nothing by accident
+    assert "shop" in registry.snapshot().keys

@@ -1,0 +1,237 @@
+"""`onramp up` from outside: what a newcomer types, sees, interrupts and kills."""
+
+import http.client
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+
+import psutil
+import psycopg2
+import pytest
+
+from stack.families import is_alive
+from stack.kafka import Kafka
+from tests.fixtures.fix_postgres import Database
+
+ROOT = Path(__file__).resolve().parents[2]
+MARK = "ONRAMP_TEST_RUN"
+START_SECONDS = 120.0
+
+
+class Up:
+    """One `onramp up` in a process of its own; every process it starts carries a mark."""
+
+    def __init__(self, folder: Path, *options: str) -> None:
+        self.mark = str(uuid.uuid4())
+        self.output = folder / f"up-{self.mark[:8]}.log"
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("ONRAMP_")}
+        if cache := os.environ.get("ONRAMP_CACHE"):
+            environment["ONRAMP_CACHE"] = cache
+        with self.output.open("wb") as output:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "services.cli", "up", "--data-dir", str(folder / "data"), *options],
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                cwd=ROOT,
+                env={**environment, "PYTHONPATH": str(ROOT), MARK: self.mark},
+                start_new_session=True,
+            )
+
+    @property
+    def text(self) -> str:
+        return self.output.read_text("utf-8")
+
+    def processes(self) -> list[psutil.Process]:
+        found = []
+        for process in psutil.process_iter():
+            try:
+                if process.environ().get(MARK) == self.mark and is_alive(process):
+                    found.append(process)
+            except psutil.Error:
+                continue
+        return found
+
+    def until(self, pattern: str, seconds: float = START_SECONDS) -> re.Match[str]:
+        deadline = time.monotonic() + seconds
+        while True:
+            if match := re.search(pattern, self.text):
+                return match
+            assert self.process.poll() is None, f"ended without {pattern!r}:\n{self.text}"
+            assert time.monotonic() < deadline, f"no {pattern!r} in {seconds} s:\n{self.text}"
+            time.sleep(0.05)
+
+    def wait(self, seconds: float = START_SECONDS) -> int:
+        return self.process.wait(seconds)
+
+    def gone_within(self, seconds: float) -> bool:
+        deadline = time.monotonic() + seconds
+        while self.processes():
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.1)
+        return True
+
+
+StartUp = Callable[..., Up]
+
+
+@pytest.fixture
+def up(tmp_path: Path) -> Iterator[StartUp]:
+    started: list[Up] = []
+
+    def start(*options: str) -> Up:
+        started.append(Up(tmp_path, *options))
+        return started[-1]
+
+    try:
+        yield start
+    finally:
+        for each in started:
+            for process in each.processes():
+                process.kill()
+            each.process.wait(30)
+
+
+def result_of(run: Up) -> dict[str, object]:
+    lines = [line for line in run.text.splitlines() if line.startswith("{")]
+    assert len(lines) == 1, run.text
+    document: dict[str, object] = json.loads(lines[0])
+    return document
+
+
+def test_flights_land_and_a_second_run_starts_from_what_is_there(up: StartUp) -> None:
+    first = up("--exit", "--json", "--events", "1500")
+    assert first.wait() == 0, first.text
+    result = result_of(first)
+    assert (result["sent"], result["accepted"], result["landed"]) == (1500, 1500, 1500)
+    assert (result["landed_now"], result["landed_before"]) == (1500, 0)
+    assert first.processes() == []
+
+    second = up("--exit", "--json", "--events", "2000")
+    assert second.wait() == 0, second.text
+    result = result_of(second)
+    assert (result["sent"], result["accepted"], result["landed"]) == (2000, 2000, 2000)
+    assert (result["landed_now"], result["landed_before"]) == (500, 1500)
+
+
+def test_a_given_database_and_given_brokers_are_used(
+    up: StartUp, own_kafka: Kafka, database: Database
+) -> None:
+    run = up("--exit", "--events", "700", "--dsn", database.dsn, "--kafka", own_kafka.bootstrap)
+    assert run.wait() == 0, run.text
+    assert "landed          700" in run.text
+    assert "Starting Kafka" not in run.text
+    assert re.findall(r"Stopping (.+): done", run.text) == ["the gateway", "the writer"]
+    with closing(psycopg2.connect(database.dsn)) as connection, connection.cursor() as cursor:
+        cursor.execute("SELECT count(DISTINCT _id), count(*) FROM events.flight_departed")
+        assert cursor.fetchone() == (700, 700)
+
+
+def test_it_stays_up_on_other_ports_until_ctrl_c_and_leaves_nobody_behind(up: StartUp) -> None:
+    with occupied(8080):
+        run = up("--events", "0")
+        run.until("Ctrl-C stops everything")
+    assert "Port 8080 is taken: The gateway listens on" in run.text
+    gateway = run.until(r"Gateway   http://127\.0\.0\.1:(\d+)").group(1)
+    dsn = run.until(r"Postgres  (\S+)").group(1)
+    key = run.until(r"Key       (onramp_dev_\S+)").group(1)
+    assert post(int(gateway), "order-0", "order_placed", "onramp_dev_" + "x" * 43) == 401
+    assert post(int(gateway), "order-1", "order_placed", key) == 202
+    assert payload_of(dsn, "order-1") == {"total": 42}
+
+    second = up("--events", "0")
+    assert second.wait(30) == 3
+    assert f"process {run.process.pid}" in second.text
+
+    assert len(run.processes()) > 5
+    run.process.send_signal(signal.SIGINT)
+    assert run.wait(60) == 0, run.text
+    assert run.processes() == []
+    stopped = re.findall(r"Stopping (.+): done", run.text)
+    assert stopped == ["the gateway", "the writer", "Postgres", "Kafka"]
+
+
+@pytest.mark.parametrize(
+    "moment", ["Checking the jars", "Starting Kafka", "Starting the gateway", "Sending flights"]
+)
+def test_asked_to_stop_at_any_moment_it_leaves_nobody_behind(up: StartUp, moment: str) -> None:
+    run = up("--exit")
+    run.until(moment)
+    run.process.send_signal(signal.SIGTERM)
+    assert run.wait(60) == 1, run.text
+    assert run.processes() == []
+
+
+def test_a_part_that_crashes_is_named_with_the_end_of_its_log(up: StartUp) -> None:
+    run = up("--events", "0")
+    run.until("Starting the gateway and the writer: done")
+    [gateway] = [each for each in run.processes() if "services.ingest" in each.cmdline()]
+    gateway.kill()
+    assert run.wait(60) == 1
+    assert "onramp: gateway was ended by SIGKILL." in run.text
+    assert "gateway.log" in run.text
+    assert run.processes() == []
+
+
+def test_killed_itself_it_takes_everything_along(up: StartUp) -> None:
+    run = up("--events", "0")
+    run.until("Starting the gateway and the writer")
+    while not any("pyspark-shell" in each.cmdline() for each in run.processes()):
+        assert run.process.poll() is None, run.text
+        time.sleep(0.1)
+    run.process.kill()
+    run.wait(10)
+    assert run.gone_within(60), [each.cmdline() for each in run.processes()]
+
+
+def post(port: int, event_id: str, event_name: str, key: str) -> int:
+    envelope = {
+        "metadata": {"id": event_id, "timestamp": "2026-01-01T12:00:00Z", "version": "1"},
+        "event_name": event_name,
+        "payload": {"total": 42},
+    }
+    headers = {"Content-Type": "application/json", "Authorization": f"Bearer {key}"}
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    try:
+        connection.request("POST", "/v1/events", json.dumps(envelope), headers)
+        return connection.getresponse().status
+    finally:
+        connection.close()
+
+
+@contextmanager
+def occupied(port: int) -> Iterator[None]:
+    with socket.socket() as ours:
+        ours.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        # Somebody else may have it already: taken is taken.
+        with suppress(OSError):
+            ours.bind(("127.0.0.1", port))
+            ours.listen()
+        yield
+
+
+def payload_of(dsn: str, event_id: str, seconds: float = 30) -> object:
+    deadline = time.monotonic() + seconds
+    connection = psycopg2.connect(dsn)
+    connection.autocommit = True
+    try:
+        with connection.cursor() as cursor:
+            while time.monotonic() < deadline:
+                cursor.execute("SELECT to_regclass('events.order_placed')")
+                if cursor.fetchone() != (None,):
+                    cursor.execute("SELECT payload FROM events.order_placed WHERE _id = %s", (event_id,))
+                    if row := cursor.fetchone():
+                        return row[0]
+                time.sleep(0.1)
+    finally:
+        connection.close()
+    return None

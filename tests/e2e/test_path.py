@@ -1,0 +1,129 @@
+"""The path of an event on real parts: HTTP in, rows out, and what cannot land kept with its reason."""
+
+import asyncio
+import time
+
+import pytest
+from aiokafka import AIOKafkaProducer
+
+from stack.services import Service
+from tests.fixtures.fix_kafka import HasBootstrap
+from tests.fixtures.fix_postgres import HasDsn
+from tests.fixtures.scenes import Scene
+from tests.fixtures.writer import CONTEXT, event, eventually, rows
+
+
+@pytest.fixture
+def scene(
+    writer: Service,
+    gateway: Service,
+    kafka: HasBootstrap,
+    postgres: HasDsn,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Scene:
+    """An event name of the test's own on the stack that all share; starts no writer."""
+
+    def none(*_: object, **__: object) -> Service:
+        raise AssertionError("these tests share the writer")
+
+    writer.check()
+    return Scene(none, kafka.bootstrap, postgres.dsn, gateway.url, tmp_path_factory.mktemp("scene"))
+
+
+def _counted(scene: Scene) -> dict[str, int]:
+    return dict(
+        rows(
+            scene.dsn,
+            "SELECT outcome, sum(events)::int FROM onramp.totals WHERE topic = %s GROUP BY 1",
+            scene.topic,
+        )
+    )
+
+
+def _all_settled(scene: Scene) -> None:
+    eventually(lambda: scene.landed() >= scene.accepted)
+    eventually(lambda: scene.group() == scene.settled())
+    assert scene.landed() == scene.accepted
+
+
+def test_a_posted_event_is_a_row(scene: Scene) -> None:
+    scene.send(1)
+    _all_settled(scene)
+    assert scene.query("SELECT payload, _topic FROM TABLE") == [({"n": 0}, scene.topic)]
+
+
+def test_a_batch_of_thousands_is_as_many_rows_in_order(scene: Scene) -> None:
+    for _ in range(8):
+        scene.send(1_000)
+    _all_settled(scene)
+    assert _counted(scene) == {"landed": 8_000}
+    steps = scene.query(
+        "SELECT (payload->>'n')::int - lag((payload->>'n')::int) "
+        "OVER (PARTITION BY _partition ORDER BY _offset) FROM TABLE"
+    )
+    assert [step for (step,) in steps if step is not None and step < 0] == []
+
+
+def test_what_is_no_envelope_is_parked_with_its_reason_and_its_neighbours_land(scene: Scene) -> None:
+    junk = f"no json, {scene.name}".encode()
+    scene.produce(event("before", scene.name), junk, event("after", scene.name))
+    eventually(lambda: scene.landed() == 2)
+    (kept,) = eventually(lambda: scene.parked(junk))
+    assert kept.error["code"] == "no_envelope"
+    assert (kept.error["topic"], kept.error["offset"]) == (scene.topic, 1)
+    eventually(lambda: scene.group() == {0: 3})
+
+
+def test_a_record_without_our_header_is_nobodys_business(scene: Scene) -> None:
+    value = event("foreign", scene.name)
+    scene.produce(value, headers=[])
+    scene.produce(value, headers=[("context", b'{"consumer":{"type":"other"}}')])
+    scene.produce(
+        event("ours", scene.name), headers=[("context", b'{ "consumer": {"type": "data_pipeline"} }')]
+    )
+    eventually(lambda: scene.group() == {0: 3})
+    assert scene.query("SELECT _id FROM TABLE") == [("ours",)]
+    assert scene.parked(value) == []
+
+
+def test_a_tombstone_is_parked_and_harms_nobody(scene: Scene) -> None:  # W1
+    scene.produce(None, event("after", scene.name))
+    eventually(lambda: scene.landed() == 1)
+    eventually(lambda: scene.group() == {0: 2})
+    assert [r for r in scene.parked(None) if r.error["topic"] == scene.topic]
+
+
+def test_aborted_transactions_land_nothing_and_their_markers_are_passed(scene: Scene) -> None:
+    scene.produce(event("plain", scene.name))
+
+    async def transactions() -> None:
+        producer = AIOKafkaProducer(bootstrap_servers=scene.bootstrap, transactional_id=scene.name)
+        await producer.start()
+        try:
+            for event_id, commits in (("aborted", False), ("committed", True), ("aborted-too", False)):
+                await producer.begin_transaction()
+                await producer.send_and_wait(
+                    scene.topic, event(event_id, scene.name), partition=0, headers=CONTEXT
+                )
+                await (producer.commit_transaction() if commits else producer.abort_transaction())
+        finally:
+            await producer.stop()
+
+    asyncio.run(transactions())
+    eventually(lambda: scene.group() == {0: 7} == scene.settled())
+    assert scene.query("SELECT _id FROM TABLE ORDER BY 1") == [("committed",), ("plain",)]
+
+
+def test_without_a_writer_the_gateway_goes_on_accepting_and_all_lands_when_it_returns(
+    scene: Scene, writer: Service
+) -> None:
+    writer.stop()
+    try:
+        scene.send(500)
+        assert scene.landed() == 0
+    finally:
+        writer.start()
+        writer.wait_ready()
+    begin = time.monotonic()
+    _all_settled(scene)
+    assert time.monotonic() - begin < 30

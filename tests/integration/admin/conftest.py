@@ -1,0 +1,210 @@
+"""A stage for the audit: a topic of the test's own, settled by the writer's tasks without Spark."""
+
+import asyncio
+import secrets
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+from uuid import uuid4
+
+import psycopg2
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from services.admin.audit import Request, audit
+from services.admin.findings import Report
+from services.writer import ledger, outbox
+from services.writer import postgres as postgres_module
+from services.writer.divert import Marker
+from services.writer.migrations import migrate
+from services.writer.orders import WorkOrder
+from services.writer.postgres import Database as Configured
+from services.writer.postgres import transaction
+from services.writer.publishing import Record, publish
+from services.writer.ranges import Partition, Range
+from services.writer.routes import Routes
+from services.writer.settled import Settled
+from services.writer.task import settle
+from shared import wire
+from tests.fixtures.fix_kafka import HasBootstrap
+from tests.fixtures.fix_postgres import Database, HasDsn
+from tests.fixtures.writer import (
+    CONTEXT,
+    arrivals,
+    database_of,
+    envelope,
+    event,
+    execute,
+    make_topics,
+    produce,
+    rows,
+)
+
+EPOCH = 1
+BAD = b'{"a":"\\u0000"}'
+REAL = b'{"b":1.50,"a":[1e2,12345678901234567890.5,"\xc3\xa9"],"c":null}'
+
+
+@dataclass
+class Stage:
+    """One partition: what is produced is settled as the writer would, its notes included."""
+
+    bootstrap: str
+    dsn: str
+    name: str = field(default_factory=lambda: f"event_{secrets.token_hex(4)}")
+    topic_id: str = field(default_factory=lambda: str(uuid4()))
+    at: int = 0
+    notes: Settled = field(default_factory=Settled)
+
+    @property
+    def partition(self) -> Partition:
+        return Partition(wire.topic_of(self.name), 0)
+
+    @property
+    def table(self) -> str:
+        return f"events.{self.name}"
+
+    @property
+    def database(self) -> Configured:
+        return database_of(self.dsn)
+
+    def prepare(self) -> "Stage":
+        make_topics(self.bootstrap, self.partition.topic, partitions=1)
+        migrate(self.database)
+        with transaction(self.database, "driver") as conn:
+            ledger.claim(conn, {self.partition: (self.topic_id, 0)}, EPOCH)
+        self._note(self.notes.first_sight({(self.topic_id, 0): 0}, ["onramp"]))
+        return self
+
+    def send(self, *values: bytes | None, wanted: bool = True) -> int:
+        """Put `values` on Kafka only; the offset of the first."""
+        produce(self.bootstrap, self.partition.topic, values, headers=CONTEXT if wanted else [])
+        self.at += len(values)
+        return self.at - len(values)
+
+    def settle(self, *values: bytes | None, wanted: bool = True, divert: bool = False) -> int:
+        """Send `values`, settle or divert them, and move the group; the offset of the first."""
+        first = self.send(*values, wanted=wanted)
+        batch = arrivals(values, first=first, partition=self.partition, wanted=[wanted] * len(values))
+        range_ = Range(self.topic_id, self.partition, first, self.at)
+        landing: tuple[Configured, ...] = () if divert else (self.database,)
+        order = WorkOrder(
+            EPOCH,
+            {self.partition: range_},
+            landing,
+            ("onramp",) if divert else (),
+            Routes("onramp"),
+            self.bootstrap,
+        )
+        lines = [line for report in settle(order, iter([batch])) for line in report.to_pylist()]
+        assert not [line["failure"] for line in lines if line["failure"]], lines
+        outbox.relay(self.database, self.bootstrap)
+        for line in lines:
+            if divert and line["database"]:
+                self.mark(range_, line["diverted"])
+            elif not line["database"]:
+                self._note(self.notes.count(EPOCH, range_, line["filtered"], line["unroutable"]))
+        self.commit()
+        return first
+
+    def mark(self, range_: Range, count: int) -> None:
+        """Close a diverted range."""
+        publish(self.bootstrap, [Marker("onramp", range_, count, 0, "digest").as_record()])
+
+    def commit(self) -> None:
+        """Move the writer's group to where this stage is."""
+        with closing(
+            Consumer({"bootstrap.servers": self.bootstrap, "group.id": wire.WRITER_GROUP})
+        ) as consumer:
+            consumer.commit(offsets=[TopicPartition(*self.partition, self.at)], asynchronous=False)
+
+    def park(self, key: bytes, value: bytes, headers: Sequence[tuple[str, bytes]]) -> None:
+        """Put a record on `onramp.user_errors`, as any client may."""
+        producer = Producer({"bootstrap.servers": self.bootstrap})
+        producer.produce(wire.USER_ERRORS, key=key, value=value, headers=list(headers))
+        assert producer.flush(30) == 0
+
+    def execute(self, statement: str) -> None:
+        execute(self.dsn, statement)
+
+    def rows(self, statement: str) -> list[tuple[Any, ...]]:
+        return rows(self.dsn, statement)
+
+    def audit(self, *, deep: bool = True) -> Report:
+        topics = self.partition.topic.replace(".", r"\.")
+        return asyncio.run(audit(Request(self.bootstrap, {"onramp": self.dsn}, topics, deep)))
+
+    def found(self, *, deep: bool = True) -> set[tuple[str, int | None]]:
+        """The findings' codes and offsets."""
+        return {(f.code.value, f.offset) for f in self.audit(deep=deep).findings}
+
+    @property
+    def arguments(self) -> list[str]:
+        """The command line's options that lead here."""
+        return ["--kafka", self.bootstrap, "--dsn", self.dsn]
+
+    def _note(self, entries: Sequence[tuple[str, bytes]]) -> None:
+        publish(self.bootstrap, [Record(wire.SETTLED, key.encode(), value) for key, value in entries])
+        for key, value in entries:
+            self.notes.apply(key, value)
+
+
+@pytest.fixture(scope="session")
+def own_topics(kafka: HasBootstrap) -> HasBootstrap:
+    """Kafka with Onramp's own topics."""
+    for topic, partitions in ((wire.USER_ERRORS, 2), (wire.SYSTEM_ERRORS, 2), (wire.SETTLED, 1)):
+        make_topics(kafka.bootstrap, topic, partitions=partitions)
+    return kafka
+
+
+@pytest.fixture
+def stage(own_topics: HasBootstrap, database: Database) -> Stage:
+    return Stage(own_topics.bootstrap, database.dsn).prepare()
+
+
+@pytest.fixture(scope="session")
+def original(own_topics: HasBootstrap, postgres: HasDsn) -> Iterator[Stage]:
+    """One stage with every verdict: 0-4 land, 5 repeats 0, 6 parked, 7 unroutable, 8 filtered, 9 a probe."""
+    with database_beside(postgres.dsn, "template0") as dsn:
+        stage = Stage(own_topics.bootstrap, dsn).prepare()
+        good = [event(f"e-{i}", stage.name, n=i) for i in range(4)]
+        stage.settle(*good, envelope("e-4", stage.name, REAL))
+        stage.settle(good[0])
+        stage.settle(envelope("e-6", stage.name, BAD), b"no json")
+        stage.settle(event("e-8", stage.name), wanted=False)
+        stage.settle(event("probe", wire.PROBE_EVENT))
+        disconnect()
+        yield stage
+
+
+@pytest.fixture
+def settled(original: Stage, postgres: HasDsn) -> Iterator[Stage]:
+    """The original with a database of the test's own, to plant mistakes in."""
+    name = urlsplit(original.dsn).path.removeprefix("/")
+    with database_beside(postgres.dsn, name) as dsn:
+        yield replace(original, dsn=dsn)
+
+
+@contextmanager
+def database_beside(server: str, template: str) -> Iterator[str]:
+    """A database made of `template`, and dropped at the end."""
+    name = f"test_{secrets.token_hex(6)}"
+    _maintain(server, f"CREATE DATABASE {name} TEMPLATE {template}")
+    try:
+        yield urlunsplit(urlsplit(server)._replace(path=f"/{name}"))
+    finally:
+        _maintain(server, f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def _maintain(server: str, statement: str) -> None:
+    with closing(psycopg2.connect(server)) as conn:
+        conn.autocommit = True
+        with conn.cursor() as cursor:
+            cursor.execute(statement)
+
+
+def disconnect() -> None:
+    """Close the writer's connections of this process: a database in use is no template."""
+    postgres_module.close_all()

@@ -1,0 +1,212 @@
+"""The audit on a real Kafka and Postgres: it balances what is right and names what is planted."""
+
+import json
+
+import orjson
+import pytest
+from typer.testing import CliRunner
+
+from services.cli.app import app
+from services.writer.divert import HEADER
+from services.writer.publishing import Record, publish
+from services.writer.ranges import Range
+from shared import wire
+from tests.fixtures.writer import envelope, event
+from tests.integration.admin.conftest import BAD, Stage
+
+
+def _copy(of: str, under: str, offset: str = "_offset", topic: str = "_topic") -> str:
+    """A statement that copies a row under another id."""
+    return (
+        f"INSERT INTO {{t}} SELECT '{under}', _event_name, _timestamp, _version, _received_at, "  # noqa: S608
+        f"{topic}, _partition, {offset}, payload FROM {{t}} WHERE _id = '{of}'"
+    )
+
+
+def test_every_kind_of_verdict_balances_by_receipt(settled: Stage) -> None:
+    report = settled.audit()
+    assert (report.findings, report.unchecked, report.unsettled) == ([], [], 0)
+    (line,) = report.lines
+    assert line.outcomes == {"duplicate": 1, "landed": 5, "parked": 1}
+    assert (line.filtered, line.unroutable, line.probes, line.holes) == (1, 1, 1, 0)
+    assert (line.read, line.accounted, report.receipts) == (9, 9, 10)
+
+
+def test_the_books_alone_balance_and_say_what_they_did_not_read(stage: Stage) -> None:
+    stage.settle(event("a", stage.name), event("a", stage.name), b"no json")
+    report = stage.audit(deep=False)
+    assert report.findings == []
+    assert report.unchecked == ["receipts were not read again: --deep reads them"]
+
+
+def test_events_above_the_ledger_are_not_yet_settled(settled: Stage) -> None:
+    settled.send(event("later", settled.name))
+    report = settled.audit()
+    assert (report.findings, report.unsettled) == ([], 1)
+
+
+@pytest.mark.parametrize(
+    ("plant", "named"),
+    [
+        ("DELETE FROM {t} WHERE _id = 'e-2'", {("lost", 2), ("wrong_total", None)}),
+        (_copy("e-3", "other"), {("duplicate", 3), ("wrong_total", None)}),
+        (_copy("e-3", "ghost", offset="77"), {("phantom", 77), ("wrong_total", None)}),
+        (_copy("e-3", "ghost", topic="'events.never'"), set()),  # not of the topic that is audited here
+        ("UPDATE {t} SET _id = 'ghost' WHERE _offset = 3", {("corrupt", 3)}),
+        ("UPDATE {t} SET payload = '{{\"n\":7}}' WHERE _id = 'e-3'", {("corrupt", 3)}),
+        ("UPDATE {t} SET payload = '{{\"n\":3,\"more\":1}}' WHERE _id = 'e-3'", {("corrupt", 3)}),
+        ("UPDATE {t} SET _timestamp = now() WHERE _id = 'e-3'", {("corrupt", 3)}),
+        (
+            "UPDATE {t} SET payload = replace(payload::text, '890.5', '890.25')::jsonb WHERE _id = 'e-4'",
+            {("corrupt", 4)},
+        ),
+        ("UPDATE {t} SET _offset = 4 WHERE _id = 'e-3'", {("duplicate", 4), ("lost", 3)}),
+        (
+            "UPDATE {t} SET _offset = _offset + 2 WHERE _offset IN (4)",
+            {("double_terminal", 6), ("lost", 4)},
+        ),
+        ("UPDATE {t} SET _offset = 8 WHERE _id = 'e-3'", {("double_terminal", 8), ("lost", 3)}),
+        (
+            "UPDATE onramp.totals SET events = events + 1 WHERE outcome = 'landed'",
+            {("wrong_total", None), ("unbalanced", None)},
+        ),
+        (
+            "UPDATE onramp.totals SET events = events - 1 WHERE outcome = 'parked'",
+            {("wrong_total", None), ("unbalanced", None)},
+        ),
+        (
+            "UPDATE onramp.totals SET events = 2 WHERE outcome = 'duplicate'",
+            {("wrong_total", None), ("unbalanced", None)},
+        ),
+        ("UPDATE onramp.ledger SET next_offset = 99", {("unbalanced", None)}),
+    ],
+)
+def test_what_is_planted_is_named(settled: Stage, plant: str, named: set[tuple[str, int | None]]) -> None:
+    settled.execute(plant.format(t=settled.table))
+    assert settled.found() == named
+
+
+@pytest.mark.parametrize(
+    ("plant", "named"),
+    [
+        ("DELETE FROM {t} WHERE _id = 'e-2'", {("wrong_total", None)}),
+        ("UPDATE {t} SET _offset = 4 WHERE _id = 'e-3'", {("duplicate", 4)}),
+        (
+            "UPDATE onramp.totals SET events = events - 1 WHERE outcome = 'duplicate'",
+            {("unbalanced", None)},
+        ),
+    ],
+)
+def test_the_books_alone_see_what_changes_a_sum(
+    stage: Stage, plant: str, named: set[tuple[str, int | None]]
+) -> None:
+    stage.settle(*(event(f"e-{i}", stage.name) for i in range(5)), event("e-0", stage.name))
+    stage.execute(plant.format(t=stage.table))
+    assert stage.found(deep=False) == named
+
+
+def test_another_event_under_a_landed_id_must_be_parked_not_dropped(settled: Stage) -> None:
+    settled.execute(f"UPDATE {settled.table} SET payload = '{{}}' WHERE _id = 'e-0'")  # noqa: S608
+    assert settled.found() >= {("corrupt", 0), ("lost", 5)}
+
+
+def test_a_parked_event_that_never_reached_the_topic_is_missed(settled: Stage) -> None:
+    settled.execute(
+        "INSERT INTO onramp.totals SELECT topic_id, topic, partition, 'events.elsewhere', 'parked', 1 "
+        "FROM onramp.ledger"
+    )
+    assert ("wrong_total", None) in settled.found()
+
+
+def test_what_is_still_in_the_outbox_is_parked(stage: Stage) -> None:
+    stage.settle(event("a", stage.name), envelope("b", stage.name, BAD))
+    stage.execute(
+        "INSERT INTO onramp.outbox SELECT topic_id, topic, partition, 1, 'onramp.events.x', '', '{}' "
+        "FROM onramp.ledger"
+    )
+    assert ("wrong_total", None) in stage.found()  # one more is kept than was counted
+
+
+# --- waiting ----------------------------------------------------------------------------------
+
+
+def test_what_waits_behind_a_marker_balances(stage: Stage) -> None:
+    stage.settle(event("a", stage.name))
+    stage.settle(event("b", stage.name), b"no json", event("c", stage.name), divert=True)
+    report = stage.audit()
+    assert report.findings == []
+    (line,) = report.lines
+    assert (line.waiting, line.unroutable, line.next_offset) == (2, 1, 4)
+    assert stage.audit(deep=False).findings == []
+
+
+def test_a_marker_that_counts_more_than_waits_is_named(stage: Stage) -> None:
+    first = stage.settle(event("a", stage.name), divert=True)
+    stage.mark(Range(stage.topic_id, stage.partition, first, first + 1), 2)
+    assert stage.found() == {("bad_marker", 0)}
+
+
+def test_an_event_that_its_marker_forgot_is_lost(stage: Stage) -> None:
+    first = stage.send(event("a", stage.name))
+    stage.mark(Range(stage.topic_id, stage.partition, first, first + 1), 0)
+    stage.commit()
+    assert stage.found() == {("lost", 0), ("unbalanced", None)}
+
+
+def test_a_row_that_waits_as_well_is_in_two_places(stage: Stage) -> None:
+    stage.settle(event("a", stage.name))
+    stage.settle(event("b", stage.name), divert=True)
+    stage.execute(_copy("a", "b", offset="1").format(t=stage.table))
+    assert ("double_terminal", 1) in stage.found()
+
+
+def test_a_record_that_no_marker_closed_waits_for_nobody(stage: Stage) -> None:
+    stage.settle(event("a", stage.name))
+    head = {
+        "kind": "event",
+        "database": "onramp",
+        "topic": stage.partition.topic,
+        "partition": 0,
+        "offset": 0,
+    }
+    header = (HEADER, orjson.dumps(head))
+    publish(stage.bootstrap, [Record(wire.SYSTEM_ERRORS, b"k", b"v", (header,))])
+    assert stage.found() == set()
+
+
+# --- packets ----------------------------------------------------------------------------------
+
+
+def _packet(*tables: str) -> bytes:
+    named = [{"type": "postgres", "vanity": "onramp", "schema": "public", "table": t} for t in tables]
+    return orjson.dumps({"pipeline_context": {"destinations": named}, "data": {"n": 1}})
+
+
+def test_packets_are_checked_by_their_counts(stage: Stage) -> None:
+    stage.execute("CREATE TABLE public.one (n int); CREATE TABLE public.two (n int)")
+    stage.settle(_packet("one", "two"), _packet("one"), _packet("nowhere", "one"), _packet())
+    report = stage.audit()
+    assert report.findings == []
+    assert report.lines[0].accounted == 6
+    assert any("keeps no receipts" in said for said in report.unchecked)
+    stage.execute("UPDATE onramp.totals SET events = events - 1 WHERE destination = 'public.two'")
+    assert stage.found() == {("unbalanced", None)}
+
+
+# --- the command ------------------------------------------------------------------------------
+
+
+def test_the_command_names_a_violation_and_exits_with_1(settled: Stage) -> None:
+    topics = ["--topics", settled.partition.topic]
+    said = CliRunner().invoke(app, ["audit", *settled.arguments, *topics])
+    assert (said.exit_code, said.output.splitlines()[-1]) == (
+        0,
+        "The books balance (10 receipts read again).",
+    )
+    settled.execute(f"DELETE FROM {settled.table} WHERE _id = 'e-2'")  # noqa: S608
+    said = CliRunner().invoke(app, ["audit", *settled.arguments, *topics])
+    assert said.exit_code == 1
+    assert f"LOST  {settled.partition.topic}/0/2  " in said.output
+    found = json.loads(CliRunner().invoke(app, ["audit", *settled.arguments, *topics, "--json"]).output)
+    assert not found["balanced"]
+    assert {"code": "lost", "offset": 2}.items() <= found["findings"][1].items()

@@ -1,0 +1,179 @@
+"""The gateway as a process: its registry file, its profiles, its metrics, its logs."""
+
+import asyncio
+import json
+import re
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+import yaml
+from prometheus_client.parser import text_string_to_metric_families
+
+from services.ingest.senders import new_key
+from stack.services import Service
+from tests.fixtures.fix_kafka import HasBootstrap
+from tests.fixtures.fix_stack import StartGateway
+from tests.fixtures.ingest import JSON, body, envelope, one, until
+
+pytestmark = pytest.mark.anyio
+
+KEY, HASH = new_key("shop")
+
+
+@pytest.fixture
+async def client() -> AsyncIterator[httpx2.AsyncClient]:
+    async with httpx2.AsyncClient(timeout=20) as client:
+        yield client
+
+
+async def post(
+    client: httpx2.AsyncClient, service: Service, content: bytes, key: str | None = None
+) -> httpx2.Response:
+    headers = JSON | ({"authorization": f"Bearer {key}"} if key else {})
+    return await client.post(f"{service.url}/v1/events", content=content, headers=headers)
+
+
+def write(path: Path, document: Any) -> None:
+    """Replace the file as config management does: at once."""
+    written = path.with_suffix(".new")
+    written.write_text(yaml.safe_dump(document))
+    written.replace(path)
+
+
+REGISTRY = {
+    "keys": {"shop": {"hashes": [{"sha256": HASH}], "events": ["setup_*"]}},
+    "event_types": {"setup_typed": {"partitions": 5, "schema": {"required": ["amount"]}}},
+}
+
+
+async def test_the_registry_file_decides_and_a_revocation_works_within_two_seconds(
+    kafka: HasBootstrap, start_gateway: StartGateway, client: httpx2.AsyncClient, tmp_path: Path
+) -> None:
+    path = tmp_path / "onramp.yaml"
+    write(path, REGISTRY)
+    service = start_gateway(kafka.bootstrap, {"ONRAMP_REGISTRY_FILE": str(path)})
+
+    assert (await post(client, service, one(name="setup_a"))).status_code == 401
+    assert (await post(client, service, one(name="setup_a"), KEY)).status_code == 202
+    assert (await post(client, service, one(name="other"), KEY)).status_code == 403
+    assert (await post(client, service, one(name="setup_typed"), KEY)).status_code == 422
+    batch = [envelope(f"id-{n}", "setup_typed", amount=n) for n in range(40)]
+    spread = (await post(client, service, body(batch), KEY)).json()["results"]
+    assert {each["receipt"]["partition"] for each in spread} == {0, 1, 2, 3, 4}
+
+    path.write_text("keys: [this is wrong")
+    await asyncio.sleep(1.0)  # two looks at the file
+    assert (await post(client, service, one(name="setup_a"), KEY)).status_code == 202
+    assert "the old one stays" in service.log.read_text()
+
+    write(path, {"keys": {"other": {"hashes": [{"sha256": "0" * 64}]}}})
+    revoked = time.monotonic()
+
+    async def refused() -> bool:
+        return (await post(client, service, one(name="setup_a"), KEY)).status_code == 401
+
+    await until(refused, 5)
+    assert time.monotonic() - revoked < 2
+    assert KEY not in service.log.read_text()
+    assert HASH not in service.log.read_text()
+
+
+@pytest.mark.parametrize(
+    ("env", "registry", "said"),
+    [
+        ({"ONRAMP_KAFKA_MIN_INSYNC": "2"}, None, "at least one API key"),
+        ({"ONRAMP_KAFKA_MIN_INSYNC": "1"}, REGISTRY, "ONRAMP_KAFKA_MIN_INSYNC of at least 2"),
+        ({}, {"keys": {"shop": {}}}, "keys.shop.hashes: Field required"),
+    ],
+)
+async def test_production_refuses_to_start(
+    start_gateway: StartGateway,
+    tmp_path: Path,
+    env: dict[str, str],
+    registry: dict[str, Any] | None,
+    said: str,
+) -> None:
+    path = tmp_path / "onramp.yaml"
+    if registry is not None:
+        write(path, registry)
+    env = env | {"ONRAMP_INGEST_PROFILE": "production", "ONRAMP_REGISTRY_FILE": str(path)}
+    service = start_gateway("127.0.0.1:1", env, wait=False)
+    await until(lambda: not service.child.running, 20)
+
+    assert service.child.exit_code == 1
+    assert said in service.log.read_text()
+    assert "Traceback" not in service.log.read_text()
+
+
+async def samples(client: httpx2.AsyncClient, service: Service) -> dict[tuple[str, ...], float]:
+    text = (await client.get(f"{service.url}/metrics")).text
+    return {
+        (sample.name, *sorted(sample.labels.values())): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+async def test_metrics_add_up_over_all_workers(
+    kafka: HasBootstrap, start_gateway: StartGateway, client: httpx2.AsyncClient, workers: str
+) -> None:
+    service = start_gateway(kafka.bootstrap, {"ONRAMP_INGEST_WORKERS": workers})
+    posts = []
+    for n in range(40):  # connections of their own, so that both workers get some
+        async with httpx2.AsyncClient() as another:
+            posts.append(await post(another, service, one(f"id-{n}", "setup_counted")))
+    await post(client, service, body([envelope("a", "setup_counted"), {}]))
+    await post(client, service, b"nonsense")
+    assert {answer.status_code for answer in posts} == {202}
+
+    seen = await samples(client, service)
+    events = "onramp_ingest_events_total"
+    assert seen[events, "accepted", "anonymous", "setup_counted"] == 41
+    assert seen[events, "anonymous", "bad_envelope", "unknown"] == 1
+    assert seen[events, "anonymous", "bad_json", "unknown"] == 1
+    assert seen["onramp_ingest_requests_total", "202"] == 40
+    assert seen["onramp_ingest_requests_total", "207"] == 1
+    assert seen["onramp_ingest_requests_total", "400"] == 1
+    assert seen["onramp_ingest_request_seconds_count",] == 42
+    assert seen["onramp_ingest_batch_events_sum",] == 42
+    assert seen["onramp_ingest_kafka_send_seconds_count",] >= 1
+
+    async def nothing_is_held() -> bool:  # written twice a second
+        return (await samples(client, service))["onramp_ingest_inflight_bytes",] == 0
+
+    await until(nothing_is_held, 5)
+
+
+async def test_logs_are_json_without_payload_values_and_not_a_flood(
+    kafka: HasBootstrap, start_gateway: StartGateway, client: httpx2.AsyncClient
+) -> None:
+    service = start_gateway(kafka.bootstrap)
+    for n in range(60):
+        await post(client, service, one(f"id-{n}", "onramp_no", card="canary-4711"))
+    await post(client, service, one("fine", "setup_logged", card="canary-4711"))
+
+    lines = [json.loads(line) for line in service.log.read_text().splitlines()]
+    rejected = [line for line in lines if line["message"] == "rejected"]
+    assert 1 <= len(rejected) < 60
+    assert rejected[0]["event_id"] == "id-0"
+    assert rejected[0]["outcome"] == "reserved_event_name"
+    assert rejected[0]["step"] == "check"
+    assert "canary" not in service.log.read_text()
+    assert not [line for line in lines if line["message"] == "accepted"]
+
+
+async def test_a_line_per_accepted_event_is_a_switch(
+    kafka: HasBootstrap, start_gateway: StartGateway, client: httpx2.AsyncClient
+) -> None:
+    service = start_gateway(kafka.bootstrap, {"ONRAMP_INGEST_LOG_EVENTS": "true"})
+    await post(client, service, one("fine", "setup_logged"))
+
+    lines = [json.loads(line) for line in service.log.read_text().splitlines()]
+    (accepted,) = [line for line in lines if line["message"] == "accepted"]
+    assert accepted["event_id"] == "fine"
+    assert re.fullmatch(r"events\.setup_logged/[01]/\d+", accepted["receipt"])

@@ -1,0 +1,111 @@
+"""The embedded Kafka is a real one: it keeps what it acknowledged, stops clean, comes back."""
+
+import os
+import signal
+
+import psutil
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from stack.errors import StackError
+from stack.families import family_of, is_alive
+from stack.kafka import Kafka
+from stack.ports import free_port
+from tests.fixtures.fix_kafka import HasBootstrap, started
+
+
+def make_topic(bootstrap: str, topic: str, replicas: int = 1) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_topics([NewTopic(topic, 1, replicas)])[topic].result(20)
+
+
+def produce(bootstrap: str, topic: str, value: bytes) -> None:
+    failures: list[object] = []
+    producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "message.timeout.ms": 20000})
+    producer.produce(topic, value, on_delivery=lambda error, _: failures.append(error) if error else None)
+    assert producer.flush(30) == 0
+    assert failures == []
+
+
+def read_one(bootstrap: str, topic: str) -> bytes | None:
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "test"})
+    try:
+        consumer.assign([TopicPartition(topic, 0, 0)])
+        message = consumer.poll(20)
+        assert message is not None
+        assert message.error() is None
+        return message.value()
+    finally:
+        consumer.close()
+
+
+def test_the_shared_kafka_holds_what_it_acknowledged(kafka: HasBootstrap) -> None:
+    make_topic(kafka.bootstrap, "stack.shared")
+    produce(kafka.bootstrap, "stack.shared", b"hello")
+    assert read_one(kafka.bootstrap, "stack.shared") == b"hello"
+
+
+def test_topics_never_appear_by_being_asked_for(kafka: HasBootstrap) -> None:
+    producer = Producer({"bootstrap.servers": kafka.bootstrap, "message.timeout.ms": 2000})
+    outcomes: list[object] = []
+    producer.produce("stack.nobody_made_me", b"x", on_delivery=lambda error, _: outcomes.append(error))
+    producer.flush(10)
+    assert outcomes
+    assert outcomes[0] is not None
+    assert (
+        "stack.nobody_made_me"
+        not in AdminClient({"bootstrap.servers": kafka.bootstrap}).list_topics(timeout=10).topics
+    )
+
+
+def test_data_survives_a_stop_and_a_kill(own_kafka: Kafka) -> None:
+    bootstrap = own_kafka.bootstrap
+    make_topic(bootstrap, "stack.kept")
+    produce(bootstrap, "stack.kept", b"before")
+    own_kafka.stop()
+    own_kafka.start()
+    own_kafka.wait_ready()
+    assert own_kafka.bootstrap == bootstrap
+    assert read_one(bootstrap, "stack.kept") == b"before"
+    own_kafka.kill()
+    own_kafka.start()
+    own_kafka.wait_ready()
+    assert read_one(bootstrap, "stack.kept") == b"before"
+
+
+def test_stop_leaves_no_process(own_kafka: Kafka) -> None:
+    process = psutil.Process(own_kafka.pid)
+    family = family_of(process)
+    own_kafka.stop()
+    assert [each for each in family if is_alive(each)] == []
+
+
+def test_the_same_data_can_move_to_another_port(tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder = tmp_path_factory.mktemp("kafka-moves")
+    with started(Kafka(folder)) as first:
+        make_topic(first.bootstrap, "stack.moved")
+        produce(first.bootstrap, "stack.moved", b"before")
+    port = free_port()
+    with started(Kafka(folder, port=port)) as second:
+        assert second.bootstrap == f"127.0.0.1:{port}"
+        assert read_one(second.bootstrap, "stack.moved") == b"before"
+
+
+def test_a_crash_is_reported_by_name_with_the_end_of_the_log(own_kafka: Kafka) -> None:
+    own_kafka.check()
+    os.kill(own_kafka.pid, signal.SIGKILL)
+    os.waitid(os.P_PID, own_kafka.pid, os.WEXITED | os.WNOWAIT)
+    with pytest.raises(StackError) as caught:
+        own_kafka.check()
+    assert "kafka was ended by SIGKILL" in str(caught.value)
+    assert "Kafka Server started" in caught.value.log_tail
+
+
+def test_three_brokers_keep_the_promise_of_two(tmp_path_factory: pytest.TempPathFactory) -> None:
+    with started(Kafka(tmp_path_factory.mktemp("kafka-3"), brokers=3, heap_mb=320)) as cluster:
+        bootstrap = cluster.bootstrap
+        make_topic(bootstrap, "stack.replicated", replicas=3)
+        cluster.kill(2)
+        produce(bootstrap, "stack.replicated", b"with one gone")
+        assert read_one(bootstrap, "stack.replicated") == b"with one gone"

@@ -1,0 +1,96 @@
+"""The ledger: claimed by the newest writer, compared before, advanced with the rows."""
+
+from collections.abc import Iterator
+
+import psycopg2
+import pytest
+from psycopg2.extensions import connection
+
+from services.writer import ledger
+from services.writer.ranges import Partition, Range
+from shared.errors import FENCED, LEDGER_GAP, InfrastructureError
+from tests.fixtures.writer import PARTITION, TOPIC_ID, Bench
+
+OTHER = Partition("events.other", 3)
+
+
+@pytest.fixture
+def conn(bench: Bench) -> Iterator[connection]:
+    conn = psycopg2.connect(bench.dsn)
+    yield conn
+    conn.close()
+
+
+def _range(start: int, end: int, partition: Partition = PARTITION) -> Range:
+    return Range(TOPIC_ID, partition, start, end)
+
+
+def test_a_claim_creates_a_missing_row_at_its_start(conn: connection) -> None:
+    assert ledger.claim(conn, {OTHER: (TOPIC_ID, 42)}, 1) == {OTHER: 42}
+
+
+def test_a_claim_never_moves_a_row_that_is_there(conn: connection) -> None:
+    ledger.advance(conn, [_range(0, 9)], 1)
+    assert ledger.claim(conn, {PARTITION: (TOPIC_ID, 3)}, 2) == {PARTITION: 9}
+    assert ledger.claim(conn, {PARTITION: (TOPIC_ID, 30)}, 3) == {PARTITION: 9}
+
+
+def test_a_claim_under_a_later_writers_is_fenced_and_does_not_take_it_back(conn: connection) -> None:
+    ledger.claim(conn, {PARTITION: (TOPIC_ID, 0)}, 5)
+    with pytest.raises(InfrastructureError) as refusal:
+        ledger.claim(conn, {PARTITION: (TOPIC_ID, 0)}, 4)
+    assert refusal.value.fault is FENCED
+    ledger.lock(conn, [_range(0, 1)], 5)
+
+
+def test_the_older_writer_cannot_lock_what_a_newer_one_has_claimed(conn: connection) -> None:
+    ledger.claim(conn, {PARTITION: (TOPIC_ID, 0)}, 2)
+    with pytest.raises(InfrastructureError) as refusal:
+        ledger.lock(conn, [_range(0, 1)], 1)
+    assert refusal.value.fault is FENCED
+
+
+@pytest.mark.parametrize("start", [0, 3, 9])
+def test_a_lock_says_what_is_settled_already(conn: connection, start: int) -> None:
+    ledger.advance(conn, [_range(0, 9)], 1)
+    assert ledger.lock(conn, [_range(start, 20)], 1) == {PARTITION: 9}
+
+
+def test_a_ledger_behind_the_range_is_a_gap(conn: connection) -> None:
+    with pytest.raises(InfrastructureError, match=r"stands at 0, the range is \[1, 5\)") as refusal:
+        ledger.lock(conn, [_range(1, 5)], 1)
+    assert refusal.value.fault is LEDGER_GAP
+
+
+def test_a_missing_row_is_a_gap_not_a_beginning(conn: connection) -> None:
+    with pytest.raises(InfrastructureError, match="has no row") as refusal:
+        ledger.lock(conn, [_range(0, 5, OTHER)], 1)
+    assert refusal.value.fault is LEDGER_GAP
+
+
+def test_a_topic_made_anew_under_its_name_is_another(conn: connection) -> None:
+    ledger.advance(conn, [_range(0, 9)], 1)
+    anew = "00000000-0000-0000-0000-000000000008"
+    assert ledger.claim(conn, {PARTITION: (anew, 0)}, 1) == {PARTITION: 0}
+    assert ledger.lock(conn, [Range(anew, PARTITION, 0, 5)], 1) == {PARTITION: 0}
+
+
+def test_a_locked_row_makes_the_other_wait(bench: Bench, conn: connection) -> None:
+    ledger.lock(conn, [_range(0, 5)], 1)
+    with psycopg2.connect(bench.dsn) as second, second.cursor() as cursor:
+        cursor.execute("SET lock_timeout = 50")
+        with pytest.raises(psycopg2.errors.LockNotAvailable):
+            ledger.lock(second, [_range(0, 5)], 1)
+    second.close()
+
+
+def test_advance_moves_only_its_ranges(bench: Bench, conn: connection) -> None:
+    ledger.claim(conn, {OTHER: (TOPIC_ID, 0)}, 1)
+    ledger.advance(conn, [_range(0, 5)], 1)
+    conn.commit()
+    assert (bench.ledger(), bench.ledger(OTHER)) == (5, 0)
+
+
+def test_nothing_to_lock_or_advance_is_no_error(conn: connection) -> None:
+    assert ledger.lock(conn, [], 1) == {}
+    ledger.advance(conn, [], 1)

@@ -1,0 +1,99 @@
+"""PARK: a parked event is in the outbox or on the topic, never in neither."""
+
+import secrets
+
+import pytest
+
+from services.writer import outbox
+from shared import failpoints, wire
+from shared.errors import InfrastructureError
+from tests.fixtures.fix_kafka import HasBootstrap
+from tests.fixtures.writer import Bench, Kept, arrivals, envelope, event, make_topics, records
+
+
+@pytest.fixture
+def topic(kafka: HasBootstrap) -> HasBootstrap:
+    make_topics(kafka.bootstrap, wire.USER_ERRORS, partitions=2)
+    return kafka
+
+
+@pytest.fixture
+def bad() -> list[bytes]:
+    """Events that Postgres refuses, of this test alone: the topic is shared."""
+    return [envelope(f"{secrets.token_hex(4)}-{i}", payload=b'{"a":"\\u0000"}') for i in range(3)]
+
+
+def _kept(kafka: HasBootstrap, values: list[bytes]) -> list[Kept]:
+    return [r for r in records(kafka.bootstrap, wire.USER_ERRORS) if r.value in values]
+
+
+def _waiting(bench: Bench) -> int:
+    return int(bench.one("SELECT count(*) FROM onramp.outbox"))
+
+
+def test_what_is_parked_goes_to_the_topic_and_leaves_the_outbox(
+    bench: Bench, topic: HasBootstrap, bad: list[bytes]
+) -> None:
+    bench.settle(arrivals([event("good"), *bad]))
+    assert outbox.relay(bench.database, topic.bootstrap) == 3
+    found = _kept(topic, bad)
+    assert len(found) == 3
+    assert _waiting(bench) == 0
+    assert {(r.value, r.error["offset"], r.error["code"]) for r in found} == {
+        (bad[0], 1, "data_rejected"),
+        (bad[1], 2, "data_rejected"),
+        (bad[2], 3, "data_rejected"),
+    }
+    assert len({r.key for r in found}) == 3
+
+
+def test_while_kafka_is_away_it_stays_in_the_outbox(bench: Bench, bad: list[bytes]) -> None:
+    bench.settle(arrivals(bad))
+    with pytest.raises(InfrastructureError):
+        outbox.relay(bench.database, bench.bootstrap)  # where nobody listens
+    assert _waiting(bench) == 3
+
+
+def test_a_relay_that_dies_after_the_publish_repeats_it_under_the_same_keys(
+    bench: Bench, topic: HasBootstrap, bad: list[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.settle(arrivals(bad))
+
+    def die(name: str) -> None:
+        assert name == "writer.after_outbox_publish"
+        raise RuntimeError("killed")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(failpoints, "reach", die)
+        with pytest.raises(RuntimeError, match="killed"):
+            outbox.relay(bench.database, topic.bootstrap)
+    assert _waiting(bench) == 3
+    outbox.relay(bench.database, topic.bootstrap)
+    found = _kept(topic, bad)
+    assert _waiting(bench) == 0
+    assert (len(found), len({r.key for r in found})) == (6, 3)
+
+
+def test_more_than_a_relay_takes_at_once_leaves_too(
+    bench: Bench, topic: HasBootstrap, bad: list[bytes]
+) -> None:
+    bench.settle(arrivals([bad[0].replace(b'"id":"', b'"id":"%d-' % i) for i in range(1001)]))
+    assert outbox.relay(bench.database, topic.bootstrap) == 1001
+    assert _waiting(bench) == 0
+
+
+def test_an_empty_outbox_needs_no_kafka(bench: Bench) -> None:
+    assert outbox.relay(bench.database, bench.bootstrap) == 0
+
+
+def test_what_has_no_destination_is_on_the_topic_before_its_offset_settles(
+    bench: Bench, topic: HasBootstrap
+) -> None:
+    values = [event("good"), b"no json, %b" % secrets.token_hex(4).encode(), None]
+    assert bench.settle(arrivals(values)).failures == ("kafka_unavailable",)
+    assert bench.ledger() == 0
+    Bench(bench.dsn, topic.bootstrap).settle(arrivals(values))
+    (kept,) = (r for r in records(topic.bootstrap, wire.USER_ERRORS) if r.value == values[1])
+    assert (kept.error["code"], kept.error["offset"]) == ("no_envelope", 1)
+    assert bench.ledger() == 3
+    assert bench.totals() == {"landed": 1}

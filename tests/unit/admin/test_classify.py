@@ -1,0 +1,111 @@
+"""The audit's own reading of events and rows: what is the same, what is not."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import pytest
+
+from services.admin.classify import Kind, classify
+from services.admin.error_records import escaped, event_name
+from services.admin.findings import Place, Source
+from services.admin.kafka_logs import LogRecord
+from services.admin.settled_log import Routed, SettledLog, Totals
+from shared import wire
+
+US = {wire.HEADER_CONTEXT: wire.CONTEXT_BYTES}
+TIME = datetime(2026, 11, 21, 8, tzinfo=UTC)
+
+
+@dataclass
+class FakeRow:
+    payload: str
+    id: str = "a"
+    event_name: str = "order_placed"
+    timestamp: datetime = TIME
+    version: str = "1"
+
+
+def _record(value: bytes | None, headers: dict[str, bytes] | None = None) -> LogRecord:
+    return LogRecord(Source("events.x", 0), 7, 0, None, value, US if headers is None else headers)
+
+
+def _event(payload: bytes, name: bytes = b"order_placed") -> bytes:
+    head = b'{"id":"a","timestamp":"2026-11-21T09:00:00+01:00","version":"1"}'
+    return b'{"metadata":%b,"event_name":"%b","payload":%b}' % (head, name, payload)
+
+
+@pytest.mark.parametrize(
+    ("value", "headers", "kind"),
+    [
+        (_event(b"{}"), None, Kind.ENVELOPE),
+        (_event(b"{}"), {wire.HEADER_CONTEXT: b'{ "consumer": {"type": "data_pipeline"} }'}, Kind.ENVELOPE),
+        (_event(b"{}"), {}, Kind.FILTERED),
+        (_event(b"{}"), {wire.HEADER_CONTEXT: b'{"consumer":{"type":"other"}}'}, Kind.FILTERED),
+        (_event(b"{}"), {wire.HEADER_CONTEXT: b"\xff"}, Kind.FILTERED),
+        (_event(b"{}", b"onramp_probe"), None, Kind.PROBE),
+        (_event(b"[]"), None, Kind.UNROUTABLE),
+        (b"no json", None, Kind.UNROUTABLE),
+        (b"7", None, Kind.UNROUTABLE),
+        (None, None, Kind.UNROUTABLE),
+        (b"[" * 100_000, None, Kind.UNROUTABLE),
+        (b'{"pipeline_context":{},"data":{}}', None, Kind.PACKET),
+    ],
+)
+def test_what_a_record_is(value: bytes | None, headers: dict[str, bytes] | None, kind: Kind) -> None:
+    assert classify(_record(value, headers)).kind is kind
+
+
+@pytest.mark.parametrize(
+    ("sent", "row", "same"),
+    [
+        (b'{"a":1,"b":[2]}', '{"b": [2], "a": 1}', True),
+        (b'{"a":1.50}', '{"a": 1.50}', True),
+        (b'{"a":1e2}', '{"a": 100}', True),
+        (b'{"a":1}', '{"a": 2}', False),
+        (b'{"a":1}', '{"a": 1, "b": null}', False),
+        (b'{"a":"1"}', '{"a": 1}', False),
+        (b'{"a":0.12345678901234567890}', '{"a": 0.12345678901234567891}', False),
+        (b'{"a":true}', '{"a": 1}', False),
+        (b'{"a":[false,{"b":0}]}', '{"a": [0, {"b": false}]}', False),
+        (b'{"a":"\\u00e9"}', '{"a": "\xe9"}', True),
+    ],
+)
+def test_when_a_row_is_the_event(sent: bytes, row: str, same: bool) -> None:
+    assert classify(_record(_event(sent))).same_as(FakeRow(row)) is same
+
+
+def test_other_fields_count_too() -> None:
+    event = classify(_record(_event(b"{}")))
+    assert event.same_as(FakeRow("{}"))
+    for other in ({"id": "b"}, {"version": "2"}, {"event_name": "x"}, {"timestamp": TIME.replace(hour=9)}):
+        assert not event.same_as(FakeRow("{}", **other))  # type: ignore[arg-type]
+
+
+def test_a_packets_destinations_are_counted_once_each() -> None:
+    one = b'{"type":"postgres","vanity":"onramp","schema":"public","table":"a"}'
+    packet = b'{"pipeline_context":{"destinations":[%b,%b,7]},"data":{}}' % (one, one)
+    assert classify(_record(packet)).destinations() == (2, 3)
+    assert classify(_record(b'{"pipeline_context":3}')).destinations() == (1, 1)
+
+
+def test_values_are_escaped_and_names_are_plain() -> None:
+    assert escaped(b"a\x1b[31m\n\xff\xc3\xa9") == "a\\x1b[31m\\n\\xff\xe9"
+    assert escaped(None) is None
+    assert event_name(b'{"event_name":"order_placed"}') == "order_placed"
+    assert event_name(b'{"event_name":"\\u001b[31m"}') == event_name(b"x") == event_name(None) == ""
+
+
+def test_the_furthest_totals_and_all_routes_count() -> None:
+    log = SettledLog()
+    log.apply(b"totals/t/0/1", b"[10,2,1]")
+    log.apply(b"totals/t/0/2", b"[8,9,9]")
+    log.apply(b"baseline/t/0", b'{"onramp":3}')
+    log.apply(b"plan/1", b"not looked at")
+    assert (log.totals["t", 0], log.baselines["t", 0]) == (Totals(10, 2, 1), {"onramp": 3})
+    landing = Routed(Place("onramp", "events", "x"), typed=False)
+    assert log.destinations("x", "onramp") == [frozenset({landing})]
+    route = b'{"event_name":"x","database":"other","schema":"public","table":"t"}'
+    log.apply(b"routes/a", b'{"default_database":"onramp","event_routes":[%b]}' % route)
+    log.apply(b"routes/b", b'{"default_database":"onramp","event_routes":[]}')
+    typed = Routed(Place("other", "public", "t"), typed=True)
+    assert log.destinations("x", "?") == [frozenset({typed}), frozenset({landing})]

@@ -1,0 +1,90 @@
+"""The command line as a script sees it: help that shows how, exit codes that mean something."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from services.cli.app import app
+from stack.ports import free_port
+
+VERBS = ("up", "doctor", "ingest", "writer", "send", "errors", "audit")
+run = CliRunner()
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_has_help_with_an_example(verb: str) -> None:
+    result = run.invoke(app, [verb, "--help"])
+    assert result.exit_code == 0
+    assert (
+        f"onramp {verb}" in result.output.replace("\n", " ").split("Options:")[0].split("Usage:", 1)[1][20:]
+    )
+
+
+def test_the_verbs_are_these_and_the_exit_codes_are_told() -> None:
+    result = run.invoke(app, ["--help"])
+    listed = {line.split()[0] for line in result.output.split("Commands:")[1].splitlines() if line.strip()}
+    assert listed == set(VERBS)
+    assert "Exit codes: 0" in result.output
+
+
+def test_doctor_tells_a_script_what_it_found() -> None:
+    result = run.invoke(app, ["doctor", "--json"])
+    found = json.loads(result.output)
+    assert result.exit_code == (0 if found["healthy"] else 3)
+    assert {each["what"] for each in found["findings"]} >= {"Python", "Packages", "Java", "Jars", "Ports"}
+
+
+def test_doctor_fails_without_java(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stack.java.USUAL", ())
+    monkeypatch.setattr("stack.java.shutil.which", lambda _: None)
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    result = run.invoke(app, ["doctor"])
+    assert result.exit_code == 3
+    assert "FAIL  Java: No Java was found" in result.output
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["events.ndjson", "--event", "order_placed"],
+        ["/nowhere/events.ndjson"],
+        ["--event", "order_placed", "--payload", "{nonsense"],
+        ["--event", "order_placed", "--url", "localhost:8080"],
+        ["--event", "order_placed", "--batch", "0"],
+    ],
+)
+def test_wrong_usage_is_2(arguments: list[str]) -> None:
+    assert run.invoke(app, ["send", *arguments]).exit_code == 2
+
+
+def test_a_line_that_is_no_document_is_named_by_number(tmp_path: Path) -> None:
+    file = tmp_path / "events.ndjson"
+    file.write_text('{"metadata":{}},{"metadata":{}}\n', "utf-8")
+    result = run.invoke(app, ["send", str(file)])
+    assert result.exit_code == 2
+    assert "line 1 is no JSON document" in result.output
+
+
+def test_no_gateway_is_3() -> None:
+    url = f"http://127.0.0.1:{free_port()}"
+    result = run.invoke(app, ["send", "--event", "order_placed", "--url", url, "--wait", "0"])
+    assert result.exit_code == 3
+    assert "Is it running" in result.output
+
+
+def test_an_audit_without_any_database_or_with_a_bad_pattern_is_2(tmp_path: Path) -> None:
+    nowhere = ["audit", "--data-dir", str(tmp_path)]
+    assert run.invoke(app, nowhere, env={"ONRAMP_WRITER_DSN": ""}).exit_code == 2
+    for wrong in (["--topics", "("], ["--databases", "[]"], ["--databases", "{"]):
+        assert run.invoke(app, [*nowhere, "--dsn", "postgresql://x@127.0.0.1:1/x", *wrong]).exit_code == 2
+
+
+def test_an_audit_without_kafka_is_3() -> None:
+    where = ["--kafka", f"127.0.0.1:{free_port()}", "--dsn", "postgresql://x:secret@127.0.0.1:1/x"]
+    result = run.invoke(app, ["audit", *where])
+    assert result.exit_code == 3
+    assert "cannot be read" in result.output
+    assert "secret" not in result.output

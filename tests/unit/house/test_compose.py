@@ -1,0 +1,179 @@
+"""docker-compose.yml: the Compose specification's own schema, then what a schema cannot see."""
+
+import copy
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jsonschema_rs
+import pytest
+import yaml
+
+from docs import generate
+from stack.kafka_node import Node, settings_of
+from tests.unit.house.tree import ROOT
+
+Compose = dict[str, Any]
+
+SCHEMA = json.loads((Path(__file__).parent / "vendor/compose-spec.json").read_text("utf-8"))
+COMPOSE: Compose = yaml.safe_load((ROOT / "docker-compose.yml").read_text("utf-8"))
+OURS = {"gateway": "deploy/ingest.Dockerfile", "writer": "deploy/writer.Dockerfile"}
+
+
+def _no_remote(reference: str) -> Any:
+    raise AssertionError(f"the schema asks for {reference}: it must be complete by itself")
+
+
+def schema_errors(compose: Compose) -> list[str]:
+    validator = jsonschema_rs.validator_for(SCHEMA, validate_formats=True, retriever=_no_remote)
+    return [f"{error.instance_path}: {error.message}" for error in validator.iter_errors(compose)]
+
+
+def reference_errors(compose: Compose) -> list[str]:
+    """Names that nothing declares, and health that nobody asks for."""
+    services, errors = compose["services"], []
+    for name, service in services.items():
+        for needed, how in service.get("depends_on", {}).items():
+            if needed not in services:
+                errors.append(f"{name} depends on {needed}, which is no service")
+            elif how["condition"] == "service_healthy" and "healthcheck" not in services[needed]:
+                errors.append(f"{name} waits for the health of {needed}, which has no healthcheck")
+        for volume in service.get("volumes", []):
+            source = volume.split(":")[0]
+            if not source.startswith((".", "/", "~")) and source not in compose.get("volumes", {}):
+                errors.append(f"{name} mounts {source}, which is no volume")
+        errors += [
+            f"{name} is on {network}, which is no network"
+            for network in service.get("networks", [])
+            if network not in compose.get("networks", {})
+        ]
+    used = {v.split(":")[0] for s in services.values() for v in s.get("volumes", [])}
+    errors += [f"volume {v} is mounted by nobody" for v in compose.get("volumes", {}) if v not in used]
+    return errors
+
+
+def rule_errors(compose: Compose) -> list[str]:
+    """Our own rules: loopback only, pinned images, known settings, files that exist."""
+    errors = []
+    known = generate.variables()
+    for name, service in compose["services"].items():
+        errors += [
+            f"{name} publishes {port} beyond loopback"
+            for port in service.get("ports", [])
+            if not str(port).startswith("127.0.0.1:")
+        ]
+        if "build" in service:
+            dockerfile = service["build"]["dockerfile"]
+            if OURS.get(name) != dockerfile or not (ROOT / dockerfile).is_file():
+                errors.append(f"{name} is built by {dockerfile}")
+        elif ":" not in service["image"] or service["image"].endswith(":latest"):
+            errors.append(f"{name}'s image {service['image']} is not pinned")
+        errors += [
+            f"{name} sets {variable}, which is no setting"
+            for variable in service.get("environment", {})
+            if variable.startswith("ONRAMP_") and variable not in known
+        ]
+        errors += [f"{name} has no {key}" for key in ("healthcheck", "restart") if key not in service]
+    return errors
+
+
+def all_errors(compose: Compose) -> list[str]:
+    return schema_errors(compose) + reference_errors(compose) + rule_errors(compose)
+
+
+def test_the_file_is_valid() -> None:
+    assert all_errors(COMPOSE) == []
+
+
+def _set(*path: str) -> Callable[[Compose, Any], None]:
+    def change(compose: Compose, value: Any) -> None:
+        place: Any = compose
+        for key in path[:-1]:
+            place = place[key]
+        place[path[-1]] = value
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "value", "said"),
+    [
+        (_set("services", "gateway", "port"), ["8080"], "port"),
+        (_set("services", "gateway", "restart"), 7, "restart"),
+        (_set("services", "gateway", "depends_on"), {"kafka": {"condition": "ready"}}, "condition"),
+        (_set("services", "gateway", "depends_on"), {"kafka2": {"condition": "service_healthy"}}, "kafka2"),
+        (_set("services", "kafka", "healthcheck", "intervall"), "1s", "intervall"),
+        (_set("services", "kafka", "volumes"), ["kafkadata:/data"], "kafkadata"),
+        (_set("volumes", "forgotten"), None, "forgotten"),
+        (_set("services", "writer", "networks"), ["inner"], "inner"),
+        (_set("services", "writer", "ports"), ["8081:8081"], "beyond loopback"),
+        (_set("services", "writer", "environment", "ONRAMP_WRITER_DSM"), "x", "ONRAMP_WRITER_DSM"),
+        (_set("services", "writer", "build", "dockerfile"), "deploy/w.Dockerfile", "deploy/w.Dockerfile"),
+        (_set("services", "kafka", "image"), "apache/kafka", "not pinned"),
+        (_set("services", "kafka", "image"), "apache/kafka:latest", "not pinned"),
+    ],
+)
+def test_a_planted_mistake_is_seen(change: Callable[[Compose, Any], None], value: Any, said: str) -> None:
+    compose = copy.deepcopy(COMPOSE)
+    change(compose, value)
+    assert said in "\n".join(all_errors(compose))
+
+
+def test_a_health_that_is_waited_for_is_checked() -> None:
+    compose = copy.deepcopy(COMPOSE)
+    del compose["services"]["kafka"]["healthcheck"]
+    assert any("no healthcheck" in error for error in reference_errors(compose))
+
+
+def test_the_gateway_needs_kafka_alone() -> None:
+    assert set(COMPOSE["services"]["gateway"]["depends_on"]) == {"kafka"}
+
+
+def test_kafkas_variables_are_settings_that_the_embedded_broker_knows_too() -> None:
+    """The image makes `log.dirs` of KAFKA_LOG_DIRS; a misspelt one would be ignored in silence."""
+    node = Node(1, 1, 2, Path("/nowhere"))
+    embedded = dict(line.split("=", 1) for line in settings_of(node, [node]).splitlines())
+    given = {
+        name.removeprefix("KAFKA_").lower().replace("_", "."): value
+        for name, value in COMPOSE["services"]["kafka"]["environment"].items()
+        if name.startswith("KAFKA_") and name != "KAFKA_HEAP_OPTS"
+    }
+    assert set(given) - set(embedded) == {"inter.broker.listener.name"}
+    machine = {"listeners", "advertised.listeners", "listener.security.protocol.map", "log.dirs"}
+    machine |= {"controller.quorum.voters", "inter.broker.listener.name"}
+    assert {k: v for k, v in given.items() if k not in machine} == {
+        k: embedded[k] for k in given if k not in machine
+    }
+
+
+def test_clients_inside_and_outside_are_told_an_address_that_they_reach() -> None:
+    environment = COMPOSE["services"]["kafka"]["environment"]
+    advertised = dict(each.split("://") for each in environment["KAFKA_ADVERTISED_LISTENERS"].split(","))
+    assert COMPOSE["services"]["gateway"]["environment"]["ONRAMP_KAFKA_BOOTSTRAP"] == advertised["INSIDE"]
+    assert COMPOSE["services"]["writer"]["environment"]["ONRAMP_KAFKA_BOOTSTRAP"] == advertised["INSIDE"]
+    assert f"{advertised['OUTSIDE']}:9092" in COMPOSE["services"]["kafka"]["ports"]
+
+
+@pytest.mark.parametrize(
+    ("service", "port"), [("gateway", "ONRAMP_INGEST_PORT"), ("writer", "ONRAMP_WRITER_HTTP_PORT")]
+)
+def test_published_ports_and_probes_are_the_services_own(service: str, port: str) -> None:
+    number = COMPOSE["services"][service]["environment"][port]
+    assert COMPOSE["services"][service]["ports"] == [f"127.0.0.1:{number}:{number}"]
+    assert f"127.0.0.1:{number}/readyz" in COMPOSE["services"][service]["healthcheck"]["test"][-1]
+
+
+def test_nobody_is_killed_while_it_still_answers() -> None:
+    settings = {name: value for _, each in generate.settings_classes() for name, value in _defaults(each)}
+    for service, grace in (
+        ("gateway", "ONRAMP_INGEST_GRACE_SECONDS"),
+        ("writer", "ONRAMP_WRITER_STOP_MARGIN_S"),
+    ):
+        period = COMPOSE["services"][service]["stop_grace_period"]
+        assert float(period.removesuffix("s")) > settings[grace]
+
+
+def _defaults(settings: Any) -> list[tuple[str, Any]]:
+    prefix = settings.model_config["env_prefix"]
+    return [((prefix + name).upper(), field.default) for name, field in settings.model_fields.items()]

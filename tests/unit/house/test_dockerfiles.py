@@ -1,0 +1,192 @@
+"""The Dockerfiles' structure, and that what they copy is enough to import the service.
+
+No engine is at hand to build them, so their promises are read from their text.
+"""
+
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from pathlib import Path
+from shutil import copy2, copytree
+
+import pytest
+
+from docs import generate
+from stack.jars import read_lock
+from tests.unit.house.tree import ROOT
+
+SERVICES = {"ingest": "services.ingest", "writer": "services.writer"}
+
+
+@dataclass(frozen=True)
+class Stage:
+    base: str
+    name: str
+    steps: list[tuple[str, str]]
+
+    def all(self, instruction: str) -> list[str]:
+        return [rest for word, rest in self.steps if word == instruction]
+
+    @property
+    def env(self) -> dict[str, str]:
+        return dict(pair.split("=", 1) for rest in self.all("ENV") for pair in rest.split())
+
+
+def stages(text: str) -> list[Stage]:
+    """The stages of a Dockerfile; continued lines are one, comments none."""
+    lines = "\n".join(line for line in text.splitlines() if not line.startswith("#"))
+    found: list[Stage] = []
+    for line in re.sub(r"\\\n\s*", " ", lines).splitlines():
+        word, _, rest = line.partition(" ")
+        if word == "FROM":
+            base, _, name = rest.partition(" AS ")
+            found.append(Stage(base, name, []))
+        elif word:
+            found[-1].steps.append((word, rest.strip()))
+    return found
+
+
+def errors(text: str, module: str) -> list[str]:
+    """What is wrong with the Dockerfile of the service that `module` starts."""
+    return [*build_errors(stages(text)), *image_errors(stages(text)[-1], module)]
+
+
+def build_errors(all_stages: list[Stage]) -> list[str]:
+    """What is wrong with how it is built: pins, the lock file, stages."""
+    names = {stage.name for stage in all_stages}
+    bases = [stage.base for stage in all_stages if stage.base not in names]
+    said = [f"{base} is not pinned" for base in bases if not re.search(r":\d+\.\d+\.\d+", base)]
+    steps = [step for stage in all_stages for step in stage.all("RUN")]
+    syncs = [set(step.split()) for step in steps if "uv sync" in step]
+    if not syncs or any(not {"--locked", "--no-default-groups"} <= sync for sync in syncs):
+        said.append("uv sync must use the lock file and leave out the developers' groups")
+    if any("pip install" in step for step in steps):
+        said.append("packages come from the lock file, not by pip")
+    if len(all_stages) < 3:
+        said.append("the tools of the build stay in the image")
+    if not any(copied.startswith("pyproject.toml uv.lock") for s in all_stages for copied in s.all("COPY")):
+        said.append("the lock file is not copied")
+    return said
+
+
+def image_errors(last: Stage, module: str) -> list[str]:
+    """What is wrong with the image itself: its user, health, entry point and environment."""
+    said = []
+    user = last.all("USER")
+    if not user or user[-1].split(":")[0] in {"0", "root"}:
+        said.append("it runs as root")
+    if not last.all("HEALTHCHECK") or "/healthz" not in last.all("HEALTHCHECK")[-1]:
+        said.append("nobody asks for its health")
+    if last.all("ENTRYPOINT") != [f'["python", "-m", "{module}"]']:
+        said.append(f"it does not start {module}")
+    if last.env.get("PYTHONPATH") != "/app" or last.all("WORKDIR") != ["/app"]:
+        said.append("PYTHONPATH is not the project's folder")
+    known = generate.variables()
+    return said + [f"{v} is no setting" for v in last.env if v.startswith("ONRAMP_") and v not in known]
+
+
+def dockerfile(service: str) -> str:
+    return (ROOT / f"deploy/{service}.Dockerfile").read_text("utf-8")
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_the_dockerfile_keeps_its_promises(service: str) -> None:
+    assert errors(dockerfile(service), SERVICES[service]) == []
+
+
+@pytest.mark.parametrize("service", SERVICES)
+@pytest.mark.parametrize(
+    ("pattern", "replacement", "said"),
+    [
+        ("python:3.11.14-slim-bookworm", "python", "not pinned"),
+        ("python:3.11.14-slim-bookworm", "python:latest", "not pinned"),
+        ("astral-sh/uv:0.13.8", "astral-sh/uv", "not pinned"),
+        (" --locked", "", "must use the lock file"),
+        (" --no-default-groups", "", "developers' groups"),
+        ("pyproject.toml uv.lock", "pyproject.toml", "lock file is not copied"),
+        ("USER 10001:10001", "", "root"),
+        ("USER 10001:10001", "USER root", "root"),
+        ("HEALTHCHECK", "LABEL", "health"),
+        ('"python", "-m", "services', '"python", "-m", "stack', "does not start"),
+        ("PYTHONPATH=/app", "PYTHONPATH=/", "PYTHONPATH"),
+        ("_PORT=80", "_PROT=80", "is no setting"),
+    ],
+)
+def test_a_planted_mistake_is_seen(service: str, pattern: str, replacement: str, said: str) -> None:
+    text = dockerfile(service)
+    assert pattern in text
+    assert said in "\n".join(errors(text.replace(pattern, replacement), SERVICES[service]))
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_what_is_copied_is_enough_to_start(service: str, tmp_path: Path) -> None:
+    for copied in stages(dockerfile(service))[-1].all("COPY"):
+        if not copied.startswith("--from="):
+            source, target = copied.split()
+            assert not _is_left_out(source), f".dockerignore leaves {source} out"
+            (tmp_path / target).parent.mkdir(parents=True, exist_ok=True)
+            if (ROOT / source).is_dir():
+                copytree(ROOT / source, tmp_path / target)
+            else:
+                copy2(ROOT / source, tmp_path / target)
+    package = SERVICES[service]
+    modules = [f"{package}.{file.stem}" for file in (tmp_path / package.replace(".", "/")).glob("*.py")]
+    program = "import importlib, sys\nfor name in sys.argv[1:]: importlib.import_module(name)"
+    answer = subprocess.run(
+        [sys.executable, "-c", program, *modules],
+        env={"PYTHONPATH": str(tmp_path)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert answer.returncode == 0, answer.stderr
+    assert len(modules) > 5
+
+
+def _is_left_out(source: str) -> bool:
+    lines = (ROOT / ".dockerignore").read_text("utf-8").split("\n")
+    kept = [line[1:] for line in lines if line.startswith("!")]
+    assert "*" in lines
+    return not any(fnmatch(source, name) or source.startswith(f"{name}/") for name in kept)
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_every_stage_that_copies_finds_its_files(service: str) -> None:
+    for stage in stages(dockerfile(service)):
+        for copied in stage.all("COPY"):
+            if not copied.startswith("--from="):
+                for source in copied.split()[:-1]:
+                    assert (ROOT / source).exists()
+                    assert not _is_left_out(source)
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_stages_name_stages_that_exist(service: str) -> None:
+    text = dockerfile(service)
+    names = {stage.name for stage in stages(text) if stage.name}
+    assert set(re.findall(r"--from=(\S+)", text)) <= names
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_the_extras_that_are_installed_exist(service: str) -> None:
+    project = (ROOT / "pyproject.toml").read_text("utf-8")
+    for extra in re.findall(r"--extra (\S+)", dockerfile(service)):
+        assert re.search(rf"^{extra} = \[", project, re.MULTILINE), extra
+
+
+def test_the_writer_gets_the_locked_jars_and_no_others() -> None:
+    last = stages(dockerfile("writer"))[-1]
+    given = last.env["ONRAMP_WRITER_SPARK_JARS"].split(",")
+    assert given == [f"/opt/jars/{jar.file_name}" for jar in read_lock("spark")]
+    assert any("openjdk-17-jre-headless" in step for step in last.all("RUN"))
+
+
+def test_uv_is_the_version_that_make_installs() -> None:
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    version = re.search(r"^UV_VERSION := (\S+)$", makefile, re.MULTILINE)
+    assert version
+    for service in SERVICES:
+        assert stages(dockerfile(service))[0].base == f"ghcr.io/astral-sh/uv:{version[1]}"

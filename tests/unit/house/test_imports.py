@@ -1,0 +1,122 @@
+"""Imports point one way, and a driver is known only to the files that own it."""
+
+from collections.abc import Iterator
+from fnmatch import fnmatch
+from pathlib import Path
+
+import pytest
+
+from tests.unit.house.tree import ROOT, imports, package_of, product_files
+
+# Who may import what of ours; the longest folder that holds the file decides.
+MAY_IMPORT = {
+    "shared": ["shared"],
+    "stack": ["stack", "shared"],
+    "services": ["shared"],
+    "services/ingest": ["services.ingest", "shared"],
+    "services/writer": ["services.writer", "shared"],
+    "services/admin": ["services.admin", "shared"],
+    # The command line starts the stack on this machine, and its verbs for operators are the
+    # admin service's; the gateway and the writer are programs to it.
+    "services/cli": ["services.cli", "services.admin", "stack", "shared"],
+}
+
+# The adapter files that own a driver. A file that is added here needs a reason to speak
+# to the driver itself rather than through the port beside it.
+OWNERS = {
+    "aiokafka": [
+        "services/admin/kafka_*.py",
+        "services/ingest/kafka_*.py",
+        "services/writer/job.py",  # its errors alone: the loop decides what waits
+        "services/writer/positions.py",
+        "services/writer/publishing.py",
+    ],
+    # The files that hold SQL, and those that pass its connection on.
+    "psycopg2": [
+        "services/admin/*_sql.py",
+        "services/writer/catalogue.py",
+        "services/writer/copy_rows.py",
+        "services/writer/insertion.py",
+        "services/writer/isolate.py",
+        "services/writer/landing.py",
+        "services/writer/ledger.py",
+        "services/writer/migrations.py",
+        "services/writer/outbox.py",
+        "services/writer/persist.py",
+        "services/writer/postgres.py",
+        "services/writer/task.py",
+        "services/writer/typed.py",
+        "stack/*.py",
+    ],
+    "pyspark": ["services/writer/spark.py"],
+    "confluent_kafka": [],
+}
+OURS = ("services", "shared", "stack", "tests", "docs", "loadtest")
+
+
+def breaches(file: Path, source: str) -> Iterator[str]:
+    """The rules that `source`, as the text of `file`, would break."""
+    folder = max((f for f in MAY_IMPORT if file.is_relative_to(f)), key=len)
+    for module in imports(source, package_of(file)):
+        top = module.split(".")[0]
+        if top in OURS and not any(f"{module}.".startswith(f"{allowed}.") for allowed in MAY_IMPORT[folder]):
+            yield f"{file} imports {module}"
+        if top in OWNERS and not any(fnmatch(str(file), owner) for owner in OWNERS[top]):
+            yield f"{file} imports {module}, which belongs to {OWNERS[top] or 'the tests'}"
+
+
+@pytest.mark.parametrize("file", product_files(), ids=str)
+def test_the_file_imports_only_what_it_may(file: Path) -> None:
+    assert list(breaches(file, (ROOT / file).read_text("utf-8"))) == []
+
+
+@pytest.mark.parametrize(
+    ("file", "source"),
+    [
+        ("services/ingest/x.py", "from services.writer import sort"),
+        ("services/ingest/x.py", "from services import writer"),
+        ("services/ingest/x.py", "import services.writer.sort as s"),
+        ("services/ingest/x.py", "from ..writer import sort"),
+        ("services/writer/x.py", "def f():\n    from services.ingest.check import check"),
+        ("services/writer/x.py", "from stack.jars import ensure_jars"),
+        ("services/cli/x.py", "from services.writer.job import Job"),
+        ("services/x.py", "import services.writer"),
+        ("shared/x.py", "import services.writer"),
+        ("shared/registry/x.py", "import stack"),
+        ("stack/x.py", "from services.cli import up"),
+        ("shared/x.py", "from tests.fixtures import writer"),
+        ("services/ingest/check.py", "import aiokafka.errors"),
+        ("services/ingest/check.py", "import psycopg2"),
+        ("services/writer/sort.py", "from pyspark.sql import DataFrame"),
+        ("shared/wire.py", "from aiokafka import AIOKafkaProducer"),
+        ("services/writer/audit.py", "import confluent_kafka"),
+    ],
+)
+def test_a_breach_is_seen(file: str, source: str) -> None:
+    assert list(breaches(Path(file), source))
+
+
+@pytest.mark.parametrize(
+    ("file", "source"),
+    [
+        ("services/ingest/x.py", "from services.ingest import check\nfrom shared import wire\nimport json"),
+        ("services/ingest/x.py", "from . import check"),
+        ("services/ingest/kafka_x.py", "import aiokafka"),
+        ("services/cli/x.py", "from stack.up import Stack"),
+        ("services/ingest/x.py", "import sharedlib, services_of_others"),
+    ],
+)
+def test_what_is_allowed_is_no_breach(file: str, source: str) -> None:
+    assert list(breaches(Path(file), source)) == []
+
+
+@pytest.mark.parametrize("owner", sorted({o for owners in OWNERS.values() for o in owners}))
+def test_the_allow_list_names_files_that_use_it(owner: str) -> None:
+    files = [file for file in product_files() if fnmatch(str(file), owner)]
+    for driver in [driver for driver, owners in OWNERS.items() if owner in owners]:
+        used = {
+            module.split(".")[0]
+            for file in files
+            for module in imports((ROOT / file).read_text("utf-8"), package_of(file))
+        }
+        assert not files or driver in used, f"no file of {owner} imports {driver} any more"

@@ -1,0 +1,119 @@
+"""Event types of the registry: topic, key, schema, limits."""
+
+from typing import Any
+
+import pytest
+
+from services.ingest.schemas import Schemas, check_schemas
+from shared import wire
+from shared.registry import Snapshot
+from tests.fixtures.ingest import body, envelope, one
+from tests.unit.ingest.conftest import MakeDoor
+
+pytestmark = pytest.mark.anyio
+
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "required": ["amount", "customer"],
+    "additionalProperties": False,
+    "properties": {
+        "amount": {"type": "number", "minimum": 0},
+        "customer": {"type": "object", "properties": {"id": {"type": ["string", "integer"]}}},
+        "email": {"type": "string", "format": "email"},
+        "lines": {"type": "array", "items": {"type": "integer"}},
+    },
+}
+
+
+def registry(**event_type: Any) -> dict[str, Any]:
+    return {"event_types": {"order_placed": event_type}}
+
+
+async def test_every_fault_is_told_at_once_by_pointer(make_door: MakeDoor) -> None:
+    door = make_door(registry(schema=SCHEMA))
+    payload = {"amuont": 3, "customer": {"id": 4.5}, "email": "secret-no-email", "lines": [1, "secret-x"]}
+    answer = await door.post(one(**payload))
+
+    assert answer.status_code == 422
+    assert answer.json()["type"] == "/errors/schema_mismatch"
+    told = {(each["pointer"], each["detail"]) for each in answer.json()["errors"]}
+    assert told == {
+        ("/payload", "the field amount is missing; did you mean amuont?"),
+        ("/payload", "the field amuont is not known; did you mean amount?"),
+        ("/payload/customer/id", "expected type ['string', 'integer']"),
+        ("/payload/email", "expected format email"),
+        ("/payload/lines/1", "expected type integer"),
+    }
+    assert "secret" not in answer.text
+    assert door.produced == 0
+
+
+async def test_a_payload_that_matches_is_accepted_beside_one_that_does_not(make_door: MakeDoor) -> None:
+    door = make_door(registry(schema=SCHEMA))
+    good = envelope("good", amount=1.5, customer={"id": "c"})
+    answer = await door.post(body([envelope("bad"), good]))
+
+    assert [each["status"] for each in answer.json()["results"]] == [422, 202]
+
+
+async def test_a_schema_changes_without_a_restart(make_door: MakeDoor) -> None:
+    door = make_door(registry(schema=SCHEMA))
+    assert (await door.post(one())).status_code == 422
+    door.registry.put(registry())
+    door.registry.refresh()
+    assert (await door.post(one())).status_code == 202
+
+
+@pytest.mark.parametrize(
+    "schema", [{"type": "nonsense"}, {"$ref": "http://127.0.0.1:1/x"}, {"$ref": "file:///etc/passwd"}]
+)
+def test_a_schema_that_is_none_or_reaches_out_is_refused(schema: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="order_placed"):
+        check_schemas(Snapshot.model_validate(registry(schema=schema)))
+
+
+def test_local_references_work() -> None:
+    schema = {"$defs": {"n": {"type": "integer"}}, "properties": {"a": {"$ref": "#/$defs/n"}}}
+    schemas = Schemas(Snapshot.model_validate(registry(schema=schema)))
+    schemas.check("order_placed", {"payload": {"a": 1}})
+    with pytest.raises(Exception, match="schema_mismatch"):
+        schemas.check("order_placed", {"payload": {"a": "x"}})
+
+
+async def test_topic_and_key_come_from_the_event_type(make_door: MakeDoor) -> None:
+    door = make_door(registry(topic="shop.orders", key="/customer/id"))
+    answer = await door.post(one(customer={"id": "c-7"}))
+
+    (record,) = door.sink.records("shop.orders")
+    assert record.key == b"c-7"
+    assert answer.json()["receipt"]["partition"] == wire.partition_of(b"c-7", 2)
+
+
+@pytest.mark.parametrize(
+    "payload", [{}, {"customer": {"id": ""}}, {"customer": {"id": True}}, {"customer": 1}]
+)
+async def test_a_missing_key_is_refused(make_door: MakeDoor, payload: dict[str, Any]) -> None:
+    door = make_door(registry(key="/customer/id"))
+    answer = await door.post(one(**payload))
+
+    assert answer.status_code == 422
+    assert answer.json()["pointer"] == "/payload/customer/id"
+
+
+async def test_a_limit_of_the_event_type(make_door: MakeDoor) -> None:
+    door = make_door(registry(max_bytes=200))
+    assert (await door.post(one(text="x" * 200))).status_code == 413
+    assert (await door.post(one())).status_code == 202
+
+
+async def test_lines_cannot_borrow_each_others_documents(make_door: MakeDoor) -> None:
+    door = make_door(registry(schema=SCHEMA))
+    good = one("good", amount=1, customer={"id": "c"})
+    # Three values in the first line, and two lines that are halves of one: as many documents
+    # as lines, but the second line's neighbour would vouch for it.
+    lines = [b",".join([good] * 3), one("bad"), b"[1", b"2]"]
+    answer = await door.post(b"\n".join(lines), content_type="application/x-ndjson")
+
+    types = [each["error"]["type"] for each in answer.json()["results"]]
+    assert types == ["/errors/bad_json", "/errors/schema_mismatch", "/errors/bad_json", "/errors/bad_json"]
+    assert door.produced == 0

@@ -1,0 +1,175 @@
+"""NDJSON, and CloudEvents sent by the official SDK."""
+
+import base64
+from datetime import UTC, datetime
+from typing import Any
+
+import orjson
+import pytest
+from cloudevents.core.bindings.http import HTTPMessage, to_binary, to_structured
+from cloudevents.core.formats.json import JSONFormat
+from cloudevents.core.v1.event import CloudEvent
+
+from services.ingest.cloudevents import event_id, event_name
+from tests.fixtures.ingest import one
+from tests.unit.ingest.conftest import Door
+
+pytestmark = pytest.mark.anyio
+
+LINES = "application/x-ndjson"
+
+
+async def test_lines_are_a_batch_of_their_own_bytes(door: Door) -> None:
+    lines = [one(f"order-{n}", amount=n).replace(b",", b" , ") for n in range(3)]
+    answer = await door.post(b"\n".join(lines) + b"\r\n\n", content_type=LINES)
+
+    assert answer.status_code == 202
+    assert [each["id"] for each in answer.json()["results"]] == ["order-0", "order-1", "order-2"]
+    assert sorted(r.value for r in door.sink.records("events.order_placed")) == sorted(lines)
+
+
+async def test_one_line_is_a_batch_of_one(door: Door) -> None:
+    answer = await door.post(one(), content_type=LINES)
+    assert len(answer.json()["results"]) == 1
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        b"nonsense",
+        b'{"a":',
+        one("x") + b"," + one("y"),
+        one("x") + b" " + one("y"),
+        b'{"a":1,"a":2}',
+        b'{"a":"\xff"}',
+        b"[1",
+        b'"',
+        b"],[",
+    ],
+)
+async def test_a_bad_line_harms_only_itself(door: Door, bad: bytes) -> None:
+    answer = await door.post(b"\n".join([one("a"), bad, one("b"), b"2]"]), content_type=LINES)
+
+    assert answer.status_code == 207
+    assert [each["status"] == 202 for each in answer.json()["results"]] == [True, False, True, False]
+    assert {r.key for r in door.sink.records("events.order_placed")} == {b"a", b"b"}
+
+
+async def test_empty_lines_are_no_events(door: Door) -> None:
+    assert (await door.post(b"\n\r\n \n", content_type=LINES)).status_code == 400
+
+
+def cloudevent(data: Any = None, kind: str = "application/json", **attributes: Any) -> CloudEvent:
+    given = {
+        "id": "77",
+        "source": "https://shop.example/orders",
+        "type": "com.example.Order-Placed",
+        "time": datetime(2026, 11, 21, 8, tzinfo=UTC),
+        "datacontenttype": kind,
+        "specversion": "1.0",
+        "subject": "grün",
+    } | attributes
+    return CloudEvent(attributes=given, data=data)
+
+
+async def send(door: Door, message: HTTPMessage) -> Any:
+    headers = {name.replace("-", "_"): value for name, value in message.headers.items()}
+    return await door.post(message.body, **headers)
+
+
+NAME = "com_example_order_placed"
+ID = event_id("https://shop.example/orders", "77")
+
+
+def landed(door: Door) -> Any:
+    (record,) = door.sink.records(f"events.{NAME}")
+    assert record.key.decode() == ID
+    return orjson.loads(record.value)
+
+
+@pytest.mark.parametrize("mode", [to_binary, to_structured])
+async def test_an_event_of_the_official_sdk(door: Door, mode: Any) -> None:
+    answer = await send(door, mode(cloudevent({"amount": 1.5}), JSONFormat()))
+
+    assert answer.status_code == 202
+    assert answer.json()["id"] == ID
+    envelope = landed(door)
+    assert envelope["event_name"] == NAME
+    assert envelope["payload"] == {"amount": 1.5}
+    assert envelope["metadata"]["id"] == ID
+    assert datetime.fromisoformat(envelope["metadata"]["timestamp"]) == datetime(2026, 11, 21, 8, tzinfo=UTC)
+    assert envelope["metadata"]["cloudevent"]["subject"] == "grün"
+    assert envelope["metadata"]["cloudevent"]["id"] == "77"
+
+
+@pytest.mark.parametrize("mode", [to_binary, to_structured])
+async def test_data_that_is_no_object(door: Door, mode: Any) -> None:
+    await send(door, mode(cloudevent([1, 2]), JSONFormat()))
+    assert landed(door)["payload"] == {"data": [1, 2]}
+
+
+@pytest.mark.parametrize("mode", [to_binary, to_structured])
+async def test_binary_data(door: Door, mode: Any) -> None:
+    await send(door, mode(cloudevent(b"\x00\xff", "application/octet-stream"), JSONFormat()))
+    assert landed(door)["payload"] == {"data_base64": base64.b64encode(b"\x00\xff").decode()}
+
+
+@pytest.mark.parametrize("mode", [to_binary, to_structured])
+async def test_no_data(door: Door, mode: Any) -> None:
+    assert (await send(door, mode(cloudevent(), JSONFormat()))).status_code == 202
+    assert landed(door)["payload"] in ({}, {"data": None})
+
+
+async def test_a_batch_of_events_with_a_bad_one(door: Door) -> None:
+    events = [cloudevent({"n": n}, id=str(n)) for n in range(3)]
+    texts = [JSONFormat().write(event) for event in events]
+    texts[1] = texts[1].replace(b'"type"', b'"typo"')
+    answer = await door.post(
+        b"[" + b",".join(texts) + b"]", content_type="application/cloudevents-batch+json"
+    )
+
+    assert answer.status_code == 207
+    assert [each["status"] for each in answer.json()["results"]] == [202, 422, 202]
+    assert answer.json()["results"][1]["error"]["pointer"] == "/type"
+
+
+async def test_numbers_keep_their_digits(door: Door) -> None:
+    head = b'{"specversion":"1.0","id":"77","source":"https://shop.example/orders",'
+    event = head + b'"type":"com.example.Order-Placed","data":{"price": 1.10}}'
+    await door.post(event, content_type="application/cloudevents+json")
+
+    (record,) = door.sink.records(f"events.{NAME}")
+    assert b'{"price": 1.10}' in record.value
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [("a.b", "a_b"), ("Com.Ex-Ample//X", "com_ex_ample_x"), ("..x..", "x"), ("order_placed", "order_placed")],
+)
+def test_names(kind: str, name: str) -> None:
+    assert event_name(kind) == name
+
+
+@pytest.mark.parametrize("kind", ["9.lives", "ü", "onramp.settled", "x" * 64])
+async def test_types_that_make_no_event_name(door: Door, kind: str) -> None:
+    answer = await send(door, to_structured(cloudevent({}, type=kind), JSONFormat()))
+    assert answer.status_code == 422
+
+
+def test_ids_do_not_run_into_each_other() -> None:
+    assert event_id("a", "bc") != event_id("ab", "c")
+    assert len(event_id("s" * 1000, "i" * 1000)) <= 128
+
+
+async def test_a_binary_body_cannot_reach_out_of_its_place(door: Door) -> None:
+    message = to_binary(cloudevent({"a": 1}), JSONFormat())
+    for body in (b'1,"x":2', b"1}", b'1},{"a":1', b"nonsense"):
+        answer = await send(door, HTTPMessage(headers=message.headers, body=body))
+        assert answer.status_code == 400
+    assert door.produced == 0
+
+
+async def test_other_versions_are_refused(door: Door) -> None:
+    answer = await door.post(b"{}", ce_specversion="0.3", ce_id="1", ce_source="s", ce_type="t")
+    assert answer.status_code == 422
+    assert answer.json()["pointer"] == "/specversion"

@@ -1,0 +1,164 @@
+"""Nothing a client sends yields a 500, and nothing refused is on Kafka.
+
+Short by default; `ONRAMP_FUZZ_EXAMPLES=20000 pytest tests/unit/ingest/test_fuzz.py` goes on for
+longer.
+"""
+
+import gzip
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+import orjson
+import pytest
+import schemathesis
+from fastapi import FastAPI
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from services.ingest.app import State, assemble
+from services.ingest.budget import Budget
+from services.ingest.settings import IngestSettings
+from services.ingest.sink import MemorySink
+from shared import envelope
+from shared.registry.memory import MemoryRegistry
+from tests.fixtures.ingest import envelope as good
+from tests.unit.ingest.conftest import Door
+
+pytestmark = pytest.mark.anyio
+
+EXAMPLES = int(os.environ.get("ONRAMP_FUZZ_EXAMPLES", "100"))
+relaxed = settings(
+    max_examples=EXAMPLES,
+    deadline=None,
+    derandomize="ONRAMP_FUZZ_EXAMPLES" not in os.environ,
+    suppress_health_check=list(HealthCheck),
+)
+
+JSON_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=15,
+)
+
+
+def dumped(value: Any) -> bytes:
+    try:
+        return orjson.dumps(value)
+    except TypeError:  # an integer or a surrogate that orjson does not write
+        return repr(value).encode(errors="replace")
+
+
+@st.composite
+def nearly_envelopes(draw: st.DrawFn) -> bytes:
+    """An envelope with some places changed, some bytes too."""
+    event: dict[str, Any] = good(draw(st.sampled_from(["a", "b"])), draw(st.sampled_from(["order", "x"])))
+    for _ in range(draw(st.integers(0, 2))):
+        place = draw(st.sampled_from([event, event.get("metadata", event)]))
+        if isinstance(place, dict) and place:
+            place[draw(st.sampled_from(sorted(map(str, place))) | st.text(max_size=5))] = draw(JSON_VALUES)
+    raw = bytearray(dumped(event))
+    for _ in range(draw(st.integers(0, 2))):
+        at = draw(st.integers(0, len(raw)))
+        raw[at : at + draw(st.integers(0, 3))] = draw(
+            st.binary(max_size=3) | st.sampled_from([b'"', b"{", b"],"])
+        )
+    return bytes(raw)
+
+
+BODIES = st.one_of(
+    st.binary(max_size=200),
+    nearly_envelopes(),
+    st.lists(nearly_envelopes(), max_size=4).map(lambda items: b"[" + b",".join(items) + b"]"),
+    st.lists(nearly_envelopes(), max_size=4).map(b"\n".join),
+    JSON_VALUES.map(dumped),
+)
+TYPES = st.sampled_from(
+    [
+        "application/json",
+        "application/x-ndjson",
+        "application/cloudevents+json",
+        "application/cloudevents-batch+json",
+        "text/plain",
+    ]
+)
+
+
+@given(content=BODIES, kind=TYPES, zipped=st.booleans())
+@relaxed
+async def test_every_answer_is_an_answer(door: Door, content: bytes, kind: str, zipped: bool) -> None:
+    door.sink.topics.clear()
+    if zipped:
+        answer = await door.post(gzip.compress(content), content_type=kind, content_encoding="gzip")
+    else:
+        answer = await door.post(content, content_type=kind)
+
+    assert answer.status_code in {202, 207, 400, 413, 415, 422}
+    told = answer.json()
+    statuses = [each["status"] for each in told.get("results", [told | {"status": answer.status_code}])]
+    records = [record for topic in door.sink.topics for record in door.sink.records(topic)]
+    assert statuses.count(202) == len(records)
+    for record in records:  # what is on Kafka, the writer can read
+        assert msgspec.json.decode(record.value)
+        assert envelope.parse(record.value).metadata.id.encode() == record.key
+    assert door.budget.held == 0
+
+
+HEADER = st.text(st.characters(max_codepoint=255, exclude_characters="\r\n\0"), max_size=30)
+
+
+@given(
+    headers=st.dictionaries(
+        st.sampled_from(
+            [
+                *("content-type", "content-encoding", "authorization", "traceparent", "origin"),
+                *("ce-specversion", "ce-id", "ce-source", "ce-type", "ce-time", "ce-x"),
+            ]
+        ),
+        HEADER,
+    )
+)
+@relaxed
+async def test_every_header_is_an_answer(door: Door, headers: dict[str, str]) -> None:
+    given_headers = {name: value.encode("latin-1") for name, value in headers.items()}
+    answer = await door.client.post("/v1/events", content=dumped(good()), headers=given_headers)
+
+    assert answer.status_code in {202, 400, 401, 415, 422}
+
+
+def _gateway() -> Any:
+    given_settings = IngestSettings()
+    registry, budget = MemoryRegistry(), Budget(given_settings.inflight_bytes)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[State]:
+        yield {"settings": given_settings}
+
+    return assemble(given_settings, MemorySink(), budget, registry, lifespan)
+
+
+@schemathesis.serializer("application/x-ndjson")
+def _lines(_: Any, value: Any) -> bytes:
+    return dumped(value)
+
+
+GATEWAY = _gateway()
+schema = schemathesis.openapi.from_asgi("/openapi.json", GATEWAY)
+
+
+@schema.parametrize()
+@relaxed
+def test_the_gateway_is_what_its_openapi_says(case: schemathesis.Case) -> None:
+    answer = case.call()
+    case.validate_response(
+        answer,
+        checks=[status_code_conformance, content_type_conformance, response_schema_conformance],
+    )
+    assert answer.status_code < 500

@@ -1,0 +1,67 @@
+import io
+import json
+import logging
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from shared import logs
+
+Lines = Callable[[], list[dict[str, Any]]]
+
+
+@pytest.fixture
+def lines(monkeypatch: pytest.MonkeyPatch) -> Iterator[Lines]:
+    """What is logged during the test, as parsed lines; the root logger is put back."""
+    stream = io.StringIO()
+    monkeypatch.setattr("sys.stderr", stream)
+    root = logging.getLogger()
+    before = root.handlers[:], root.level
+    levels = {name: logging.getLogger(name).level for name in ("aiokafka", "py4j", "asyncio")}
+    logs.set_up("ingest")
+    yield lambda: [json.loads(line) for line in stream.getvalue().splitlines()]
+    root.handlers[:], root.level = before[0], before[1]
+    for name, level in levels.items():
+        logging.getLogger(name).setLevel(level)
+
+
+def test_a_line_has_its_words_and_fields(lines: Lines) -> None:
+    logging.getLogger("services.ingest.x").warning("rejected", extra={"event_id": "a-1", "step": "check"})
+    (line,) = lines()
+    assert line.pop("time")
+    assert line == {
+        "level": "warning",
+        "service": "ingest",
+        "logger": "services.ingest.x",
+        "message": "rejected",
+        "event_id": "a-1",
+        "step": "check",
+    }
+
+
+def test_control_characters_cannot_forge_a_line(lines: Lines) -> None:
+    logging.getLogger("x").warning('a\r\n{"level":"error"}\x1b[31m', extra={"event_id": "b\nc"})
+    (line,) = lines()
+    assert line["event_id"] == "b\nc"
+
+
+def test_a_traceback_is_a_field(lines: Lines) -> None:
+    try:
+        int("boom")
+    except ValueError:
+        logging.getLogger("x").exception("failed")
+    (line,) = lines()
+    assert "ValueError: invalid literal" in line["traceback"]
+
+
+def test_fields_that_json_does_not_know_are_written_as_text(lines: Lines) -> None:
+    logging.getLogger("x").warning("odd", extra={"thing": object, 3: {1: "one"}})
+    (line,) = lines()
+    assert line["thing"] == "<class 'object'>"
+
+
+def test_libraries_are_quiet_below_warning(lines: Lines) -> None:
+    logging.getLogger("aiokafka").info("chatter")
+    logging.getLogger("services.x").info("said")
+    assert [line["message"] for line in lines()] == ["said"]
