@@ -1,0 +1,262 @@
+"""Writes docs/cli.md, errors.md, metrics.md and settings.md from the code: run `python -m docs.generate`.
+
+They say what the code says, so they are made from it; tests/unit/house fails when they
+lag behind.
+"""
+
+import importlib
+import logging
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import typer
+from prometheus_client import CollectorRegistry
+from pydantic import SecretStr
+from pydantic.fields import FieldInfo
+from pydantic_settings import BaseSettings
+
+from services.cli.app import app
+from services.ingest import metrics
+from services.writer.status import Status
+from shared import errors
+from shared.errors import Fault, Kind
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+
+_ERRORS: Final = """\
+# Errors
+
+Made by `python -m docs.generate` from [shared/errors.py](../shared/errors.py); do not edit
+it by hand. The gateway serves one page for each at `/errors/<code>`.
+
+An error's kind says whose fault it is and what becomes of the event:
+
+| kind | whose fault | the event |
+|---|---|---|
+| rejected | the sender's | was refused at the door with a 4xx answer; nothing is on Kafka |
+| parked | the event's or its sender's | is kept with its reason; retrying cannot help, a person must act |
+| waiting | ours or the infrastructure's | is safe, or was not accepted yet; trying again helps |
+
+*Log* is the level at which it is logged: a client's fault warns, ours is an error.
+"""
+
+_HEADINGS: Final = {
+    Kind.REJECTED: "## Rejected: the sender corrects it and sends again",
+    Kind.PARKED: "## Parked: a person corrects it",
+    Kind.WAITING: "## Waiting: it passes",
+}
+
+_CLI: Final = """\
+# The command line
+
+Made by `python -m docs.generate` from the verbs in [services/cli](../services/cli); do not
+edit it by hand. Run it as `bin/onramp` from the project's folder, or from anywhere by its
+path.
+"""
+
+_METRICS: Final = """\
+# Metrics
+
+Made by `python -m docs.generate` from where the metrics are declared; do not edit it by
+hand. Both services serve theirs at `/metrics` in the text format of Prometheus. A counter's
+name ends in `_total` there; a histogram has `_bucket`, `_sum` and `_count`.
+
+The writer's own counters start anew with its process. What became of every event, for good,
+is in the table `onramp.totals` of each database.
+"""
+
+_SETTINGS: Final = """\
+# Settings
+
+Made by `python -m docs.generate` from the settings classes; do not edit it by hand.
+Every setting is an environment variable, is checked when the service starts, and cannot
+change while it runs. A value that makes no sense stops the service with a message that
+names it.
+"""
+
+#: What no settings class knows: variables of the command line, the compose file and tests.
+OTHER_VARIABLES: Final[Mapping[str, str]] = {
+    "ONRAMP_DATA_DIR": "Where `onramp up` keeps data and logs, as `--data-dir`.",
+    "ONRAMP_API_KEY": "The key that `onramp send` and `make load` send with.",
+    "ONRAMP_URL": "The gateway that `onramp send` sends to, as `--url`.",
+    "ONRAMP_CACHE": "Folder for downloaded jars, instead of `$XDG_CACHE_HOME/onramp` or `~/.cache/onramp`.",
+    "ONRAMP_POSTGRES_PASSWORD": "Password of the database in `docker-compose.yml`; `onramp` unless set.",
+    "ONRAMP_LOAD_EVENT": "`make load`: the event name that is sent; `load_test` unless set.",
+    "ONRAMP_LOAD_PAYLOAD_BYTES": "`make load`: bytes of a payload; 250 unless set.",
+    "ONRAMP_LOAD_BATCH": "`make load`: events of a batch; 500 unless set.",
+    "ONRAMP_FUZZ_EXAMPLES": "Tests only: how many bad requests a fuzz test tries (`make fuzz`).",
+    "ONRAMP_FAILPOINTS": "Tests only: where to end or hold a service: `name=kill` or `name=pause`, …",
+    "ONRAMP_FAILPOINT_DIR": "Tests only: where a pause leaves its file; without the file it ends.",
+    "ONRAMP_FAILPOINT_PID": "Tests only: which process a `kill` failpoint ends, instead of its own.",
+}
+
+
+def errors_page() -> str:
+    """The text of docs/errors.md."""
+    raised = _raised()
+    parts = [_ERRORS]
+    for kind, heading in _HEADINGS.items():
+        faults = [fault for fault in errors.TABLE.values() if fault.kind is kind]
+        parts += [heading, _fault_table([fault for fault in faults if fault.code in raised])]
+        if later := [fault for fault in faults if fault.code not in raised]:
+            parts += ["Named already, but nothing raises them yet:", _fault_table(later)]
+    return "\n\n".join(part.strip() for part in parts) + "\n"
+
+
+def _raised() -> set[str]:
+    """The codes whose constants any code but the table itself names."""
+    files = [*ROOT.glob("services/**/*.py"), *ROOT.glob("shared/**/*.py")]
+    code = "\n".join(path.read_text("utf-8") for path in files if path != Path(errors.__file__))
+    words = set(re.findall(r"\b[A-Z][A-Z_]+\b", code))
+    return {fault.code for fault in errors.TABLE.values() if fault.code.upper() in words}
+
+
+def _fault_table(faults: Iterable[Fault]) -> str:
+    return _table(
+        ("code", "step", "HTTP", "log", "what", "how to fix it"),
+        (
+            (
+                f"`{fault.code}`",
+                fault.step,
+                "" if fault.status is None else str(fault.status),
+                logging.getLevelName(fault.level).lower(),
+                fault.title,
+                fault.fix,
+            )
+            for fault in faults
+        ),
+    )
+
+
+def metrics_page() -> str:
+    """The text of docs/metrics.md."""
+    parts = [_METRICS]
+    for service, source, registry in (
+        ("Gateway", "services/ingest/metrics.py", metrics.REGISTRY),
+        ("Writer", "services/writer/status.py", Status().registry),
+    ):
+        rows = sorted(_declared(registry))
+        parts += [
+            f"## {service}",
+            f"[{source}](../{source})",
+            _table(("name", "type", "labels", "meaning"), rows),
+        ]
+    return "\n\n".join(part.strip() for part in parts) + "\n"
+
+
+def _declared(registry: CollectorRegistry) -> Iterator[tuple[str, str, str, str]]:
+    # A metric with labels shows itself only once it counts; the declarations have no public door.
+    for metric in registry._collector_to_names:  # noqa: SLF001
+        known = vars(metric)
+        labels = ", ".join(known["_labelnames"])
+        yield f"`{known['_name']}`", type(metric).__name__.lower(), labels, known["_documentation"]
+
+
+def settings_page() -> str:
+    """The text of docs/settings.md."""
+    parts = [_SETTINGS]
+    for module, settings in settings_classes():
+        source = module.replace(".", "/") + ".py"
+        rows = (
+            (f"`{name}`", _default(field), _bounds(field), field.description or "")
+            for name, field in _fields(settings)
+        )
+        parts += [
+            f"## {settings.__name__.removesuffix('Settings')}",
+            f"{(settings.__doc__ or '').strip().splitlines()[0]} ([{source}](../{source}))",
+            _table(("variable", "default", "range", "meaning"), rows),
+        ]
+    parts += [
+        "## Others",
+        _table(("variable", "meaning"), ((f"`{n}`", says) for n, says in OTHER_VARIABLES.items())),
+    ]
+    return "\n\n".join(part.strip() for part in parts) + "\n"
+
+
+def cli_page() -> str:
+    """The text of docs/cli.md: what `onramp --help` and each verb's own help say."""
+    group = typer.main.get_command(app)
+    parts = [_CLI, _help(group, "onramp")]
+    for name, command in verbs(group, "onramp"):
+        parts += [f"## {name}", _help(command, name)]
+    return "\n\n".join(part.strip() for part in parts) + "\n"
+
+
+def verbs(group: Any, name: str) -> Iterator[tuple[str, Any]]:
+    """Every verb below `group`, and the verbs of a verb that is a group itself."""
+    for verb, command in group.commands.items():
+        yield f"{name} {verb}", command
+        if hasattr(command, "commands"):
+            yield from verbs(command, f"{name} {verb}")
+
+
+def _help(command: Any, name: str) -> str:
+    # A fixed width: help wraps at the terminal's otherwise.
+    context = command.context_class(command, info_name=name, terminal_width=90, max_content_width=90)
+    return f"```text\n{command.get_help(context).strip()}\n```"
+
+
+def settings_classes() -> Iterator[tuple[str, type[BaseSettings]]]:
+    """Every settings class, shared ones first, with the module that declares it."""
+    for path in [ROOT / "shared/settings.py", *sorted(ROOT.glob("services/*/settings.py"))]:
+        module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        for value in vars(importlib.import_module(module)).values():
+            if isinstance(value, type) and issubclass(value, BaseSettings) and value.__module__ == module:
+                yield module, value
+
+
+def variables() -> set[str]:
+    """The names of all environment variables that Onramp knows."""
+    return {name for _, each in settings_classes() for name, _ in _fields(each)} | set(OTHER_VARIABLES)
+
+
+def _fields(settings: type[BaseSettings]) -> Iterator[tuple[str, FieldInfo]]:
+    prefix = settings.model_config.get("env_prefix", "")
+    for name, field in settings.model_fields.items():
+        yield (prefix + name).upper(), field
+
+
+def _default(field: FieldInfo) -> str:
+    if field.is_required():
+        return "none: must be set"
+    value = field.get_default(call_default_factory=True)
+    if isinstance(value, SecretStr):
+        value = value.get_secret_value()  # a default is public
+    if value in ("", None) or (isinstance(value, (dict, list, tuple)) and not value):
+        return "empty"
+    return f"`{str(value).lower() if isinstance(value, bool) else value}`"
+
+
+def _bounds(field: FieldInfo) -> str:
+    words = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<"}
+    return ", ".join(
+        f"{sign} {getattr(limit, name)}"
+        for limit in field.metadata
+        for name, sign in words.items()
+        if hasattr(limit, name)
+    )
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+
+
+PAGES: Final[Mapping[str, Callable[[], str]]] = {
+    "docs/cli.md": cli_page,
+    "docs/errors.md": errors_page,
+    "docs/metrics.md": metrics_page,
+    "docs/settings.md": settings_page,
+}
+
+
+def main() -> None:
+    """Write the pages."""
+    for path, page in PAGES.items():
+        (ROOT / path).write_text(page(), "utf-8")
+
+
+if __name__ == "__main__":
+    main()
