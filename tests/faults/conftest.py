@@ -22,7 +22,7 @@ class Ground:
     gateway: str
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def ground(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:
     """Shared by all fault tests, one after the other; every scene has its own topic and database."""
     folder = tmp_path_factory.mktemp("faults")

@@ -28,7 +28,8 @@ from services.writer.routes import Routes
 from services.writer.settled import Settled
 from services.writer.task import settle
 from shared import wire
-from tests.fixtures.fix_kafka import HasBootstrap
+from stack.kafka import Kafka
+from tests.fixtures.fix_kafka import HasBootstrap, started
 from tests.fixtures.fix_postgres import Database, HasDsn
 from tests.fixtures.writer import (
     CONTEXT,
@@ -151,12 +152,13 @@ class Stage:
             self.notes.apply(key, value)
 
 
-@pytest.fixture(scope="session")
-def own_topics(kafka: HasBootstrap) -> HasBootstrap:
-    """Kafka with Onramp's own topics."""
-    for topic, partitions in ((wire.USER_ERRORS, 2), (wire.SYSTEM_ERRORS, 2), (wire.SETTLED, 1)):
-        make_topics(kafka.bootstrap, topic, partitions=partitions)
-    return kafka
+@pytest.fixture(scope="package")
+def own_topics(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HasBootstrap]:
+    """A Kafka where no writer runs, with Onramp's own topics: a second writer would park as well."""
+    with started(Kafka(tmp_path_factory.mktemp("kafka"))) as kafka:
+        for topic, partitions in ((wire.USER_ERRORS, 2), (wire.SYSTEM_ERRORS, 2), (wire.SETTLED, 1)):
+            make_topics(kafka.bootstrap, topic, partitions=partitions)
+        yield kafka
 
 
 @pytest.fixture
@@ -164,7 +166,7 @@ def stage(own_topics: HasBootstrap, database: Database) -> Stage:
     return Stage(own_topics.bootstrap, database.dsn).prepare()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def original(own_topics: HasBootstrap, postgres: HasDsn) -> Iterator[Stage]:
     """One stage with every verdict: 0-4 land, 5 repeats 0, 6 parked, 7 unroutable, 8 filtered, 9 a probe."""
     with database_beside(postgres.dsn, "template0") as dsn:
