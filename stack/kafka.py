@@ -69,6 +69,16 @@ class Kafka:
         return ",".join(f"{LOOPBACK}:{node.port}" for node in self._nodes)
 
     @property
+    def promise(self) -> dict[str, str]:
+        """What our services must be told, so that their topics stand on all of these brokers."""
+        if self._brokers == 1:
+            return {}  # The settings' own defaults fit, and an operator's choice stays.
+        return {
+            "ONRAMP_KAFKA_REPLICATION": str(self._brokers),
+            "ONRAMP_KAFKA_MIN_INSYNC": str(self._brokers - 1),
+        }
+
+    @property
     def children(self) -> list[Child]:
         """The brokers' processes, in the order of their ids."""
         return list(self._children)
@@ -135,6 +145,13 @@ class Kafka:
         return self._children[index]
 
     def _lay_out(self) -> list[Node]:
+        held = len(list(self._data_dir.glob("broker-*")))
+        if held not in (0, self._brokers):
+            # The quorum's own log names its voters: other brokers would wait for a majority for ever.
+            raise StackError(
+                f"{self._data_dir} holds a Kafka of {held} broker(s), asked for are {self._brokers}.",
+                fix="Ask for as many as it holds, or use another folder with --data-dir.",
+            )
         ports = free_ports(2 * self._brokers)
         if self._wanted_port is not None:
             ports[0] = self._wanted_port

@@ -37,6 +37,11 @@ class Service:
         return self.child.pid
 
     @property
+    def children(self) -> list[Child]:
+        """The service's process; what it started in turn is its family."""
+        return [self.child]
+
+    @property
     def log(self) -> Path:
         """The service's log: JSON lines, and whatever its libraries print."""
         return self.child.command.log

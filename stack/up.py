@@ -7,9 +7,9 @@ they stood on.
 
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Protocol
 
@@ -22,7 +22,7 @@ from stack.jars import ensure_jars
 from stack.kafka import Kafka
 from stack.postgres import Postgres
 from stack.probe import has_landed, post_probe
-from stack.processes import wait_for
+from stack.processes import Child, wait_for
 from stack.report import Report
 
 PROBE_SECONDS = 90.0
@@ -37,6 +37,10 @@ class Plan:
     """Brokers to use instead of starting one."""
     dsn: str | None = None
     """A database to use instead of starting one."""
+    brokers: int = 1
+    """Of the Kafka that is started: 1, or 3 with every topic on all of them."""
+    gateway_env: Mapping[str, str] = field(default_factory=dict)
+    writer_env: Mapping[str, str] = field(default_factory=dict)
     kafka_port: int = 9092
     postgres_port: int = 55432
     gateway_port: int = 8080
@@ -58,6 +62,10 @@ class Part(Protocol):
     def stop(self) -> None:
         """Stop it and everything it started."""
 
+    @property
+    def children(self) -> list[Child]:
+        """Its processes, once it has been started."""
+
 
 class Stack:
     """Kafka, Postgres, gateway and writer on this machine."""
@@ -69,6 +77,7 @@ class Stack:
         self._interrupts = interrupts
         self._parts: list[tuple[str, Part]] = []
         self._lock: IO[str] | None = None
+        self._promise: dict[str, str] = {}
         self.bootstrap = plan.bootstrap or ""
         self.dsn = plan.dsn or ""
         self.gateway = ""
@@ -79,6 +88,11 @@ class Stack:
     def data_dir(self) -> Path:
         """Where data, logs and the development key are."""
         return self._plan.data_dir
+
+    @property
+    def processes(self) -> dict[str, int]:
+        """The process ids of what runs, by name; each is the head of a family."""
+        return {child.name: child.pid for _, part in self._parts for child in part.children}
 
     @property
     def owns_postgres(self) -> bool:
@@ -165,7 +179,9 @@ class Stack:
         with self._report.step("Starting Kafka and Postgres"):
             started: list[Part] = []
             if plan.bootstrap is None:
-                kafka = Kafka(plan.data_dir / "kafka", self._port("Kafka", plan.kafka_port))
+                port = self._port("Kafka", plan.kafka_port)
+                kafka = Kafka(plan.data_dir / "kafka", port, plan.brokers)
+                self._promise = kafka.promise
                 started.append(self._launch("Kafka", kafka))
                 self.bootstrap = kafka.bootstrap
             if plan.dsn is None:
@@ -182,12 +198,13 @@ class Stack:
             dsn=self.dsn,
             log=logs / "writer.log",
             port=self._port("The writer", plan.writer_port),
+            env={**self._promise, **plan.writer_env},
         )
         gateway = services.gateway(
             bootstrap=self.bootstrap,
             log=logs / "gateway.log",
             port=self._port("The gateway", plan.gateway_port),
-            env={"ONRAMP_INGEST_DEV_KEY": self.api_key},
+            env={"ONRAMP_INGEST_DEV_KEY": self.api_key, **self._promise, **plan.gateway_env},
         )
         self.writer, self.gateway = writer.url, gateway.url
         with self._report.step("Starting the gateway and the writer"):

@@ -42,6 +42,12 @@ def up(
             envvar="ONRAMP_KAFKA_BOOTSTRAP",
         ),
     ] = None,
+    brokers: Annotated[
+        int,
+        typer.Option(
+            help="Brokers of the embedded Kafka: 1, or 3 with every topic on all of them (min ISR 2)."
+        ),
+    ] = 1,
     events: Annotated[
         int, typer.Option(min=0, max=ALL_FLIGHTS, help="How many flights to send; 0 sends none.")
     ] = ALL_FLIGHTS,
@@ -62,15 +68,22 @@ def up(
     onramp up --events 1000 --exit --json     a quick check for a script
 
     onramp up --dsn postgresql://me:secret@db.example/test     into a database of your own
+
+    onramp up --brokers 3 --data-dir .onramp/three     one broker may be lost at any time
     """
     from services.cli.terminal import report_to
     from stack.errors import StackError
     from stack.interrupts import Interrupts, Stopped
     from stack.up import Plan, Stack
 
+    if brokers not in (1, 3):
+        raise typer.BadParameter(f"{brokers} are not supported: 1 or 3", param_hint="--brokers")
+    if kafka is not None and brokers != 1:
+        raise typer.BadParameter("brokers are started only without --kafka", param_hint="--brokers")
+    plan = Plan(data_dir=data_dir.absolute(), bootstrap=kafka, dsn=dsn, brokers=brokers)
     report = report_to(sys.stderr if as_json else sys.stdout)
     interrupts = Interrupts()
-    stack = Stack(Plan(data_dir=data_dir.absolute(), bootstrap=kafka, dsn=dsn), report, interrupts)
+    stack = Stack(plan, report, interrupts)
     code = Exit.OK
     with interrupts.listen():
         try:

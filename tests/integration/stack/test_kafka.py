@@ -1,13 +1,19 @@
 """The embedded Kafka is a real one: it keeps what it acknowledged, stops clean, comes back."""
 
+import asyncio
 import os
 import signal
+import time
+from pathlib import Path
 
 import psutil
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 
+from services.writer.positions import Positions
+from shared.settings import KafkaSettings
+from shared.topics import OWN_TOPICS
 from stack.errors import StackError
 from stack.families import family_of, is_alive
 from stack.kafka import Kafka
@@ -102,9 +108,45 @@ def test_a_crash_is_reported_by_name_with_the_end_of_the_log(own_kafka: Kafka) -
     assert "Kafka Server started" in caught.value.log_tail
 
 
-def test_three_brokers_keep_the_promise_of_two(tmp_path_factory: pytest.TempPathFactory) -> None:
+async def _make_own_topics(settings: KafkaSettings) -> None:
+    positions = Positions(settings, r"events\..+")
+    try:
+        await (await positions.start()).ensure_own_topics()
+    finally:
+        await positions.stop()
+
+
+def promises(bootstrap: str, names: set[str]) -> dict[str, tuple[int, str | None]]:
+    """For every topic: the fewest replicas of a partition, and `min.insync.replicas`."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    while not names <= (topics := admin.list_topics(timeout=10).topics).keys():
+        time.sleep(0.05)  # a broker learns of a new topic a moment after it was made
+    asked = admin.describe_configs([ConfigResource(ConfigResource.Type.TOPIC, name) for name in topics])
+    least = {
+        resource.name: answer.result(10)["min.insync.replicas"].value for resource, answer in asked.items()
+    }
+    return {
+        name: (min(len(p.replicas) for p in topic.partitions.values()), least[name])
+        for name, topic in topics.items()
+    }
+
+
+def test_a_folder_of_one_broker_is_not_started_as_three(tmp_path: Path) -> None:
+    (tmp_path / "broker-1").mkdir()
+    with pytest.raises(StackError, match=r"holds a Kafka of 1 broker\(s\), asked for are 3"):
+        Kafka(tmp_path, brokers=3).start()
+
+
+def test_three_brokers_keep_the_promise_of_two(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with started(Kafka(tmp_path_factory.mktemp("kafka-3"), brokers=3, heap_mb=320)) as cluster:
         bootstrap = cluster.bootstrap
+        for name, value in cluster.promise.items():
+            monkeypatch.setenv(name, value)
+        asyncio.run(_make_own_topics(KafkaSettings(bootstrap=bootstrap)))
+        found = promises(bootstrap, {spec.name for spec in OWN_TOPICS})
+        assert set(found.values()) == {(3, "2")}
         make_topic(bootstrap, "stack.replicated", replicas=3)
         cluster.kill(2)
         produce(bootstrap, "stack.replicated", b"with one gone")
