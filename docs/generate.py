@@ -19,6 +19,7 @@ from pydantic_settings import BaseSettings
 
 from services.cli.app import app
 from services.ingest import metrics
+from services.writer.settings import DatabaseSettings, WriterSettings
 from services.writer.status import Status
 from shared import errors
 from shared.errors import Fault, Kind
@@ -74,6 +75,13 @@ Made by `python -m docs.generate` from the settings classes; do not edit it by h
 Every setting is an environment variable, is checked when the service starts, and cannot
 change while it runs. A value that makes no sense stops the service with a message that
 names it.
+"""
+
+_EACH_DATABASE: Final = """\
+### Of each database
+
+What an object in `ONRAMP_WRITER_DATABASES` may say:
+`{"onramp": {"max_connections": 12}, "warehouse": {"dsn": "postgresql://…", "schemas": ["shop"]}}`.
 """
 
 #: What no settings class knows: variables of the command line, the compose file and tests.
@@ -168,11 +176,18 @@ def settings_page() -> str:
             f"{(settings.__doc__ or '').strip().splitlines()[0]} ([{source}](../{source}))",
             _table(("variable", "default", "range", "meaning"), rows),
         ]
+        if settings is WriterSettings:
+            parts += [_EACH_DATABASE, _table(("name", "default", "range", "meaning"), _each_database())]
     parts += [
         "## Others",
         _table(("variable", "meaning"), ((f"`{n}`", says) for n, says in OTHER_VARIABLES.items())),
     ]
     return "\n\n".join(part.strip() for part in parts) + "\n"
+
+
+def _each_database() -> Iterator[tuple[str, str, str, str]]:
+    for name, field in DatabaseSettings.model_fields.items():
+        yield f"`{name}`", _default(field), _bounds(field), field.description or ""
 
 
 def cli_page() -> str:

@@ -48,9 +48,17 @@ def databases_of(dsn: str | None, name: str, more: str, data_dir: Path) -> dict[
         further = json.loads(more)
     except json.JSONDecodeError as error:
         raise typer.BadParameter(f"this is no JSON: {error}", param_hint="--databases") from error
-    if not isinstance(further, dict) or not all(isinstance(each, str) for each in further.values()):
+    if not isinstance(further, dict):
         raise typer.BadParameter("a JSON object of name to DSN is expected", param_hint="--databases")
-    return found | further
+    return found | {n: address for n, each in further.items() if (address := _address(each))}
+
+
+def _address(each: object) -> str | None:
+    """The DSN in what the writer's settings say of a database; None: the default one has its own."""
+    address = each.get("dsn") if isinstance(each, dict) else each
+    if address is not None and not isinstance(address, str):
+        raise typer.BadParameter("a JSON object of name to DSN is expected", param_hint="--databases")
+    return address
 
 
 def _embedded(data_dir: Path) -> str | None:

@@ -8,8 +8,9 @@ from services.writer import ledger, outbox
 from services.writer.databases import Databases
 from services.writer.divert import Marker
 from services.writer.orders import Line, WorkOrder
+from services.writer.pool import transaction
 from services.writer.positions import Positions
-from services.writer.postgres import Database, transaction
+from services.writer.postgres import Database
 from services.writer.ranges import Range
 from services.writer.routes import Routes
 from services.writer.settled import Settled

@@ -15,7 +15,8 @@ from typing import Final
 from services.writer import ledger, outbox
 from services.writer.drainer import Drainer
 from services.writer.migrations import migrate
-from services.writer.postgres import Database, transaction
+from services.writer.pool import transaction
+from services.writer.postgres import Database
 from services.writer.ranges import Partition
 from services.writer.settled import Settled
 from services.writer.waiting import Index

@@ -10,7 +10,8 @@ from psycopg2 import sql
 from psycopg2.extensions import connection
 
 from services.writer.envelopes import RawMetadata, Record
-from services.writer.postgres import Database, connected, translate
+from services.writer.pool import connected
+from services.writer.postgres import Database, translate
 from services.writer.ranges import Partition
 
 SCHEMA: Final = "events"

@@ -15,6 +15,9 @@ from services.writer.ranges import Partition, Range
 from shared.errors import FENCED, LEDGER_GAP, InfrastructureError
 from shared.outcomes import Outcome
 
+_SESSION: Final = "onramp-writer"
+#: Postgres cuts longer ones, and the partition stands at the end.
+_LONGEST_NAME: Final = 63
 _CLAIM: Final = """
     INSERT INTO onramp.ledger (topic_id, topic, partition, next_offset, epoch) VALUES %s
     ON CONFLICT (topic_id, partition) DO UPDATE SET epoch = greatest(ledger.epoch, excluded.epoch)
@@ -81,6 +84,7 @@ def lock(conn: connection, ranges: Sequence[Range], epoch: int) -> dict[Partitio
     """
     rows = [(r.topic_id, r.partition.number) for r in ranges]
     with conn.cursor() as cursor:
+        cursor.execute("SELECT set_config('application_name', %s, true)", (session_name(ranges),))
         found = execute_values(cursor, _LOCK, rows, page_size=len(rows) or 1, fetch=True)
     positions = _positions(found, epoch)
     for r in ranges:
@@ -92,6 +96,17 @@ def lock(conn: connection, ranges: Sequence[Range], epoch: int) -> dict[Partitio
                 f"{'has no row' if at is None else f'stands at {at}'}, the range is [{r.start}, {r.end})",
             )
     return positions
+
+
+def session_name(ranges: Sequence[Range]) -> str:
+    """What `pg_stat_activity` shows of a transaction over `ranges`: topic and partition of the first."""
+    if not ranges:
+        return _SESSION
+    first = ranges[0].partition
+    tail = f"/{first.number}" + (f" +{len(ranges) - 1}" if len(ranges) > 1 else "")
+    room = _LONGEST_NAME - len(_SESSION) - 1 - len(tail)
+    topic = first.topic if len(first.topic) <= room else f"{first.topic[: room - 1]}~"
+    return f"{_SESSION} {topic}{tail}"
 
 
 def advance(conn: connection, ranges: Iterable[Range], epoch: int) -> None:

@@ -10,14 +10,14 @@ from typing import Final
 
 from psycopg2.extensions import connection
 
-from services.writer.postgres import Database, transaction
+from services.writer.pool import transaction
+from services.writer.postgres import Database
 
 _FILES: Final = Path(__file__).parent / "sql"
 #: Any number that nothing else locks; the writers of one database agree on it.
 _LOCK: Final = 7_203_155_001
 
 _SCHEMA: Final = """
-    CREATE SCHEMA IF NOT EXISTS onramp;
     CREATE TABLE IF NOT EXISTS onramp.migrations (
         name text PRIMARY KEY, checksum text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now()
     )
@@ -30,7 +30,7 @@ class EditedMigrationError(RuntimeError):
 
 def migrate(database: Database) -> None:
     """Apply what is missing.  Raises `OnrampError` or `EditedMigrationError`."""
-    with transaction(database, "driver") as conn:
+    with transaction(database, "migrate") as conn:
         applied = _applied(conn)
         for file in sorted(_FILES.glob("*.sql")):
             text = file.read_text()
@@ -47,6 +47,10 @@ def migrate(database: Database) -> None:
 def _applied(conn: connection) -> dict[str, str]:
     with conn.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
+        # Asked first: CREATE … IF NOT EXISTS wants the right to create even where it is there.
+        cursor.execute("SELECT to_regnamespace('onramp')")
+        if cursor.fetchone() == (None,):
+            cursor.execute("CREATE SCHEMA onramp")
         cursor.execute("SELECT to_regclass('onramp.migrations')")
         if cursor.fetchone() == (None,):
             cursor.execute(_SCHEMA)

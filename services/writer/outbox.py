@@ -9,7 +9,8 @@ from typing import Final
 from psycopg2.extensions import connection
 
 from services.writer import user_errors
-from services.writer.postgres import Database, transaction
+from services.writer.pool import transaction
+from services.writer.postgres import Database
 from services.writer.ranges import Partition
 from services.writer.user_errors import ParkedRecord
 from shared import failpoints

@@ -11,7 +11,7 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta
 
-from services.writer.routes import Routes
+from services.writer.routes import Routes, is_closed
 from services.writer.targets import Target
 from shared import envelope
 from shared.errors import (
@@ -26,9 +26,6 @@ SUPPORTED: Final = "postgres"
 _LIST: Final = "/pipeline_context/destinations"
 #: Postgres cuts longer names, and another table could have the shorter one.
 _LONGEST_NAME_BYTES: Final = 63
-#: Schemas that no configuration opens: Postgres' own, and ours.
-_NEVER: Final = frozenset({"information_schema", "onramp"})
-_NEVER_PREFIX: Final = "pg_"
 
 
 class Destination(msgspec.Struct, forbid_unknown_fields=True):
@@ -98,7 +95,7 @@ def _target(raw: msgspec.Raw, topic: str, routes: Routes) -> Target:
     for name in ("schema", "table"):
         _check_name(getattr(wanted, name), f"/{name}")
     database = _database(wanted, routes)
-    if wanted.schema in _NEVER or wanted.schema.startswith(_NEVER_PREFIX):
+    if is_closed(wanted.schema):
         raise UserError(FORBIDDEN_DESTINATION, "no message may write to this schema", "/schema")
     place = routes.place(database)
     if place is None or wanted.schema not in place.schemas:

@@ -1,10 +1,12 @@
 """What the registry says of destinations, as the snapshot of routes that a batch is sorted by."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from fnmatch import fnmatchcase
 
 from services.writer.postgres import Database
-from services.writer.routes import Contract, EventRoute, Place, Routes
+from services.writer.routes import Contract, EventRoute, Grant, Place, Routes
 from shared import wire
+from shared.registry import model
 from shared.registry.model import Destination, EventType, Snapshot
 
 
@@ -18,35 +20,72 @@ def routes_of(snapshot: Snapshot, databases: Sequence[Database]) -> Routes:
     ]
     return Routes(
         default,
-        places=tuple(Place(d.name, d.dbname) for d in databases),
+        places=tuple(Place(d.name, d.dbname, d.schemas) for d in databases),
+        grants=tuple(_grant(grant, snapshot) for grant in snapshot.grants),
         event_routes=tuple(_route(name, destination, default) for name, _, destination in routed),
-        contracts=tuple(_contracts(routed, default)),
+        # The first that covers a table holds: an event type's own, then the file's in its order.
+        contracts=(
+            *_contracts(routed, default),
+            *(Contract(c.unknown_fields, c.database, c.db_schema, c.table) for c in snapshot.contracts),
+        ),
     )
 
 
 def topics_of(snapshot: Snapshot) -> set[str]:
     """Topics that event types name for themselves: the writer reads them beside its pattern."""
-    return {known.topic or wire.topic_of(name) for name, known in snapshot.event_types.items()}
+    return {_topic(name, snapshot) for name in snapshot.event_types}
 
 
 def only_known(databases: Sequence[Database]) -> Callable[[Snapshot], None]:
-    """The writer's demand on a registry: destinations of type postgres in configured databases."""
-    names = {d.name for d in databases}
+    """The writer's demand on a registry: destinations of type postgres, where the operator opens them."""
+    known = {d.name: d for d in databases}
 
     def check(snapshot: Snapshot) -> None:
-        for name, known in snapshot.event_types.items():
-            for at, destination in enumerate(known.destinations):
-                place = f"event_types.{name}.destinations.{at}"
-                if destination.type != "postgres":
-                    raise ValueError(f"{place}: type {destination.type!r} is not supported, postgres is")
-                if _database(destination, databases[0].name) not in names:
-                    raise ValueError(f"{place}: no such database; configured are {', '.join(sorted(names))}")
+        for name, event_type in snapshot.event_types.items():
+            for at, destination in enumerate(event_type.destinations):
+                if why := _closed(destination, known, databases[0].name):
+                    raise ValueError(f"event_types.{name}.destinations.{at}: {why}")
+        patterns = {f"grants.{at}": each.database for at, each in enumerate(snapshot.grants)}
+        patterns |= {f"contracts.{at}": each.database for at, each in enumerate(snapshot.contracts)}
+        for place, pattern in patterns.items():
+            if not any(fnmatchcase(name, pattern) for name in known):
+                raise ValueError(f"{place}: {_no_such_database(known)}")
 
     return check
 
 
+def _closed(destination: Destination, known: dict[str, Database], default: str) -> str | None:
+    """Why `destination` is none, if so."""
+    if destination.type != "postgres":
+        return f"type {destination.type!r} is not supported, postgres is"
+    database = known.get(_database(destination, default))
+    if database is None:
+        return _no_such_database(known)
+    if not destination.table:
+        return None  # its landing table
+    if not destination.db_schema:
+        return "a table needs its schema"
+    if destination.db_schema not in database.schemas:
+        return f"database {database.name} opens the schemas {', '.join(database.schemas)} and no other"
+    return None
+
+
+def _no_such_database(known: Iterable[str]) -> str:
+    return f"no such database; configured are {', '.join(sorted(known))}"
+
+
 def _database(destination: Destination, default: str) -> str:
     return destination.vanity or destination.database or default
+
+
+def _topic(name: str, snapshot: Snapshot) -> str:
+    known = snapshot.event_types.get(name)
+    return (known and known.topic) or wire.topic_of(name)
+
+
+def _grant(grant: model.Grant, snapshot: Snapshot) -> Grant:
+    topic = grant.topic or _topic(grant.event_type or "", snapshot)
+    return Grant(topic, grant.database, grant.db_schema, grant.table)
 
 
 def _route(name: str, destination: Destination, default: str) -> EventRoute:
@@ -57,6 +96,10 @@ def _route(name: str, destination: Destination, default: str) -> EventRoute:
 
 def _contracts(routed: Iterable[tuple[str, EventType, Destination]], default: str) -> Iterator[Contract]:
     for _, known, destination in routed:
-        if known.contract.get("unknown_fields") == "discard" and destination.table:
-            database = _database(destination, default)
-            yield Contract("discard", database, destination.db_schema or "*", destination.table)
+        if "unknown_fields" in known.contract.model_fields_set and destination.table:
+            yield Contract(
+                known.contract.unknown_fields,
+                _database(destination, default),
+                destination.db_schema or "*",
+                destination.table,
+            )

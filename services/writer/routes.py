@@ -18,6 +18,14 @@ from services.writer.targets import FREEZE, Target
 
 #: What a database lets messages address unless its operator says otherwise.
 OPEN_SCHEMAS: Final = ("events", "public")
+#: Schemas that no configuration opens: Postgres' own, and ours.
+_CLOSED: Final = frozenset({"information_schema", "onramp"})
+_CLOSED_PREFIX: Final = "pg_"
+
+
+def is_closed(schema: str) -> bool:
+    """Whether no message and no registry may ever write to `schema`."""
+    return schema in _CLOSED or schema.startswith(_CLOSED_PREFIX)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,60 @@
 """What an operator sets of the writer.  Frozen, checked at boot, passed as arguments."""
 
-from pydantic import Field, SecretStr
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from services.writer.limits import LEAST_CONNECTIONS
+from services.writer.routes import OPEN_SCHEMAS, is_closed
+
+
+class DatabaseSettings(BaseModel):
+    """What `ONRAMP_WRITER_DATABASES` says of one database; a mere string is its `dsn`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    dsn: SecretStr | None = Field(
+        None,
+        description="libpq connection string or URI of the role that writes; TLS (`sslmode`, `sslrootcert`) "
+        "and a password file (`passfile`) are options of it. The default database has `ONRAMP_WRITER_DSN`.",
+    )
+    ddl_dsn: SecretStr | None = Field(
+        None,
+        description="The same for the role that owns Onramp's tables and makes landing tables; "
+        "the one that writes unless set.",
+    )
+    schemas: tuple[str, ...] = Field(
+        OPEN_SCHEMAS, description="Schemas that packets and the registry may address, by their exact names."
+    )
+    max_connections: int | None = Field(
+        None,
+        ge=LEAST_CONNECTIONS,
+        description="Most connections of the writer, all tasks together: four for the driver and two for "
+        "each task of a batch, so the smallest bound decides how many tasks a batch has. "
+        "Unless set, as many as the Spark slots need.",
+    )
+    statement_timeout_ms: int | None = Field(None, ge=0, description="Instead of the writer's own.")
+    lock_timeout_ms: int | None = Field(None, ge=0, description="Instead of the writer's own.")
+    idle_in_transaction_ms: int | None = Field(None, ge=1000, description="Instead of the writer's own.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_a_string(cls, value: Any) -> Any:
+        return {"dsn": value} if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _opens_no_closed_schema(self) -> Self:
+        if closed := [s for s in self.schemas if is_closed(s)]:
+            raise ValueError(f"no message may write to {', '.join(closed)}: leave it out of schemas")
+        return self
 
 
 class WriterSettings(BaseSettings):
     """Environment variables `ONRAMP_WRITER_…`."""
 
-    model_config = SettingsConfigDict(env_prefix="ONRAMP_WRITER_", frozen=True)
+    # A value that is wrong may hold a password: the message names the place and not the value.
+    model_config = SettingsConfigDict(env_prefix="ONRAMP_WRITER_", frozen=True, hide_input_in_errors=True)
 
     dsn: SecretStr = Field(
         SecretStr("postgresql://onramp@127.0.0.1:5432/onramp"),
@@ -18,9 +65,10 @@ class WriterSettings(BaseSettings):
         min_length=1,
         description="Public name (vanity) of the default database in messages and metrics.",
     )
-    databases: dict[str, SecretStr] = Field(
+    databases: dict[str, DatabaseSettings] = Field(
         default_factory=dict,
-        description="Further databases: a JSON object of public name to libpq connection string or URI.",
+        description="Further databases: a JSON object of public name to connection string, or to an object "
+        "of the settings below. Under the default database's name: its settings.",
     )
     topics: str = Field(
         r"events\..+",
@@ -60,3 +108,9 @@ class WriterSettings(BaseSettings):
         description="Postgres ends a writer's transaction that was silent for this long.",
     )
     log_level: str = Field("INFO", description="Log level.")
+
+    @model_validator(mode="after")
+    def _every_database_has_an_address(self) -> Self:
+        if missing := [n for n, d in self.databases.items() if d.dsn is None and n != self.database]:
+            raise ValueError(f"databases: {', '.join(missing)} has no dsn")
+        return self

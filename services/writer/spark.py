@@ -10,6 +10,7 @@ import os
 import sys
 from collections import defaultdict
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,6 +18,7 @@ from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 
 from services.writer.arrivals import ARRIVALS
+from services.writer.limits import most_connections, most_tasks
 from services.writer.orders import REPORT_DDL, Line, WorkOrder
 from services.writer.ranges import Range, total
 from services.writer.settings import WriterSettings
@@ -50,7 +52,12 @@ class Spark:
     def run(self, order: WorkOrder) -> list[Line]:
         """Settle `order` in one job and return its tasks' reports.  Blocks; raises Spark's errors."""
         ranges = list(order.ranges.values())
-        tasks = 1 if total(ranges) < _ONE_TASK_BELOW else min(self._slots, len(ranges))
+        bounds = [most_tasks(d.max_connections) for d in order.landing if d.max_connections]
+        tasks = 1 if total(ranges) < _ONE_TASK_BELOW else min(self._slots, len(ranges), *bounds)
+        # Workers of other slots may hold what they had: where not all fit, none is kept.
+        needed = most_connections(self._slots)
+        landing = tuple(replace(d, keep=(d.max_connections or needed) >= needed) for d in order.landing)
+        order = replace(order, landing=landing)
         # PySpark's mapInArrow sends the function by pickle: a partial of a module's function
         # travels as a name and the order's data.
         job = self._read(ranges).coalesce(tasks).mapInArrow(functools.partial(settle, order), REPORT_DDL)

@@ -17,7 +17,8 @@ from services.writer.arrivals import Run, runs
 from services.writer.divert import divert
 from services.writer.orders import Line, WorkOrder, as_arrow
 from services.writer.persist import Persisted, persist
-from services.writer.postgres import Database, transaction
+from services.writer.pool import transaction
+from services.writer.postgres import Database
 from services.writer.ranges import Partition
 from services.writer.sort import Unroutable, sort
 from services.writer.targets import Target

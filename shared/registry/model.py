@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from fnmatch import fnmatchcase
 from types import MappingProxyType
-from typing import Annotated, Any, Final, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 import orjson
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, PrivateAttr, model_validator
@@ -52,6 +52,12 @@ class Destination(_Frozen):
     table: str | None = None
 
 
+class EventContract(_Frozen):
+    """What becomes of fields of an event that its tables have no column for."""
+
+    unknown_fields: Literal["freeze", "discard"] = "freeze"
+
+
 class EventType(_Frozen):
     """What is known of one event name."""
 
@@ -61,8 +67,37 @@ class EventType(_Frozen):
     json_schema: dict[str, Any] | None = Field(None, alias="schema")
     max_bytes: int | None = Field(None, ge=1)
     partitions: int | None = Field(None, ge=1, le=1000)
-    contract: dict[str, Any] = Field(default_factory=dict)
+    contract: EventContract = EventContract()
     destinations: tuple[Destination, ...] = ()
+
+
+class Grant(_Frozen):
+    """What packets of a topic may address; patterns with * and ?.
+
+    The topic is the one that is named, or that of an event type: a record carries no other
+    sign of its sender that can be trusted.
+    """
+
+    topic: str | None = None
+    event_type: EventName | None = None
+    database: str = "*"
+    db_schema: str = Field("*", alias="schema")
+    table: str = "*"
+
+    @model_validator(mode="after")
+    def _has_one_source(self) -> Self:
+        if (self.topic is None) == (self.event_type is None):
+            raise ValueError("a grant is for a topic or for an event_type: one of the two")
+        return self
+
+
+class Contract(_Frozen):
+    """What becomes of fields that tables like these have no column for."""
+
+    unknown_fields: Literal["freeze", "discard"]
+    database: str = "*"
+    db_schema: str = Field("*", alias="schema")
+    table: str = "*"
 
 
 class KeyHash(_Frozen):
@@ -105,6 +140,8 @@ class Snapshot(_Frozen):
 
     event_types: Mapping[EventName, EventType] = Field(default_factory=dict)
     keys: Mapping[KeyId, ApiKey] = Field(default_factory=dict)
+    grants: tuple[Grant, ...] = ()
+    contracts: tuple[Contract, ...] = ()
     _digest: str = PrivateAttr("")
 
     @property

@@ -15,13 +15,12 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from services.admin.audit import Request, audit
 from services.admin.findings import Report
-from services.writer import ledger, outbox
-from services.writer import postgres as postgres_module
+from services.writer import ledger, outbox, pool
 from services.writer.divert import Marker
 from services.writer.migrations import migrate
 from services.writer.orders import WorkOrder
+from services.writer.pool import transaction
 from services.writer.postgres import Database as Configured
-from services.writer.postgres import transaction
 from services.writer.publishing import Record, publish
 from services.writer.ranges import Partition, Range
 from services.writer.routes import Routes
@@ -209,4 +208,4 @@ def _maintain(server: str, statement: str) -> None:
 
 def disconnect() -> None:
     """Close the writer's connections of this process: a database in use is no template."""
-    postgres_module.close_all()
+    pool.close_all()

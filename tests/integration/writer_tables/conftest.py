@@ -9,7 +9,7 @@ import pytest
 
 from services.writer.arrivals import Run
 from services.writer.persist import Persisted, persist
-from services.writer.postgres import transaction
+from services.writer.pool import transaction
 from services.writer.routes import Routes
 from services.writer.sort import sort
 from services.writer.targets import Target

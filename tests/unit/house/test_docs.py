@@ -103,11 +103,12 @@ def fenced(page: str, language: str) -> list[str]:
 
 
 def test_the_registrys_example_is_a_registry(tmp_path: Path) -> None:
-    (example,) = fenced("docs/registry.md", "yaml")
-    (tmp_path / "onramp.yaml").write_text(example, "utf-8")
+    (tmp_path / "onramp.yaml").write_text("".join(fenced("docs/registry.md", "yaml")), "utf-8")
     snapshot = load(tmp_path / "onramp.yaml")
     assert set(snapshot.event_types) == {"order_placed"}
     assert set(snapshot.keys) == {"shop"}
+    assert [grant.table for grant in snapshot.grants] == ["*", "orders_*"]
+    assert len(snapshot.contracts) == 1
 
 
 @pytest.mark.parametrize(("model", "heading"), [(EventType, "event type"), (ApiKey, "key")])

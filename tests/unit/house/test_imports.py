@@ -43,6 +43,7 @@ OWNERS = {
         "services/writer/migrations.py",
         "services/writer/outbox.py",
         "services/writer/persist.py",
+        "services/writer/pool.py",
         "services/writer/postgres.py",
         "services/writer/task.py",
         "services/writer/typed.py",

@@ -1,0 +1,24 @@
+"""How many connections a database is asked for: arithmetic that needs no coordination.
+
+A worker process runs one task at a time, and a task has at most two connections to a
+database: one to land and, for a moment, one to make a table.  So a batch of n tasks has at
+most 2 n, however many hosts they run on, and nobody has to ask anybody.
+"""
+
+from typing import Final
+
+#: The driver's threads: the loop, the drainer with one to make a table, the reader of totals.
+OF_THE_DRIVER: Final = 4
+OF_A_TASK: Final = 2
+#: A bound below this lets not even one task land.
+LEAST_CONNECTIONS: Final = OF_THE_DRIVER + OF_A_TASK
+
+
+def most_tasks(bound: int) -> int:
+    """How many tasks of a batch keep a database within `bound` connections."""
+    return max((bound - OF_THE_DRIVER) // OF_A_TASK, 1)
+
+
+def most_connections(slots: int) -> int:
+    """How many connections as many tasks as there are Spark `slots` can have."""
+    return OF_THE_DRIVER + OF_A_TASK * slots

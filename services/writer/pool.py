@@ -1,0 +1,166 @@
+"""Connections to Postgres: kept from batch to batch, and never more than a process may have.
+
+A connection is rolled back and checked before every use, and thrown away when it is not
+sound.  At the bound whoever comes next waits; an idle connection of another role makes room.
+"""
+
+import os
+import threading
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+import psycopg2
+from psycopg2.extensions import TRANSACTION_STATUS_IDLE, connection, parse_dsn
+
+from services.writer.limits import OF_THE_DRIVER
+from services.writer.postgres import Database, translate
+
+#: Roles that own tables and so have an address of their own, if one is configured.
+_OWNERS: Final = frozenset({"ddl", "migrate"})
+
+
+class Pool:
+    """One process's connections to one database."""
+
+    def __init__(self) -> None:
+        self._room = threading.BoundedSemaphore(OF_THE_DRIVER)
+        self._lock = threading.Lock()
+        self._used = 0
+        self._free: dict[tuple[str, str], list[connection]] = defaultdict(list)
+
+    @contextmanager
+    def connected(self, database: Database, role: str) -> Iterator[connection]:
+        """A connection for the block alone.  Raises `InfrastructureError` when there is none to get."""
+        with self._room:
+            with self._lock:
+                self._used += 1
+            conn = None
+            try:
+                conn = self._sound(database, role) or _connect(database, role)
+                yield conn
+            finally:
+                self._give_back(database, role, conn)
+
+    def close(self) -> None:
+        """Close every connection that nobody uses now."""
+        with self._lock:
+            self._make_room(keep=0)
+
+    def _sound(self, database: Database, role: str) -> connection | None:
+        """A free connection that works; without one, room for a new one."""
+        free = self._free[role, database.options]
+        while True:
+            with self._lock:
+                if not free:
+                    self._make_room(keep=OF_THE_DRIVER - self._used)
+                    return None
+                conn = free.pop()
+            if _is_sound(conn):
+                return conn
+
+    def _give_back(self, database: Database, role: str, conn: connection | None) -> None:
+        with self._lock:
+            self._used -= 1
+            if conn is not None and not conn.closed:
+                if database.keep:
+                    self._free[role, database.options].append(conn)
+                else:
+                    discard(conn)
+
+    def _make_room(self, keep: int) -> None:
+        """Close free connections until at most `keep` are left."""
+        left = sum(map(len, self._free.values()))
+        for free in self._free.values():
+            while free and left > keep:
+                discard(free.pop())
+                left -= 1
+
+
+_POOLS: dict[tuple[int, str], Pool] = {}
+_POOLS_LOCK: Final = threading.Lock()
+
+
+@contextmanager
+def connected(database: Database, role: str) -> Iterator[connection]:
+    """A connection to `database` for `role` ("land", "ddl", "migrate", "driver"), for the block alone.
+
+    Raises `InfrastructureError` when the database cannot be reached.
+    """
+    with _POOLS_LOCK:
+        pool = _POOLS.setdefault((os.getpid(), database.dsn), Pool())
+    with pool.connected(database, role) as conn:
+        yield conn
+
+
+@contextmanager
+def transaction(database: Database, role: str) -> Iterator[connection]:
+    """A transaction that commits at the end of the block, or rolls back and raises `OnrampError`."""
+    with connected(database, role) as conn:
+        try:
+            yield conn
+            conn.commit()
+        except psycopg2.Error as e:
+            _roll_back(conn)
+            raise translate(e, database) from None
+        except BaseException:
+            _roll_back(conn)
+            raise
+
+
+def _roll_back(conn: connection) -> None:
+    try:
+        conn.rollback()
+    except psycopg2.Error:
+        discard(conn)
+
+
+def _connect(database: Database, role: str) -> connection:
+    dsn = database.ddl_dsn if role in _OWNERS and database.ddl_dsn else database.dsn
+    try:
+        # The operator's own options first (`-c role=…`): what the writer stands on has the last word.
+        own = parse_dsn(dsn).get("options", "")
+        conn = psycopg2.connect(
+            dsn,
+            options=f"{own} {database.options}".strip(),
+            application_name=f"onramp-writer {role}",
+            connect_timeout=5,
+            keepalives_idle=10,
+            keepalives_interval=5,
+            keepalives_count=3,
+        )
+    except psycopg2.Error as e:
+        raise translate(e, database) from None
+    conn.autocommit = role == "ddl"
+    return conn
+
+
+def _is_sound(conn: connection) -> bool:
+    """Whether the server still answers on `conn`; ends a transaction that was left open."""
+    if conn.closed:
+        return False
+    try:
+        if conn.info.transaction_status != TRANSACTION_STATUS_IDLE:
+            conn.rollback()
+        with conn.cursor() as cursor:
+            cursor.execute("SELECT 1")
+        conn.rollback()
+    except psycopg2.Error:
+        discard(conn)
+        return False
+    return True
+
+
+def close_all() -> None:
+    """Close every connection of this process that nobody uses now."""
+    for pool in _POOLS.values():
+        pool.close()
+
+
+def discard(conn: connection) -> None:
+    """Close `conn`, whatever state it is in."""
+    try:
+        conn.close()
+    except psycopg2.Error:
+        return

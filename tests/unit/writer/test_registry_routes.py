@@ -1,0 +1,159 @@
+"""What the operator's settings and the registry say of destinations becomes the batch's routes."""
+
+from typing import Any
+
+import orjson
+import pytest
+from pydantic import SecretStr, ValidationError
+
+from services.writer.postgres import configured
+from services.writer.registry_routes import only_known, routes_of
+from services.writer.routes import Routes
+from services.writer.settings import WriterSettings
+from services.writer.targets import Target
+from shared.registry.memory import MemoryRegistry
+from shared.registry.model import Snapshot
+
+DATABASES = {
+    "warehouse": {"dsn": "postgresql://w@db/warehouse_7", "schemas": ["shop", "events"]},
+    "plain": "dbname=plain",
+}
+
+
+def settings(**databases: Any) -> WriterSettings:
+    return WriterSettings(dsn=SecretStr("dbname=main"), databases=databases or DATABASES)
+
+
+def routes(document: dict[str, Any], of: WriterSettings | None = None) -> Routes:
+    databases = configured(of or settings())
+    return routes_of(MemoryRegistry(document, only_known(databases)).snapshot(), databases)
+
+
+def may(found: Routes, topic: str, database: str, schema: str, table: str = "t") -> bool:
+    place = found.place(database)
+    return (
+        place is not None and schema in place.schemas and found.allows(topic, Target(database, schema, table))
+    )
+
+
+def test_what_is_open_by_default() -> None:
+    found = routes({})
+    assert [(p.name, p.dbname, p.schemas) for p in found.places] == [
+        ("onramp", "main", ("events", "public")),
+        ("warehouse", "warehouse_7", ("shop", "events")),
+        ("plain", "plain", ("events", "public")),
+    ]
+    assert may(found, "any", "onramp", "public")
+    assert not may(found, "any", "warehouse", "shop")
+    assert not may(found, "any", "plain", "public")
+
+
+def test_a_grant_opens_a_table_to_a_topic_and_closes_what_it_does_not_name() -> None:
+    grants = [
+        {"topic": "packets.*", "database": "warehouse", "schema": "shop", "table": "raw_*"},
+        {"event_type": "order_placed", "database": "plain", "schema": "public"},
+        {"event_type": "own_topic", "schema": "events"},
+    ]
+    found = routes({"grants": grants, "event_types": {"own_topic": {"topic": "shop.own"}}})
+    assert may(found, "packets.shop", "warehouse", "shop", "raw_1")
+    assert not may(found, "packets.shop", "warehouse", "shop", "orders")
+    assert not may(found, "packets.shop", "onramp", "public")
+    assert may(found, "events.order_placed", "plain", "public")
+    assert may(found, "shop.own", "warehouse", "events")
+    assert may(found, "events.other", "onramp", "public")
+
+
+def test_an_open_schema_is_needed_beside_the_grant() -> None:
+    found = routes({"grants": [{"topic": "*"}]}, settings(onramp={"schemas": ["shop"]}))
+    assert may(found, "any", "onramp", "shop")
+    assert not may(found, "any", "onramp", "public")
+
+
+def test_an_event_types_own_contract_comes_before_the_lists_and_the_lists_in_order() -> None:
+    to_raw_a = {"destinations": [{"schema": "public", "table": "raw_a"}]}
+    frozen = to_raw_a | {"contract": {"unknown_fields": "freeze"}}
+    found = routes(
+        {
+            "event_types": {"a": frozen},
+            "contracts": [
+                {"unknown_fields": "freeze", "table": "raw_b"},
+                {"unknown_fields": "discard", "schema": "public", "table": "raw_*"},
+            ],
+        }
+    )
+    said = {t: found.typed("onramp", "public", t).unknown_fields for t in ("raw_a", "raw_b", "raw_c", "d")}
+    assert said == {"raw_a": "freeze", "raw_b": "freeze", "raw_c": "discard", "d": "freeze"}
+
+
+@pytest.mark.parametrize(
+    ("document", "says"),
+    [
+        ({"grants": [{"topic": "a", "database": "wharehouse"}]}, "grants.0: no such database"),
+        ({"contracts": [{"unknown_fields": "freeze", "database": "nowhere"}]}, "contracts.0"),
+        (
+            {"event_types": {"a": {"destinations": [{"schema": "private", "table": "t"}]}}},
+            "opens the",
+        ),
+        (
+            {"event_types": {"a": {"destinations": [{"schema": "onramp", "table": "ledger"}]}}},
+            "opens the",
+        ),
+        ({"event_types": {"a": {"destinations": [{"table": "t"}]}}}, "a table needs its schema"),
+        ({"event_types": {"a": {"destinations": [{"type": "s3"}]}}}, "not supported"),
+    ],
+)
+def test_a_registry_that_the_operator_does_not_allow_is_refused_by_place(
+    document: dict[str, Any], says: str
+) -> None:
+    with pytest.raises(ValueError, match=says):
+        only_known(configured(settings()))(Snapshot.model_validate(document))
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"grants": [{"database": "onramp"}]},
+        {"grants": [{"topic": "a", "event_type": "b"}]},
+        {"grants": [{"topic": "a", "host": "evil"}]},
+        {"contracts": [{"unknown_fields": "evolve"}]},
+        {"event_types": {"a": {"contract": {"unknown_fields": "discrad"}}}},
+    ],
+)
+def test_a_misspelt_grant_or_contract_is_refused(document: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        Snapshot.model_validate(document)
+
+
+@pytest.mark.parametrize(
+    "databases",
+    [
+        {"other": {"schemas": ["events"]}},
+        {"other": {"dsn": "postgresql://u:topsecret@h/d", "max_conections": 9}},
+        {"other": {"dsn": "postgresql://u:topsecret@h/d", "max_connections": 5}},
+        {"other": {"dsn": "postgresql://u:topsecret@h/d", "schemas": ["events", "onramp"]}},
+        {"other": {"dsn": "postgresql://u:topsecret@h/d", "schemas": ["pg_catalog"]}},
+        {"other": 5, "more": "postgresql://u:topsecret@h/d"},
+    ],
+)
+def test_settings_that_make_no_sense_are_refused_without_their_secrets(
+    databases: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ONRAMP_WRITER_DATABASES", orjson.dumps(databases).decode())
+    with pytest.raises(ValidationError) as refused:
+        WriterSettings()
+    assert "topsecret" not in str(refused.value)
+
+
+def test_a_databases_own_limits_come_before_the_writers() -> None:
+    own = {"dsn": "dbname=slow", "statement_timeout_ms": 5000, "idle_in_transaction_ms": 2000}
+    main, slow = configured(settings(slow=own))
+    assert "statement_timeout=60000" in main.options
+    assert "statement_timeout=5000" in slow.options
+    assert "lock_timeout=10000" in slow.options
+    assert "idle_in_transaction_session_timeout=2000" in slow.options
+
+
+def test_the_default_database_is_configured_under_its_name() -> None:
+    (main,) = configured(settings(onramp={"ddl_dsn": "dbname=main user=owner", "max_connections": 8}))
+    assert (main.dsn, main.ddl_dsn, main.max_connections) == ("dbname=main", "dbname=main user=owner", 8)
+    assert "owner" not in repr(main)
