@@ -1,76 +1,235 @@
-"""Locust users that send events to a gateway: `make load` against a running `make run`.
+"""Locust's users: HTTP single events, batches, NDJSON with gzip, syslog, packets straight to Kafka.
 
-Each user asks for a constant throughput, so a slow answer does not lower the rate that is
-offered until all users are busy.  An answer counts as good only when it is a 202.
+Started by ``python -m loadtest.run``, which says what to send and where, writes the history,
+and verifies afterwards.  Response times that locust shows count from the intended start.
 """
 
-import itertools
-import os
-import secrets
+import time
+from typing import Any, ClassVar
 
+import gevent
 import orjson
-from locust import FastHttpUser, constant_throughput, events, task
-from locust.env import Environment
+from confluent_kafka import KafkaError, Message, Producer
+from gevent import socket
+from locust import FastHttpUser, LoadTestShape, User, events, task
+from locust.contrib.fasthttp import ResponseContextManager
 
-EVENT_NAME = os.environ.get("ONRAMP_LOAD_EVENT", "load_test")
-#: Bytes of the payload; the envelope around it adds about 130.
-PAYLOAD_BYTES = int(os.environ.get("ONRAMP_LOAD_PAYLOAD_BYTES", "250"))
-BATCH = int(os.environ.get("ONRAMP_LOAD_BATCH", "500"))
-API_KEY = os.environ.get("ONRAMP_API_KEY", "")
+from loadtest import generator
+from loadtest.history import OK, REFUSED, UNKNOWN
+from shared import wire
 
-_RUN = secrets.token_hex(4)
-_numbers = itertools.count()
+LOAD = generator.from_environment()
+SHAPE = LOAD.order.shape
 
-
-def envelope() -> dict[str, object]:
-    """An event that no other run has sent."""
-    number = next(_numbers)
-    note = "x" * max(PAYLOAD_BYTES - len(f'{{"n":{number},"note":""}}'), 0)
-    return {
-        "metadata": {"id": f"{_RUN}-{number}", "timestamp": "2026-11-21T08:00:00Z", "version": "1"},
-        "event_name": EVENT_NAME,
-        "payload": {"n": number, "note": note},
-    }
+_ACCEPTED = 202
+_SOME_ACCEPTED = 207
+_POLL_SECONDS = 0.002
+_DRAIN_SECONDS = 30.0
 
 
-class _Sender(FastHttpUser):
+class _Open(User):
+    """Takes the next start, waits for its moment, sends."""
+
     abstract = True
 
-    def send(self, document: object, name: str) -> None:
-        """POST and demand a 202: a 207 or a 503 is a failure here."""
-        headers = {"Content-Type": "application/json"}
-        if API_KEY:
-            headers["Authorization"] = f"Bearer {API_KEY}"
-        body = orjson.dumps(document)
+    @task
+    def turn(self) -> None:
+        """One request; at the schedule's end only a rest until the shape ends the run."""
+        intended = LOAD.next_start()
+        if intended is None:
+            gevent.sleep(0.5)
+            return
+        early = intended - time.monotonic()
+        if early > 0:
+            gevent.sleep(early)
+        LOAD.busy += 1
+        try:
+            self.send(intended)
+        finally:
+            LOAD.busy -= 1
+
+    def send(self, intended: float) -> None:
+        """Send one request and note its outcome."""
+        raise NotImplementedError
+
+
+class _Http(_Open, FastHttpUser):
+    abstract = True
+    network_timeout = 30.0
+    connection_timeout = 10.0
+
+    def on_start(self) -> None:
+        """The headers are the same for every request."""
+        self._headers = {"Content-Type": LOAD.bodies.content_type, "Accept-Encoding": "identity"}
+        if LOAD.order.api_key:
+            self._headers["Authorization"] = f"Bearer {LOAD.order.api_key}"
+        if SHAPE.via == "ndjson-gzip":
+            self._headers["Content-Encoding"] = "gzip"
+
+    def send(self, intended: float) -> None:
+        """POST, and take 202 alone for a success."""
+        first = LOAD.numbers()
+        body = LOAD.bodies.body(first)
+        began = time.monotonic()
         with self.client.post(
-            "/v1/events", data=body, headers=headers, name=name, catch_response=True
+            "/v1/events", data=body, headers=self._headers, name=SHAPE.via, catch_response=True
         ) as answer:
-            if answer.status_code != 202:  # noqa: PLR2004
+            ended = time.monotonic()
+            answer.request_meta["response_time"] = 1000 * (ended - intended)
+            if answer.status_code != _ACCEPTED:
                 answer.failure(f"status {answer.status_code}")
+            _note_answer(answer, first, (intended, began, ended), len(body))
 
 
-class Singles(_Sender):
-    """One event a request, ten requests a second and user."""
+def _note_answer(
+    answer: ResponseContextManager, first: int, times: tuple[float, float, float], size: int
+) -> None:
+    """What an answer says of its packets.  Only a definite refusal is one; silence is unknown."""
+    status = answer.status_code
+    if status == _ACCEPTED:
+        LOAD.note(OK, first, SHAPE.batch, times, wire=size)
+    elif status == _SOME_ACCEPTED:
+        for at, result in enumerate(orjson.loads(answer.content)["results"]):
+            outcome = _outcome(result["status"], result.get("error", {}))
+            why = None if outcome == OK else str(result["status"])
+            LOAD.note(outcome, first + at, 1, times, wire=size // SHAPE.batch, why=why)
+    else:
+        outcome = _outcome(status, _problem(answer))
+        LOAD.note(outcome, first, SHAPE.batch, times, wire=size, why=f"HTTP {status}")
 
-    wait_time = constant_throughput(10)
 
-    @task
-    def one(self) -> None:
-        """Send one event."""
-        self.send(envelope(), "single")
+def _outcome(status: int, problem: dict[str, Any]) -> str:
+    if status == _ACCEPTED:
+        return OK
+    return REFUSED if problem.get("accepted") is False else UNKNOWN
 
 
-class Batches(_Sender):
-    """`ONRAMP_LOAD_BATCH` events a request, one request a second and user."""
+def _problem(answer: ResponseContextManager) -> dict[str, Any]:
+    try:
+        problem = orjson.loads(answer.content or b"")
+    except orjson.JSONDecodeError:
+        return {}
+    return problem if isinstance(problem, dict) else {}
 
-    wait_time = constant_throughput(1)
 
-    @task
-    def many(self) -> None:
-        """Send a batch."""
-        self.send([envelope() for _ in range(BATCH)], f"batch of {BATCH}")
+class Single(_Http):
+    """One event a request."""
+
+
+class Batch(_Http):
+    """A JSON array of events a request."""
+
+
+class Ndjson(_Http):
+    """Events as lines, compressed by gzip."""
+
+
+class Syslog(_Open):
+    """Lines over TCP.  Syslog acknowledges nothing, so every outcome is unknown."""
+
+    def on_start(self) -> None:
+        """Connect."""
+        assert LOAD.order.syslog  # noqa: S101 - the runner refuses a target without it
+        self._connection = socket.create_connection(LOAD.order.syslog, timeout=30)
+
+    def send(self, intended: float) -> None:
+        """Send some lines; the time is until the kernel has taken them."""
+        first = LOAD.numbers()
+        body = LOAD.bodies.body(first)
+        began = time.monotonic()
+        problem: OSError | None = None
+        try:
+            self._connection.sendall(body)
+        except OSError as error:
+            problem = error
+        ended = time.monotonic()
+        why = type(problem).__name__ if problem else "syslog has no acknowledgement"
+        LOAD.note(UNKNOWN, first, SHAPE.batch, (intended, began, ended), wire=len(body), why=why)
+        _fire(self, "TCP", ended - intended, problem)
+
+
+class Packet(_Open):
+    """Packets with the writer's header straight to a topic, as the seed system's test did."""
+
+    _producers: ClassVar[list[Producer]] = []
+
+    def on_start(self) -> None:
+        """A producer of its own, and somebody who asks it for acknowledgements."""
+        settings = {
+            "bootstrap.servers": LOAD.order.bootstrap,
+            "acks": "all",
+            "enable.idempotence": True,
+            "partitioner": "consistent",
+            "linger.ms": 2,
+            "message.timeout.ms": 30_000,
+        }
+        self._producer = Producer(settings)
+        self._headers = [(wire.HEADER_CONTEXT, wire.CONTEXT_BYTES)]
+        self._on_the_wire = sum(len(k) + len(v) for k, v in self._headers)
+        Packet._producers.append(self._producer)
+        gevent.spawn(_poll, self._producer)
+
+    def send(self, intended: float) -> None:
+        """Hand one packet over; the acknowledgement comes later."""
+        number = LOAD.numbers()
+        value, key = LOAD.bodies.body(number), str(number)
+        size = len(value) + len(key) + self._on_the_wire
+        began = time.monotonic()
+
+        def acknowledged(error: KafkaError | None, message: Message) -> None:
+            ended = time.monotonic()
+            LOAD.busy -= 1
+            outcome, why = (UNKNOWN, error.name()) if error else (OK, None)
+            place = (None, None) if error else (message.partition(), message.offset())
+            LOAD.note(outcome, number, 1, (intended, began, ended), wire=size, why=why, place=place)
+            _fire(self, "KAFKA", ended - intended, RuntimeError(why) if why else None)
+
+        LOAD.busy += 1
+        while True:
+            try:
+                self._producer.produce(
+                    LOAD.order.topic, value, key, headers=self._headers, on_delivery=acknowledged
+                )
+            except BufferError:
+                gevent.sleep(_POLL_SECONDS)
+            else:
+                return
+
+
+def _poll(producer: Producer) -> None:
+    while True:
+        producer.poll(0)
+        gevent.sleep(_POLL_SECONDS)
+
+
+def _fire(user: User, kind: str, seconds: float, problem: Exception | None) -> None:
+    user.environment.events.request.fire(
+        request_type=kind,
+        name=SHAPE.via,
+        response_time=1000 * seconds,
+        response_length=0,
+        exception=problem,
+        context={},
+    )
+
+
+class UntilDone(LoadTestShape):
+    """As many users as connections; the end is when all is sent and answered."""
+
+    def tick(self) -> tuple[int, float] | None:
+        """Called every second by locust."""
+        return None if LOAD.done else (SHAPE.connections, SHAPE.connections)
+
+
+@events.spawning_complete.add_listener
+def _begin(**_: object) -> None:
+    LOAD.begin()
 
 
 @events.quitting.add_listener
-def _say_what_was_sent(environment: Environment, **_: object) -> None:
-    print(f"events offered: {next(_numbers)}; failures: {environment.stats.total.num_failures}")
+def _end(**_: object) -> None:
+    """Wait for what is still on its way, then close the history in order."""
+    until = time.monotonic() + _DRAIN_SECONDS
+    while LOAD.busy and time.monotonic() < until:
+        gevent.sleep(_POLL_SECONDS)
+    LOAD.close()

@@ -1,6 +1,8 @@
 """What a process tree costs: CPU seconds by kind, and memory as PSS (shared pages counted once)."""
 
 from collections import Counter
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 
 import psutil
@@ -20,21 +22,41 @@ class Cost:
 
 def cost(*roots: int) -> Cost:
     """The cost, so far, of the trees under `roots`; ended children count if their parent waited."""
-    cpu: Counter[str] = Counter()
-    pss: Counter[str] = Counter()
-    for process in {p for root in roots for p in _tree(root)}:
-        try:
-            times, kind = process.cpu_times(), _kind(process.name())
-            cpu[kind] += times.user + times.system + times.children_user + times.children_system
-            pss[kind] += process.memory_full_info().pss / 2**20
-        except psutil.NoSuchProcess:
-            continue
-    return Cost(dict(cpu), {kind: round(mib, 1) for kind, mib in pss.items()})
+    processes = {p for root in roots for p in _tree(psutil.Process(root))}
+    return Cost(_cpu(processes), _pss(processes))
 
 
-def _tree(root: int) -> list[psutil.Process]:
-    process = psutil.Process(root)
-    return [process, *process.children(recursive=True)]
+def cpu_of(head: psutil.Process) -> dict[str, float]:
+    """CPU seconds, so far, of one family by kind."""
+    return _cpu(_tree(head))
+
+
+def pss_of(head: psutil.Process) -> dict[str, float]:
+    """PSS in MiB of one family by kind; asking takes the kernel milliseconds a process."""
+    return _pss(_tree(head))
+
+
+def _cpu(processes: Iterable[psutil.Process]) -> dict[str, float]:
+    found: Counter[str] = Counter()
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):
+            times = process.cpu_times()
+            found[_kind(process.name())] += (
+                times.user + times.system + times.children_user + times.children_system
+            )
+    return dict(found)
+
+
+def _pss(processes: Iterable[psutil.Process]) -> dict[str, float]:
+    found: Counter[str] = Counter()
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):
+            found[_kind(process.name())] += process.memory_full_info().pss / 2**20
+    return {kind: round(mib, 1) for kind, mib in found.items()}
+
+
+def _tree(head: psutil.Process) -> list[psutil.Process]:
+    return [head, *head.children(recursive=True)]
 
 
 def _kind(name: str) -> str:

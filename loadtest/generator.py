@@ -1,0 +1,134 @@
+"""What all of locust's users share: the schedule, the bodies, the numbers and the history.
+
+The load is an open model: when a request is due is decided before the run and waits for no
+answer.  A user takes the next start, waits for its moment and sends.  When all users are
+busy a start is late, and its latency counts from when it was intended all the same.
+"""
+
+import json
+import os
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import gevent
+from gevent.event import Event
+
+from loadtest.bodies import Bodies, Names
+from loadtest.history import Reporter
+from loadtest.shapes import Shape, Step
+
+#: Where the runner has written what this generator is to do.
+ORDER: Final = "ONRAMP_LOAD_ORDER"
+_FLUSH_SECONDS: Final = 0.02
+_LEASED_REQUESTS: Final = 200
+#: So that the first request is not late for the last user's birth.
+_BEFORE_THE_FIRST: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """What a generator is to do and where."""
+
+    shape: Shape
+    names: Names
+    history: str
+    api_key: str
+    bootstrap: str
+    topic: str
+    syslog: tuple[str, int] | None
+
+    def write(self, file: Path) -> None:
+        """Keep it for the generator; it holds a key, so nobody else may read it."""
+        shape = {f: getattr(self.shape, f) for f in self.shape.__slots__}
+        shape["steps"] = [[s.seconds, s.rate] for s in self.shape.steps]
+        rest = {f: getattr(self, f) for f in self.__slots__ if f not in ("shape", "names")}
+        file.touch(mode=0o600)
+        file.write_text(json.dumps({**rest, "shape": shape, "names": [self.names.run, self.names.database]}))
+
+
+def read_order(file: Path) -> Order:
+    """Read what `Order.write` has written."""
+    told: dict[str, Any] = json.loads(file.read_text())
+    shape = told.pop("shape")
+    shape["steps"] = tuple(Step(*step) for step in shape["steps"])
+    syslog = told.pop("syslog")
+    return Order(
+        shape=Shape(**shape),
+        names=Names(*told.pop("names")),
+        syslog=tuple(syslog) if syslog else None,
+        **told,
+    )
+
+
+class Load:
+    """One run, as seen from inside of locust."""
+
+    def __init__(self, order: Order) -> None:
+        """Connect to whoever writes the history."""
+        self.order = order
+        self.bodies = Bodies(order.shape, order.names)
+        self.busy = 0
+        self._reporter = Reporter(order.history, order.shape.batch * _LEASED_REQUESTS)
+        self._starts: Iterator[float] = order.shape.starts()
+        self._began: float | None = None
+        self._ready = Event()
+        self._over = False
+        self._lock = threading.Lock()
+        gevent.spawn(self._flush)
+
+    def begin(self) -> None:
+        """All users are there: the schedule's clock starts."""
+        if self._began is None:
+            self._began = time.monotonic() + _BEFORE_THE_FIRST
+            self._ready.set()
+
+    def next_start(self) -> float | None:
+        """When the next request is due, None when all have been taken."""
+        self._ready.wait()
+        with self._lock:
+            start = next(self._starts, None)
+        if start is None:
+            self._over = True
+            return None
+        return (self._began or 0.0) + start
+
+    @property
+    def done(self) -> bool:
+        """Whether everything was sent and answered."""
+        return self._over and not self.busy
+
+    def numbers(self) -> int:
+        """The first number of the next request."""
+        return self._reporter.numbers(self.order.shape.batch)
+
+    def note(
+        self,
+        outcome: str,
+        first: int,
+        count: int,
+        times: tuple[float, float, float],
+        *,
+        wire: int,
+        why: str | None = None,
+        place: tuple[int | None, int | None] = (None, None),
+    ) -> None:
+        """Write the outcome of numbers into the history; `times`: intended, began, ended."""
+        self._reporter.note(outcome, first, count, *times, wire, why, *place)
+
+    def close(self) -> None:
+        """The orderly end."""
+        self._reporter.close()
+
+    def _flush(self) -> None:
+        while True:
+            gevent.sleep(_FLUSH_SECONDS)
+            self._reporter.flush()
+
+
+def from_environment() -> Load:
+    """The run that the runner has ordered."""
+    return Load(read_order(Path(os.environ[ORDER])))

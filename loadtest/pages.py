@@ -1,0 +1,7 @@
+"""The pages that are made of measured results: loadtest/results/README.md and docs/capacity.md."""
+
+from pathlib import Path
+
+
+def write(out: Path) -> None:
+    """Placeholder."""

@@ -1,0 +1,141 @@
+"""What a run leaves behind: a JSON file, a chart, and lines for whoever watched it."""
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Final
+
+import psutil
+
+from loadtest import charts, shapes, verify
+from loadtest import pages as written
+from loadtest.shapes import SEEDS, Shape
+from loadtest.target import ROOT, Target
+
+RESULTS: Final = ROOT / "loadtest" / "results"
+_LIBRARIES: Final = ("aiokafka", "fastapi", "locust", "psycopg2-binary", "pyspark", "uvicorn")
+
+
+def arguments(described: str) -> argparse.Namespace:
+    """The command line."""
+    raw = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser("python -m loadtest.run", description=described, formatter_class=raw)
+    parser.add_argument("shapes", nargs="+", help=f"seeds, all, or some of: {', '.join(shapes.NAMES)}")
+    parser.add_argument("--seconds", type=float, default=60.0, help="of each shape")
+    parser.add_argument("--brokers", type=int, choices=(1, 3), help="instead of the shape's own")
+    parser.add_argument("--per-minute", type=float, help="packets, instead of the shape's rate")
+    for name in ("size", "batch", "connections"):
+        parser.add_argument(f"--{name}", type=int, help=f"instead of the shape's {name}")
+    parser.add_argument("--via", choices=tuple(shapes.USERS), help="instead of the shape's form")
+    parser.add_argument("--web", action="store_true", help="locust's web UI on 127.0.0.1:8089")
+    parser.add_argument("--keep", action="store_true", help="keep the stack's data in .onramp/load")
+    parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the results")
+    parser.add_argument("--url", help="load this gateway instead of a stack of our own")
+    parser.add_argument("--api-key", default=os.environ.get("ONRAMP_API_KEY"), help="its key")
+    parser.add_argument("--kafka", help="its brokers: with --dsn the run is verified")
+    parser.add_argument("--dsn", help="its writer's database")
+    parser.add_argument("--database", default="onramp", help="that database's public name")
+    parser.add_argument("--syslog", metavar="HOST:PORT", help="its syslog over TCP")
+    return parser.parse_args()
+
+
+def wanted(given: argparse.Namespace) -> list[Shape]:
+    """The shapes that were asked for; exits when there is none of a name."""
+    names = [n for each in given.shapes for n in {"seeds": SEEDS, "all": shapes.NAMES}.get(each, (each,))]
+    other = {key: getattr(given, key) for key in ("per_minute", "size", "batch", "connections", "via")}
+    other = {key: value for key, value in other.items() if value is not None}
+    try:
+        return [shapes.named(name, given.seconds, **other) for name in names]
+    except ValueError as error:
+        sys.exit(str(error))
+
+
+def about(shape: Shape, target: Target, run: str, load_average: tuple[float, float, float]) -> dict[str, Any]:
+    """What was run, on what, by which command."""
+    return {
+        "shape": shape.name,
+        "via": shape.via,
+        "batch": shape.batch,
+        "connections": shape.connections,
+        "seconds": shape.seconds,
+        "run": run,
+        "at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "command": f"python -m loadtest.run {' '.join(_harmless(sys.argv[1:]))}",
+        "target": target.described,
+        "machine": machine(),
+        "load_average_before": round(load_average[0], 2),
+        "versions": versions(),
+    }
+
+
+def machine() -> str:
+    """Where it was measured."""
+    memory = psutil.virtual_memory().total / 2**30
+    return f"{platform.system()} {platform.machine()}, {psutil.cpu_count()} cores, {memory:.0f} GiB"
+
+
+def versions() -> dict[str, str]:
+    """Of what was measured, and of what measured it."""
+    commit = subprocess.run(
+        ["git", "describe", "--always", "--dirty"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    ).stdout.strip()
+    return {
+        "onramp": commit or "unknown",
+        "python": platform.python_version(),
+        **{name: version(name) for name in _LIBRARIES},
+    }
+
+
+def _harmless(arguments: list[str]) -> list[str]:
+    """The command without what opens doors."""
+    secret = ("--api-key", "--dsn")
+    hidden = [f"{a.split('=')[0]}=…" if a.startswith(secret) and "=" in a else a for a in arguments]
+    return ["…" if before in secret else a for before, a in zip(["", *hidden], hidden, strict=False)]
+
+
+def keep(result: dict[str, Any], shape: Shape, out: Path) -> None:
+    """Write the JSON file, a key a line, and the chart beside it."""
+    out.mkdir(parents=True, exist_ok=True)
+    file = out / f"load-{shape.name}-{shape.seconds:g}s"
+    lines = ",\n".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in result.items())
+    file.with_suffix(".json").write_text(f"{{\n{lines}\n}}\n", "utf-8")
+    charts.draw(result, file.with_suffix(".png"))
+
+
+def pages(out: Path) -> None:
+    """Write the pages that are made of all results."""
+    written.write(out)
+
+
+def told(result: dict[str, Any]) -> list[str]:
+    """The result in a few lines."""
+    verified = result["verified"]
+    rates = {"offered": "offered", "accepted": "accepted", "end to end": "end_to_end"}
+    lines = [
+        "  " + ", ".join(f"{n} {result.get(f'{key}_per_minute', 0):,}/min" for n, key in rates.items()),
+        f"  {result['bytes_of_data']} B of data, {result['bytes_on_the_wire']} B on the wire each",
+        f"  request ms {result['request_ms']}",
+        f"  generator late ms {result['late_ms']}",
+        f"  request to row ms {result['request_to_row_ms']} (looked every {result['looked_every_ms']} ms)",
+        f"  warm: {result['warm']}",
+        *(f"  error {why}: {count:,}" for why, count in result["errors"].items()),
+        *(f"  {name}: {cost}" for name, cost in result["processes"].items()),
+    ]
+    if verified is None:
+        return [*lines, "  NOT VERIFIED: no --kafka and --dsn were given"]
+    found = verify.Verdict(**{key: value for key, value in verified.items() if key != "sound"})
+    return [
+        *lines,
+        f"  {'sound' if found.sound else 'NOT SOUND'}: ",
+        *(f"    {each}" for each in found.lines()),
+    ]

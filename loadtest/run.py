@@ -1,0 +1,203 @@
+"""One run of load, top to bottom: prepare, generate, settle, verify, measure, report.
+
+``python -m loadtest.run seeds`` starts a stack of its own and runs the published seed shapes;
+``--url`` loads what is there already.  See ``--help`` and loadtest/README.md.
+"""
+
+import argparse
+import os
+import secrets
+import subprocess
+import sys
+import tempfile
+import time
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from confluent_kafka.admin import NewTopic
+
+from loadtest import found, measure, report, verify
+from loadtest.bodies import FIRST_NUMBER, Names
+from loadtest.claims import Claims
+from loadtest.generator import ORDER, Order
+from loadtest.history import Recorder
+from loadtest.shapes import KAFKA, SYSLOG, USERS, Shape, named
+from loadtest.target import ROOT, Target, elsewhere, embedded
+from loadtest.watch import Watch, admin
+
+#: As the seed system's topic had.
+PARTITIONS: Final = 6
+WARM_UP: Final = named("warm-up", 8)
+_PATIENCE_SECONDS: Final = 60.0
+_ENDED_SECONDS: Final = 90.0
+#: A shape that breaks is ended when what waits would take so long at the offered rate.
+_BROKEN_SECONDS: Final = 10.0
+
+
+def run(target: Target, shape: Shape, given: argparse.Namespace) -> dict[str, Any]:
+    """Load `target` with `shape` and return the result; raises when the generator fails."""
+    names = Names(secrets.token_hex(3), target.database)
+    topic = found.topic_of(shape.via, names)
+    load_average = os.getloadavg()
+    _prepare(target, shape, names, topic)
+    with tempfile.TemporaryDirectory(prefix="onramp-load-") as name:
+        folder = Path(name)
+        history = folder / "history.jsonl"
+        with Watch(target, topic, PARTITIONS) as watch, Recorder(history, FIRST_NUMBER) as recorder:
+            order = Order(
+                shape=shape,
+                names=names,
+                history=recorder.address,
+                api_key=target.api_key,
+                bootstrap=target.bootstrap,
+                topic=topic,
+                syslog=target.syslog,
+            )
+            order.write(folder / "order.json")
+            broken = _generate(target, shape, folder, watch, web=given.web)
+            missing = watch.wait_for_lag_zero(_PATIENCE_SECONDS) if target.verifiable else 0
+        claims = Claims.read(history)
+    if not len(claims.requests.first):
+        sys.exit("The generator has sent nothing.")
+    rows, verdict = _look(target, shape, names, claims, watch) if target.verifiable else (None, None)
+    if verdict is not None:
+        verdict.unsettled = missing
+    return {
+        **report.about(shape, target, names.run, load_average),
+        "partitions": PARTITIONS,
+        **measure.rates(shape, claims, rows),
+        **measure.latencies(shape, claims, rows),
+        "looked_every_ms": round(1000 * watch.looked_seconds / max(watch.looks, 1), 1),
+        "errors": claims.errors,
+        "processes": measure.costs(watch, int(claims.requests.count.sum())),
+        "verified": verdict.as_dict() if verdict else None,
+        **({"broke": broken, "steps": measure.steps(shape, claims, rows)} if shape.breaks else {}),
+        "over_time": measure.over_time(claims, rows, watch),
+    }
+
+
+def _prepare(target: Target, shape: Shape, names: Names, topic: str) -> None:
+    """The topic with its partitions, and the table that packets name."""
+    if shape.via == SYSLOG and target.syslog is None:
+        sys.exit("This shape needs --syslog HOST:PORT.")
+    if not target.verifiable:
+        if shape.via == KAFKA:
+            sys.exit("Packets go straight to Kafka and into a table of their own: give --kafka and --dsn.")
+        return
+    kafka = admin(target.bootstrap)
+    if topic not in kafka.list_topics(timeout=10).topics:
+        replicas = target.brokers or -1
+        config = {"min.insync.replicas": str(target.brokers - 1)} if target.brokers > 1 else {}
+        kafka.create_topics([NewTopic(topic, PARTITIONS, replicas, config=config)])[topic].result(20)
+    if shape.via == KAFKA:
+        with found.connect(target.dsn) as conn:
+            found.make_table(conn, names)
+        conn.close()
+
+
+def _generate(target: Target, shape: Shape, folder: Path, watch: Watch, *, web: bool) -> bool:
+    """Run locust to its end, or until the system breaks; True when it did."""
+    face = ["--headless", "--only-summary"]
+    if web:
+        face = ["--web-host", "127.0.0.1", "--autostart", "--autoquit", "1"]
+    command = [sys.executable, "-m", "locust", "-f", "loadtest/locustfile.py", USERS[shape.via], *face]
+    command += ["--host", target.url, "--stop-timeout", "40"]
+    env = {**os.environ, "PYTHONPATH": str(ROOT), ORDER: str(folder / "order.json")}
+    with (folder / "locust.log").open("wb") as log:
+        locust = subprocess.Popen(command, cwd=ROOT, env=env, stdout=log, stderr=subprocess.STDOUT)
+        watch.generator = locust.pid
+        broken = _follow(locust, shape, watch)
+    if locust.returncode not in (0, 1):  # 1: some requests failed, which the report tells
+        sys.exit(f"locust ended with {locust.returncode}:\n{(folder / 'locust.log').read_text()[-4000:]}")
+    return broken
+
+
+def _follow(locust: subprocess.Popen[bytes], shape: Shape, watch: Watch) -> bool:
+    most = _BROKEN_SECONDS * max(step.rate for step in shape.steps)
+    until = time.monotonic() + shape.seconds + _ENDED_SECONDS
+    broken = False
+    try:
+        while locust.poll() is None:
+            if shape.breaks and not broken and watch.lag > min(most, _BROKEN_SECONDS * _landing_rate(watch)):
+                broken = True
+                locust.terminate()
+            if time.monotonic() > until:
+                sys.exit("locust did not end.")
+            time.sleep(0.1)
+    finally:
+        if locust.poll() is None:
+            locust.kill()
+            locust.wait()
+    return broken
+
+
+def _landing_rate(watch: Watch) -> float:
+    """Rows a second, lately; the lag of a system that stands still breaks it at once."""
+    now = time.monotonic()
+    lately = [
+        (line[-1][1], max((o for t, o in line if t < now - 5), default=0)) for line in watch.seen.values()
+    ]
+    return max(sum(last - before for last, before in lately) / 5, 1_000.0)
+
+
+def _look(
+    target: Target, shape: Shape, names: Names, claims: Claims, watch: Watch
+) -> tuple[measure.Rows, verify.Verdict]:
+    """Read the rows once, for the verdict and for the latencies, then ask the audit."""
+    visible = measure.Visibility(watch)
+    comparison = verify.Comparison(claims)
+    due, seen = [], []
+
+    def take(piece: found.Rows) -> None:
+        numbers = piece["number"].astype(np.int64)
+        comparison.take(numbers)
+        if shape.via != KAFKA:
+            ours = numbers[numbers != found.STRAY]
+            due.append(claims.requests.intended[claims.requests_of(ours)])
+            seen.append(visible.of(piece["partition"], piece["offset"])[numbers != found.STRAY])
+
+    conn = found.connect(target.dsn)
+    try:
+        found.read_rows(conn, shape.via, names, take)
+        verdict = comparison.verdict()
+        verify.check_counts(verdict, found.outcomes(conn, shape.via, names), exact=shape.via != SYSLOG)
+    finally:
+        conn.close()
+    verdict.audit = verify.audit(target, found.topic_of(shape.via, names))
+    if shape.via == KAFKA:
+        sent = claims.requests  # packets' rows keep no receipts, but their sender got them
+        due, seen = [sent.intended[sent.ok]], [visible.of(sent.partition[sent.ok], sent.offset[sent.ok])]
+    nothing = np.zeros(0)
+    return measure.Rows(np.concatenate([nothing, *due]), np.concatenate([nothing, *seen])), verdict
+
+
+def main() -> None:
+    """Run the shapes that were asked for; exits with 1 when a run is not sound."""
+    given = report.arguments(__doc__ or "")
+    shapes = report.wanted(given)
+    results: list[dict[str, Any]] = []
+    # A stack for neighbours of one kind: starting one takes half a minute.
+    for brokers, group in groupby(shapes, key=lambda shape: given.brokers or shape.brokers):
+        with elsewhere(given) if given.url else embedded(brokers, keep=given.keep) as target:
+            if not given.url:
+                # Spark's first batches cost seconds once; no shape is to pay for the others.
+                _one(target, WARM_UP, given, keep=False)
+            results += [_one(target, shape, given, keep=True) for shape in group]
+    report.pages(given.out)
+    if not all(result["verified"]["sound"] for result in results if result["verified"]):
+        sys.exit("A run is NOT SOUND: see above.")
+
+
+def _one(target: Target, shape: Shape, given: argparse.Namespace, *, keep: bool) -> dict[str, Any]:
+    print(f"{shape.name}: {shape.seconds:g} s …", flush=True)
+    result = run(target, shape, given)
+    if keep:
+        report.keep(result, shape, given.out)
+        print("\n".join(report.told(result)), flush=True)
+    return result
+
+
+if __name__ == "__main__":
+    main()

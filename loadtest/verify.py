@@ -1,0 +1,165 @@
+"""Whether every packet of a run is where it must be, by number: ok ⊆ found ⊆ ok or unknown.
+
+Three sources that know nothing of each other: the history (what was answered), the table
+(what is there), and the system's own books (the audit).
+"""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final
+
+import numpy as np
+from psycopg2.extensions import connection
+
+from loadtest import found
+from loadtest.bodies import Names
+from loadtest.claims import IS_OK, IS_REFUSED, IS_UNKNOWN, NEVER_SENT, Claims, Ints
+from loadtest.target import ROOT, Target
+
+_EXAMPLES: Final = 10
+_MOST_FINDINGS: Final = 20
+
+
+@dataclass(slots=True)
+class Verdict:
+    """What was found wrong, in packets; `examples` are numbers."""
+
+    ok: int
+    unknown: int
+    refused: int
+    found: int = 0
+    lost: int = 0
+    duplicate: int = 0
+    phantom: int = 0
+    resurrected: int = 0
+    """Found, though the answer said that it was not accepted."""
+    recovered: int = 0
+    """Found, and the answer was unknown: allowed."""
+    unsettled: int = 0
+    """Records on Kafka that the ledger has not passed."""
+    outcomes: dict[str, int] = field(default_factory=dict)
+    """The writer's own count of the topic."""
+    miscounted: list[str] = field(default_factory=list)
+    audit: dict[str, Any] = field(default_factory=dict)
+    examples: dict[str, list[int]] = field(default_factory=dict)
+
+    @property
+    def sound(self) -> bool:
+        """Whether nothing is wrong."""
+        wrong = self.lost + self.duplicate + self.phantom + self.resurrected + self.unsettled
+        return not wrong and not self.miscounted and bool(self.audit.get("balanced", True))
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {"sound": self.sound, **asdict(self)}
+
+    def lines(self) -> list[str]:
+        """In words."""
+        sent = f"{self.ok:,} ok, {self.unknown:,} unknown, {self.refused:,} refused"
+        told = [f"{sent}; {self.found:,} found, {self.recovered:,} of them unknown"]
+        wrong = ("lost", "duplicate", "phantom", "resurrected", "unsettled")
+        told += [f"{n.upper()}: {c:,}, {self.examples.get(n, '')}" for n in wrong if (c := getattr(self, n))]
+        told += [f"MISCOUNTED: {each}" for each in self.miscounted]
+        told += [f"AUDIT: {each}" for each in self.audit.get("findings", [])]
+        return told
+
+
+class Comparison:
+    """Compares the claims with rows, handed over piece by piece."""
+
+    def __init__(self, claims: Claims) -> None:
+        """Nothing has been found yet."""
+        self._claims = claims
+        self._times = np.zeros(len(claims.states), np.uint8)
+        self._strays = 0
+        self._stray_examples: list[int] = []
+
+    def take(self, numbers: Ints) -> None:
+        """Some rows' numbers; one outside of all leases is nobody's packet."""
+        at = numbers - self._claims.base
+        ours = (at >= 0) & (at < len(self._times))
+        self._strays += int((~ours).sum())
+        self._stray_examples += [int(n) for n in numbers[~ours][:_EXAMPLES]]
+        places, counts = np.unique(at[ours], return_counts=True)
+        self._times[places] = np.minimum(self._times[places].astype(np.int64) + counts, 255).astype(np.uint8)
+
+    def verdict(self) -> Verdict:
+        """The sets."""
+        states, times = self._claims.states, self._times
+        there = times > 0
+        out = Verdict(
+            ok=self._claims.count(IS_OK),
+            unknown=self._claims.count(IS_UNKNOWN),
+            refused=self._claims.count(IS_REFUSED),
+            found=int(there.sum()),
+            recovered=int((there & (states == IS_UNKNOWN)).sum()),
+        )
+        for name, wrong in {
+            "lost": (states == IS_OK) & ~there,
+            "duplicate": times > 1,
+            "phantom": there & (states == NEVER_SENT),
+            "resurrected": there & (states == IS_REFUSED),
+        }.items():
+            setattr(out, name, int(wrong.sum()))
+            if wrong.any():
+                out.examples[name] = [int(n) + self._claims.base for n in np.flatnonzero(wrong)[:_EXAMPLES]]
+        if self._strays:
+            out.phantom += self._strays
+            out.examples["phantom"] = (out.examples.get("phantom", []) + self._stray_examples)[:_EXAMPLES]
+        return out
+
+
+def check_counts(verdict: Verdict, outcomes: dict[str, int], *, exact: bool = True) -> None:
+    """The writer's totals must say the same: nobody sends twice, so nothing is a duplicate.
+
+    `exact`: the topic is this run's alone.
+    """
+    verdict.outcomes = outcomes
+    expected = verdict.found + verdict.phantom
+    if exact and outcomes.get("landed", 0) != expected:
+        verdict.miscounted.append(
+            f"the writer counts {outcomes.get('landed', 0)} landed, {expected} are there"
+        )
+    for outcome in ("duplicate", "parked"):
+        if count := outcomes.get(outcome, 0):
+            verdict.miscounted.append(f"{count} {outcome}, though every packet was valid and sent once")
+
+
+def compare(conn: connection, via: str, names: Names, claims: Claims) -> Verdict:
+    """Compare the history with the run's table."""
+    comparison = Comparison(claims)
+    found.read_rows(conn, via, names, lambda rows: comparison.take(rows["number"].astype(np.int64)))
+    return comparison.verdict()
+
+
+def audit(target: Target, topic: str) -> dict[str, Any]:
+    """`onramp audit` of the run's topic; deep when it is small enough for that."""
+    pattern = topic.replace(".", r"\.")
+    answer = subprocess.run(
+        [sys.executable, "-m", "services.cli", "audit", "--json", "--topics", pattern],
+        cwd=ROOT,
+        env={
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "ONRAMP_KAFKA_BOOTSTRAP": target.bootstrap,
+            "ONRAMP_WRITER_DSN": target.dsn,
+            "ONRAMP_WRITER_DATABASE": target.database,
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if not answer.stdout.strip():
+        return {"balanced": False, "findings": [f"the audit could not run: {answer.stderr.strip()[-500:]}"]}
+    told = json.loads(answer.stdout)
+    findings = [f"{f['code']} {f['topic']}/{f['partition']}: {f['detail']}" for f in told["findings"]]
+    return {
+        "balanced": told["balanced"] and not told["unsettled"],
+        "deep": told["deep"],
+        "receipts": told["receipts"],
+        "findings": findings[:_MOST_FINDINGS],
+        "unchecked": told["unchecked"][:_EXAMPLES],
+    }

@@ -1,0 +1,161 @@
+"""Watches a run from outside: the ledger every few milliseconds, processes and lag every second.
+
+The ledger of a partition moves in the transaction of the rows themselves.  So the moment at
+which another connection sees it past an offset is one at which every connection sees that
+offset's row; it is noted after the answer, so that the measure errs upwards by at most the
+time between two looks.
+"""
+
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Final, Self
+
+import psutil
+import psycopg2
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from loadtest.processes import cpu_of, pss_of
+from loadtest.target import Target
+
+LOOK_SECONDS: Final = 0.01
+SAMPLE_SECONDS: Final = 1.0
+#: Adding up shared pages takes the kernel a while.
+_PSS_EVERY: Final = 10
+_LEDGER: Final = "SELECT partition, max(next_offset) FROM onramp.ledger WHERE topic = %s GROUP BY 1"
+_GENERATOR: Final = "locust"
+
+
+class Watch:
+    """From entering to leaving.  Times are CLOCK_MONOTONIC."""
+
+    def __init__(self, target: Target, topic: str, partitions: int) -> None:
+        """Nothing is asked before it is entered."""
+        self._target = target
+        self._topic = topic
+        self._partitions = [TopicPartition(topic, n) for n in range(partitions)]
+        self._stop = threading.Event()
+        self._threads: list[threading.Thread] = []
+        self.seen: dict[int, list[tuple[float, int]]] = defaultdict(list)
+        """By partition: when its ledger was first seen at an offset."""
+        self.looks = 0
+        self.looked_seconds = 0.0
+        self.samples: list[dict[str, Any]] = []
+        self.generator: int | None = None
+        """The process id of the generator, once it runs."""
+        self.failure: Exception | None = None
+        self.lag = 0
+
+    def __enter__(self) -> Self:
+        """Begin."""
+        tasks = [self._follow_ledger, self._sample] if self._target.verifiable else [self._sample]
+        self._threads = [threading.Thread(target=self._guarded, args=[t], daemon=True) for t in tasks]
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End; raises what ended the watching before."""
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
+        if self.failure and error is None:
+            raise self.failure
+
+    @property
+    def settled(self) -> int:
+        """How many offsets the ledger has passed."""
+        return sum(line[-1][1] for line in self.seen.values() if line)
+
+    def ends(self) -> int:
+        """How many records the topic has."""
+        if self._target.verifiable:
+            return sum(_ends(admin(self._target.bootstrap), self._partitions))
+        return 0
+
+    def wait_for_lag_zero(self, patience: float) -> int:
+        """Wait until the ledger has passed all of the topic.
+
+        Returns what is missing after `patience` seconds without any progress.
+        """
+        end = self.ends()
+        before, progressed = self.settled, time.monotonic()
+        while (missing := end - self.settled) > 0 and time.monotonic() - progressed < patience:
+            time.sleep(LOOK_SECONDS)
+            if self.failure:
+                raise self.failure
+            if self.settled > before:
+                before, progressed = self.settled, time.monotonic()
+        return missing
+
+    def _guarded(self, task: Callable[[], None]) -> None:
+        try:
+            task()
+        except Exception as error:  # noqa: BLE001 - a thread has nobody to raise to; __exit__ does
+            self.failure = error
+
+    def _follow_ledger(self) -> None:
+        connection = psycopg2.connect(self._target.dsn, application_name="onramp-load")
+        connection.autocommit = True
+        began = time.monotonic()
+        with connection.cursor() as cursor:
+            while not self._stop.wait(LOOK_SECONDS):
+                cursor.execute(_LEDGER, (self._topic,))
+                rows, now = cursor.fetchall(), time.monotonic()
+                self.looks += 1
+                self.looked_seconds = now - began
+                for partition, offset in rows:
+                    line = self.seen[partition]
+                    if not line or line[-1][1] < offset:
+                        line.append((now, offset))
+        connection.close()
+
+    def _sample(self) -> None:
+        kafka = admin(self._target.bootstrap) if self._target.verifiable else None
+        turn = 0
+        while not self._stop.is_set():
+            began = time.monotonic()
+            sample: dict[str, Any] = {"at": began, "cpu": self._each(cpu_of) | _own_cpu()}
+            if turn % _PSS_EVERY == 0:
+                sample["pss"] = self._each(pss_of)
+            if kafka is not None:  # an idle client has no length, and counts as false
+                settled = self.settled  # first: the ends may only be further then
+                self.lag = sample["lag"] = sum(_ends(kafka, self._partitions)) - settled
+            self.samples.append(sample)
+            turn += 1
+            self._stop.wait(max(0.0, SAMPLE_SECONDS - (time.monotonic() - began)))
+
+    def _each(self, measure: Callable[[psutil.Process], dict[str, float]]) -> dict[str, float]:
+        """By process: a family's kinds apart, since the writer is a JVM and Python workers."""
+        heads = dict(self._target.processes)
+        if self.generator:
+            heads[_GENERATOR] = self.generator
+        found = {}
+        for name, head in heads.items():
+            try:
+                kinds = measure(psutil.Process(head))
+            except psutil.NoSuchProcess:
+                continue
+            for kind, value in kinds.items():
+                found[name if len(kinds) == 1 else f"{name} ({kind})"] = value
+        return found
+
+
+def _own_cpu() -> dict[str, float]:
+    times = psutil.Process().cpu_times()
+    return {"watcher": times.user + times.system}
+
+
+def admin(bootstrap: str) -> AdminClient:
+    """An admin client that does not chat."""
+    return AdminClient({"bootstrap.servers": bootstrap, "log_level": 3})
+
+
+def _ends(kafka: AdminClient, partitions: list[TopicPartition]) -> list[int]:
+    asked = kafka.list_offsets({p: OffsetSpec.latest() for p in partitions}, request_timeout=10)
+    return [answer.result().offset for answer in asked.values()]
