@@ -14,7 +14,7 @@ export PYTHONPATH := $(CURDIR)
 unexport VIRTUAL_ENV
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo test lint types format test-unit fuzz mutants bench-gateway bench-writer load model clean
+.PHONY: help setup run demo test lint types format test-unit fuzz mutants bench bench-gateway bench-writer load load-full model clean
 
 help: ## Show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,9 +50,14 @@ bench-gateway: $(STAMP) ## The gateway beside a bare Kafka producer: CPU per eve
 bench-writer: $(STAMP) ## Kafka to Postgres beside Postgres' own COPY (minutes; ARGS="--events 1000000")
 	$(PY) -m loadtest.bench_writer $(ARGS)
 
-load: $(STAMP) ## Send locust's load to a running gateway for a minute (ARGS="--host URL --users 20")
-	$(PY) -m locust -f loadtest/locustfile.py --headless --run-time 1m --users 10 --spawn-rate 10 \
-	  --host http://127.0.0.1:8080 $(ARGS)
+bench: $(STAMP) ## Every bench and the seed load in one report, compared with the last committed one
+	$(PY) -m loadtest.bench $(ARGS)
+
+load: $(STAMP) ## The published seed shapes on three brokers, a minute each, verified (ARGS="--web" to watch)
+	$(PY) -m loadtest.run seeds $(ARGS)
+
+load-full: $(STAMP) ## Every shape for ten minutes, verified, with charts (two hours)
+	$(PY) -m loadtest.run all --seconds 600 $(ARGS)
 
 model: $(STAMP) ## Explore the whole settling model, and what each rule's removal breaks (an hour)
 	$(PY) tests/model/settling_model.py

@@ -87,13 +87,11 @@ What an object in `ONRAMP_WRITER_DATABASES` may say:
 #: What no settings class knows: variables of the command line, the compose file and tests.
 OTHER_VARIABLES: Final[Mapping[str, str]] = {
     "ONRAMP_DATA_DIR": "Where `onramp up` keeps data and logs, as `--data-dir`.",
-    "ONRAMP_API_KEY": "The key that `onramp send` and `make load` send with.",
+    "ONRAMP_API_KEY": "The key that `onramp send` sends with, and a load run that was given a `--url`.",
     "ONRAMP_URL": "The gateway that `onramp send` sends to, as `--url`.",
     "ONRAMP_CACHE": "Folder for downloaded jars, instead of `$XDG_CACHE_HOME/onramp` or `~/.cache/onramp`.",
     "ONRAMP_POSTGRES_PASSWORD": "Password of the database in `docker-compose.yml`; `onramp` unless set.",
-    "ONRAMP_LOAD_EVENT": "`make load`: the event name that is sent; `load_test` unless set.",
-    "ONRAMP_LOAD_PAYLOAD_BYTES": "`make load`: bytes of a payload; 250 unless set.",
-    "ONRAMP_LOAD_BATCH": "`make load`: events of a batch; 500 unless set.",
+    "ONRAMP_LOAD_ORDER": "Load runs only: the file in which a run tells its generator what to send.",
     "ONRAMP_FUZZ_EXAMPLES": "Tests only: how many bad requests a fuzz test tries (`make fuzz`).",
     "ONRAMP_FAILPOINTS": "Tests only: where to end or hold a service: `name=kill` or `name=pause`, …",
     "ONRAMP_FAILPOINT_DIR": "Tests only: where a pause leaves its file; without the file it ends.",

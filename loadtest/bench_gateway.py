@@ -10,7 +10,7 @@ import platform
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +62,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=6.0)
     parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--out", type=Path, help="write the figures there as JSON too")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="onramp-bench-") as folder:
         kafka = Kafka(Path(folder) / "kafka")
@@ -72,6 +73,12 @@ def main() -> None:
         finally:
             kafka.stop()
     _print(rounds, given)
+    if given.out:
+        by_scenario = {
+            scenario.title: [asdict(row) for row in rows]
+            for scenario, rows in zip(SCENARIOS, zip(*rounds, strict=True), strict=True)
+        }
+        given.out.write_text(json.dumps({"scenarios": by_scenario}, indent=1) + "\n", "utf-8")
 
 
 def _round(kafka: Kafka, folder: Path, given: argparse.Namespace) -> list[Row]:

@@ -143,6 +143,16 @@ def costs(watch: Watch, packets: int) -> dict[str, dict[str, float]]:
     }
 
 
+def others(watch: Watch) -> float | None:
+    """Cores that processes of nobody's here have used on average: a quiet machine shows about 0."""
+    if len(watch.samples) < 2:  # noqa: PLR2004 - a difference needs two
+        return None
+    first, last = watch.samples[0], watch.samples[-1]
+    span = last["at"] - first["at"]
+    ours = sum(cost["cores"] for cost in costs(watch, 1).values())
+    return round(max(0.0, (last["machine"] - first["machine"]) / span - ours), 2)
+
+
 def over_time(claims: Claims, rows: Rows | None, watch: Watch) -> dict[str, Any]:
     """Second by second from the first intended start; lists of one length, null where nothing was."""
     r = claims.requests

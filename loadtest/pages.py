@@ -1,7 +1,278 @@
-"""The pages that are made of measured results: loadtest/results/README.md and docs/capacity.md."""
+"""The pages that are made of measured results: loadtest/results/README.md and docs/capacity.md.
 
+Nothing on them is typed by hand: a figure without a result's file cannot get there.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any, Final
+
+from loadtest.target import ROOT
+
+RESULTS: Final = ROOT / "loadtest" / "results"
+CAPACITY: Final = ROOT / "docs" / "capacity.md"
+
+#: Shorter runs are trials: they are neither kept by git nor shown.
+LEAST_SECONDS: Final = 60.0
+_SHARE: Final = 0.95
+_MOST_COSTS: Final = 3
+
+_RESULTS_HEAD: Final = """\
+# Load, measured
+
+Made by `python -m loadtest.pages` from the files beside it; do not edit it by hand. How a
+run works and what each figure means is in [loadtest/README.md](../README.md).
+"""
+_CAPACITY_HEAD: Final = """\
+# Capacity
+
+Made by `python -m loadtest.pages` from the committed results of load runs
+([loadtest/results](../loadtest/results/README.md)); do not edit it by hand. Every line was
+measured, on one machine that ran everything: brokers, Postgres, gateway, writer and the
+generator. A rate that nobody has run is not on this page.
+"""
+_MEANINGS: Final = """\
+*Sustained* means that at least 95 % of the offered rate had become rows when the last one
+did. *Cores* is the average over the run; the three largest are named.
+"""
+_NOTHING: Final = "No run of a minute or more has been committed yet: `make load-full` makes them.\n"
 
 
-def write(out: Path) -> None:
-    """Placeholder."""
+def results(folder: Path = RESULTS) -> list[dict[str, Any]]:
+    """The runs that count, in the order of their files' names."""
+    found = [json.loads(file.read_text("utf-8")) for file in sorted(folder.glob("load-*.json"))]
+    return [each for each in found if each["seconds"] >= LEAST_SECONDS]
+
+
+def results_page(runs: Sequence[dict[str, Any]]) -> str:
+    """All runs, a line each, and what each was run on."""
+    parts = [_RESULTS_HEAD, _table(_RATES, [_rates(run) for run in runs]) if runs else _NOTHING]
+    for run in runs:
+        parts += [
+            f"## {run['file']}",
+            _about(run),
+            _verified(run),
+            _table(("", "p50 ms", "p95 ms", "p99 ms", "max ms"), list(_latencies(run))),
+            _table(("process", "CPU µs per packet", "cores", "PSS MiB"), list(_costs(run))),
+            f"![Rate, latencies, lag and CPU over time]({run['file']}.png)",
+        ]
+    return _page(parts)
+
+
+def capacity_page(runs: Sequence[dict[str, Any]]) -> str:
+    """What a rate needs, and what breaks first, from runs that were sound."""
+    sound = [run for run in runs if (run["verified"] or {}).get("sound")]
+    if not sound:
+        return _page([_CAPACITY_HEAD, _NOTHING])
+    kept = [run for run in sound if "steps" not in run]
+    machines = sorted({run["machine"] for run in sound})
+    parts = [
+        _CAPACITY_HEAD,
+        f"Measured on: {'; '.join(machines)}.",
+        "## What a rate needs",
+        _MEANINGS,
+        _table(_NEEDS, [_needs(run) for run in kept]),
+        "## What breaks first",
+    ]
+    parts += [text for run in sound if "steps" in run for text in _breaks(run)]
+    if not any("steps" in run for run in sound):
+        parts.append("No rising load has been measured yet.")
+    return _page(parts)
+
+
+_RATES: Final = (
+    "shape",
+    "s",
+    "via",
+    "B of data",
+    "B on the wire",
+    "offered/min",
+    "accepted/min",
+    "end to end/min",
+    "request p99 ms",
+    "to row p99 ms",
+    "errors",
+    "verified",
+)
+
+
+def _rates(run: dict[str, Any]) -> list[str]:
+    return [
+        run["shape"],
+        f"{run['seconds']:g}",
+        run["via"] if run["batch"] == 1 else f"{run['via']} of {run['batch']}",
+        str(run["bytes_of_data"]),
+        str(run["bytes_on_the_wire"]),
+        f"{run['offered_per_minute']:,}",
+        f"{run['accepted_per_minute']:,}",
+        f"{run.get('end_to_end_per_minute', 0):,}",
+        _p99(run["request_ms"]),
+        _p99(run["request_to_row_ms"]),
+        f"{sum(run['errors'].values()):,}" if run["via"] != "syslog" else "no answers",
+        "no" if not run["verified"] else "sound" if run["verified"]["sound"] else "**NOT SOUND**",
+    ]
+
+
+def _p99(spread: dict[str, float] | None) -> str:
+    return f"{spread['p99']:,.1f}" if spread else ""
+
+
+def _about(run: dict[str, Any]) -> str:
+    versions = ", ".join(f"{name} {version}" for name, version in run["versions"].items())
+    return (
+        f"`{run['command']}`, {run['at']}, run `{run['run']}`. Load average {run['load_average_before']} "
+        f"before it, {run['cores_of_others']} cores used by others during it. {run['machine']}; "
+        f"{run['target']}; {run['partitions']} partitions; every topic has {run.get('replicas', '?')} replicas "
+        f"or more and min ISR {run.get('min_insync', '?')}; {versions}."
+    )
+
+
+def _verified(run: dict[str, Any]) -> str:
+    found = run["verified"]
+    if not found:
+        return "Not verified: the run was given no database to look into."
+    audit = found["audit"]
+    balanced = "balances" if audit.get("balanced") else "DOES NOT BALANCE"
+    how = f"{audit.get('receipts', 0):,} receipts read again" if audit.get("deep") else "by the books alone"
+    return (
+        f"{found['ok']:,} ok, {found['unknown']:,} unknown, {found['refused']:,} refused, {found['found']:,} "
+        f"found; {found['lost']:,} lost, {found['duplicate']:,} twice, {found['phantom']:,} phantoms, "
+        f"{found['unsettled']:,} unsettled; the audit {balanced} ({how})."
+    )
+
+
+def _latencies(run: dict[str, Any]) -> Iterable[list[str]]:
+    lines = {
+        "request": run["request_ms"],
+        "request, warm": run["warm"]["request_ms"],
+        "request to row": run["request_to_row_ms"],
+        "request to row, warm": run["warm"]["request_to_row_ms"],
+        "of that, the generator's own delay": run["late_ms"],
+    }
+    for name, spread in lines.items():
+        if spread:
+            yield [name, *(f"{spread[key]:,.1f}" for key in ("p50", "p95", "p99", "max"))]
+
+
+def _costs(run: dict[str, Any]) -> Iterable[list[str]]:
+    for name, cost in run["processes"].items():
+        pss = f"{cost['pss_mib']:,.0f}" if "pss_mib" in cost else ""
+        yield [name, f"{cost['us_per_packet']:,.1f}", f"{cost['cores']:.2f}", pss]
+
+
+_NEEDS: Final = (
+    "packets/min end to end",
+    "offered/min",
+    "sustained",
+    "minutes",
+    "B of data",
+    "form",
+    "brokers and replicas",
+    "partitions",
+    "gateway processes",
+    "executor slots",
+    "connections",
+    "cores in all",
+    "of which",
+)
+
+
+def _needs(run: dict[str, Any]) -> list[str]:
+    costs = run["processes"]
+    largest = sorted(costs.items(), key=lambda item: -item[1]["cores"])[:_MOST_COSTS]
+    landed = run.get("end_to_end_per_minute", 0)
+    return [
+        f"{landed:,}",
+        f"{run['offered_per_minute']:,}",
+        "yes" if landed >= _SHARE * run["offered_per_minute"] else "no",
+        f"{run['seconds'] / 60:g}",
+        str(run["bytes_of_data"]),
+        run["via"] if run["batch"] == 1 else f"{run['via']} of {run['batch']}",
+        run["target"].partition("(")[2].partition(")")[0] or "not ours",
+        str(run["partitions"]),
+        str(run["gateway_processes"] or ""),
+        str(run["executor_slots"] or ""),
+        str(run["connections"]),
+        f"{sum(cost['cores'] for cost in costs.values()):.2f}",
+        ", ".join(f"{name} {cost['cores']:.2f}" for name, cost in largest),
+    ]
+
+
+def _breaks(run: dict[str, Any]) -> Iterable[str]:
+    followed = [step for step in run["steps"] if _follows(step)]
+    last = max((step["offered_per_minute"] for step in followed), default=0)
+    yield (
+        f"`{run['shape']}` ({run['bytes_of_data']} B, {run['via']} of {run['batch']}) was followed up to "
+        f"**{last:,} packets a minute**; a step is followed when 95 % of it was accepted and became rows "
+        "within it, or within two seconds."
+    )
+    yield _table(
+        ("offered/min", "accepted/min", "landed/min", "request p99 ms", "to row p99 ms", "followed"),
+        [
+            [
+                f"{step['offered_per_minute']:,}",
+                f"{step['accepted_per_minute']:,}",
+                f"{step.get('landed_per_minute', 0):,}",
+                _p99(step["request_ms"]),
+                _p99(step.get("request_to_row_ms")),
+                "yes" if step in followed else "no",
+            ]
+            for step in run["steps"]
+        ],
+    )
+    beyond = [step for step in run["steps"] if step not in followed]
+    if not beyond:
+        yield "Nothing broke: the last step was followed as well."
+        return
+    first = beyond[0]
+    who = (
+        "the gateway: it accepted less than was offered"
+        if first["accepted_per_minute"] < _SHARE * first["offered_per_minute"]
+        else "the writer: what was accepted became rows too late"
+    )
+    yield (
+        f"What broke first, at {first['offered_per_minute']:,} a minute, was {who}. Cores used at the end: "
+        + ", ".join(_busiest(run))
+        + "."
+    )
+
+
+def _follows(step: dict[str, Any]) -> bool:
+    row = step.get("request_to_row_ms")
+    in_time = step.get("landed_per_minute", 0) >= _SHARE * step["offered_per_minute"] or (
+        row is not None and row["p99"] <= 2000  # noqa: PLR2004 - as the page says
+    )
+    return bool(step["accepted_per_minute"] >= _SHARE * step["offered_per_minute"] and in_time)
+
+
+def _busiest(run: dict[str, Any]) -> list[str]:
+    """Who used which share of the machine in the last ten seconds that load was offered."""
+    line = run["over_time"]
+    end = max((n for n, offered in enumerate(line["offered"]) if offered), default=0) + 1
+    used = {}
+    for name, cores in line["cores"].items():
+        known = [value for value in cores[max(0, end - 10) : end] if value is not None]
+        if known:
+            used[name] = sum(known) / len(known)
+    return [f"{name} {cores:.2f}" for name, cores in sorted(used.items(), key=lambda item: -item[1])]
+
+
+def _table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *lines))
+
+
+def _page(parts: Iterable[str]) -> str:
+    return "\n\n".join(part.strip() for part in parts) + "\n"
+
+
+def write(folder: Path = RESULTS) -> None:
+    """Write the pages; results that are kept elsewhere get theirs there, and change no document."""
+    runs = results(folder)
+    (folder / "README.md").write_text(results_page(runs), "utf-8")
+    if folder.resolve() == RESULTS:
+        CAPACITY.write_text(capacity_page(runs), "utf-8")
+
+
+if __name__ == "__main__":
+    write()

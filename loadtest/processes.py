@@ -1,6 +1,6 @@
 """What a process tree costs: CPU seconds by kind, and memory as PSS (shared pages counted once)."""
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ def pss_of(head: psutil.Process) -> dict[str, float]:
 
 
 def _cpu(processes: Iterable[psutil.Process]) -> dict[str, float]:
-    found: Counter[str] = Counter()
+    found: dict[str, float] = defaultdict(float)
     for process in processes:
         with suppress(psutil.NoSuchProcess):
             times = process.cpu_times()
@@ -48,7 +48,7 @@ def _cpu(processes: Iterable[psutil.Process]) -> dict[str, float]:
 
 
 def _pss(processes: Iterable[psutil.Process]) -> dict[str, float]:
-    found: Counter[str] = Counter()
+    found: dict[str, float] = defaultdict(float)
     for process in processes:
         with suppress(psutil.NoSuchProcess):
             found[_kind(process.name())] += process.memory_full_info().pss / 2**20

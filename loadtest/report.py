@@ -15,10 +15,13 @@ import psutil
 
 from loadtest import charts, shapes, verify
 from loadtest import pages as written
+from loadtest.pages import LEAST_SECONDS, RESULTS
 from loadtest.shapes import SEEDS, Shape
 from loadtest.target import ROOT, Target
 
-RESULTS: Final = ROOT / "loadtest" / "results"
+#: As the seed system's topic had.
+PARTITIONS: Final = 6
+TRIALS: Final = ROOT / ".onramp" / "load-trials"
 _LIBRARIES: Final = ("aiokafka", "fastapi", "locust", "psycopg2-binary", "pyspark", "uvicorn")
 
 
@@ -29,20 +32,26 @@ def arguments(described: str) -> argparse.Namespace:
     parser.add_argument("shapes", nargs="+", help=f"seeds, all, or some of: {', '.join(shapes.NAMES)}")
     parser.add_argument("--seconds", type=float, default=60.0, help="of each shape")
     parser.add_argument("--brokers", type=int, choices=(1, 3), help="instead of the shape's own")
+    parser.add_argument("--partitions", type=int, default=PARTITIONS, help="of the run's topic")
+    parser.add_argument("--gateways", type=int, default=1, help="gateway processes of our own stack")
+    parser.add_argument("--slots", type=int, default=2, help="executor slots of our own stack's writer")
     parser.add_argument("--per-minute", type=float, help="packets, instead of the shape's rate")
     for name in ("size", "batch", "connections"):
         parser.add_argument(f"--{name}", type=int, help=f"instead of the shape's {name}")
     parser.add_argument("--via", choices=tuple(shapes.USERS), help="instead of the shape's form")
     parser.add_argument("--web", action="store_true", help="locust's web UI on 127.0.0.1:8089")
     parser.add_argument("--keep", action="store_true", help="keep the stack's data in .onramp/load")
-    parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the results")
+    help_of_out = f"folder of the results; unless given, runs below {LEAST_SECONDS:g} s go to {TRIALS.name}"
+    parser.add_argument("--out", type=Path, help=help_of_out)
     parser.add_argument("--url", help="load this gateway instead of a stack of our own")
     parser.add_argument("--api-key", default=os.environ.get("ONRAMP_API_KEY"), help="its key")
     parser.add_argument("--kafka", help="its brokers: with --dsn the run is verified")
     parser.add_argument("--dsn", help="its writer's database")
     parser.add_argument("--database", default="onramp", help="that database's public name")
     parser.add_argument("--syslog", metavar="HOST:PORT", help="its syslog over TCP")
-    return parser.parse_args()
+    given = parser.parse_args()
+    given.out = given.out or (RESULTS if given.seconds >= LEAST_SECONDS else TRIALS)
+    return given
 
 
 def wanted(given: argparse.Namespace) -> list[Shape]:
@@ -56,15 +65,20 @@ def wanted(given: argparse.Namespace) -> list[Shape]:
         sys.exit(str(error))
 
 
-def about(shape: Shape, target: Target, run: str, load_average: tuple[float, float, float]) -> dict[str, Any]:
+def about(
+    shape: Shape, target: Target, given: argparse.Namespace, load_average: tuple[float, float, float]
+) -> dict[str, Any]:
     """What was run, on what, by which command."""
     return {
+        "file": name_of(shape, given),
         "shape": shape.name,
         "via": shape.via,
         "batch": shape.batch,
         "connections": shape.connections,
+        "partitions": given.partitions,
+        "gateway_processes": target.gateways,
+        "executor_slots": target.slots,
         "seconds": shape.seconds,
-        "run": run,
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": f"python -m loadtest.run {' '.join(_harmless(sys.argv[1:]))}",
         "target": target.described,
@@ -103,13 +117,24 @@ def _harmless(arguments: list[str]) -> list[str]:
     return ["…" if before in secret else a for before, a in zip(["", *hidden], hidden, strict=False)]
 
 
-def keep(result: dict[str, Any], shape: Shape, out: Path) -> None:
+def name_of(shape: Shape, given: argparse.Namespace) -> str:
+    """The file's name: what is not as usual is in it, so that a variant does not replace the usual."""
+    usual = {"partitions": PARTITIONS, "gateways": 1, "slots": 2, "brokers": None, "per_minute": None}
+    usual |= dict.fromkeys(("size", "batch", "connections", "via"))
+    other = [
+        f"{k.replace('_', '-')}-{v:g}" if not isinstance(v, str) else v
+        for k in usual
+        if (v := getattr(given, k)) != usual[k]
+    ]
+    return "-".join(["load", shape.name, *other, f"{shape.seconds:g}s"])
+
+
+def keep(result: dict[str, Any], out: Path) -> None:
     """Write the JSON file, a key a line, and the chart beside it."""
     out.mkdir(parents=True, exist_ok=True)
-    file = out / f"load-{shape.name}-{shape.seconds:g}s"
     lines = ",\n".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in result.items())
-    file.with_suffix(".json").write_text(f"{{\n{lines}\n}}\n", "utf-8")
-    charts.draw(result, file.with_suffix(".png"))
+    (out / f"{result['file']}.json").write_text(f"{{\n{lines}\n}}\n", "utf-8")
+    charts.draw(result, out / f"{result['file']}.png")
 
 
 def pages(out: Path) -> None:
@@ -128,6 +153,7 @@ def told(result: dict[str, Any]) -> list[str]:
         f"  generator late ms {result['late_ms']}",
         f"  request to row ms {result['request_to_row_ms']} (looked every {result['looked_every_ms']} ms)",
         f"  warm: {result['warm']}",
+        f"  others on this machine: {result['cores_of_others']} cores",
         *(f"  error {why}: {count:,}" for why, count in result["errors"].items()),
         *(f"  {name}: {cost}" for name, cost in result["processes"].items()),
     ]

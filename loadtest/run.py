@@ -24,11 +24,11 @@ from loadtest.claims import Claims
 from loadtest.generator import ORDER, Order
 from loadtest.history import Recorder
 from loadtest.shapes import KAFKA, SYSLOG, USERS, Shape, named
-from loadtest.target import ROOT, Target, elsewhere, embedded
-from loadtest.watch import Watch, admin
+from loadtest.target import ROOT, Target, admin, elsewhere, embedded, promise
+from loadtest.watch import Watch
+from stack.errors import StackError
+from stack.interrupts import Stopped
 
-#: As the seed system's topic had.
-PARTITIONS: Final = 6
 WARM_UP: Final = named("warm-up", 8)
 _PATIENCE_SECONDS: Final = 60.0
 _ENDED_SECONDS: Final = 90.0
@@ -41,11 +41,11 @@ def run(target: Target, shape: Shape, given: argparse.Namespace) -> dict[str, An
     names = Names(secrets.token_hex(3), target.database)
     topic = found.topic_of(shape.via, names)
     load_average = os.getloadavg()
-    _prepare(target, shape, names, topic)
+    _prepare(target, shape, names, topic, given.partitions)
     with tempfile.TemporaryDirectory(prefix="onramp-load-") as name:
         folder = Path(name)
         history = folder / "history.jsonl"
-        with Watch(target, topic, PARTITIONS) as watch, Recorder(history, FIRST_NUMBER) as recorder:
+        with Watch(target, topic, given.partitions) as watch, Recorder(history, FIRST_NUMBER) as recorder:
             order = Order(
                 shape=shape,
                 names=names,
@@ -65,20 +65,22 @@ def run(target: Target, shape: Shape, given: argparse.Namespace) -> dict[str, An
     if verdict is not None:
         verdict.unsettled = missing
     return {
-        **report.about(shape, target, names.run, load_average),
-        "partitions": PARTITIONS,
+        **report.about(shape, target, given, load_average),
+        **(promise(target.bootstrap) if target.verifiable else {}),
+        "run": names.run,
         **measure.rates(shape, claims, rows),
         **measure.latencies(shape, claims, rows),
         "looked_every_ms": round(1000 * watch.looked_seconds / max(watch.looks, 1), 1),
         "errors": claims.errors,
         "processes": measure.costs(watch, int(claims.requests.count.sum())),
+        "cores_of_others": measure.others(watch),
         "verified": verdict.as_dict() if verdict else None,
         **({"broke": broken, "steps": measure.steps(shape, claims, rows)} if shape.breaks else {}),
         "over_time": measure.over_time(claims, rows, watch),
     }
 
 
-def _prepare(target: Target, shape: Shape, names: Names, topic: str) -> None:
+def _prepare(target: Target, shape: Shape, names: Names, topic: str, partitions: int) -> None:
     """The topic with its partitions, and the table that packets name."""
     if shape.via == SYSLOG and target.syslog is None:
         sys.exit("This shape needs --syslog HOST:PORT.")
@@ -90,7 +92,7 @@ def _prepare(target: Target, shape: Shape, names: Names, topic: str) -> None:
     if topic not in kafka.list_topics(timeout=10).topics:
         replicas = target.brokers or -1
         config = {"min.insync.replicas": str(target.brokers - 1)} if target.brokers > 1 else {}
-        kafka.create_topics([NewTopic(topic, PARTITIONS, replicas, config=config)])[topic].result(20)
+        kafka.create_topics([NewTopic(topic, partitions, replicas, config=config)])[topic].result(20)
     if shape.via == KAFKA:
         with found.connect(target.dsn) as conn:
             found.make_table(conn, names)
@@ -178,23 +180,34 @@ def main() -> None:
     given = report.arguments(__doc__ or "")
     shapes = report.wanted(given)
     results: list[dict[str, Any]] = []
-    # A stack for neighbours of one kind: starting one takes half a minute.
-    for brokers, group in groupby(shapes, key=lambda shape: given.brokers or shape.brokers):
-        with elsewhere(given) if given.url else embedded(brokers, keep=given.keep) as target:
-            if not given.url:
-                # Spark's first batches cost seconds once; no shape is to pay for the others.
-                _one(target, WARM_UP, given, keep=False)
-            results += [_one(target, shape, given, keep=True) for shape in group]
-    report.pages(given.out)
+    try:
+        # A stack for neighbours of one kind: starting one takes half a minute.
+        for brokers, group in groupby(shapes, key=lambda shape: given.brokers or shape.brokers):
+            results += _group(brokers, list(group), given)
+    except StackError as error:
+        sys.exit(f"{error}\n{error.log_tail}")
+    except Stopped:
+        sys.exit("Stopped.")
     if not all(result["verified"]["sound"] for result in results if result["verified"]):
         sys.exit("A run is NOT SOUND: see above.")
+
+
+def _group(brokers: int, group: list[Shape], given: argparse.Namespace) -> list[dict[str, Any]]:
+    if given.url:
+        with elsewhere(given) as target:
+            return [_one(target, shape, given, keep=True) for shape in group]
+    with embedded(brokers, gateways=given.gateways, slots=given.slots, keep=given.keep) as target:
+        # Spark's first batches cost seconds once; no shape is to pay for the others.
+        _one(target, WARM_UP, given, keep=False)
+        return [_one(target, shape, given, keep=True) for shape in group]
 
 
 def _one(target: Target, shape: Shape, given: argparse.Namespace, *, keep: bool) -> dict[str, Any]:
     print(f"{shape.name}: {shape.seconds:g} s …", flush=True)
     result = run(target, shape, given)
     if keep:
-        report.keep(result, shape, given.out)
+        report.keep(result, given.out)
+        report.pages(given.out)
         print("\n".join(report.told(result)), flush=True)
     return result
 

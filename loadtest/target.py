@@ -5,12 +5,16 @@ alone is loaded and its answers are measured.
 """
 
 import argparse
+import fcntl
 import shutil
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
+
+from confluent_kafka.admin import AdminClient, ConfigResource
 
 from stack.interrupts import Interrupts
 from stack.ports import LOOPBACK, free_port
@@ -33,6 +37,9 @@ class Target:
     syslog: tuple[str, int] | None = None
     brokers: int = 0
     """0: unknown, it is not ours."""
+    gateways: int = 0
+    slots: int = 0
+    """The gateway's processes and the writer's executor slots; 0: unknown."""
     processes: Mapping[str, int] = field(default_factory=dict)
     """Process ids on this machine by name, each the head of a family."""
 
@@ -51,11 +58,16 @@ class Target:
 
 
 @contextmanager
-def embedded(brokers: int, *, keep: bool = False) -> Iterator[Target]:
+def embedded(brokers: int, *, gateways: int = 1, slots: int = 2, keep: bool = False) -> Iterator[Target]:
     """An empty stack, stopped and (unless to `keep`) removed at the end; it runs as `onramp up` does."""
-    shutil.rmtree(_DATA, ignore_errors=True)
+    _remove(_DATA)
     port = free_port()
-    plan = Plan(data_dir=_DATA, brokers=brokers, gateway_env={"ONRAMP_INGEST_SYSLOG_TCP_PORT": str(port)})
+    plan = Plan(
+        data_dir=_DATA,
+        brokers=brokers,
+        gateway_env={"ONRAMP_INGEST_SYSLOG_TCP_PORT": str(port), "ONRAMP_INGEST_WORKERS": str(gateways)},
+        writer_env={"ONRAMP_WRITER_MASTER": f"local[{slots}]"},
+    )
     interrupts = Interrupts()
     stack = Stack(plan, Silent(), interrupts)
     with interrupts.listen():
@@ -69,13 +81,43 @@ def embedded(brokers: int, *, keep: bool = False) -> Iterator[Target]:
                     dsn=stack.dsn,
                     syslog=(LOOPBACK, port),
                     brokers=brokers,
+                    gateways=gateways,
+                    slots=slots,
                     processes=stack.processes,
                 )
         finally:
             stack.stop()
             if not keep:
-                shutil.rmtree(_DATA / "kafka", ignore_errors=True)
-                shutil.rmtree(_DATA / "postgres", ignore_errors=True)
+                for part in ("kafka", "postgres"):  # the logs stay: they are small
+                    shutil.rmtree(_DATA / part, ignore_errors=True)
+
+
+def promise(bootstrap: str) -> dict[str, int]:
+    """What all topics have at least, Onramp's own and Kafka's included: as it is, not as it was asked for."""
+    kafka = admin(bootstrap)
+    topics = kafka.list_topics(timeout=10).topics
+    asked = kafka.describe_configs([ConfigResource(ConfigResource.Type.TOPIC, name) for name in topics])
+    return {
+        "replicas": min(len(p.replicas) for topic in topics.values() for p in topic.partitions.values()),
+        "min_insync": min(int(answer.result(10)["min.insync.replicas"].value) for answer in asked.values()),
+    }
+
+
+def admin(bootstrap: str) -> AdminClient:
+    """An admin client that does not chat."""
+    return AdminClient({"bootstrap.servers": bootstrap, "log_level": 3})
+
+
+def _remove(folder: Path) -> None:
+    """Remove an earlier run's data, not that of one that is running."""
+    if not folder.exists():
+        return
+    with (folder / "lock").open("a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            sys.exit(f"Another run uses {folder}: wait for its end.")
+    shutil.rmtree(folder)
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from loadtest.processes import cpu_of, pss_of
-from loadtest.target import Target
+from loadtest.target import Target, admin
 
 LOOK_SECONDS: Final = 0.01
 SAMPLE_SECONDS: Final = 1.0
@@ -120,7 +120,8 @@ class Watch:
         turn = 0
         while not self._stop.is_set():
             began = time.monotonic()
-            sample: dict[str, Any] = {"at": began, "cpu": self._each(cpu_of) | _own_cpu()}
+            ours = self._each(cpu_of) | _own_cpu()
+            sample: dict[str, Any] = {"at": began, "cpu": ours, "machine": _busy_seconds()}
             if turn % _PSS_EVERY == 0:
                 sample["pss"] = self._each(pss_of)
             if kafka is not None:  # an idle client has no length, and counts as false
@@ -146,14 +147,16 @@ class Watch:
         return found
 
 
+def _busy_seconds() -> float:
+    """CPU seconds of everything on this machine."""
+    times = psutil.cpu_times()
+    idle = ("idle", "iowait", "steal", "guest", "guest_nice")  # guests are within `user` already
+    return float(sum(times) - sum(getattr(times, name, 0.0) for name in idle))
+
+
 def _own_cpu() -> dict[str, float]:
     times = psutil.Process().cpu_times()
     return {"watcher": times.user + times.system}
-
-
-def admin(bootstrap: str) -> AdminClient:
-    """An admin client that does not chat."""
-    return AdminClient({"bootstrap.servers": bootstrap, "log_level": 3})
 
 
 def _ends(kafka: AdminClient, partitions: list[TopicPartition]) -> list[int]:

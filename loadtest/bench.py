@@ -1,0 +1,230 @@
+"""``make bench``: every bench in one report, beside limits of the same run and the last committed one.
+
+The gateway beside a bare producer, the writer beside Postgres' own COPY, the latency at a
+steady rate, and the seed shapes of the load.  Ranges over rounds, not bests.
+"""
+
+import argparse
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from loadtest import report
+from loadtest.figures import LESS, MORE, Change, Figure, compare, range_of
+from loadtest.pages import RESULTS
+from loadtest.target import ROOT
+
+_FILE: Final = RESULTS / "bench.json"
+_PAGE: Final = RESULTS / "bench.md"
+_HEAD: Final = """\
+# The benches, in one run
+
+Made by `make bench`; do not edit it by hand. Each cell is the range over the rounds. *Ratio*
+is the figure as a multiple of its limit in the same run: the machine is in both, so compare
+ratios rather than figures.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """A bench as a command that writes JSON to `--out`, and what its figures are."""
+
+    name: str
+    module: str
+    arguments: Callable[[argparse.Namespace], list[str]]
+    figures: Callable[[list[Any]], Iterator[Figure]]
+    rounds: Callable[[argparse.Namespace], int] = lambda _: 1
+
+
+def gateway_figures(runs: list[Any]) -> Iterator[Figure]:
+    """Of bench_gateway: rounds are inside of one run."""
+    for scenario, rows in runs[0]["scenarios"].items():
+
+        def column(name: str, rows: list[dict[str, float]] = rows) -> list[float]:
+            return [row[name] for row in rows]
+
+        name = f"gateway, {scenario}"
+        yield Figure(f"{name}: CPU", "µs/event", LESS, column("cpu"), column("bare"))
+        yield Figure(f"{name}: rate", "events/s", MORE, column("per_second"))
+        yield Figure(f"{name}: p99", "ms", LESS, column("p99"))
+        yield Figure(f"{name}: PSS", "MiB", LESS, column("pss"))
+
+
+def writer_figures(runs: list[Any]) -> Iterator[Figure]:
+    """Of bench_writer: a run each round."""
+    copies = [sorted(run["copy_rows_per_s"])[len(run["copy_rows_per_s"]) // 2] for run in runs]
+    warm = [float(run["warm_rows_per_s"]) for run in runs]
+    yield Figure("writer, warm: rate", "rows/s", MORE, warm, [float(copy) for copy in copies])
+    yield Figure("writer, cold start", "s", LESS, [float(run["cold_start_s"]) for run in runs])
+
+
+def other_figures(runs: list[Any]) -> Iterator[Figure]:
+    """Of a bench that has no reader of its own: every number that is called `…_ms`, less is better."""
+    names = dict.fromkeys(name for run in runs for name, _ in _milliseconds("latency", run))
+    for name in names:
+        values = [value for run in runs for key, value in _milliseconds("latency", run) if key == name]
+        yield Figure(name, "ms", LESS, values)
+
+
+def _milliseconds(path: str, told: Any) -> Iterator[tuple[str, float]]:
+    if isinstance(told, dict):
+        for key, value in told.items():
+            if isinstance(value, int | float) and (key.endswith("_ms") or path.endswith("_ms")):
+                yield f"{path} {key}", float(value)
+            else:
+                yield from _milliseconds(f"{path} {key}", value)
+
+
+def load_figures(runs: list[Any]) -> Iterator[Figure]:
+    """Of the load's results: what was offered is the limit of what could become rows."""
+    for run in runs:
+        name = f"load, {run['shape']}"
+        rate, offered = run.get("end_to_end_per_minute"), float(run["offered_per_minute"])
+        if rate:
+            yield Figure(f"{name}: end to end", "packets/min", MORE, [float(rate)], [offered])
+        for key, said in (("request_ms", "request p99"), ("request_to_row_ms", "request to row p99")):
+            if run[key]:
+                yield Figure(f"{name}: {said}", "ms", LESS, [run[key]["p99"]])
+        cpu = sum(cost["us_per_packet"] for cost in run["processes"].values())
+        yield Figure(f"{name}: CPU of all", "µs/packet", LESS, [round(cpu, 1)])
+
+
+BENCHES: Final = (
+    Bench(
+        "gateway",
+        "loadtest.bench_gateway",
+        lambda given: ["--rounds", str(given.rounds)],
+        gateway_figures,
+    ),
+    Bench(
+        "writer",
+        "loadtest.bench_writer",
+        lambda given: ["--events", str(given.events)],
+        writer_figures,
+        lambda given: given.rounds,
+    ),
+    Bench("latency", "loadtest.bench_latency", lambda _: [], other_figures),
+)
+
+
+def main() -> None:
+    """Run the benches, write the report, say what got slower."""
+    parser = argparse.ArgumentParser("python -m loadtest.bench", description=__doc__)
+    names = [bench.name for bench in BENCHES] + ["load"]
+    parser.add_argument("--only", nargs="+", choices=names, default=names)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--events", type=int, default=1_000_000, help="of a round of the writer's bench")
+    parser.add_argument("--seconds", type=float, default=60.0, help="of each seed shape")
+    parser.add_argument("--out", type=Path, default=RESULTS, help="folder of bench.json and bench.md")
+    given = parser.parse_args()
+    before = _committed()
+    found, left_out = _run(given)
+    told = {
+        "at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "command": f"python -m loadtest.bench {' '.join(sys.argv[1:])}".strip(),
+        "machine": report.machine(),
+        "load_average_before": round(os.getloadavg()[0], 2),
+        "versions": report.versions(),
+        "left_out": left_out,
+        "figures": [figure.as_dict() for figure in found],
+    }
+    same = before.get("machine") == told["machine"]
+    changes = compare(map(Figure.of, before.get("figures", [])), found, same_machine=same)
+    text = page(told, found, before, changes)
+    given.out.mkdir(parents=True, exist_ok=True)
+    (given.out / _FILE.name).write_text(json.dumps(told, indent=1) + "\n", "utf-8")
+    (given.out / _PAGE.name).write_text(text, "utf-8")
+    print(text)
+
+
+def _run(given: argparse.Namespace) -> tuple[list[Figure], list[str]]:
+    found: list[Figure] = []
+    left_out: list[str] = []
+    with tempfile.TemporaryDirectory(prefix="onramp-bench-") as name:
+        folder = Path(name)
+        for bench in BENCHES:
+            if bench.name not in given.only:
+                continue
+            if importlib.util.find_spec(bench.module) is None:
+                left_out.append(f"{bench.name}: there is no {bench.module}")
+                continue
+            runs = []
+            for number in range(bench.rounds(given)):
+                out = folder / f"{bench.name}-{number}.json"
+                _python(bench.module, *bench.arguments(given), "--out", str(out))
+                runs.append(json.loads(out.read_text("utf-8")))
+            found += bench.figures(runs)
+        if "load" in given.only:
+            _python("loadtest.run", "seeds", "--seconds", str(given.seconds), "--out", str(folder))
+            found += load_figures(
+                [json.loads(f.read_text("utf-8")) for f in sorted(folder.glob("load-*.json"))]
+            )
+    return found, left_out
+
+
+def _python(module: str, *arguments: str) -> None:
+    print(f"python -m {module} {' '.join(arguments)}", flush=True)
+    subprocess.run([sys.executable, "-m", module, *arguments], cwd=ROOT, check=True)
+
+
+def _committed() -> dict[str, Any]:
+    """The report that was committed last; empty when there is none."""
+    answer = subprocess.run(
+        ["git", "show", f"HEAD:{_FILE.relative_to(ROOT)}"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    told: dict[str, Any] = json.loads(answer.stdout) if answer.returncode == 0 else {}
+    return told
+
+
+def page(told: dict[str, Any], found: list[Figure], before: dict[str, Any], changes: list[Change]) -> str:
+    """The report in Markdown."""
+    versions = ", ".join(f"{name} {version}" for name, version in told["versions"].items())
+    when = f"`{told['command']}`, {told['at']}, load average {told['load_average_before']} before it."
+    lines = [
+        _HEAD,
+        f"{when} {told['machine']}; {versions}.",
+        "",
+        "| figure | unit | better | value | limit | ratio |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+    lines += [
+        f"| {f.name} | {f.unit} | {f.better} | "
+        f"{' | '.join(range_of(each) for each in (f.values, f.limit, f.ratio))} |"
+        for f in found
+    ]
+    lines += [
+        "",
+        *(f"Left out: {each}." for each in told["left_out"]),
+        "",
+        "## Against the last committed report",
+        "",
+    ]
+    if not before:
+        return "\n".join([*lines, "There was none."]) + "\n"
+    lines += [f"Of {before['at']}, onramp {before['versions']['onramp']}, {before['machine']}.", ""]
+    if before["machine"] != told["machine"]:
+        lines += ["Another machine: only ratios to a limit are compared.", ""]
+    slower = [change for change in changes if change.slower]
+    lines += [
+        f"- **SLOWER** {c.name}: {range_of(c.before)} before, {range_of(c.after)} now ({c.factor:.2f} times)"
+        for c in slower
+    ]
+    if not slower:
+        lines.append(f"Nothing of {len(changes)} figures got slower beyond the noise.")
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,95 @@
+"""What got slower is flagged when it is beyond the noise, and only then."""
+
+import pytest
+
+from loadtest.bench import load_figures, other_figures, page, writer_figures
+from loadtest.figures import LESS, MORE, Figure, compare, range_of
+
+
+def figure(values: list[float], better: str = LESS, limit: list[float] | None = None) -> Figure:
+    return Figure("x", "ms", better, values, limit or [])
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "better", "slower"),
+    [
+        ([10, 11, 12], [13, 14, 15], LESS, True),
+        ([10, 11, 12], [12, 14, 15], LESS, False),  # the ranges touch
+        ([10, 11, 12], [7, 8, 9], LESS, False),
+        ([10, 11, 12], [7, 8, 9], MORE, True),
+        ([100, 100, 100], [102, 102, 102], LESS, False),  # narrow, and as good as the same
+        ([100], [120], LESS, False),  # once is no range
+        ([100], [130], LESS, True),
+        ([100], [70], MORE, True),
+        ([100, 101], [130], LESS, True),
+    ],
+)
+def test_slower_is_beyond_the_noise(
+    before: list[float], after: list[float], better: str, *, slower: bool
+) -> None:
+    (change,) = compare([figure(before, better)], [figure(after, better)], same_machine=True)
+    assert change.slower is slower
+
+
+def test_a_figure_with_a_limit_is_compared_as_a_ratio() -> None:
+    # Twice as slow on a machine that is twice as slow: no change.
+    before, after = figure([10, 11], limit=[1, 1]), figure([20, 22], limit=[2, 2])
+    (change,) = compare([before], [after], same_machine=True)
+    assert not change.slower
+    assert change.factor == pytest.approx(1)
+
+
+def test_of_another_machine_only_ratios_are_compared() -> None:
+    assert compare([figure([10])], [figure([99])], same_machine=False) == []
+    (change,) = compare([figure([10], limit=[1])], [figure([99], limit=[1])], same_machine=False)
+    assert change.slower
+
+
+def test_a_new_figure_is_compared_with_nothing() -> None:
+    assert compare([], [figure([1])], same_machine=True) == []
+
+
+def test_ranges_are_short() -> None:
+    assert range_of([1234.5, 1300.1]) == "1,234 to 1,300"
+    assert range_of([0.5]) == "0.5"
+    assert range_of([]) == ""
+
+
+WRITER = {"copy_rows_per_s": [90, 100, 110], "warm_rows_per_s": 50, "cold_start_s": 7.5}
+LATENCY = {"one type": {"p50_ms": 80, "p99_ms": 200}, "events": 5, "request_to_row_ms": {"p99": 7}}
+
+
+def test_figures_are_read_from_the_benches_files() -> None:
+    rate, cold = writer_figures([WRITER, WRITER])
+    assert (rate.ratio, cold.values) == ([0.5, 0.5], [7.5, 7.5])
+    found = {f.name: f.values for f in other_figures([LATENCY])}
+    assert found == {
+        "latency one type p50_ms": [80],
+        "latency one type p99_ms": [200],
+        "latency request_to_row_ms p99": [7],
+    }
+    run = {
+        "shape": "steady",
+        "end_to_end_per_minute": 59_000,
+        "offered_per_minute": 60_000,
+        "request_ms": {"p99": 20.0},
+        "request_to_row_ms": None,
+        "processes": {"kafka": {"us_per_packet": 10.0}, "gateway": {"us_per_packet": 5.0}},
+    }
+    assert [f.values for f in load_figures([run])] == [[59_000], [20.0], [15.0]]
+
+
+def test_the_page_names_what_got_slower_and_what_was_left_out() -> None:
+    told = {
+        "at": "now",
+        "command": "c",
+        "machine": "m",
+        "load_average_before": 0.1,
+        "versions": {"onramp": "1"},
+        "left_out": ["latency: there is no loadtest.bench_latency"],
+    }
+    changes = compare([figure([10])], [figure([20])], same_machine=True)
+    text = page(told, [figure([20])], told, changes)
+    assert "**SLOWER** x: 10.0 before, 20.0 now (2.00 times)" in text
+    assert "Left out: latency" in text
+    assert "There was none." in page(told, [figure([20])], {}, [])

@@ -1,0 +1,101 @@
+"""The pages say what the committed results say, and nothing else."""
+
+import copy
+from typing import Any
+
+from loadtest import pages
+
+RUN: dict[str, Any] = {
+    "file": "load-x-600s",
+    "shape": "x",
+    "via": "batch",
+    "batch": 500,
+    "connections": 16,
+    "partitions": 6,
+    "gateway_processes": 1,
+    "executor_slots": 2,
+    "seconds": 600.0,
+    "at": "2026-11-21T10:00:00+00:00",
+    "command": "python -m loadtest.run x",
+    "target": "embedded stack on this machine: Kafka (3 brokers, replication 3), Postgres",
+    "machine": "Linux, 2 cores",
+    "load_average_before": 0.1,
+    "cores_of_others": 0.02,
+    "versions": {"onramp": "abc"},
+    "run": "c0ffee",
+    "offered_per_minute": 1000,
+    "accepted_per_minute": 1000,
+    "end_to_end_per_minute": 990,
+    "bytes_of_data": 250,
+    "bytes_on_the_wire": 380.0,
+    "request_ms": {"p50": 1, "p95": 2, "p99": 3, "max": 4},
+    "request_to_row_ms": {"p50": 1, "p95": 2, "p99": 30, "max": 4},
+    "late_ms": {"p50": 1, "p95": 2, "p99": 3, "max": 4},
+    "warm": {"request_ms": None, "request_to_row_ms": None},
+    "errors": {},
+    "processes": {"kafka": {"cpu_s": 1, "cores": 0.5, "us_per_packet": 3.0, "pss_mib": 300.0}},
+    "verified": {
+        "sound": True,
+        "ok": 10,
+        "unknown": 0,
+        "refused": 0,
+        "found": 10,
+        "lost": 0,
+        "duplicate": 0,
+        "phantom": 0,
+        "unsettled": 0,
+        "audit": {"balanced": True, "deep": False},
+    },
+    "over_time": {"offered": [5, 5, 0], "cores": {"kafka": [0.4, 0.6, 0.9], "gateway": [1.0, 1.0, None]}},
+}
+
+
+def of(**other: Any) -> dict[str, Any]:
+    return {**copy.deepcopy(RUN), **other}
+
+
+def step(offered: int, accepted: int, landed: int) -> dict[str, Any]:
+    late = {"p99": 9000.0} if landed < offered else {"p99": 90.0}
+    return {
+        "offered_per_minute": offered,
+        "accepted_per_minute": accepted,
+        "landed_per_minute": landed,
+        "request_ms": {"p99": 9.0},
+        "request_to_row_ms": late,
+    }
+
+
+def test_the_committed_pages_are_made_of_the_committed_results() -> None:
+    runs = pages.results()
+    says = "the results have changed: run `python -m loadtest.pages`"
+    assert (pages.RESULTS / "README.md").read_text("utf-8") == pages.results_page(runs), says
+    assert pages.CAPACITY.read_text("utf-8") == pages.capacity_page(runs), says
+
+
+def test_without_results_the_page_says_so() -> None:
+    assert "No run of a minute or more has been committed yet" in pages.capacity_page([])
+
+
+def test_a_run_that_is_not_sound_proves_no_capacity() -> None:
+    bad = of(verified={**RUN["verified"], "sound": False, "lost": 1})
+    assert "990" not in pages.capacity_page([bad])
+    assert "**NOT SOUND**" in pages.results_page([bad])
+
+
+def test_a_rate_that_did_not_become_rows_in_time_is_not_sustained() -> None:
+    assert (
+        "| 990 | 1,000 | yes | 10 | 250 | batch of 500 | 3 brokers, replication 3 |"
+        in pages.capacity_page([RUN])
+    )
+    assert "| 900 | 1,000 | no |" in pages.capacity_page([of(end_to_end_per_minute=900)])
+
+
+def test_what_breaks_first_is_said_by_the_steps() -> None:
+    rising = [step(100, 100, 100), step(200, 200, 200)]
+    writer = pages.capacity_page([of(steps=[*rising, step(400, 400, 210)])])
+    assert "followed up to **200 packets a minute**" in writer
+    assert "at 400 a minute, was the writer" in writer
+    assert "gateway 1.00, kafka 0.50" in writer
+    gateway = pages.capacity_page([of(steps=[*rising, step(400, 250, 250)])])
+    assert "at 400 a minute, was the gateway" in gateway
+    assert "Nothing broke" in pages.capacity_page([of(steps=rising)])
