@@ -123,8 +123,8 @@ def _about(run: dict[str, Any]) -> str:
     return (
         f"`{run['command']}`, {run['at']}, run `{run['run']}`. Load average {run['load_average_before']} "
         f"before it, {run['cores_of_others']} cores used by others during it. {run['machine']}; "
-        f"{run['target']}; {run['partitions']} partitions; every topic has {run.get('replicas', '?')} replicas "
-        f"or more and min ISR {run.get('min_insync', '?')}; {versions}."
+        f"{run['target']}; {run['partitions']} partitions; every topic has {run.get('replicas', '?')} "
+        f"replicas or more and min ISR {run.get('min_insync', '?')}; {versions}."
     )
 
 
