@@ -12,6 +12,7 @@ from services.writer.pool import transaction
 from services.writer.positions import Positions
 from services.writer.postgres import Database
 from services.writer.ranges import Range
+from services.writer.rates import Rates
 from services.writer.routes import Routes
 from services.writer.settled import Settled
 from services.writer.spark import Spark
@@ -35,6 +36,7 @@ class Parts:
     bootstrap: str
     epoch: int
     status: Status
+    rates: Rates
 
 
 async def write_batch(parts: Parts, ranges: Sequence[Range], routes: Routes) -> None:
@@ -83,6 +85,7 @@ async def _land(parts: Parts, ranges: Sequence[Range], routes: Routes) -> tuple[
             parts.bootstrap,
         )
         lines = await asyncio.to_thread(parts.spark.run, order)
+        parts.rates.count(lines)
         await _relay_parked(parts, order, lines)
         failures = {line.database: line for line in lines if line.failure}
         for name, line in failures.items():

@@ -6,18 +6,20 @@ and a gap halts.
 """
 
 import asyncio
+from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import Any
 
 import orjson
 
 from services.writer.divert import HEADER, Marker, as_run, marker_of
-from services.writer.orders import WorkOrder
+from services.writer.orders import Line, WorkOrder
 from services.writer.positions import Positions
 from services.writer.postgres import Database
 from services.writer.publishing import Place
 from services.writer.ranges import Partition, Range
+from services.writer.rates import Rates
 from services.writer.routes import Routes
 from services.writer.task import Task
 from services.writer.waiting import Index, Waiting
@@ -31,9 +33,10 @@ Events = dict[int, tuple[Mapping[str, Any], bytes | None, bytes | None]]
 class Drainer:
     """Drains one database.  Opened for one pass over what waits now."""
 
-    def __init__(self, positions: Positions, index: Index, epoch: int, bootstrap: str) -> None:
+    def __init__(self, positions: Positions, index: Index, rates: Rates, epoch: int, bootstrap: str) -> None:
         self._positions = positions
         self._index = index
+        self._rates = rates
         self._epoch = epoch
         self._bootstrap = bootstrap
 
@@ -50,7 +53,10 @@ class Drainer:
             since[place] = min(since.get(place, first), first)
         drained = 0
         async for marker, events in self._ranges(database.name, waiting, since):
-            await asyncio.to_thread(self._land, database, marker, events, routes.get(marker.digest))
+            known = _checked(database, marker, events, routes.get(marker.digest))
+            for piece, of_it in pieces(marker.range, events, self._rates.most(database.name)):
+                await self._rates.wait(database.name)
+                self._rates.count(await asyncio.to_thread(self._land, database, piece, of_it, known))
             failpoints.reach("writer.mid_drain")
             self._index.forget_settled(database.name, {marker.range.partition: marker.range.end})
             drained += 1
@@ -79,28 +85,42 @@ class Drainer:
             if not wanted:
                 return
 
-    def _land(self, database: Database, marker: Marker, events: Events, routes: Routes | None) -> None:
-        if routes is None:
-            raise InfrastructureError(
-                LEDGER_GAP,
-                f"{_name(marker.range)} of {database.name}: its routes {marker.digest} are not in "
-                f"{wire.SETTLED}, so nobody knows where its events go",
-            )
-        if len(events) != marker.count:
-            raise InfrastructureError(
-                LEDGER_GAP,
-                f"{_name(marker.range)} of {database.name}: its marker counts {marker.count} events, "
-                f"{wire.SYSTEM_ERRORS} holds {len(events)}",
-            )
-        order = WorkOrder(
-            self._epoch, {marker.range.partition: marker.range}, (database,), (), routes, self._bootstrap
-        )
+    def _land(self, database: Database, piece: Range, events: Events, routes: Routes) -> list[Line]:
+        order = WorkOrder(self._epoch, {piece.partition: piece}, (database,), (), routes, self._bootstrap)
         task = Task(order)
-        task.take(as_run(marker.range.partition, events))
+        task.take(as_run(piece.partition, events))
         task.land(database)
-        for line in task.report():
+        lines = task.report()
+        for line in lines:
             if line.failure:
                 raise InfrastructureError(TABLE[line.failure], line.detail or "")
+        return lines
+
+
+def pieces(whole: Range, events: Events, most: int | None) -> Iterator[tuple[Range, Events]]:
+    """`whole` and its events, cut so that no piece has more than `most` events: each lands by itself."""
+    offsets = sorted(events)
+    starts = [whole.start, *(offsets[most::most] if most else ())]
+    for start, end in zip(starts, [*starts[1:], whole.end], strict=True):
+        of_it = {o: events[o] for o in offsets[bisect_left(offsets, start) : bisect_left(offsets, end)]}
+        yield Range(whole.topic_id, whole.partition, start, end), of_it
+
+
+def _checked(database: Database, marker: Marker, events: Events, routes: Routes | None) -> Routes:
+    """The routes of a marker whose events are all there.  Raises `InfrastructureError`."""
+    if routes is None:
+        raise InfrastructureError(
+            LEDGER_GAP,
+            f"{_name(marker.range)} of {database.name}: its routes {marker.digest} are not in "
+            f"{wire.SETTLED}, so nobody knows where its events go",
+        )
+    if len(events) != marker.count:
+        raise InfrastructureError(
+            LEDGER_GAP,
+            f"{_name(marker.range)} of {database.name}: its marker counts {marker.count} events, "
+            f"{wire.SYSTEM_ERRORS} holds {len(events)}",
+        )
+    return routes
 
 
 def _name(r: Range) -> str:

@@ -21,6 +21,7 @@ from services.writer.drainer import Drainer
 from services.writer.positions import Positions
 from services.writer.postgres import configured
 from services.writer.publishing import Place
+from services.writer.rates import Rates
 from services.writer.registry_routes import only_known, routes_of, topics_of
 from services.writer.settings import WriterSettings
 from services.writer.settled import Settled
@@ -146,16 +147,17 @@ class Job:
             if marker := marker_of(orjson.loads(dict(record.headers)[HEADER])):
                 index.add(marker, Place(record.partition, record.offset))
         bootstrap = self._kafka.bootstrap
+        rates = Rates({d.name: d.max_rows_per_second for d in self._configured if d.max_rows_per_second})
         databases = Databases(
             self._configured,
             settled=settled,
             index=index,
-            drainer=Drainer(positions, index, epoch, bootstrap),
+            drainer=Drainer(positions, index, rates, epoch, bootstrap),
             epoch=epoch,
             bootstrap=bootstrap,
         )
-        view = View(positions, spark, databases, settled, group)
-        return Parts(spark, positions, databases, settled, index, view, bootstrap, epoch, self._status)
+        view = View(positions, spark, databases, settled, group, rates=rates)
+        return Parts(spark, positions, databases, settled, index, view, bootstrap, epoch, self._status, rates)
 
     async def _next_epoch(self, positions: Positions) -> int:
         """An epoch for this process, unless a newer writer has started since its last one.

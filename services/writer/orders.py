@@ -23,6 +23,7 @@ REPORT: Final = pa.schema(
         ("read", pa.int64()),
         ("filtered", pa.int64()),
         ("unroutable", pa.int64()),
+        ("rows", pa.int64()),
         ("parked", pa.int64()),
         ("diverted", pa.int64()),
         ("diverted_from", pa.int64()),
@@ -56,6 +57,7 @@ class Line:
     read: int = 0
     filtered: int = 0
     unroutable: int = 0
+    rows: int = 0
     parked: int = 0
     diverted: int = 0
     diverted_from: int = -1

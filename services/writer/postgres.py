@@ -40,6 +40,7 @@ class Database:
     ddl_dsn: str = field(default="", repr=False)
     schemas: tuple[str, ...] = OPEN_SCHEMAS
     max_connections: int | None = None
+    max_rows_per_second: float | None = None
     keep: bool = True
 
 
@@ -68,6 +69,7 @@ def _configured(name: str, each: DatabaseSettings, writers: WriterSettings) -> D
         each.ddl_dsn.get_secret_value() if each.ddl_dsn else "",
         each.schemas,
         each.max_connections,
+        each.max_rows_per_second,
     )
 
 

@@ -34,6 +34,13 @@ class DatabaseSettings(BaseModel):
         "each task of a batch, so the smallest bound decides how many tasks a batch has. "
         "Unless set, as many as the Spark slots need.",
     )
+    max_rows_per_second: float | None = Field(
+        None,
+        ge=1,
+        description="Most rows a second that are sent to it, all tasks together, with at most one second's "
+        "rows at once. Events for it wait in Kafka, and with them what follows in their partitions; other "
+        "partitions go on.",
+    )
     statement_timeout_ms: int | None = Field(None, ge=0, description="Instead of the writer's own.")
     lock_timeout_ms: int | None = Field(None, ge=0, description="Instead of the writer's own.")
     idle_in_transaction_ms: int | None = Field(None, ge=1000, description="Instead of the writer's own.")

@@ -148,6 +148,8 @@ class Task:
             rows = pa.Table.from_batches([_since(rows, settled[p]) for p, rows in pieces])
             if rows.num_rows:
                 done = persist(conn, database, target, rows)
+                for partition, n in done.rows.items():
+                    self._line(database.name, partition).rows += n
                 self._park(conn, target, done)
                 tallies += self._tally(target, done)
         return tallies

@@ -11,7 +11,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from services.writer.databases import Databases, Stand
 from services.writer.positions import Positions
 from services.writer.publishing import Record
-from services.writer.ranges import Partition, Range, share
+from services.writer.ranges import Partition, Range
+from services.writer.rates import Rates
 from services.writer.routes import Routes
 from services.writer.settled import Entry, Settled
 from services.writer.spark import Spark
@@ -32,6 +33,8 @@ class View:
         databases: Databases,
         settled: Settled,
         group: Mapping[Partition, int],
+        *,
+        rates: Rates,
     ) -> None:
         """`group`: the group's offsets, read before the markers were (the model's rule)."""
         self._positions = positions
@@ -39,6 +42,7 @@ class View:
         self._databases = databases
         self._settled = settled
         self._group = group
+        self._rates = rates
         self._pins: dict[Partition, list[tuple[Range, Routes]]] = {}
         self.stands = databases.stands
         self.refused: dict[Partition, str] = {}
@@ -102,7 +106,8 @@ class View:
         self.lag = {p: max(end - start, 0) for p, (start, end) in backlog.items()}
         if pinned := self._pinned():
             return pinned
-        shares = share({p: self._unpinned(p, *span) for p, span in backlog.items()}, limit)
+        unpinned = {p: self._unpinned(p, *span) for p, span in backlog.items()}
+        shares = self._rates.share(unpinned, limit, [d.name for d in self._databases.landing()])
         return [Range(self.stands[p].topic_id, p, *span) for p, span in sorted(shares.items())], routes
 
     def _pinned(self) -> Planned | None:

@@ -1,0 +1,80 @@
+"""How fast rows may go into a database that has a limit: a token bucket of the driver's.
+
+Only the driver plans, so its one bucket bounds all tasks of all workers.  It holds a
+second's rows at most.  Partitions whose events go to a limited database share what its
+bucket has; all others are planned as ever, so a slow database slows its own events alone.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Final
+
+from services.writer.orders import Line
+from services.writer.ranges import Partition, share
+
+Span = tuple[int, int]
+_FORGET: Final = 0.9
+_NONE: Final = 0.001
+
+
+class Rates:
+    """The buckets of all databases that have a limit."""
+
+    def __init__(self, limits: Mapping[str, float], clock: Callable[[], float] = time.monotonic) -> None:
+        """`limits`: rows per second by database."""
+        self._limits = dict(limits)
+        self._clock = clock
+        self._rows = dict(limits)
+        self._at = dict.fromkeys(limits, clock())
+        #: Rows of the database for each event of the partition, as its last ranges had them.
+        self._ratio: dict[tuple[str, Partition], float] = {}
+
+    def share(
+        self, backlog: Mapping[Partition, Span], limit: int, landing: Collection[str]
+    ) -> dict[Partition, Span]:
+        """At most `limit` offsets of `backlog`, and no more for the databases than they may take now.
+
+        What a partition brings is not known before its first range: one row for each event.
+        """
+        ratios = {
+            (name, p): ratio
+            for name in self._limits.keys() & set(landing)
+            for p in backlog
+            if (ratio := self._ratio.get((name, p), 1.0))
+        }
+        rooms = [int(self._room(name) / ratio) for (name, _), ratio in ratios.items()]
+        slow = {p for _, p in ratios}
+        found = share({p: s for p, s in backlog.items() if p in slow}, max(min([limit, *rooms]), 0))
+        left = limit - sum(end - start for start, end in found.values())
+        return found | share({p: s for p, s in backlog.items() if p not in slow}, left)
+
+    def count(self, lines: Iterable[Line]) -> None:
+        """Take what tasks report from the buckets, and learn what each partition brings."""
+        read = {line.range_of: line.read for line in lines if not line.database}
+        for line in lines:
+            if line.database in self._limits and not line.failure:
+                self._rows[line.database] = self._room(line.database) - line.rows
+                if events := read.get(line.range_of):
+                    self._learn((line.database, line.range_of), line.rows / events)
+
+    def _learn(self, key: tuple[str, Partition], ratio: float) -> None:
+        """Believe more at once and less slowly: packets of one topic may go anywhere."""
+        found = max(ratio, self._ratio.get(key, 0.0) * _FORGET)
+        self._ratio[key] = found if found > _NONE else 0.0
+
+    def most(self, database: str) -> int | None:
+        """How many rows may go to `database` at once; None: it has no limit."""
+        limit = self._limits.get(database)
+        return None if limit is None else max(int(limit), 1)
+
+    async def wait(self, database: str) -> None:
+        """Wait until what went to `database` is paid for."""
+        if database in self._limits and (room := self._room(database)) < 1:
+            await asyncio.sleep((1 - room) / self._limits[database])
+
+    def _room(self, database: str) -> float:
+        limit, now = self._limits[database], self._clock()
+        self._rows[database] = min(self._rows[database] + (now - self._at[database]) * limit, max(limit, 1.0))
+        self._at[database] = now
+        return self._rows[database]

@@ -1,0 +1,120 @@
+"""Limits of a database under load, watched from the database: connections and rows per second."""
+
+import secrets
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
+
+import orjson
+import psycopg2
+
+from services.writer.limits import OF_A_TASK, OF_THE_DRIVER
+from shared import wire
+from tests.fixtures.fix_kafka import HasBootstrap
+from tests.fixtures.fix_postgres import Database
+from tests.fixtures.fix_stack import StartWriter
+from tests.fixtures.writer import event, eventually, execute, landed, make_topics, produce, rows
+
+_SESSIONS = "SELECT count(*) FROM pg_stat_activity WHERE usename = %s"
+PARTITIONS, EACH, RATE, SLOW = 3, 2000, 200, 900
+
+
+@contextmanager
+def watched(dsn: str, user: str) -> Iterator[list[int]]:
+    """How many sessions `user` has, asked over and over."""
+    seen: list[int] = []
+    stop = threading.Event()
+
+    def watch() -> None:
+        conn = psycopg2.connect(dsn)
+        conn.autocommit = True
+        with conn.cursor() as cursor:
+            while not stop.is_set():
+                cursor.execute(_SESSIONS, (user,))
+                seen.append(cursor.fetchone()[0])  # type: ignore[index]
+                stop.wait(0.05)
+        conn.close()
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    try:
+        yield seen
+    finally:
+        stop.set()
+        thread.join()
+
+
+def test_neither_connections_nor_rows_cross_their_limits_under_load(
+    kafka: HasBootstrap, database: Database, start_writer: StartWriter, tmp_path: Path
+) -> None:
+    """Three slots would take ten connections; the server itself refuses the one above the bound."""
+    fast, slow = (f"event_{secrets.token_hex(4)}" for _ in range(2))
+    make_topics(kafka.bootstrap, wire.topic_of(fast), partitions=PARTITIONS)
+    make_topics(kafka.bootstrap, wire.topic_of(slow))
+    bound = OF_THE_DRIVER + OF_A_TASK
+    user, limited = _role(database.dsn, bound)
+    registry = tmp_path / "onramp.yaml"
+    to_slow = {"destinations": [{"vanity": "slow"}]}
+    registry.write_bytes(orjson.dumps({"event_types": {slow: to_slow}}))
+    with _beside(database.dsn) as slow_dsn:
+        databases = {
+            "onramp": {"max_connections": bound},
+            "slow": {"dsn": slow_dsn, "max_rows_per_second": RATE},
+        }
+        start_writer(
+            kafka.bootstrap,
+            limited,
+            {
+                "ONRAMP_WRITER_MASTER": f"local[{PARTITIONS}]",
+                "ONRAMP_WRITER_TOPICS": rf"events\.({fast}|{slow})",
+                "ONRAMP_WRITER_DATABASES": orjson.dumps(databases).decode(),
+                "ONRAMP_REGISTRY_FILE": str(registry),
+                "ONRAMP_WRITER_DISCOVER_MS": "100",
+            },
+        )
+        produce(kafka.bootstrap, wire.topic_of(slow), [event("first", slow)])
+        eventually(lambda: landed(slow_dsn, slow) == 1)
+        when = "ADD COLUMN landed_at timestamptz DEFAULT clock_timestamp()"
+        execute(slow_dsn, f"ALTER TABLE events.{slow} {when}; TRUNCATE events.{slow}")
+
+        ((begin,),) = rows(slow_dsn, "SELECT clock_timestamp()")
+        produce(kafka.bootstrap, wire.topic_of(slow), [event(f"s-{i}", slow) for i in range(SLOW)])
+        with watched(database.dsn, user) as sessions:
+            for p in range(PARTITIONS):
+                values = [event(f"f-{p}-{i}", fast) for i in range(EACH)]
+                produce(kafka.bootstrap, wire.topic_of(fast), values, partition=p)
+            eventually(lambda: landed(database.dsn, fast) == PARTITIONS * EACH)
+            eventually(lambda: landed(slow_dsn, slow) == SLOW)
+        assert 0 < max(sessions) <= bound
+        assert "a database is out" not in (tmp_path / "writer-0.log").read_text()
+        # At no moment had more landed than a second's rows and what the time since then allows.
+        when = [at for (at,) in rows(slow_dsn, f"SELECT landed_at FROM events.{slow} ORDER BY 1")]  # noqa: S608
+        allowed = [RATE * (1 + (at - begin).total_seconds()) for at in when]
+        assert not [(n, at) for n, at in enumerate(allowed, 1) if n > at]
+
+
+def _role(dsn: str, connections: int) -> tuple[str, str]:
+    """A role that owns the database and may have so many connections; its name and its DSN."""
+    parts = urlsplit(dsn)
+    name = f"role_{parts.path[1:]}"
+    execute(dsn, f"CREATE ROLE {name} LOGIN PASSWORD 'x' CONNECTION LIMIT {connections}")
+    execute(dsn, f"GRANT ALL ON DATABASE {parts.path[1:]} TO {name}")
+    return name, urlunsplit(parts._replace(netloc=f"{name}:x@{parts.netloc.rpartition('@')[2]}"))
+
+
+@contextmanager
+def _beside(dsn: str) -> Iterator[str]:
+    """A second database of the same server."""
+    parts = urlsplit(dsn)
+    name = f"{parts.path[1:]}_slow"
+    conn = psycopg2.connect(dsn)
+    conn.autocommit = True
+    try:
+        with conn.cursor() as cursor:
+            cursor.execute(f"CREATE DATABASE {name}")
+            yield urlunsplit(parts._replace(path=f"/{name}"))
+            cursor.execute(f"DROP DATABASE {name} WITH (FORCE)")
+    finally:
+        conn.close()

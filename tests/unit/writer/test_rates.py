@@ -1,0 +1,93 @@
+"""Rows per second: what the driver plans, and in which pieces the drainer lands."""
+
+from services.writer.drainer import Events, pieces
+from services.writer.orders import Line
+from services.writer.ranges import Partition, Range
+from services.writer.rates import Rates
+from tests.fixtures.writer import TOPIC_ID
+
+SLOW, FREE = Partition("events.slow", 0), Partition("events.free", 0)
+BACKLOG = {SLOW: (0, 5000), FREE: (0, 5000)}
+
+
+class Time:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def done(partition: Partition, database: str, read: int, rows: int) -> list[Line]:
+    return [Line(*partition, read=read), Line(*partition, database=database, rows=rows)]
+
+
+def sizes(rates: Rates, landing: tuple[str, ...] = ("db", "other"), limit: int = 9000) -> tuple[int, int]:
+    found = rates.share(BACKLOG, limit, landing)
+    return tuple(found[p][1] - found[p][0] if p in found else 0 for p in (SLOW, FREE))  # type: ignore[return-value]
+
+
+def test_without_limits_a_batch_is_what_it_was() -> None:
+    assert sizes(Rates({})) == (4500, 4500)
+
+
+def test_a_batch_takes_a_seconds_rows_and_the_next_what_time_has_brought() -> None:
+    time = Time()
+    rates = Rates({"db": 100}, time)
+    rates.count(done(FREE, "db", 10, 0))
+    assert sizes(rates) == (100, 5000)
+    rates.count(done(SLOW, "db", 100, 100))
+    assert sizes(rates) == (0, 5000)
+    time.now += 0.25
+    assert sizes(rates) == (25, 5000)
+    time.now += 3600
+    assert sizes(rates) == (100, 5000), "what was not used is not saved up"
+
+
+def test_an_event_that_is_several_rows_counts_as_many() -> None:
+    time = Time()
+    rates = Rates({"db": 100}, time)
+    rates.count([*done(SLOW, "db", 10, 20), *done(FREE, "db", 10, 0)])
+    time.now += 60
+    assert sizes(rates) == (50, 5000)
+
+
+def test_what_went_above_the_limit_is_paid_for_first() -> None:
+    time = Time()
+    rates = Rates({"db": 100}, time)
+    rates.count([*done(SLOW, "db", 300, 300), *done(FREE, "db", 1, 0)])
+    time.now += 1.9
+    assert sizes(rates) == (0, 5000)
+    time.now += 0.2
+    assert 0 < sizes(rates)[0] <= 10
+
+
+def test_a_partition_nobody_knows_yet_is_taken_for_a_slow_one() -> None:
+    assert sizes(Rates({"db": 100}, Time())) == (50, 50)
+
+
+def test_a_database_that_is_out_slows_nothing() -> None:
+    assert sizes(Rates({"db": 100}, Time()), landing=("other",)) == (4500, 4500)
+
+
+def test_of_two_limits_the_smaller_holds() -> None:
+    assert sum(sizes(Rates({"db": 100, "other": 30}, Time()))) == 30
+
+
+def test_a_failed_range_teaches_and_costs_nothing() -> None:
+    rates = Rates({"db": 100}, Time())
+    rates.count([Line(*SLOW, read=10), Line(*SLOW, database="db", failure="database_unavailable", rows=10)])
+    assert sizes(rates) == (50, 50)
+
+
+def test_a_drained_range_is_cut_so_that_each_piece_has_few_events_and_none_is_left_out() -> None:
+    events: Events = {o: ({}, None, None) for o in (3, 4, 7, 8, 15)}
+    whole = Range(TOPIC_ID, SLOW, 2, 20)
+    found = list(pieces(whole, events, 2))
+    assert [(r.start, r.end, sorted(of_it)) for r, of_it in found] == [
+        (2, 7, [3, 4]),
+        (7, 15, [7, 8]),
+        (15, 20, [15]),
+    ]
+    assert list(pieces(whole, events, None)) == [(whole, events)]
+    assert list(pieces(whole, {}, 2)) == [(whole, {})]
