@@ -68,7 +68,7 @@ class Books:
         return self.settled.baselines.get((life.topic_id, life.source.partition), {})
 
     def without_destination(self, life: Life) -> Totals:
-        """Filtered and unroutable."""
+        """Filtered, unroutable and refused."""
         return self.settled.totals.get((life.topic_id, life.source.partition), Totals())
 
     def waiting(self, database: str, life: Life) -> set[int]:
@@ -91,12 +91,16 @@ class Books:
         return at
 
     def parked_keys(self, life: Life, database: str | None, below: int) -> set[tuple[int, str]]:
-        """(offset, destination) that are parked by `database`; None: without a destination."""
-        prefix = "" if database is None else f"{database}."
+        """(offset, destination) that are parked by `database`; None: by none.
+
+        Without a database the destination is a pointer into the packet, empty for the whole event.
+        """
+        prefix = ("/",) if database is None else (f"{database}.",)
         found = {
             (e.offset, e.destination)
             for e in self._parked_from.get(life.source, ())
-            if e.offset < below and (e.destination.startswith(prefix) if prefix else not e.destination)
+            if e.offset < below
+            and (e.destination.startswith(prefix) or (database is None and not e.destination))
         }
         if database is not None:
             box = self.databases[database].outbox
@@ -111,7 +115,7 @@ def line_of(books: Books, life: Life) -> Line:
     baselines = books.baseline(life)
     at = max(books.covered(n, life) for n in names)
     line = Line(life.topic_id, *life.source, min(baselines.values(), default=0), at)
-    line.filtered, line.unroutable = none.filtered, none.unroutable
+    line.filtered, line.unroutable, line.refused = none.filtered, none.unroutable, none.refused
     outcomes: Counter[str] = Counter()
     for name in names:
         for (of, _, outcome), n in books.databases[name].totals.items():
@@ -210,3 +214,8 @@ def check_parked(books: Books, life: Life) -> Iterable[Finding]:
         if kept != counted:
             text = f"{name} counts {counted} parked, {wire.USER_ERRORS} and the outbox hold {kept}"
             yield Finding(Code.WRONG_TOTAL, life.source, None, text)
+    none = books.without_destination(life)
+    kept = len(books.parked_keys(life, None, none.next_offset))
+    if kept != none.refused:
+        text = f"{none.refused} refused destinations are counted, {wire.USER_ERRORS} holds {kept}"
+        yield Finding(Code.WRONG_TOTAL, life.source, None, text)

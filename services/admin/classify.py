@@ -6,7 +6,7 @@ have been parked for a reason that it does not know, and parked is a place.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -57,13 +57,14 @@ class Event:
     def _same_payload(self, text: str) -> bool:
         return _alike(_exact(self.value or b"null")["payload"], _exact(text))
 
-    def destinations(self) -> tuple[int, int]:
-        """A packet's destinations: how many different ones, and how many it names."""
+    def destinations(self, refused: Collection[str]) -> int:
+        """How many different destinations a packet names, without those at the pointers `refused`."""
         context = self.document["pipeline_context"]
         named = context.get("destinations") if isinstance(context, dict) else None
         if not isinstance(named, list) or not named:
-            return 1, 1
-        return len({_identity(d) for d in named}), len(named)
+            return 1
+        places = [f"/pipeline_context/destinations/{i}" for i in range(len(named))]
+        return len({_identity(d) for place, d in zip(places, named, strict=True) if place not in refused})
 
 
 def classify(record: LogRecord) -> Event:

@@ -87,6 +87,8 @@ class Line:
     next_offset: int
     filtered: int = 0
     unroutable: int = 0
+    #: Destinations that were refused without a database, of unroutable events and of others.
+    refused: int = 0
     outcomes: dict[str, int] = field(default_factory=dict)
     waiting: int = 0
     #: Known after the receipts were read: offsets without a record, and events of the probe.
@@ -96,7 +98,7 @@ class Line:
     @property
     def accounted(self) -> int:
         """How many (event, destination) have a verdict."""
-        return self.filtered + self.unroutable + sum(self.outcomes.values()) + self.waiting
+        return self.filtered + self.refused + sum(self.outcomes.values()) + self.waiting
 
     @property
     def read(self) -> int:

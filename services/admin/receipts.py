@@ -5,7 +5,7 @@ memory does not grow with the topic.
 """
 
 import heapq
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -30,9 +30,8 @@ class Seen:
     records: int = 0
     filtered: int = 0
     probes: int = 0
-    #: (event, destination) pairs without the filtered: at least, and at most
+    #: (event, destination) pairs without the filtered
     pairs: int = 0
-    pairs_most: int = 0
     #: by place, events that the table had already
     duplicates: Counter[Place] = field(default_factory=Counter)
     #: by place, events for typed tables: they have no receipt to look for
@@ -52,7 +51,9 @@ class Reading:
         self._upto = upto
         self._default = next(iter(snapshots))
         self._parked = {n: books.parked_keys(life, n, upto) for n in snapshots}
-        self._refused = {offset for offset, _ in books.parked_keys(life, None, upto)}
+        self._refused: dict[int, set[str]] = defaultdict(set)
+        for offset, pointer in books.parked_keys(life, None, upto):
+            self._refused[offset].add(pointer)
         self._waiting = {n: books.waiting(n, life) for n in snapshots}
         self._absent: dict[Place, list[Event]] = {}
         self.seen = Seen()
@@ -112,15 +113,12 @@ class Reading:
 
     def _judge_packet(self, event: Event) -> None:
         """A packet's outcomes are counted; its tables keep no receipts."""
-        different, named = event.destinations()
-        refused = event.offset in self._refused
-        self.seen.pairs += 1 if refused else different
-        self.seen.pairs_most += named if refused else different
+        refused = self._refused.get(event.offset, set())
+        self.seen.pairs += 1 if "" in refused else len(refused) + event.destinations(refused)
 
     def _judge_refused(self, event: Event, rows: list[At]) -> None:
         """An event that should be, or is, parked without a destination."""
         self.seen.pairs += 1
-        self.seen.pairs_most += 1
         if event.offset not in self._refused:
             self._find(Code.LOST, event.offset, "no envelope and no packet, and it is not parked")
         for _, place, _ in rows:
@@ -129,7 +127,6 @@ class Reading:
     def _judge_envelope(self, event: Event, rows: list[At]) -> None:
         expected = self._expected(event, rows)
         self.seen.pairs += len(expected)
-        self.seen.pairs_most += len(expected)
         for routed in expected:
             self._judge_place(event, routed, [row for _, place, row in rows if place == routed.place])
         places = {r.place for r in expected}

@@ -15,11 +15,12 @@ LANDING_SCHEMA: Final = "events"
 
 
 class Totals(NamedTuple):
-    """Events without a destination of one partition, below `next_offset`."""
+    """What no database counts of one partition, below `next_offset`: events, and refused destinations."""
 
     next_offset: int = 0
     filtered: int = 0
     unroutable: int = 0
+    refused: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,7 +87,8 @@ def _tell(report: "Report") -> None:
         outcomes = ", ".join(f"{n:,} {outcome}" for outcome, n in line.outcomes.items())
         print(
             f"{line.topic}/{line.partition}: {line.read:,} read; {line.filtered:,} filtered, "
-            f"{line.unroutable:,} unroutable, {outcomes or '0 landed'}, {line.waiting:,} waiting"
+            f"{line.unroutable:,} unroutable, {line.refused:,} refused, {outcomes or '0 landed'}, "
+            f"{line.waiting:,} waiting"
         )
     for finding in report.findings[:_MOST_LINES]:
         print(f"{finding.code.value.upper()}  {finding.receipt}  {finding.detail}")

@@ -14,7 +14,7 @@ from services.writer.postgres import Database
 from services.writer.ranges import Range
 from services.writer.rates import Rates
 from services.writer.routes import Routes
-from services.writer.settled import Settled
+from services.writer.settled import Settled, Totals
 from services.writer.spark import Spark
 from services.writer.status import Status
 from services.writer.view import View
@@ -127,13 +127,15 @@ async def _mark(parts: Parts, order: WorkOrder, lines: Sequence[Line]) -> None:
 
 
 async def _settle(parts: Parts, order: WorkOrder, lines: Sequence[Line]) -> None:
-    """Count the events that have no destination, before the group's offsets pass them."""
+    """Count what no database counts, before the group's offsets pass it."""
     entries = [
         entry
         for line in lines
         if not line.database
         for entry in parts.settled.count(
-            parts.epoch, order.ranges[line.range_of], line.filtered, line.unroutable
+            parts.epoch,
+            order.ranges[line.range_of],
+            Totals(0, line.filtered, line.unroutable, line.refused),
         )
     ]
     await parts.view.record(entries)

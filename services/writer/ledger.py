@@ -43,6 +43,22 @@ _COUNT: Final = """
 """
 
 
+_REMARK: Final = """
+    INSERT INTO onramp.remarks (topic_id, topic, partition, destination, remark, count) VALUES %s
+    ON CONFLICT (topic_id, partition, destination, remark)
+    DO UPDATE SET count = remarks.count + excluded.count
+"""
+
+
+class Remark(NamedTuple):
+    """What remarks are counted by."""
+
+    topic_id: str
+    partition: Partition
+    destination: str
+    remark: str
+
+
 class Tally(NamedTuple):
     """What totals are counted by."""
 
@@ -127,6 +143,17 @@ def count(conn: connection, tallies: Counter[Tally]) -> None:
     if rows:
         with conn.cursor() as cursor:
             execute_values(cursor, _COUNT, rows, page_size=len(rows))
+
+
+def remark(conn: connection, remarks: Counter[Remark]) -> None:
+    """Add to what is worth a look and is no outcome."""
+    rows = [
+        (r.topic_id, r.partition.topic, r.partition.number, r.destination, r.remark, n)
+        for r, n in sorted(remarks.items())
+    ]
+    if rows:
+        with conn.cursor() as cursor:
+            execute_values(cursor, _REMARK, rows, page_size=len(rows))
 
 
 def _positions(found: Iterable[tuple[str, int, int, int]], epoch: int) -> dict[Partition, int]:

@@ -23,6 +23,7 @@ REPORT: Final = pa.schema(
         ("read", pa.int64()),
         ("filtered", pa.int64()),
         ("unroutable", pa.int64()),
+        ("refused", pa.int64()),
         ("rows", pa.int64()),
         ("parked", pa.int64()),
         ("diverted", pa.int64()),
@@ -57,6 +58,7 @@ class Line:
     read: int = 0
     filtered: int = 0
     unroutable: int = 0
+    refused: int = 0
     rows: int = 0
     parked: int = 0
     diverted: int = 0

@@ -23,11 +23,16 @@ Life = tuple[str, int]
 
 
 class Totals(NamedTuple):
-    """Events without a destination, of one partition, up to `next_offset`."""
+    """What no database counts, of one partition, up to `next_offset`.
+
+    `filtered` and `unroutable` are events; `refused` are records on `onramp.user_errors`,
+    one for each destination that was refused, also of events that land elsewhere.
+    """
 
     next_offset: int = 0
     filtered: int = 0
     unroutable: int = 0
+    refused: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,15 +107,20 @@ class Settled:
             if names - self.baselines.get((i, n), {}).keys()
         ]
 
-    def count(self, epoch: int, range_: Range, filtered: int, unroutable: int) -> list[Entry]:
-        """Entries that add a settled range's events without a destination.
+    def count(self, epoch: int, range_: Range, found: Totals) -> list[Entry]:
+        """Entries that add what was `found` in a settled range and no database counts.
 
         Nothing for a range that was counted before: a writer died between counting and the
         group's commit, and its successor repeats the same range.
         """
         life = (range_.topic_id, range_.partition.number)
         was = self.totals.get(life, Totals())
-        if was.next_offset >= range_.end or not (filtered or unroutable):
+        if was.next_offset >= range_.end or not any(found):
             return []
-        now = Totals(range_.end, was.filtered + filtered, was.unroutable + unroutable)
+        now = Totals(
+            range_.end,
+            was.filtered + found.filtered,
+            was.unroutable + found.unroutable,
+            was.refused + found.refused,
+        )
         return [(f"{_TOTALS}/{life[0]}/{life[1]}/{epoch}", orjson.dumps([*now]))]

@@ -72,6 +72,7 @@ class Task:
         line.read += len(run)
         line.filtered += len(run) - len(wanted)
         line.unroutable += events.events_unroutable()
+        line.refused += len(events.unroutable)
 
     def park_unroutable(self) -> None:
         """Events that no database decides about go to the topic before their offset settles."""
@@ -117,9 +118,10 @@ class Task:
         try:
             with transaction(database, "land") as conn:
                 settled = ledger.lock(conn, ranges, self._order.epoch)
-                tallies = self._land_tables(conn, database, settled)
+                tallies, remarks = self._land_tables(conn, database, settled)
                 failpoints.reach("writer.after_copy")
                 ledger.count(conn, tallies)
+                ledger.remark(conn, remarks)
                 ledger.advance(conn, [r for r in ranges if settled[r.partition] < r.end], self._order.epoch)
                 failpoints.reach("writer.before_commit")
             failpoints.reach("writer.after_commit")
@@ -138,8 +140,9 @@ class Task:
 
     def _land_tables(
         self, conn: connection, database: Database, settled: dict[Partition, int]
-    ) -> "Counter[ledger.Tally]":
+    ) -> "tuple[Counter[ledger.Tally], Counter[ledger.Remark]]":
         tallies: Counter[ledger.Tally] = Counter()
+        remarks: Counter[ledger.Remark] = Counter()
         for partition in self._read:
             self._line(database.name, partition)
         for target, pieces in sorted(self._rows.items()):
@@ -152,7 +155,8 @@ class Task:
                     self._line(database.name, partition).rows += n
                 self._park(conn, target, done)
                 tallies += self._tally(target, done)
-        return tallies
+                remarks += self._remarks(target, done)
+        return tallies, remarks
 
     def _line(self, database: str, partition: Partition) -> Line:
         return self._databases.setdefault((database, partition), Line(*partition, database=database))
@@ -200,6 +204,16 @@ class Task:
                 for p, n in by_partition.items()
             }
         )
+
+    def _remarks(self, target: Target, done: Persisted) -> "Counter[ledger.Remark]":
+        """What is worth a look at `target`, counted for one of its partitions: a task has them all."""
+        found = {
+            "unkeyed": done.landed.total() if done.unkeyed else 0,
+            "discarded_fields": done.discarded_fields,
+        }
+        first = min(done.rows)
+        topic_id = self._order.ranges[first].topic_id
+        return Counter({ledger.Remark(topic_id, first, str(target), r): n for r, n in found.items() if n})
 
 
 def _since(rows: pa.RecordBatch, offset: int) -> pa.RecordBatch:

@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 from uuid import uuid4
 
+import orjson
 import psycopg2
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -24,7 +25,7 @@ from services.writer.postgres import Database as Configured
 from services.writer.publishing import Record, publish
 from services.writer.ranges import Partition, Range
 from services.writer.routes import Routes
-from services.writer.settled import Settled
+from services.writer.settled import Settled, Totals
 from services.writer.task import settle
 from shared import wire
 from stack.kafka import Kafka
@@ -105,13 +106,18 @@ class Stage:
             if divert and line["database"]:
                 self.mark(range_, line["diverted"])
             elif not line["database"]:
-                self._note(self.notes.count(EPOCH, range_, line["filtered"], line["unroutable"]))
+                self._note(self.notes.count(EPOCH, range_, _totals(line)))
         self.commit()
         return first
 
     def mark(self, range_: Range, count: int) -> None:
         """Close a diverted range."""
         publish(self.bootstrap, [Marker("onramp", range_, count, 0, "digest").as_record()])
+
+    def note(self, totals: Totals) -> None:
+        """Say in the writer's notes what no database counts."""
+        key = f"totals/{self.topic_id}/0/{EPOCH}".encode()
+        publish(self.bootstrap, [Record(wire.SETTLED, key, orjson.dumps([*totals]))])
 
     def commit(self) -> None:
         """Move the writer's group to where this stage is."""
@@ -149,6 +155,10 @@ class Stage:
         publish(self.bootstrap, [Record(wire.SETTLED, key.encode(), value) for key, value in entries])
         for key, value in entries:
             self.notes.apply(key, value)
+
+
+def _totals(line: dict[str, Any]) -> Totals:
+    return Totals(0, line["filtered"], line["unroutable"], line["refused"])
 
 
 @pytest.fixture(scope="package")

@@ -10,6 +10,7 @@ from services.cli.app import app
 from services.writer.divert import HEADER
 from services.writer.publishing import Record, publish
 from services.writer.ranges import Range
+from services.writer.settled import Totals
 from shared import wire
 from tests.fixtures.writer import envelope, event
 from tests.integration.admin.conftest import BAD, Stage
@@ -191,6 +192,39 @@ def test_packets_are_checked_by_their_counts(stage: Stage) -> None:
     assert any("keeps no receipts" in said for said in report.unchecked)
     stage.execute("UPDATE onramp.totals SET events = events - 1 WHERE destination = 'public.two'")
     assert stage.found() == {("unbalanced", None)}
+
+
+def _elsewhere(n: int) -> list[bytes]:
+    """Packets for `public.one` and for n destinations that nobody may address."""
+    named = orjson.loads(_packet("one"))["pipeline_context"]["destinations"]
+    refused = [named[0] | {"schema": f"closed_{i}"} for i in range(n)]
+    context = {"destinations": [refused[0], *named, *refused[1:]]}
+    return [orjson.dumps({"pipeline_context": context, "data": {"n": 1}})]
+
+
+def test_a_refused_destination_of_an_event_that_lands_elsewhere_has_its_place(stage: Stage) -> None:
+    stage.execute("CREATE TABLE public.one (n int)")
+    stage.settle(*_elsewhere(2), b"no json", event("a", stage.name))
+    for deep in (True, False):
+        report = stage.audit(deep=deep)
+        assert report.findings == []
+        (line,) = report.lines
+        assert (line.unroutable, line.refused, line.accounted) == (1, 3, 5)
+        assert line.outcomes == {"landed": 2}
+
+
+def test_a_refused_destination_that_never_reached_the_topic_is_missed(stage: Stage) -> None:
+    stage.settle(event("a", stage.name))
+    stage.note(Totals(1, 0, 0, 1))
+    assert ("wrong_total", None) in stage.found(deep=False)
+    assert stage.found() == {("wrong_total", None), ("unbalanced", None)}
+
+
+def test_a_refused_destination_that_nobody_counted_is_missed(stage: Stage) -> None:
+    stage.execute("CREATE TABLE public.one (n int)")
+    stage.settle(event("a", stage.name), *_elsewhere(1), b"no json")
+    stage.note(Totals(4, 0, 1, 1))
+    assert stage.found() == {("wrong_total", None), ("unbalanced", None)}
 
 
 # --- the command ------------------------------------------------------------------------------

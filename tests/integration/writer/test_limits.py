@@ -18,7 +18,14 @@ from tests.fixtures.fix_stack import StartWriter
 from tests.fixtures.writer import event, eventually, execute, landed, make_topics, produce, rows
 
 _SESSIONS = "SELECT count(*) FROM pg_stat_activity WHERE usename = %s"
-PARTITIONS, EACH, RATE, SLOW = 3, 2000, 200, 900
+PARTITIONS, EACH, RATE, SLOW = 3, 2500, 200, 900
+#: A landing table whose rows say when they landed.
+_TIMED = """
+    CREATE SCHEMA events;
+    CREATE TABLE events.{} (_id text PRIMARY KEY, _event_name text, _timestamp timestamptz, _version text,
+        _received_at timestamptz, _topic text, _partition int, _offset bigint, payload jsonb,
+        landed_at timestamptz DEFAULT clock_timestamp())
+"""
 
 
 @contextmanager
@@ -53,16 +60,21 @@ def test_neither_connections_nor_rows_cross_their_limits_under_load(
     fast, slow = (f"event_{secrets.token_hex(4)}" for _ in range(2))
     make_topics(kafka.bootstrap, wire.topic_of(fast), partitions=PARTITIONS)
     make_topics(kafka.bootstrap, wire.topic_of(slow))
+    for p in range(PARTITIONS):
+        values = [event(f"f-{p}-{i}", fast) for i in range(EACH)]
+        produce(kafka.bootstrap, wire.topic_of(fast), values, partition=p)
+    produce(kafka.bootstrap, wire.topic_of(slow), [event(f"s-{i}", slow) for i in range(SLOW)])
     bound = OF_THE_DRIVER + OF_A_TASK
     user, limited = _role(database.dsn, bound)
     registry = tmp_path / "onramp.yaml"
-    to_slow = {"destinations": [{"vanity": "slow"}]}
-    registry.write_bytes(orjson.dumps({"event_types": {slow: to_slow}}))
-    with _beside(database.dsn) as slow_dsn:
+    registry.write_bytes(orjson.dumps({"event_types": {slow: {"destinations": [{"vanity": "slow"}]}}}))
+    with _beside(database.dsn) as slow_dsn, watched(database.dsn, user) as sessions:
+        execute(slow_dsn, _TIMED.format(slow))
         databases = {
             "onramp": {"max_connections": bound},
             "slow": {"dsn": slow_dsn, "max_rows_per_second": RATE},
         }
+        ((begin,),) = rows(slow_dsn, "SELECT clock_timestamp()")
         start_writer(
             kafka.bootstrap,
             limited,
@@ -71,25 +83,16 @@ def test_neither_connections_nor_rows_cross_their_limits_under_load(
                 "ONRAMP_WRITER_TOPICS": rf"events\.({fast}|{slow})",
                 "ONRAMP_WRITER_DATABASES": orjson.dumps(databases).decode(),
                 "ONRAMP_REGISTRY_FILE": str(registry),
-                "ONRAMP_WRITER_DISCOVER_MS": "100",
             },
+            wait=False,
         )
-        produce(kafka.bootstrap, wire.topic_of(slow), [event("first", slow)])
-        eventually(lambda: landed(slow_dsn, slow) == 1)
-        when = "ADD COLUMN landed_at timestamptz DEFAULT clock_timestamp()"
-        execute(slow_dsn, f"ALTER TABLE events.{slow} {when}; TRUNCATE events.{slow}")
-
-        ((begin,),) = rows(slow_dsn, "SELECT clock_timestamp()")
-        produce(kafka.bootstrap, wire.topic_of(slow), [event(f"s-{i}", slow) for i in range(SLOW)])
-        with watched(database.dsn, user) as sessions:
-            for p in range(PARTITIONS):
-                values = [event(f"f-{p}-{i}", fast) for i in range(EACH)]
-                produce(kafka.bootstrap, wire.topic_of(fast), values, partition=p)
-            eventually(lambda: landed(database.dsn, fast) == PARTITIONS * EACH)
-            eventually(lambda: landed(slow_dsn, slow) == SLOW)
+        eventually(lambda: landed(database.dsn, fast) == PARTITIONS * EACH, 150)
+        eventually(lambda: landed(slow_dsn, slow) == SLOW, 100)
         assert 0 < max(sessions) <= bound
         assert "a database is out" not in (tmp_path / "writer-0.log").read_text()
-        # At no moment had more landed than a second's rows and what the time since then allows.
+        batches = rows(slow_dsn, f"SELECT count(*) FROM events.{slow} GROUP BY xmin::text")  # noqa: S608
+        assert max(batches) <= (RATE,)
+        # At no moment had more landed than a second's rows and what the time until then allows.
         when = [at for (at,) in rows(slow_dsn, f"SELECT landed_at FROM events.{slow} ORDER BY 1")]  # noqa: S608
         allowed = [RATE * (1 + (at - begin).total_seconds()) for at in when]
         assert not [(n, at) for n, at in enumerate(allowed, 1) if n > at]

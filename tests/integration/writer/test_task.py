@@ -7,6 +7,7 @@ import psycopg2
 import pytest
 
 from services.writer.ranges import Partition
+from services.writer.routes import Contract, Routes
 from shared import failpoints
 from shared.errors import DATABASE_UNAVAILABLE, InfrastructureError
 from tests.fixtures.writer import PARTITION, TOPIC_ID, Bench, Landed, arrivals, envelope, event, eventually
@@ -157,6 +158,24 @@ def test_a_task_that_cannot_connect_says_so_for_its_ranges(bench: Bench, limited
     """A silent task would look like ranges without records, and the driver would settle them."""
     bench.execute(f"ALTER ROLE {limited.user} CONNECTION LIMIT 0")
     assert limited.settle(arrivals(_events(5))).failures == ("database_unavailable",)
+
+
+def test_what_is_worth_a_look_is_counted_in_the_rows_own_transaction(bench: Bench) -> None:
+    bench.execute("CREATE TABLE public.bare (v int); CREATE TABLE public.loose (id int PRIMARY KEY)")
+    routes = Routes("onramp", contracts=(Contract("discard", table="loose"),))
+
+    def to(table: str, data: str) -> bytes:
+        named = f'{{"type":"postgres","vanity":"onramp","schema":"public","table":"{table}"}}'
+        return f'{{"pipeline_context":{{"destinations":[{named}]}},"data":{data}}}'.encode()
+
+    values = [to("bare", '{"v":1}'), to("bare", '{"v":"x"}'), to("loose", '{"id":1,"x":1,"y":1}')]
+    for _ in range(2):  # a task that runs twice counts once
+        assert bench.settle(arrivals(values), routes=routes).failures == ()
+    bench.settle(arrivals([to("loose", '{"id":2,"x":1}')], first=3), routes=routes)
+    assert bench.rows("SELECT destination, remark, count FROM onramp.remarks ORDER BY 1") == [
+        ("public.bare", "unkeyed", 1),
+        ("public.loose", "discarded_fields", 3),
+    ]
 
 
 def test_the_probe_lands_and_is_not_counted(bench: Bench) -> None:
