@@ -386,6 +386,18 @@ DATABASE_UNAVAILABLE: Final = _waiting(
     "The database cannot be reached or is not ready.",
     "Nothing: the event lands by itself when the database returns.",
 )
+TABLE_BLOCKED: Final = _waiting(
+    "table_blocked",
+    Step.PERSIST,
+    "The table takes no rows for now: a lock, a quota, a statement that runs out of time.",
+    "Nothing: the events land by themselves, in order, when the table takes rows again.",
+)
+PAUSED: Final = _waiting(
+    "paused",
+    Step.PERSIST,
+    "Too many of the event type's events are parked; the others wait.",
+    "Mend what refuses them (`onramp errors` says why), then `onramp types resume`.",
+)
 LEDGER_GAP: Final = _waiting(
     "ledger_gap",
     Step.PERSIST,

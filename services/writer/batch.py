@@ -8,6 +8,7 @@ from services.writer import ledger, outbox
 from services.writer.databases import Databases
 from services.writer.divert import Marker
 from services.writer.orders import Line, WorkOrder
+from services.writer.pausing import Pausing
 from services.writer.pool import transaction
 from services.writer.positions import Positions
 from services.writer.postgres import Database
@@ -37,6 +38,7 @@ class Parts:
     epoch: int
     status: Status
     rates: Rates
+    pausing: Pausing
 
 
 async def write_batch(parts: Parts, ranges: Sequence[Range], routes: Routes) -> None:
@@ -83,9 +85,12 @@ async def _land(parts: Parts, ranges: Sequence[Range], routes: Routes) -> tuple[
             parts.databases.diverted(),
             routes,
             parts.bootstrap,
+            parts.pausing,
         )
         lines = await asyncio.to_thread(parts.spark.run, order)
         parts.rates.count(lines)
+        for name in {line.database for line in lines if line.waiting}:
+            parts.databases.held(name)
         await _relay_parked(parts, order, lines)
         failures = {line.database: line for line in lines if line.failure}
         for name, line in failures.items():

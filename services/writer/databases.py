@@ -14,10 +14,13 @@ from typing import Final
 
 from services.writer import ledger, outbox
 from services.writer.drainer import Drainer
+from services.writer.holds import Hold
 from services.writer.migrations import migrate
 from services.writer.pool import transaction
 from services.writer.postgres import Database
 from services.writer.ranges import Partition
+from services.writer.releasing import Releasing
+from services.writer.routes import Routes
 from services.writer.settled import Settled
 from services.writer.waiting import Index
 from shared.errors import DATABASE_UNAVAILABLE, FENCED, KAFKA_UNAVAILABLE, LEDGER_GAP, InfrastructureError
@@ -64,6 +67,7 @@ class Databases:
         self._epoch = epoch
         self._bootstrap = bootstrap
         self._returning: dict[str, asyncio.Task[None]] = {}
+        self._releasing = Releasing(configured)
         # A database that comes back and a partition that is adopted must not miss each other.
         self._claiming = asyncio.Lock()
         #: Every adopted partition and where the writer stands in it.
@@ -120,12 +124,20 @@ class Databases:
         health.up, health.failures, health.again_at = False, health.failures + 1, time.monotonic() + pause
         log.warning("a database is out, its events wait", extra=_fields(name, error))
 
+    def held(self, name: str) -> None:
+        """Events wait in the database itself, behind a hold."""
+        self._releasing.held(name)
+
+    def holds(self) -> dict[str, tuple[Hold, ...]]:
+        """The holds of every database, as far as is known."""
+        return self._releasing.holds()
+
     def any_up(self) -> bool:
         """Whether a batch could land anywhere."""
         return any(self._can(n) for n in self._all)
 
-    async def tend(self) -> None:
-        """Bring back what is out and drain what waits, in the background; surface a fencing."""
+    async def tend(self, routes: Routes) -> None:
+        """Bring back what is out, drain and release what waits, in the background; surface a fencing."""
         for name, health in self._health.items():
             task = self._returning.get(name)
             if task is not None and task.done():
@@ -136,8 +148,12 @@ class Databases:
             if name not in self._returning and not health.halted and (due or waits):
                 self._returning[name] = asyncio.create_task(self._return(name))
 
+        for name, error in self._releasing.tend([n for n in self._all if self._can(n)], routes):
+            self.failed(name, error)
+
     async def settle_down(self) -> None:
         """Wait for a database of which at most the last batch waits: then it takes live traffic."""
+        await self._releasing.settle_down()
         for name, task in list(self._returning.items()):
             ranges = [w.marker.range.partition for w in self._index.of(name)]
             if self._can(name) and len(ranges) == len(set(ranges)):
@@ -145,6 +161,7 @@ class Databases:
 
     async def stop(self) -> None:
         """Stop returning; what was begun rolls back or is finished by its thread."""
+        await self._releasing.stop()
         for task in self._returning.values():
             task.cancel()
         await asyncio.gather(*self._returning.values(), return_exceptions=True)
@@ -167,6 +184,7 @@ class Databases:
                 await asyncio.to_thread(outbox.relay, database, self._bootstrap)
                 log.info("a database is up", extra={"database": name, "waiting": self._index.events(name)})
             await self._drainer.drain(database, self._settled.routes)
+            self._releasing.held(name)
         except InfrastructureError as e:
             self.failed(name, e)
 

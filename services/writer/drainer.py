@@ -15,6 +15,7 @@ import orjson
 
 from services.writer.divert import HEADER, Marker, as_run, marker_of
 from services.writer.orders import Line, WorkOrder
+from services.writer.pausing import Pausing
 from services.writer.positions import Positions
 from services.writer.postgres import Database
 from services.writer.publishing import Place
@@ -33,12 +34,21 @@ Events = dict[int, tuple[Mapping[str, Any], bytes | None, bytes | None]]
 class Drainer:
     """Drains one database.  Opened for one pass over what waits now."""
 
-    def __init__(self, positions: Positions, index: Index, rates: Rates, epoch: int, bootstrap: str) -> None:
+    def __init__(
+        self,
+        positions: Positions,
+        index: Index,
+        rates: Rates,
+        epoch: int,
+        bootstrap: str,
+        pausing: Pausing,
+    ) -> None:
         self._positions = positions
         self._index = index
         self._rates = rates
         self._epoch = epoch
         self._bootstrap = bootstrap
+        self._pausing = pausing
 
     async def drain(self, database: Database, routes: Mapping[str, Routes]) -> int:
         """Land every range that waits for `database`; returns how many there were.
@@ -86,7 +96,15 @@ class Drainer:
                 return
 
     def _land(self, database: Database, piece: Range, events: Events, routes: Routes) -> list[Line]:
-        order = WorkOrder(self._epoch, {piece.partition: piece}, (database,), (), routes, self._bootstrap)
+        order = WorkOrder(
+            self._epoch,
+            {piece.partition: piece},
+            (database,),
+            (),
+            routes,
+            self._bootstrap,
+            self._pausing,
+        )
         task = Task(order)
         task.take(as_run(piece.partition, events))
         task.land(database)

@@ -18,6 +18,7 @@ from services.writer.batch import Parts, see_newest, write_batch
 from services.writer.databases import Databases
 from services.writer.divert import HEADER, marker_of
 from services.writer.drainer import Drainer
+from services.writer.pausing import Pausing
 from services.writer.positions import Positions
 from services.writer.postgres import configured
 from services.writer.publishing import Place
@@ -54,6 +55,7 @@ class Job:
         self._kafka = kafka
         self._configured = configured(settings)
         self._registry = FileRegistry(registry.file, only_known(self._configured))
+        self._pausing = Pausing(settings.pause_share, settings.pause_window, settings.pause_least)
         self._status = Status()
         self._stop = asyncio.Event()
         self._failures = 0
@@ -152,12 +154,24 @@ class Job:
             self._configured,
             settled=settled,
             index=index,
-            drainer=Drainer(positions, index, rates, epoch, bootstrap),
+            drainer=Drainer(positions, index, rates, epoch, bootstrap, self._pausing),
             epoch=epoch,
             bootstrap=bootstrap,
         )
         view = View(positions, spark, databases, settled, group, rates=rates)
-        return Parts(spark, positions, databases, settled, index, view, bootstrap, epoch, self._status, rates)
+        return Parts(
+            spark,
+            positions,
+            databases,
+            settled,
+            index,
+            view,
+            bootstrap,
+            epoch,
+            self._status,
+            rates,
+            self._pausing,
+        )
 
     async def _next_epoch(self, positions: Positions) -> int:
         """An epoch for this process, unless a newer writer has started since its last one.
@@ -182,8 +196,9 @@ class Job:
                     await parts.view.discover(topics_of(snapshot))
                     await see_newest(parts)
                 look_again = clock() + self._settings.discover_ms / 1000
-            await parts.databases.tend()
+            await parts.databases.tend(routes)
             self._status.see(parts.databases.states(), parts.view.lag, parts.view.refused)
+            self._status.see_holds(parts.databases.holds())
             if not parts.databases.any_up():
                 await parts.databases.wait_for_one(_NO_DATABASE_SECONDS)
                 continue

@@ -1,11 +1,12 @@
 """What the driver hands to the tasks of a batch, and what they report back."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Final
 
 import pyarrow as pa
 
+from services.writer.pausing import Pausing
 from services.writer.postgres import Database
 from services.writer.ranges import Partition, Range
 from services.writer.routes import Routes
@@ -26,6 +27,7 @@ REPORT: Final = pa.schema(
         ("refused", pa.int64()),
         ("rows", pa.int64()),
         ("parked", pa.int64()),
+        ("waiting", pa.int64()),
         ("diverted", pa.int64()),
         ("diverted_from", pa.int64()),
     ]
@@ -44,6 +46,7 @@ class WorkOrder:
     diverted: tuple[str, ...]
     routes: Routes
     bootstrap: str
+    pausing: Pausing = field(default_factory=Pausing)
 
 
 @dataclass(slots=True)
@@ -61,6 +64,8 @@ class Line:
     refused: int = 0
     rows: int = 0
     parked: int = 0
+    #: Events that wait in the database itself, behind a hold.
+    waiting: int = 0
     diverted: int = 0
     diverted_from: int = -1
 

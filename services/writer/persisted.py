@@ -17,11 +17,12 @@ _PLACE = ("_topic", "_partition", "_offset")
 
 @dataclass(frozen=True, slots=True)
 class Parked:
-    """A row that the database refused for its own values."""
+    """A row that the database refused for its own values; `place` is its place among the rows."""
 
     partition: Partition
     offset: int
     error: UserError
+    place: int
 
 
 @dataclass(slots=True)
@@ -56,7 +57,7 @@ def assemble(
     """The outcome of `rows`, of which some `landed` and some met `errors` (by place)."""
     places = sorted(errors)
     parked = [
-        Parked(Partition(p["_topic"], p["_partition"]), p["_offset"], errors[place])
+        Parked(Partition(p["_topic"], p["_partition"]), p["_offset"], errors[place], place)
         for place, p in zip(
             places, rows.select(list(_PLACE)).take(pa.array(places, pa.int64())).to_pylist(), strict=True
         )

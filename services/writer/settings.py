@@ -114,6 +114,18 @@ class WriterSettings(BaseSettings):
         ge=1000,
         description="Postgres ends a writer's transaction that was silent for this long.",
     )
+    pause_share: float = Field(
+        0.5,
+        gt=0,
+        le=1,
+        description="An event type pauses when more than this share of its last events is parked; 1: never.",
+    )
+    pause_window: int = Field(
+        10_000, ge=1, description="How many of an event type's last events the share is taken of."
+    )
+    pause_least: int = Field(
+        1_000, ge=1, description="An event type is not judged before so many of its events were decided."
+    )
     log_level: str = Field("INFO", description="Log level.")
 
     @model_validator(mode="after")

@@ -18,6 +18,11 @@ class Verdict(Enum):
 _RETRY: Final = frozenset({"40001", "40P01"})
 _WAIT_CLASSES: Final = frozenset({"08", "28", "53", "57", "58"})
 _WAIT: Final = frozenset({"55P03", "25006", "3D000"})
+#: Waiting that no other table of the database would be spared.
+_OF_DATABASE_CLASSES: Final = frozenset({"08", "28", "57"})
+_OF_DATABASE: Final = frozenset({"25006", "3D000", "53000", "53200", "53300"})
+#: A statement ran out of time, or somebody cancelled it.
+STATEMENT_TIMEOUT: Final = "57014"
 #: Classes and states that are the rows' fault.
 PARK_CLASSES: Final = frozenset({"0A", "22", "23", "42", "44", "54"})
 PARK_STATES: Final = frozenset({"P0001"})
@@ -32,3 +37,11 @@ def verdict(sqlstate: str | None) -> Verdict:
     if sqlstate in PARK_STATES or sqlstate[:2] in PARK_CLASSES:
         return Verdict.PARK
     return Verdict.WAIT
+
+
+def is_of_one_table(sqlstate: str | None) -> bool:
+    """Whether what waits is one table's matter (a lock, a quota), while others of the database land."""
+    if verdict(sqlstate) is not Verdict.WAIT or sqlstate is None:
+        return False
+    of_database = sqlstate in _OF_DATABASE or sqlstate[:2] in _OF_DATABASE_CLASSES
+    return sqlstate == STATEMENT_TIMEOUT or not of_database

@@ -21,6 +21,7 @@ from prometheus_client import (
 )
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
+from services.writer.holds import Hold, described
 from services.writer.orders import Line
 from services.writer.ranges import Partition
 
@@ -28,7 +29,7 @@ from services.writer.ranges import Partition
 disable_created_metrics()  # type: ignore[no-untyped-call]
 
 _STATES: Final = ("landing", "draining", "out", "halted")
-_RESULTS: Final = ("read", "filtered", "unroutable", "diverted")
+_RESULTS: Final = ("read", "filtered", "unroutable", "waiting", "diverted")
 _SECONDS: Final = (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60)
 
 
@@ -73,7 +74,14 @@ class Status:
             "Partitions that are not read until a person resolves them.",
             registry=self.registry,
         )
+        self._held = Gauge(
+            "onramp_writer_holds",
+            "1 while events wait in their database behind this hold: a blocked table or a paused event type.",
+            ["database", "kind", "name", "state"],
+            registry=self.registry,
+        )
         self.databases: dict[str, str] = {}
+        self.holds: Sequence[Mapping[str, str]] = []
         self._consuming = False
         self._trouble: str | None = "starting"
 
@@ -91,6 +99,15 @@ class Status:
         self._consuming = bool({"landing", "draining"} & set(databases.values()))
         out = ", ".join(f"{n} is {s}" for n, s in databases.items() if s != "landing")
         self._trouble = out or None
+
+    def see_holds(self, holds: Mapping[str, Sequence[Hold]]) -> None:
+        """What events wait for in the databases themselves."""
+        found = [{"database": name, **each} for name, of in holds.items() for each in described(of)]
+        if found != self.holds:
+            self._held.clear()
+            for each in found:
+                self._held.labels(each["database"], each["kind"], each["name"], each["state"]).set(1)
+        self.holds = found
 
     def trouble(self, code: str, detail: str) -> None:
         """The loop stands still, and why."""
@@ -146,6 +163,7 @@ def _handler(status: Status) -> type[BaseHTTPRequestHandler]:
                 "status": "consuming" if ready else "waiting",
                 "reason": trouble,
                 "databases": status.databases,
+                "holds": status.holds,
             }
         )
         return HTTPStatus.OK if ready else HTTPStatus.SERVICE_UNAVAILABLE, "application/json", body

@@ -5,27 +5,29 @@ outcomes, advance, commit.  A task that Spark runs twice finds its ledger rows a
 skips.
 """
 
-from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
-from psycopg2.extensions import connection
 
-from services.writer import ledger, outbox, user_errors
+from services.writer import holds, ledger, user_errors
 from services.writer.arrivals import Run, runs
 from services.writer.divert import divert
 from services.writer.orders import Line, WorkOrder, as_arrow
-from services.writer.persist import Persisted, persist
 from services.writer.pool import transaction
 from services.writer.postgres import Database
 from services.writer.ranges import Partition
+from services.writer.settlement import BlockedError, LostRaceError, Settlement, Work, watch
 from services.writer.sort import Unroutable, sort
 from services.writer.targets import Target
 from services.writer.user_errors import ParkedRecord
-from shared import failpoints, wire
+from shared import failpoints
 from shared.errors import DATABASE_UNAVAILABLE, InfrastructureError, UserError
-from shared.outcomes import Outcome
+
+#: How often a transaction that lost a race is begun again before its database counts as out.
+_RACES: Final = 3
 
 
 def settle(order: WorkOrder, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -113,22 +115,57 @@ class Task:
         }
 
     def land(self, database: Database) -> None:
-        """PERSIST the rows of `database` in one transaction, or none of them."""
+        """PERSIST the rows of `database` in one transaction, or none of them.
+
+        A table that takes no rows now loses the transaction: it is begun again, and its
+        events wait.
+        """
+        blocked: dict[Target, str | None] = {}
+        races = 0
+        while True:
+            try:
+                self._land(database, blocked)
+            except BlockedError as e:
+                blocked[e.target] = e.sqlstate
+            except LostRaceError as e:
+                races += 1
+                if races > _RACES:
+                    self._fail(database, e.fault.code, e.detail)
+                    return
+            except InfrastructureError as e:
+                self._fail(database, e.fault.code, e.detail)
+                return
+            except UserError as e:  # not a row's fault: persist() parks those
+                self._fail(database, DATABASE_UNAVAILABLE.code, e.detail)
+                return
+            else:
+                return
+
+    def _land(self, database: Database, blocked: Mapping[Target, str | None]) -> None:
         ranges = [self._order.ranges[p] for p in self._read]
-        try:
-            with transaction(database, "land") as conn:
-                settled = ledger.lock(conn, ranges, self._order.epoch)
-                tallies, remarks = self._land_tables(conn, database, settled)
-                failpoints.reach("writer.after_copy")
-                ledger.count(conn, tallies)
-                ledger.remark(conn, remarks)
-                ledger.advance(conn, [r for r in ranges if settled[r.partition] < r.end], self._order.epoch)
-                failpoints.reach("writer.before_commit")
-            failpoints.reach("writer.after_commit")
-        except InfrastructureError as e:
-            self._fail(database, e.fault.code, e.detail)
-        except UserError as e:  # not a row's fault: persist() parks those
-            self._fail(database, DATABASE_UNAVAILABLE.code, e.detail)
+        with transaction(database, "land") as conn:
+            settled = ledger.lock(conn, ranges, self._order.epoch)
+            topic_ids = {r.partition: r.topic_id for r in ranges}
+            work = Work(conn, database, topic_ids, self._records, self._order.pausing)
+            settlement = Settlement(work, watch(holds.look(conn), blocked))
+            for target, pieces in sorted(self._rows.items()):
+                if target.database == database.name:
+                    rows = pa.Table.from_batches([_since(rows, settled[p]) for p, rows in pieces])
+                    if rows.num_rows:
+                        settlement.land(target, rows)
+            failpoints.reach("writer.after_copy")
+            settlement.keep()
+            ledger.advance(conn, [r for r in ranges if settled[r.partition] < r.end], self._order.epoch)
+            failpoints.reach("writer.before_commit")
+        failpoints.reach("writer.after_commit")
+        for p in self._read:
+            self._databases[database.name, p] = Line(
+                *p,
+                database=database.name,
+                rows=settlement.rows[p],
+                parked=settlement.parked[p],
+                waiting=settlement.waiting[p],
+            )
 
     def refusal(self, error: InfrastructureError) -> list[Line]:
         """The report of a task that could not put on Kafka what must be there before it lands."""
@@ -137,26 +174,6 @@ class Task:
     def report(self) -> list[Line]:
         """What became of every range, in every database."""
         return [*self._read.values(), *self._databases.values()]
-
-    def _land_tables(
-        self, conn: connection, database: Database, settled: dict[Partition, int]
-    ) -> "tuple[Counter[ledger.Tally], Counter[ledger.Remark]]":
-        tallies: Counter[ledger.Tally] = Counter()
-        remarks: Counter[ledger.Remark] = Counter()
-        for partition in self._read:
-            self._line(database.name, partition)
-        for target, pieces in sorted(self._rows.items()):
-            if target.database != database.name:
-                continue
-            rows = pa.Table.from_batches([_since(rows, settled[p]) for p, rows in pieces])
-            if rows.num_rows:
-                done = persist(conn, database, target, rows)
-                for partition, n in done.rows.items():
-                    self._line(database.name, partition).rows += n
-                self._park(conn, target, done)
-                tallies += self._tally(target, done)
-                remarks += self._remarks(target, done)
-        return tallies, remarks
 
     def _line(self, database: str, partition: Partition) -> Line:
         return self._databases.setdefault((database, partition), Line(*partition, database=database))
@@ -167,53 +184,12 @@ class Task:
                 *partition, database=database.name, failure=code, detail=detail
             )
 
-    def _park(self, conn: connection, target: Target, done: Persisted) -> None:
-        destination = f"{target.database}.{target}"
-        for p in done.parked:
-            record = ParkedRecord(
-                p.partition,
-                p.offset,
-                destination,
-                self._record(p.partition, p.offset).column("value")[0].as_py(),
-                user_errors.reason(p.error, p.partition, p.offset, destination),
-            )
-            outbox.add(conn, self._order.ranges[p.partition].topic_id, record)
-        for partition, n in done.parked_by_partition().items():
-            self._line(target.database, partition).parked += n
-
-    def _record(self, partition: Partition, offset: int) -> pa.RecordBatch:
-        """The record at `offset`, as Kafka had it."""
-        for run in self._runs[partition]:
-            found = run.since(offset).rows
-            if found.num_rows and found.column("offset")[0].as_py() == offset:
-                return found.slice(0, 1)
-        raise LookupError(f"{partition.topic}/{partition.number} has no offset {offset} in this task")
-
-    def _tally(self, target: Target, done: Persisted) -> "Counter[ledger.Tally]":
-        if target.table == wire.PROBE_EVENT:  # outside of all counts
-            return Counter()
-        outcomes = {
-            Outcome.LANDED: done.landed,
-            Outcome.DUPLICATE: done.duplicates(),
-            Outcome.PARKED: done.parked_by_partition(),
-        }
-        return Counter(
-            {
-                ledger.Tally(self._order.ranges[p].topic_id, p, str(target), outcome): n
-                for outcome, by_partition in outcomes.items()
-                for p, n in by_partition.items()
-            }
-        )
-
-    def _remarks(self, target: Target, done: Persisted) -> "Counter[ledger.Remark]":
-        """What is worth a look at `target`, counted for one of its partitions: a task has them all."""
-        found = {
-            "unkeyed": done.landed.total() if done.unkeyed else 0,
-            "discarded_fields": done.discarded_fields,
-        }
-        first = min(done.rows)
-        topic_id = self._order.ranges[first].topic_id
-        return Counter({ledger.Remark(topic_id, first, str(target), r): n for r, n in found.items() if n})
+    def _records(self, partition: Partition, offsets: list[int]) -> pa.Table:
+        """The records at `offsets`, as Kafka had them."""
+        found = pa.Table.from_batches([run.only(offsets).rows for run in self._runs[partition]])
+        if found.num_rows != len(offsets):
+            raise LookupError(f"{partition.topic}/{partition.number}: not all of {offsets} are in this task")
+        return found
 
 
 def _since(rows: pa.RecordBatch, offset: int) -> pa.RecordBatch:

@@ -1,9 +1,6 @@
 """PERSIST: each row has exactly one outcome, and one bad row harms only itself."""
 
-from contextlib import closing
-
 import orjson
-import psycopg2
 import pytest
 
 from services.writer.ranges import Partition
@@ -284,15 +281,3 @@ def test_a_landing_table_that_was_dropped_is_no_fault_of_the_events(bench: Bench
         bench.settle(arrivals([event("b")], first=1))
     assert _parked(bench) == {}
     assert _ids(bench) == ["b"]
-
-
-def test_a_table_that_is_locked_is_an_outage_and_no_fault_of_the_events(bench: Bench) -> None:
-    bench.settle(arrivals([event("a")]))
-    with closing(psycopg2.connect(bench.dsn)) as owner, owner.cursor() as cursor:
-        cursor.execute("LOCK TABLE events.order_placed")
-        assert bench.settle(arrivals([event("b")], first=1), settings={"lock_timeout_ms": 100}).failures == (
-            "database_unavailable",
-        )
-    assert (bench.ledger(), _parked(bench)) == (1, {})
-    assert bench.settle(arrivals([event("b")], first=1)).failures == ()
-    assert _ids(bench) == ["a", "b"]

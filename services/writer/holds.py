@@ -1,0 +1,178 @@
+"""Holds: what events of a healthy database wait for, a blocked table or a paused event type.
+
+A hold and the events behind it are in the database that they wait for and move in the
+ledger's transaction, so that an event is never both landed and waiting, never neither.
+While a hold is there, later events queue behind it; who ends one locks it first, and every
+task that looks at holds keeps them from ending until it commits.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from psycopg2.extensions import connection
+from psycopg2.extras import execute_values
+
+from services.writer.pausing import Share
+from services.writer.sqlstates import STATEMENT_TIMEOUT
+from services.writer.targets import Target
+from shared.errors import PAUSED, TABLE_BLOCKED, Fault
+
+TABLE: Final = "table"
+TYPE: Final = "type"
+BLOCKED: Final = "blocked"
+WATCHED: Final = "watched"
+STOPPED: Final = "paused"
+
+_LOOK: Final = "SELECT kind, name, state, sqlstate, timeouts, seen, parked FROM onramp.holds"
+_KEEP: Final = """
+    INSERT INTO onramp.holds AS h (kind, name, state, sqlstate, timeouts, seen, parked) VALUES %s
+    ON CONFLICT (kind, name) DO UPDATE SET
+        state = CASE WHEN h.state = 'watched' THEN excluded.state ELSE h.state END,
+        since = CASE WHEN h.state = 'watched' AND excluded.state <> 'watched' THEN now() ELSE h.since END,
+        sqlstate = excluded.sqlstate, timeouts = excluded.timeouts,
+        seen = excluded.seen, parked = excluded.parked
+"""
+#: What a type of which nothing is known has landed: the past that its first parked events have.
+_LANDED: Final = (
+    "SELECT coalesce(sum(events), 0) FROM onramp.totals WHERE outcome = 'landed' AND destination = %s"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """One row of `onramp.holds`."""
+
+    kind: str
+    name: str
+    state: str
+    sqlstate: str | None = None
+    #: How often in a row the table's statement ran out of time.
+    timeouts: int = 0
+    share: Share = field(default_factory=Share)
+
+    @property
+    def fault(self) -> Fault:
+        """Why events wait behind it."""
+        return TABLE_BLOCKED if self.kind == TABLE else PAUSED
+
+    def blocked_again(self, sqlstate: str | None) -> "Hold":
+        """The table did not take rows once more, for this reason."""
+        timeouts = self.timeouts + 1 if sqlstate == STATEMENT_TIMEOUT else 0
+        return replace(self, sqlstate=sqlstate, timeouts=timeouts)
+
+
+def blocked(target: Target, sqlstate: str | None) -> Hold:
+    """The hold of a table that did not take rows."""
+    return Hold(TABLE, str(target), BLOCKED).blocked_again(sqlstate)
+
+
+@dataclass(slots=True)
+class Holds:
+    """The holds of one database, as a transaction sees and changes them."""
+
+    tables: dict[str, Hold] = field(default_factory=dict)
+    types: dict[str, Hold] = field(default_factory=dict)
+    _changed: dict[tuple[str, str], Hold] = field(default_factory=dict)
+
+    def put(self, hold: Hold) -> None:
+        """`hold` is new or has changed; `keep` writes it."""
+        (self.tables if hold.kind == TABLE else self.types)[hold.name] = hold
+        self._changed[hold.kind, hold.name] = hold
+
+    def stopped(self) -> list[str]:
+        """Types whose events wait until a person resumes them."""
+        return sorted(n for n, h in self.types.items() if h.state == STOPPED)
+
+    def holding(self) -> list[Hold]:
+        """All but those that only watch."""
+        return [h for h in (*self.tables.values(), *self.types.values()) if h.state != WATCHED]
+
+    def split(self, target: Target, rows: pa.Table) -> list[tuple[Hold | None, pa.Table]]:
+        """`rows` in parts: those that may land, with None, and those that wait, with their hold."""
+        if hold := self.tables.get(str(target)):
+            return [(hold, rows)]
+        if all(h.state == WATCHED for h in self.types.values()):
+            return [(None, rows)]
+        parts: list[tuple[Hold | None, pa.Table]] = []
+        free = np.ones(rows.num_rows, dtype=bool)
+        for name, here in by_type(target, rows).items():
+            hold = self.types.get(name)
+            if hold and hold.state != WATCHED:
+                free &= ~here
+                parts.append((hold, rows.filter(pa.array(here))))
+        return [(None, rows.filter(pa.array(free))), *parts] if free.any() else parts
+
+    def keep(self, conn: connection) -> None:
+        """Write what has changed, in one order for all: at the end, so that no other task waits long."""
+        rows = [
+            (h.kind, h.name, h.state, h.sqlstate, h.timeouts, h.share.seen, h.share.parked)
+            for _, h in sorted(self._changed.items())
+        ]
+        if rows:
+            with conn.cursor() as cursor:
+                execute_values(cursor, _KEEP, rows, page_size=len(rows))
+
+
+def by_type(target: Target, rows: pa.Table) -> "dict[str, np.ndarray[Any, np.dtype[np.bool_]]]":
+    """Which of `rows` are of which event type: its event name; a packet has none and goes by its table."""
+    if not target.typed:
+        return {target.table: np.ones(rows.num_rows, dtype=bool)}
+    names = rows.column("_event_name").to_pylist()
+    return {
+        str(target) if name is None else name: np.array([n == name for n in names])
+        for name in dict.fromkeys(names)
+    }
+
+
+def look(conn: connection) -> Holds:
+    """The holds of the database; none of them ends before this transaction does."""
+    with conn.cursor() as cursor:
+        cursor.execute(f"{_LOOK} FOR KEY SHARE")
+        return _as_holds(cursor.fetchall())
+
+
+def peek(conn: connection) -> Holds:
+    """The holds of the database now."""
+    with conn.cursor() as cursor:
+        cursor.execute(_LOOK)
+        return _as_holds(cursor.fetchall())
+
+
+def lock(conn: connection) -> Holds:
+    """The holds of the database, locked; psycopg2's error (55P03) while a task looks at them."""
+    with conn.cursor() as cursor:
+        cursor.execute(f"{_LOOK} ORDER BY kind, name FOR UPDATE NOWAIT")
+        return _as_holds(cursor.fetchall())
+
+
+def end(conn: connection, hold: Hold) -> None:
+    """Remove `hold`, which is locked."""
+    with conn.cursor() as cursor:
+        cursor.execute("DELETE FROM onramp.holds WHERE kind = %s AND name = %s", (hold.kind, hold.name))
+
+
+def past(conn: connection, target: Target) -> Share:
+    """The past of a type that is not watched yet: what landed in its table, and nothing parked."""
+    with conn.cursor() as cursor:
+        cursor.execute(_LANDED, (str(target),))
+        found: tuple[Any, ...] = cursor.fetchone() or (0,)
+        return Share(seen=float(found[0]))
+
+
+def _as_holds(found: Iterable[tuple[Any, ...]]) -> Holds:
+    out = Holds()
+    for kind, name, state, sqlstate, timeouts, seen, parked in found:
+        hold = Hold(kind, name, state, sqlstate, timeouts, Share(seen, parked))
+        (out.tables if kind == TABLE else out.types)[name] = hold
+    return out
+
+
+def described(holds: Iterable[Hold]) -> list[Mapping[str, str]]:
+    """`holds` for a person."""
+    return [
+        {"kind": h.kind, "name": h.name, "state": h.state, "code": h.fault.code, "sqlstate": h.sqlstate or ""}
+        for h in holds
+    ]

@@ -1,0 +1,200 @@
+"""Releases the events that wait behind holds of one database: by table, in order, then ends the hold.
+
+A blocked table is tried again and again; a paused event type waits for a person, who resumes
+it.  Each part lands in one transaction with its removal from `onramp.waiting`, so whoever
+releases it, and however often it is begun, it lands once.  A hold ends when nothing waits
+behind it, and while it is there later events queue behind.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import pyarrow as pa
+from psycopg2.extensions import connection
+
+from services.writer import holds, landing, waiting_rows
+from services.writer.arrivals import Run
+from services.writer.envelopes import Record, read
+from services.writer.holds import Hold, Holds
+from services.writer.pausing import Pausing
+from services.writer.pool import transaction
+from services.writer.postgres import Database
+from services.writer.ranges import Partition
+from services.writer.refusals import refusal
+from services.writer.routes import Routes
+from services.writer.settlement import BlockedError, LostRaceError, Settlement, Work
+from services.writer.sqlstates import STATEMENT_TIMEOUT
+from services.writer.targets import Target
+from services.writer.waiting_rows import Place, Taken
+from shared import failpoints
+from shared.errors import InfrastructureError
+
+log = logging.getLogger(__name__)
+
+_AT_ONCE: Final = 2_000
+#: A statement that ran out of time so often is tried row by row: perhaps it is one row's fault.
+_PATIENCE: Final = 2
+
+
+class Release:
+    """The release of one database's waiting events."""
+
+    def __init__(self, database: Database, at_once: int = _AT_ONCE) -> None:
+        self._database = database
+        self._at_once = at_once
+        #: Little is left of what can land now: worth waiting for, so that live traffic takes over.
+        self.nearly = False
+
+    def run(self, routes: Routes) -> list[Hold]:
+        """Land what can land now and return the holds that are left (blocking).
+
+        Raises `InfrastructureError` when the database is at fault.
+        """
+        with transaction(self._database, "driver") as conn:
+            before = holds.peek(conn)
+            stopped = before.stopped()
+            places = waiting_rows.places(conn) if before.holding() else []
+        if len(before.holding()) == len(stopped):
+            self.nearly = False
+            return before.holding()
+        for place in places:
+            if place.typed or place.table not in stopped:  # a landing table has one type
+                self._drain(place, stopped, before.tables.get(place.destination), routes)
+        return self._end()
+
+    def _drain(self, place: Place, stopped: Sequence[str], hold: Hold | None, routes: Routes) -> None:
+        """Land what waits for `place` until nothing is left or it is blocked."""
+        target = self._target(place, routes)
+        try:
+            if hold and hold.timeouts >= _PATIENCE:
+                self._one_by_one(place, target, stopped)
+                hold = None
+            while self._land(place, target, stopped, self._at_once) == self._at_once:
+                self.nearly = False
+            self.nearly = True
+        except BlockedError as e:
+            again = hold.blocked_again(e.sqlstate) if hold else holds.blocked(target, e.sqlstate)
+            with transaction(self._database, "driver") as conn:
+                changed = Holds()
+                changed.put(again)
+                changed.keep(conn)
+        except LostRaceError as e:
+            log.info("a release lost a race and is tried again", extra={"reason": e.detail})
+
+    def _one_by_one(self, place: Place, target: Target, stopped: Sequence[str]) -> None:
+        """Find the row at whose insertion the statement runs out of time, and park it.
+
+        Only a row whose neighbours land, or that is alone, is at fault: when two in a row
+        run out of time it is the table.  Raises `BlockedError` then.
+        """
+        suspect: Taken | None = None
+        landed = False
+        with transaction(self._database, "driver") as conn:
+            singles = [
+                one for t in waiting_rows.take(conn, place, stopped, self._at_once) for one in t.apart()
+            ]
+        for one in singles:
+            try:
+                self._land_one(place, target, one)
+            except BlockedError as e:
+                if e.sqlstate != STATEMENT_TIMEOUT or suspect:
+                    raise
+                suspect = one
+            else:
+                landed = True
+                if suspect:
+                    self._park(place, target, suspect)
+                    suspect = None
+        if suspect:
+            if not landed and len(singles) > 1:
+                raise BlockedError(target, STATEMENT_TIMEOUT)
+            self._park(place, target, suspect)
+
+    def _land_one(self, place: Place, target: Target, one: Taken) -> None:
+        with transaction(self._database, "driver") as conn:
+            if taken := waiting_rows.retake(conn, place, one):
+                self._settle(conn, target, [taken])
+
+    def _park(self, place: Place, target: Target, one: Taken) -> None:
+        with transaction(self._database, "driver") as conn:
+            if taken := waiting_rows.retake(conn, place, one):
+                settlement = Settlement(self._work(conn, [taken]), Holds())
+                why = "the table takes the others, and this one's statement runs out of time"
+                error = refusal(self._database, target, STATEMENT_TIMEOUT, why)
+                settlement.give_up(target, _rows([taken]), error)
+                settlement.keep()
+                waiting_rows.drop(conn, [taken])
+
+    def _land(self, place: Place, target: Target, stopped: Sequence[str], limit: int) -> int:
+        """Land the first events that wait for `place`, at most `limit`; how many there were."""
+        with transaction(self._database, "driver") as conn:
+            taken = waiting_rows.take(conn, place, stopped, limit)
+            if not taken:
+                return 0
+            self._settle(conn, target, taken)
+            failpoints.reach("writer.mid_release")
+        return sum(t.arrivals.num_rows for t in taken)
+
+    def _settle(self, conn: connection, target: Target, taken: Sequence[Taken]) -> None:
+        settlement = Settlement(self._work(conn, taken), Holds())
+        settlement.release(target, _rows(taken))
+        settlement.keep()
+        waiting_rows.drop(conn, taken)
+
+    def _work(self, conn: connection, taken: Sequence[Taken]) -> Work:
+        return Work(
+            conn, self._database, {t.partition: t.topic_id for t in taken}, _records(taken), Pausing()
+        )
+
+    def _target(self, place: Place, routes: Routes) -> Target:
+        """The table is the one that the events were sorted to; its contract is today's."""
+        if place.typed:
+            return routes.typed(self._database.name, place.schema, place.table)
+        return Target(self._database.name, place.schema, place.table)
+
+    def _end(self) -> list[Hold]:
+        """End the holds that nothing waits behind; returns the others."""
+        try:
+            with transaction(self._database, "driver") as conn:
+                locked = holds.lock(conn)
+                left = locked.holding()
+                # One after the other: what waits for both must keep one of the two, the table's.
+                for hold in sorted(left, key=lambda h: h.kind == holds.TABLE):
+                    if not _is_waited_for(conn, hold, left):
+                        holds.end(conn, hold)
+                        left.remove(hold)
+        except InfrastructureError:  # a task looks at them: between two batches there is none
+            self.nearly = True
+            with transaction(self._database, "driver") as conn:
+                return holds.peek(conn).holding()
+        self.nearly = False
+        return left
+
+
+def _is_waited_for(conn: connection, hold: Hold, left: Sequence[Hold]) -> bool:
+    """Whether an event waits behind `hold` alone of those `left`; a person ends a stopped type's."""
+    if hold.state == holds.STOPPED:
+        return True
+    others = [h.name for h in left if h.kind != hold.kind]
+    if hold.kind == holds.TABLE:
+        return waiting_rows.waits_for_table(conn, hold.name, others)
+    return waiting_rows.waits_of_type(conn, hold.name, others)
+
+
+def _rows(taken: Sequence[Taken]) -> pa.Table:
+    """What waited, as the rows of its table."""
+    batches = []
+    for t in taken:
+        records = read(t.arrivals.column("value"))
+        assert all(isinstance(r, Record) for r in records)  # noqa: S101 - they were sorted before they waited
+        batches.append(landing.rows(t.partition, t.arrivals, records))  # type: ignore[arg-type]
+    return pa.Table.from_batches(batches)
+
+
+def _records(taken: Sequence[Taken]) -> Callable[[Partition, list[int]], pa.Table]:
+    def at(partition: Partition, offsets: list[int]) -> pa.Table:
+        runs = [Run(t.partition, t.arrivals) for t in taken if t.partition == partition]
+        return pa.Table.from_batches([run.only(offsets).rows for run in runs])
+
+    return at

@@ -1,0 +1,208 @@
+"""What one transaction decides in one database: each (event, table) gets exactly one outcome.
+
+Rows land, are duplicates, are parked, or wait behind a hold; everything that says so is
+written by `keep`, in the transaction that makes it true.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+import psycopg2
+import pyarrow as pa
+from psycopg2.extensions import connection
+
+from services.writer import holds, ledger, outbox, user_errors, waiting_rows
+from services.writer.holds import STOPPED, TYPE, WATCHED, Hold, Holds, by_type
+from services.writer.pausing import Pausing, Share
+from services.writer.persist import Parked, Persisted, persist, refuse
+from services.writer.postgres import Database, translate
+from services.writer.ranges import Partition
+from services.writer.sqlstates import Verdict, is_of_one_table, verdict
+from services.writer.targets import Target
+from services.writer.user_errors import ParkedRecord
+from shared import wire
+from shared.errors import PAUSED, InfrastructureError, UserError
+from shared.outcomes import Outcome
+
+#: The records of one partition at some offsets, as they arrived.
+Records = Callable[[Partition, list[int]], pa.Table]
+_NEVER: Final = 1.0
+
+
+class BlockedError(Exception):
+    """A table takes no rows now: the transaction is begun again, and they wait."""
+
+    def __init__(self, target: Target, sqlstate: str | None) -> None:
+        super().__init__(f"{target}: {sqlstate}")
+        self.target = target
+        self.sqlstate = sqlstate
+
+
+class LostRaceError(InfrastructureError):
+    """A deadlock or a serialisation failure: the transaction is begun again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a settlement works on: a transaction, the topics' ids, and where records are found."""
+
+    conn: connection
+    database: Database
+    topic_ids: Mapping[Partition, str]
+    records: Records
+    pausing: Pausing
+
+
+class Settlement:
+    """The outcomes of one transaction."""
+
+    def __init__(self, work: Work, held: Holds) -> None:
+        self._work = work
+        self.holds = held
+        #: Rows that a table was asked to take.
+        self.rows: Counter[Partition] = Counter()
+        self.parked: Counter[Partition] = Counter()
+        self.waiting: Counter[Partition] = Counter()
+        self._tallies: Counter[ledger.Tally] = Counter()
+        self._remarks: Counter[ledger.Remark] = Counter()
+        self._waiting: dict[tuple[Target, Partition], dict[int, tuple[str, str]]] = defaultdict(dict)
+
+    def land(self, target: Target, rows: pa.Table) -> None:
+        """Decide about `rows`, which go to `target`.
+
+        Raises `BlockedError` or `LostRaceError`: the transaction is lost.
+        """
+        for hold, part in self.holds.split(target, rows):
+            if hold:
+                self._wait(target, part, hold.fault.code)
+                continue
+            done = self._persist(target, part)
+            self._count(target, Outcome.LANDED, done.landed)
+            self._count(target, Outcome.DUPLICATE, done.duplicates())
+            late = self._judge(target, part, done)
+            self._wait(target, part.take(pa.array(late, pa.int64())), PAUSED.code)
+            self._park(target, done, set(late))
+
+    def release(self, target: Target, rows: pa.Table) -> None:
+        """Decide about `rows` that waited for `target`; nobody judges their type by them."""
+        done = self._persist(target, rows)
+        self._count(target, Outcome.LANDED, done.landed)
+        self._count(target, Outcome.DUPLICATE, done.duplicates())
+        self._park(target, done, set())
+        self._count(target, Outcome.WAITING, Counter({p: -n for p, n in done.rows.items()}))
+
+    def give_up(self, target: Target, rows: pa.Table, error: UserError) -> None:
+        """Park `rows` that waited for `target`."""
+        done = refuse(rows, error)
+        self._park(target, done, set())
+        self._count(target, Outcome.WAITING, Counter({p: -n for p, n in done.rows.items()}))
+
+    def keep(self) -> None:
+        """Write who waits and why, and the totals."""
+        for (target, partition), reasons in self._waiting.items():
+            place = waiting_rows.Place(target.schema, target.table, target.typed)
+            records = self._work.records(partition, sorted(reasons))
+            waiting_rows.add(self._work.conn, place, self._work.topic_ids[partition], records, reasons)
+        self.holds.keep(self._work.conn)
+        ledger.count(self._work.conn, self._tallies)
+        ledger.remark(self._work.conn, self._remarks)
+
+    def _persist(self, target: Target, rows: pa.Table) -> Persisted:
+        conn = self._work.conn
+        try:
+            done = persist(conn, self._work.database, target, rows)
+        except psycopg2.Error as e:
+            if not conn.closed and is_of_one_table(e.pgcode):
+                raise BlockedError(target, e.pgcode) from None
+            if verdict(e.pgcode) is Verdict.RETRY:
+                said = translate(e, self._work.database)
+                raise LostRaceError(said.fault, said.detail) from None
+            raise
+        except InfrastructureError:  # its table could not be made
+            raise BlockedError(target, None) from None
+        self.rows += done.rows
+        self._remark(target, done)
+        return done
+
+    def _remark(self, target: Target, done: Persisted) -> None:
+        """What is worth a look at `target`, counted for one of its partitions: a task has them all."""
+        first = min(done.rows)
+        found = {
+            "unkeyed": done.landed.total() if done.unkeyed else 0,
+            "discarded_fields": done.discarded_fields,
+        }
+        for remark, n in found.items():
+            if n:
+                self._remarks[ledger.Remark(self._work.topic_ids[first], first, str(target), remark)] += n
+
+    def _judge(self, target: Target, rows: pa.Table, done: Persisted) -> list[int]:
+        """The places of parked rows that wait after all: their type has paused before them."""
+        limit = self._work.pausing
+        if limit.share >= _NEVER or not (done.parked or self.holds.types):
+            return []
+        bad = np.zeros(rows.num_rows, dtype=bool)
+        bad[[p.place for p in done.parked]] = True
+        late: list[int] = []
+        for name, here in by_type(target, rows).items():
+            watched = self.holds.types.get(name)
+            if watched is None and not bad[here].any():
+                continue
+            share = watched.share if watched else holds.past(self._work.conn, target)
+            at = share.paused_after(bad[here], limit)
+            if at is None:
+                now = share.after(bad[here], limit)
+                if now.parked or watched:
+                    self.holds.put(Hold(TYPE, name, WATCHED, share=now))
+                continue
+            self.holds.put(Hold(TYPE, name, STOPPED, share=Share()))
+            places = np.flatnonzero(here)
+            late += [int(place) for place in places[at + 1 :] if bad[place]]
+        return sorted(late)
+
+    def _wait(self, target: Target, rows: pa.Table, code: str) -> None:
+        if not rows.num_rows:
+            return
+        places = rows.select(["_topic", "_partition", "_offset", "_event_name"]).to_pylist()
+        found: Counter[Partition] = Counter()
+        for row in places:
+            partition = Partition(row["_topic"], row["_partition"])
+            found[partition] += 1
+            of_type = (row["_event_name"] or str(target)) if target.typed else target.table
+            self._waiting[target, partition][row["_offset"]] = (of_type, code)
+        self.waiting += found
+        self._count(target, Outcome.WAITING, found)
+
+    def _park(self, target: Target, done: Persisted, late: set[int]) -> None:
+        destination = f"{target.database}.{target}"
+        by_partition: dict[Partition, list[Parked]] = defaultdict(list)
+        for p in done.parked:
+            if p.place not in late:
+                by_partition[p.partition].append(p)
+        for partition, parked in by_partition.items():
+            records = self._work.records(partition, [p.offset for p in parked])
+            offsets, values = records.column("offset").to_pylist(), records.column("value").to_pylist()
+            value_of = dict(zip(offsets, values, strict=True))
+            for p in parked:
+                error = user_errors.reason(p.error, partition, p.offset, destination)
+                record = ParkedRecord(partition, p.offset, destination, value_of[p.offset], error)
+                outbox.add(self._work.conn, self._work.topic_ids[partition], record)
+        found = Counter({partition: len(parked) for partition, parked in by_partition.items()})
+        self.parked += found
+        self._count(target, Outcome.PARKED, found)
+
+    def _count(self, target: Target, outcome: Outcome, events: Mapping[Partition, int]) -> None:
+        if target.table == wire.PROBE_EVENT:  # outside of all counts
+            return
+        for p, n in events.items():
+            self._tallies[ledger.Tally(self._work.topic_ids[p], p, str(target), outcome)] += n
+
+
+def watch(held: Holds, blocked: Mapping[Target, str | None]) -> Holds:
+    """`held` with the tables that were found `blocked` (with their SQLSTATE) held as well."""
+    for target, sqlstate in blocked.items():
+        hold = held.tables.get(str(target))
+        held.put(replace(hold, sqlstate=sqlstate) if hold else holds.blocked(target, sqlstate))
+    return held

@@ -1,0 +1,170 @@
+"""`onramp.waiting`: the events that wait behind a hold, byte for byte, in their own database."""
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+from psycopg2.extensions import connection
+from psycopg2.extras import execute_values
+
+from services.writer.arrivals import ARRIVALS
+from services.writer.ranges import Partition
+
+_AT_ONCE: Final = 500
+_ADD: Final = """
+    INSERT INTO onramp.waiting (topic_id, topic, partition, "offset", destination, db_schema, db_table,
+                                typed, event_type, code, value, received_at, timestamp) VALUES %s
+"""
+#: Each table once, by jumping from one to the next: millions may wait for one of them.
+_PLACES: Final = """
+    WITH RECURSIVE place AS (
+        (SELECT destination, db_schema, db_table, typed FROM onramp.waiting ORDER BY 1, 2 LIMIT 1)
+        UNION ALL
+        SELECT next.* FROM place, LATERAL (
+            SELECT w.destination, w.db_schema, w.db_table, w.typed FROM onramp.waiting w
+            WHERE (w.destination, w.db_schema) > (place.destination, place.db_schema)
+            ORDER BY 1, 2 LIMIT 1) next
+    )
+    SELECT db_schema, db_table, typed FROM place
+"""
+_EVENTS: Final = """
+    SELECT ctid, topic_id::text, topic, partition, "offset", value, received_at, timestamp
+    FROM onramp.waiting WHERE destination = %s AND db_schema = %s
+"""
+_ONE: Final = f"""{_EVENTS}
+    AND topic_id = %s AND partition = %s AND "offset" = %s FOR UPDATE
+"""
+_TAKE: Final = f"""{_EVENTS} AND event_type <> ALL (%s)
+    ORDER BY topic_id, partition, "offset" LIMIT %s FOR UPDATE
+"""
+_DROP: Final = "DELETE FROM onramp.waiting WHERE ctid = ANY (%s::tid[])"
+_WAITS: Final = """
+    SELECT EXISTS (SELECT FROM onramp.waiting WHERE destination = %s AND event_type <> ALL (%s))
+"""
+_WAITS_OF_TYPE: Final = """
+    SELECT EXISTS (SELECT FROM onramp.waiting WHERE event_type = %s AND destination <> ALL (%s))
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A table that events wait for, and whether it is a typed one."""
+
+    schema: str
+    table: str
+    typed: bool
+
+    @property
+    def destination(self) -> str:
+        """Its name, as targets and totals have it."""
+        return f"{self.schema}.{self.table}"
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """Events of one partition that are to land now, as they arrived; their rows are locked."""
+
+    topic_id: str
+    partition: Partition
+    arrivals: pa.RecordBatch
+    ctids: tuple[str, ...]
+
+    def apart(self) -> "list[Taken]":
+        """Each event alone."""
+        return [
+            Taken(self.topic_id, self.partition, self.arrivals.slice(i, 1), (ctid,))
+            for i, ctid in enumerate(self.ctids)
+        ]
+
+
+def add(
+    conn: connection,
+    place: Place,
+    topic_id: str,
+    arrivals: pa.Table,
+    reasons: Mapping[int, tuple[str, str]],
+) -> None:
+    """Let `arrivals` (of one partition) wait for `place`; `reasons`: event type and code by offset."""
+    rows = [
+        (
+            topic_id,
+            row["topic"],
+            row["partition"],
+            row["offset"],
+            place.destination,
+            place.schema,
+            place.table,
+            place.typed,
+            *reasons[row["offset"]],
+            row["value"],
+            row["received_at"],
+            row["timestamp"],
+        )
+        for row in arrivals.to_pylist()
+    ]
+    with conn.cursor() as cursor:
+        execute_values(cursor, _ADD, rows, page_size=_AT_ONCE)
+
+
+def places(conn: connection) -> list[Place]:
+    """The tables that events wait for."""
+    with conn.cursor() as cursor:
+        cursor.execute(_PLACES)
+        return [Place(*row) for row in cursor.fetchall()]
+
+
+def take(conn: connection, place: Place, stopped: Collection[str], limit: int) -> list[Taken]:
+    """The first events, by partition and offset, that wait for `place` and are of no `stopped` type."""
+    with conn.cursor() as cursor:
+        cursor.execute(_TAKE, (place.destination, place.schema, list(stopped), limit))
+        found = cursor.fetchall()
+    return list(_by_partition(found))
+
+
+def retake(conn: connection, place: Place, one: Taken) -> Taken | None:
+    """The event `one` again, locked; None: it waits no more."""
+    offset = one.arrivals.column("offset")[0].as_py()
+    with conn.cursor() as cursor:
+        cursor.execute(_ONE, (place.destination, place.schema, one.topic_id, one.partition.number, offset))
+        return next(_by_partition(cursor.fetchall()), None)
+
+
+def _by_partition(found: list[tuple[Any, ...]]) -> Iterator[Taken]:
+    groups: dict[tuple[str, Partition], list[tuple[str, dict[str, Any]]]] = {}
+    for ctid, topic_id, topic, number, offset, value, received_at, timestamp in found:
+        row = {
+            "topic": topic,
+            "partition": number,
+            "offset": offset,
+            "value": bytes(value),
+            "received_at": None if received_at is None else bytes(received_at),
+            "timestamp": timestamp,
+            "wanted": True,
+        }
+        groups.setdefault((topic_id, Partition(topic, number)), []).append((ctid, row))
+    for (topic_id, partition), rows in groups.items():
+        arrivals = pa.RecordBatch.from_pylist([row for _, row in rows], schema=ARRIVALS)
+        yield Taken(topic_id, partition, arrivals, tuple(ctid for ctid, _ in rows))
+
+
+def drop(conn: connection, taken: Collection[Taken]) -> None:
+    """They have landed, or are parked: they wait no more."""
+    with conn.cursor() as cursor:
+        cursor.execute(_DROP, ([ctid for t in taken for ctid in t.ctids],))
+
+
+def waits_for_table(conn: connection, name: str, stopped: Collection[str]) -> bool:
+    """Whether an event waits for the table, other than of the `stopped` types."""
+    return _is(conn, _WAITS, name, stopped)
+
+
+def waits_of_type(conn: connection, name: str, blocked: Collection[str]) -> bool:
+    """Whether an event of the type waits, other than for the `blocked` tables."""
+    return _is(conn, _WAITS_OF_TYPE, name, blocked)
+
+
+def _is(conn: connection, statement: str, name: str, but: Collection[str]) -> bool:
+    with conn.cursor() as cursor:
+        cursor.execute(statement, (name, list(but)))
+        return cursor.fetchone() == (True,)
