@@ -13,7 +13,7 @@ from typing import Final
 
 from services.admin import books_sql
 from services.admin.balance import Sums
-from services.admin.books import Books, check_markers, check_parked, check_rows, line_of, moving
+from services.admin.books import Books, check_held, check_markers, check_parked, check_rows, line_of, moving
 from services.admin.books_sql import Snapshot
 from services.admin.collect import collect
 from services.admin.findings import Code, Finding, Life, Report
@@ -85,7 +85,7 @@ async def _check_life(
     """Everything that must hold of one partition."""
     line = line_of(books, life)
     report.lines.append(line)
-    report.findings += [*check_markers(books, life), *check_parked(books, life)]
+    report.findings += [*check_markers(books, life), *check_parked(books, life), *check_held(books, life)]
     first, upto = _span(books, life)
     seen = await _read_again(logs, books, snapshots, life, report) if report.deep else None
     if seen is not None and first > line.baseline:  # what Kafka has deleted cannot be counted

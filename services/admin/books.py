@@ -24,6 +24,8 @@ class DatabaseBooks:
     totals: Mapping[tuple[Life, str, str], int]
     #: (source, offset, destination) in the outbox
     outbox: frozenset[tuple[Source, int, str]]
+    #: (life, offset, destination) that wait in the database itself, behind a hold
+    held: frozenset[tuple[Life, int, str]]
     #: rows of landing tables by source
     counts: Mapping[Place, Mapping[Source, int]]
     repeated: Sequence[tuple[Place, Source, int, int]]
@@ -82,6 +84,10 @@ class Books:
             if max(m.start, at) <= offset < m.end
         }
 
+    def held(self, database: str, life: Life) -> set[tuple[int, str]]:
+        """(offset, destination) that wait in the database itself."""
+        return {(o, d) for of, o, d in self.databases[database].held if of == life}
+
     def covered(self, database: str, life: Life) -> int:
         """Up to where every event of `life` is settled or waits in `database`."""
         at = self.databases[database].ledger.get(life, 0)
@@ -122,6 +128,7 @@ def line_of(books: Books, life: Life) -> Line:
             if of == life:
                 outcomes[outcome] += n
         line.waiting += len(books.waiting(name, life))
+    line.waiting += outcomes.pop("waiting", 0)
     line.outcomes = dict(sorted(outcomes.items()))
     return line
 
@@ -219,3 +226,13 @@ def check_parked(books: Books, life: Life) -> Iterable[Finding]:
     if kept != none.refused:
         text = f"{none.refused} refused destinations are counted, {wire.USER_ERRORS} holds {kept}"
         yield Finding(Code.WRONG_TOTAL, life.source, None, text)
+
+
+def check_held(books: Books, life: Life) -> Iterable[Finding]:
+    """Waiting totals against the events that the databases hold."""
+    for name, database in books.databases.items():
+        counted = sum(n for (of, _, o), n in database.totals.items() if of == life and o == "waiting")
+        kept = len(books.held(name, life))
+        if kept != counted:
+            text = f"{name} counts {counted} waiting, onramp.waiting holds {kept}"
+            yield Finding(Code.WRONG_TOTAL, life.source, None, text)

@@ -36,6 +36,7 @@ _LANDING: Final = """
     ORDER BY 1, 2
 """
 _OUTBOX: Final = 'SELECT topic_id::text, topic, partition, "offset", destination FROM onramp.outbox'
+_WAITING: Final = 'SELECT topic_id::text, topic, partition, "offset", destination FROM onramp.waiting'
 _COUNTS: Final = "SELECT _topic, _partition, count(*) FROM {} GROUP BY 1, 2"
 _REPEATED: Final = """
     SELECT _topic, _partition, _offset, count(*) FROM {} GROUP BY 1, 2, 3 HAVING count(*) > 1
@@ -64,7 +65,7 @@ class Row(NamedTuple):
 
 
 class OutboxRow(NamedTuple):
-    """A parked event on its way to the topic."""
+    """A parked event on its way to the topic, or one that waits; `destination` as the table has it."""
 
     life: Life
     offset: int
@@ -81,6 +82,8 @@ class Snapshot:
     #: (life, schema.table, outcome) -> events
     totals: dict[tuple[Life, str, str], int] = field(default_factory=dict)
     outbox: list[OutboxRow] = field(default_factory=list)
+    #: Events that wait in the database itself.
+    waiting: list[OutboxRow] = field(default_factory=list)
     tables: list[Place] = field(default_factory=list)
 
     def load(self) -> Self:
@@ -92,10 +95,10 @@ class Snapshot:
                 "SELECT topic_id::text, topic, partition, destination, outcome, events FROM onramp.totals"
             )
             self.totals = {(Life(i, Source(t, p)), d, o): n for i, t, p, d, o, n in cursor.fetchall()}
-            cursor.execute(
-                'SELECT topic_id::text, topic, partition, "offset", destination FROM onramp.outbox'
-            )
+            cursor.execute(_OUTBOX)
             self.outbox = [OutboxRow(Life(i, Source(t, p)), o, d) for i, t, p, o, d in cursor.fetchall()]
+            cursor.execute(_WAITING)
+            self.waiting = [OutboxRow(Life(i, Source(t, p)), o, d) for i, t, p, o, d in cursor.fetchall()]
             cursor.execute(_LANDING)
             self.tables = [Place(self.database, s, t) for s, t in cursor.fetchall() if t != wire.PROBE_EVENT]
         return self

@@ -55,6 +55,7 @@ def _database(snapshot: Snapshot, topics: re.Pattern[str]) -> DatabaseBooks:
         {life: at for life, at in snapshot.ledger.items() if audited(life.source)},
         {key: n for key, n in snapshot.totals.items() if audited(key[0].source)},
         frozenset((r.life.source, r.offset, r.destination) for r in snapshot.outbox),
+        frozenset((r.life, r.offset, r.destination) for r in snapshot.waiting if audited(r.life.source)),
         {t: {s: n for s, n in snapshot.counts(t).items() if audited(s)} for t in snapshot.tables},
         [(t, s, o, n) for t in snapshot.tables for s, o, n in snapshot.repeated(t) if audited(s)],
     )

@@ -55,6 +55,7 @@ class Reading:
         for offset, pointer in books.parked_keys(life, None, upto):
             self._refused[offset].add(pointer)
         self._waiting = {n: books.waiting(n, life) for n in snapshots}
+        self._held = {n: books.held(n, life) for n in snapshots}
         self._absent: dict[Place, list[Event]] = {}
         self.seen = Seen()
 
@@ -156,7 +157,8 @@ class Reading:
     def _judge_place(self, event: Event, routed: Routed, rows: list[Row]) -> None:
         place = routed.place
         parked = (event.offset, str(place)) in self._parked[place.database]
-        waits = event.offset in self._waiting[place.database]
+        held = (event.offset, place.destination) in self._held[place.database]
+        waits = held or event.offset in self._waiting[place.database]
         found = [name for name, there in (("landed", rows), ("parked", parked), ("waiting", waits)) if there]
         if len(found) > 1:
             self._find(Code.DOUBLE_TERMINAL, event.offset, f"{' and '.join(found)} for {place}")

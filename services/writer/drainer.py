@@ -39,6 +39,7 @@ class Drainer:
         positions: Positions,
         index: Index,
         rates: Rates,
+        *,
         epoch: int,
         bootstrap: str,
         pausing: Pausing,

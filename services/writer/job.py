@@ -154,7 +154,7 @@ class Job:
             self._configured,
             settled=settled,
             index=index,
-            drainer=Drainer(positions, index, rates, epoch, bootstrap, self._pausing),
+            drainer=Drainer(positions, index, rates, epoch=epoch, bootstrap=bootstrap, pausing=self._pausing),
             epoch=epoch,
             bootstrap=bootstrap,
         )

@@ -108,7 +108,12 @@ class WriterSettings(BaseSettings):
         description="How long SIGTERM lets the running batch finish before it is cancelled and rolled back.",
     )
     statement_timeout_ms: int = Field(60_000, ge=0, description="Postgres statement_timeout of landing.")
-    lock_timeout_ms: int = Field(10_000, ge=0, description="Postgres lock_timeout of landing.")
+    lock_timeout_ms: int = Field(
+        2_000,
+        ge=0,
+        description="Postgres lock_timeout of landing: a table that is locked for longer is blocked, its "
+        "events wait and the others land.",
+    )
     idle_in_transaction_ms: int = Field(
         60_000,
         ge=1000,

@@ -132,6 +132,10 @@ class Stage:
         producer.produce(wire.USER_ERRORS, key=key, value=value, headers=list(headers))
         assert producer.flush(30) == 0
 
+    def hold(self, kind: str, name: str, state: str) -> None:
+        """A table is blocked, or an event type is paused."""
+        self.execute(f"INSERT INTO onramp.holds (kind, name, state) VALUES ('{kind}', '{name}', '{state}')")  # noqa: S608
+
     def execute(self, statement: str) -> None:
         execute(self.dsn, statement)
 

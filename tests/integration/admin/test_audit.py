@@ -10,6 +10,8 @@ from services.cli.app import app
 from services.writer.divert import HEADER
 from services.writer.publishing import Record, publish
 from services.writer.ranges import Range
+from services.writer.release import Release
+from services.writer.routes import Routes
 from services.writer.settled import Totals
 from shared import wire
 from tests.fixtures.writer import envelope, event
@@ -173,6 +175,36 @@ def test_a_record_that_no_marker_closed_waits_for_nobody(stage: Stage) -> None:
     header = (HEADER, orjson.dumps(head))
     publish(stage.bootstrap, [Record(wire.SYSTEM_ERRORS, b"k", b"v", (header,))])
     assert stage.found() == set()
+
+
+def test_what_waits_in_its_own_database_balances_until_it_has_landed(stage: Stage) -> None:
+    stage.settle(event("a", stage.name))
+    stage.hold("table", stage.table, "blocked")
+    stage.settle(event("b", stage.name), event("c", stage.name))
+    report = stage.audit()
+    assert (report.findings, report.lines[0].waiting, report.lines[0].outcomes) == ([], 2, {"landed": 1})
+    assert stage.audit(deep=False).findings == []
+    assert Release(stage.database).run(Routes("onramp")) == []
+    report = stage.audit()
+    assert (report.findings, report.lines[0].waiting, report.lines[0].outcomes) == ([], 0, {"landed": 3})
+
+
+def test_a_waiting_event_that_is_gone_is_lost(stage: Stage) -> None:
+    stage.settle(event("a", stage.name))
+    stage.hold("type", stage.name, "paused")
+    stage.settle(event("b", stage.name))
+    stage.execute("DELETE FROM onramp.waiting")
+    assert stage.found() == {("lost", 1), ("wrong_total", None)}
+
+
+def test_several_landing_tables_of_one_database_are_kept_apart(stage: Stage) -> None:
+    """Two events of one partition in two tables: each row is of its own table."""
+    first, second = stage.name, f"{stage.name}_x"
+    stage.settle(*(event(f"e-{i}", name) for i in range(3) for name in (first, second)))
+    report = stage.audit()
+    assert (report.findings, report.lines[0].outcomes) == ([], {"landed": 6})
+    stage.execute(f"DELETE FROM events.{first} WHERE _id = 'e-1'")  # noqa: S608
+    assert stage.found() == {("lost", 2), ("wrong_total", None)}
 
 
 # --- packets ----------------------------------------------------------------------------------
