@@ -149,7 +149,7 @@ def test_a_databases_own_limits_come_before_the_writers() -> None:
     main, slow = configured(settings(slow=own))
     assert "statement_timeout=60000" in main.options
     assert "statement_timeout=5000" in slow.options
-    assert "lock_timeout=10000" in slow.options
+    assert "lock_timeout=2000" in slow.options
     assert "idle_in_transaction_session_timeout=2000" in slow.options
 
 
