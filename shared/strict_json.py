@@ -85,14 +85,22 @@ def _surely_strict(body: bytes, document: object) -> bool:
     Every key that was read is followed by `":` in the bytes, so more such marks in `body`
     than in the parsed document written out again mean that a key may have been dropped.
     """
-    if _MANY_DIGITS in body.translate(_DIGITS):
-        return False
-    if b"\\" in body and any(escape in body for escape in _ESCAPES):
+    if has_many_digits(body) or has_misleading_escape(body):
         return False
     try:
         return orjson.dumps(document).count(b'":') == body.translate(None, _SPACE).count(b'":')
     except orjson.JSONEncodeError:  # deeper than orjson writes; check_depth has the last word
         return False
+
+
+def has_many_digits(body: bytes) -> bool:
+    """Whether `body` has as many digits in a row as an integer out of range."""
+    return _MANY_DIGITS in body.translate(_DIGITS)
+
+
+def has_misleading_escape(body: bytes) -> bool:
+    """Whether an escape of `body` becomes a quote or a colon when it is written out again."""
+    return b"\\" in body and any(escape in body for escape in _ESCAPES)
 
 
 def _parse_exactly(body: bytes) -> None:

@@ -2,8 +2,7 @@
 
 The judgement is `strict_json`'s and `shared.envelope`'s, and a value that the fast way is
 not sure of goes through them alone.  The fast way asks the same questions of many values
-at once: Arrow's regular expressions over the column, one parse of the values joined into
-one array, one regular expression over all ids.
+at once: see `bulk`, and Arrow's regular expressions over all ids.
 
 Joining is safe because each value has been decoded alone before, to its end: msgspec and
 orjson agree on where a value ends, so that no value can reach into its neighbour.
@@ -14,19 +13,16 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 import msgspec
-import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from services.writer import bulk
 from shared import envelope, strict_json
 from shared.envelope import Metadata
 from shared.errors import NO_ENVELOPE, UserError
 
-#: What stands where a record has no such field.
-_NONE: Final = msgspec.Raw(b"")
 
-
-class RawMetadata(msgspec.Struct):
+class RawMetadata(msgspec.Struct, gc=False):
     """Metadata as sent; `timestamp` in a form that Arrow reads."""
 
     id: str
@@ -34,7 +30,7 @@ class RawMetadata(msgspec.Struct):
     version: str
 
 
-class Record(msgspec.Struct, forbid_unknown_fields=True):
+class Record(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     """An envelope (`metadata`, `event_name`, `payload`), a packet (`data`), or an envelope
     that names its destinations like a packet.
     """  # noqa: D205 - one sentence
@@ -42,9 +38,9 @@ class Record(msgspec.Struct, forbid_unknown_fields=True):
     # None is "not there": the types keep a null from passing for it.
     metadata: RawMetadata = None  # type: ignore[assignment]
     event_name: str = None  # type: ignore[assignment]
-    payload: msgspec.Raw = _NONE
-    data: msgspec.Raw = _NONE
-    pipeline_context: msgspec.Raw = _NONE
+    payload: msgspec.Raw = None  # type: ignore[assignment]
+    data: msgspec.Raw = None  # type: ignore[assignment]
+    pipeline_context: msgspec.Raw = None  # type: ignore[assignment]
 
     @property
     def body(self) -> bytes:
@@ -66,12 +62,10 @@ class _Packet(msgspec.Struct, forbid_unknown_fields=True):
     data: msgspec.Raw
 
 
-_AT_ONCE: Final = 256
+#: A part of the run that is not surely plain is read in smaller ones, the last value by value.
+_PARTS: Final = (256, 16)
 _BRACE: Final = ord("{")
 _decode: Final = msgspec.json.Decoder(Record).decode
-#: What `strict_json` suspects, and more brackets than levels are allowed.
-_SUSPICIOUS: Final = r'[0-9]{19}|\\u00|"[ \t\r\n]+:'
-_BRACKETS: Final = rf"^(?:[^{{\[]*[{{\[]){{{strict_json.MAX_DEPTH + 1}}}"
 _ID: Final = r"^[A-Za-z0-9._:-]{1,128}$"
 _NAME: Final = r"^[a-z][a-z0-9_]{0,62}$"
 _VERSION: Final = r"^(?s:.){1,32}$"
@@ -85,46 +79,40 @@ _TIMESTAMP: Final = pa.timestamp("us", "UTC")
 def read(column: pa.Array) -> list[Record | UserError]:
     """What each of the values of `column` (binary) is, or the error that says what is wrong with it."""
     values = column.to_pylist()
-    plain = pc.invert(
-        pc.or_(pc.match_substring_regex(column, _SUSPICIOUS), pc.match_substring_regex(column, _BRACKETS))
-    ).to_pylist()
+    return _in_form(values, _read(values, _PARTS))
+
+
+def _read(values: Sequence[bytes | None], parts: Sequence[int]) -> list[Record | UserError]:
+    if not parts:
+        return [_read_one(value) for value in values]
     found: list[Record | UserError] = []
-    for start in range(0, len(values), _AT_ONCE):
-        part = values[start : start + _AT_ONCE]
-        records = _read_plain(part) if all(plain[start : start + _AT_ONCE]) else None
-        found += records or [_read_one(value) for value in part]
-    return _in_form(values, found)
+    for start in range(0, len(values), parts[0]):
+        part = values[start : start + parts[0]]
+        plain = _read_plain(part)
+        found += _read(part, parts[1:]) if plain is None else plain
+    return found
 
 
-def _read_plain(values: Sequence[bytes]) -> Sequence[Record] | None:
+def _read_plain(values: Sequence[bytes | None]) -> Sequence[Record] | None:
     """The records of `values` if all of them are surely strict JSON of a known shape."""
     try:
-        records = [_decode(value) for value in values]
-        joined = b"[" + b",".join(values) + b"]"
-        document = orjson.loads(joined)
-        keys = orjson.dumps(document).count(b'":')
-    except (msgspec.DecodeError, orjson.JSONDecodeError, orjson.JSONEncodeError, ValueError, RecursionError):
+        records = [_decode(value) for value in values]  # type: ignore[arg-type]
+        if bulk.parse(values) is None:  # type: ignore[arg-type]
+            return None
+    except (TypeError, ValueError, RecursionError):  # no value; no JSON, in one parser's words or the other's
         return None
-    # Equal keys leave fewer marks in the document than in the bytes: see strict_json.
-    if keys != joined.count(b'":') or len(document) != len(records):
-        return None
-    return records if all(_has_shape(r) for r in records) else None
+    return records if all(map(_has_shape, records)) else None
 
 
 def _has_shape(record: Record) -> bool:
     if record.metadata is None:
-        is_bare = record.event_name is None and not _size(record.payload)
-        return is_bare and _size(record.pipeline_context) > 0 and _is_object(record.data)
-    return record.event_name is not None and not _size(record.data) and _is_object(record.payload)
+        is_bare = record.event_name is None and record.payload is None
+        return is_bare and record.pipeline_context is not None and _is_object(record.data)
+    return record.event_name is not None and record.data is None and _is_object(record.payload)
 
 
-def _size(raw: msgspec.Raw) -> int:
-    return len(memoryview(raw))
-
-
-def _is_object(raw: msgspec.Raw) -> bool:
-    view = memoryview(raw)
-    return bool(view) and view[0] == _BRACE
+def _is_object(raw: msgspec.Raw | None) -> bool:
+    return raw is not None and memoryview(raw)[0] == _BRACE
 
 
 def _in_form(values: Sequence[bytes | None], found: list[Record | UserError]) -> list[Record | UserError]:
@@ -134,13 +122,11 @@ def _in_form(values: Sequence[bytes | None], found: list[Record | UserError]) ->
     metadata = [r.metadata for r in envelopes]
     times = pa.array([m.timestamp for m in metadata], pa.string())
     good = pc.and_(
+        pc.and_(_match([m.id for m in metadata], _ID), pc.match_substring_regex(times, _TIME)),
+        # Few names and versions stand in many envelopes.
         pc.and_(
-            pc.match_substring_regex(pa.array([m.id for m in metadata], pa.string()), _ID),
-            pc.match_substring_regex(pa.array([r.event_name for r in envelopes], pa.string()), _NAME),
-        ),
-        pc.and_(
-            pc.match_substring_regex(pa.array([m.version for m in metadata], pa.string()), _VERSION),
-            pc.match_substring_regex(times, _TIME),
+            _match_distinct([r.event_name for r in envelopes], _NAME),
+            _match_distinct([m.version for m in metadata], _VERSION),
         ),
     )
     try:
@@ -154,6 +140,16 @@ def _in_form(values: Sequence[bytes | None], found: list[Record | UserError]) ->
     return found
 
 
+def _match(texts: Sequence[str], pattern: str) -> pa.Array:
+    return pc.match_substring_regex(pa.array(texts, pa.string()), pattern)
+
+
+def _match_distinct(texts: Sequence[str], pattern: str) -> pa.Array:
+    distinct = list(dict.fromkeys(texts))
+    well = dict(zip(distinct, _match(distinct, pattern).to_pylist(), strict=True))
+    return pa.array([well[text] for text in texts], pa.bool_())
+
+
 def _read_one(value: bytes | None) -> Record | UserError:
     """What `value` is, judged alone by the contracts' own words."""
     if value is None:
@@ -164,7 +160,8 @@ def _read_one(value: bytes | None) -> Record | UserError:
         if not isinstance(document, dict) or "pipeline_context" not in document:
             return _record(envelope.parse(value))
         if "metadata" in document:
-            return _record(_shaped(value, _Destined, "payload"))
+            destined = _shaped(value, _Destined, "payload")
+            return _record(destined, destined.pipeline_context)
         packet = _shaped(value, _Packet, "data")
         return Record(data=packet.data, pipeline_context=packet.pipeline_context)
     except UserError as e:
@@ -178,11 +175,10 @@ def _shaped(value: bytes, shape: Any, body: str) -> Any:
     return found
 
 
-def _record(event: Any) -> Record:
+def _record(event: Any, context: msgspec.Raw | None = None) -> Record:
     """`event` with its time in a form that Arrow reads, whatever its spelling and century."""
-    context = getattr(event, "pipeline_context", _NONE)
     metadata = RawMetadata(event.metadata.id, _utc(event.metadata.timestamp), event.metadata.version)
-    return Record(metadata, event.event_name, event.payload, _NONE, context)
+    return Record(metadata, event.event_name, event.payload, pipeline_context=context)  # type: ignore[arg-type]
 
 
 def _utc(time: datetime) -> str:

@@ -18,10 +18,12 @@ from services.writer.batch import Parts, see_newest, write_batch
 from services.writer.databases import Databases
 from services.writer.divert import HEADER, marker_of
 from services.writer.drainer import Drainer
+from services.writer.pace import Pace
 from services.writer.pausing import Pausing
 from services.writer.positions import Positions
 from services.writer.postgres import configured
 from services.writer.publishing import Place
+from services.writer.ranges import total
 from services.writer.rates import Rates
 from services.writer.registry_routes import only_known, routes_of, topics_of
 from services.writer.settings import WriterSettings
@@ -187,6 +189,7 @@ class Job:
         clock = asyncio.get_running_loop().time
         look_again = 0.0
         upkeep = Upkeep(parts, self._settings.upkeep_s)
+        pace = Pace(self._settings.batch_events, self._settings.batch_s)
         while not self._stop.is_set():
             if clock() >= look_again:
                 self._registry.refresh()
@@ -204,10 +207,12 @@ class Job:
                 continue
             await parts.databases.settle_down()
             async with asyncio.timeout(_KAFKA_SECONDS):
-                ranges, begun_with = await parts.view.plan(self._settings.batch_events, routes)
+                ranges, begun_with = await parts.view.plan(pace.events, routes)
             if ranges:
+                began = clock()
                 with self._status.batch_seconds.time():
                     await write_batch(parts, ranges, begun_with)
+                pace.took(total(ranges), clock() - began)
             else:
                 await upkeep.idle()
                 await self._wait(self._settings.idle_ms / 1000)

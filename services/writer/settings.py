@@ -91,6 +91,11 @@ class WriterSettings(BaseSettings):
         ge=1,
         description="Most events of one batch; bounds memory and the time that a crash repeats.",
     )
+    batch_s: float = Field(
+        1.5,
+        gt=0,
+        description="How long a batch should take: its size follows what the last ones took.",
+    )
     idle_ms: int = Field(20, ge=1, description="Pause before Kafka is asked again when nothing was waiting.")
     discover_ms: int = Field(
         500,

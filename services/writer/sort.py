@@ -6,6 +6,7 @@ are read hundreds at a time, and each table's rows are made a whole column at on
 """
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -42,10 +43,16 @@ class Sorted:
 
     def events_unroutable(self) -> int:
         """How many events have no destination left at all."""
-        if not self.unroutable:
-            return 0
-        routed = {o for rows in self.tables.values() for o in rows.column("_offset").to_pylist()}
-        return len({u.offset for u in self.unroutable} - routed)
+        return len({u.offset for u in self.unroutable} - self._routed()) if self.unroutable else 0
+
+    def events(self) -> int:
+        """How many events are in either of the two."""
+        if len(self.tables) == 1 and not self.unroutable:
+            return sum(rows.num_rows for rows in self.tables.values())
+        return len(self._routed() | {u.offset for u in self.unroutable})
+
+    def _routed(self) -> set[int]:
+        return {o for rows in self.tables.values() for o in rows.column("_offset").to_pylist()}
 
 
 class _Sorting:
@@ -56,31 +63,39 @@ class _Sorting:
         self._routes = routes
         self._by_event = {r.event_name: _routed(r.event_name, routes) for r in routes.event_routes}
         self._by_context: dict[bytes, Destinations] = {}
-        self.places: dict[Target, list[int]] = defaultdict(list)
+        self._places: dict[Target, list[int]] = defaultdict(list)
         self.unroutable: list[Unroutable] = []
 
-    def take(self, at: int, record: Record | UserError) -> None:
-        """Note where the record goes that stands at place `at`."""
-        if isinstance(record, UserError):
-            self._refuse(at, "", record)
-            return
-        context = bytes(record.pipeline_context)
-        if not context:
-            for target in self._by_event.get(record.event_name) or self._targets_of(record.event_name):
-                self.places[target].append(at)
-            return
+    def take(self, records: Sequence[Record | UserError]) -> None:
+        """Note where each of the run's records goes."""
+        by_name: dict[str, list[int]] = defaultdict(list)
+        for at, record in enumerate(records):
+            if isinstance(record, UserError):
+                self._refuse(at, "", record)
+            elif record.pipeline_context is None:
+                by_name[record.event_name].append(at)
+            else:
+                self._address(at, bytes(record.pipeline_context))
+        for name, places in by_name.items():
+            for target in self._by_event.get(name) or self._landing_of(name):
+                self._places[target] += places
+
+    def places(self) -> dict[Target, list[int]]:
+        """The places of each table's records, in the run's order."""
+        return {target: sorted(places) for target, places in self._places.items()}
+
+    def _address(self, at: int, context: bytes) -> None:
+        """Note where a packet with this `pipeline_context` says that it goes."""
         if context not in self._by_context:
             self._by_context[context] = destinations(context, self._run.partition.topic, self._routes)
         found = self._by_context[context]
         for target in found.targets:
-            self.places[target].append(at)
+            self._places[target].append(at)
         for pointer, error in found.refused:
             self._refuse(at, pointer, error)
 
-    def _targets_of(self, name: str) -> tuple[Target, ...]:
-        if name not in self._by_event:
-            self._by_event[name] = (Target(self._routes.default_database, landing.SCHEMA, name),)
-        return self._by_event[name]
+    def _landing_of(self, name: str) -> tuple[Target, ...]:
+        return (Target(self._routes.default_database, landing.SCHEMA, name),)
 
     def _refuse(self, at: int, destination: str, error: UserError) -> None:
         rows = self._run.rows
@@ -92,14 +107,14 @@ def sort(run: Run, routes: Routes) -> Sorted:
     """Sort the records of `run` by their destinations, as `routes` say."""
     records = read(run.rows.column("value"))
     sorting = _Sorting(run, routes)
-    for at, record in enumerate(records):
-        sorting.take(at, record)
+    sorting.take(records)
     out = Sorted(unroutable=sorting.unroutable)
-    for target, places in sorting.places.items():
-        arrivals = run.rows if len(places) == len(records) else run.rows.take(places)
-        out.tables[target] = landing.rows(run.partition, arrivals, [records[at] for at in places])  # type: ignore[misc]
-    placed = set().union(*sorting.places.values())
-    assert len(placed) + out.events_unroutable() == len(records)  # noqa: S101 - none got lost
+    for target, places in sorting.places().items():
+        whole = len(places) == len(records)
+        arrivals = run.rows if whole else run.rows.take(places)
+        mine = records if whole else [records[at] for at in places]
+        out.tables[target] = landing.rows(run.partition, arrivals, mine)  # type: ignore[arg-type]
+    assert out.events() == len(records)  # noqa: S101 - none got lost
     return out
 
 

@@ -107,6 +107,8 @@ class Spark:
             .option("startingOffsets", json.dumps(starts))
             .option("endingOffsets", json.dumps(ends))
             .load()
+            # In two steps: Spark looks a header up again wherever an expression names it.
+            .selectExpr(*_WITH_HEADERS_SQL)
             .selectExpr(*_ARRIVALS_SQL)
         )
 
@@ -117,21 +119,21 @@ def _header(name: str) -> str:
 
 def _arrivals_sql() -> list[str]:
     """The columns that a task receives, by name and order of `ARRIVALS`."""
-    usual, context = f"X'{wire.CONTEXT_BYTES.hex()}'", _header(wire.HEADER_CONTEXT)
+    usual = f"X'{wire.CONTEXT_BYTES.hex()}'"
     columns = {
-        "topic": "topic",
-        "partition": "partition",
-        "offset": "offset",
         # What no header asks for is not carried to Python.
-        "value": f"CASE WHEN {context} IS NOT NULL THEN value END",
-        "received_at": _header(wire.HEADER_RECEIVED_AT),
-        "timestamp": "timestamp",
-        "wanted": f"coalesce({context} = {usual}, false)",
-        "context": f"CASE WHEN {context} <> {usual} THEN {context} END",
+        "value": "CASE WHEN context IS NOT NULL THEN value END",
+        "wanted": f"coalesce(context = {usual}, false)",
+        "context": f"CASE WHEN context <> {usual} THEN context END",
     }
-    return [f"{columns[name]} AS {name}" for name in ARRIVALS.names]
+    return [f"{columns.get(name, name)} AS {name}" for name in ARRIVALS.names]
 
 
+_WITH_HEADERS_SQL: Final = (
+    *("topic", "partition", "offset", "value", "timestamp"),
+    f"{_header(wire.HEADER_RECEIVED_AT)} AS received_at",
+    f"{_header(wire.HEADER_CONTEXT)} AS context",
+)
 _ARRIVALS_SQL: Final = _arrivals_sql()
 
 

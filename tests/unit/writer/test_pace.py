@@ -1,0 +1,44 @@
+"""The batch size follows the time that the last batches took."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from services.writer.pace import Pace
+
+
+def _after(pace: Pace, rate: float, batches: int = 30) -> Pace:
+    for _ in range(batches):
+        pace.took(pace.events, pace.events / rate)
+    return pace
+
+
+@pytest.mark.parametrize(("rate", "events"), [(40_000.0, 60_000), (500_000.0, 120_000), (100.0, 1_000)])
+def test_it_finds_what_fits_within_its_bounds(rate: float, events: int) -> None:
+    assert _after(Pace(120_000, 1.5), rate).events == events
+
+
+def test_it_shrinks_when_the_database_slows_down_and_grows_again() -> None:
+    pace = _after(Pace(120_000, 1.0), 100_000.0)
+    assert _after(pace, 20_000.0, 1).events == 20_000
+    assert _after(pace, 100_000.0).events == 100_000
+
+
+def test_a_small_batch_that_was_quick_changes_nothing() -> None:
+    pace = _after(Pace(120_000, 1.0), 50_000.0)
+    pace.took(10, 0.1)
+    assert pace.events == 50_000
+
+
+def test_a_small_batch_that_took_long_is_a_sign() -> None:
+    pace = _after(Pace(120_000, 1.0), 50_000.0)
+    pace.took(40_000, 4.0)
+    assert pace.events == 10_000
+
+
+@given(st.integers(1, 500), st.lists(st.tuples(st.integers(0, 10**6), st.floats(0, 100))))
+def test_it_is_never_below_one_nor_above_the_most(most: int, batches: list[tuple[int, float]]) -> None:
+    pace = Pace(most, 1.0)
+    for events, seconds in batches:
+        pace.took(events, seconds)
+        assert 1 <= pace.events <= most
