@@ -11,8 +11,10 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
+from services.admin.books_sql import WaitingRow
 from services.admin.findings import Source
 from services.admin.kafka_logs import LogRecord
+from shared.errors import TABLE
 
 HEADER_ERROR: Final = "onramp-error"
 HEADER_WAITING: Final = "onramp-waiting"
@@ -105,6 +107,25 @@ def diverted(record: LogRecord) -> ErrorEvent | Marker | None:
         head,
         record.value,
         record.timestamp,
+    )
+
+
+def held(database: str, row: WaitingRow) -> ErrorEvent:
+    """An event that waits in its own database: its table is blocked, or its type is paused."""
+    fault = TABLE[row.code]
+    destination = f"{database}.{row.destination}"
+    reason = {"code": fault.code, "kind": fault.kind, "step": fault.step}
+    reason |= {"detail": fault.title, "fix": fault.fix, "destination": destination}
+    return ErrorEvent(
+        f"{row.source}/{row.offset}/{destination}",
+        WAITING,
+        fault.code,
+        row.source,
+        row.offset,
+        destination,
+        reason,
+        row.value,
+        row.kept_at_ms,
     )
 
 

@@ -4,7 +4,16 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from services.admin import books_sql
-from services.admin.error_records import DIVERTED, DRAINED, PARKED, WAITING, ErrorEvent, diverted, parked
+from services.admin.error_records import (
+    DIVERTED,
+    DRAINED,
+    PARKED,
+    WAITING,
+    ErrorEvent,
+    diverted,
+    held,
+    parked,
+)
 from services.admin.findings import Source
 from services.admin.kafka_logs import KafkaLogs, LogRecord
 from shared import wire
@@ -64,9 +73,11 @@ class ErrorView:
         for name, dsn in self.databases.items():
             try:
                 ledger = books_sql.ledger_of(name, dsn)
+                waiting = [held(name, row) for row in books_sql.waiting_of(name, dsn)]
             except InfrastructureError as e:  # the very time to look at what waits
                 self.unknown.append(e.detail)
                 continue
+            self.events |= {event.key: event for event in waiting}
             # Of a topic that was made anew the furthest life speaks: this is a view, not the audit.
             self._ledgers[name] = {}
             for life, at in sorted(ledger.items(), key=lambda item: item[1]):

@@ -2,7 +2,7 @@
 
 import typer
 
-from services.cli import audit, doctor, errors, ingest, send, up, writer
+from services.cli import audit, doctor, errors, ingest, send, types, up, writer
 from services.cli.exits import HELP, Exit, explain
 from stack.errors import StackError
 
@@ -20,6 +20,7 @@ app.command()(ingest.ingest)
 app.command()(writer.writer)
 app.command()(send.send)
 app.add_typer(errors.app, name="errors")
+app.add_typer(types.app, name="types")
 app.command()(audit.audit)
 
 

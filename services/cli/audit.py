@@ -5,17 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from services.cli.databases import (
-    ROOT,
-    DataDirOption,
-    DsnOption,
-    JsonOption,
-    KafkaOption,
-    MoreOption,
-    NameOption,
-    databases_of,
-)
 from services.cli.exits import Exit
+from services.cli.where import JsonOption, Where, looks
 
 if TYPE_CHECKING:
     from services.admin.findings import Report
@@ -23,13 +14,10 @@ if TYPE_CHECKING:
 _MOST_LINES = 100
 
 
+@looks
 def audit(
+    where: Where,
     *,
-    kafka: KafkaOption = "127.0.0.1:9092",
-    dsn: DsnOption = None,
-    database: NameOption = "onramp",
-    databases: MoreOption = "{}",
-    data_dir: DataDirOption = ROOT / ".onramp",
     topics: Annotated[
         str, typer.Option(help="Regular expression of the event topics.", envvar="ONRAMP_WRITER_TOPICS")
     ] = r"events\..+",
@@ -67,11 +55,9 @@ def audit(
         re.compile(topics)
     except re.error as error:
         raise typer.BadParameter(f"no regular expression: {error}", param_hint="--topics") from error
-    named = databases_of(dsn, database, databases, data_dir)
-    if not named:
-        raise typer.BadParameter("no database is known: give --dsn", param_hint="--dsn")
+    where.must_know_a_database()
     try:
-        report = asyncio.run(run(Request(kafka, named, topics, deep)))
+        report = asyncio.run(run(Request(where.kafka, where.databases, topics, deep)))
     except InfrastructureError as error:
         print(f"onramp: {error.detail}", file=sys.stderr)
         raise typer.Exit(Exit.UNAVAILABLE) from error

@@ -10,25 +10,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from services.cli.databases import (
-    ROOT,
-    DataDirOption,
-    DsnOption,
-    JsonOption,
-    KafkaOption,
-    MoreOption,
-    NameOption,
-    databases_of,
-)
 from services.cli.exits import Exit
+from services.cli.where import JsonOption, Where, looks
 
 if TYPE_CHECKING:
     from services.admin.error_records import ErrorEvent
     from services.admin.error_view import ErrorView
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
-_KAFKA = "127.0.0.1:9092"
-_DATA = ROOT / ".onramp"
 
 
 class Kind(StrEnum):
@@ -59,17 +48,14 @@ def errors() -> None:
 
 
 @app.command()
+@looks
 def tail(
+    where: Where,
     *,
     lines: Annotated[int, typer.Option("--lines", "-n", min=0, help="How many of the last.")] = 20,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until Ctrl-C.")] = False,
     kind: KindOption = None,
     value: ValueOption = False,
-    kafka: KafkaOption = _KAFKA,
-    dsn: DsnOption = None,
-    database: NameOption = "onramp",
-    databases: MoreOption = "{}",
-    data_dir: DataDirOption = _DATA,
     as_json: JsonOption = False,
 ) -> None:
     """Print the last parked and waiting events, one a line.
@@ -87,17 +73,14 @@ def tail(
                 if of_kind([event], kind or ""):
                     _print(event, value=value, as_json=as_json)
 
-    _viewed(kafka, databases_of(dsn, database, databases, data_dir), run)
+    _viewed(where, run)
 
 
 @app.command()
+@looks
 def count(
+    where: Where,
     *,
-    kafka: KafkaOption = _KAFKA,
-    dsn: DsnOption = None,
-    database: NameOption = "onramp",
-    databases: MoreOption = "{}",
-    data_dir: DataDirOption = _DATA,
     as_json: JsonOption = False,
 ) -> None:
     """Count parked and waiting events by code, event and destination.
@@ -119,19 +102,16 @@ def count(
         if not groups:
             print("Nothing is parked and nothing waits.")
 
-    _viewed(kafka, databases_of(dsn, database, databases, data_dir), run)
+    _viewed(where, run)
 
 
 @app.command()
+@looks
 def show(
+    where: Where,
     key: Annotated[str, typer.Argument(help="The event's key, as `tail` prints it.")],
     *,
     value: ValueOption = False,
-    kafka: KafkaOption = _KAFKA,
-    dsn: DsnOption = None,
-    database: NameOption = "onramp",
-    databases: MoreOption = "{}",
-    data_dir: DataDirOption = _DATA,
     as_json: JsonOption = False,
 ) -> None:
     """Print why one event is parked or waits; exits with 1 when there is none of this key.
@@ -152,18 +132,18 @@ def show(
         for name, said in (found | {n: s for n, s in reason.items() if n not in found}).items():
             print(f"{name}: {_safe(said)}")
 
-    _viewed(kafka, databases_of(dsn, database, databases, data_dir), run)
+    _viewed(where, run)
 
 
-def _viewed(kafka: str, databases: dict[str, str], run: "Callable[[ErrorView], Awaitable[None]]") -> None:
+def _viewed(where: Where, run: "Callable[[ErrorView], Awaitable[None]]") -> None:
     """Load the view and run; what cannot be reached is a sentence and exit code 3."""
     from services.admin.error_view import ErrorView
     from services.admin.kafka_logs import KafkaLogs
     from shared.errors import InfrastructureError
 
     async def work() -> None:
-        async with KafkaLogs(kafka) as logs:
-            view = ErrorView(logs, databases)
+        async with KafkaLogs(where.kafka) as logs:
+            view = ErrorView(logs, where.databases)
             await view.load()
             for why in view.unknown:
                 print(f"onramp: {why}: what has drained there is unknown", file=sys.stderr)

@@ -101,3 +101,14 @@ def test_bad_is_parked_in_json_too(stage: Stage) -> None:
     stage.settle(envelope("bad", stage.name, BAD))
     [found] = _of(stage, "tail", "-n", "10000", "--kind", "parked")
     assert (found["offset"], found["reason"]["step"], "value" in found) == (0, "persist", False)
+
+
+def test_what_waits_in_its_own_database_is_told_with_why(stage: Stage) -> None:
+    stage.settle(event("a", stage.name))
+    stage.hold("type", stage.name, "paused")
+    stage.settle(event("b", stage.name))
+    [found] = _of(stage, "tail", "-n", "10000", "--kind", "waiting")
+    key = f"{stage.partition.topic}/0/1/onramp.{stage.table}"
+    assert (found["key"], found["state"], found["code"]) == (key, "waiting", "paused")
+    assert "onramp types resume" in _run(stage, "show", key).output
+    assert [(g["code"], g["events"]) for g in _of(stage, "count")] == [("paused", 1)]

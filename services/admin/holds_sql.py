@@ -1,0 +1,66 @@
+"""The holds of a database, for a person: what is paused or blocked, how much waits, and resuming a type.
+
+Owns psycopg2 for the one thing that the admin service changes.
+"""
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from datetime import datetime
+from typing import Final, NamedTuple
+
+import psycopg2
+from psycopg2.extensions import connection
+
+from shared.errors import DATABASE_UNAVAILABLE, InfrastructureError
+
+_READ: Final = """
+    SELECT h.kind, h.name, h.state, h.sqlstate, h.since,
+           CASE h.kind WHEN 'table' THEN (SELECT count(*) FROM onramp.waiting w WHERE w.destination = h.name)
+                       ELSE (SELECT count(*) FROM onramp.waiting w WHERE w.event_type = h.name) END
+    FROM onramp.holds h WHERE h.state <> 'watched' ORDER BY h.kind, h.name
+"""
+#: What was judged before counts no more: a person has looked.
+_RESUME: Final = """
+    UPDATE onramp.holds SET state = 'resumed', seen = 0, parked = 0
+    WHERE kind = 'type' AND name = %s AND state = 'paused'
+"""
+
+
+class Held(NamedTuple):
+    """A hold and how many events wait behind it."""
+
+    database: str
+    kind: str
+    name: str
+    state: str
+    sqlstate: str | None
+    since: datetime
+    waiting: int
+
+
+def holds(database: str, dsn: str) -> list[Held]:
+    """What is paused, resumed or blocked in the database.  Raises `InfrastructureError`."""
+    with _connected(database, dsn) as conn, conn.cursor() as cursor:
+        cursor.execute(_READ)
+        return [Held(database, *row) for row in cursor.fetchall()]
+
+
+def resume(database: str, dsn: str, event_type: str) -> bool:
+    """Let what waits for `event_type` land; False when it is not paused there.
+
+    Raises `InfrastructureError`.
+    """
+    with _connected(database, dsn) as conn, conn.cursor() as cursor:
+        cursor.execute(_RESUME, (event_type,))
+        return bool(cursor.rowcount)
+
+
+@contextmanager
+def _connected(database: str, dsn: str) -> Iterator[connection]:
+    try:
+        with closing(psycopg2.connect(dsn, application_name="onramp-types", connect_timeout=5)) as conn, conn:
+            yield conn
+    except psycopg2.Error as e:
+        raise InfrastructureError(
+            DATABASE_UNAVAILABLE, f"database {database}: SQLSTATE {e.pgcode or 'none (it cannot be reached)'}"
+        ) from None
