@@ -1,6 +1,6 @@
 """What is told to whoever waits for the stack: steps that take time, and remarks."""
 
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
 
@@ -15,3 +15,17 @@ class Report(Protocol):
 
     def note(self, what: str) -> None:
         """Something worth a line of its own."""
+
+
+class Silent:
+    """A report that nobody reads."""
+
+    def step(self, what: str) -> AbstractContextManager[None]:  # noqa: ARG002 - see Report
+        """Do nothing."""
+        return nullcontext()
+
+    def progress(self, what: str) -> None:
+        """Do nothing."""
+
+    def note(self, what: str) -> None:
+        """Do nothing."""
