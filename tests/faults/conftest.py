@@ -2,15 +2,19 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
 from stack import services
 from stack.kafka import Kafka
 from tests.fixtures.fix_kafka import started
-from tests.fixtures.fix_postgres import Database
+from tests.fixtures.fix_postgres import Database, HasDsn
 from tests.fixtures.fix_stack import StartWriter
+from tests.fixtures.inline import Inline, Places, start_inline
+from tests.fixtures.other import Other
 from tests.fixtures.scenes import Scene
 
 
@@ -39,3 +43,33 @@ def ground(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:
 @pytest.fixture
 def scene(ground: Ground, database: Database, start_writer: StartWriter, tmp_path: Path) -> Scene:
     return Scene(start_writer, ground.kafka.bootstrap, database.dsn, ground.gateway, tmp_path)
+
+
+@pytest.fixture
+def places(monkeypatch: pytest.MonkeyPatch) -> Places:
+    """The failpoints of the writers that run in this process."""
+    return Places(monkeypatch)
+
+
+@pytest.fixture
+def inline(ground: Ground, database: Database, tmp_path: Path) -> Iterator[Scene]:
+    """A scene whose writers are threads of this process: no Spark, and a second each."""
+    running: list[Inline] = []
+    start = partial(start_inline, running)
+    scene = Scene(start, ground.kafka.bootstrap, database.dsn, ground.gateway, tmp_path)
+    try:
+        yield scene
+    finally:
+        for writer in reversed(running):
+            writer.stop()
+
+
+@pytest.fixture
+def other(postgres: HasDsn, database: Database) -> Iterator[Other]:
+    """A second database, under a name that no other test's markers have."""
+    other = Other(postgres.dsn, urlsplit(database.dsn).path.lstrip("/") + "_other")
+    other.create()
+    try:
+        yield other
+    finally:
+        other.drop()

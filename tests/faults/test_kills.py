@@ -3,8 +3,9 @@
 import psutil
 
 from stack.families import family_of
+from tests.fixtures.other import Other
 from tests.fixtures.scenes import Scene, gone, kill_driver_alone, python_workers
-from tests.fixtures.writer import envelope, eventually, rows
+from tests.fixtures.writer import envelope, eventually, landed, rows
 
 
 def _nothing_is_left(scene: Scene, orphans: set[psutil.Process]) -> None:
@@ -96,3 +97,43 @@ def test_a_killed_jvm_does_not_leave_a_writer_that_lives_and_does_nothing(scene:
         assert service.child.exit_code not in (0, 3)
         scene.writer()
     scene.all_landed_once()
+
+
+def test_killed_while_bad_rows_are_looked_for_each_event_has_one_verdict(scene: Scene) -> None:
+    place, bad = "writer.mid_isolation", envelope("bad", scene.name, b'{"a":"\\u0000"}')
+    scene.send(50)
+    scene.produce(bad)
+    victim = scene.writer(place, wait=False)
+    scene.paused_at(place)
+    assert (scene.landed(), scene.settled(), scene.parked(bad)) == (0, {}, [])
+    _nothing_is_left(scene, kill_driver_alone(victim))
+    scene.writer()
+    eventually(lambda: scene.parked(bad))
+    scene.all_landed_once()
+    assert scene.totals() == {"landed": 50, "parked": 1}
+    scene.audited()
+
+
+def test_killed_before_a_marker_and_again_in_the_middle_of_the_drain(scene: Scene, other: Other) -> None:
+    other.close()
+    scene.send(100)
+    place = "writer.between_divert_and_marker"
+    victim = scene.writer_into(other, pause=place, wait=False)
+    scene.paused_at(place)
+    assert (scene.landed(), scene.group()) == (100, {})  # landed here, diverted there, and nothing says so
+    _nothing_is_left(scene, kill_driver_alone(victim))
+
+    place = "writer.mid_drain"
+    victim = scene.writer_into(other, pause=place, wait=False)
+    eventually(lambda: scene.group() == scene.settled() != {}, 120)
+    other.open()
+    scene.paused_at(place)
+    assert 0 < landed(other.dsn, scene.name) < 100  # one partition's range of two
+    _nothing_is_left(scene, kill_driver_alone(victim))
+
+    scene.writer_into(other)
+    eventually(lambda: landed(other.dsn, scene.name) == 100)
+    scene.send(10)
+    scene.all_landed_once()
+    eventually(lambda: landed(other.dsn, scene.name) == 110)
+    scene.audited(other)

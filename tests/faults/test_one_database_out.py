@@ -1,63 +1,18 @@
 """Two databases, one of them out: it harms only itself, and drains by itself when it returns."""
 
-from collections.abc import Iterator
-from pathlib import Path
-from urllib.parse import urlsplit, urlunsplit
-
-import orjson
-import psycopg2
 import pytest
 
 from shared import wire
 from stack.services import Service
-from tests.fixtures.fix_postgres import Database, HasDsn
+from tests.fixtures.other import Other
 from tests.fixtures.scenes import Scene
 from tests.fixtures.writer import eventually, ledger_of, records, rows
 
 
-class Other:
-    """A second database of the same server, which can be closed to everybody and opened again."""
-
-    def __init__(self, admin_dsn: str, name: str) -> None:
-        self._admin_dsn = admin_dsn
-        self.name = name
-        self.dsn = urlunsplit(urlsplit(admin_dsn)._replace(path=f"/{name}"))
-
-    def execute(self, *statements: str) -> None:
-        connection = psycopg2.connect(self._admin_dsn)
-        try:
-            connection.autocommit = True
-            with connection.cursor() as cursor:
-                for statement in statements:
-                    cursor.execute(statement)
-        finally:
-            connection.close()
-
-    def close(self) -> None:
-        self.execute(
-            f"ALTER DATABASE {self.name} ALLOW_CONNECTIONS false",
-            f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{self.name}'",  # noqa: S608
-        )
-
-    def open(self) -> None:
-        self.execute(f"ALTER DATABASE {self.name} ALLOW_CONNECTIONS true")
-
-
 @pytest.fixture
-def other(postgres: HasDsn, database: Database) -> Iterator[Other]:
-    other = Other(postgres.dsn, urlsplit(database.dsn).path.lstrip("/") + "_other")
-    other.execute(f"CREATE DATABASE {other.name}")
-    yield other
-    other.execute(f"DROP DATABASE {other.name} WITH (FORCE)")
-
-
-@pytest.fixture
-def both(scene: Scene, other: Other, tmp_path: Path) -> Service:
+def both(scene: Scene, other: Other) -> Service:
     """A writer that lands the scene's events in both databases."""
-    registry = tmp_path / "onramp.yaml"
-    destinations = [{"type": "postgres"}, {"type": "postgres", "vanity": "other"}]
-    registry.write_bytes(orjson.dumps({"event_types": {scene.name: {"destinations": destinations}}}))
-    return scene.writer(registry=registry, databases=orjson.dumps({"other": other.dsn}).decode())
+    return scene.writer_into(other)
 
 
 def _landed_in(dsn: str, scene: Scene) -> list[int]:

@@ -1,0 +1,190 @@
+"""The proof: flights and broken events, one database down, kills on the way, and every book balances.
+
+`make proof` sends 100,000 real flights and 1,000 broken ones; as a part of the tests it is a
+twentieth of that.
+"""
+
+import asyncio
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import orjson
+import pytest
+
+from services.admin.audit import Request, audit
+from services.writer.divert import HEADER
+from shared import wire
+from tests.faults.conftest import Ground
+from tests.fixtures.flights import (
+    KINDS,
+    Flight,
+    Sender,
+    broken,
+    expected,
+    good,
+    in_landing,
+    in_table,
+    make_tables,
+    mixed,
+    slices,
+)
+from tests.fixtures.other import Other
+from tests.fixtures.scenes import Scene, gone, kill_driver_alone
+from tests.fixtures.writer import eventually, group_offsets, ledger_of, make_topics, records, rows
+
+FLIGHTS = int(os.environ.get("ONRAMP_PROOF_FLIGHTS", "5000"))
+BROKEN = FLIGHTS // 100
+#: Where writers are killed, one after the other, and how many batches each is let go on before.
+KILLS = {
+    "writer.mid_isolation": 1,
+    "writer.after_commit": 1,
+    "writer.between_divert_and_marker": 2,
+    "writer.after_outbox_publish": 1,
+    "writer.before_group_commit": 2,
+}
+MIDDLE = "writer.mid_drain"
+PATIENCE = 120 + FLIGHTS / 200
+
+
+class Proof:
+    """Three event types: to a table of A and to B's landing table; to A's table; to B's keyless one."""
+
+    def __init__(self, scene: Scene, other: Other, folder: Path) -> None:
+        self.scene, self.other = scene, other
+        self.names = [f"{scene.name}{suffix}" for suffix in ("", "_a", "_b")]
+        self.topics = [wire.topic_of(name) for name in self.names]
+        table = {"type": "postgres", "schema": "public", "table": "flights"}
+        there = {"vanity": other.name}
+        destinations = ([table, {"type": "postgres"} | there], [table], [table | there])
+        types = {name: {"destinations": to} for name, to in zip(self.names, destinations, strict=True)}
+        self.registry = folder / "onramp.yaml"
+        self.registry.write_bytes(orjson.dumps({"event_types": types}))
+        share = FLIGHTS // 5
+        self.both = good(self.names[0], 0, FLIGHTS - 2 * share)
+        self.a = mixed(good(self.names[1], len(self.both), share), broken(self.names[1], BROKEN // 2))
+        self.b = mixed(good(self.names[2], len(self.both) + share, share), broken(self.names[2], BROKEN // 2))
+
+    @property
+    def sent(self) -> list[Flight]:
+        return [*self.both, *self.a, *self.b]
+
+    def prepare(self) -> "Proof":
+        make_tables(self.scene.dsn, key=True)
+        make_tables(self.other.dsn, key=False)
+        make_topics(self.scene.bootstrap, *self.topics, partitions=2)
+        return self
+
+    def pieces(self, count: int) -> Iterator[None]:
+        """Send everything, a piece each time that one is asked for."""
+        sender = Sender(self.scene.bootstrap)
+        parts = [slices(flights, count) for flights in (self.both, self.a, self.b)]
+        for piece in zip(*parts, strict=True):
+            for topic, flights in zip(self.topics, piece, strict=True):
+                sender.send(topic, flights)
+            yield
+
+    def writer(self, pause: str = "") -> "Proof":
+        """Start a writer, which stops at `pause`."""
+        topics = "|".join(map(re.escape, self.topics))
+        self.running = self.scene.writer(
+            pause,
+            wait=False,
+            registry=self.registry,
+            databases=orjson.dumps({self.other.name: self.other.dsn}).decode(),
+            topics=topics,
+            batch_events=max(FLIGHTS // 40, 50),
+        )
+        return self
+
+    def kill_at(self, place: str, after: int = 0) -> None:
+        """Let it go on `after` times where it pauses, then kill -9 the driver."""
+        for _ in range(after):
+            self.scene.paused_at(place)
+            self.scene.go_on(place)
+        self.scene.paused_at(place)
+        orphans = kill_driver_alone(self.running)
+        eventually(lambda: gone(orphans), 30)
+
+    def ranges_waiting(self) -> int:
+        """Markers of the other database."""
+        heads = [orjson.loads(r.headers[HEADER]) for r in records(self.scene.bootstrap, wire.SYSTEM_ERRORS)]
+        return sum((h["kind"], h["database"]) == ("marker", self.other.name) for h in heads)
+
+    def settled(self) -> bool:
+        """Whether every offset is settled in both databases and the group says so."""
+        for topic in self.topics:
+            group = group_offsets(self.scene.bootstrap, topic)
+            if not group == ledger_of(self.scene.dsn, topic) == ledger_of(self.other.dsn, topic):
+                return False
+        sent = len(self.sent)
+        ends = "SELECT coalesce(sum(next_offset), 0)::int FROM onramp.ledger"
+        return rows(self.scene.dsn, ends) == rows(self.other.dsn, ends) == [(sent,)]
+
+
+@pytest.fixture
+def proof(ground: Ground, scene: Scene, other: Other, tmp_path: Path) -> Proof:
+    assert ground.kafka.bootstrap == scene.bootstrap
+    return Proof(scene, other, tmp_path).prepare()
+
+
+def test_every_flight_is_where_it_belongs_and_every_broken_one_is_parked_once(proof: Proof) -> None:
+    pieces = proof.pieces(len(KILLS))
+    for at, (place, after) in enumerate(KILLS.items()):
+        next(pieces)
+        if at == 1:
+            proof.other.close()
+        proof.writer(place).kill_at(place, after)
+    proof.writer(MIDDLE)
+    eventually(lambda: proof.ranges_waiting() >= 10, PATIENCE)
+    proof.other.open()
+    proof.kill_at(MIDDLE, 2)
+    proof.writer()
+    eventually(proof.settled, PATIENCE)
+
+    _see_rows(proof)
+    _see_parked(proof)
+    _see_audit(proof)
+
+
+def _see_rows(proof: Proof) -> None:
+    """Exactly the right rows: none is missing, none is there twice, none is another."""
+    assert in_table(proof.scene.dsn) == expected([*proof.both, *proof.a])
+    assert in_table(proof.other.dsn) == expected(proof.b)
+    assert in_landing(proof.other.dsn, proof.names[0]) == expected(proof.both)
+
+
+def _see_parked(proof: Proof) -> None:
+    """Exactly the broken ones, each under one key, byte for byte, for the right reason."""
+
+    def parked() -> dict[bytes | None, dict[str, str]]:
+        found = records(proof.scene.bootstrap, wire.USER_ERRORS)
+        mine = [r for r in found if r.error["topic"] in proof.topics]
+        assert len({r.key for r in mine}) == len({r.value for r in mine})
+        return {r.value: r.error for r in mine}
+
+    eventually(lambda: len(parked()) >= BROKEN)  # the outbox is relayed after the batch
+    found = parked()
+    bad = {f.value: f.kind for f in proof.sent if f.kind}
+    assert found.keys() == bad.keys()
+    assert len(found) == BROKEN
+    for value, error in found.items():
+        kind = KINDS[bad[value or b""]]
+        assert error["code"] == kind.code, (bad[value or b""], error)
+        assert kind.says in error["detail"], (bad[value or b""], error)
+
+
+def _see_audit(proof: Proof) -> None:
+    databases = {proof.scene.database: proof.scene.dsn, proof.other.name: proof.other.dsn}
+    topics = "|".join(map(re.escape, proof.topics))
+    report = asyncio.run(audit(Request(proof.scene.bootstrap, databases, topics, deep=True)))
+    assert (report.findings, report.unsettled) == ([], 0)
+    assert report.receipts == len(proof.sent)
+    outcomes = [(n, o) for line in report.lines for o, n in line.outcomes.items()]
+    landed = len(expected(proof.sent)) + len(expected(proof.both))
+    assert sum(n for n, o in outcomes if o == "landed") == landed
+    assert sum(n for n, o in outcomes if o == "duplicate") == 0
+    no_json = sum(f.kind == "no JSON" for f in proof.sent)
+    assert sum(n for n, o in outcomes if o == "parked") == BROKEN - no_json
+    assert sum(line.unroutable for line in report.lines) == no_json

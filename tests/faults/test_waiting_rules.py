@@ -1,0 +1,181 @@
+"""The rules of a database that is out, one by one: divert, mark, queue, drain, halt."""
+
+import threading
+
+import orjson
+import pytest
+
+from services.writer.divert import HEADER
+from shared import wire
+from tests.faults.conftest import Ground
+from tests.fixtures.inline import Inline, KilledError, Places
+from tests.fixtures.other import Other
+from tests.fixtures.scenes import Scene
+from tests.fixtures.writer import delete_records, eventually, execute, landed, ledger_of, records
+
+
+def _heads(scene: Scene, database: str) -> list[str]:
+    """The kinds of what was diverted for `database`, in the topic's order."""
+    found = [orjson.loads(r.headers[HEADER]) for r in records(scene.bootstrap, wire.SYSTEM_ERRORS)]
+    return [head["kind"] for head in found if head["database"] == database]
+
+
+def _landing(writer: Inline) -> bool:
+    return set(writer.states.values()) == {"landing"}
+
+
+@pytest.fixture
+def both(inline: Scene, other: Other) -> Inline:
+    """A writer of which both databases have landed ten events."""
+    writer = inline.writer_into(other)
+    eventually(lambda: _landing(writer))
+    inline.send(10)
+    inline.all_landed_once()
+    eventually(lambda: landed(other.dsn, inline.name) == 10)
+    return writer
+
+
+def test_a_range_is_closed_after_its_records_and_repeats_of_them_count_once(
+    inline: Scene, both: Inline, places: Places, other: Other
+) -> None:
+    other.close()
+    place = "writer.between_divert_and_marker"
+    inline.send(10)
+    eventually(lambda: inline.landed() == 20 and "marker" in _heads(inline, other.name))
+    before = _heads(inline, other.name).count("marker")
+    places.kill_at(place)
+    inline.send(10)
+    assert isinstance(both.ended(), KilledError)
+    kinds = _heads(inline, other.name)
+    assert (kinds.count("marker"), kinds.count("event")) == (before, 20)
+    other.open()
+    inline.writer_into(other)
+    eventually(lambda: landed(other.dsn, inline.name) == inline.accepted)
+    inline.all_landed_once()
+    inline.audited(other)
+
+
+def test_killed_in_the_middle_of_a_drain_nothing_lands_twice(
+    inline: Scene, both: Inline, places: Places, other: Other
+) -> None:
+    other.close()
+    for _ in range(3):
+        inline.send(10)
+        eventually(lambda: inline.landed() == inline.accepted)
+    places.kill_at("writer.mid_drain")
+    other.open()
+    assert isinstance(both.ended(), KilledError)
+    assert 10 < landed(other.dsn, inline.name) < 40
+    inline.writer_into(other)
+    eventually(lambda: landed(other.dsn, inline.name) == 40)
+    inline.all_landed_once()
+    inline.audited(other)
+
+
+def test_later_events_queue_behind_those_that_wait(
+    inline: Scene, both: Inline, places: Places, other: Other
+) -> None:
+    other.close()
+    for _ in range(2):
+        inline.send(10)
+        eventually(lambda: inline.landed() == inline.accepted)
+    drained = threading.Event()
+    go_on = threading.Event()
+
+    def hold() -> None:
+        drained.set()
+        assert go_on.wait(60)
+
+    places.at("writer.after_commit", hold)
+    other.open()
+    assert drained.wait(60)
+    before = _heads(inline, other.name).count("event")
+    inline.send(10)
+    eventually(lambda: inline.landed() == inline.accepted)
+    assert _heads(inline, other.name).count("event") == before + 10
+    go_on.set()
+    eventually(lambda: landed(other.dsn, inline.name) == inline.accepted)
+    eventually(lambda: _landing(both))
+    inline.audited(other)
+
+
+def test_what_waits_lands_where_its_routes_said_when_it_was_diverted(
+    inline: Scene, both: Inline, other: Other
+) -> None:
+    other.close()
+    inline.send(10)
+    eventually(lambda: inline.landed() == 20)
+    inline.route()  # to `other` no more
+    other.open()
+    eventually(lambda: landed(other.dsn, inline.name) == 20)
+    eventually(lambda: _landing(both))
+
+
+def test_a_range_that_has_nothing_for_a_database_that_is_out_is_closed_too(
+    inline: Scene, both: Inline, other: Other
+) -> None:
+    other.close()
+    inline.send(1)
+    eventually(lambda: inline.landed() == 11)
+    inline.produce(b"not for us", headers=[])
+    eventually(lambda: inline.group() == inline.settled())
+    other.open()
+    eventually(lambda: ledger_of(other.dsn, inline.topic) == inline.ledger())
+    eventually(lambda: _landing(both))
+    inline.audited(other)
+
+
+def test_with_no_database_up_nothing_is_diverted_and_nothing_moves(
+    ground: Ground, inline: Scene, both: Inline, other: Other
+) -> None:
+    own = other.sibling(inline.dsn)
+    other.close()
+    own.close()
+    before = inline.group(), len(records(ground.kafka.bootstrap, wire.SYSTEM_ERRORS))
+    inline.send(10)
+    eventually(lambda: set(both.states.values()) == {"out"})
+    assert (inline.group(), len(records(ground.kafka.bootstrap, wire.SYSTEM_ERRORS))) == before
+    own.open()
+    other.open()
+    eventually(lambda: landed(other.dsn, inline.name) == 20)
+    inline.all_landed_once()
+    inline.audited(other)
+
+
+def test_a_ledger_that_went_back_halts_its_database_alone(inline: Scene, both: Inline, other: Other) -> None:
+    execute(other.dsn, "UPDATE onramp.ledger SET next_offset = next_offset - 1 WHERE next_offset > 0")
+    eventually(lambda: both.states[other.name] == "halted")
+    assert other.name in both.trouble
+    inline.send(10)
+    inline.all_landed_once()
+    assert landed(other.dsn, inline.name) == 10
+    both.stop()
+    again = inline.writer_into(other)  # a restart resolves nothing
+    eventually(lambda: again.states[other.name] == "halted")
+    inline.send(10)
+    inline.all_landed_once()
+    assert landed(other.dsn, inline.name) == 10
+
+
+def test_a_marker_that_counts_more_than_is_there_halts(
+    ground: Ground, inline: Scene, both: Inline, other: Other
+) -> None:
+    """Retention took records of `onramp.system_errors` before they drained."""
+    other.close()
+    inline.send(10)
+    eventually(lambda: inline.landed() == 20 and "marker" in _heads(inline, other.name))
+    both.stop()
+    _delete_events_of(ground, other.name)
+    other.open()
+    writer = inline.writer_into(other)
+    eventually(lambda: writer.states[other.name] == "halted")
+    assert landed(other.dsn, inline.name) == 10
+
+
+def _delete_events_of(ground: Ground, database: str) -> None:
+    """Delete `onramp.system_errors` up to and with the first event that waits for `database`."""
+    heads = [
+        (r, orjson.loads(r.headers[HEADER])) for r in records(ground.kafka.bootstrap, wire.SYSTEM_ERRORS)
+    ]
+    first = next(r for r, head in heads if (head["database"], head["kind"]) == (database, "event"))
+    delete_records(ground.kafka.bootstrap, wire.SYSTEM_ERRORS, first.partition, first.offset + 1)

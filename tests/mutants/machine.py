@@ -1,0 +1,99 @@
+# ruff: noqa: T201 - a program for people
+"""`make mutants`: removes one protection at a time and expects red.
+
+Works on a copy, so the tree that others use stays as it is.  A mutant that survives means
+that a promise has no test; one whose text is no longer there means that this list is old;
+and red counts only for tests that are green without a mutant, which is seen first.
+"""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+COPIED: Final = ("services", "shared", "stack", "tests", "clients", "docs", "pyproject.toml")
+AT_ONCE: Final = 2
+_GREEN, _RED = 0, 1
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A protection, how it is removed, and the tests (pytest's arguments) that must notice."""
+
+    removes: str
+    file: str
+    old: str
+    new: str
+    tests: str
+
+
+def run(folder: str, quick: Sequence[Mutant], slow: Sequence[Mutant]) -> None:
+    """Run the mutants of the files in `folder` as the command line asks; exit 1 if one survives."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--all", action="store_true", help="those whose tests are slow as well")
+    parser.add_argument("--only", default="", help="those whose protection contains this text")
+    given = parser.parse_args()
+    mutants = [m for m in ((*quick, *slow) if given.all else quick) if given.only in m.removes]
+    for mutant in mutants:
+        _see_text(folder, mutant)
+    with tempfile.TemporaryDirectory(prefix="onramp-mutants-") as copies:
+        _see_green(mutants, Path(copies) / "green")
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            survived = list(
+                pool.map(
+                    lambda at: _survives(folder, mutants[at], Path(copies) / str(at)), range(len(mutants))
+                )
+            )
+    survivors = [mutant.removes for mutant, did in zip(mutants, survived, strict=True) if did]
+    print(f"{len(mutants) - len(survivors)} of {len(mutants)} mutants were noticed")
+    if survivors:
+        sys.exit("survivors: " + ", ".join(survivors))
+
+
+def _see_text(folder: str, mutant: Mutant) -> None:
+    if mutant.old not in (ROOT / folder / mutant.file).read_text("utf-8"):
+        sys.exit(f"{mutant.file} no longer has the text of the mutant without {mutant.removes}")
+
+
+def _see_green(mutants: Sequence[Mutant], copy: Path) -> None:
+    """Red without a mutant says nothing about one."""
+    _copy_tree(copy)
+    done = _pytest(copy, " ".join(sorted({test for m in mutants for test in m.tests.split()})))
+    if done.returncode != _GREEN:
+        sys.exit(f"the tests are red without any mutant:\n{done.stdout.decode()[-5000:]}")
+
+
+def _survives(folder: str, mutant: Mutant, copy: Path) -> bool:
+    _copy_tree(copy)
+    target = copy / folder / mutant.file
+    target.write_text(target.read_text("utf-8").replace(mutant.old, mutant.new), "utf-8")
+    done = _pytest(copy, mutant.tests)
+    noticed = done.returncode == _RED
+    print(f"{'noticed ' if noticed else 'SURVIVED'}  without {mutant.removes}", flush=True)
+    if done.returncode not in {_GREEN, _RED}:
+        print(done.stdout.decode()[-2000:], done.stderr.decode()[-2000:])
+    shutil.rmtree(copy)
+    return not noticed
+
+
+def _copy_tree(copy: Path) -> None:
+    for name in COPIED:
+        source = ROOT / name
+        if source.is_dir():
+            shutil.copytree(source, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy2(source, copy / name)
+
+
+def _pytest(copy: Path, tests: str) -> "subprocess.CompletedProcess[bytes]":
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests.split()]
+    environment = {**os.environ, "PYTHONPATH": str(copy)}
+    return subprocess.run(command, cwd=copy, env=environment, capture_output=True, check=False)

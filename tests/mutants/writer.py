@@ -1,0 +1,8 @@
+"""`python -m tests.mutants.writer`: the writer's protections, and the tests that hold each."""
+
+from tests.mutants.machine import run
+from tests.mutants.writer_driver import DRIVER
+from tests.mutants.writer_tasks import TASKS
+
+if __name__ == "__main__":
+    run("services/writer", TASKS, DRIVER)

@@ -1,0 +1,167 @@
+"""The protections of the driver: a Kafka and a gateway of their own."""
+
+from typing import Final
+
+from tests.mutants.machine import Mutant
+
+RULES: Final = "tests/faults/test_settling_rules.py"
+WAITING: Final = "tests/faults/test_waiting_rules.py"
+TOPICS: Final = "tests/faults/test_topics.py"
+_ONE_RULE: Final = f"{RULES}::test_"
+_ONE_WAITING: Final = f"{WAITING}::test_"
+_MARK: Final = """\
+    order, lines = await _land(parts, ranges, routes)
+    await _settle_unseen(parts, order, lines)
+    await _mark(parts, order, lines)
+"""
+_COMMIT: Final = """\
+    await _settle(parts, order, lines)
+    failpoints.reach("writer.before_group_commit")
+    await parts.positions.commit({r.partition: r.end for r in ranges})
+"""
+
+DRIVER: Final = (
+    Mutant(
+        "group offsets after settling",
+        "batch.py",
+        "    order, lines = await _land(parts, ranges, routes)\n",
+        "    await parts.positions.commit({r.partition: r.end for r in ranges})\n"
+        "    order, lines = await _land(parts, ranges, routes)\n",
+        f"{_ONE_RULE}group_offsets_move_only_over_what_is_settled",
+    ),
+    Mutant(
+        "the plan before the first transaction",
+        "batch.py",
+        "    await _plan(parts, ranges, routes)\n    order, lines = await _land(parts, ranges, routes)\n",
+        "    order, lines = await _land(parts, ranges, routes)\n    await _plan(parts, ranges, routes)\n",
+        f"{_ONE_RULE}a_plan_is_on_kafka_before_the_first_row",
+    ),
+    Mutant(
+        "the pinned routes",
+        "view.py",
+        "if pinned := self._pinned():",
+        "if (pinned := self._pinned()) and False:",
+        f"{_ONE_RULE}a_range_is_finished_under_the_routes_that_it_began_with",
+    ),
+    Mutant(
+        "seeing the newest writer after the plan",
+        "batch.py",
+        "routes))\n    await see_newest(parts)\n",
+        "routes))\n",
+        f"{_ONE_RULE}an_older_writer_finds_its_successor_before_it_parks_anything",
+    ),
+    Mutant(
+        "claiming the ledgers",
+        "databases.py",
+        "at = ledger.claim(conn, starts, self._epoch)",
+        "at = ledger.claim(conn, starts, 0)",
+        f"{_ONE_RULE}a_successor_puts_its_epoch_on_the_ledger_before_it_has_a_batch",
+    ),
+    Mutant(
+        "totals without a destination before the group's offsets",
+        "batch.py",
+        _COMMIT,
+        "    await parts.positions.commit({r.partition: r.end for r in ranges})\n"
+        '    failpoints.reach("writer.before_group_commit")\n'
+        "    await _settle(parts, order, lines)\n",
+        f"{_ONE_RULE}events_without_a_destination_are_counted_before_the_group_passes_them",
+    ),
+    Mutant(
+        "counting a repeated range once",
+        "settled.py",
+        "if was.next_offset >= range_.end or not",
+        "if not",
+        f"{_ONE_RULE}a_repeat_counts_events_without_a_destination_once",
+    ),
+    Mutant(
+        "advancing ranges of which no record arrives",
+        "batch.py",
+        "    await _settle_unseen(parts, order, lines)\n",
+        "",
+        f"{_ONE_RULE}a_range_without_a_single_record_is_advanced",
+    ),
+    Mutant(
+        "the recorded baseline",
+        "databases.py",
+        "(s.topic_id, self._settled.baselines[s.topic_id, p.number][name])",
+        "(s.topic_id, s.next_offset)",
+        f"{_ONE_RULE}a_database_that_first_appears_begins_where_its_baseline_says",
+    ),
+    Mutant(
+        "the marker after its records",
+        "batch.py",
+        _MARK,
+        "    from services.writer.orders import WorkOrder as O\n"
+        "    early = O(parts.epoch, {r.partition: r for r in ranges}, parts.databases.landing(), "
+        "parts.databases.diverted(), routes, parts.bootstrap)\n"
+        "    await _mark(parts, early, [])\n"
+        "    order, lines = await _land(parts, ranges, routes)\n"
+        "    await _settle_unseen(parts, order, lines)\n",
+        f"{_ONE_WAITING}a_range_is_closed_after_its_records_and_repeats_of_them_count_once",
+    ),
+    Mutant(
+        "the count of a marker",
+        "drainer.py",
+        "if len(events) != marker.count:",
+        "if False:",
+        f"{_ONE_WAITING}a_marker_that_counts_more_than_is_there_halts",
+    ),
+    Mutant(
+        "queueing behind what waits",
+        "databases.py",
+        "if self._can(n) and not self._index.of(n))",
+        "if self._can(n))",
+        f"{_ONE_WAITING}later_events_queue_behind_those_that_wait",
+    ),
+    Mutant(
+        "the marker's own routes",
+        "drainer.py",
+        "events, routes.get(marker.digest))",
+        "events, list(routes.values())[-1])",
+        f"{_ONE_WAITING}what_waits_lands_where_its_routes_said_when_it_was_diverted",
+    ),
+    Mutant(
+        "markers of empty ranges",
+        "batch.py",
+        "            markers.append(",
+        "            if count: markers.append(",
+        f"{_ONE_WAITING}a_range_that_has_nothing_for_a_database_that_is_out_is_closed_too",
+    ),
+    Mutant(
+        "Kafka as the buffer while no database is up",
+        "job.py",
+        "            if not parts.databases.any_up():\n",
+        "            if False:\n",
+        f"{_ONE_WAITING}with_no_database_up_nothing_is_diverted_and_nothing_moves",
+    ),
+    Mutant(
+        "halting",
+        "databases.py",
+        "            health.halted = error.detail\n",
+        "",
+        f"{_ONE_WAITING}a_ledger_that_went_back_halts_its_database_alone",
+    ),
+    Mutant(
+        "comparing idle ledgers",
+        "upkeep.py",
+        "            await asyncio.to_thread(self._parts.databases.compare, name)\n",
+        "            pass\n",
+        f"{_ONE_WAITING}a_ledger_that_went_back_halts_its_database_alone",
+    ),
+    Mutant(
+        "comparing at the start",
+        "databases.py",
+        "        self._index.forget_settled(name, at)\n        self._see_gap(name, at, stands)\n",
+        "        self._index.forget_settled(name, at)\n",
+        f"{_ONE_WAITING}a_ledger_that_went_back_halts_its_database_alone",
+    ),
+    Mutant(
+        "the settled prefix of a drain",
+        "drainer.py",
+        "        task.land(database)\n",
+        "        from services.writer import ledger\n        old = ledger.lock\n"
+        "        ledger.lock = lambda *a: {p: 0 for p in old(*a)}\n        task.land(database)\n"
+        "        ledger.lock = old\n",
+        f"{_ONE_WAITING}killed_in_the_middle_of_a_drain_nothing_lands_twice",
+    ),
+)

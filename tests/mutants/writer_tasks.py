@@ -1,0 +1,232 @@
+"""The protections of what a Spark worker does with its ranges: no Spark and no Kafka of their own."""
+
+from typing import Final
+
+from tests.mutants.machine import Mutant
+
+TASK: Final = "tests/integration/writer/test_task.py"
+LEDGER: Final = "tests/integration/writer/test_ledger.py"
+PERSIST: Final = "tests/integration/writer/test_persist.py"
+OUTBOX: Final = "tests/integration/writer/test_outbox.py"
+POSTGRES: Final = "tests/integration/writer/test_postgres.py"
+TABLES: Final = "tests/integration/writer_tables/test_tables.py"
+VALUES: Final = "tests/integration/writer_tables/test_values.py"
+SORTING: Final = "tests/unit/writer tests/unit/writer_sort"
+
+_LAND: Final = """\
+                ledger.count(conn, tallies)
+                ledger.advance(conn, [r for r in ranges if settled[r.partition] < r.end], self._order.epoch)
+                failpoints.reach("writer.before_commit")
+            failpoints.reach("writer.after_commit")
+"""
+_AFTER: Final = """\
+            failpoints.reach("writer.after_commit")
+            with transaction(database, "land") as conn:
+"""
+_ADVANCE: Final = """\
+                ledger.advance(conn, [r for r in ranges if settled[r.partition] < r.end], self._order.epoch)
+"""
+_COUNT: Final = "                ledger.count(conn, tallies)\n"
+_BEFORE: Final = '                failpoints.reach("writer.before_commit")\n'
+
+TASKS: Final = (
+    Mutant(
+        "the ledger in the rows' transaction: it moves after",
+        "task.py",
+        _LAND,
+        _COUNT + _BEFORE + _AFTER + _ADVANCE,
+        TASK,
+    ),
+    Mutant(
+        "the ledger in the rows' transaction: it moves before",
+        "task.py",
+        "                tallies = self._land_tables(conn, database, settled)\n",
+        _ADVANCE
+        + "                conn.commit()\n"
+        + "                tallies = self._land_tables(conn, database, settled)\n",
+        TASK,
+    ),
+    Mutant("totals in the rows' transaction", "task.py", _LAND, _ADVANCE + _BEFORE + _AFTER + _COUNT, TASK),
+    Mutant("the compare: a gap", "ledger.py", "if at is None or at < r.start:", "if at is None:", LEDGER),
+    Mutant(
+        "the compare: a missing row",
+        "ledger.py",
+        "if at is None or at < r.start:",
+        "if at is not None and at < r.start:",
+        LEDGER,
+    ),
+    Mutant("the lock of the ledger row", "ledger.py", "    FOR UPDATE OF l\n", "", LEDGER),
+    Mutant("the topic's id", "ledger.py", "ON l.topic_id = wanted.topic_id::uuid AND", "ON", LEDGER),
+    Mutant("the settled prefix", "task.py", "_since(rows, settled[p]) for p, rows", "rows for p, rows", TASK),
+    Mutant(
+        "never moving a ledger back",
+        "task.py",
+        "[r for r in ranges if settled[r.partition] < r.end], self._order.epoch)\n                failpoints",
+        "ranges, self._order.epoch)\n                failpoints",
+        TASK,
+    ),
+    Mutant("the epoch's fence", "ledger.py", "if claimed > epoch:", "if False:", f"{LEDGER} {TASK}"),
+    Mutant(
+        "the epoch's claim",
+        "ledger.py",
+        "greatest(ledger.epoch, excluded.epoch)",
+        "ledger.epoch",
+        f"{LEDGER} {TASK}",
+    ),
+    Mutant(
+        "the claim that never takes back",
+        "ledger.py",
+        "greatest(ledger.epoch, excluded.epoch)",
+        "excluded.epoch",
+        LEDGER,
+    ),
+    Mutant(
+        "ON CONFLICT's target",
+        "insertion.py",
+        'sql.SQL("ON CONFLICT ({}) DO NOTHING")',
+        'sql.SQL("ON CONFLICT DO NOTHING /* {} */")',
+        f"{PERSIST} {TABLES}",
+    ),
+    Mutant(
+        "the outbox in the rows' transaction",
+        "outbox.py",
+        "        cursor.execute(_ADD, row)\n",
+        "        cursor.execute(_ADD, row)\n    conn.commit()\n",
+        TASK,
+    ),
+    Mutant(
+        "removing from the outbox after the topic has it",
+        "outbox.py",
+        "            found = cursor.fetchall()\n",
+        "            found = cursor.fetchall()\n"
+        '            cursor.execute("DELETE FROM onramp.outbox WHERE ctid = ANY(%s::tid[])", '
+        "([row[0] for row in found],))\n            conn.commit()\n",
+        OUTBOX,
+    ),
+    Mutant(
+        "parking the unroutable before their offset settles",
+        "task.py",
+        "        task.park_unroutable()\n",
+        "",
+        OUTBOX,
+    ),
+    Mutant(
+        "counting what COPY took",
+        "persist.py",
+        "if copy_into(conn, table, rows, jsonb=_JSONB) < rows.num_rows:",
+        "if copy_into(conn, table, rows, jsonb=_JSONB) < 0:",
+        PERSIST,
+    ),
+    Mutant(
+        "counting what INSERT took",
+        "insertion.py",
+        "if cursor.rowcount != count:",
+        "if False:",
+        f"{PERSIST} {TABLES}",
+    ),
+    Mutant(
+        "looking for the missing among duplicates",
+        "insertion.py",
+        "if None in places or cursor.fetchone() == (True,):",
+        "if None in places:",
+        TABLES,
+    ),
+    Mutant(
+        "counting a piece while isolating",
+        "isolate.py",
+        "IF onramp_got <> (SELECT count(*) FROM {stage} s {in_piece}) THEN",
+        "IF false THEN",
+        f"{PERSIST} {TABLES}",
+    ),
+    Mutant(
+        "counting a row while isolating",
+        "isolate.py",
+        "                    IF onramp_got = 0 THEN\n",
+        "                    IF false THEN\n",
+        f"{PERSIST} {TABLES}",
+    ),
+    Mutant(
+        "telling an outage from bad rows while isolating",
+        "isolate.py",
+        "IF NOT ({of_the_rows}) THEN RAISE; END IF;",
+        "",
+        f"{PERSIST} {TABLES}",
+    ),
+    Mutant(
+        "counting duplicates",
+        "task.py",
+        "            Outcome.DUPLICATE: done.duplicates(),\n",
+        "",
+        f"{TASK} {PERSIST}",
+    ),
+    Mutant(
+        "deferred constraints checked at once",
+        "persist.py",
+        'cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")',
+        'cursor.execute("SELECT 1")',
+        f"{PERSIST} {TABLES}",
+    ),
+    Mutant("the same id with another body", "persist.py", "    if duplicates:\n", "    if False:\n", PERSIST),
+    Mutant(
+        "the text that Postgres cannot hold",
+        "insertion.py",
+        "    rows = _without_nul(database, what, rows, out)\n",
+        "",
+        f"{PERSIST} {VALUES}",
+    ),
+    Mutant(
+        "asking the catalogue again before anybody is parked",
+        "typed.py",
+        "    if errors:\n        confirm()\n",
+        "",
+        TABLES,
+    ),
+    Mutant("a key that is never null", "typed_rows.py", "values.null_count:", "False:", TABLES),
+    Mutant("the frozen contract", "typed_rows.py", "if self.unknown() and", "if False and", TABLES),
+    Mutant("the deferrable key's refusal", "typed.py", "if not key.immediate:", "if False:", TABLES),
+    Mutant("the pinned search_path", "postgres.py", '"pg_catalog,pg_temp"', '"public"', POSTGRES),
+    Mutant(
+        "rolling back what failed",
+        "postgres.py",
+        "        except BaseException:\n            _roll_back(conn)\n",
+        "        except BaseException:\n            conn.commit()\n",
+        f"{POSTGRES} {TASK}",
+    ),
+    Mutant(
+        "an outage's report",
+        "task.py",
+        "            self._fail(database, e.fault.code, e.detail)\n        except UserError",
+        "            pass\n        except UserError",
+        TASK,
+    ),
+    Mutant(
+        "the unknown waits",
+        "sqlstates.py",
+        "        return Verdict.PARK\n    return Verdict.WAIT\n",
+        "        return Verdict.PARK\n    return Verdict.PARK\n",
+        SORTING,
+    ),
+    Mutant(
+        "the filter",
+        "arrivals.py",
+        "return bool(orjson.loads(context) == wire.CONTEXT)",
+        "return True",
+        SORTING,
+    ),
+    Mutant("grants of packets", "packets.py", "if not routes.allows(topic, target):", "if False:", SORTING),
+    Mutant(
+        "schemas that are never writable",
+        "packets.py",
+        "if wanted.schema in _NEVER or",
+        "if False and",
+        SORTING,
+    ),
+    Mutant(
+        "schemas that a database opens",
+        "packets.py",
+        "or wanted.schema not in place.schemas:",
+        "or False:",
+        SORTING,
+    ),
+    Mutant("whole names", "packets.py", "or len(name.encode()) > _LONGEST_NAME_BYTES", "", SORTING),
+)
