@@ -14,7 +14,7 @@ export PYTHONPATH := $(CURDIR)
 unexport VIRTUAL_ENV
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo test lint types format test-unit fuzz mutants bench bench-gateway bench-writer load load-full model clean
+.PHONY: help setup run demo test lint types format test-unit fuzz mutants proof bench bench-gateway bench-writer load load-full model clean
 
 help: ## Show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,8 +41,12 @@ types: $(STAMP) ## Check types
 fuzz: $(STAMP) ## Throw bad requests at the gateway for some minutes (part of `test` in short)
 	ONRAMP_FUZZ_EXAMPLES=20000 $(PY) -m pytest tests/unit/ingest/test_fuzz.py --timeout 3600 $(ARGS)
 
-mutants: $(STAMP) ## Remove one protection of the gateway at a time: the tests must notice (15 minutes)
+mutants: $(STAMP) ## Remove one protection of the code at a time: the tests must notice (half an hour)
 	$(PY) -m tests.mutants.gateway --all
+	$(PY) -m tests.mutants.writer --all
+
+proof: $(STAMP) ## 100,000 flights and 1,000 broken ones, an outage and six kills: the books balance
+	ONRAMP_PROOF_FLIGHTS=100000 $(PY) -m pytest tests/faults/test_proof.py --timeout 3600 $(ARGS)
 
 bench-gateway: $(STAMP) ## The gateway beside a bare Kafka producer: CPU per event, latency, memory
 	$(PY) -m loadtest.bench_gateway $(ARGS)

@@ -26,12 +26,13 @@ from services.writer.publishing import Place
 from services.writer.ranges import total
 from services.writer.rates import Rates
 from services.writer.registry_routes import only_known, routes_of, topics_of
+from services.writer.routes import Routes
 from services.writer.settings import WriterSettings
 from services.writer.settled import Settled
 from services.writer.spark import Spark
 from services.writer.status import Status, StatusServer
 from services.writer.upkeep import Upkeep
-from services.writer.view import View
+from services.writer.view import Planned, View
 from services.writer.waiting import Index
 from shared import wire
 from shared.errors import FENCED, KAFKA_UNAVAILABLE, InfrastructureError
@@ -206,8 +207,7 @@ class Job:
                 await parts.databases.wait_for_one(_NO_DATABASE_SECONDS)
                 continue
             await parts.databases.settle_down()
-            async with asyncio.timeout(_KAFKA_SECONDS):
-                ranges, begun_with = await parts.view.plan(pace.events, routes)
+            ranges, begun_with = await self._plan(parts.view, pace.events, routes)
             if ranges:
                 began = clock()
                 with self._status.batch_seconds.time():
@@ -217,3 +217,16 @@ class Job:
                 await upkeep.idle()
                 await self._wait(self._settings.idle_ms / 1000)
             self._failures = 0
+
+    async def _plan(self, view: View, most: int, routes: Routes) -> Planned:
+        try:
+            async with asyncio.timeout(_KAFKA_SECONDS):
+                return await view.plan(most, routes)
+        except TimeoutError:
+            # Of a topic that was deleted aiokafka goes on asking: then Kafka is not away.
+            async with asyncio.timeout(_KAFKA_SECONDS):
+                stood = len(view.stands)
+                await view.let_go_of_other_lives()
+            if len(view.stands) == stood:
+                raise
+            return [], routes

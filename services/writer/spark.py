@@ -4,17 +4,20 @@ Owns pyspark.  Spark decides nothing: ranges come from the driver's loop, truth 
 ledgers.  The settings' reasons and figures are in docs/adr (a loop of batch reads).
 """
 
+import base64
 import functools
 import json
 import os
+import re
 import sys
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
+from uuid import UUID
 
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 
 from services.writer.arrivals import ARRIVALS
@@ -24,11 +27,15 @@ from services.writer.ranges import Range, total
 from services.writer.settings import WriterSettings
 from services.writer.task import settle
 from shared import wire
+from shared.errors import KAFKA_UNAVAILABLE, InfrastructureError
 
 _ROOT: Final = Path(__file__).resolve().parents[2]
 #: Below this a second task costs more than it brings.
 _ONE_TASK_BELOW: Final = 5_000
 _READ_GROUP: Final = "onramp-writer-read"
+_ASK_MS: Final = "8000"
+#: `TopicListing.toString` of Kafka's client.
+_LISTED: Final = re.compile(r"\(name=([\w.-]+), topicId=([\w-]{22}), internal=")
 
 
 class Spark:
@@ -47,6 +54,7 @@ class Spark:
         self._session = builder.getOrCreate()
         self._session.sparkContext.setLogLevel("ERROR")
         self._reader = self._session.read.format("kafka").options(**_read_options(bootstrap))
+        self._admin: Any = None
         self._slots = int(self._session.sparkContext.defaultParallelism)
 
     def run(self, order: WorkOrder) -> list[Line]:
@@ -67,20 +75,23 @@ class Spark:
         """Cancel the running job; its transactions roll back."""
         self._session.sparkContext.cancelAllJobs()
 
-    def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
-        """Kafka's UUIDs of `topics`: aiokafka does not speak the protocol's version that tells them."""
-        jvm: Any = self._session._jvm  # noqa: SLF001 - the JVM's Kafka client has no other door
-        properties = jvm.java.util.HashMap()
-        properties["bootstrap.servers"] = self._bootstrap
-        admin = jvm.org.apache.kafka.clients.admin.Admin.create(properties)
+    def topic_ids(self) -> dict[str, str]:
+        """Kafka's UUIDs of all topics: aiokafka does not speak the protocol's version that tells them.
+
+        Raises `InfrastructureError`.
+        """
+        if self._admin is None:
+            jvm: Any = self._session._jvm  # noqa: SLF001 - the JVM's Kafka client has no other door
+            properties = jvm.java.util.HashMap()
+            properties["bootstrap.servers"] = self._bootstrap
+            properties["default.api.timeout.ms"] = properties["request.timeout.ms"] = _ASK_MS
+            self._admin = jvm.org.apache.kafka.clients.admin.Admin.create(properties)
         try:
-            names = jvm.java.util.ArrayList()
-            for topic in topics:
-                names.add(topic)
-            found = admin.describeTopics(names).topicNameValues()
-            return {name: str(_uuid(jvm, future.get().topicId())) for name, future in dict(found).items()}
-        finally:
-            admin.close()
+            # As one text: a call to the JVM for each of a thousand topics would take a second.
+            listed = self._admin.listTopics().listings().get().toString()
+        except Py4JJavaError as e:
+            raise InfrastructureError(KAFKA_UNAVAILABLE, f"topics: {e.java_exception.getClass()}") from None
+        return {name: _uuid(text) for name, text in _LISTED.findall(listed)}
 
     def is_alive(self) -> bool:
         """Whether the JVM still answers."""
@@ -92,6 +103,8 @@ class Spark:
     def stop(self) -> None:
         """Stop the session and its JVM, if it is still there."""
         if self.is_alive():
+            if self._admin is not None:
+                self._admin.close()
             self._session.stop()
 
     def _read(self, ranges: Iterable[Range]) -> DataFrame:
@@ -151,8 +164,9 @@ def _read_options(bootstrap: str) -> dict[str, str]:
     }
 
 
-def _uuid(jvm: Any, kafka_uuid: Any) -> Any:
-    return jvm.java.util.UUID(kafka_uuid.getMostSignificantBits(), kafka_uuid.getLeastSignificantBits())
+def _uuid(kafka_text: str) -> str:
+    """Kafka writes its UUIDs in base 64."""
+    return str(UUID(bytes=base64.urlsafe_b64decode(kafka_text + "==")))
 
 
 def _configuration(settings: WriterSettings) -> dict[str, str]:

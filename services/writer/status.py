@@ -82,6 +82,7 @@ class Status:
         )
         self.databases: dict[str, str] = {}
         self.holds: Sequence[Mapping[str, str]] = []
+        self.refused: dict[Partition, str] = {}
         self._consuming = False
         self._trouble: str | None = "starting"
 
@@ -96,6 +97,7 @@ class Status:
         for partition, events in lag.items():
             self.lag.labels(*map(str, partition)).set(events)
         self._halted_partitions.set(len(refused))
+        self.refused = dict(refused)
         self._consuming = bool({"landing", "draining"} & set(databases.values()))
         out = ", ".join(f"{n} is {s}" for n, s in databases.items() if s != "landing")
         self._trouble = out or None
@@ -164,6 +166,7 @@ def _handler(status: Status) -> type[BaseHTTPRequestHandler]:
                 "reason": trouble,
                 "databases": status.databases,
                 "holds": status.holds,
+                "halted_partitions": {f"{p.topic}/{p.number}": why for p, why in status.refused.items()},
             }
         )
         return HTTPStatus.OK if ready else HTTPStatus.SERVICE_UNAVAILABLE, "application/json", body

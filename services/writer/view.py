@@ -49,11 +49,14 @@ class View:
         self.lag: dict[Partition, int] = {}
 
     async def discover(self, topics: Collection[str]) -> None:
-        """Adopt partitions that are new, of `topics` too, which the registry names."""
-        new = await self._positions.partitions(topics) - self.stands.keys() - self.refused.keys()
+        """Adopt partitions that are new, of `topics` too, which the registry names; let go what is gone."""
+        there = await self._positions.partitions(topics)
+        ids = await self.let_go_of_other_lives()
+        await self._let_go_of_what_was_deleted()
+        new = there - self.stands.keys() - self.refused.keys()
         if not new:
             return
-        ids = await asyncio.to_thread(self._spark.topic_ids, {p.topic for p in new})
+        self._say_more_partitions(new)
         # First into view: aiokafka looks for a topic that it does not follow one at a time.
         await self._positions.read(self.stands.keys() | new)
         begins = await self._positions.begins(new)
@@ -64,13 +67,46 @@ class View:
             self._pins[p] = self._settled.pins(p, stand.topic_id)
         await self._databases.adopt(stands)
 
+    async def let_go_of_other_lives(self) -> dict[str, str]:
+        """A topic that was made anew begins its offsets again: the old ones say nothing about it.
+
+        Returns every topic's id.
+        """
+        ids = await asyncio.to_thread(self._spark.topic_ids)
+        for p, stand in list(self.stands.items()):
+            if p.topic not in ids:
+                self._let_go(p, f"the topic was deleted while the writer stood at {stand.next_offset}")
+            elif ids[p.topic] != stand.topic_id:
+                self._let_go(p, f"the topic was made anew while the writer stood at {stand.next_offset}")
+        return ids
+
+    async def _let_go_of_what_was_deleted(self) -> None:
+        """Retention or `kafka-delete-records` took events that were not settled."""
+        for p, begin in (await self._positions.begins(self.stands)).items() if self.stands else ():
+            if self.stands[p].next_offset < begin:
+                self._let_go(p, _deleted(self.stands[p], begin))
+
+    def _let_go(self, p: Partition, why: str) -> None:
+        for known in (self.stands, self._pins, self.lag):
+            known.pop(p, None)
+        self._refuse(p, why)
+
+    def _say_more_partitions(self, new: Collection[Partition]) -> None:
+        grown = {p.topic for p in new} & {p.topic for p in self.stands}
+        for topic in sorted(grown):
+            log.warning(
+                "a topic has more partitions than before: keys may have moved, and between an event "
+                "before the change and one after it their order is not kept",
+                extra={"topic": topic, "new": sorted(p.number for p in new if p.topic == topic)},
+            )
+
     def _may_adopt(self, p: Partition, stand: Stand, begin: int) -> bool:
         """Refuse, loudly, what would skip events or take one topic for another."""
         known = (stand.topic_id, p.number) in self._settled.baselines
         if p in self._group and not known:
             self._refuse(p, "the topic was deleted and made anew: its offsets begin again")
         elif stand.next_offset < begin:
-            self._refuse(p, f"Kafka deleted [{stand.next_offset}, {begin}) before it was settled")
+            self._refuse(p, _deleted(stand, begin))
         else:
             return True
         return False
@@ -78,7 +114,7 @@ class View:
     def _refuse(self, p: Partition, why: str) -> None:
         self.refused[p] = why
         log.error(
-            "a partition is halted; to read it from its begin, delete the group's offset of it",
+            "a partition is halted; to read it from its begin, delete the group's offset of it and restart",
             extra={"topic": p.topic, "partition": p.number, "group": wire.WRITER_GROUP, "reason": why},
         )
 
@@ -102,6 +138,8 @@ class View:
         if not self.stands:
             return [], routes
         ends = await self._positions.ends(self.stands.keys())
+        if any(ends[p] != s.next_offset for p, s in self.stands.items()):
+            await self.let_go_of_other_lives()  # after the ends were read: they are of the lives we know
         backlog = {p: (s.next_offset, ends[p]) for p, s in self.stands.items()}
         self.lag = {p: max(end - start, 0) for p, (start, end) in backlog.items()}
         if pinned := self._pinned():
@@ -132,3 +170,7 @@ class View:
         for r in ranges:
             self.stands[r.partition] = Stand(r.topic_id, r.end)
             self.lag[r.partition] = max(self.lag.get(r.partition, 0) - len(r), 0)
+
+
+def _deleted(stand: Stand, begin: int) -> str:
+    return f"Kafka deleted [{stand.next_offset}, {begin}) before it was settled"

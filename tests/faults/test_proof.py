@@ -1,7 +1,8 @@
 """The proof: flights and broken events, one database down, kills on the way, and every book balances.
 
-`make proof` sends 100,000 real flights and 1,000 broken ones; as a part of the tests it is a
-twentieth of that.
+`make proof` sends 100,000 real flights and 1,000 broken ones through writers that are killed
+with kill -9.  Among the tests it is a twentieth of that, and the writers are threads that end
+where they are.
 """
 
 import asyncio
@@ -16,7 +17,6 @@ import pytest
 from services.admin.audit import Request, audit
 from services.writer.divert import HEADER
 from shared import wire
-from tests.faults.conftest import Ground
 from tests.fixtures.flights import (
     KINDS,
     Flight,
@@ -30,12 +30,14 @@ from tests.fixtures.flights import (
     mixed,
     slices,
 )
+from tests.fixtures.inline import KilledError, Places
 from tests.fixtures.other import Other
 from tests.fixtures.scenes import Scene, gone, kill_driver_alone
 from tests.fixtures.writer import eventually, group_offsets, ledger_of, make_topics, records, rows
 
 FLIGHTS = int(os.environ.get("ONRAMP_PROOF_FLIGHTS", "5000"))
-BROKEN = FLIGHTS // 100
+REAL = "ONRAMP_PROOF_FLIGHTS" in os.environ
+BROKEN = max(FLIGHTS // 100, 100)
 #: Where writers are killed, one after the other, and how many batches each is let go on before.
 KILLS = {
     "writer.mid_isolation": 1,
@@ -51,8 +53,8 @@ PATIENCE = 120 + FLIGHTS / 200
 class Proof:
     """Three event types: to a table of A and to B's landing table; to A's table; to B's keyless one."""
 
-    def __init__(self, scene: Scene, other: Other, folder: Path) -> None:
-        self.scene, self.other = scene, other
+    def __init__(self, scene: Scene, other: Other, places: Places, folder: Path) -> None:
+        self.scene, self.other, self._places = scene, other, places
         self.names = [f"{scene.name}{suffix}" for suffix in ("", "_a", "_b")]
         self.topics = [wire.topic_of(name) for name in self.names]
         table = {"type": "postgres", "schema": "public", "table": "flights"}
@@ -85,26 +87,31 @@ class Proof:
                 sender.send(topic, flights)
             yield
 
-    def writer(self, pause: str = "") -> "Proof":
-        """Start a writer, which stops at `pause`."""
-        topics = "|".join(map(re.escape, self.topics))
-        self.running = self.scene.writer(
-            pause,
+    def writer(self, place: str = "", after: int = 0) -> None:
+        """Start a writer, to be killed at `place` when it was there so many times before."""
+        self._end = place, after
+        if not REAL and place:
+            self._places.kill_at(place, after)
+        self._running = self.scene.writer(
+            place if REAL else "",
             wait=False,
             registry=self.registry,
             databases=orjson.dumps({self.other.name: self.other.dsn}).decode(),
-            topics=topics,
+            topics="|".join(map(re.escape, self.topics)),
             batch_events=max(FLIGHTS // 40, 50),
         )
-        return self
 
-    def kill_at(self, place: str, after: int = 0) -> None:
-        """Let it go on `after` times where it pauses, then kill -9 the driver."""
+    def killed(self) -> None:
+        """Wait until the writer is where it is to be killed, and kill it."""
+        place, after = self._end
+        if not REAL:
+            assert isinstance(self._running.ended(PATIENCE), KilledError)
+            return
         for _ in range(after):
             self.scene.paused_at(place)
             self.scene.go_on(place)
         self.scene.paused_at(place)
-        orphans = kill_driver_alone(self.running)
+        orphans = kill_driver_alone(self._running)
         eventually(lambda: gone(orphans), 30)
 
     def ranges_waiting(self) -> int:
@@ -124,9 +131,9 @@ class Proof:
 
 
 @pytest.fixture
-def proof(ground: Ground, scene: Scene, other: Other, tmp_path: Path) -> Proof:
-    assert ground.kafka.bootstrap == scene.bootstrap
-    return Proof(scene, other, tmp_path).prepare()
+def proof(request: pytest.FixtureRequest, other: Other, places: Places, tmp_path: Path) -> Proof:
+    scene = request.getfixturevalue("scene" if REAL else "inline")
+    return Proof(scene, other, places, tmp_path).prepare()
 
 
 def test_every_flight_is_where_it_belongs_and_every_broken_one_is_parked_once(proof: Proof) -> None:
@@ -135,11 +142,12 @@ def test_every_flight_is_where_it_belongs_and_every_broken_one_is_parked_once(pr
         next(pieces)
         if at == 1:
             proof.other.close()
-        proof.writer(place).kill_at(place, after)
-    proof.writer(MIDDLE)
+        proof.writer(place, after)
+        proof.killed()
+    proof.writer(MIDDLE, 2)
     eventually(lambda: proof.ranges_waiting() >= 10, PATIENCE)
     proof.other.open()
-    proof.kill_at(MIDDLE, 2)
+    proof.killed()
     proof.writer()
     eventually(proof.settled, PATIENCE)
 

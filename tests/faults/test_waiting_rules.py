@@ -1,7 +1,5 @@
 """The rules of a database that is out, one by one: divert, mark, queue, drain, halt."""
 
-import threading
-
 import orjson
 import pytest
 
@@ -79,21 +77,14 @@ def test_later_events_queue_behind_those_that_wait(
     for _ in range(2):
         inline.send(10)
         eventually(lambda: inline.landed() == inline.accepted)
-    drained = threading.Event()
-    go_on = threading.Event()
-
-    def hold() -> None:
-        drained.set()
-        assert go_on.wait(60)
-
-    places.at("writer.after_commit", hold)
+    drained = places.hold_at("writer.after_commit")
     other.open()
-    assert drained.wait(60)
+    drained.wait()
     before = _heads(inline, other.name).count("event")
     inline.send(10)
     eventually(lambda: inline.landed() == inline.accepted)
     assert _heads(inline, other.name).count("event") == before + 10
-    go_on.set()
+    drained.go_on()
     eventually(lambda: landed(other.dsn, inline.name) == inline.accepted)
     eventually(lambda: _landing(both))
     inline.audited(other)

@@ -164,4 +164,25 @@ DRIVER: Final = (
         "        ledger.lock = old\n",
         f"{_ONE_WAITING}killed_in_the_middle_of_a_drain_nothing_lands_twice",
     ),
+    Mutant(
+        "the topic's id before every plan",
+        "view.py",
+        "            await self.let_go_of_other_lives()  # after",
+        "            pass  # after",
+        f"{TOPICS}::test_f14_a_topic_made_anew_is_never_read_from_the_offset_of_the_old",
+    ),
+    Mutant(
+        "halting what Kafka deleted before it settled",
+        "view.py",
+        "        elif stand.next_offset < begin:",
+        "        elif False:",
+        f"{TOPICS}::test_f16_events_that_kafka_deletes_before_they_settle_halt_their_partition",
+    ),
+    Mutant(
+        "saying that a topic grew",
+        "view.py",
+        "        self._say_more_partitions(new)\n",
+        "",
+        f"{TOPICS}::test_f15_new_partitions_are_read_from_their_begin_and_said_aloud",
+    ),
 )

@@ -148,8 +148,8 @@ TASKS: Final = (
     Mutant(
         "telling an outage from bad rows while isolating",
         "isolate.py",
-        "IF NOT ({of_the_rows}) THEN RAISE; END IF;",
-        "",
+        "of_the_rows=_OF_THE_ROWS",
+        'of_the_rows=sql.SQL("true")',
         f"{PERSIST} {TABLES}",
     ),
     Mutant(
@@ -166,7 +166,7 @@ TASKS: Final = (
         'cursor.execute("SELECT 1")',
         f"{PERSIST} {TABLES}",
     ),
-    Mutant("the same id with another body", "persist.py", "    if duplicates:\n", "    if False:\n", PERSIST),
+    Mutant("the same id with another body", "persist.py", "    if duplicates:\n", "    if False:\n", TABLES),
     Mutant(
         "the text that Postgres cannot hold",
         "insertion.py",
@@ -187,7 +187,7 @@ TASKS: Final = (
     Mutant("the pinned search_path", "postgres.py", '"pg_catalog,pg_temp"', '"public"', POSTGRES),
     Mutant(
         "rolling back what failed",
-        "postgres.py",
+        "pool.py",
         "        except BaseException:\n            _roll_back(conn)\n",
         "        except BaseException:\n            conn.commit()\n",
         f"{POSTGRES} {TASK}",
@@ -217,8 +217,8 @@ TASKS: Final = (
     Mutant(
         "schemas that are never writable",
         "packets.py",
-        "if wanted.schema in _NEVER or",
-        "if False and",
+        "if is_closed(wanted.schema):",
+        "if False:",
         SORTING,
     ),
     Mutant(

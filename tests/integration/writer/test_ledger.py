@@ -73,6 +73,7 @@ def test_a_topic_made_anew_under_its_name_is_another(conn: connection) -> None:
     anew = "00000000-0000-0000-0000-000000000008"
     assert ledger.claim(conn, {PARTITION: (anew, 0)}, 1) == {PARTITION: 0}
     assert ledger.lock(conn, [Range(anew, PARTITION, 0, 5)], 1) == {PARTITION: 0}
+    assert ledger.lock(conn, [_range(9, 12)], 1) == {PARTITION: 9}
 
 
 def test_a_locked_row_makes_the_other_wait(bench: Bench, conn: connection) -> None:

@@ -281,3 +281,15 @@ def test_a_landing_table_that_was_dropped_is_no_fault_of_the_events(bench: Bench
         bench.settle(arrivals([event("b")], first=1))
     assert _parked(bench) == {}
     assert _ids(bench) == ["b"]
+
+
+def test_an_outage_that_is_met_while_bad_rows_are_looked_for_is_an_outage(bench: Bench) -> None:
+    bench.settle(arrivals([event("order-0")]))
+    bench.execute(
+        "CREATE FUNCTION public.fill() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+        "IF NEW._id = 'full' THEN RAISE USING ERRCODE = '53100'; END IF; RETURN NEW; END $$; "
+        "CREATE TRIGGER fill BEFORE INSERT ON events.order_placed FOR EACH ROW EXECUTE FUNCTION public.fill()"
+    )
+    values = [envelope("bad", payload=BAD), event("full"), event("order-1")]
+    assert bench.settle(arrivals(values, first=1)).failures == ("database_unavailable",)
+    assert (bench.ledger(), bench.totals()) == (1, {"landed": 1})

@@ -116,6 +116,25 @@ def test_an_error_in_the_middle_rolls_everything_back(
     assert (_count(bench), bench.ledger(), bench.totals()) == (5, 6, {"landed": 5, "parked": 1})
 
 
+def test_after_the_commit_everything_has_moved_whatever_happens_next(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[object] = []
+
+    def look(name: str) -> None:
+        if name == "writer.after_commit":
+            seen.extend((_count(bench), bench.ledger(), bench.totals()))
+            raise RuntimeError(name)
+
+    values = [*_events(5), envelope("bad", payload=BAD)]
+    with monkeypatch.context() as patch:
+        patch.setattr(failpoints, "reach", look)
+        with pytest.raises(RuntimeError):
+            bench.settle(arrivals(values))
+    assert seen == [5, 6, {"landed": 5, "parked": 1}]
+    assert bench.one("SELECT count(*) FROM onramp.outbox") == 1
+
+
 def test_a_twin_task_waits_for_the_first_and_lands_nothing_of_its_rows(bench: Bench) -> None:
     twin = psycopg2.connect(bench.dsn)
     with twin.cursor() as cursor:

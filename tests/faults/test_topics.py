@@ -1,0 +1,131 @@
+"""Topics that change under the writer: deleted, made anew, grown, cut short.  Others go on."""
+
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewPartitions
+
+from tests.fixtures.inline import Inline, Places
+from tests.fixtures.scenes import Scene
+from tests.fixtures.writer import (
+    delete_records,
+    delete_topic,
+    event,
+    eventually,
+    landed,
+    make_topics,
+    produce,
+)
+
+
+class Neighbour:
+    """Another topic of the same writer, that nothing happens to."""
+
+    def __init__(self, scene: Scene) -> None:
+        self._scene = scene
+        self._name = f"{scene.name}_beside"
+        self._sent = 0
+        make_topics(scene.bootstrap, f"events.{self._name}")
+
+    def goes_on(self) -> None:
+        value = event(f"beside-{self._sent}", self._name)
+        produce(self._scene.bootstrap, f"events.{self._name}", [value])
+        self._sent += 1
+        eventually(lambda: landed(self._scene.dsn, self._name) == self._sent)
+
+
+@pytest.fixture
+def beside(inline: Scene) -> Neighbour:
+    return Neighbour(inline)
+
+
+@pytest.fixture
+def writer(inline: Scene, beside: Neighbour) -> Iterator[Inline]:
+    """A writer of both topics that has landed six events of the scene's."""
+    writer = inline.writer(topics=rf"events\.{inline.name}.*")
+    _produce(inline, 0, 6)
+    beside.goes_on()
+    yield writer
+    assert writer.exit in (None, 0), "whatever happens to a topic, the writer stays"
+
+
+def _produce(scene: Scene, first: int, count: int, partition: int = 0, *, lands: bool = True) -> None:
+    make_topics(scene.bootstrap, scene.topic)
+    values = [event(f"e-{n}", scene.name, n=n) for n in range(first, first + count)]
+    produce(scene.bootstrap, scene.topic, values, partition=partition)
+    if lands:
+        eventually(lambda: scene.landed() == first + count)
+
+
+def _halted(writer: Inline) -> str:
+    """Why a partition is halted."""
+    return eventually(lambda: next(iter(writer.refused.values()), ""))
+
+
+def test_f13_a_deleted_topic_halts_its_partitions_and_no_other(
+    inline: Scene, writer: Inline, beside: Neighbour
+) -> None:
+    delete_topic(inline.bootstrap, inline.topic)
+    assert "deleted while the writer stood at 6" in _halted(writer)
+    beside.goes_on()
+    assert inline.landed() == 6
+
+
+def test_f14_a_topic_made_anew_is_never_read_from_the_offset_of_the_old(
+    inline: Scene, beside: Neighbour
+) -> None:
+    _produce(inline, 0, 6, lands=False)
+    both = rf"events\.{inline.name}.*"
+    writer = inline.writer(topics=both, discover_ms=3_600_000)  # it is seen before every plan
+    eventually(lambda: inline.landed() == 6)
+    delete_topic(inline.bootstrap, inline.topic)
+    _produce(inline, 6, 9, lands=False)  # offsets 0 to 8; the writer stands at 6
+    assert "while the writer stood at 6" in _halted(writer)
+    beside.goes_on()
+    assert inline.landed() == 6
+    writer.stop()
+    inline.writer(topics=both)  # Kafka forgot the group's offset with the topic
+    eventually(lambda: inline.landed() == 15)
+    beside.goes_on()
+
+
+def test_f15_new_partitions_are_read_from_their_begin_and_said_aloud(
+    inline: Scene, writer: Inline, beside: Neighbour, caplog: pytest.LogCaptureFixture
+) -> None:
+    admin = AdminClient({"bootstrap.servers": inline.bootstrap})
+    for future in admin.create_partitions([NewPartitions(inline.topic, 3)]).values():
+        future.result(20)
+    _produce(inline, 6, 4, partition=2)
+    _produce(inline, 10, 4, partition=0)
+    assert inline.query("SELECT min(_offset) FROM TABLE WHERE _partition = 2") == [(0,)]
+    (said,) = (r for r in caplog.records if "more partitions" in r.message)
+    assert (said.topic, said.new) == (inline.topic, [1, 2])
+    assert writer.refused == {}
+    beside.goes_on()
+    inline.audited()
+
+
+def test_f16_events_that_kafka_deletes_before_they_settle_halt_their_partition(
+    inline: Scene, writer: Inline, beside: Neighbour
+) -> None:
+    writer.stop()
+    _produce(inline, 6, 6, lands=False)
+    delete_records(inline.bootstrap, inline.topic, 0, 10)
+    again = inline.writer(topics=rf"events\.{inline.name}.*")
+    assert "Kafka deleted [6, 10)" in _halted(again)
+    beside.goes_on()
+    assert inline.landed() == 6
+
+
+def test_f16_the_same_under_a_writer_that_runs(
+    inline: Scene, writer: Inline, beside: Neighbour, places: Places
+) -> None:
+    held = places.hold_at("writer.before_group_commit")
+    _produce(inline, 6, 1)
+    held.wait()
+    _produce(inline, 7, 5, lands=False)
+    delete_records(inline.bootstrap, inline.topic, 0, 10)
+    held.go_on()
+    assert "Kafka deleted [7, 10)" in _halted(writer)
+    beside.goes_on()
+    assert inline.landed() == 7
