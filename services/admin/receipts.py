@@ -143,9 +143,9 @@ class Reading:
         ]
         landed = {place for _, place, _ in rows}
 
-        def agreement(choice: frozenset[Routed]) -> int:
-            places = {r.place for r in choice}
-            return len(landed & places) - len(landed ^ places)
+        def agreement(choice: frozenset[Routed]) -> tuple[int, int]:
+            shown = {r.place for r in choice if not r.typed}  # rows of typed tables are not seen
+            return len(landed & shown) - len(landed ^ shown), len(choice)
 
         return max(choices, key=agreement)
 

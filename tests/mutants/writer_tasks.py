@@ -13,40 +13,39 @@ TABLES: Final = "tests/integration/writer_tables/test_tables.py"
 VALUES: Final = "tests/integration/writer_tables/test_values.py"
 SORTING: Final = "tests/unit/writer tests/unit/writer_sort"
 
-_LAND: Final = """\
-                ledger.count(conn, tallies)
-                ledger.advance(conn, [r for r in ranges if settled[r.partition] < r.end], self._order.epoch)
-                failpoints.reach("writer.before_commit")
-            failpoints.reach("writer.after_commit")
-"""
-_AFTER: Final = """\
-            failpoints.reach("writer.after_commit")
-            with transaction(database, "land") as conn:
-"""
+_COUNT: Final = "                ledger.count(conn, tallies)\n"
+_REMARK: Final = "                ledger.remark(conn, remarks)\n"
 _ADVANCE: Final = """\
                 ledger.advance(conn, [r for r in ranges if settled[r.partition] < r.end], self._order.epoch)
 """
-_COUNT: Final = "                ledger.count(conn, tallies)\n"
 _BEFORE: Final = '                failpoints.reach("writer.before_commit")\n'
+_AFTER: Final = '            failpoints.reach("writer.after_commit")\n'
+_LAND: Final = _COUNT + _REMARK + _ADVANCE + _BEFORE + _AFTER
+_AGAIN: Final = '            with transaction(database, "land") as conn:\n'
+_TABLES: Final = "                tallies, remarks = self._land_tables(conn, database, settled)\n"
 
 TASKS: Final = (
     Mutant(
         "the ledger in the rows' transaction: it moves after",
         "task.py",
         _LAND,
-        _COUNT + _BEFORE + _AFTER + _ADVANCE,
+        _COUNT + _BEFORE + _AFTER + _AGAIN + _ADVANCE,
         TASK,
     ),
     Mutant(
         "the ledger in the rows' transaction: it moves before",
         "task.py",
-        "                tallies = self._land_tables(conn, database, settled)\n",
-        _ADVANCE
-        + "                conn.commit()\n"
-        + "                tallies = self._land_tables(conn, database, settled)\n",
+        _TABLES,
+        _ADVANCE + "                conn.commit()\n" + _TABLES,
         TASK,
     ),
-    Mutant("totals in the rows' transaction", "task.py", _LAND, _ADVANCE + _BEFORE + _AFTER + _COUNT, TASK),
+    Mutant(
+        "totals in the rows' transaction",
+        "task.py",
+        _LAND,
+        _ADVANCE + _BEFORE + _AFTER + _AGAIN + _COUNT,
+        TASK,
+    ),
     Mutant("the compare: a gap", "ledger.py", "if at is None or at < r.start:", "if at is None:", LEDGER),
     Mutant(
         "the compare: a missing row",

@@ -150,6 +150,13 @@ def test_w5_schemas_that_nothing_opens(schema: str) -> None:
     assert bad.error.fault == FORBIDDEN_DESTINATION
 
 
+def test_w5_a_grant_does_not_open_a_schema_that_its_database_keeps_shut() -> None:
+    routes = Routes("onramp", (Place("onramp", schemas=("public",)),), (Grant("*"),))
+    found = sorted_packets(packet([GOOD, GOOD | {"schema": "sales"}]), routes=routes)
+    assert [str(t) for t in found.tables] == ["public.t"]
+    assert [u.error.fault for u in found.unroutable] == [FORBIDDEN_DESTINATION]
+
+
 @pytest.mark.parametrize("wanted", [{"schema": "sales"}, {"schema": "Public"}, {"vanity": "shop"}])
 def test_w6_another_teams_tables(wanted: dict[str, str]) -> None:
     (bad,) = sorted_packets(packet([GOOD | wanted])).unroutable
