@@ -33,7 +33,7 @@ _ROOT: Final = Path(__file__).resolve().parents[2]
 #: Below this a second task costs more than it brings.
 _ONE_TASK_BELOW: Final = 5_000
 _READ_GROUP: Final = "onramp-writer-read"
-_ASK_MS: Final = "8000"
+_ASK_MS: Final = "4000"
 #: `TopicListing.toString` of Kafka's client.
 _LISTED: Final = re.compile(r"\(name=([\w.-]+), topicId=([\w-]{22}), internal=")
 

@@ -13,37 +13,43 @@ TABLES: Final = "tests/integration/writer_tables/test_tables.py"
 VALUES: Final = "tests/integration/writer_tables/test_values.py"
 SORTING: Final = "tests/unit/writer tests/unit/writer_sort"
 
-_COUNT: Final = "                ledger.count(conn, tallies)\n"
-_REMARK: Final = "                ledger.remark(conn, remarks)\n"
+_KEEP: Final = "            settlement.keep()\n"
 _ADVANCE: Final = """\
-                ledger.advance(conn, [r for r in ranges if settled[r.partition] < r.end], self._order.epoch)
+            ledger.advance(conn, [r for r in ranges if settled[r.partition] < r.end], self._order.epoch)
 """
-_BEFORE: Final = '                failpoints.reach("writer.before_commit")\n'
-_AFTER: Final = '            failpoints.reach("writer.after_commit")\n'
-_LAND: Final = _COUNT + _REMARK + _ADVANCE + _BEFORE + _AFTER
-_AGAIN: Final = '            with transaction(database, "land") as conn:\n'
-_TABLES: Final = "                tallies, remarks = self._land_tables(conn, database, settled)\n"
+_BEFORE: Final = '            failpoints.reach("writer.before_commit")\n'
+_AFTER: Final = '        failpoints.reach("writer.after_commit")\n'
+_LAND: Final = _KEEP + _ADVANCE + _BEFORE + _AFTER
+_AGAIN: Final = '        with transaction(database, "land") as conn:\n'
+_ROWS: Final = "            for target, pieces in sorted(self._rows.items()):\n"
+#: Holds and blocked tables, and their Kafka-free tests.
+HOLDS: Final = "tests/integration/writer/test_holds.py"
 
 TASKS: Final = (
     Mutant(
         "the ledger in the rows' transaction: it moves after",
         "task.py",
         _LAND,
-        _COUNT + _BEFORE + _AFTER + _AGAIN + _ADVANCE,
+        _KEEP + _BEFORE + _AFTER + _AGAIN + _ADVANCE,
         TASK,
     ),
     Mutant(
         "the ledger in the rows' transaction: it moves before",
         "task.py",
-        _TABLES,
-        _ADVANCE + "                conn.commit()\n" + _TABLES,
+        _ROWS,
+        _ADVANCE + "            conn.commit()\n" + _ROWS,
         TASK,
     ),
     Mutant(
-        "totals in the rows' transaction",
+        "totals and outbox in the rows' transaction",
         "task.py",
         _LAND,
-        _ADVANCE + _BEFORE + _AFTER + _AGAIN + _COUNT,
+        _ADVANCE
+        + _BEFORE
+        + _AFTER
+        + _AGAIN
+        + "            settlement._work = Work(conn, database, topic_ids, work.records, work.pausing)\n"
+        + _KEEP,
         TASK,
     ),
     Mutant("the compare: a gap", "ledger.py", "if at is None or at < r.start:", "if at is None:", LEDGER),
@@ -60,8 +66,8 @@ TASKS: Final = (
     Mutant(
         "never moving a ledger back",
         "task.py",
-        "[r for r in ranges if settled[r.partition] < r.end], self._order.epoch)\n                failpoints",
-        "ranges, self._order.epoch)\n                failpoints",
+        "[r for r in ranges if settled[r.partition] < r.end], self._order.epoch)\n            failpoints",
+        "ranges, self._order.epoch)\n            failpoints",
         TASK,
     ),
     Mutant("the epoch's fence", "ledger.py", "if claimed > epoch:", "if False:", f"{LEDGER} {TASK}"),
@@ -153,8 +159,8 @@ TASKS: Final = (
     ),
     Mutant(
         "counting duplicates",
-        "task.py",
-        "            Outcome.DUPLICATE: done.duplicates(),\n",
+        "settlement.py",
+        "            self._count(target, Outcome.DUPLICATE, done.duplicates())\n",
         "",
         f"{TASK} {PERSIST}",
     ),
@@ -194,8 +200,15 @@ TASKS: Final = (
     Mutant(
         "an outage's report",
         "task.py",
-        "            self._fail(database, e.fault.code, e.detail)\n        except UserError",
-        "            pass\n        except UserError",
+        """\
+            except InfrastructureError as e:
+                self._fail(database, e.fault.code, e.detail)
+                return
+            except UserError""",
+        """\
+            except InfrastructureError:
+                return
+            except UserError""",
         TASK,
     ),
     Mutant(

@@ -1,0 +1,18 @@
+"""The lists of `make mutants` are about the code as it is: what a mutant removes is still there, once."""
+
+import pytest
+
+from tests.mutants import gateway, writer_driver, writer_tasks
+from tests.mutants.machine import Mutant
+from tests.unit.house.tree import ROOT
+
+LISTED = [("services/ingest", m) for m in (*gateway.QUICK, *gateway.SLOW)]
+LISTED += [("services/writer", m) for m in (*writer_tasks.TASKS, *writer_driver.DRIVER)]
+
+
+@pytest.mark.parametrize(("folder", "mutant"), LISTED, ids=[m.removes for _, m in LISTED])
+def test_a_mutant_finds_what_it_removes(folder: str, mutant: Mutant) -> None:
+    text = (ROOT / folder / mutant.file).read_text("utf-8")
+    assert text.count(mutant.old), "the code has moved on: bring the mutant along, or it tests nothing"
+    for test in mutant.tests.split():
+        assert (ROOT / test.partition("::")[0]).exists(), test
