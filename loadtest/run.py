@@ -56,7 +56,7 @@ def run(target: Target, shape: Shape, given: argparse.Namespace) -> dict[str, An
                 syslog=target.syslog,
             )
             order.write(folder / "order.json")
-            broken = _generate(target, shape, folder, watch, web=given.web)
+            broken = generate(target, shape, folder, watch, web=given.web)
             missing = watch.wait_for_lag_zero(_PATIENCE_SECONDS) if target.verifiable else 0
         claims = Claims.read(history)
     if not len(claims.requests.first):
@@ -99,7 +99,7 @@ def _prepare(target: Target, shape: Shape, names: Names, topic: str, partitions:
         conn.close()
 
 
-def _generate(target: Target, shape: Shape, folder: Path, watch: Watch, *, web: bool) -> bool:
+def generate(target: Target, shape: Shape, folder: Path, watch: Watch, *, web: bool) -> bool:
     """Run locust to its end, or until the system breaks; True when it did."""
     face = ["--headless", "--only-summary"]
     if web:
