@@ -23,6 +23,8 @@ from loadtest.shapes import Shape, Step
 
 #: Where the runner has written what this generator is to do.
 ORDER: Final = "ONRAMP_LOAD_ORDER"
+#: The file beside the order that asks for an early end.
+STOP: Final = "stop"
 _FLUSH_SECONDS: Final = 0.02
 _LEASED_REQUESTS: Final = 200
 #: So that the first request is not late for the last user's birth.
@@ -67,11 +69,12 @@ def read_order(file: Path) -> Order:
 class Load:
     """One run, as seen from inside of locust."""
 
-    def __init__(self, order: Order) -> None:
-        """Connect to whoever writes the history."""
+    def __init__(self, order: Order, stop: Path) -> None:
+        """Connect to whoever writes the history.  When the file `stop` is there, no more is sent."""
         self.order = order
         self.bodies = Bodies(order.shape, order.names)
         self.busy = 0
+        self._stop = stop
         self._reporter = Reporter(order.history, order.shape.batch * _LEASED_REQUESTS)
         self._starts: Iterator[float] = order.shape.starts()
         self._began: float | None = None
@@ -96,9 +99,10 @@ class Load:
             return None
         return (self._began or 0.0) + start
 
-    @property
     def done(self) -> bool:
-        """Whether everything was sent and answered."""
+        """Whether everything was sent and answered, or what was sent when the runner asked for an end."""
+        if self._stop.exists():
+            self._starts = iter(())
         return self._over and not self.busy
 
     def numbers(self) -> int:
@@ -131,4 +135,5 @@ class Load:
 
 def from_environment() -> Load:
     """The run that the runner has ordered."""
-    return Load(read_order(Path(os.environ[ORDER])))
+    file = Path(os.environ[ORDER])
+    return Load(read_order(file), file.with_name(STOP))

@@ -47,6 +47,8 @@ class Recorder:
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._serve, name="history", daemon=True)
         self.failure: OSError | None = None
+        self.late = 0.0
+        """Seconds by which the generator was late, as its last words show it."""
 
     def __enter__(self) -> Self:
         """Listen."""
@@ -107,6 +109,7 @@ class Recorder:
         told = [line for line in lines if not line.startswith(b'["lease"')]
         if told:
             self._append(b"\n".join(told) + b"\n")
+            self._see_delay(orjson.loads(told[-1]))
         for line in lines:
             if line.startswith(b'["lease"'):
                 _, count = orjson.loads(line)
@@ -114,6 +117,11 @@ class Recorder:
                 os.fsync(self._descriptor)
                 connection.sendall(b"%d\n" % self._next)
                 self._next += count
+
+    def _see_delay(self, line: list[Any]) -> None:
+        if line[0] != UNUSED:
+            _, _, _, intended, began, *_ = line
+            self.late = began - intended
 
     def _append(self, data: bytes) -> None:
         view = memoryview(data)

@@ -218,7 +218,7 @@ class UntilDone(LoadTestShape):
 
     def tick(self) -> tuple[int, float] | None:
         """Called every second by locust."""
-        return None if LOAD.done else (SHAPE.connections, SHAPE.connections)
+        return None if LOAD.done() else (SHAPE.connections, SHAPE.connections)
 
 
 @events.spawning_complete.add_listener

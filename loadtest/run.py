@@ -21,7 +21,7 @@ from confluent_kafka.admin import NewTopic
 from loadtest import found, measure, report, verify
 from loadtest.bodies import FIRST_NUMBER, Names
 from loadtest.claims import Claims
-from loadtest.generator import ORDER, Order
+from loadtest.generator import ORDER, STOP, Order
 from loadtest.history import Recorder
 from loadtest.shapes import KAFKA, SYSLOG, USERS, Shape, named
 from loadtest.target import ROOT, Target, admin, elsewhere, embedded, promise
@@ -31,9 +31,9 @@ from stack.interrupts import Stopped
 
 WARM_UP: Final = named("warm-up", 8)
 _PATIENCE_SECONDS: Final = 60.0
-_ENDED_SECONDS: Final = 90.0
-#: A shape that breaks is ended when what waits would take so long at the offered rate.
-_BROKEN_SECONDS: Final = 10.0
+#: A generator that is late has so long to send what was due.
+_LATE_SECONDS: Final = 30.0
+_ENDED_SECONDS: Final = 120.0
 
 
 def run(target: Target, shape: Shape, given: argparse.Namespace) -> dict[str, Any]:
@@ -56,7 +56,7 @@ def run(target: Target, shape: Shape, given: argparse.Namespace) -> dict[str, An
                 syslog=target.syslog,
             )
             order.write(folder / "order.json")
-            broken = generate(target, shape, folder, watch, web=given.web)
+            broken = generate(target, shape, folder, watch, recorder, web=given.web)
             missing = watch.wait_for_lag_zero(_PATIENCE_SECONDS) if target.verifiable else 0
         claims = Claims.read(history)
     if not len(claims.requests.first):
@@ -99,7 +99,9 @@ def _prepare(target: Target, shape: Shape, names: Names, topic: str, partitions:
         conn.close()
 
 
-def generate(target: Target, shape: Shape, folder: Path, watch: Watch, *, web: bool) -> bool:
+def generate(
+    target: Target, shape: Shape, folder: Path, watch: Watch, recorder: Recorder, *, web: bool
+) -> bool:
     """Run locust to its end, or until the system breaks; True when it did."""
     face = ["--headless", "--only-summary"]
     if web:
@@ -110,22 +112,28 @@ def generate(target: Target, shape: Shape, folder: Path, watch: Watch, *, web: b
     with (folder / "locust.log").open("wb") as log:
         locust = subprocess.Popen(command, cwd=ROOT, env=env, stdout=log, stderr=subprocess.STDOUT)
         watch.generator = locust.pid
-        broken = _follow(locust, shape, watch)
+        broken = _follow(locust, shape, watch, recorder, folder / STOP)
     if locust.returncode not in (0, 1):  # 1: some requests failed, which the report tells
         sys.exit(f"locust ended with {locust.returncode}:\n{(folder / 'locust.log').read_text()[-4000:]}")
     return broken
 
 
-def _follow(locust: subprocess.Popen[bytes], shape: Shape, watch: Watch) -> bool:
-    most = _BROKEN_SECONDS * max(step.rate for step in shape.steps)
-    until = time.monotonic() + shape.seconds + _ENDED_SECONDS
+def _follow(
+    locust: subprocess.Popen[bytes], shape: Shape, watch: Watch, recorder: Recorder, stop: Path
+) -> bool:
+    """Wait for the generator's end; ask for it early when the system cannot follow."""
+    began = time.monotonic()
     broken = False
     try:
         while locust.poll() is None:
-            if shape.breaks and not broken and watch.lag > min(most, _BROKEN_SECONDS * _landing_rate(watch)):
+            elapsed = time.monotonic() - began
+            waiting = max(recorder.late, watch.lag / shape.rate_at(elapsed))
+            if 0 < shape.breaks < waiting and not broken:
                 broken = True
-                locust.terminate()
-            if time.monotonic() > until:
+                stop.touch()
+            if elapsed > shape.seconds + _LATE_SECONDS:
+                stop.touch()  # what could not be sent by now stays unsent, and the report tells
+            if elapsed > shape.seconds + _ENDED_SECONDS:
                 sys.exit("locust did not end.")
             time.sleep(0.1)
     finally:
@@ -133,15 +141,6 @@ def _follow(locust: subprocess.Popen[bytes], shape: Shape, watch: Watch) -> bool
             locust.kill()
             locust.wait()
     return broken
-
-
-def _landing_rate(watch: Watch) -> float:
-    """Rows a second, lately; the lag of a system that stands still breaks it at once."""
-    now = time.monotonic()
-    lately = [
-        (line[-1][1], max((o for t, o in line if t < now - 5), default=0)) for line in watch.seen.values()
-    ]
-    return max(sum(last - before for last, before in lately) / 5, 1_000.0)
 
 
 def _look(

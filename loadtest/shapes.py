@@ -40,8 +40,8 @@ class Shape:
     batch: int = 1
     connections: int = 16
     brokers: int = 1
-    breaks: bool = False
-    """Ends as soon as the system can no longer follow."""
+    breaks: float = 0.0
+    """Ends when packets wait for so many seconds, to be sent or to become rows; 0: never."""
 
     def __post_init__(self) -> None:
         """Raises `ValueError` for what no user class can send."""
@@ -54,6 +54,14 @@ class Shape:
     def seconds(self) -> float:
         """How long it is offered."""
         return sum(step.seconds for step in self.steps)
+
+    def rate_at(self, second: float) -> float:
+        """Packets a second that are offered then; after the end, the last step's."""
+        for step in self.steps:
+            if second < step.seconds:
+                return step.rate
+            second -= step.seconds
+        return self.steps[-1].rate
 
     def starts(self) -> Iterator[float]:
         """When each request is to start, in seconds from the begin; evenly spaced within a step."""
@@ -79,7 +87,7 @@ def _flat(name: str, per_minute: float, **kind: object) -> Callable[[float], Sha
 def _ramp(seconds: float) -> Shape:
     rates = (2_000 * _RAMP_FACTOR**n for n in range(_RAMP_STEPS))
     steps = tuple(Step(seconds / _RAMP_STEPS, rate) for rate in rates)
-    return Shape(name="ramp-to-break", via=BATCH, size=250, batch=250, steps=steps, breaks=True)
+    return Shape(name="ramp-to-break", via=BATCH, size=250, batch=250, steps=steps, breaks=10.0)
 
 
 def _spike(seconds: float) -> Shape:

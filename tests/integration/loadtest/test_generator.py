@@ -51,7 +51,7 @@ def generated(shape: Shape, gateway: Service, kafka: HasBootstrap, folder: Path)
             syslog=None,
         )
         order.write(folder / "order.json")
-        generate(target, shape, folder, watch, web=False)
+        generate(target, shape, folder, watch, recorder, web=False)
     partitions = {TopicPartition(topic, n): OffsetSpec.latest() for n in range(PARTITIONS)}
     ends = [answer.result().offset for answer in client.list_offsets(partitions).values()]
     return Claims.read(folder / "history.jsonl"), sum(ends)
@@ -99,3 +99,15 @@ def _stand_still(family: list[int], history: Path) -> None:
     finally:
         for pid in family:
             os.kill(pid, signal.SIGCONT)
+
+
+def test_a_shape_that_breaks_ends_when_packets_wait_too_long_to_be_sent(
+    start_gateway: StartGateway, kafka: HasBootstrap, tmp_path: Path
+) -> None:
+    # One connection that waits for a broker's flush each time cannot send 20,000 a second for a minute.
+    gateway = start_gateway(kafka.bootstrap)
+    shape = Shape(name="x", via=SINGLE, size=15, steps=(Step(60, 20_000),), connections=1, breaks=1.0)
+    claims, records = generated(shape, gateway, kafka, tmp_path)
+    assert claims.count(IS_OK) == records > 0
+    assert claims.count(IS_OK) < 20_000 * 60
+    assert claims.count(IS_OK) + claims.count(NEVER_SENT) == len(claims.states)

@@ -45,6 +45,7 @@ def test_every_shape_can_be_as_short_as_one_likes(name: str) -> None:
 def test_rates_change_from_step_to_step() -> None:
     rising = Shape(name="x", via=SINGLE, size=15, steps=(Step(1, 2), Step(1, 4)))
     assert list(rising.starts()) == [0, 0.5, 1, 1.25, 1.5, 1.75]
+    assert [rising.rate_at(second) for second in (0, 0.9, 1.1, 9)] == [2, 2, 4, 4]
 
 
 @pytest.mark.parametrize("size", [15, 16, 26, 250, 1000])
