@@ -60,8 +60,10 @@ bench: $(STAMP) ## Every bench and the seed load in one report, compared with th
 load: $(STAMP) ## The published seed shapes on three brokers, a minute each, verified (ARGS="--web" to watch)
 	$(PY) -m loadtest.run seeds $(ARGS)
 
-load-full: $(STAMP) ## Every shape for ten minutes, verified, with charts (two hours)
+load-full: $(STAMP) ## Every shape for ten minutes, verified, with charts (two and a half hours)
 	$(PY) -m loadtest.run all --seconds 600 $(ARGS)
+	$(PY) -m loadtest.run ramp-to-break --seconds 600 --partitions 1 --slots 1 $(ARGS)
+	$(PY) -m loadtest.run ramp-to-break --seconds 600 --gateways 2 $(ARGS)
 
 model: $(STAMP) ## Explore the whole settling model, and what each rule's removal breaks (an hour)
 	$(PY) tests/model/settling_model.py

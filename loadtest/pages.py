@@ -203,7 +203,9 @@ def _breaks(run: dict[str, Any]) -> Iterable[str]:
     followed = [step for step in run["steps"] if _follows(step)]
     last = max((step["offered_per_minute"] for step in followed), default=0)
     yield (
-        f"`{run['shape']}` ({run['bytes_of_data']} B, {run['via']} of {run['batch']}) was followed up to "
+        f"`{run['shape']}` ({run['bytes_of_data']} B, {run['via']} of {run['batch']}; {run['partitions']} "
+        f"partitions, {run['gateway_processes']} gateway processes, {run['executor_slots']} executor slots, "
+        f"{run['connections']} connections) was followed up to "
         f"**{last:,} packets a minute**; a step is followed when 95 % of it was accepted and became rows "
         "within it, or within two seconds."
     )

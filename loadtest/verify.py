@@ -48,9 +48,11 @@ class Verdict:
 
     @property
     def sound(self) -> bool:
-        """Whether nothing is wrong."""
+        """Whether something was found and nothing is wrong."""
         wrong = self.lost + self.duplicate + self.phantom + self.resurrected + self.unsettled
-        return not wrong and not self.miscounted and bool(self.audit.get("balanced", True))
+        balanced = bool(self.audit.get("balanced", True))
+        # Where nothing is, nothing is lost either: such a run proves nothing.
+        return self.found > 0 and not wrong and not self.miscounted and balanced
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -62,6 +64,8 @@ class Verdict:
         told = [f"{sent}; {self.found:,} found, {self.recovered:,} of them unknown"]
         wrong = ("lost", "duplicate", "phantom", "resurrected", "unsettled")
         told += [f"{n.upper()}: {c:,}, {self.examples.get(n, '')}" for n in wrong if (c := getattr(self, n))]
+        if not self.found:
+            told.append("NOTHING WAS FOUND: the run proves nothing")
         told += [f"MISCOUNTED: {each}" for each in self.miscounted]
         told += [f"AUDIT: {each}" for each in self.audit.get("findings", [])]
         return told

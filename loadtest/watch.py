@@ -15,7 +15,7 @@ from typing import Any, Final, Self
 
 import psutil
 import psycopg2
-from confluent_kafka import TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from loadtest.processes import cpu_of, pss_of
@@ -26,6 +26,14 @@ SAMPLE_SECONDS: Final = 1.0
 #: Adding up shared pages takes the kernel a while.
 _PSS_EVERY: Final = 10
 _LEDGER: Final = "SELECT partition, max(next_offset) FROM onramp.ledger WHERE topic = %s GROUP BY 1"
+#: A new topic or a broker that went away: asked again a moment later there is an answer.
+_PASSING: Final = (
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError._TIMED_OUT,  # noqa: SLF001 - librdkafka's own errors are named so
+    KafkaError._TRANSPORT,  # noqa: SLF001
+)
 _GENERATOR: Final = "locust"
 
 
@@ -72,18 +80,14 @@ class Watch:
         """How many offsets the ledger has passed."""
         return sum(line[-1][1] for line in self.seen.values() if line)
 
-    def ends(self) -> int:
-        """How many records the topic has."""
-        if self._target.verifiable:
-            return sum(_ends(admin(self._target.bootstrap), self._partitions))
-        return 0
-
     def wait_for_lag_zero(self, patience: float) -> int:
         """Wait until the ledger has passed all of the topic.
 
         Returns what is missing after `patience` seconds without any progress.
         """
-        end = self.ends()
+        kafka = admin(self._target.bootstrap)
+        while (end := _end(kafka, self._partitions)) is None:
+            time.sleep(LOOK_SECONDS)
         before, progressed = self.settled, time.monotonic()
         while (missing := end - self.settled) > 0 and time.monotonic() - progressed < patience:
             time.sleep(LOOK_SECONDS)
@@ -126,7 +130,9 @@ class Watch:
                 sample["pss"] = self._each(pss_of)
             if kafka is not None:  # an idle client has no length, and counts as false
                 settled = self.settled  # first: the ends may only be further then
-                self.lag = sample["lag"] = sum(_ends(kafka, self._partitions)) - settled
+                end = _end(kafka, self._partitions)
+                if end is not None:
+                    self.lag = sample["lag"] = end - settled
             self.samples.append(sample)
             turn += 1
             self._stop.wait(max(0.0, SAMPLE_SECONDS - (time.monotonic() - began)))
@@ -159,6 +165,12 @@ def _own_cpu() -> dict[str, float]:
     return {"watcher": times.user + times.system}
 
 
-def _ends(kafka: AdminClient, partitions: list[TopicPartition]) -> list[int]:
+def _end(kafka: AdminClient, partitions: list[TopicPartition]) -> int | None:
+    """How many records the topic has; None while Kafka is looking for a leader."""
     asked = kafka.list_offsets({p: OffsetSpec.latest() for p in partitions}, request_timeout=10)
-    return [answer.result().offset for answer in asked.values()]
+    try:
+        return sum(answer.result().offset for answer in asked.values())
+    except KafkaException as error:
+        if error.args[0].code() in _PASSING:
+            return None
+        raise

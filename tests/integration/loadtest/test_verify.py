@@ -169,3 +169,15 @@ def test_an_unsound_audit_or_a_lag_makes_the_run_unsound(run: Run) -> None:
     assert "AUDIT: lost events.x/0" in verdict.lines()
     verdict.audit, verdict.unsettled = {"balanced": True}, 3
     assert not verdict.sound
+
+
+def test_a_run_that_left_nothing_proves_nothing(run: Run, tmp_path: Path) -> None:
+    with Recorder(tmp_path / "refused", FIRST_NUMBER) as recorder:
+        reporter = Reporter(recorder.address, lease=2)
+        reporter.note(REFUSED, reporter.numbers(2), 2, 1.0, 1.0, 1.1, 9, "HTTP 401", None, None)
+        reporter.close()
+    run.execute(f"TRUNCATE {LANDED}")
+    run.claims = Claims.read(tmp_path / "refused")
+    verdict = run.verdict(BATCH)
+    assert (verdict.lost, verdict.sound) == (0, False)
+    assert "NOTHING WAS FOUND: the run proves nothing" in verdict.lines()
