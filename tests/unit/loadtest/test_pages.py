@@ -97,5 +97,9 @@ def test_what_breaks_first_is_said_by_the_steps() -> None:
     assert "at 400 a minute, was the writer" in writer
     assert "gateway 1.00, kafka 0.50" in writer
     gateway = pages.capacity_page([of(steps=[*rising, step(400, 250, 250)])])
-    assert "at 400 a minute, was the gateway" in gateway
+    assert "at 400 a minute, was the way in" in gateway
+    slow = {**step(400, 400, 400), "request_ms": {"p99": 5000.0}}
+    assert "at 400 a minute, was the way in" in pages.capacity_page([of(steps=[*rising, slow])])
+    cold = [step(50, 50, 20), *rising]  # the first step pays for a new table, and broke nothing
+    assert "Nothing broke" in pages.capacity_page([of(steps=cold)])
     assert "Nothing broke" in pages.capacity_page([of(steps=rising)])
