@@ -14,7 +14,7 @@ export PYTHONPATH := $(CURDIR)
 unexport VIRTUAL_ENV
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo test lint types format test-unit fuzz mutants proof bench bench-gateway bench-writer load load-full model clean
+.PHONY: help setup run demo test lint types format test-unit fuzz mutants proof bench bench-gateway bench-writer bench-latency load load-full model clean
 
 help: ## Show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -56,6 +56,9 @@ bench-writer: $(STAMP) ## Kafka to Postgres beside Postgres' own COPY (minutes; 
 
 bench: $(STAMP) ## Every bench and the seed load in one report, compared with the last committed one
 	$(PY) -m loadtest.bench $(ARGS)
+
+bench-latency: $(STAMP) ## From when an event was due to its row, 1,000 a second for ten minutes (ARGS="--seconds 60")
+	$(PY) -m loadtest.bench_latency $(ARGS)
 
 load: $(STAMP) ## The published seed shapes on three brokers, a minute each, verified (ARGS="--web" to watch)
 	$(PY) -m loadtest.run seeds $(ARGS)

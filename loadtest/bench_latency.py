@@ -1,0 +1,183 @@
+"""``make bench-latency``: from when an event was due to when another connection could see its row.
+
+1,000 single events a second, open loop, over 100 event names of which one is replaced by a
+new one every ten seconds.  A row is visible when a connection of its own sees the ledger
+beyond its offset: the ledger moves in the rows' own transaction.  It is asked every 10 ms
+and the moment is noted after the answer, so the figures err upwards.
+
+The first 30 seconds (JVM and tables are new) and the first event of each later name (topic
+and table are made for it) are told apart.
+"""
+
+import argparse
+import bisect
+import json
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import defaultdict
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Final, Self
+
+import numpy as np
+import psycopg2
+
+from loadtest import report
+from loadtest.measure import spread
+from loadtest.pages import RESULTS
+from loadtest.target import Target, embedded
+
+COLD_SECONDS: Final = 30.0
+_LOOK_SECONDS: Final = 0.01
+_PATIENCE_SECONDS: Final = 120.0
+_LEDGER: Final = "SELECT topic, partition, next_offset FROM onramp.ledger WHERE topic LIKE 'events.latency%'"
+
+Place = tuple[str, int]
+
+
+class Ledgers:
+    """When the ledger of each partition was first seen at each offset; a thread of its own."""
+
+    def __init__(self, dsn: str) -> None:
+        self._connection = psycopg2.connect(dsn, application_name="onramp-bench")
+        self._connection.autocommit = True
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._follow, daemon=True)
+        self.seen: dict[Place, list[tuple[int, float]]] = defaultdict(list)
+        self.looks: list[float] = []
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+        self._connection.close()
+
+    def passed(self, place: Place, offset: int) -> float | None:
+        """When `offset` was first seen settled."""
+        line = self.seen.get(place, [])
+        at = bisect.bisect_right(line, (offset, float("inf")))
+        return line[at][1] if at < len(line) else None
+
+    def _follow(self) -> None:
+        with self._connection.cursor() as cursor:
+            while not self._stop.wait(_LOOK_SECONDS):
+                cursor.execute(_LEDGER)
+                found, now = cursor.fetchall(), time.monotonic()
+                self.looks.append(now)
+                for topic, partition, offset in found:
+                    line = self.seen[topic, partition]
+                    if not line or line[-1][0] < offset:
+                        line.append((offset, now))
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """An accepted event."""
+
+    due: float
+    answered: float
+    name: str
+    place: Place
+    offset: int
+
+
+def main() -> None:
+    """Run and print JSON; ``--out`` keeps it."""
+    parser = argparse.ArgumentParser(
+        "python -m loadtest.bench_latency",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--rate", type=float, default=1_000.0, help="events a second")
+    parser.add_argument("--seconds", type=float, default=600.0)
+    parser.add_argument("--names", type=int, default=100, help="event names at a time")
+    parser.add_argument(
+        "--fresh-every", type=float, default=10.0, help="seconds from one new name to the next"
+    )
+    parser.add_argument("--out", type=Path, help="write the figures there too")
+    args = parser.parse_args()
+    with embedded(1) as target:
+        told = measure(target, args)
+    figures = json.dumps(told, indent=1)
+    print(figures)
+    if args.out:
+        args.out.write_text(figures + "\n", "utf-8")
+    if args.seconds >= 600 and not args.out:  # noqa: PLR2004 - the whole length of the bench
+        (RESULTS / "latency.json").write_text(figures + "\n", "utf-8")
+    if told["rows_not_seen"] or told["refused"]:
+        sys.exit("Events were refused or their rows were not seen: the figures are not sound.")
+
+
+def measure(target: Target, args: argparse.Namespace) -> dict[str, Any]:
+    """Send, watch, compare."""
+    with tempfile.TemporaryDirectory() as folder, Ledgers(target.dsn) as ledgers:
+        out, order = Path(folder) / "sent.json", Path(folder) / "order.json"
+        asked = {
+            "port": int(target.url.rsplit(":", 1)[1]),
+            "api_key": target.api_key,
+            "rate": args.rate,
+            "seconds": args.seconds,
+            "names": args.names,
+            "fresh_every_s": args.fresh_every,
+            "out": str(out),
+        }
+        order.touch(mode=0o600)
+        order.write_text(json.dumps(asked), "utf-8")
+        subprocess.run([sys.executable, "-m", "loadtest.open_loop", str(order)], check=True)
+        lines = json.loads(out.read_text("utf-8"))
+        sent = [
+            Sent(due, at, name, (topic, p), offset)
+            for due, at, name, *r in lines
+            if r
+            for topic, p, offset in [r]
+        ]
+        _wait(ledgers, sent)
+        return _report(args, lines, sent, ledgers)
+
+
+def _wait(ledgers: Ledgers, sent: list[Sent]) -> None:
+    """Until every event's row was seen, or patience ends."""
+    last = {s.place: s.offset for s in sent}
+    until = time.monotonic() + _PATIENCE_SECONDS
+    while time.monotonic() < until and any(ledgers.passed(p, o) is None for p, o in last.items()):
+        time.sleep(_LOOK_SECONDS)
+
+
+def _report(args: argparse.Namespace, lines: list[Any], sent: list[Sent], ledgers: Ledgers) -> dict[str, Any]:
+    seen = [(s, at) for s in sent if (at := ledgers.passed(s.place, s.offset)) is not None]
+    warm_from = sent[0].due + min(COLD_SECONDS, args.seconds / 3)
+    first = {s.name: s for s in reversed(sent)}
+    groups: dict[str, list[tuple[Sent, float]]] = {"cold": [], "warm": [], "new_name": []}
+    for s, at in seen:
+        is_new = first[s.name] is s
+        groups["cold" if s.due < warm_from else "new_name" if is_new else "warm"].append((s, at))
+    return {
+        "events": len(lines),
+        "refused": len(lines) - len(sent),
+        "rows_not_seen": len(sent) - len(seen),
+        "names": len(first),
+        **{
+            f"{name}_request_to_row_ms": spread(_seconds([(s.due, at) for s, at in g]))
+            for name, g in groups.items()
+        },
+        "warm_request_ms": spread(_seconds([(s.due, s.answered) for s, _ in groups["warm"]])),
+        "looks_apart_ms": spread(_seconds(list(pairwise(ledgers.looks)))),
+        "machine": report.machine(),
+        "versions": report.versions(),
+        "command": "python -m loadtest.bench_latency " + " ".join(sys.argv[1:]),
+    }
+
+
+def _seconds(spans: list[tuple[float, float]]) -> Any:
+    return np.array([end - begin for begin, end in spans])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,124 @@
+"""Single events at fixed times over keep-alive connections, each answer noted with its receipt.
+
+Run as a process of its own: ``python -m loadtest.open_loop ORDER``, where ORDER is a JSON
+file: port, api_key, rate (events/s), seconds, names (events taken in turn), fresh_every_s (a
+new name takes an old one's place so often), out (a JSON file to write).  An event's latency
+counts from when it was due, so that a generator or a gateway that stalls cannot hide it.
+"""
+
+import asyncio
+import json
+import sys
+import time
+from collections import deque
+from pathlib import Path
+from typing import Any, Final, cast
+
+import orjson
+import uvloop
+
+_CONNECTIONS: Final = 32
+_ACCEPTED: Final = b"HTTP/1.1 202"
+#: Time for every connection to be there before the first event is due.
+_BEFORE_THE_FIRST: Final = 0.5
+_DRAIN_SECONDS: Final = 30.0
+
+
+class Sent:
+    """One event: when it was due, when it was answered, and its receipt (None: it was refused)."""
+
+    __slots__ = ("answered", "due", "name", "receipt")
+
+    def __init__(self, due: float, name: str) -> None:
+        self.due = due
+        self.name = name
+        self.answered = 0.0
+        self.receipt: dict[str, Any] | None = None
+
+
+class _Connection(asyncio.Protocol):
+    """One request at a time."""
+
+    def __init__(self, idle: "asyncio.Queue[_Connection]") -> None:
+        self._idle = idle
+        self._buffer = b""
+        self._sent: Sent | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        self._idle.put_nowait(self)
+
+    def send(self, sent: Sent, request: bytes) -> None:
+        self._sent = sent
+        self._transport.write(request)
+
+    def data_received(self, data: bytes) -> None:
+        self._buffer += data
+        head, found, rest = self._buffer.partition(b"\r\n\r\n")
+        if not found:
+            return
+        length = int(head.lower().partition(b"content-length: ")[2].split(b"\r\n", 1)[0])
+        if len(rest) < length:
+            return
+        assert self._sent is not None  # noqa: S101 - nothing is answered that was not asked
+        self._sent.answered = time.monotonic()
+        if head.startswith(_ACCEPTED):
+            self._sent.receipt = orjson.loads(rest)["receipt"]
+        self._buffer, self._sent = b"", None
+        self._idle.put_nowait(self)
+
+
+async def run(order: dict[str, Any]) -> list[Sent]:
+    """Send what `order` says; returns every event, in the order in which they were due."""
+    loop = asyncio.get_running_loop()
+    idle: asyncio.Queue[_Connection] = asyncio.Queue()
+    for _ in range(_CONNECTIONS):
+        await loop.create_connection(lambda: _Connection(idle), "127.0.0.1", order["port"])
+    names, fresh = deque(f"latency_{n:04d}" for n in range(order["names"])), order["names"]
+    began = time.monotonic() + _BEFORE_THE_FIRST
+    sent: list[Sent] = []
+    for number in range(int(order["rate"] * order["seconds"])):
+        at = number / order["rate"]
+        if at >= (fresh - order["names"] + 1) * order["fresh_every_s"]:
+            names.popleft()
+            names.append(f"latency_{fresh:04d}")
+            fresh += 1
+        names.rotate(-1)
+        one = Sent(began + at, names[0])
+        sent.append(one)
+        early = one.due - time.monotonic()
+        if early > 0:
+            await asyncio.sleep(early)
+        connection = await idle.get()
+        connection.send(one, _request(order, one.name, number))
+    async with asyncio.timeout(_DRAIN_SECONDS):
+        for _ in range(_CONNECTIONS):
+            await idle.get()
+    return sent
+
+
+def _request(order: dict[str, Any], name: str, number: int) -> bytes:
+    body = (
+        f'{{"metadata":{{"id":"event-{number:09d}","timestamp":"2026-11-21T08:00:00Z","version":"1"}},'
+        f'"event_name":"{name}","payload":{{"order":{number},"note":"{"x" * 60}"}}}}'
+    ).encode()
+    head = (
+        f"POST /v1/events HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer {order['api_key']}\r\n"
+        f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+    return head.encode() + body
+
+
+def main() -> None:
+    """Read the order, run, write."""
+    order = json.loads(Path(sys.argv[1]).read_text("utf-8"))
+    sent = uvloop.run(run(order))
+    lines = [
+        (s.due, s.answered, s.name, *((r["topic"], r["partition"], r["offset"]) if (r := s.receipt) else ()))
+        for s in sent
+    ]
+    Path(order["out"]).write_bytes(orjson.dumps(lines))
+
+
+if __name__ == "__main__":
+    main()
