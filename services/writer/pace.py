@@ -2,10 +2,9 @@
 
 from typing import Final
 
-#: What a batch costs however small it is makes smaller ones not quicker.
-_LEAST_EVENTS: Final = 1_000
-#: The first batch meets cold code: a large one would keep its events waiting for seconds.
-_FIRST_EVENTS: Final = 20_000
+#: A batch has a price however small it is, higher on a busy machine: sizes that followed it
+#: down would never catch up.  The first batch, which meets cold code, is no larger either.
+_LEAST_EVENTS: Final = 20_000
 _MOST_GROWTH: Final = 2.0
 
 
@@ -16,7 +15,7 @@ class Pace:
         """At most `most_events`; a batch should take about `seconds`."""
         self._most = most_events
         self._seconds = seconds
-        self.events = min(_FIRST_EVENTS, most_events)
+        self.events = min(_LEAST_EVENTS, most_events)
 
     def took(self, events: int, seconds: float) -> None:
         """A batch of `events` took `seconds`."""
@@ -27,4 +26,3 @@ class Pace:
         if events < self.events and fitting >= events:
             return
         self.events = int(min(max(fitting, _LEAST_EVENTS), self.events * _MOST_GROWTH, self._most))
-        self.events = max(self.events, 1)
