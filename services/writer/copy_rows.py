@@ -1,24 +1,33 @@
 """COPY: rows into a table the fast way, under a savepoint.
 
-Binary, so that no value can be taken for a delimiter, an escape or the end of the data.
+Binary where Onramp knows the types, so that no value can be taken for a delimiter, an escape
+or the end of the data; as escaped text where the table's owner chose them.
 """
 
 import io
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
+import numpy as np
 import pgpq
+import psycopg2
 import pyarrow as pa
+import pyarrow.compute as pc
 from pgpq.encoders import StringEncoderBuilder
 from pgpq.schema import Jsonb
 from psycopg2 import sql
 from psycopg2.extensions import connection
 
 from services.writer.ranges import Partition
+from services.writer.sqlstates import Verdict, verdict
 
 _BUFFER_BYTES: Final = 1 << 20
+_NULL: Final = "\\N"
+_BACKSLASH: Final = ord("\\")
+_SPACE: Final = ord(" ")
+_ESCAPES: Final = (("\\", "\\\\"), ("\t", "\\t"), ("\n", "\\n"), ("\r", "\\r"))
 _Encoder = pgpq.ArrowToPostgresBinaryEncoder
 
 
@@ -36,6 +45,32 @@ def savepoint(conn: connection) -> Iterator[None]:
         cursor.execute("RELEASE SAVEPOINT onramp")
 
 
+def all_or_none(conn: connection, rows: int, copy: Callable[[], int]) -> bool:
+    """Whether `copy` landed all of so many `rows`; if not, none of them.
+
+    Raises psycopg2's error when the fault is not the rows'.
+    """
+    try:
+        with savepoint(conn):
+            _require(copy() == rows)
+    except _ShortError:
+        return False
+    except psycopg2.Error as e:
+        if verdict(e.pgcode) is not Verdict.PARK:
+            raise
+        return False
+    return True
+
+
+def _require(complete: bool) -> None:
+    if not complete:
+        raise _ShortError
+
+
+class _ShortError(Exception):
+    """COPY reported fewer rows than it was given: a trigger swallowed some."""
+
+
 def copy_into(
     conn: connection, table: sql.Composable, rows: pa.Table, *, jsonb: frozenset[str] = frozenset()
 ) -> int:
@@ -43,11 +78,48 @@ def copy_into(
 
     Returns how many rows the table took: fewer than were sent when a trigger swallowed some.
     """
-    columns = sql.SQL(", ").join(map(sql.Identifier, rows.column_names))
-    statement = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT binary)").format(table, columns)
+    return _copy(conn, table, rows.column_names, "FORMAT binary", _encode(rows, jsonb))
+
+
+def copy_texts(
+    conn: connection, table: sql.Composable, names: Sequence[str], columns: Sequence[pa.Array]
+) -> int:
+    """COPY `columns` of text (no NUL) into the columns of those `names`, whatever their types.
+
+    Each type's own input function reads its text.  Returns how many rows the table took.
+    """
+    return _copy(conn, table, names, "FORMAT text", _lines(columns))
+
+
+def _copy(conn: connection, table: sql.Composable, names: Sequence[str], form: str, data: bytes) -> int:
+    columns = sql.SQL(", ").join(map(sql.Identifier, names))
+    statement = sql.SQL("COPY {} ({}) FROM STDIN ({})").format(table, columns, sql.SQL(form))
     with conn.cursor() as cursor:
-        cursor.copy_expert(statement.as_string(cursor), io.BytesIO(_encode(rows, jsonb)), _BUFFER_BYTES)
+        cursor.copy_expert(statement.as_string(cursor), io.BytesIO(data), _BUFFER_BYTES)
         return int(cursor.rowcount)
+
+
+def _lines(columns: Sequence[pa.Array]) -> bytes:
+    """COPY's text format, https://www.postgresql.org/docs/current/sql-copy.html."""
+    fields = [_escaped(column) for column in columns]
+    lines = pc.binary_join_element_wise(*fields, "\t", null_handling="replace", null_replacement=_NULL)
+    return bytes(_bytes_of(pc.binary_join_element_wise(lines, "", "\n")))
+
+
+def _escaped(column: pa.Array) -> pa.Array:
+    """`column` with what COPY would take for its own signs written as escapes."""
+    raw = np.frombuffer(_bytes_of(column), np.uint8)
+    if not ((raw == _BACKSLASH) | (raw < _SPACE)).any():
+        return column
+    for sign, escape in _ESCAPES:  # the backslash first: the others' escapes hold one
+        column = pc.replace_substring(column, sign, escape)
+    return column
+
+
+def _bytes_of(column: pa.Array) -> memoryview:
+    """The texts of `column`, one after the other."""
+    offsets = np.frombuffer(column.buffers()[1], np.int32)[column.offset : column.offset + len(column) + 1]
+    return memoryview(column.buffers()[2] or b"")[int(offsets[0]) : int(offsets[-1])]
 
 
 def _encode(rows: pa.Table, jsonb: frozenset[str]) -> bytes:

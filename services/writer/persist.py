@@ -6,32 +6,27 @@ see `typed`.  Deferred constraints are checked at once from here to the transact
 at COMMIT they would refuse the whole batch.
 """
 
-from collections import Counter
 from typing import Final
 
 import numpy as np
-import psycopg2
 import pyarrow as pa
 import pyarrow.compute as pc
 from psycopg2 import sql
 from psycopg2.extensions import connection
 
 from services.writer import landing, typed
-from services.writer.copy_rows import copy_into, savepoint
+from services.writer.copy_rows import all_or_none, copy_into
 from services.writer.insertion import Field, Insertion, Verdicts, insert
+from services.writer.optimism import Optimism
 from services.writer.persisted import Parked, Persisted, assemble, refuse
 from services.writer.postgres import Database
 from services.writer.refusals import refusal
-from services.writer.sqlstates import Verdict, verdict
 from services.writer.targets import Target
 from shared.errors import ID_REUSE, UserError
 
 __all__ = ["Parked", "Persisted", "persist", "refuse"]
 
-#: After a clash a table's next COPYs of this process skip the optimistic attempt.
-_CAUTIOUS_COPIES: Final = 20
-_cautious: Counter[tuple[str, Target]] = Counter()
-
+_optimism: Final = Optimism()
 _JSONB: Final = frozenset({"payload"})
 _FIELDS: Final = tuple(
     Field(name, ("pg_catalog", kind), kind)
@@ -67,11 +62,10 @@ def persist(conn: connection, database: Database, target: Target, rows: pa.Table
 
 def _land(conn: connection, database: Database, target: Target, rows: pa.Table) -> Persisted:
     place = (database.dsn, target)
-    if not _cautious[place] and _copy(conn, target, rows):
+    if _optimism.for_(place) and _copy(conn, target, rows):
         return assemble(rows, np.ones(rows.num_rows, dtype=bool), {})
     found = _insert(conn, database, target, rows)
-    clashed = not found.landed.all()
-    _cautious[place] = _CAUTIOUS_COPIES if clashed else max(_cautious[place] - 1, 0)
+    _optimism.learn(place, clashed=not found.landed.all())
     return assemble(rows, found.landed, found.errors)
 
 
@@ -79,25 +73,8 @@ def _copy(conn: connection, target: Target, rows: pa.Table) -> bool:
     """Whether the table took all of `rows`; if not, it has none of them."""
     if pc.count_distinct(rows.column(landing.KEY)).as_py() < rows.num_rows:
         return False
-    try:
-        with savepoint(conn):
-            _copy_all(conn, sql.Identifier(target.schema, target.table), rows)
-    except _SwallowedError:
-        return False
-    except psycopg2.Error as e:
-        if verdict(e.pgcode) is not Verdict.PARK:
-            raise
-        return False
-    return True
-
-
-def _copy_all(conn: connection, table: sql.Identifier, rows: pa.Table) -> None:
-    if copy_into(conn, table, rows, jsonb=_JSONB) < rows.num_rows:
-        raise _SwallowedError
-
-
-class _SwallowedError(Exception):
-    """COPY reported fewer rows than it was given."""
+    table = sql.Identifier(target.schema, target.table)
+    return all_or_none(conn, rows.num_rows, lambda: copy_into(conn, table, rows, jsonb=_JSONB))
 
 
 def _insert(conn: connection, database: Database, target: Target, rows: pa.Table) -> Verdicts:

@@ -1,6 +1,8 @@
 """PERSIST into an existing table: what the data name goes into the columns of those names."""
 
 import logging
+from collections.abc import Callable
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -8,16 +10,19 @@ from psycopg2.extensions import connection
 
 from services.writer import catalogue, typed_rows
 from services.writer.catalogue import Table
-from services.writer.copy_rows import savepoint
-from services.writer.insertion import insert
+from services.writer.copy_rows import all_or_none, copy_texts, savepoint
+from services.writer.insertion import Verdicts, insert
+from services.writer.optimism import Optimism
 from services.writer.persisted import Persisted, assemble, refuse
 from services.writer.postgres import Database
 from services.writer.refusals import refusal
 from services.writer.targets import Target
+from services.writer.typed_rows import Group
 from shared.errors import UNSUITABLE_TABLE, UserError
 
 log = logging.getLogger(__name__)
 
+_optimism: Final = Optimism()
 _unkeyed: set[tuple[str, Target]] = set()
 
 
@@ -64,13 +69,25 @@ def _persist(
     landed = np.zeros(rows.num_rows, dtype=bool)
     with savepoint(conn):
         for group in prepared.groups:
-            found = insert(conn, database, group.what, group.columns, confirm)
+            found = _land(conn, database, group, confirm)
             places = np.asarray(group.places)
             landed[places[found.landed]] = True
             errors |= {group.places[i]: e for i, e in found.errors.items()}
     out = assemble(rows, landed, errors)
     out.unkeyed, out.discarded_fields = not table.keys, prepared.discarded
     return out
+
+
+def _land(conn: connection, database: Database, group: Group, confirm: Callable[[], None]) -> Verdicts:
+    """Land the rows of `group`: by a COPY into the table itself, else through a stage."""
+    place, what = (database.dsn, group.what.target), group.what
+    if not what.ruled and _optimism.for_(place):  # COPY does not ask the rules
+        names = [f.name for f in what.fields]
+        if all_or_none(conn, len(group.places), lambda: copy_texts(conn, what.table, names, group.columns)):
+            return Verdicts(np.ones(len(group.places), dtype=bool))
+    found = insert(conn, database, what, group.columns, confirm)
+    _optimism.learn(place, clashed=not found.landed.all())
+    return found
 
 
 def _unsuitable(database: Database, target: Target, table: Table | None) -> UserError | None:

@@ -1,0 +1,92 @@
+"""COPY as text: every text comes back as it was, whatever COPY could take it for."""
+
+from collections.abc import Iterator
+from contextlib import closing
+
+import psycopg2
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from psycopg2 import sql
+
+from services.writer.copy_rows import all_or_none, copy_texts
+from tests.fixtures.fix_postgres import Database
+
+_TABLE = sql.Identifier("copied")
+_TEXTS = (
+    st.none()
+    | st.text(st.characters(codec="utf-8", exclude_characters="\0"))
+    | st.sampled_from(
+        [
+            "",
+            "\\N",
+            "\\.",
+            "\\",
+            "\\\\N",
+            "a\tb",
+            "\n",
+            "\r\n",
+            "\\n",
+            "\b\f\v",
+            "NULL",
+            '"',
+            "\\x41",
+            "\\101",
+        ]
+    )
+)
+
+
+@pytest.fixture
+def conn(database: Database) -> Iterator[psycopg2.extensions.connection]:
+    with closing(psycopg2.connect(database.dsn)) as conn, conn.cursor() as cursor:
+        cursor.execute("CREATE TABLE copied (n serial, a text, b text, k int UNIQUE)")
+        yield conn
+
+
+def _copy(conn: psycopg2.extensions.connection, rows: list[tuple[str | None, str | None]]) -> int:
+    columns = [pa.array([row[i] for row in rows], pa.string()) for i in (0, 1)]
+    return copy_texts(conn, _TABLE, ["a", "b"], columns)
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.tuples(_TEXTS, _TEXTS), min_size=1, max_size=20))
+def test_every_text_comes_back(
+    conn: psycopg2.extensions.connection, rows: list[tuple[str | None, str | None]]
+) -> None:
+    with conn.cursor() as cursor:
+        cursor.execute("TRUNCATE copied")
+        assert _copy(conn, rows) == len(rows)
+        cursor.execute("SELECT a, b FROM copied ORDER BY n")
+        assert cursor.fetchall() == rows
+
+
+def test_a_slice_is_copied_as_the_slice_it_is(conn: psycopg2.extensions.connection) -> None:
+    column = pa.array(["before", "\t", "after"]).slice(1, 1)
+    assert copy_texts(conn, _TABLE, ["a", "b"], [column, column]) == 1
+    with conn.cursor() as cursor:
+        cursor.execute("SELECT a, b FROM copied")
+        assert cursor.fetchall() == [("\t", "\t")]
+
+
+@pytest.mark.parametrize("keys", [["1", "1"], ["1", "one"], ["1", "99999999999"], ["1", "\0"]])
+def test_what_is_refused_leaves_none_of_its_neighbours(
+    conn: psycopg2.extensions.connection, keys: list[str]
+) -> None:
+    assert not all_or_none(conn, 2, lambda: copy_texts(conn, _TABLE, ["k"], [pa.array(keys)]))
+    with conn.cursor() as cursor:
+        cursor.execute("SELECT count(*) FROM copied")
+        assert cursor.fetchall() == [(0,)]
+
+
+def test_a_swallowed_row_leaves_none_of_its_neighbours(conn: psycopg2.extensions.connection) -> None:
+    with conn.cursor() as cursor:
+        cursor.execute(
+            "CREATE FUNCTION swallow() RETURNS trigger LANGUAGE plpgsql AS "
+            "'BEGIN IF NEW.k = 2 THEN RETURN NULL; END IF; RETURN NEW; END';"
+            "CREATE TRIGGER swallow BEFORE INSERT ON copied FOR EACH ROW EXECUTE FUNCTION swallow()"
+        )
+        assert not all_or_none(conn, 2, lambda: copy_texts(conn, _TABLE, ["k"], [pa.array(["1", "2"])]))
+        cursor.execute("SELECT count(*) FROM copied")
+        assert cursor.fetchall() == [(0,)]
