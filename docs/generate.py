@@ -19,8 +19,8 @@ from pydantic_settings import BaseSettings
 
 from services.cli.app import app
 from services.ingest import metrics
+from services.writer.metrics import Metrics
 from services.writer.settings import DatabaseSettings, WriterSettings
-from services.writer.status import Status
 from shared import errors
 from shared.errors import Fault, Kind
 
@@ -64,8 +64,10 @@ Made by `python -m docs.generate` from where the metrics are declared; do not ed
 hand. Both services serve theirs at `/metrics` in the text format of Prometheus. A counter's
 name ends in `_total` there; a histogram has `_bucket`, `_sum` and `_count`.
 
-The writer's own counters start anew with its process. What became of every event, for good,
-is in the table `onramp.totals` of each database.
+Most of the writer's counters start anew with its process. Not those of events and remarks:
+they are what the databases have counted in the rows' own transactions (`onramp.totals`,
+`onramp.remarks`), read every few seconds. Series of topics and tables above a bound are
+shown together, under `other`.
 """
 
 _SETTINGS: Final = """\
@@ -142,7 +144,7 @@ def metrics_page() -> str:
     parts = [_METRICS]
     for service, source, registry in (
         ("Gateway", "services/ingest/metrics.py", metrics.REGISTRY),
-        ("Writer", "services/writer/status.py", Status().registry),
+        ("Writer", "services/writer/metrics.py", Metrics().registry),
     ):
         rows = sorted(_declared(registry))
         parts += [

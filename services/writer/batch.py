@@ -1,6 +1,7 @@
 """One batch, top to bottom: plan, land or divert (and relay what was parked), mark, settle, commit."""
 
 import asyncio
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -39,6 +40,7 @@ class Parts:
     status: Status
     rates: Rates
     pausing: Pausing
+    log_events: bool = False
 
 
 async def write_batch(parts: Parts, ranges: Sequence[Range], routes: Routes) -> None:
@@ -47,13 +49,19 @@ async def write_batch(parts: Parts, ranges: Sequence[Range], routes: Routes) -> 
     Raises `InfrastructureError` when nothing of it may count: the same ranges are planned
     again, and what was settled of them is skipped then.
     """
-    await _plan(parts, ranges, routes)
+    phase = parts.status.phase
+    with phase("plan"):
+        await _plan(parts, ranges, routes)
     order, lines = await _land(parts, ranges, routes)
-    await _settle_unseen(parts, order, lines)
-    await _mark(parts, order, lines)
-    await _settle(parts, order, lines)
+    with phase("advance"):
+        await _settle_unseen(parts, order, lines)
+    with phase("mark"):
+        await _mark(parts, order, lines)
+    with phase("settle"):
+        await _settle(parts, order, lines)
     failpoints.reach("writer.before_group_commit")
-    await parts.positions.commit({r.partition: r.end for r in ranges})
+    with phase("commit"):
+        await parts.positions.commit({r.partition: r.end for r in ranges})
     parts.view.settled(ranges)
     parts.status.batch_done(lines)
 
@@ -86,12 +94,16 @@ async def _land(parts: Parts, ranges: Sequence[Range], routes: Routes) -> tuple[
             routes,
             parts.bootstrap,
             parts.pausing,
+            parts.log_events,
         )
-        lines = await asyncio.to_thread(parts.spark.run, order)
+        with parts.status.phase("land"):
+            lines = await asyncio.to_thread(parts.spark.run, order)
         parts.rates.count(lines)
+        parts.status.worked(lines)
         for name in {line.database for line in lines if line.waiting}:
             parts.databases.held(name)
-        await _relay_parked(parts, order, lines)
+        with parts.status.phase("relay"):
+            await _relay_parked(parts, order, lines)
         failures = {line.database: line for line in lines if line.failure}
         for name, line in failures.items():
             if not name:
@@ -128,7 +140,7 @@ async def _mark(parts: Parts, order: WorkOrder, lines: Sequence[Line]) -> None:
             markers.append(Marker(name, r, count, first, order.routes.digest))
     places = await parts.positions.append([m.as_record() for m in markers])
     for marker, place in zip(markers, places, strict=True):
-        parts.index.add(marker, place)
+        parts.index.add(marker, place, time.time())
 
 
 async def _settle(parts: Parts, order: WorkOrder, lines: Sequence[Line]) -> None:

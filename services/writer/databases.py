@@ -82,6 +82,10 @@ class Databases:
         """Databases that take the next batch: up, not halted, and nothing older waits."""
         return tuple(d for n, d in self._all.items() if self._can(n) and not self._index.of(n))
 
+    def up(self) -> list[Database]:
+        """Databases that answer."""
+        return [d for n, d in self._all.items() if self._health[n].up]
+
     def diverted(self) -> tuple[str, ...]:
         """Databases whose events of the next batch wait on Kafka."""
         landing = {d.name for d in self.landing()}

@@ -43,6 +43,7 @@ class Drainer:
         epoch: int,
         bootstrap: str,
         pausing: Pausing,
+        log_events: bool = False,
     ) -> None:
         self._positions = positions
         self._index = index
@@ -50,6 +51,7 @@ class Drainer:
         self._epoch = epoch
         self._bootstrap = bootstrap
         self._pausing = pausing
+        self._log_events = log_events
 
     async def drain(self, database: Database, routes: Mapping[str, Routes]) -> int:
         """Land every range that waits for `database`; returns how many there were.
@@ -105,6 +107,7 @@ class Drainer:
             routes,
             self._bootstrap,
             self._pausing,
+            self._log_events,
         )
         task = Task(order)
         task.take(as_run(piece.partition, events))

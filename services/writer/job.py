@@ -18,6 +18,7 @@ from services.writer.batch import Parts, see_newest, write_batch
 from services.writer.databases import Databases
 from services.writer.divert import HEADER, marker_of
 from services.writer.drainer import Drainer
+from services.writer.meter import Meter
 from services.writer.pace import Pace
 from services.writer.pausing import Pausing
 from services.writer.positions import Positions
@@ -139,7 +140,9 @@ class Job:
             parts = await self._take_over(positions, spark)
             stack.push_async_callback(parts.databases.stop)
             log.info("the writer takes over", extra={"epoch": parts.epoch})
-            await self._loop(parts)
+            meter = Meter(parts, self._settings.metrics_s)
+            stack.push_async_callback(meter.stop)
+            await self._loop(parts, meter)
 
     async def _take_over(self, positions: Positions, spark: Spark) -> Parts:
         """Group offsets, epoch, what the predecessors left: in this order (the model's rules)."""
@@ -150,18 +153,28 @@ class Job:
             settled.apply(record.key.decode(), record.value)
         async for record in positions.log(wire.SYSTEM_ERRORS):
             if marker := marker_of(orjson.loads(dict(record.headers)[HEADER])):
-                index.add(marker, Place(record.partition, record.offset))
+                index.add(marker, Place(record.partition, record.offset), record.timestamp / 1000)
         bootstrap = self._kafka.bootstrap
         rates = Rates({d.name: d.max_rows_per_second for d in self._configured if d.max_rows_per_second})
         databases = Databases(
             self._configured,
             settled=settled,
             index=index,
-            drainer=Drainer(positions, index, rates, epoch=epoch, bootstrap=bootstrap, pausing=self._pausing),
+            drainer=Drainer(
+                positions,
+                index,
+                rates,
+                epoch=epoch,
+                bootstrap=bootstrap,
+                pausing=self._pausing,
+                log_events=self._settings.log_events,
+            ),
             epoch=epoch,
             bootstrap=bootstrap,
         )
         view = View(positions, spark, databases, settled, group, rates=rates)
+        for database in self._configured:
+            self._status.limit(database, spark.slots)
         return Parts(
             spark,
             positions,
@@ -174,6 +187,7 @@ class Job:
             self._status,
             rates,
             self._pausing,
+            self._settings.log_events,
         )
 
     async def _next_epoch(self, positions: Positions) -> int:
@@ -186,7 +200,7 @@ class Job:
             raise InfrastructureError(FENCED, f"writer {newest} is the newest, this is {self._epoch}")
         return await positions.take_epoch()
 
-    async def _loop(self, parts: Parts) -> None:
+    async def _loop(self, parts: Parts, meter: Meter) -> None:
         clock = asyncio.get_running_loop().time
         look_again = 0.0
         upkeep = Upkeep(parts, self._settings.upkeep_s)
@@ -203,6 +217,10 @@ class Job:
             await parts.databases.tend(routes)
             self._status.see(parts.databases.states(), parts.view.lag, parts.view.refused)
             self._status.see_holds(parts.databases.holds())
+            self._status.waits(
+                {n: (parts.index.events(n), parts.index.oldest(n)) for n in parts.databases.names}
+            )
+            meter.tick()
             if not parts.databases.any_up():
                 await parts.databases.wait_for_one(_NO_DATABASE_SECONDS)
                 continue
@@ -210,7 +228,7 @@ class Job:
             ranges, begun_with = await self._plan(parts.view, pace.events, routes)
             if ranges:
                 began = clock()
-                with self._status.batch_seconds.time():
+                with self._status.metrics.batch_seconds.time():
                     await write_batch(parts, ranges, begun_with)
                 pace.took(total(ranges), clock() - began)
             else:

@@ -5,6 +5,7 @@ database: one to land and, for a moment, one to make a table.  So a batch of n t
 most 2 n, however many hosts they run on, and nobody has to ask anybody.
 """
 
+from collections.abc import Iterable
 from typing import Final
 
 #: The driver's threads: the loop, the drainer with one to make a table, the reader of totals.
@@ -12,6 +13,15 @@ OF_THE_DRIVER: Final = 4
 OF_A_TASK: Final = 2
 #: A bound below this lets not even one task land.
 LEAST_CONNECTIONS: Final = OF_THE_DRIVER + OF_A_TASK
+#: Below so many events a second task costs more than it brings.
+_ONE_TASK_BELOW: Final = 5_000
+
+
+def tasks(events: int, ranges: int, slots: int, bounds: Iterable[int | None]) -> int:
+    """How many tasks a batch has, so that no database sees more connections than its bound."""
+    if events < _ONE_TASK_BELOW:
+        return 1
+    return min(slots, ranges, *(most_tasks(b) for b in bounds if b is not None))
 
 
 def most_tasks(bound: int) -> int:

@@ -30,6 +30,7 @@ REPORT: Final = pa.schema(
         ("waiting", pa.int64()),
         ("diverted", pa.int64()),
         ("diverted_from", pa.int64()),
+        ("work", pa.string()),
     ]
 )
 _SPARK_TYPES: Final = {pa.string(): "string", pa.int32(): "int", pa.int64(): "long"}
@@ -47,6 +48,7 @@ class WorkOrder:
     routes: Routes
     bootstrap: str
     pausing: Pausing = field(default_factory=Pausing)
+    log_events: bool = False
 
 
 @dataclass(slots=True)
@@ -68,6 +70,8 @@ class Line:
     waiting: int = 0
     diverted: int = 0
     diverted_from: int = -1
+    #: What the task did, for the metrics: JSON, on one of its lines.
+    work: str | None = None
 
     @property
     def range_of(self) -> Partition:

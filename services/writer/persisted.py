@@ -36,6 +36,8 @@ class Persisted:
     unkeyed: bool = False
     #: Fields that the table's contract dropped.
     discarded_fields: int = 0
+    #: By place: which rows landed.
+    mask: "np.ndarray[Any, np.dtype[np.bool_]]" = field(default_factory=lambda: np.zeros(0, dtype=bool))
 
     def parked_by_partition(self) -> Counter[Partition]:
         """How many rows were refused, by partition."""
@@ -63,4 +65,4 @@ def assemble(
         )
     ]
     new = rows if landed.all() else rows.filter(pa.array(landed))
-    return Persisted(by_partition(rows), by_partition(new), parked)
+    return Persisted(by_partition(rows), by_partition(new), parked, mask=landed)

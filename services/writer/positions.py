@@ -38,16 +38,22 @@ class Positions:
             auto_offset_reset="earliest",
         )
         self._producer = AIOKafkaProducer(**common, acks="all", enable_idempotence=True)
+        # A look at single records: one batch of the log is the least that Kafka sends.
+        self._looker = AIOKafkaConsumer(
+            **common, enable_auto_commit=False, isolation_level="read_committed", max_partition_fetch_bytes=1
+        )
 
     async def start(self) -> Self:
         """Connect.  Raises aiokafka's errors."""
         await self._admin.start()
         await self._producer.start()
         await self._consumer.start()
+        await self._looker.start()
         return self
 
     async def stop(self) -> None:
         """Disconnect, in reverse order."""
+        await self._looker.stop()
         await self._consumer.stop()
         await self._producer.stop()
         await self._admin.close()
@@ -137,6 +143,23 @@ class Positions:
     async def ends(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
         """The offset after the last committed record of each partition."""
         return _named(await self._consumer.end_offsets([TopicPartition(*p) for p in partitions]))
+
+    async def times(self, offsets: Mapping[Partition, int]) -> dict[Partition, float]:
+        """When the record at or after each of `offsets` was made (seconds since 1970), where it is there."""
+        found: dict[Partition, float] = {}
+        left = {TopicPartition(*p): o for p, o in offsets.items()}
+        if left:
+            self._looker.assign(list(left))
+            for p, offset in left.items():
+                self._looker.seek(p, offset)
+        while left:
+            records = await self._looker.getmany(*left, timeout_ms=1000)
+            if not records:
+                break
+            for p, of_it in records.items():
+                found[Partition(p.topic, p.partition)] = of_it[0].timestamp / 1000
+                left.pop(p, None)
+        return found
 
     async def commit(self, offsets: Mapping[Partition, int]) -> None:
         """Commit the group's offsets: everything below is settled or diverted."""

@@ -136,6 +136,13 @@ class WriterSettings(BaseSettings):
     pause_least: int = Field(
         1_000, ge=1, description="An event type is not judged before so many of its events were decided."
     )
+    metrics_s: float = Field(
+        5.0, gt=0, description="How often /metrics is told what only the databases and Kafka know."
+    )
+    log_events: bool = Field(
+        False,
+        description="Log a line for every event and destination: id, receipt, step, outcome; never values.",
+    )
     log_level: str = Field("INFO", description="Log level.")
 
     @model_validator(mode="after")

@@ -5,27 +5,30 @@ written by `keep`, in the transaction that makes it true.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
 import psycopg2
 import pyarrow as pa
+import pyarrow.compute as pc
 from psycopg2.extensions import connection
 
-from services.writer import holds, ledger, outbox, user_errors, waiting_rows
+from services.writer import event_log, holds, ledger, outbox, user_errors, waiting_rows
 from services.writer.holds import STOPPED, TYPE, WATCHED, Hold, Holds, by_type
 from services.writer.pausing import Pausing, Share
 from services.writer.persist import Parked, Persisted, persist, refuse
 from services.writer.postgres import Database, translate
 from services.writer.ranges import Partition
 from services.writer.sqlstates import Verdict, is_of_one_table, verdict
+from services.writer.stopwatch import Stopwatch
 from services.writer.targets import Target
 from services.writer.user_errors import ParkedRecord
 from shared import wire
 from shared.errors import PAUSED, InfrastructureError, UserError
 from shared.outcomes import Outcome
+from shared.steps import Step
 
 #: The records of one partition at some offsets, as they arrived.
 Records = Callable[[Partition, list[int]], pa.Table]
@@ -54,6 +57,8 @@ class Work:
     topic_ids: Mapping[Partition, str]
     records: Records
     pausing: Pausing
+    stopwatch: Stopwatch = field(default_factory=Stopwatch)
+    log_events: bool = False
 
 
 class Settlement:
@@ -66,6 +71,8 @@ class Settlement:
         self.rows: Counter[Partition] = Counter()
         self.parked: Counter[Partition] = Counter()
         self.waiting: Counter[Partition] = Counter()
+        #: What to log of each event once this is committed, if the operator asks for it.
+        self.said: list[event_log.Entry] = []
         self._tallies: Counter[ledger.Tally] = Counter()
         self._remarks: Counter[ledger.Remark] = Counter()
         self._waiting: dict[tuple[Target, Partition], dict[int, tuple[str, str]]] = defaultdict(dict)
@@ -78,11 +85,13 @@ class Settlement:
         for hold, part in self.holds.split(target, rows):
             if hold:
                 self._wait(target, part, hold.fault.code)
+                self._say(target, part, None)
                 continue
             done = self._persist(target, part)
             self._count(target, Outcome.LANDED, done.landed)
             self._count(target, Outcome.DUPLICATE, done.duplicates())
             late = self._judge(target, part, done)
+            self._say(target, part, done, late)
             self._wait(target, part.take(pa.array(late, pa.int64())), PAUSED.code)
             self._park(target, done, set(late))
 
@@ -112,8 +121,13 @@ class Settlement:
 
     def _persist(self, target: Target, rows: pa.Table) -> Persisted:
         conn = self._work.conn
+        topics = set(pc.unique(rows.column("_topic")).to_pylist())
+        timed = self._work.stopwatch.timed(
+            Step.PERSIST, topics, rows.num_rows, database=target.database, table=str(target)
+        )
         try:
-            done = persist(conn, self._work.database, target, rows)
+            with timed:
+                done = persist(conn, self._work.database, target, rows)
         except psycopg2.Error as e:
             if not conn.closed and is_of_one_table(e.pgcode):
                 raise BlockedError(target, e.pgcode) from None
@@ -126,6 +140,10 @@ class Settlement:
         self.rows += done.rows
         self._remark(target, done)
         return done
+
+    def _say(self, target: Target, rows: pa.Table, done: Persisted | None, late: Sequence[int] = ()) -> None:
+        if self._work.log_events and target.table != wire.PROBE_EVENT:
+            self.said += event_log.persisted(target, rows, done, late)
 
     def _remark(self, target: Target, done: Persisted) -> None:
         """What is worth a look at `target`, counted for one of its partitions: a task has them all."""

@@ -20,8 +20,8 @@ from uuid import UUID
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 
+from services.writer import limits
 from services.writer.arrivals import ARRIVALS
-from services.writer.limits import most_connections, most_tasks
 from services.writer.orders import REPORT_DDL, Line, WorkOrder
 from services.writer.ranges import Range, total
 from services.writer.settings import WriterSettings
@@ -30,8 +30,6 @@ from shared import wire
 from shared.errors import KAFKA_UNAVAILABLE, InfrastructureError
 
 _ROOT: Final = Path(__file__).resolve().parents[2]
-#: Below this a second task costs more than it brings.
-_ONE_TASK_BELOW: Final = 5_000
 _READ_GROUP: Final = "onramp-writer-read"
 _ASK_MS: Final = "4000"
 #: `TopicListing.toString` of Kafka's client.
@@ -55,15 +53,15 @@ class Spark:
         self._session.sparkContext.setLogLevel("ERROR")
         self._reader = self._session.read.format("kafka").options(**_read_options(bootstrap))
         self._admin: Any = None
-        self._slots = int(self._session.sparkContext.defaultParallelism)
+        self.slots = int(self._session.sparkContext.defaultParallelism)
 
     def run(self, order: WorkOrder) -> list[Line]:
         """Settle `order` in one job and return its tasks' reports.  Blocks; raises Spark's errors."""
         ranges = list(order.ranges.values())
-        bounds = [most_tasks(d.max_connections) for d in order.landing if d.max_connections]
-        tasks = 1 if total(ranges) < _ONE_TASK_BELOW else min(self._slots, len(ranges), *bounds)
+        bounds = [d.max_connections for d in order.landing]
+        tasks = limits.tasks(total(ranges), len(ranges), self.slots, bounds)
         # Workers of other slots may hold what they had: where not all fit, none is kept.
-        needed = most_connections(self._slots)
+        needed = limits.most_connections(self.slots)
         landing = tuple(replace(d, keep=(d.max_connections or needed) >= needed) for d in order.landing)
         order = replace(order, landing=landing)
         # PySpark's mapInArrow sends the function by pickle: a partial of a module's function

@@ -1,85 +1,38 @@
-"""What the writer shows of itself: /healthz, /readyz and /metrics.
+"""What the writer shows of itself: /healthz, /readyz and /metrics."""
 
-Metrics are this process's own registry, not prometheus-client's global one, so that two
-writers in one test do not share counters.
-"""
-
+import operator
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Final, Self
+from time import time
+from typing import Any, Final, Self
 
 import orjson
-from prometheus_client import (
-    CollectorRegistry,
-    Counter,
-    Gauge,
-    Histogram,
-    disable_created_metrics,
-    generate_latest,
-)
+from prometheus_client import generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
+from services.writer import landing, limits, stopwatch
 from services.writer.holds import Hold, described
+from services.writer.metrics import Metrics
 from services.writer.orders import Line
+from services.writer.postgres import Database
 from services.writer.ranges import Partition
-
-# They double the page and no panel reads them.
-disable_created_metrics()  # type: ignore[no-untyped-call]
+from services.writer.readings import Reading
+from shared import wire
+from shared.steps import Step
 
 _STATES: Final = ("landing", "draining", "out", "halted")
-_RESULTS: Final = ("read", "filtered", "unroutable", "waiting", "diverted")
-_SECONDS: Final = (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60)
+_RESULTS: Final = ("read", "filtered", "unroutable", "refused", "waiting", "diverted")
+_SESSIONS: Final = ("active", "idle", "idle in transaction", "idle in transaction (aborted)")
 
 
 class Status:
     """The state of the loop and its metrics.  The loop writes, the HTTP threads read."""
 
     def __init__(self) -> None:
-        self.registry = CollectorRegistry()
-        self._records = Counter(
-            "onramp_writer_records",
-            "Records read from Kafka, by what the writer did with them.",
-            ["result"],
-            registry=self.registry,
-        )
-        self.batches = Counter("onramp_writer_batches", "Batches settled.", registry=self.registry)
-        self.failures = Counter(
-            "onramp_writer_failed_batches",
-            "Batches that must be repeated, by error code.",
-            ["code"],
-            registry=self.registry,
-        )
-        self.batch_seconds = Histogram(
-            "onramp_writer_batch_seconds",
-            "Time from plan to group commit.",
-            buckets=_SECONDS,
-            registry=self.registry,
-        )
-        self.lag = Gauge(
-            "onramp_writer_lag_events",
-            "Events in Kafka that are not settled.",
-            ["topic", "partition"],
-            registry=self.registry,
-        )
-        self._database_state = Gauge(
-            "onramp_writer_database_state",
-            "1 for the state that a database is in.",
-            ["database", "state"],
-            registry=self.registry,
-        )
-        self._halted_partitions = Gauge(
-            "onramp_writer_halted_partitions",
-            "Partitions that are not read until a person resolves them.",
-            registry=self.registry,
-        )
-        self._held = Gauge(
-            "onramp_writer_holds",
-            "1 while events wait in their database behind this hold: a blocked table or a paused event type.",
-            ["database", "kind", "name", "state"],
-            registry=self.registry,
-        )
+        self.metrics = Metrics()
         self.databases: dict[str, str] = {}
         self.holds: Sequence[Mapping[str, str]] = []
         self.refused: dict[Partition, str] = {}
@@ -93,10 +46,9 @@ class Status:
         self.databases = dict(databases)
         for name, state in databases.items():
             for possible in _STATES:
-                self._database_state.labels(name, possible).set(state == possible)
-        for partition, events in lag.items():
-            self.lag.labels(*map(str, partition)).set(events)
-        self._halted_partitions.set(len(refused))
+                self.metrics.database_state.labels(name, possible).set(state == possible)
+        self.metrics.show(self.metrics.lag, {_labels(p): n for p, n in lag.items()}, operator.add)
+        self.metrics.halted_partitions.set(len(refused))
         self.refused = dict(refused)
         self._consuming = bool({"landing", "draining"} & set(databases.values()))
         out = ", ".join(f"{n} is {s}" for n, s in databases.items() if s != "landing")
@@ -106,25 +58,73 @@ class Status:
         """What events wait for in the databases themselves."""
         found = [{"database": name, **each} for name, of in holds.items() for each in described(of)]
         if found != self.holds:
-            self._held.clear()
+            self.metrics.holds.clear()
             for each in found:
-                self._held.labels(each["database"], each["kind"], each["name"], each["state"]).set(1)
+                self.metrics.holds.labels(each["database"], each["kind"], each["name"], each["state"]).set(1)
         self.holds = found
+
+    def waits(self, waiting: Mapping[str, tuple[int, float | None]]) -> None:
+        """How many events wait for each database on Kafka, and since when the oldest of them."""
+        for name, found in waiting.items():
+            self._wait(name, "kafka", *found)
+
+    def _wait(self, database: str, where: str, events: int, since: float | None) -> None:
+        self.metrics.waiting.labels(database, where).set(events)
+        age = 0.0 if since is None else max(time() - since, 0.0)
+        self.metrics.oldest_waiting.labels(database, where).set(age)
+
+    def limit(self, database: Database, slots: int) -> None:
+        """How many connections a database is asked for."""
+        most = limits.most_connections(slots)
+        self.metrics.most_connections.labels(database.name).set(min(database.max_connections or most, most))
 
     def trouble(self, code: str, detail: str) -> None:
         """The loop stands still, and why."""
-        self.failures.labels(code).inc()
+        self.metrics.failures.labels(code).inc()
         self._consuming, self._trouble = False, f"{code}: {detail}"
+
+    def phase(self, name: str) -> AbstractContextManager[Any]:
+        """Times a phase of a batch."""
+        return self.metrics.phase_seconds.labels(name).time()
 
     def parked(self, events: int) -> None:
         """Events that a database refused."""
-        self._records.labels("parked").inc(events)
+        self.metrics.records.labels("parked").inc(events)
+
+    def worked(self, lines: Iterable[Line]) -> None:
+        """What tasks did, whatever became of it."""
+        for done in (done for line in lines if line.work for done in stopwatch.done(line.work)):
+            event_type = _event_type(done.topic, done.table)
+            labels = (done.step, done.topic, event_type, done.database, done.table)
+            self.metrics.count(self.metrics.step_seconds, labels, done.seconds)
+            self.metrics.count(self.metrics.step_rows, labels, done.rows)
 
     def batch_done(self, lines: Sequence[Line]) -> None:
         """A batch is settled."""
-        self.batches.inc()
+        self.metrics.batches.inc()
         for result in _RESULTS:
-            self._records.labels(result).inc(sum(getattr(line, result) for line in lines))
+            self.metrics.records.labels(result).inc(sum(getattr(line, result) for line in lines))
+
+    def undecided(self, totals: Mapping[tuple[Step, str, str], int]) -> None:
+        """What no database counts: by step, topic and outcome."""
+        for (step, topic, outcome), n in totals.items():
+            labels = (step, topic, _event_type(topic, ""), "", "", outcome)
+            self.metrics.count_to(self.metrics.events, labels, n)
+
+    def read(self, database: str, reading: Reading) -> None:
+        """What a database says of itself."""
+        for (topic, table, outcome), n in reading.totals.items():
+            labels = (Step.PERSIST.value, topic, _event_type(topic, table), database, table, outcome)
+            self.metrics.count_to(self.metrics.events, labels, n)
+        for (table, remark), n in reading.remarks.items():
+            self.metrics.count_to(self.metrics.remarks, (database, table, remark), n)
+        self._wait(database, "database", *reading.waiting)
+        for state in {*_SESSIONS, *reading.sessions}:
+            self.metrics.connections.labels(database, state).set(reading.sessions.get(state, 0))
+
+    def lags(self, ages: Mapping[Partition, float]) -> None:
+        """How old the oldest event is that is not settled, in seconds by partition."""
+        self.metrics.show(self.metrics.lag_seconds, {_labels(p): s for p, s in ages.items()}, max)
 
     def ready(self) -> tuple[bool, str | None]:
         """Whether the writer consumes, and if not, why."""
@@ -172,7 +172,7 @@ def _handler(status: Status) -> type[BaseHTTPRequestHandler]:
         return HTTPStatus.OK if ready else HTTPStatus.SERVICE_UNAVAILABLE, "application/json", body
 
     def metrics() -> tuple[HTTPStatus, str, bytes]:
-        return HTTPStatus.OK, CONTENT_TYPE_LATEST, generate_latest(status.registry)
+        return HTTPStatus.OK, CONTENT_TYPE_LATEST, generate_latest(status.metrics.registry)
 
     pages: Mapping[str, Callable[[], tuple[HTTPStatus, str, bytes]]] = {
         "/healthz": healthz,
@@ -195,3 +195,16 @@ def _handler(status: Status) -> type[BaseHTTPRequestHandler]:
             """Say nothing: probes ask every second."""
 
     return Handler
+
+
+def _labels(partition: Partition) -> tuple[str, str]:
+    return partition.topic, str(partition.number)
+
+
+def _event_type(topic: str, table: str) -> str:
+    """The event type that a landing table or a topic is named after; empty when neither is."""
+    schema, _, name = table.partition(".")
+    if schema == landing.SCHEMA:
+        return name
+    prefix = wire.topic_of("")
+    return topic.removeprefix(prefix) if topic.startswith(prefix) else ""

@@ -6,13 +6,13 @@ skips.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
-from services.writer import holds, ledger, user_errors
+from services.writer import event_log, holds, ledger, user_errors
 from services.writer.arrivals import Run, runs
 from services.writer.divert import divert
 from services.writer.orders import Line, WorkOrder, as_arrow
@@ -21,10 +21,12 @@ from services.writer.postgres import Database
 from services.writer.ranges import Partition
 from services.writer.settlement import BlockedError, LostRaceError, Settlement, Work, watch
 from services.writer.sort import Unroutable, sort
+from services.writer.stopwatch import Stopwatch
 from services.writer.targets import Target
 from services.writer.user_errors import ParkedRecord
 from shared import failpoints
 from shared.errors import DATABASE_UNAVAILABLE, InfrastructureError, UserError
+from shared.steps import Step
 
 #: How often a transaction that lost a race is begun again before its database counts as out.
 _RACES: Final = 3
@@ -61,11 +63,15 @@ class Task:
         self._runs: dict[Partition, list[Run]] = defaultdict(list)
         self._rows: dict[Target, list[tuple[Partition, pa.RecordBatch]]] = defaultdict(list)
         self._unroutable: list[tuple[Partition, Unroutable]] = []
+        self._stopwatch = Stopwatch()
 
     def take(self, run: Run) -> None:
         """READ, FILTER and SORT the records of one run."""
-        wanted = run.wanted()
-        events = sort(wanted, self._order.routes)
+        topic = {run.partition.topic}
+        with self._stopwatch.timed(Step.FILTER, topic, len(run)):
+            wanted = run.wanted()
+        with self._stopwatch.timed(Step.SORT, topic, len(wanted)):
+            events = sort(wanted, self._order.routes)
         for target, rows in events.tables.items():
             self._rows[target].append((run.partition, rows))
         self._unroutable += [(run.partition, u) for u in events.unroutable]
@@ -91,6 +97,7 @@ class Task:
                 for p, u in self._unroutable
             ],
         )
+        self._say(event_log.refused(p, u.offset, u.error) for p, u in self._unroutable)
 
     def divert(self) -> None:
         """The events of databases that are out go to Kafka, to land when the database returns."""
@@ -99,6 +106,7 @@ class Task:
                 run.only(self._offsets_for(name, run)) for pieces in self._runs.values() for run in pieces
             ]
             found = divert(self._order.bootstrap, name, waiting)
+            self._say(entry for run in waiting for entry in event_log.waiting(run, name))
             for partition in self._read:
                 line = self._line(name, partition)
                 line.diverted, line.diverted_from = found.get(partition, (0, -1))
@@ -146,7 +154,15 @@ class Task:
         with transaction(database, "land") as conn:
             settled = ledger.lock(conn, ranges, self._order.epoch)
             topic_ids = {r.partition: r.topic_id for r in ranges}
-            work = Work(conn, database, topic_ids, self._records, self._order.pausing)
+            work = Work(
+                conn,
+                database,
+                topic_ids,
+                self._records,
+                self._order.pausing,
+                self._stopwatch,
+                self._order.log_events,
+            )
             settlement = Settlement(work, watch(holds.look(conn), blocked))
             for target, pieces in sorted(self._rows.items()):
                 if target.database == database.name:
@@ -158,6 +174,7 @@ class Task:
             ledger.advance(conn, [r for r in ranges if settled[r.partition] < r.end], self._order.epoch)
             failpoints.reach("writer.before_commit")
         failpoints.reach("writer.after_commit")
+        self._say(settlement.said)
         for p in self._read:
             self._databases[database.name, p] = Line(
                 *p,
@@ -173,7 +190,9 @@ class Task:
 
     def report(self) -> list[Line]:
         """What became of every range, in every database."""
-        return [*self._read.values(), *self._databases.values()]
+        lines = [*self._read.values(), *self._databases.values()]
+        lines[0].work = self._stopwatch.as_json()
+        return lines
 
     def _line(self, database: str, partition: Partition) -> Line:
         return self._databases.setdefault((database, partition), Line(*partition, database=database))
@@ -190,6 +209,10 @@ class Task:
         if found.num_rows != len(offsets):
             raise LookupError(f"{partition.topic}/{partition.number}: not all of {offsets} are in this task")
         return found
+
+    def _say(self, entries: Iterable[event_log.Entry]) -> None:
+        if self._order.log_events:
+            event_log.write(entries)
 
 
 def _since(rows: pa.RecordBatch, offset: int) -> pa.RecordBatch:

@@ -10,10 +10,11 @@ from services.writer.ranges import Partition
 
 
 class Waiting(NamedTuple):
-    """A marker and where it stands on the topic."""
+    """A marker, where it stands on the topic, and when it got there (seconds since 1970)."""
 
     marker: Marker
     place: Place
+    since: float
 
 
 @dataclass(slots=True)
@@ -25,10 +26,10 @@ class Index:
     def __init__(self) -> None:
         self._of = {}
 
-    def add(self, marker: Marker, place: Place) -> None:
+    def add(self, marker: Marker, place: Place, since: float) -> None:
         """A range was diverted.  A repeat of a marker replaces it."""
         kept = [w for w in self.of(marker.database) if w.marker.range != marker.range]
-        self._of[marker.database] = [*kept, Waiting(marker, place)]
+        self._of[marker.database] = [*kept, Waiting(marker, place, since)]
 
     def of(self, database: str) -> list[Waiting]:
         """What waits for `database`."""
@@ -43,6 +44,10 @@ class Index:
     def events(self, database: str) -> int:
         """How many events wait for `database`."""
         return sum(w.marker.count for w in self.of(database))
+
+    def oldest(self, database: str) -> float | None:
+        """Since when the events that have waited longest for `database` wait; None: none does."""
+        return min((w.since for w in self.of(database) if w.marker.count), default=None)
 
     def covers(self, database: str, partition: Partition, at: int, upto: int) -> bool:
         """Whether markers lead without a gap from the ledger's `at` to `upto`."""

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from services.writer import ledger, pool
-from services.writer.limits import OF_THE_DRIVER, most_connections, most_tasks
+from services.writer.limits import OF_THE_DRIVER, most_connections, most_tasks, tasks
 from services.writer.pool import connected, transaction
 from services.writer.ranges import Partition, Range
 from shared.errors import InfrastructureError
@@ -43,6 +43,8 @@ def sessions(bench: Bench) -> list[str]:
 def test_a_batch_has_as_many_tasks_as_the_bound_takes(bound: int) -> None:
     assert most_connections(most_tasks(bound)) <= bound
     assert most_connections(most_tasks(bound) + 1) > bound
+    assert tasks(100_000, 50, 40, [None, bound, 100]) == most_tasks(bound)
+    assert tasks(100_000, 2, 40, [None]) == 2
 
 
 def test_a_process_waits_at_its_bound_instead_of_crossing_it(bench: Bench) -> None:

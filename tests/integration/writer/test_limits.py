@@ -7,11 +7,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
+import httpx2
 import orjson
 import psycopg2
 
 from services.writer.limits import OF_A_TASK, OF_THE_DRIVER
 from shared import wire
+from stack.services import Service
 from tests.fixtures.fix_kafka import HasBootstrap
 from tests.fixtures.fix_postgres import Database
 from tests.fixtures.fix_stack import StartWriter
@@ -61,7 +63,7 @@ def test_neither_connections_nor_rows_cross_their_limits_under_load(
     make_topics(kafka.bootstrap, wire.topic_of(fast), partitions=PARTITIONS)
     make_topics(kafka.bootstrap, wire.topic_of(slow))
     for p in range(PARTITIONS):
-        values = [event(f"f-{p}-{i}", fast) for i in range(EACH)]
+        values = [event(f"f-{p}-{i}", fast, card="4111") for i in range(EACH)]
         produce(kafka.bootstrap, wire.topic_of(fast), values, partition=p)
     produce(kafka.bootstrap, wire.topic_of(slow), [event(f"s-{i}", slow) for i in range(SLOW)])
     bound = OF_THE_DRIVER + OF_A_TASK
@@ -75,7 +77,7 @@ def test_neither_connections_nor_rows_cross_their_limits_under_load(
             "slow": {"dsn": slow_dsn, "max_rows_per_second": RATE},
         }
         ((begin,),) = rows(slow_dsn, "SELECT clock_timestamp()")
-        start_writer(
+        service = start_writer(
             kafka.bootstrap,
             limited,
             {
@@ -83,6 +85,8 @@ def test_neither_connections_nor_rows_cross_their_limits_under_load(
                 "ONRAMP_WRITER_TOPICS": rf"events\.({fast}|{slow})",
                 "ONRAMP_WRITER_DATABASES": orjson.dumps(databases).decode(),
                 "ONRAMP_REGISTRY_FILE": str(registry),
+                "ONRAMP_WRITER_METRICS_S": "0.5",
+                "ONRAMP_WRITER_LOG_EVENTS": "true",
             },
             wait=False,
         )
@@ -90,12 +94,49 @@ def test_neither_connections_nor_rows_cross_their_limits_under_load(
         eventually(lambda: landed(slow_dsn, slow) == SLOW, 100)
         assert 0 < max(sessions) <= bound
         assert "a database is out" not in (tmp_path / "writer-0.log").read_text()
+        _shows_what_the_ledgers_say(service, fast, slow)
+        _has_a_line_for_every_event((tmp_path / "writer-0.log").read_text(), slow)
         batches = rows(slow_dsn, f"SELECT count(*) FROM events.{slow} GROUP BY xmin::text")  # noqa: S608
         assert max(batches) <= (RATE,)
         # At no moment had more landed than a second's rows and what the time until then allows.
         when = [at for (at,) in rows(slow_dsn, f"SELECT landed_at FROM events.{slow} ORDER BY 1")]  # noqa: S608
         allowed = [RATE * (1 + (at - begin).total_seconds()) for at in when]
         assert not [(n, at) for n, at in enumerate(allowed, 1) if n > at]
+
+
+def _shows_what_the_ledgers_say(service: Service, fast: str, slow: str) -> None:
+    def page() -> dict[str, float]:
+        lines = httpx2.get(f"{service.url}/metrics").text.splitlines()
+        return {line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in lines if line[0] != "#"}
+
+    def landed_in(database: str, name: str) -> str:
+        where = f'database="{database}",event_type="{name}",outcome="landed",step="persist"'
+        return f'onramp_writer_events_total{{{where},table="events.{name}",topic="events.{name}"}}'
+
+    expected = {landed_in("onramp", fast): PARTITIONS * EACH, landed_in("slow", slow): SLOW}
+    eventually(lambda: expected.items() <= page().items())
+    found = page()
+    step = f'database="slow",event_type="{slow}",step="persist",table="events.{slow}",topic="events.{slow}"'
+    assert found[f"onramp_writer_step_rows_total{{{step}}}"] == SLOW
+    assert found[f"onramp_writer_step_seconds_total{{{step}}}"] > 0
+    for phase in ("plan", "land", "relay", "mark", "settle", "commit"):
+        assert found[f'onramp_writer_phase_seconds_count{{phase="{phase}"}}'] > 0
+    of_onramp = 'onramp_writer_connections{database="onramp"'
+    sessions = sum(n for name, n in found.items() if name.startswith(of_onramp))
+    assert 0 < sessions <= found['onramp_writer_connections_limit{database="onramp"}']
+    assert found[f'onramp_writer_lag_seconds{{partition="0",topic="events.{slow}"}}'] >= 0
+    assert found['onramp_writer_waiting_events{database="slow",where="kafka"}'] == 0
+
+
+def _has_a_line_for_every_event(log: str, slow: str) -> None:
+    lines = [orjson.loads(line) for line in log.splitlines() if '"message":"event"' in line]
+    said = {
+        (line["receipt"], line["event_id"], line["outcome"], line["step"], line["table"]) for line in lines
+    }
+    table = f"events.{slow}"
+    assert {(f"{table}/0/{i}", f"s-{i}", "landed", "persist", table) for i in range(SLOW)} <= said
+    assert len(said) == SLOW + PARTITIONS * EACH
+    assert "4111" not in log, "no value is logged"
 
 
 def _role(dsn: str, connections: int) -> tuple[str, str]:

@@ -1,0 +1,171 @@
+"""The writer's metrics: each is declared once, here, and docs/metrics.md is made from it.
+
+They are this process's own registry, not prometheus-client's global one, so that two
+writers in one test do not share counters.  Labels come from topics and tables, which
+anybody may make: what is above a bound is shown together, as `other`.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
+
+# They double the page and no panel reads them.
+disable_created_metrics()  # type: ignore[no-untyped-call]
+
+#: Series of one metric.  Prometheus takes a few thousand of one target without complaint.
+MOST_SERIES: Final = 1000
+_OTHER: Final = "other"
+_SECONDS: Final = (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60)
+_TABLE: Final = ("step", "topic", "event_type", "database", "table")
+
+Labels = tuple[str, ...]
+
+
+class Metrics:
+    """Every metric of one writer."""
+
+    def __init__(self, most_series: int = MOST_SERIES) -> None:
+        self.registry = CollectorRegistry()
+        self._most = most_series
+        self._shown: dict[str, set[Labels]] = {}
+        self._totals: dict[tuple[str, Labels], float] = {}
+        self.records = Counter(
+            "onramp_writer_records",
+            "Records, by what the writer did with them.",
+            ["result"],
+            registry=self.registry,
+        )
+        self.batches = Counter("onramp_writer_batches", "Batches settled.", registry=self.registry)
+        self.failures = Counter(
+            "onramp_writer_failed_batches",
+            "Batches that must be repeated, by error code.",
+            ["code"],
+            registry=self.registry,
+        )
+        self.batch_seconds = Histogram(
+            "onramp_writer_batch_seconds",
+            "Time from plan to group commit.",
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
+        self.phase_seconds = Histogram(
+            "onramp_writer_phase_seconds",
+            "Time of a batch's phases: plan, land, relay, advance, mark, settle, commit.",
+            ["phase"],
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
+        self.events = Counter(
+            "onramp_writer_events",
+            "What became of every event and destination, ever: the ledgers' totals, and of FILTER and SORT "
+            "what onramp.settled counts.",
+            [*_TABLE, "outcome"],
+            registry=self.registry,
+        )
+        self.remarks = Counter(
+            "onramp_writer_remarks",
+            "What is no outcome and worth a look, ever: rows of tables without a key (unkeyed), fields "
+            "that a contract dropped (discarded_fields).",
+            ["database", "table", "remark"],
+            registry=self.registry,
+        )
+        self.step_seconds = Counter(
+            "onramp_writer_step_seconds",
+            "Time that tasks spent in a step, summed over tasks.",
+            _TABLE,
+            registry=self.registry,
+        )
+        self.step_rows = Counter(
+            "onramp_writer_step_rows",
+            "Events and rows that went through a step.",
+            _TABLE,
+            registry=self.registry,
+        )
+        self.lag = Gauge(
+            "onramp_writer_lag_events",
+            "Events in Kafka that are not settled.",
+            ["topic", "partition"],
+            registry=self.registry,
+        )
+        self.lag_seconds = Gauge(
+            "onramp_writer_lag_seconds",
+            "Age of the oldest event that is not settled, by its record's timestamp.",
+            ["topic", "partition"],
+            registry=self.registry,
+        )
+        self.waiting = Gauge(
+            "onramp_writer_waiting_events",
+            "Events that wait: on onramp.system_errors for a database that is out (kafka), or in it for a "
+            "table or an event type (database).",
+            ["database", "where"],
+            registry=self.registry,
+        )
+        self.oldest_waiting = Gauge(
+            "onramp_writer_oldest_waiting_seconds",
+            "How long the oldest of them have waited; 0 when none waits.",
+            ["database", "where"],
+            registry=self.registry,
+        )
+        self.holds = Gauge(
+            "onramp_writer_holds",
+            "1 while events wait in their database behind this hold: a blocked table or a paused event type.",
+            ["database", "kind", "name", "state"],
+            registry=self.registry,
+        )
+        self.database_state = Gauge(
+            "onramp_writer_database_state",
+            "1 for the state that a database is in: its breaker.",
+            ["database", "state"],
+            registry=self.registry,
+        )
+        self.connections = Gauge(
+            "onramp_writer_connections",
+            "The writer's sessions in a database, of all its processes, by their state.",
+            ["database", "state"],
+            registry=self.registry,
+        )
+        self.most_connections = Gauge(
+            "onramp_writer_connections_limit",
+            "The most that a database is asked for.",
+            ["database"],
+            registry=self.registry,
+        )
+        self.halted_partitions = Gauge(
+            "onramp_writer_halted_partitions",
+            "Partitions that are not read until a person resolves them.",
+            registry=self.registry,
+        )
+
+    def count(self, metric: Counter, labels: Labels, n: float) -> None:
+        """Add `n` to a counter."""
+        metric.labels(*self._bounded(metric, labels)).inc(n)
+
+    def count_to(self, metric: Counter, labels: Labels, total: float) -> None:
+        """Bring a counter to a `total` that is kept elsewhere; it never goes back."""
+        key = (metric._name, labels)  # noqa: SLF001 - its name has no public door
+        more = total - self._totals.get(key, 0.0)
+        if more > 0:
+            self._totals[key] = total
+            self.count(metric, labels, more)
+
+    def show(
+        self, metric: Gauge, values: Mapping[Labels, float], joined: Callable[[float, float], float]
+    ) -> None:
+        """Set a gauge to `values`; those above the bound are `joined` into one."""
+        found: dict[Labels, float] = {}
+        for labels, value in values.items():
+            bounded = self._bounded(metric, labels)
+            found[bounded] = joined(found[bounded], value) if bounded in found else value
+        for labels, value in found.items():
+            metric.labels(*labels).set(value)
+
+    def _bounded(self, metric: Any, labels: Labels) -> Labels:
+        """`labels`, or the one series that stands for all above the bound."""
+        shown = self._shown.setdefault(metric._name, set())  # noqa: SLF001 - as above
+        if labels in shown:
+            return labels
+        if len(shown) < self._most:
+            shown.add(labels)
+            return labels
+        return (_OTHER,) * len(labels)

@@ -1,0 +1,94 @@
+"""The writer's metrics: totals that others keep, labels that anybody can make, ages that go away."""
+
+from prometheus_client import generate_latest
+
+from services.writer.metrics import Metrics
+from services.writer.orders import Line
+from services.writer.ranges import Partition
+from services.writer.readings import Reading
+from services.writer.status import Status
+from services.writer.stopwatch import Stopwatch
+from shared.steps import Step
+
+
+def page(of: Status | Metrics) -> dict[str, float]:
+    registry = of.metrics.registry if isinstance(of, Status) else of.registry
+    lines = [line for line in generate_latest(registry).decode().splitlines() if line[0] != "#"]
+    return {line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in lines}
+
+
+def reading(landed: int) -> Reading:
+    totals = {("events.a", "events.a", "landed"): landed, ("packets", "public.t", "parked"): 2}
+    return Reading(totals, {("public.t", "unkeyed"): 7}, {"idle": 3}, (5, 1000.0))
+
+
+def rows_of(step: str, topic: str, other: str = "") -> str:
+    where = f'database="{other}",event_type="{other}",step="{step}",table="{other}",topic="{topic}"'
+    return f"onramp_writer_step_rows_total{{{where}}}"
+
+
+def test_what_a_database_counted_is_shown_as_it_is_however_often_it_is_read() -> None:
+    status = Status()
+    for landed in (10, 10, 25, 20):  # the last one is older: a counter never goes back
+        status.read("db", reading(landed))
+    found = page(status)
+    where = 'database="db",event_type="a",outcome="landed",step="persist",table="events.a",topic="events.a"'
+    assert found[f"onramp_writer_events_total{{{where}}}"] == 25
+    where = 'database="db",event_type="",outcome="parked",step="persist",table="public.t",topic="packets"'
+    assert found[f"onramp_writer_events_total{{{where}}}"] == 2
+    assert found['onramp_writer_remarks_total{database="db",remark="unkeyed",table="public.t"}'] == 7
+    assert found['onramp_writer_connections{database="db",state="idle"}'] == 3
+    assert found['onramp_writer_connections{database="db",state="active"}'] == 0
+    assert found['onramp_writer_waiting_events{database="db",where="database"}'] == 5
+    assert found['onramp_writer_oldest_waiting_seconds{database="db",where="database"}'] > 1e9
+
+
+def test_what_no_database_counts_has_its_step() -> None:
+    status = Status()
+    status.undecided({(Step.FILTER, "events.a", "filtered"): 3, (Step.SORT, "events.a", "refused"): 2})
+    found = page(status)
+    for outcome, step, n in (("filtered", "filter", 3), ("refused", "sort", 2)):
+        where = f'database="",event_type="a",outcome="{outcome}",step="{step}",table="",topic="events.a"'
+        assert found[f"onramp_writer_events_total{{{where}}}"] == n
+
+
+def test_above_a_bound_series_are_shown_together() -> None:
+    metrics = Metrics(most_series=2)
+    for n, topic in enumerate("abcdab"):
+        metrics.count(metrics.step_rows, ("sort", topic, "", "", ""), n)
+    shown = {name: n for name, n in page(metrics).items() if name.startswith("onramp_writer_step_rows")}
+    assert len(shown) == 3
+    assert sum(shown.values()) == 15
+    assert shown[rows_of("other", "other", "other")] == 2 + 3
+
+    ages = {("a", "0"): 1.0, ("b", "0"): 2.0, ("c", "0"): 9.0, ("d", "0"): 4.0}
+    metrics.show(metrics.lag_seconds, ages, max)
+    assert page(metrics)['onramp_writer_lag_seconds{partition="other",topic="other"}'] == 9
+
+
+def test_work_of_tasks_is_summed_by_step_and_table() -> None:
+    status, watch = Status(), Stopwatch()
+    for rows in (10, 5):
+        with watch.timed(Step.PERSIST, {"events.a"}, rows, database="db", table="events.a"):
+            pass
+    with watch.timed(Step.SORT, {"events.a", "events.b"}, 20):
+        pass
+    status.worked([Line("events.a", 0, work=watch.as_json()), Line("events.b", 0)])
+    found = page(status)
+    where = 'database="db",event_type="a",step="persist",table="events.a",topic="events.a"'
+    assert found[f"onramp_writer_step_rows_total{{{where}}}"] == 15
+    assert found[rows_of("sort", "")] == 20
+
+
+def test_lag_waiting_and_age_are_shown_and_go_away() -> None:
+    status, p = Status(), Partition("events.a", 0)
+    status.see({"db": "out"}, {p: 7}, {})
+    status.lags({p: 12.5})
+    status.waits({"db": (3, 1000.0)})
+    found = page(status)
+    assert found['onramp_writer_lag_events{partition="0",topic="events.a"}'] == 7
+    assert found['onramp_writer_lag_seconds{partition="0",topic="events.a"}'] == 12.5
+    assert found['onramp_writer_waiting_events{database="db",where="kafka"}'] == 3
+    assert found['onramp_writer_oldest_waiting_seconds{database="db",where="kafka"}'] > 1e9
+    status.waits({"db": (0, None)})
+    assert page(status)['onramp_writer_oldest_waiting_seconds{database="db",where="kafka"}'] == 0
