@@ -8,8 +8,9 @@ most 2 n, however many hosts they run on, and nobody has to ask anybody.
 from collections.abc import Iterable
 from typing import Final
 
-#: The driver's threads: the loop, the drainer with one to make a table, the reader of totals.
-OF_THE_DRIVER: Final = 4
+#: The driver's threads: the loop, the reader of totals, and drainer and release with one more each
+#: for the moment in which they make a table.
+OF_THE_DRIVER: Final = 6
 OF_A_TASK: Final = 2
 #: A bound below this lets not even one task land.
 LEAST_CONNECTIONS: Final = OF_THE_DRIVER + OF_A_TASK

@@ -30,7 +30,7 @@ class DatabaseSettings(BaseModel):
     max_connections: int | None = Field(
         None,
         ge=LEAST_CONNECTIONS,
-        description="Most connections of the writer, all tasks together: four for the driver and two for "
+        description="Most connections of the writer, all tasks together: six for the driver and two for "
         "each task of a batch, so the smallest bound decides how many tasks a batch has. "
         "Unless set, as many as the Spark slots need.",
     )

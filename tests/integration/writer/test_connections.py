@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from services.writer import ledger, pool
-from services.writer.limits import OF_THE_DRIVER, most_connections, most_tasks, tasks
+from services.writer.limits import LEAST_CONNECTIONS, OF_THE_DRIVER, most_connections, most_tasks, tasks
 from services.writer.pool import connected, transaction
 from services.writer.ranges import Partition, Range
 from shared.errors import InfrastructureError
@@ -39,7 +39,7 @@ def sessions(bench: Bench) -> list[str]:
 # --- how many ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("bound", range(6, 40))
+@pytest.mark.parametrize("bound", range(LEAST_CONNECTIONS, 40))
 def test_a_batch_has_as_many_tasks_as_the_bound_takes(bound: int) -> None:
     assert most_connections(most_tasks(bound)) <= bound
     assert most_connections(most_tasks(bound) + 1) > bound

@@ -58,7 +58,7 @@ def watched(dsn: str, user: str) -> Iterator[list[int]]:
 def test_neither_connections_nor_rows_cross_their_limits_under_load(
     kafka: HasBootstrap, database: Database, start_writer: StartWriter, tmp_path: Path
 ) -> None:
-    """Three slots would take ten connections; the server itself refuses the one above the bound."""
+    """Three slots would take twelve connections; the server itself refuses the one above the bound."""
     fast, slow = (f"event_{secrets.token_hex(4)}" for _ in range(2))
     make_topics(kafka.bootstrap, wire.topic_of(fast), partitions=PARTITIONS)
     make_topics(kafka.bootstrap, wire.topic_of(slow))
