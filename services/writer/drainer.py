@@ -8,7 +8,7 @@ and a gap halts.
 import asyncio
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -43,6 +43,7 @@ class Drainer:
         epoch: int,
         bootstrap: str,
         pausing: Pausing,
+        worked: Callable[[Sequence[Line]], None],
         log_events: bool = False,
     ) -> None:
         self._positions = positions
@@ -51,6 +52,7 @@ class Drainer:
         self._epoch = epoch
         self._bootstrap = bootstrap
         self._pausing = pausing
+        self._worked = worked
         self._log_events = log_events
 
     async def drain(self, database: Database, routes: Mapping[str, Routes]) -> int:
@@ -69,7 +71,9 @@ class Drainer:
             known = _checked(database, marker, events, routes.get(marker.digest))
             for piece, of_it in pieces(marker.range, events, self._rates.most(database.name)):
                 await self._rates.wait(database.name)
-                self._rates.count(await asyncio.to_thread(self._land, database, piece, of_it, known))
+                lines = await asyncio.to_thread(self._land, database, piece, of_it, known)
+                self._rates.count(lines)
+                self._worked(lines)
             failpoints.reach("writer.mid_drain")
             self._index.forget_settled(database.name, {marker.range.partition: marker.range.end})
             drained += 1

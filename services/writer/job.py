@@ -167,6 +167,7 @@ class Job:
                 epoch=epoch,
                 bootstrap=bootstrap,
                 pausing=self._pausing,
+                worked=self._status.worked,
                 log_events=self._settings.log_events,
             ),
             epoch=epoch,

@@ -120,6 +120,47 @@ def test_a_role_that_may_only_insert_lands_in_a_table_that_is_there(bench: Bench
     assert (_ids(bench), _parked(bench)) == (["a", "b"], {})
 
 
+@pytest.fixture
+def secured(bench: Bench, limited: Bench) -> Bench:
+    """The landing table under row-level security: its role may insert what the policies say."""
+    bench.settle(arrivals([event("first")]))
+    bench.execute(
+        "ALTER TABLE events.order_placed ENABLE ROW LEVEL SECURITY;"
+        "CREATE POLICY seen ON events.order_placed FOR SELECT USING (true);"
+        "CREATE POLICY open ON events.order_placed FOR INSERT WITH CHECK ((payload ->> 'gate')::int < 5)"
+    )
+    _grant(bench, "USAGE ON SCHEMA events", limited)
+    _grant(bench, "SELECT, INSERT ON events.order_placed", limited)
+    return limited
+
+
+def test_w18_a_landing_table_under_row_level_security_takes_inserts(bench: Bench, secured: Bench) -> None:
+    for first, new in ((1, "ab"), (4, "cd")):  # COPY FROM is refused there, each time
+        values = [event(new[0], gate=1), event("a", gate=1), event(new[1], gate=2)]
+        assert secured.settle(arrivals(values, first=first)).failures == ()
+    assert _ids(bench) == ["first", "a", "b", "c", "d"]
+    assert bench.totals() == {"landed": 5, "duplicate": 2}
+
+
+def test_w18_what_a_policy_denies_is_parked_and_its_neighbours_land(bench: Bench, secured: Bench) -> None:
+    values = [event("a", gate=1), event("order-7", gate=777), event("b", gate=2)]
+    assert secured.settle(arrivals(values, first=1)).failures == ()
+    assert _ids(bench) == ["first", "a", "b"]
+    assert bench.totals() == {"landed": 3, "parked": 1}
+    (error,) = _parked(bench).values()
+    assert error["code"] == "no_permission"
+    assert "42501" in str(error["detail"])
+    assert "777" not in str(error)
+
+
+def test_w18_a_role_that_may_not_see_the_rows_parks_and_loses_nothing(bench: Bench, secured: Bench) -> None:
+    """ON CONFLICT must see what it may clash with: Postgres denies it, and no row is taken for a repeat."""
+    bench.execute("ALTER POLICY seen ON events.order_placed USING (false)")
+    assert secured.settle(arrivals([event("a", gate=1), event("b", gate=2)], first=1)).failures == ()
+    assert (_ids(bench), bench.totals()) == (["first"], {"landed": 1, "parked": 2})
+    assert {e["code"] for e in _parked(bench).values()} == {"no_permission"}
+
+
 def test_bad_rows_at_both_ends_and_in_between_harm_only_themselves(bench: Bench) -> None:
     values = [_bad(f"bad-{i}") if i in {0, 1, 30, 63} else event(f"order-{i:02}") for i in range(64)]
     bench.settle(arrivals(values))
