@@ -86,6 +86,10 @@ class Databases:
         """Databases that answer."""
         return [d for n, d in self._all.items() if self._health[n].up]
 
+    def drains(self) -> bool:
+        """Whether a database is coming back or draining now."""
+        return bool(self._returning)
+
     def diverted(self) -> tuple[str, ...]:
         """Databases whose events of the next batch wait on Kafka."""
         landing = {d.name for d in self.landing()}

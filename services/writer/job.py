@@ -32,6 +32,7 @@ from services.writer.settings import WriterSettings
 from services.writer.settled import Settled
 from services.writer.spark import Spark
 from services.writer.status import Status, StatusServer
+from services.writer.trimming import Trimming
 from services.writer.upkeep import Upkeep
 from services.writer.view import Planned, View
 from services.writer.waiting import Index
@@ -205,6 +206,7 @@ class Job:
         clock = asyncio.get_running_loop().time
         look_again = 0.0
         upkeep = Upkeep(parts, self._settings.upkeep_s)
+        trimming = Trimming(parts.positions, parts.index, self._settings.keep_drained_s)
         pace = Pace(self._settings.batch_events, self._settings.batch_s)
         while not self._stop.is_set():
             if clock() >= look_again:
@@ -222,6 +224,9 @@ class Job:
                 {n: (parts.index.events(n), parts.index.oldest(n)) for n in parts.databases.names}
             )
             meter.tick()
+            if not parts.databases.drains():
+                async with asyncio.timeout(_KAFKA_SECONDS):
+                    await trimming.tend()
             if not parts.databases.any_up():
                 await parts.databases.wait_for_one(_NO_DATABASE_SECONDS)
                 continue

@@ -13,6 +13,7 @@ from typing import Any, Self
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.admin.records_to_delete import RecordsToDelete
 from aiokafka.errors import TopicAlreadyExistsError, for_code
 
 from services.writer.publishing import Place, Record, send_all
@@ -160,6 +161,23 @@ class Positions:
                 found[Partition(p.topic, p.partition)] = of_it[0].timestamp / 1000
                 left.pop(p, None)
         return found
+
+    async def made_before(self, topic: str, when: float) -> dict[int, int]:
+        """By partition, the offset below which every record is older than `when` (seconds since 1970)."""
+        partitions = [TopicPartition(topic, n) for n in await self._partitions_of(topic)]
+        # The ends first: a record that comes between the two questions must not count as old.
+        ends = await self._looker.end_offsets(partitions)
+        young = await self._looker.offsets_for_times(dict.fromkeys(partitions, int(when * 1000)))
+        return {p.partition: young[p].offset if young[p] else ends[p] for p in partitions}
+
+    async def delete_below(self, topic: str, offsets: Mapping[int, int]) -> None:
+        """Delete the records below `offsets`, by partition, where there are any."""
+        begins = await self._looker.beginning_offsets([TopicPartition(topic, n) for n in offsets])
+        below = {
+            p: RecordsToDelete(offsets[p.partition]) for p, b in begins.items() if b < offsets[p.partition]
+        }
+        if below:
+            await self._admin.delete_records(below)
 
     async def commit(self, offsets: Mapping[Partition, int]) -> None:
         """Commit the group's offsets: everything below is settled or diverted."""

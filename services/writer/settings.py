@@ -136,6 +136,12 @@ class WriterSettings(BaseSettings):
     pause_least: int = Field(
         1_000, ge=1, description="An event type is not judged before so many of its events were decided."
     )
+    keep_drained_s: float = Field(
+        86_400.0,
+        gt=0,
+        description="How long a record stays on onramp.system_errors at least; what has drained by then is "
+        "deleted.",
+    )
     metrics_s: float = Field(
         5.0, gt=0, description="How often /metrics is told what only the databases and Kafka know."
     )

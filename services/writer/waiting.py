@@ -45,6 +45,14 @@ class Index:
         """How many events wait for `database`."""
         return sum(w.marker.count for w in self.of(database))
 
+    def needed(self) -> dict[int, int]:
+        """By partition of the topic, the lowest offset that an undrained marker of any database needs."""
+        found: dict[int, int] = {}
+        for w in (w for of in self._of.values() for w in of):
+            first = min(w.marker.first, w.place.offset) if w.marker.count else w.place.offset
+            found[w.place.partition] = min(found.get(w.place.partition, first), first)
+        return found
+
     def oldest(self, database: str) -> float | None:
         """Since when the events that have waited longest for `database` wait; None: none does."""
         return min((w.since for w in self.of(database) if w.marker.count), default=None)

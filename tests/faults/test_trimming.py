@@ -1,0 +1,145 @@
+"""`onramp.system_errors` is trimmed of what has drained, and of nothing that somebody still needs."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from uuid import uuid4
+
+import orjson
+import pytest
+
+from services.writer import ledger
+from services.writer.arrivals import Run
+from services.writer.divert import HEADER, Marker, divert, key_of, marker_of
+from services.writer.drainer import Drainer
+from services.writer.migrations import migrate
+from services.writer.pausing import Pausing
+from services.writer.pool import transaction
+from services.writer.positions import Positions
+from services.writer.publishing import Place
+from services.writer.ranges import Partition, Range
+from services.writer.rates import Rates
+from services.writer.routes import Routes
+from services.writer.trimming import Trimming
+from services.writer.waiting import Index
+from shared import wire
+from shared.settings import KafkaSettings
+from tests.faults.conftest import Ground
+from tests.fixtures.fix_postgres import Database
+from tests.fixtures.writer import arrivals, database_of, event, landed
+
+ROUTES = Routes("onramp")
+EPOCH = 1
+
+
+class Stage:
+    """A database that is out, events that wait for it, and a driver that comes and goes."""
+
+    def __init__(self, bootstrap: str, dsn: str) -> None:
+        self.bootstrap = bootstrap
+        self.database = database_of(dsn)
+        self.name = f"event_{uuid4().hex[:8]}"
+        self.partition = Partition(wire.topic_of(self.name), 0)
+        self.topic_id = str(uuid4())
+        self.at = 0
+
+    @asynccontextmanager
+    async def driver(self) -> AsyncIterator[Positions]:
+        positions = await Positions(KafkaSettings(bootstrap=self.bootstrap), r"events\..+").start()
+        try:
+            await positions.ensure_own_topics()
+            yield positions
+        finally:
+            await positions.stop()
+
+    async def index(self, positions: Positions) -> Index:
+        """What a driver that starts now finds of this stage."""
+        index = Index()
+        async for record in positions.log(wire.SYSTEM_ERRORS):
+            marker = marker_of(orjson.loads(dict(record.headers)[HEADER]))
+            if marker and marker.range.partition == self.partition:
+                index.add(marker, Place(record.partition, record.offset), record.timestamp / 1000)
+        return index
+
+    async def divert(self, positions: Positions, index: Index, n: int, *, close: bool = True) -> int:
+        """Divert n events, with their marker; the offset of the first on the topic."""
+        values = [event(f"{self.name}-{i}", self.name) for i in range(self.at, self.at + n)]
+        run = Run(self.partition, arrivals(values, first=self.at, partition=self.partition))
+        found = await asyncio.to_thread(divert, self.bootstrap, self.database.name, [run])
+        count, first = found.get(self.partition, (0, -1))
+        range_ = Range(self.topic_id, self.partition, self.at, self.at + max(n, 1))
+        if close:
+            self.at = range_.end
+            marker = Marker(self.database.name, range_, count, first, ROUTES.digest)
+            (place,) = await positions.append([marker.as_record()])
+            index.add(marker, place, time.time())
+        return first
+
+    async def begin(self, positions: Positions) -> int:
+        """The first offset that the stage's partition of the topic still holds."""
+        key = key_of(self.database.name, self.partition)
+        mine = Partition(wire.SYSTEM_ERRORS, wire.partition_of(key, 2))
+        return (await positions.begins([mine]))[mine]
+
+    async def drain(self, positions: Positions, index: Index) -> int:
+        drainer = Drainer(
+            positions,
+            index,
+            Rates({}),
+            epoch=EPOCH,
+            bootstrap=self.bootstrap,
+            pausing=Pausing(),
+            worked=lambda _: None,
+        )
+        return await drainer.drain(self.database, {ROUTES.digest: ROUTES})
+
+    def claim(self) -> dict[Partition, int]:
+        with transaction(self.database, "driver") as conn:
+            return ledger.claim(conn, {self.partition: (self.topic_id, 0)}, EPOCH)
+
+
+@pytest.fixture
+def stage(ground: Ground, database: Database) -> Stage:
+    stage = Stage(ground.kafka.bootstrap, database.dsn)
+    migrate(stage.database)
+    stage.claim()
+    return stage
+
+
+def test_what_has_drained_goes_and_what_waits_stays_through_a_restart(stage: Stage) -> None:
+    async def play() -> None:
+        async with stage.driver() as positions:
+            index = await stage.index(positions)
+            await stage.divert(positions, index, 3)
+            assert await stage.drain(positions, index) == 1
+            await stage.divert(positions, index, 0)  # an empty range is closed as well
+            first = await stage.divert(positions, index, 4)
+            held = min(index.needed().values())
+            await Trimming(positions, index, keep_s=0).trim()
+            assert await stage.begin(positions) == held < first
+        async with stage.driver() as positions:  # as after a crash: what is known is what the topic says
+            index = await stage.index(positions)
+            index.forget_settled(stage.database.name, stage.claim())
+            assert index.events(stage.database.name) == 4
+            await Trimming(positions, index, keep_s=0).trim()
+            assert await stage.drain(positions, index) == 2
+            await Trimming(positions, index, keep_s=0).trim()
+            assert await stage.begin(positions) > first
+            assert (await stage.index(positions)).needed() == {}
+        assert landed(stage.database.dsn, stage.name) == 7
+
+    asyncio.run(play())
+
+
+def test_what_another_driver_may_still_close_is_kept_by_its_age(stage: Stage) -> None:
+    async def play() -> None:
+        async with stage.driver() as positions:
+            index = await stage.index(positions)
+            first = await stage.divert(positions, index, 3, close=False)
+            await Trimming(positions, index, keep_s=3600).trim()
+            assert await stage.begin(positions) <= first
+            await Trimming(positions, index, keep_s=0).trim()
+            assert await stage.begin(positions) > first
+
+    asyncio.run(play())
