@@ -2,8 +2,9 @@
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeVar, cast
 
 from services.writer import ledger, outbox
 from services.writer.databases import Databases
@@ -43,29 +44,40 @@ class Parts:
     log_events: bool = False
 
 
+_F = TypeVar("_F", bound=Callable[..., Awaitable[Any]])
+
+
+def _phase(name: str) -> Callable[[_F], _F]:
+    """Time a phase of the batch."""
+
+    def timed(phase: _F) -> _F:
+        async def run(parts: Parts, *arguments: Any) -> Any:
+            with parts.status.phase(name):
+                return await phase(parts, *arguments)
+
+        return cast("_F", run)
+
+    return timed
+
+
 async def write_batch(parts: Parts, ranges: Sequence[Range], routes: Routes) -> None:
     """Settle or divert `ranges` everywhere and commit their ends as the group's offsets.
 
     Raises `InfrastructureError` when nothing of it may count: the same ranges are planned
     again, and what was settled of them is skipped then.
     """
-    phase = parts.status.phase
-    with phase("plan"):
-        await _plan(parts, ranges, routes)
+    await _plan(parts, ranges, routes)
     order, lines = await _land(parts, ranges, routes)
-    with phase("advance"):
-        await _settle_unseen(parts, order, lines)
-    with phase("mark"):
-        await _mark(parts, order, lines)
-    with phase("settle"):
-        await _settle(parts, order, lines)
+    await _settle_unseen(parts, order, lines)
+    await _mark(parts, order, lines)
+    await _settle(parts, order, lines)
     failpoints.reach("writer.before_group_commit")
-    with phase("commit"):
-        await parts.positions.commit({r.partition: r.end for r in ranges})
+    await parts.positions.commit({r.partition: r.end for r in ranges})
     parts.view.settled(ranges)
     parts.status.batch_done(lines)
 
 
+@_phase("plan")
 async def _plan(parts: Parts, ranges: Sequence[Range], routes: Routes) -> None:
     """Write the plan before the range's first transaction, then see that no newer writer is there."""
     await parts.view.record(parts.settled.plan(parts.epoch, ranges, routes))
@@ -102,8 +114,7 @@ async def _land(parts: Parts, ranges: Sequence[Range], routes: Routes) -> tuple[
         parts.status.worked(lines)
         for name in {line.database for line in lines if line.waiting}:
             parts.databases.held(name)
-        with parts.status.phase("relay"):
-            await _relay_parked(parts, order, lines)
+        await _relay_parked(parts, order, lines)
         failures = {line.database: line for line in lines if line.failure}
         for name, line in failures.items():
             if not name:
@@ -113,6 +124,7 @@ async def _land(parts: Parts, ranges: Sequence[Range], routes: Routes) -> tuple[
             return order, lines
 
 
+@_phase("advance")
 async def _settle_unseen(parts: Parts, order: WorkOrder, lines: Sequence[Line]) -> None:
     """Advance ranges of which no record arrived: transaction markers, compaction."""
     seen = {line.range_of for line in lines}
@@ -128,6 +140,7 @@ def _advance(epoch: int, database: Database, ranges: Sequence[Range]) -> None:
         ledger.advance(conn, [r for r in ranges if at[r.partition] < r.end], epoch)
 
 
+@_phase("mark")
 async def _mark(parts: Parts, order: WorkOrder, lines: Sequence[Line]) -> None:
     """Close every diverted range, empty ones included, now that Kafka holds its records."""
     failpoints.reach("writer.between_divert_and_marker")
@@ -143,6 +156,7 @@ async def _mark(parts: Parts, order: WorkOrder, lines: Sequence[Line]) -> None:
         parts.index.add(marker, place, time.time())
 
 
+@_phase("settle")
 async def _settle(parts: Parts, order: WorkOrder, lines: Sequence[Line]) -> None:
     """Count what no database counts, before the group's offsets pass it."""
     entries = [
@@ -158,6 +172,7 @@ async def _settle(parts: Parts, order: WorkOrder, lines: Sequence[Line]) -> None
     await parts.view.record(entries)
 
 
+@_phase("relay")
 async def _relay_parked(parts: Parts, order: WorkOrder, lines: Sequence[Line]) -> None:
     parts.status.parked(sum(line.parked for line in lines))
     parked = {line.database for line in lines if line.parked}

@@ -117,9 +117,9 @@ TASKS: Final = (
     ),
     Mutant(
         "counting what COPY took",
-        "persist.py",
-        "if copy_into(conn, table, rows, jsonb=_JSONB) < rows.num_rows:",
-        "if copy_into(conn, table, rows, jsonb=_JSONB) < 0:",
+        "copy_rows.py",
+        "_require(copy() == rows)",
+        "_require(copy() >= 0)",
         PERSIST,
     ),
     Mutant(
