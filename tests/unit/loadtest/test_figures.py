@@ -2,7 +2,7 @@
 
 import pytest
 
-from loadtest.bench import load_figures, other_figures, page, writer_figures
+from loadtest.bench import latency_figures, load_figures, page, writer_figures
 from loadtest.figures import LESS, MORE, Figure, compare, range_of
 
 
@@ -56,18 +56,20 @@ def test_ranges_are_short() -> None:
 
 
 WRITER = {"copy_rows_per_s": [90, 100, 110], "warm_rows_per_s": 50, "cold_start_s": 7.5}
-LATENCY = {"one type": {"p50_ms": 80, "p99_ms": 200}, "events": 5, "request_to_row_ms": {"p99": 7}}
+LATENCY = {
+    "warm_request_ms": {"p50": 3, "p99": 20},
+    "warm_request_to_row_ms": {"p50": 100, "p99": 240},
+    "new_name_request_to_row_ms": None,
+    "cold_request_to_row_ms": {"p50": 900, "p99": 5000},
+}
 
 
 def test_figures_are_read_from_the_benches_files() -> None:
     rate, cold = writer_figures([WRITER, WRITER])
     assert (rate.ratio, cold.values) == ([0.5, 0.5], [7.5, 7.5])
-    found = {f.name: f.values for f in other_figures([LATENCY])}
-    assert found == {
-        "latency one type p50_ms": [80],
-        "latency one type p99_ms": [200],
-        "latency request_to_row_ms p99": [7],
-    }
+    found = {f.name: f.values for f in latency_figures([LATENCY, LATENCY])}
+    assert len(found) == 6
+    assert found["latency, request to row, warm: p99"] == [240, 240]
     run = {
         "shape": "steady",
         "end_to_end_per_minute": 59_000,
@@ -79,17 +81,15 @@ def test_figures_are_read_from_the_benches_files() -> None:
     assert [f.values for f in load_figures([run])] == [[59_000], [20.0], [15.0]]
 
 
-def test_the_page_names_what_got_slower_and_what_was_left_out() -> None:
+def test_the_page_names_what_got_slower() -> None:
     told = {
         "at": "now",
         "command": "c",
         "machine": "m",
         "load_average_before": 0.1,
         "versions": {"onramp": "1"},
-        "left_out": ["latency: there is no loadtest.bench_latency"],
     }
     changes = compare([figure([10])], [figure([20])], same_machine=True)
     text = page(told, [figure([20])], told, changes)
     assert "**SLOWER** x: 10.0 before, 20.0 now (2.00 times)" in text
-    assert "Left out: latency" in text
     assert "There was none." in page(told, [figure([20])], {}, [])
