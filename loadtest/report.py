@@ -75,7 +75,6 @@ def about(
         "via": shape.via,
         "batch": shape.batch,
         "connections": shape.connections,
-        "partitions": given.partitions,
         "gateway_processes": target.gateways,
         "executor_slots": target.slots,
         "seconds": shape.seconds,

@@ -42,11 +42,11 @@ def run(target: Target, shape: Shape, given: argparse.Namespace) -> dict[str, An
     names = Names(secrets.token_hex(3), target.database)
     topic = found.topic_of(shape.via, names)
     load_average = os.getloadavg()
-    _prepare(target, shape, names, topic, given.partitions)
+    partitions = _prepare(target, shape, names, topic, given.partitions)
     with tempfile.TemporaryDirectory(prefix="onramp-load-") as name:
         folder = Path(name)
         history = folder / "history.jsonl"
-        with Watch(target, topic, given.partitions) as watch, Recorder(history, FIRST_NUMBER) as recorder:
+        with Watch(target, topic, partitions) as watch, Recorder(history, FIRST_NUMBER) as recorder:
             order = Order(
                 shape=shape,
                 names=names,
@@ -67,6 +67,7 @@ def run(target: Target, shape: Shape, given: argparse.Namespace) -> dict[str, An
         verdict.unsettled = missing
     return {
         **report.about(shape, target, given, load_average),
+        "partitions": partitions,
         **(promise(target.bootstrap) if target.verifiable else {}),
         "run": names.run,
         **measure.rates(shape, claims, rows),
@@ -81,14 +82,14 @@ def run(target: Target, shape: Shape, given: argparse.Namespace) -> dict[str, An
     }
 
 
-def _prepare(target: Target, shape: Shape, names: Names, topic: str, partitions: int) -> None:
-    """The topic with its partitions, and the table that packets name."""
+def _prepare(target: Target, shape: Shape, names: Names, topic: str, partitions: int) -> int:
+    """Make the topic and the table that packets name; returns how many partitions the topic has."""
     if shape.via == SYSLOG and target.syslog is None:
         sys.exit("This shape needs --syslog HOST:PORT.")
     if not target.verifiable:
         if shape.via == KAFKA:
             sys.exit("Packets go straight to Kafka and into a table of their own: give --kafka and --dsn.")
-        return
+        return 0
     kafka = admin(target.bootstrap)
     if topic not in kafka.list_topics(timeout=10).topics:
         replicas = target.brokers or -1
@@ -98,9 +99,12 @@ def _prepare(target: Target, shape: Shape, names: Names, topic: str, partitions:
             config["min.insync.replicas"] = str(target.brokers - 1)
         kafka.create_topics([NewTopic(topic, partitions, replicas, config=config)])[topic].result(20)
     if shape.via == KAFKA:
-        with found.connect(target.dsn) as conn:
-            found.make_table(conn, names)
+        conn = found.connect(target.dsn)
+        found.make_table(conn, names)
         conn.close()
+    while (there := kafka.list_topics(timeout=10).topics.get(topic)) is None or not there.partitions:
+        time.sleep(0.05)  # a broker learns of a new topic a moment after it was made
+    return len(there.partitions)
 
 
 def generate(

@@ -23,6 +23,7 @@ from loadtest.target import Target, admin
 
 LOOK_SECONDS: Final = 0.01
 SAMPLE_SECONDS: Final = 1.0
+_QUIET_SECONDS: Final = 0.25
 #: Adding up shared pages takes the kernel a while.
 _PSS_EVERY: Final = 10
 _LEDGER: Final = "SELECT partition, max(next_offset) FROM onramp.ledger WHERE topic = %s GROUP BY 1"
@@ -81,21 +82,24 @@ class Watch:
         return sum(line[-1][1] for line in self.seen.values() if line)
 
     def wait_for_lag_zero(self, patience: float) -> int:
-        """Wait until the ledger has passed all of the topic.
+        """Wait until the ledger has passed all of the topic, and the topic has stopped growing.
 
-        Returns what is missing after `patience` seconds without any progress.
+        Returns what is missing after `patience` seconds in which nothing moved.
         """
         kafka = admin(self._target.bootstrap)
-        while (end := _end(kafka, self._partitions)) is None:
-            time.sleep(LOOK_SECONDS)
-        before, progressed = self.settled, time.monotonic()
-        while (missing := end - self.settled) > 0 and time.monotonic() - progressed < patience:
-            time.sleep(LOOK_SECONDS)
+        before: tuple[int | None, int] | None = None
+        moved = time.monotonic()
+        while True:
             if self.failure:
                 raise self.failure
-            if self.settled > before:
-                before, progressed = self.settled, time.monotonic()
-        return missing
+            end, settled = _end(kafka, self._partitions), self.settled
+            if (end, settled) != before:
+                before, moved = (end, settled), time.monotonic()
+            elif end is not None and settled >= end:
+                return 0  # the same as a moment ago: nothing was still on its way in
+            elif time.monotonic() - moved > patience:
+                return 1 if end is None else end - settled
+            time.sleep(_QUIET_SECONDS)
 
     def _guarded(self, task: Callable[[], None]) -> None:
         try:
