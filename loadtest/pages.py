@@ -204,9 +204,9 @@ def _breaks(run: dict[str, Any]) -> Iterable[str]:
     followed = [step for step in run["steps"] if _follows(step)]
     last = max((step["offered_per_minute"] for step in followed), default=0)
     yield (
-        f"`{run['shape']}` ({run['bytes_of_data']} B, {run['via']} of {run['batch']}; {run['partitions']} "
-        f"partitions, {run['gateway_processes']} gateway processes, {run['executor_slots']} executor slots, "
-        f"{run['connections']} connections) was followed up to "
+        f"`{run['shape']}` ({run['bytes_of_data']} B, {run['via']} of {run['batch']}; partitions "
+        f"{run['partitions']}, gateway processes {run['gateway_processes']}, executor slots "
+        f"{run['executor_slots']}, connections {run['connections']}) was followed up to "
         f"**{last:,} packets a minute**. A step is followed when 95 % of it was accepted, with a p99 of two "
         "seconds at most, and became rows within the step or with such a p99."
     )
