@@ -57,7 +57,7 @@ bench-writer: $(STAMP) ## Kafka to Postgres beside Postgres' own COPY (minutes; 
 bench: $(STAMP) ## Every bench and the seed load in one report, compared with the last committed one
 	$(PY) -m loadtest.bench $(ARGS)
 
-bench-latency: $(STAMP) ## From when an event was due to its row, 1,000 a second for ten minutes (ARGS="--seconds 60")
+bench-latency: $(STAMP) ## From when an event was due to its row, at 1,000 a second (ten minutes)
 	$(PY) -m loadtest.bench_latency $(ARGS)
 
 load: $(STAMP) ## The published seed shapes on three brokers, a minute each, verified (ARGS="--web" to watch)
