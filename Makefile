@@ -14,7 +14,7 @@ export PYTHONPATH := $(CURDIR)
 unexport VIRTUAL_ENV
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo test lint types format test-unit fuzz mutants proof bench bench-gateway bench-writer bench-latency load load-full model clean
+.PHONY: help setup run demo test lint types format test-unit fuzz mutants proof bench bench-gateway bench-writer bench-latency load load-full model bundle clean
 
 help: ## Show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -71,6 +71,9 @@ load-full: $(STAMP) ## Every shape for ten minutes, verified, with charts (two a
 model: $(STAMP) ## Explore the whole settling model, and what each rule's removal breaks (an hour)
 	$(PY) tests/model/settling_model.py
 	$(PY) tests/model/settling_model.py --all
+
+bundle: $(STAMP) ## The writer's code as one archive for spark-submit (see docs/operating.md)
+	@$(PY) -m stack.bundle
 
 format: $(STAMP) ## Apply style and format
 	$(PY) -m ruff check --fix .

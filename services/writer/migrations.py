@@ -5,7 +5,7 @@ the writer before it touches a row.
 """
 
 from hashlib import sha256
-from pathlib import Path
+from importlib.resources import files
 from typing import Final
 
 from psycopg2.extensions import connection
@@ -13,7 +13,8 @@ from psycopg2.extensions import connection
 from services.writer.pool import transaction
 from services.writer.postgres import Database
 
-_FILES: Final = Path(__file__).parent / "sql"
+#: Read as a resource: a cluster gets the code as an archive.
+_FILES: Final = files(__package__) / "sql"
 #: Any number that nothing else locks; the writers of one database agree on it.
 _LOCK: Final = 7_203_155_001
 
@@ -32,8 +33,8 @@ def migrate(database: Database) -> None:
     """Apply what is missing.  Raises `OnrampError` or `EditedMigrationError`."""
     with transaction(database, "migrate") as conn:
         applied = _applied(conn)
-        for file in sorted(_FILES.glob("*.sql")):
-            text = file.read_text()
+        for file in sorted(_FILES.iterdir(), key=lambda file: file.name):
+            text = file.read_text("utf-8")
             checksum = sha256(text.encode()).hexdigest()
             if file.name not in applied:
                 _apply(conn, file.name, text, checksum)

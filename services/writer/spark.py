@@ -29,6 +29,8 @@ from services.writer.task import settle
 from shared import wire
 from shared.errors import KAFKA_UNAVAILABLE, InfrastructureError
 
+#: Set by spark-submit, whose JVM is there before us.
+_SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
 _ROOT: Final = Path(__file__).resolve().parents[2]
 _READ_GROUP: Final = "onramp-writer-read"
 _ASK_MS: Final = "4000"
@@ -42,26 +44,18 @@ class Spark:
     def __init__(self, settings: WriterSettings, bootstrap: str) -> None:
         """Start the session: a JVM, which takes seconds."""
         self._bootstrap = bootstrap
-        # Workers import this project by name, with this interpreter, wherever they start.
-        os.environ["PYTHONPATH"] = str(_ROOT)
-        os.environ["PYSPARK_PYTHON"] = sys.executable
-        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-        builder = SparkSession.builder.master(settings.master).appName("onramp-writer")
-        for name, value in _configuration(settings).items():
-            builder = builder.config(name, value)
-        self._session = builder.getOrCreate()
+        self._session = _session(settings)
         self._session.sparkContext.setLogLevel("ERROR")
         self._reader = self._session.read.format("kafka").options(**_read_options(bootstrap))
         self._admin: Any = None
-        self.slots = int(self._session.sparkContext.defaultParallelism)
 
     def run(self, order: WorkOrder) -> list[Line]:
         """Settle `order` in one job and return its tasks' reports.  Blocks; raises Spark's errors."""
-        ranges = list(order.ranges.values())
+        ranges, slots = list(order.ranges.values()), self.slots
         bounds = [d.max_connections for d in order.landing]
-        tasks = limits.tasks(total(ranges), len(ranges), self.slots, bounds)
+        tasks = limits.tasks(total(ranges), len(ranges), slots, bounds)
         # Workers of other slots may hold what they had: where not all fit, none is kept.
-        needed = limits.most_connections(self.slots)
+        needed = limits.most_connections(slots)
         landing = tuple(replace(d, keep=(d.max_connections or needed) >= needed) for d in order.landing)
         order = replace(order, landing=landing)
         # PySpark's mapInArrow sends the function by pickle: a partial of a module's function
@@ -72,6 +66,11 @@ class Spark:
     def cancel(self) -> None:
         """Cancel the running job; its transactions roll back."""
         self._session.sparkContext.cancelAllJobs()
+
+    @property
+    def slots(self) -> int:
+        """Tasks at a time: in a cluster it changes while executors come and go."""
+        return int(self._session.sparkContext.defaultParallelism)
 
     def topic_ids(self) -> dict[str, str]:
         """Kafka's UUIDs of all topics: aiokafka does not speak the protocol's version that tells them.
@@ -167,21 +166,41 @@ def _uuid(kafka_text: str) -> str:
     return str(UUID(bytes=base64.urlsafe_b64decode(kafka_text + "==")))
 
 
-def _configuration(settings: WriterSettings) -> dict[str, str]:
+def _session(settings: WriterSettings) -> SparkSession:
+    """The session; under spark-submit, whoever submits has the word on where it runs and with what."""
+    submitted = _SUBMITTED in os.environ
+    builder = SparkSession.builder.appName("onramp-writer")
+    if not submitted:
+        # Workers import this project by name, with this interpreter.
+        os.environ["PYTHONPATH"] = str(_ROOT)
+        os.environ["PYSPARK_PYTHON"] = sys.executable
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        builder = builder.master(settings.master)
+    for name, value in (_CONFIGURATION if submitted else _CONFIGURATION | _local(settings)).items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def _local(settings: WriterSettings) -> dict[str, str]:
+    """What a JVM of our own is started with."""
     return {
         "spark.jars": settings.spark_jars,
         "spark.driver.memory": settings.driver_memory,
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.speculation": "false",
-        "spark.sql.session.timeZone": "UTC",
-        # Small writes on loopback TCP run into delayed acknowledgements: 40 ms each way.
-        "spark.python.unix.domain.socket.enabled": "true",
-        "spark.python.worker.reuse": "true",
-        # More consumers than this are thrown away and built anew in every batch.
-        "spark.kafka.consumer.cache.capacity": "2000",
         "spark.executorEnv.PYTHONPATH": str(_ROOT),
-        "spark.sql.artifact.isolation.enabled": "false",
     }
+
+
+_CONFIGURATION: Final = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.speculation": "false",
+    "spark.sql.session.timeZone": "UTC",
+    # Small writes on loopback TCP run into delayed acknowledgements: 40 ms each way.
+    "spark.python.unix.domain.socket.enabled": "true",
+    "spark.python.worker.reuse": "true",
+    # More consumers than this are thrown away and built anew in every batch.
+    "spark.kafka.consumer.cache.capacity": "2000",
+    "spark.sql.artifact.isolation.enabled": "false",
+}

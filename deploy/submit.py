@@ -1,0 +1,8 @@
+"""What spark-submit is given to run; all else is in the archive of `make bundle`."""
+
+import sys
+
+from services.writer.__main__ import main
+
+if __name__ == "__main__":
+    sys.exit(main())
