@@ -6,7 +6,7 @@ import json
 import pytest
 
 from loadtest.bodies import FIRST_NUMBER, Bodies, Names, data, one
-from loadtest.shapes import BATCH, KAFKA, NAMES, NDJSON, SINGLE, SYSLOG, Shape, Step, named
+from loadtest.shapes import BATCH, KAFKA, NAMES, NDJSON, SEEDS, SINGLE, SYSLOG, Shape, Step, named
 from shared import envelope
 
 RUN = Names("c0ffee")
@@ -33,6 +33,11 @@ def test_the_published_rates_are_offered(name: str, a_minute: int) -> None:
     assert len(starts) * asked.batch == pytest.approx(a_minute, rel=1e-4)
     assert starts == sorted(starts)
     assert starts[-1] < 60
+
+
+@pytest.mark.parametrize("name", SEEDS)
+def test_the_published_test_runs_on_three_brokers(name: str) -> None:
+    assert named(name, 60).brokers == 3
 
 
 @pytest.mark.parametrize("name", NAMES)
