@@ -128,13 +128,14 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder of bench.json and bench.md")
     given = parser.parse_args()
     before = _committed()
-    found = _run(given)
+    found, failed = _run(given)
     told = {
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": f"python -m loadtest.bench {' '.join(sys.argv[1:])}".strip(),
         "machine": report.machine(),
         "load_average_before": round(os.getloadavg()[0], 2),
         "versions": report.versions(),
+        "failed": failed,
         "figures": [figure.as_dict() for figure in found],
     }
     same = before.get("machine") == told["machine"]
@@ -144,32 +145,36 @@ def main() -> None:
     (given.out / _FILE.name).write_text(json.dumps(told, indent=1) + "\n", "utf-8")
     (given.out / _PAGE.name).write_text(text, "utf-8")
     print(text)
+    if failed:
+        sys.exit(f"Failed: {', '.join(failed)}.")
 
 
-def _run(given: argparse.Namespace) -> list[Figure]:
+def _run(given: argparse.Namespace) -> tuple[list[Figure], list[str]]:
+    """The figures of all benches, and the names of those that failed: they have none, the others do."""
     found: list[Figure] = []
+    failed: list[str] = []
     with tempfile.TemporaryDirectory(prefix="onramp-bench-") as name:
-        folder = Path(name)
         for bench in BENCHES:
             if bench.name not in given.only:
                 continue
-            runs = []
-            for number in range(bench.rounds(given)):
-                out = folder / f"{bench.name}-{number}.json"
-                _python(bench.module, *bench.arguments(given), "--out", str(out))
-                runs.append(json.loads(out.read_text("utf-8")))
-            found += bench.figures(runs)
+            files = [Path(name) / f"{bench.name}-{number}.json" for number in range(bench.rounds(given))]
+            arguments = bench.arguments(given)
+            if all(_python(bench.module, *arguments, "--out", str(file)) for file in files):
+                found += bench.figures([json.loads(file.read_text("utf-8")) for file in files])
+            else:
+                failed.append(bench.name)
         if "load" in given.only:
-            _python("loadtest.run", "seeds", "--seconds", str(given.seconds), "--out", str(folder))
-            found += load_figures(
-                [json.loads(f.read_text("utf-8")) for f in sorted(folder.glob("load-*.json"))]
-            )
-    return found
+            if not _python("loadtest.run", "seeds", "--seconds", str(given.seconds), "--out", name):
+                failed.append("load")
+            files = sorted(Path(name).glob("load-*.json"))
+            found += load_figures([json.loads(file.read_text("utf-8")) for file in files])
+    return found, failed
 
 
-def _python(module: str, *arguments: str) -> None:
+def _python(module: str, *arguments: str) -> bool:
+    """Run a module; whether it was content with itself."""
     print(f"python -m {module} {' '.join(arguments)}", flush=True)
-    subprocess.run([sys.executable, "-m", module, *arguments], cwd=ROOT, check=True)
+    return not subprocess.run([sys.executable, "-m", module, *arguments], cwd=ROOT, check=False).returncode
 
 
 def _committed() -> dict[str, Any]:
@@ -192,6 +197,7 @@ def page(told: dict[str, Any], found: list[Figure], before: dict[str, Any], chan
     lines = [
         _HEAD,
         f"{when} {told['machine']}; {versions}.",
+        *(f"\n**FAILED**: {name}." for name in told["failed"]),
         "",
         "| figure | unit | better | value | limit | ratio |",
         "| --- | --- | --- | --- | --- | --- |",

@@ -88,8 +88,10 @@ def test_the_page_names_what_got_slower() -> None:
         "machine": "m",
         "load_average_before": 0.1,
         "versions": {"onramp": "1"},
+        "failed": ["latency"],
     }
     changes = compare([figure([10])], [figure([20])], same_machine=True)
     text = page(told, [figure([20])], told, changes)
     assert "**SLOWER** x: 10.0 before, 20.0 now (2.00 times)" in text
+    assert "**FAILED**: latency." in text
     assert "There was none." in page(told, [figure([20])], {}, [])
