@@ -1,8 +1,8 @@
 """Single events at fixed times over keep-alive connections, each answer noted with its receipt.
 
 Run as a process of its own: ``python -m loadtest.open_loop ORDER``, where ORDER is a JSON
-file: port, api_key, rate (events/s), seconds, names (events taken in turn), fresh_every_s (a
-new name takes an old one's place so often), out (a JSON file to write).  An event's latency
+file: port, api_key, rate (events/s), seconds, names (at first; events take them in turn),
+fresh_every_s (one name more so often), out (a JSON file to write).  An event's latency
 counts from when it was due, so that a generator or a gateway that stalls cannot hide it.
 """
 
@@ -80,7 +80,6 @@ async def run(order: dict[str, Any]) -> list[Sent]:
     for number in range(int(order["rate"] * order["seconds"])):
         at = number / order["rate"]
         if at >= (fresh - order["names"] + 1) * order["fresh_every_s"]:
-            names.popleft()
             names.append(f"latency_{fresh:04d}")
             fresh += 1
         names.rotate(-1)
