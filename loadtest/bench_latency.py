@@ -1,7 +1,6 @@
 """``make bench-latency``: from when an event was due to when another connection could see its row.
 
 1,000 single events a second, open loop, over 40 event names and one more every ten seconds:
-1,000 single events a second, open loop, over 40 event names and one more every ten seconds:
 100 after ten minutes, as many as a key may bring into the world by itself.  A row is visible
 when a connection of its own sees the ledger beyond its offset: the ledger moves in the rows'
 own transaction.  It is asked every 10 ms and the moment is noted after the answer, so the
