@@ -1,6 +1,6 @@
 """The holds of a database, for a person: what is paused or blocked, how much waits, and resuming a type.
 
-Owns psycopg2 for the one thing that the admin service changes.
+Owns psycopg2, with `halts_sql`, for the little that the admin service changes.
 """
 
 from collections.abc import Iterator
@@ -40,7 +40,7 @@ class Held(NamedTuple):
 
 def holds(database: str, dsn: str) -> list[Held]:
     """What is paused, resumed or blocked in the database.  Raises `InfrastructureError`."""
-    with _connected(database, dsn) as conn, conn.cursor() as cursor:
+    with connected(database, dsn) as conn, conn.cursor() as cursor:
         cursor.execute(_READ)
         return [Held(database, *row) for row in cursor.fetchall()]
 
@@ -50,15 +50,19 @@ def resume(database: str, dsn: str, event_type: str) -> bool:
 
     Raises `InfrastructureError`.
     """
-    with _connected(database, dsn) as conn, conn.cursor() as cursor:
+    with connected(database, dsn) as conn, conn.cursor() as cursor:
         cursor.execute(_RESUME, (event_type,))
         return bool(cursor.rowcount)
 
 
 @contextmanager
-def _connected(database: str, dsn: str) -> Iterator[connection]:
+def connected(database: str, dsn: str) -> Iterator[connection]:
+    """A connection whose changes are committed at the end.  Raises `InfrastructureError`."""
     try:
-        with closing(psycopg2.connect(dsn, application_name="onramp-types", connect_timeout=5)) as conn, conn:
+        with (
+            closing(psycopg2.connect(dsn, application_name="onramp-operator", connect_timeout=5)) as conn,
+            conn,
+        ):
             yield conn
     except psycopg2.Error as e:
         raise InfrastructureError(

@@ -69,7 +69,7 @@ async def write_batch(parts: Parts, ranges: Sequence[Range], routes: Routes) -> 
     await _plan(parts, ranges, routes)
     order, lines = await _land(parts, ranges, routes)
     await _settle_unseen(parts, order, lines)
-    await _mark(parts, order, lines)
+    await mark(parts, order, lines)
     await _settle(parts, order, lines)
     failpoints.reach("writer.before_group_commit")
     await parts.positions.commit({r.partition: r.end for r in ranges})
@@ -141,7 +141,7 @@ def _advance(epoch: int, database: Database, ranges: Sequence[Range]) -> None:
 
 
 @_phase("mark")
-async def _mark(parts: Parts, order: WorkOrder, lines: Sequence[Line]) -> None:
+async def mark(parts: Parts, order: WorkOrder, lines: Sequence[Line]) -> None:
     """Close every diverted range, empty ones included, now that Kafka holds its records."""
     failpoints.reach("writer.between_divert_and_marker")
     diverted = {(line.database, line.range_of): line for line in lines}

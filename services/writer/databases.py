@@ -6,14 +6,15 @@ is claimed, compared with what waits for it, and drained before it takes live tr
 
 import asyncio
 import logging
-import random
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from services.writer import ledger, outbox
+from services.writer import halts, ledger, outbox
 from services.writer.drainer import Drainer
+from services.writer.halts import Gap
+from services.writer.health import Health
 from services.writer.holds import Hold
 from services.writer.migrations import migrate
 from services.writer.pool import transaction
@@ -27,7 +28,8 @@ from shared.errors import DATABASE_UNAVAILABLE, FENCED, KAFKA_UNAVAILABLE, LEDGE
 
 log = logging.getLogger(__name__)
 
-_PAUSES: Final = (0.2, 0.5, 1.0, 2.0, 5.0)
+#: How often a halted database is asked whether a person has resolved it.
+_ASK_SECONDS: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +38,6 @@ class Stand:
 
     topic_id: str
     next_offset: int
-
-
-@dataclass(slots=True)
-class _Health:
-    up: bool = False
-    halted: str | None = None
-    failures: int = 0
-    again_at: float = 0.0
 
 
 class Databases:
@@ -60,7 +54,7 @@ class Databases:
         bootstrap: str,
     ) -> None:
         self._all = {d.name: d for d in configured}
-        self._health = {d.name: _Health() for d in configured}
+        self._health = {d.name: Health() for d in configured}
         self._settled = settled
         self._index = index
         self._drainer = drainer
@@ -126,10 +120,10 @@ class Databases:
         health = self._health[name]
         if error.fault is LEDGER_GAP:
             health.halted = error.detail
+            health.noted, health.again_at = False, 0.0
             log.error("a database is halted until a person resolves it", extra=_fields(name, error))
             return
-        pause = _PAUSES[min(health.failures, len(_PAUSES) - 1)] * random.uniform(0.8, 1.2)  # noqa: S311
-        health.up, health.failures, health.again_at = False, health.failures + 1, time.monotonic() + pause
+        health.is_out()
         log.warning("a database is out, its events wait", extra=_fields(name, error))
 
     def held(self, name: str) -> None:
@@ -151,9 +145,12 @@ class Databases:
             if task is not None and task.done():
                 del self._returning[name]
                 task.result()
-            due = not health.up and time.monotonic() >= health.again_at
-            waits = health.up and self._index.of(name)
-            if name not in self._returning and not health.halted and (due or waits):
+            if name in self._returning:
+                continue
+            due = time.monotonic() >= health.again_at
+            if health.halted and due and not health.replay:
+                self._returning[name] = asyncio.create_task(self._ask(name, health.halted))
+            elif not health.halted and ((due and not health.up) or (health.up and self._index.of(name))):
                 self._returning[name] = asyncio.create_task(self._return(name))
 
         for name, error in self._releasing.tend([n for n in self._all if self._can(n)], routes):
@@ -188,6 +185,7 @@ class Databases:
                 await asyncio.to_thread(migrate, database)
                 async with self._claiming:
                     await asyncio.to_thread(self._claim, name, dict(self.stands))
+                    await asyncio.to_thread(halts.clear, database)
                     health.up, health.failures = True, 0
                 await asyncio.to_thread(outbox.relay, database, self._bootstrap)
                 log.info("a database is up", extra={"database": name, "waiting": self._index.events(name)})
@@ -195,6 +193,52 @@ class Databases:
             self._releasing.held(name)
         except InfrastructureError as e:
             self.failed(name, e)
+
+    async def _ask(self, name: str, reason: str) -> None:
+        """Whether a person has resolved the halt of `name`, and how."""
+        database, health = self._all[name], self._health[name]
+        health.again_at = time.monotonic() + _ASK_SECONDS
+        try:
+            if not health.noted:
+                await asyncio.to_thread(halts.begin, database, reason)
+                health.noted = True
+            how = await asyncio.to_thread(halts.ask, database, reason)
+            if how == halts.SKIP:
+                await asyncio.to_thread(halts.skip, database, self.gaps(name), self._epoch)
+        except InfrastructureError as e:
+            if e.fault is FENCED:
+                raise
+            log.warning("a halted database cannot be asked", extra=_fields(name, e))
+            return
+        health.replay = how == halts.REPLAY
+        if how in (halts.RECHECK, halts.SKIP):
+            await self.resolved(name, how)
+
+    async def resolved(self, name: str, how: str) -> None:
+        """A person's word is done: the database is compared again."""
+        await asyncio.to_thread(halts.clear, self._all[name])
+        log.warning("a halted database is resolved", extra={"database": name, "resolution": how})
+        self._health[name] = Health()
+
+    def replays(self) -> list[str]:
+        """Halted databases whose missing events are to land again from Kafka."""
+        return [n for n, h in self._health.items() if h.replay]
+
+    def not_replayed(self, name: str, reason: str) -> None:
+        """It cannot be: the halt goes on, and says why."""
+        self._health[name] = Health(halted=reason)
+        log.error("a replay is not possible", extra={"database": name, "reason": reason})
+
+    def gaps(self, name: str) -> list[Gap]:
+        """What is missing in `name`, partition by partition (blocking)."""
+        upto = {p: s.next_offset for p, s in self.stands.items()}
+        return halts.gaps(self._all[name], self._starts(name, self.stands), upto, self._index, self._epoch)
+
+    def _starts(self, name: str, stands: Mapping[Partition, Stand]) -> dict[Partition, tuple[str, int]]:
+        """Where a missing ledger row begins: at its recorded baseline."""
+        return {
+            p: (s.topic_id, self._settled.baselines[s.topic_id, p.number][name]) for p, s in stands.items()
+        }
 
     def _claim(self, name: str, stands: Mapping[Partition, Stand]) -> None:
         """Put this writer's epoch on the ledger rows of `stands`, and compare (blocking).
@@ -204,9 +248,7 @@ class Databases:
         """
         if not stands:
             return
-        starts = {
-            p: (s.topic_id, self._settled.baselines[s.topic_id, p.number][name]) for p, s in stands.items()
-        }
+        starts = self._starts(name, stands)
         with transaction(self._all[name], "driver") as conn:
             at = ledger.claim(conn, starts, self._epoch)
         self._index.forget_settled(name, at)

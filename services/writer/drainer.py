@@ -60,7 +60,15 @@ class Drainer:
 
         Raises `InfrastructureError` at the first that cannot land; those before it have.
         """
-        waiting = self._index.of(database.name)
+        drained = 0
+        while waiting := self._index.next(database.name):
+            drained += await self._pass(database, routes, waiting)
+        return drained
+
+    async def _pass(
+        self, database: Database, routes: Mapping[str, Routes], waiting: Sequence[Waiting]
+    ) -> int:
+        """Land the ranges of `waiting`, which stand on the topic in their order."""
         since: dict[int, int] = {}
         for w in waiting:
             place = w.place.partition
@@ -77,6 +85,10 @@ class Drainer:
             failpoints.reach("writer.mid_drain")
             self._index.forget_settled(database.name, {marker.range.partition: marker.range.end})
             drained += 1
+        if drained < len(waiting):
+            raise InfrastructureError(
+                LEDGER_GAP, f"{database.name}: markers that were on {wire.SYSTEM_ERRORS} are there no more"
+            )
         return drained
 
     async def _ranges(

@@ -88,12 +88,14 @@ class Settled:
 
     def plan(self, epoch: int, ranges: Sequence[Range], routes: Routes) -> list[Entry]:
         """Entries that say: writer `epoch` begins `ranges` under `routes`."""
-        entries = []
-        if routes.digest not in self.routes:
-            entries.append((f"{_ROUTES}/{routes.digest}", routes.as_json()))
         listed = [(r.topic_id, r.partition.topic, r.partition.number, r.start, r.end) for r in ranges]
         body = orjson.dumps({"digest": routes.digest, "ranges": listed})
-        return [*entries, (f"{_PLAN}/{epoch}", body)]
+        return [*self.name(routes), (f"{_PLAN}/{epoch}", body)]
+
+    def name(self, routes: Routes) -> list[Entry]:
+        """Entries that keep `routes` under their digest, unless it is there."""
+        known = routes.digest in self.routes
+        return [] if known else [(f"{_ROUTES}/{routes.digest}", routes.as_json())]
 
     def first_sight(self, lives: Mapping[Life, int], databases: Iterable[str]) -> list[Entry]:
         """Entries that give each of `databases` a baseline (the offset) where it has none."""

@@ -5,7 +5,20 @@ import pytest
 from tests.model.settling_model import CONFIGS, RULES, Config, Model, explore
 
 _SMALL = [
-    c for c in CONFIGS if c.name in {"twin task", "restored dump", "zombie, twin task", "registry changes"}
+    c
+    for c in CONFIGS
+    if c.name
+    in {
+        "twin task",
+        "restored dump",
+        "zombie, twin task",
+        "registry changes",
+        "locked table",
+        "paused type, locked table",
+        "Kafka away",
+        "Kafka away, zombie",
+        "recovery from a halt",
+    }
 ]
 _LIMIT = 200_000
 
@@ -19,6 +32,14 @@ _NEEDED = {
     "halt_diverts": "restored dump",
     "plan_pinned": "registry changes",
     "plan_checked": "registry changes",
+    "held_in_ledger": "locked table, crash",
+    "queue_behind": "locked table",
+    "release_once": "locked table, crash",
+    "hold_locked": "locked table",
+    "pause_kept": "paused type",
+    "acked": "Kafka away, zombie",
+    "replay_first": "recovery from a halt",
+    "drain_sorted": "recovery from a halt",
 }
 
 

@@ -12,7 +12,7 @@ _ONE_WAITING: Final = f"{WAITING}::test_"
 _MARK: Final = """\
     order, lines = await _land(parts, ranges, routes)
     await _settle_unseen(parts, order, lines)
-    await _mark(parts, order, lines)
+    await mark(parts, order, lines)
 """
 _COMMIT: Final = """\
     await _settle(parts, order, lines)
@@ -94,7 +94,7 @@ DRIVER: Final = (
         "    from services.writer.orders import WorkOrder as O\n"
         "    early = O(parts.epoch, {r.partition: r for r in ranges}, parts.databases.landing(), "
         "parts.databases.diverted(), routes, parts.bootstrap)\n"
-        "    await _mark(parts, early, [])\n"
+        "    await mark(parts, early, [])\n"
         "    order, lines = await _land(parts, ranges, routes)\n"
         "    await _settle_unseen(parts, order, lines)\n",
         f"{_ONE_WAITING}a_range_is_closed_after_its_records_and_repeats_of_them_count_once",

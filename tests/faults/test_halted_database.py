@@ -1,0 +1,142 @@
+"""A restored dump halts its database, alone; a person resolves it, and nothing lands twice."""
+
+import json
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import orjson
+import psycopg2
+import pytest
+from typer.testing import CliRunner
+
+from services.cli.app import app
+from services.writer.divert import Marker
+from services.writer.publishing import publish
+from services.writer.ranges import Partition, Range
+from tests.fixtures.inline import Inline
+from tests.fixtures.other import Other
+from tests.fixtures.scenes import Scene
+from tests.fixtures.writer import eventually, ledger_of, rows
+
+
+class Pair:
+    """A scene whose events land in both databases."""
+
+    def __init__(self, scene: Scene, other: Other, folder: Path) -> None:
+        self.scene = scene
+        self.second, self.name = other.dsn, other.name
+        self._registry = folder / "onramp.yaml"
+        destinations = [{"type": "postgres"}, {"type": "postgres", "vanity": self.name}]
+        document = {"event_types": {scene.name: {"destinations": destinations}}}
+        self._registry.write_bytes(orjson.dumps(document))
+
+    def writer(self) -> Inline:
+        return self.scene.writer(registry=self._registry, databases=json.dumps({self.name: self.second}))
+
+    def numbers(self) -> list[int]:
+        if rows(self.second, "SELECT to_regclass(%s)::text", f"events.{self.scene.name}") == [(None,)]:
+            return []
+        return [n for (n,) in rows(self.second, f"SELECT (payload->>'n')::int FROM events.{self.scene.name}")]  # noqa: S608
+
+    def all_landed(self) -> None:
+        n = self.scene.accepted
+        eventually(lambda: len(self.numbers()) >= n, 120)
+        assert sorted(self.numbers()) == list(range(n))
+        eventually(lambda: ledger_of(self.second, self.scene.topic) == self.scene.ledger())
+        totals = dict(rows(self.second, "SELECT outcome, sum(events)::int FROM onramp.totals GROUP BY 1"))
+        assert totals == {"landed": n}
+        self.scene.all_landed_once()
+
+    def onramp(self, *arguments: str) -> Any:
+        databases = ["--dsn", self.scene.dsn, "--databases", json.dumps({self.name: self.second})]
+        return CliRunner().invoke(app, ["databases", *arguments, *databases])
+
+    def state(self, writer: Inline) -> str:
+        return writer.states[self.name]
+
+    def restore(self) -> None:
+        """Put the second database back to where the first 20 events were, as a dump would."""
+        with closing(psycopg2.connect(self.second)) as conn, conn, conn.cursor() as cursor:
+            cursor.execute(f"DELETE FROM events.{self.scene.name} WHERE (payload->>'n')::int >= 20")  # noqa: S608
+            for partition, offset in self._at_20.items():
+                cursor.execute(
+                    "UPDATE onramp.ledger SET next_offset = %s WHERE partition = %s", (offset, partition)
+                )
+            cursor.execute("DELETE FROM onramp.totals")
+            cursor.execute(
+                "INSERT INTO onramp.totals SELECT l.topic_id, l.topic, l.partition, %s, 'landed', "
+                "l.next_offset FROM onramp.ledger l WHERE l.topic = %s",
+                (f"events.{self.scene.name}", self.scene.topic),
+            )
+
+    def dump(self) -> None:
+        """Remember where the second database is."""
+        self._at_20 = ledger_of(self.second, self.scene.topic)
+
+
+@pytest.fixture
+def pair(inline: Scene, other: Other, tmp_path: Path) -> Pair:
+    return Pair(inline, other, tmp_path)
+
+
+def test_what_a_restored_dump_misses_is_replayed_when_a_person_says_so(pair: Pair) -> None:
+    writer = pair.writer()
+    pair.scene.send(20)
+    pair.all_landed()
+    pair.dump()
+    pair.scene.send(30)
+    pair.all_landed()
+    assert pair.onramp("resolve", pair.name, "replay").exit_code == 1  # nothing is halted
+    pair.restore()
+    eventually(lambda: pair.state(writer) == "halted")
+    pair.scene.send(10)
+    eventually(lambda: pair.scene.landed() == 60)  # the other goes on
+    eventually(lambda: f"{pair.name}: halted" in pair.onramp("list").output)
+    assert pair.onramp("list").exit_code == 1
+    assert sorted(pair.numbers()) == list(range(20))
+
+    assert pair.onramp("resolve", pair.name, "replay").exit_code == 0
+    pair.all_landed()
+    eventually(lambda: pair.state(writer) == "landing")
+    assert pair.onramp("list").exit_code == 0
+    pair.scene.send(5)
+    pair.all_landed()
+
+
+def test_a_dump_that_is_kept_as_it_is_goes_on_behind_what_is_given_up(pair: Pair) -> None:
+    writer = pair.writer()
+    pair.scene.send(20)
+    pair.all_landed()
+    pair.dump()
+    pair.scene.send(30)
+    pair.all_landed()
+    pair.restore()
+    eventually(lambda: pair.state(writer) == "halted")
+    pair.scene.send(10)
+    eventually(lambda: pair.scene.landed() == 60)
+    eventually(lambda: pair.onramp("resolve", pair.name, "skip").exit_code == 0)
+    eventually(lambda: sorted(pair.numbers()) == [*range(20), *range(50, 60)])
+    eventually(lambda: pair.state(writer) == "landing")
+
+
+def test_a_marker_whose_routes_nobody_knows_halts_only_its_database(pair: Pair) -> None:
+    writer = pair.writer()
+    pair.scene.send(20)
+    pair.all_landed()
+    writer.stop()
+    [(topic_id, number, at)] = rows(
+        pair.second,
+        "SELECT topic_id::text, partition, next_offset FROM onramp.ledger WHERE topic = %s "
+        "ORDER BY partition LIMIT 1",
+        pair.scene.topic,
+    )
+    range_ = Range(topic_id, Partition(pair.scene.topic, number), at, at + 1)
+    publish(pair.scene.bootstrap, [Marker(pair.name, range_, 0, 0, "nobody").as_record()])
+    writer = pair.writer()
+    eventually(lambda: pair.state(writer) == "halted")
+    pair.scene.send(10)
+    eventually(lambda: pair.scene.landed() == 30)
+    assert sorted(pair.numbers()) == list(range(20))
+    eventually(lambda: pair.onramp("resolve", pair.name, "replay").exit_code == 0)
+    pair.all_landed()
