@@ -191,7 +191,8 @@ class Task:
     def report(self) -> list[Line]:
         """What became of every range, in every database."""
         lines = [*self._read.values(), *self._databases.values()]
-        lines[0].work = self._stopwatch.as_json()
+        if lines:  # ranges may hold no record at all: aborted transactions, compaction
+            lines[0].work = self._stopwatch.as_json()
         return lines
 
     def _line(self, database: str, partition: Partition) -> Line:

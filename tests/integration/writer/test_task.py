@@ -92,6 +92,11 @@ def test_a_range_that_ends_in_transaction_markers_is_advanced_to_its_end(bench: 
     assert bench.ledger() == 8
 
 
+def test_a_task_of_which_no_record_arrives_reports_nothing(bench: Bench) -> None:
+    assert bench.settle(ranges={PARTITION: (0, 2)}) == Landed((), 0, 0)
+    assert bench.ledger() == 0
+
+
 @pytest.mark.parametrize("place", ["writer.after_copy", "writer.before_commit"])
 @pytest.mark.parametrize("error", [RuntimeError("bang"), InfrastructureError(DATABASE_UNAVAILABLE, "bang")])
 def test_an_error_in_the_middle_rolls_everything_back(

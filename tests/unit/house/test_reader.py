@@ -1,0 +1,11 @@
+"""What reads in Spark's place for the tests of the driver's rules answers to everything that Spark does."""
+
+from inspect import getmembers
+
+from services.writer.spark import Spark
+from tests.fixtures.inline import Reader
+
+
+def test_the_reader_of_the_tests_has_every_door_of_sparks() -> None:
+    doors = {name for name, _ in getmembers(Spark) if not name.startswith("_")}
+    assert doors - set(dir(Reader)) == set()
