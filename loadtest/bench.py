@@ -134,7 +134,7 @@ def main() -> None:
         "command": f"python -m loadtest.bench {' '.join(sys.argv[1:])}".strip(),
         "machine": report.machine(),
         "load_average_before": round(os.getloadavg()[0], 2),
-        "versions": report.versions(),
+        "versions": report.versions() | report.stack_versions(),
         "failed": failed,
         "figures": [figure.as_dict() for figure in found],
     }

@@ -15,9 +15,12 @@ import psutil
 
 from loadtest import charts, shapes, verify
 from loadtest import pages as written
+from loadtest.found import connect
 from loadtest.pages import LEAST_SECONDS, RESULTS
 from loadtest.shapes import SEEDS, Shape
 from loadtest.target import ROOT, Target
+from stack.jars import read_lock
+from stack.java import find_java
 
 #: As the seed system's topic had.
 PARTITIONS: Final = 6
@@ -83,8 +86,18 @@ def about(
         "target": target.described,
         "machine": machine(),
         "load_average_before": round(load_average[0], 2),
-        "versions": versions(),
+        "versions": {**versions(), **(stack_versions() if target.processes else {}), **_postgres(target)},
     }
+
+
+def _postgres(target: Target) -> dict[str, str]:
+    if not target.dsn:
+        return {}
+    conn = connect(target.dsn)
+    try:
+        return {"postgresql": str(conn.info.parameter_status("server_version"))}
+    finally:
+        conn.close()
 
 
 def machine() -> str:
@@ -95,18 +108,30 @@ def machine() -> str:
 
 def versions() -> dict[str, str]:
     """Of what was measured, and of what measured it."""
-    commit = subprocess.run(
-        ["git", "describe", "--always", "--dirty"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    ).stdout.strip()
     return {
-        "onramp": commit or "unknown",
+        "onramp": _commit(),
         "python": platform.python_version(),
         **{name: version(name) for name in _LIBRARIES},
     }
+
+
+def _commit() -> str:
+    """The commit that was measured; what runs themselves write does not make it another."""
+    commit = _git("rev-parse", "--short", "HEAD")
+    changed = _git("status", "--porcelain", "--", ".", ":!loadtest/results", ":!docs/capacity.md")
+    return f"{commit or 'unknown'}{' with changes' if changed else ''}"
+
+
+def _git(*arguments: str) -> str:
+    command = ["git", *arguments]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip()
+
+
+def stack_versions() -> dict[str, str]:
+    """Of what only a stack of our own uses."""
+    coordinates = [jar.coordinates for jar in read_lock("broker")]
+    (kafka,) = (each for each in coordinates if each.startswith("org.apache.kafka:kafka_"))
+    return {"java": str(find_java().major), "kafka": kafka.rpartition(":")[2]}
 
 
 def _harmless(arguments: list[str]) -> list[str]:
