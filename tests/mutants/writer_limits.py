@@ -1,0 +1,72 @@
+"""The protections of a database's limits, of what is counted beside outcomes, and of what is trimmed."""
+
+from typing import Final
+
+from tests.mutants.machine import Mutant
+
+CONNECTIONS: Final = "tests/integration/writer/test_connections.py"
+RATES: Final = "tests/unit/writer/test_rates.py"
+ROUTES: Final = "tests/unit/writer/test_registry_routes.py"
+METRICS: Final = "tests/unit/writer/test_metrics.py"
+_REFUSED: Final = "a_refused_destination_of_an_event_that_lands_elsewhere_has_its_place"
+
+LIMITS: Final = (
+    Mutant(
+        "the bound of a batch's tasks",
+        "limits.py",
+        ", *(most_tasks(b) for b in bounds if b is not None))",
+        ")",
+        f"{CONNECTIONS}::test_a_batch_has_as_many_tasks_as_the_bound_takes",
+    ),
+    Mutant("waiting at a process's bound", "pool.py", "with self._room:", "if True:", CONNECTIONS),
+    Mutant("leaving no connection behind", "pool.py", "if database.keep:", "if True:", CONNECTIONS),
+    Mutant("rows per second", "rates.py", "max(min([limit, *rooms]), 0)", "limit", RATES),
+    Mutant("cutting a drained range", "drainer.py", "offsets[most::most] if most else ()", "()", RATES),
+    Mutant(
+        "schemas that a registry may name",
+        "registry_routes.py",
+        "if destination.db_schema not in database.schemas:",
+        "if False:",
+        ROUTES,
+    ),
+    Mutant(
+        "databases that a grant may name",
+        "registry_routes.py",
+        "if not any(fnmatchcase(name, pattern) for name in known):",
+        "if False:",
+        ROUTES,
+    ),
+    Mutant("the bound of series", "metrics.py", "if len(shown) < self._most:", "if True:", METRICS),
+    Mutant(
+        "what is worth a look",
+        "settlement.py",
+        "ledger.remark(self._work.conn, self._remarks)",
+        "pass",
+        "tests/integration/writer/test_task.py::test_what_is_worth_a_look_is_counted_in_the_rows_own_transaction",
+    ),
+)
+
+#: With a Kafka of their own.
+SLOW: Final = (
+    Mutant(
+        "counting refused destinations",
+        "task.py",
+        "line.refused += len(events.unroutable)",
+        "pass",
+        f"tests/integration/admin/test_audit.py::test_{_REFUSED}",
+    ),
+    Mutant(
+        "what an undrained marker needs",
+        "trimming.py",
+        "min(upto, needed.get(p, upto))",
+        "upto",
+        "tests/faults/test_trimming.py",
+    ),
+    Mutant(
+        "what another writer may still close",
+        "trimming.py",
+        "time.time() - self._keep",
+        "time.time()",
+        "tests/faults/test_trimming.py",
+    ),
+)
