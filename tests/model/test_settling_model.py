@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.model.settling_model import CONFIGS, RULES, Config, Model, explore
+from tests.model.settling_model import CONFIGS, RULES, Config, explore, model_of
 
 _SMALL = [
     c
@@ -18,6 +18,7 @@ _SMALL = [
         "Kafka away",
         "Kafka away, zombie",
         "recovery from a halt",
+        "two partitions",
     }
 ]
 _LIMIT = 200_000
@@ -40,12 +41,14 @@ _NEEDED = {
     "acked": "Kafka away, zombie",
     "replay_first": "recovery from a halt",
     "drain_sorted": "recovery from a halt",
+    "judged_alone": "two partitions",
+    "all_advance": "two partitions",
 }
 
 
 @pytest.mark.parametrize("config", _SMALL, ids=lambda c: c.name)
 def test_every_interleaving_of_a_small_configuration_holds(config: Config) -> None:
-    _, verdict, trace = explore(Model(config, RULES.keys()), _LIMIT)
+    _, verdict, trace = explore(model_of(config, RULES.keys()), _LIMIT)
 
     assert verdict is None, "\n".join([str(verdict), *trace])
 
@@ -54,7 +57,7 @@ def test_every_interleaving_of_a_small_configuration_holds(config: Config) -> No
 def test_without_a_rule_there_is_a_counterexample(rule: str, name: str) -> None:
     config = next(c for c in CONFIGS if c.name == name)
 
-    _, verdict, _ = explore(Model(config, RULES.keys() - {rule}), _LIMIT)
+    _, verdict, _ = explore(model_of(config, RULES.keys() - {rule}), _LIMIT)
 
     assert verdict, f"the model does not need the rule {rule!r} in {name!r}"
     assert not verdict.startswith("UNFINISHED")

@@ -2,8 +2,9 @@
 
 from tests.mutants.machine import run
 from tests.mutants.writer_driver import DRIVER
+from tests.mutants.writer_holds import HALTS, HOLDS
 from tests.mutants.writer_limits import LIMITS, SLOW
 from tests.mutants.writer_tasks import TASKS
 
 if __name__ == "__main__":
-    run("services/writer", (*TASKS, *LIMITS), (*DRIVER, *SLOW))
+    run("services/writer", (*TASKS, *LIMITS, *HOLDS), (*DRIVER, *SLOW, *HALTS))

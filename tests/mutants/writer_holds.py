@@ -1,0 +1,70 @@
+"""The protections of what waits in its own database, and of the way out of a halt."""
+
+from typing import Final
+
+from tests.mutants.machine import Mutant
+
+_HOLDS: Final = "tests/integration/writer/test_holds.py::test_"
+_HALTED: Final = "tests/faults/test_halted_database.py::test_"
+
+HOLDS: Final = (
+    Mutant(
+        "queueing behind a hold",
+        "holds.py",
+        "        if hold := self.tables.get(str(target)):\n",
+        "        if (hold := self.tables.get(str(target))) and hold.timeouts < 0:\n",
+        f"{_HOLDS}later_events_queue_behind_those_that_wait",
+    ),
+    Mutant(
+        "no hold ends while a task looks at it",
+        "holds.py",
+        'cursor.execute(f"{_LOOK} FOR KEY SHARE")',
+        "cursor.execute(_LOOK)",
+        f"{_HOLDS}a_hold_does_not_end_while_a_task_looks_at_it",
+    ),
+    Mutant(
+        "what waits for two holds keeps one of them",
+        "release.py",
+        "                        left.remove(hold)\n",
+        "",
+        f"{_HOLDS}a_paused_type_whose_table_is_blocked_waits_for_both",
+    ),
+    Mutant(
+        "the removal of what waited in its landing's transaction",
+        "release.py",
+        "        settlement.keep()\n        waiting_rows.drop(conn, taken)\n",
+        "        settlement.keep()\n        conn.commit()\n        waiting_rows.drop(conn, taken)\n",
+        f"{_HOLDS}a_release_that_dies_is_begun_again_and_lands_once",
+    ),
+    Mutant(
+        "the pause in the ledger's transaction",
+        "settlement.py",
+        "        self.holds.keep(self._work.conn)\n",
+        "",
+        f"{_HOLDS}a_type_pauses_past_its_share_and_the_others_go_on",
+    ),
+    Mutant(
+        "waiting twice for a statement that runs out of time",
+        "release.py",
+        "_PATIENCE: Final = 2",
+        "_PATIENCE: Final = 1",
+        f"{_HOLDS}a_row_that_runs_out_of_time_waits_twice_and_is_then_parked_alone",
+    ),
+    Mutant(
+        "a row is at fault only if its neighbours land",
+        "release.py",
+        "                if e.sqlstate != STATEMENT_TIMEOUT or suspect:\n",
+        "                if e.sqlstate != STATEMENT_TIMEOUT:\n",
+        f"{_HOLDS}a_table_on_which_everything_runs_out_of_time_is_no_rows_fault",
+    ),
+)
+#: They need a Kafka and a gateway.
+HALTS: Final = (
+    Mutant(
+        "markers drain by their ranges",
+        "drainer.py",
+        "while waiting := self._index.next(database.name):",
+        "while waiting := self._index.of(database.name):",
+        f"{_HALTED}what_a_restored_dump_misses_is_replayed_when_a_person_says_so",
+    ),
+)
