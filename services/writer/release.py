@@ -35,6 +35,8 @@ log = logging.getLogger(__name__)
 _AT_ONCE: Final = 2_000
 #: A statement that ran out of time so often is tried row by row: perhaps it is one row's fault.
 _PATIENCE: Final = 2
+#: So many in a row from the first on, and none that lands: it is the table.
+_MOST_SUSPECTS: Final = 5
 
 
 class Release:
@@ -83,12 +85,12 @@ class Release:
             log.info("a release lost a race and is tried again", extra={"reason": e.detail})
 
     def _one_by_one(self, place: Place, target: Target, stopped: Sequence[str]) -> None:
-        """Find the row at whose insertion the statement runs out of time, and park it.
+        """Find the rows at whose insertion the statement runs out of time, and park them.
 
-        Only a row whose neighbours land, or that is alone, is at fault: when two in a row
-        run out of time it is the table.  Raises `BlockedError` then.
+        They are at fault only if neighbours land, or if one is alone; else it is the table.
+        Raises `BlockedError` then.
         """
-        suspect: Taken | None = None
+        suspects: list[Taken] = []
         landed = False
         with transaction(self._database, "driver") as conn:
             singles = [
@@ -98,17 +100,14 @@ class Release:
             try:
                 self._land_one(place, target, one)
             except BlockedError as e:
-                if e.sqlstate != STATEMENT_TIMEOUT or suspect:
+                suspects.append(one)
+                if e.sqlstate != STATEMENT_TIMEOUT or (not landed and len(suspects) >= _MOST_SUSPECTS):
                     raise
-                suspect = one
             else:
                 landed = True
-                if suspect:
-                    self._park(place, target, suspect)
-                    suspect = None
-        if suspect:
-            if not landed and len(singles) > 1:
-                raise BlockedError(target, STATEMENT_TIMEOUT)
+        if suspects and not landed and len(singles) > 1:
+            raise BlockedError(target, STATEMENT_TIMEOUT)
+        for suspect in suspects:
             self._park(place, target, suspect)
 
     def _land_one(self, place: Place, target: Target, one: Taken) -> None:

@@ -216,6 +216,16 @@ def test_a_row_that_runs_out_of_time_waits_twice_and_is_then_parked_alone(hall: 
     assert hall.totals() == {"landed": 3, "parked": 1}
 
 
+def test_two_such_rows_beside_each_other_are_both_found(hall: Hall) -> None:
+    hall.settle(event("a"))
+    _slow(hall, "NEW._id IN ('c', 'd')")
+    hall.hurry()
+    hall.settle(event("b"), event("c"), event("d"), event("e"))
+    assert hall.release() == ["events.order_placed"]
+    assert hall.release() == []
+    assert (hall.landed(), hall.waiting(), hall.parked()) == (["a", "b", "e"], [], [2, 3])
+
+
 def test_a_table_on_which_everything_runs_out_of_time_is_no_rows_fault(hall: Hall) -> None:
     hall.settle(event("a"))
     _slow(hall, "true")
