@@ -75,6 +75,7 @@ class Bodies:
         self._via = shape.via
         separator = b"," if shape.via not in (SYSLOG, NDJSON) else b"\n"
         item = one(shape, names) + separator
+        self._parts = one(shape, names).split(_PLACE)
         self._places = _places(item)
         self._items: NDArray[np.uint8] = np.tile(np.frombuffer(item, np.uint8), (shape.batch, 1))
         self._numbers = np.arange(shape.batch, dtype=np.int64)[:, None]
@@ -86,14 +87,14 @@ class Bodies:
 
     def body(self, first: int) -> bytes:
         """The body whose packets have the numbers from `first` on."""
+        if self._via in (SINGLE, KAFKA):
+            return str(first).encode().join(self._parts)
         digits = ((first + self._numbers) // _POWERS % 10 + ord("0")).astype(np.uint8)
         for at in self._places:
             self._items[:, at : at + DIGITS] = digits
         text = self._items.tobytes()
         if self._via == SYSLOG:
             return text
-        if self._via in (SINGLE, KAFKA):
-            return text[:-1]
         if self._via == NDJSON:
             return gzip.compress(text, _FASTEST)
         return b"[" + text[:-1] + b"]"
