@@ -6,7 +6,7 @@ when a connection of its own sees the ledger beyond its offset: the ledger moves
 own transaction.  It is asked every 10 ms and the moment is noted after the answer, so the
 figures err upwards.
 
-The first 30 seconds (JVM and tables are new) and the first event of each later name (topic
+The first minute (JVM and tables are new) and the first event of each later name (topic
 and table are made for it) are told apart.
 """
 
@@ -32,7 +32,7 @@ from loadtest.measure import spread
 from loadtest.pages import RESULTS
 from loadtest.target import Target, embedded
 
-COLD_SECONDS: Final = 30.0
+COLD_SECONDS: Final = 60.0
 _LOOK_SECONDS: Final = 0.01
 _PATIENCE_SECONDS: Final = 120.0
 _LEDGER: Final = "SELECT topic, partition, next_offset FROM onramp.ledger WHERE topic LIKE 'events.latency%'"

@@ -12,6 +12,7 @@ from typing import cast
 
 import uvloop
 
+from loadtest.answers import complete
 from loadtest.events import bodies
 
 _REQUESTS = 64
@@ -39,15 +40,12 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Part of an answer."""
         self._buffer += data
-        head, found, rest = self._buffer.partition(b"\r\n\r\n")
-        if not found:
-            return
-        length = int(head.lower().partition(b"content-length: ")[2].split(b"\r\n", 1)[0])
-        if len(rest) < length:
+        answer = complete(self._buffer)
+        if answer is None:
             return
         now = time.perf_counter()
         self.latencies.append(now - self._sent_at)
-        self.other += not head.startswith(_ACCEPTED)
+        self.other += not answer[0].startswith(_ACCEPTED)
         self._buffer = b""
         if now < self._until:
             self._send()

@@ -17,6 +17,8 @@ from typing import Any, Final, cast
 import orjson
 import uvloop
 
+from loadtest.answers import complete
+
 _CONNECTIONS: Final = 32
 _ACCEPTED: Final = b"HTTP/1.1 202"
 #: Time for every connection to be there before the first event is due.
@@ -54,16 +56,13 @@ class _Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._buffer += data
-        head, found, rest = self._buffer.partition(b"\r\n\r\n")
-        if not found:
-            return
-        length = int(head.lower().partition(b"content-length: ")[2].split(b"\r\n", 1)[0])
-        if len(rest) < length:
+        answer = complete(self._buffer)
+        if answer is None:
             return
         assert self._sent is not None  # noqa: S101 - nothing is answered that was not asked
         self._sent.answered = time.monotonic()
-        if head.startswith(_ACCEPTED):
-            self._sent.receipt = orjson.loads(rest)["receipt"]
+        if answer[0].startswith(_ACCEPTED):
+            self._sent.receipt = orjson.loads(answer[1])["receipt"]
         self._buffer, self._sent = b"", None
         self._idle.put_nowait(self)
 
