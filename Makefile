@@ -7,6 +7,8 @@ TOOLS      := .onramp/tools
 PY         := .venv/bin/python
 STAMP      := .venv/.synced
 ARGS       ?=
+# Most of the suite's time is waiting for processes that start: two at a time use two cores.
+JOBS       ?= 2
 
 # The project is run from its folder; nothing of it is installed (see pyproject.toml).
 export PYTHONPATH := $(CURDIR)
@@ -26,7 +28,7 @@ demo: $(STAMP) ## The same, then stop; fails unless the counts add up
 	@bin/onramp up --exit $(ARGS)
 
 test: lint types ## Lint, types and every test, against real Kafka, Postgres and Spark
-	$(PY) -m pytest $(ARGS)
+	$(PY) -m pytest -n $(JOBS) --dist loadfile $(ARGS)
 
 test-unit: $(STAMP) ## Only the tests that start nothing
 	$(PY) -m pytest tests/unit $(ARGS)
