@@ -155,6 +155,10 @@ class Stage:
         """The command line's options that lead here."""
         return ["--kafka", self.bootstrap, "--dsn", self.dsn]
 
+    def note_routes(self, routes: Routes) -> None:
+        """Write a plan under `routes`, as a writer of this Kafka."""
+        self._note(self.notes.plan(EPOCH, [Range(self.topic_id, self.partition, 0, self.at)], routes))
+
     def _note(self, entries: Sequence[tuple[str, bytes]]) -> None:
         publish(self.bootstrap, [Record(wire.SETTLED, key.encode(), value) for key, value in entries])
         for key, value in entries:

@@ -207,6 +207,15 @@ def test_several_landing_tables_of_one_database_are_kept_apart(stage: Stage) -> 
     assert stage.found() == {("lost", 2), ("wrong_total", None)}
 
 
+def test_the_routes_of_another_writer_of_this_kafka_explain_nothing(stage: Stage) -> None:
+    """A repeat and a parked event have no row, and went nowhere else for that."""
+    stage.settle(event("a", stage.name), event("a", stage.name), envelope("bad", stage.name, BAD))
+    for database in ("onramp", "elsewhere"):
+        stage.note_routes(Routes(database))
+    report = stage.audit()
+    assert (report.findings, report.unchecked) == ([], [])
+
+
 # --- packets ----------------------------------------------------------------------------------
 
 
