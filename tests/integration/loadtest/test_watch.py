@@ -13,6 +13,7 @@ from services.writer.migrations import migrate
 from services.writer.postgres import Database as WriterDatabase
 from tests.fixtures.fix_kafka import HasBootstrap
 from tests.fixtures.fix_postgres import Database
+from tests.fixtures.writer import eventually
 
 ADVANCE = (
     "INSERT INTO onramp.ledger (topic_id, topic, partition, next_offset, epoch) "
@@ -46,6 +47,7 @@ def test_an_offset_is_seen_after_its_commit_and_the_lag_is_kafkas_end_less_the_l
         assert (offset, watch.settled) == (7, 7)
         assert at >= before
         assert watch.wait_for_lag_zero(patience=60) == 0  # the topic is empty
+        eventually(lambda: bool(watch.samples))
         producer = Producer({"bootstrap.servers": kafka.bootstrap})
         for _ in range(9):
             producer.produce(topic, b"x")
