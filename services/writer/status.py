@@ -36,37 +36,43 @@ class Status:
         self.databases: dict[str, str] = {}
         self.holds: Sequence[Mapping[str, str]] = []
         self.refused: dict[Partition, str] = {}
+        self._lag: dict[Partition, int] = {}
+        self._on_kafka: dict[str, tuple[int, float | None]] = {}
+        self._showing = threading.Lock()
         self._consuming = False
         self._trouble: str | None = "starting"
 
     def see(
         self, databases: Mapping[str, str], lag: Mapping[Partition, int], refused: Mapping[Partition, str]
     ) -> None:
-        """What the loop sees as it goes round."""
-        self.databases = dict(databases)
-        for name, state in databases.items():
-            for possible in _STATES:
-                self.metrics.database_state.labels(name, possible).set(state == possible)
-        self.metrics.show(self.metrics.lag, {_labels(p): n for p, n in lag.items()}, operator.add)
-        self.metrics.halted_partitions.set(len(refused))
-        self.refused = dict(refused)
+        """What the loop sees as it goes round, many times a second: the page is made when it is asked for."""
+        self.databases, self.refused, self._lag = dict(databases), dict(refused), dict(lag)
         self._consuming = bool({"landing", "draining"} & set(databases.values()))
         out = ", ".join(f"{n} is {s}" for n, s in databases.items() if s != "landing")
         self._trouble = out or None
 
     def see_holds(self, holds: Mapping[str, Sequence[Hold]]) -> None:
         """What events wait for in the databases themselves."""
-        found = [{"database": name, **each} for name, of in holds.items() for each in described(of)]
-        if found != self.holds:
-            self.metrics.holds.clear()
-            for each in found:
-                self.metrics.holds.labels(each["database"], each["kind"], each["name"], each["state"]).set(1)
-        self.holds = found
+        self.holds = [{"database": name, **each} for name, of in holds.items() for each in described(of)]
 
     def waits(self, waiting: Mapping[str, tuple[int, float | None]]) -> None:
         """How many events wait for each database on Kafka, and since when the oldest of them."""
-        for name, found in waiting.items():
-            self._wait(name, "kafka", *found)
+        self._on_kafka = dict(waiting)
+
+    def page(self) -> bytes:
+        """All metrics, as Prometheus reads them."""
+        with self._showing:
+            for name, state in self.databases.items():
+                for possible in _STATES:
+                    self.metrics.database_state.labels(name, possible).set(state == possible)
+            self.metrics.show(self.metrics.lag, {_labels(p): n for p, n in self._lag.items()}, operator.add)
+            self.metrics.halted_partitions.set(len(self.refused))
+            for name, waiting in self._on_kafka.items():
+                self._wait(name, "kafka", *waiting)
+            self.metrics.holds.clear()
+            for each in self.holds:
+                self.metrics.holds.labels(each["database"], each["kind"], each["name"], each["state"]).set(1)
+            return generate_latest(self.metrics.registry)
 
     def _wait(self, database: str, where: str, events: int, since: float | None) -> None:
         self.metrics.waiting.labels(database, where).set(events)
@@ -172,7 +178,7 @@ def _handler(status: Status) -> type[BaseHTTPRequestHandler]:
         return HTTPStatus.OK if ready else HTTPStatus.SERVICE_UNAVAILABLE, "application/json", body
 
     def metrics() -> tuple[HTTPStatus, str, bytes]:
-        return HTTPStatus.OK, CONTENT_TYPE_LATEST, generate_latest(status.metrics.registry)
+        return HTTPStatus.OK, CONTENT_TYPE_LATEST, status.page()
 
     pages: Mapping[str, Callable[[], tuple[HTTPStatus, str, bytes]]] = {
         "/healthz": healthz,

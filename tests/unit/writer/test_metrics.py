@@ -12,8 +12,8 @@ from shared.steps import Step
 
 
 def page(of: Status | Metrics) -> dict[str, float]:
-    registry = of.metrics.registry if isinstance(of, Status) else of.registry
-    lines = [line for line in generate_latest(registry).decode().splitlines() if line[0] != "#"]
+    text = of.page() if isinstance(of, Status) else generate_latest(of.registry)
+    lines = [line for line in text.decode().splitlines() if line[0] != "#"]
     return {line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in lines}
 
 
