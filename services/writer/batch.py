@@ -23,7 +23,7 @@ from services.writer.status import Status
 from services.writer.view import View
 from services.writer.waiting import Index
 from shared import failpoints
-from shared.errors import FENCED, TABLE, InfrastructureError
+from shared.errors import FENCED, InfrastructureError
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,11 +115,11 @@ async def _land(parts: Parts, ranges: Sequence[Range], routes: Routes) -> tuple[
         for name in {line.database for line in lines if line.waiting}:
             parts.databases.held(name)
         await _relay_parked(parts, order, lines)
-        failures = {line.database: line for line in lines if line.failure}
-        for name, line in failures.items():
+        failures = {line.database: line.error for line in lines if line.error}
+        for name, error in failures.items():
             if not name:
-                raise InfrastructureError(TABLE[str(line.failure)], line.detail or "")
-            parts.databases.failed(name, InfrastructureError(TABLE[str(line.failure)], line.detail or ""))
+                raise error
+            parts.databases.failed(name, error)
         if not failures:
             return order, lines
 

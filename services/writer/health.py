@@ -1,11 +1,9 @@
 """How a database is: up, out until it is asked again, or halted until a person resolves it."""
 
-import random
 import time
 from dataclasses import dataclass
-from typing import Final
 
-_PAUSES: Final = (0.2, 0.5, 1.0, 2.0, 5.0)
+from services.writer.pauses import pause
 
 
 @dataclass(slots=True)
@@ -23,5 +21,5 @@ class Health:
 
     def is_out(self) -> None:
         """It failed: it is asked again after a growing pause (its breaker)."""
-        pause = _PAUSES[min(self.failures, len(_PAUSES) - 1)] * random.uniform(0.8, 1.2)  # noqa: S311
-        self.up, self.failures, self.again_at = False, self.failures + 1, time.monotonic() + pause
+        self.up, self.again_at = False, time.monotonic() + pause(self.failures)
+        self.failures += 1

@@ -6,7 +6,6 @@ growing pause; a writer that was fenced by a newer one exits.
 
 import asyncio
 import logging
-import random
 import signal
 from contextlib import AsyncExitStack, suppress
 from typing import Final
@@ -20,6 +19,7 @@ from services.writer.divert import HEADER, marker_of
 from services.writer.drainer import Drainer
 from services.writer.meter import Meter
 from services.writer.pace import Pace
+from services.writer.pauses import pause
 from services.writer.pausing import Pausing
 from services.writer.positions import Positions
 from services.writer.postgres import configured
@@ -50,7 +50,6 @@ EXIT_FENCED: Final = 3
 #: aiokafka goes on asking for longer than anyone who watches /readyz wants to wait.
 _KAFKA_SECONDS: Final = 8.0
 _NO_DATABASE_SECONDS: Final = 0.5
-_PAUSES: Final = (0.2, 0.5, 1.0, 2.0, 5.0)
 
 
 class Job:
@@ -123,10 +122,12 @@ class Job:
     async def _pause(self, code: str, detail: str) -> None:
         """Say what stands in the way and wait, longer each time, unless stopped."""
         self._status.trouble(code, detail)
-        pause = _PAUSES[min(self._failures, len(_PAUSES) - 1)] * random.uniform(0.8, 1.2)  # noqa: S311
+        seconds = pause(self._failures)
         self._failures += 1
-        log.warning("the writer waits", extra={"code": code, "reason": detail, "again_in_s": round(pause, 1)})
-        await self._wait(pause)
+        log.warning(
+            "the writer waits", extra={"code": code, "reason": detail, "again_in_s": round(seconds, 1)}
+        )
+        await self._wait(seconds)
 
     async def _wait(self, seconds: float) -> None:
         with suppress(TimeoutError):

@@ -10,6 +10,7 @@ from services.writer.pausing import Pausing
 from services.writer.postgres import Database
 from services.writer.ranges import Partition, Range
 from services.writer.routes import Routes
+from shared.errors import TABLE, InfrastructureError
 
 #: A task's report: for each of its ranges a row with database "" that says what was read,
 #: and a row for each database.  `failure` is a code of the error table, null when the range
@@ -77,6 +78,11 @@ class Line:
     def range_of(self) -> Partition:
         """The partition whose range this line is about."""
         return Partition(self.topic, self.partition)
+
+    @property
+    def error(self) -> InfrastructureError | None:
+        """What `failure` says, as it is raised."""
+        return InfrastructureError(TABLE[self.failure], self.detail or "") if self.failure else None
 
 
 def as_arrow(lines: Iterable[Line]) -> pa.RecordBatch:

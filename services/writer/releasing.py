@@ -6,21 +6,18 @@ only a person resumes it.
 
 import asyncio
 import logging
-import random
 import time
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from typing import Final
 
 from services.writer.holds import STOPPED, Hold
+from services.writer.pauses import pause
 from services.writer.postgres import Database
 from services.writer.release import Release
 from services.writer.routes import Routes
 from shared.errors import InfrastructureError
 
 log = logging.getLogger(__name__)
-
-_PAUSES: Final = (0.2, 0.5, 1.0, 2.0, 5.0)
 
 
 @dataclass(slots=True)
@@ -86,8 +83,7 @@ class Releasing:
             log.info("nothing waits for it any more", extra={"database": name, key[0]: key[1]})
         watch.fruitless = watch.fruitless + 1 if left and before == now else 0
         watch.known, watch.due = tuple(left), bool(left)
-        pause = 0.0 if watch.release.nearly else _PAUSES[min(watch.fruitless, len(_PAUSES) - 1)]
-        watch.again_at = time.monotonic() + pause * random.uniform(0.8, 1.2)  # noqa: S311
+        watch.again_at = time.monotonic() + (0.0 if watch.release.nearly else pause(watch.fruitless))
 
 
 def _say(name: str, hold: Hold) -> None:

@@ -10,7 +10,6 @@ from services.writer import halts
 from services.writer.batch import Parts, mark, see_newest
 from services.writer.orders import WorkOrder
 from services.writer.routes import Routes
-from shared.errors import TABLE, InfrastructureError
 
 
 async def replay(parts: Parts, name: str, routes: Routes, most: int) -> None:
@@ -37,7 +36,7 @@ async def replay(parts: Parts, name: str, routes: Routes, most: int) -> None:
         )
         lines = await asyncio.to_thread(parts.spark.run, order)
         for line in lines:
-            if line.failure:
-                raise InfrastructureError(TABLE[line.failure], line.detail or "")
+            if line.error:
+                raise line.error
         await mark(parts, order, lines)
     await parts.databases.resolved(name, halts.REPLAY)
