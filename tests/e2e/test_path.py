@@ -86,6 +86,14 @@ def test_a_record_without_our_header_is_nobodys_business(scene: Scene) -> None:
     assert scene.parked(value) == []
 
 
+def test_of_two_headers_of_one_name_the_last_counts(scene: Scene) -> None:
+    other = ("context", b'{"consumer":{"type":"other"}}')
+    scene.produce(event("not-ours", scene.name), headers=[*CONTEXT, other])
+    scene.produce(event("ours", scene.name), headers=[other, *CONTEXT])
+    eventually(lambda: scene.group() == {0: 2})
+    assert scene.query("SELECT _id FROM TABLE") == [("ours",)]
+
+
 def test_a_tombstone_is_parked_and_harms_nobody(scene: Scene) -> None:  # W1
     scene.produce(None, event("after", scene.name))
     eventually(lambda: scene.landed() == 1)
