@@ -7,7 +7,7 @@ is claimed, compared with what waits for it, and drained before it takes live tr
 import asyncio
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,7 +19,7 @@ from services.writer.holds import Hold
 from services.writer.migrations import migrate
 from services.writer.pool import transaction
 from services.writer.postgres import Database
-from services.writer.ranges import Partition
+from services.writer.ranges import Life, Partition
 from services.writer.releasing import Releasing
 from services.writer.routes import Routes
 from services.writer.settled import Settled
@@ -34,7 +34,7 @@ _ASK_SECONDS: Final = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Stand:
-    """Where the writer is in a partition: its topic's UUID and the next offset to plan."""
+    """Where the writer is in a partition: in which life of its topic, and the next offset to plan."""
 
     topic_id: str
     next_offset: int
@@ -74,7 +74,7 @@ class Databases:
 
     def landing(self) -> tuple[Database, ...]:
         """Databases that take the next batch: up, not halted, and nothing older waits."""
-        return tuple(d for n, d in self._all.items() if self._can(n) and not self._index.of(n))
+        return tuple(d for n, d in self._all.items() if self._can(n) and not self._index.waits(n))
 
     def up(self) -> list[Database]:
         """Databases that answer."""
@@ -105,7 +105,7 @@ class Databases:
             return "halted"
         if not health.up:
             return "out"
-        return "draining" if self._index.of(name) else "landing"
+        return "draining" if self._index.waits(name) else "landing"
 
     def _can(self, name: str) -> bool:
         return self._health[name].up and not self._health[name].halted
@@ -150,7 +150,7 @@ class Databases:
             due = time.monotonic() >= health.again_at
             if health.halted and due and not health.replay:
                 self._returning[name] = asyncio.create_task(self._ask(name, health.halted))
-            elif not health.halted and ((due and not health.up) or (health.up and self._index.of(name))):
+            elif not health.halted and ((due and not health.up) or (health.up and self._index.waits(name))):
                 self._returning[name] = asyncio.create_task(self._return(name))
 
         for name, error in self._releasing.tend([n for n in self._all if self._can(n)], routes):
@@ -160,8 +160,7 @@ class Databases:
         """Wait for a database of which at most the last batch waits: then it takes live traffic."""
         await self._releasing.settle_down()
         for name, task in list(self._returning.items()):
-            ranges = [w.marker.range.partition for w in self._index.of(name)]
-            if self._can(name) and len(ranges) == len(set(ranges)):
+            if self._can(name) and self._index.nearly_drained(name):
                 await asyncio.wait({task})
 
     async def stop(self) -> None:
@@ -231,24 +230,25 @@ class Databases:
 
     def gaps(self, name: str) -> list[Gap]:
         """What is missing in `name`, partition by partition (blocking)."""
-        upto = {p: s.next_offset for p, s in self.stands.items()}
-        return halts.gaps(self._all[name], self._starts(name, self.stands), upto, self._index, self._epoch)
+        upto = {Life(s.topic_id, p): s.next_offset for p, s in self.stands.items()}
+        return halts.gaps(self._all[name], self._starts(name, upto), upto, self._index, self._epoch)
 
-    def _starts(self, name: str, stands: Mapping[Partition, Stand]) -> dict[Partition, tuple[str, int]]:
+    def _starts(self, name: str, lives: Iterable[Life]) -> dict[Life, int]:
         """Where a missing ledger row begins: at its recorded baseline."""
-        return {
-            p: (s.topic_id, self._settled.baselines[s.topic_id, p.number][name]) for p, s in stands.items()
-        }
+        return {life: self._settled.baselines[life.topic_id, life.partition.number][name] for life in lives}
 
     def _claim(self, name: str, stands: Mapping[Partition, Stand]) -> None:
-        """Put this writer's epoch on the ledger rows of `stands`, and compare (blocking).
+        """Put this writer's epoch on the ledger rows of `stands` and of what waits, and compare (blocking).
 
         A missing row is created at its recorded baseline.  Raises `InfrastructureError`: a
         ledger that is behind and not covered by what waits is a gap.
         """
-        if not stands:
+        # What waits may be of a topic that was deleted since: it lands all the same.
+        starts = self._starts(
+            name, {Life(s.topic_id, p) for p, s in stands.items()} | self._index.lives(name)
+        )
+        if not starts:
             return
-        starts = self._starts(name, stands)
         with transaction(self._all[name], "driver") as conn:
             at = ledger.claim(conn, starts, self._epoch)
         self._index.forget_settled(name, at)
@@ -264,12 +264,13 @@ class Databases:
         except InfrastructureError as e:
             self.failed(name, e)
 
-    def _see_gap(self, name: str, at: Mapping[Partition, int], stands: Mapping[Partition, Stand]) -> None:
+    def _see_gap(self, name: str, at: Mapping[Life, int], stands: Mapping[Partition, Stand]) -> None:
         for p, stand in stands.items():
-            if not self._index.covers(name, p, at.get(p, -1), stand.next_offset):
+            life = Life(stand.topic_id, p)
+            if not self._index.covers(name, life, at.get(life, -1), stand.next_offset):
                 raise InfrastructureError(
                     LEDGER_GAP,
-                    f"{p.topic}/{p.number}: the ledger of {name} stands at {at.get(p)}, the writer at "
+                    f"{p.topic}/{p.number}: the ledger of {name} stands at {at.get(life)}, the writer at "
                     f"{stand.next_offset}, and what waits does not lead there: was it restored from a dump?",
                 )
 

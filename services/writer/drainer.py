@@ -25,7 +25,7 @@ from services.writer.routes import Routes
 from services.writer.task import Task
 from services.writer.waiting import Index, Waiting
 from shared import failpoints, wire
-from shared.errors import LEDGER_GAP, TABLE, InfrastructureError
+from shared.errors import LEDGER_GAP, InfrastructureError
 
 #: offset of an event in its own topic -> header, value, gateway's received-at
 Events = dict[int, tuple[Mapping[str, Any], bytes | None, bytes | None]]
@@ -83,7 +83,7 @@ class Drainer:
                 self._rates.count(lines)
                 self._worked(lines)
             failpoints.reach("writer.mid_drain")
-            self._index.forget_settled(database.name, {marker.range.partition: marker.range.end})
+            self._index.forget_settled(database.name, {marker.range.life: marker.range.end})
             drained += 1
         if drained < len(waiting):
             raise InfrastructureError(
@@ -130,8 +130,8 @@ class Drainer:
         task.land(database)
         lines = task.report()
         for line in lines:
-            if line.failure:
-                raise InfrastructureError(TABLE[line.failure], line.detail or "")
+            if line.error:
+                raise line.error
         return lines
 
 

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from services.writer import ledger
 from services.writer.pool import transaction
 from services.writer.postgres import Database
-from services.writer.ranges import Partition, Range
+from services.writer.ranges import Life, Partition, Range
 from services.writer.waiting import Index
 
 log = logging.getLogger(__name__)
@@ -81,8 +81,8 @@ def clear(database: Database) -> None:
 
 def gaps(
     database: Database,
-    starts: Mapping[Partition, tuple[str, int]],
-    upto: Mapping[Partition, int],
+    starts: Mapping[Life, int],
+    upto: Mapping[Life, int],
     index: Index,
     epoch: int,
 ) -> list[Gap]:
@@ -90,9 +90,9 @@ def gaps(
     with transaction(database, "driver") as conn:
         at = ledger.claim(conn, starts, epoch)
     found = []
-    for p, end in upto.items():
-        marked = index.covers(database.name, p, at[p], end)
-        found.append(Gap(starts[p][0], p, *index.missing(database.name, p, at[p], end), marked))
+    for life, end in upto.items():
+        marked = index.covers(database.name, life, at[life], end)
+        found.append(Gap(*life, *index.missing(database.name, life, at[life], end), marked))
     return [gap for gap in found if gap.start < gap.end]
 
 

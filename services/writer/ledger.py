@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from psycopg2.extensions import connection
 from psycopg2.extras import execute_values
 
-from services.writer.ranges import Partition, Range
+from services.writer.ranges import Life, Partition, Range
 from shared.errors import FENCED, LEDGER_GAP, InfrastructureError
 from shared.outcomes import Outcome
 
@@ -21,10 +21,10 @@ _LONGEST_NAME: Final = 63
 _CLAIM: Final = """
     INSERT INTO onramp.ledger (topic_id, topic, partition, next_offset, epoch) VALUES %s
     ON CONFLICT (topic_id, partition) DO UPDATE SET epoch = greatest(ledger.epoch, excluded.epoch)
-    RETURNING topic, partition, next_offset, epoch
+    RETURNING topic_id, topic, partition, next_offset, epoch
 """
 _LOCK: Final = """
-    SELECT l.topic, l.partition, l.next_offset, l.epoch
+    SELECT l.topic_id, l.topic, l.partition, l.next_offset, l.epoch
     FROM onramp.ledger l
     JOIN (VALUES %s) AS wanted (topic_id, partition)
       ON l.topic_id = wanted.topic_id::uuid AND l.partition = wanted.partition
@@ -68,26 +68,27 @@ class Tally(NamedTuple):
     outcome: Outcome
 
 
-def claim(conn: connection, starts: Mapping[Partition, tuple[str, int]], epoch: int) -> dict[Partition, int]:
-    """Put `epoch` on the rows of `starts` (partition to topic id and first offset).
+def claim(conn: connection, starts: Mapping[Life, int], epoch: int) -> dict[Life, int]:
+    """Put `epoch` on the rows of `starts`, which says at which offset each begins.
 
     A missing row is created at its first offset.  Returns where the ledger stands.
     Raises `InfrastructureError` (FENCED) when a later writer has claimed a row.
     """
-    rows = [(topic_id, p.topic, p.number, start, epoch) for p, (topic_id, start) in sorted(starts.items())]
+    rows = [(topic_id, *p, start, epoch) for (topic_id, p), start in sorted(starts.items())]
     with conn.cursor() as cursor:
         found = execute_values(cursor, _CLAIM, rows, page_size=len(rows) or 1, fetch=True)
     return _positions(found, epoch)
 
 
-def read(conn: connection, epoch: int) -> dict[Partition, int]:
-    """Where the ledger stands, for every partition that this writer has claimed.
+def read(conn: connection, epoch: int) -> dict[Life, int]:
+    """Where the ledger stands, for everything that this writer has claimed.
 
     Raises `InfrastructureError` (FENCED) when a later writer has claimed a row.
     """
     with conn.cursor() as cursor:
         cursor.execute(
-            "SELECT topic, partition, next_offset, epoch FROM onramp.ledger WHERE epoch >= %s", (epoch,)
+            "SELECT topic_id, topic, partition, next_offset, epoch FROM onramp.ledger WHERE epoch >= %s",
+            (epoch,),
         )
         return _positions(cursor.fetchall(), epoch)
 
@@ -102,7 +103,7 @@ def lock(conn: connection, ranges: Sequence[Range], epoch: int) -> dict[Partitio
     with conn.cursor() as cursor:
         cursor.execute("SELECT set_config('application_name', %s, true)", (session_name(ranges),))
         found = execute_values(cursor, _LOCK, rows, page_size=len(rows) or 1, fetch=True)
-    positions = _positions(found, epoch)
+    positions = {life.partition: at for life, at in _positions(found, epoch).items()}
     for r in ranges:
         at = positions.get(r.partition)
         if at is None or at < r.start:
@@ -156,12 +157,12 @@ def remark(conn: connection, remarks: Counter[Remark]) -> None:
             execute_values(cursor, _REMARK, rows, page_size=len(rows))
 
 
-def _positions(found: Iterable[tuple[str, int, int, int]], epoch: int) -> dict[Partition, int]:
+def _positions(found: Iterable[tuple[str, str, int, int, int]], epoch: int) -> dict[Life, int]:
     positions = {}
-    for topic, partition, next_offset, claimed in found:
+    for topic_id, topic, partition, next_offset, claimed in found:
         if claimed > epoch:
             raise InfrastructureError(
                 FENCED, f"{topic}/{partition}: writer {claimed} has claimed the ledger, this is {epoch}"
             )
-        positions[Partition(topic, partition)] = next_offset
+        positions[Life(topic_id, Partition(topic, partition))] = next_offset
     return positions

@@ -12,18 +12,30 @@ class Partition(NamedTuple):
     number: int
 
 
+class Life(NamedTuple):
+    """A partition of one life of its topic, which `topic_id`, Kafka's UUID of it, tells apart.
+
+    A topic deleted and made anew under the same name starts its offsets again, and the
+    ledger must not take one for the other.
+    """
+
+    topic_id: str
+    partition: Partition
+
+
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Offsets `start` (included) to `end` (excluded) of one partition of one life of a topic.
-
-    `topic_id` is Kafka's UUID of the topic: a topic deleted and made anew under the same
-    name starts its offsets again, and the ledger must not take one for the other.
-    """
+    """Offsets `start` (included) to `end` (excluded) of one partition of one life of a topic."""
 
     topic_id: str
     partition: Partition
     start: int
     end: int
+
+    @property
+    def life(self) -> Life:
+        """What its offsets count."""
+        return Life(self.topic_id, self.partition)
 
     def __len__(self) -> int:
         return self.end - self.start

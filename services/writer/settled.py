@@ -18,8 +18,8 @@ import orjson
 from services.writer.ranges import Partition, Range
 from services.writer.routes import Routes
 
-Life = tuple[str, int]
-"""A partition of one life of a topic: the topic's UUID and the partition's number."""
+LifeKey = tuple[str, int]
+"""A life of a partition as the keys name it: the topic's UUID and the partition's number."""
 
 
 class Totals(NamedTuple):
@@ -58,8 +58,8 @@ class Settled:
 
     plans: dict[int, Plan] = field(default_factory=dict)
     routes: dict[str, Routes] = field(default_factory=dict)
-    baselines: dict[Life, dict[str, int]] = field(default_factory=dict)
-    totals: dict[Life, Totals] = field(default_factory=dict)
+    baselines: dict[LifeKey, dict[str, int]] = field(default_factory=dict)
+    totals: dict[LifeKey, Totals] = field(default_factory=dict)
 
     def apply(self, key: str, value: bytes) -> None:
         """Take in one entry.  Of several epochs' totals the furthest counts."""
@@ -97,7 +97,7 @@ class Settled:
         known = routes.digest in self.routes
         return [] if known else [(f"{_ROUTES}/{routes.digest}", routes.as_json())]
 
-    def first_sight(self, lives: Mapping[Life, int], databases: Iterable[str]) -> list[Entry]:
+    def first_sight(self, lives: Mapping[LifeKey, int], databases: Iterable[str]) -> list[Entry]:
         """Entries that give each of `databases` a baseline (the offset) where it has none."""
         names = set(databases)
         return [

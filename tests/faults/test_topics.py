@@ -6,6 +6,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from tests.fixtures.inline import Inline, Places
+from tests.fixtures.other import Other
 from tests.fixtures.scenes import Scene
 from tests.fixtures.writer import (
     delete_records,
@@ -87,6 +88,21 @@ def test_f14_a_topic_made_anew_is_never_read_from_the_offset_of_the_old(
     inline.writer(topics=both)  # Kafka forgot the group's offset with the topic
     eventually(lambda: inline.landed() == 15)
     beside.goes_on()
+
+
+def test_f14_what_waits_of_a_topic_lands_after_the_topic_was_made_anew(inline: Scene, other: Other) -> None:
+    other.close()
+    writer = inline.writer_into(other)
+    _produce(inline, 0, 6)
+    eventually(lambda: inline.group() == {0: 6})
+    writer.stop()
+    delete_topic(inline.bootstrap, inline.topic)
+    _produce(inline, 6, 20, lands=False)
+    again = inline.writer_into(other)
+    eventually(lambda: inline.landed() == 26)
+    other.open()
+    eventually(lambda: again.states[other.name] == "landing")
+    assert landed(other.dsn, inline.name) == 26
 
 
 def test_f15_new_partitions_are_read_from_their_begin_and_said_aloud(

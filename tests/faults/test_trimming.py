@@ -18,7 +18,7 @@ from services.writer.pausing import Pausing
 from services.writer.pool import transaction
 from services.writer.positions import Positions
 from services.writer.publishing import Place
-from services.writer.ranges import Partition, Range
+from services.writer.ranges import Life, Partition, Range
 from services.writer.rates import Rates
 from services.writer.routes import Routes
 from services.writer.trimming import Trimming
@@ -94,9 +94,9 @@ class Stage:
         )
         return await drainer.drain(self.database, {ROUTES.digest: ROUTES})
 
-    def claim(self) -> dict[Partition, int]:
+    def claim(self) -> dict[Life, int]:
         with transaction(self.database, "driver") as conn:
-            return ledger.claim(conn, {self.partition: (self.topic_id, 0)}, EPOCH)
+            return ledger.claim(conn, {Life(self.topic_id, self.partition): 0}, EPOCH)
 
 
 @pytest.fixture

@@ -83,9 +83,16 @@ DRIVER: Final = (
     Mutant(
         "the recorded baseline",
         "databases.py",
-        "(s.topic_id, self._settled.baselines[s.topic_id, p.number][name])",
-        "(s.topic_id, s.next_offset)",
+        "life: self._settled.baselines[life.topic_id, life.partition.number][name] for",
+        "life: self.stands[life.partition].next_offset for",
         f"{_ONE_RULE}a_database_that_first_appears_begins_where_its_baseline_says",
+    ),
+    Mutant(
+        "claiming what waits of a topic that was made anew",
+        "databases.py",
+        " | self._index.lives(name)",
+        "",
+        "tests/faults/test_topics.py::test_f14_what_waits_of_a_topic_lands_after_the_topic_was_made_anew",
     ),
     Mutant(
         "the marker after its records",
@@ -109,7 +116,7 @@ DRIVER: Final = (
     Mutant(
         "queueing behind what waits",
         "databases.py",
-        "if self._can(n) and not self._index.of(n))",
+        "if self._can(n) and not self._index.waits(n))",
         "if self._can(n))",
         f"{_ONE_WAITING}later_events_queue_behind_those_that_wait",
     ),

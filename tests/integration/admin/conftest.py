@@ -23,7 +23,7 @@ from services.writer.orders import WorkOrder
 from services.writer.pool import transaction
 from services.writer.postgres import Database as Configured
 from services.writer.publishing import Record, publish
-from services.writer.ranges import Partition, Range
+from services.writer.ranges import Life, Partition, Range
 from services.writer.routes import Routes
 from services.writer.settled import Settled, Totals
 from services.writer.task import settle
@@ -75,7 +75,7 @@ class Stage:
         make_topics(self.bootstrap, self.partition.topic, partitions=1)
         migrate(self.database)
         with transaction(self.database, "driver") as conn:
-            ledger.claim(conn, {self.partition: (self.topic_id, 0)}, EPOCH)
+            ledger.claim(conn, {Life(self.topic_id, self.partition): 0}, EPOCH)
         self._note(self.notes.first_sight({(self.topic_id, 0): 0}, ["onramp"]))
         return self
 

@@ -11,7 +11,7 @@ from services.writer.migrations import migrate
 from services.writer.orders import WorkOrder
 from services.writer.pool import transaction
 from services.writer.postgres import Database, configured
-from services.writer.ranges import Range
+from services.writer.ranges import Life, Range
 from services.writer.routes import Routes
 from services.writer.settings import WriterSettings
 from services.writer.task import settle
@@ -53,7 +53,7 @@ def test_the_documented_rights_are_enough_and_no_more(
     make_topics(kafka.bootstrap, wire.USER_ERRORS)
     migrate(database)
     with transaction(database, "driver") as conn:
-        ledger.claim(conn, {PARTITION: (TOPIC_ID, 0)}, 1)
+        ledger.claim(conn, {Life(TOPIC_ID, PARTITION): 0}, 1)
 
     # The second batch clashes, parks, and so goes the way round by a stage.
     for first, values in ((0, [event("a"), event("b")]), (2, [event("b"), event("c"), BAD])):

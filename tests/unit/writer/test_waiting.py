@@ -1,0 +1,159 @@
+"""The index of what waits for a database: what is there, since when, and what can drain."""
+
+import threading
+
+import pytest
+
+from services.writer.divert import Marker
+from services.writer.publishing import Place
+from services.writer.ranges import Life, Partition, Range
+from services.writer.waiting import Index
+
+A, B = Partition("events.a", 0), Partition("events.b", 0)
+OLD, NEW = "00000000-0000-0000-0000-000000000001", "00000000-0000-0000-0000-000000000002"
+
+
+class Scene:
+    """An index, and a topic that grows with each marker of it."""
+
+    def __init__(self) -> None:
+        self.index = Index()
+        self.at = 0
+
+    def divert(self, start: int, end: int, events: int = 1, *, of: Partition = A, life: str = NEW) -> None:
+        self.at += events + 1
+        marker = Marker("db", Range(life, of, start, end), events, self.at - events - 1, "digest")
+        self.index.add(marker, Place(0, self.at - 1), since=1000.0 + self.at)
+
+    def spans(self) -> list[tuple[int, int]]:
+        return [(w.marker.range.start, w.marker.range.end) for w in self.index.next("db")]
+
+    def drain(self, upto: int, *, of: Partition = A, life: str = NEW) -> None:
+        self.index.forget_settled("db", {Life(life, of): upto})
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return Scene()
+
+
+def test_nothing_waits_at_first_and_nothing_waits_when_all_has_drained(scene: Scene) -> None:
+    assert not scene.index.waits("db")
+    scene.divert(0, 5, 3)
+    scene.divert(0, 7, 4, of=B)
+    assert scene.index.waits("db")
+    assert not scene.index.waits("another")
+    assert scene.index.events("db") == 7
+    scene.drain(5)
+    assert scene.index.events("db") == 4
+    scene.drain(7, of=B)
+    assert not scene.index.waits("db")
+    assert (scene.index.events("db"), scene.index.oldest("db"), scene.index.needed()) == (0, None, {})
+
+
+def test_a_range_that_is_settled_in_part_waits(scene: Scene) -> None:
+    scene.divert(0, 5)
+    scene.divert(5, 9)
+    scene.drain(7)
+    assert scene.spans() == [(5, 9)]
+
+
+def test_a_repeat_replaces_what_it_covers_and_counts_once(scene: Scene) -> None:
+    scene.divert(0, 5, 5)
+    scene.divert(5, 8, 3)
+    scene.divert(8, 9, 1)
+    scene.divert(0, 8, 8)
+    assert scene.index.events("db") == 9
+    assert scene.spans() == [(0, 8)]  # what it left stands before it on the topic: the next pass
+    scene.drain(8)
+    assert scene.spans() == [(8, 9)]
+
+
+def test_ranges_drain_as_far_as_they_stand_in_their_order(scene: Scene) -> None:
+    scene.divert(0, 5)
+    scene.divert(9, 12)
+    scene.divert(5, 9)
+    assert scene.spans() == [(0, 5), (5, 9)]
+    assert scene.index.covers("db", Life(NEW, A), 0, 12)
+
+
+def test_what_markers_do_not_cover_is_missing(scene: Scene) -> None:
+    scene.divert(4, 6)
+    scene.divert(6, 9)
+    assert not scene.index.covers("db", Life(NEW, A), 2, 9)
+    assert scene.index.missing("db", Life(NEW, A), 2, 9) == (2, 4)
+    assert scene.index.missing("db", Life(NEW, A), 4, 9) == (4, 6)
+    assert scene.index.missing("db", Life(NEW, B), 4, 9) == (4, 9)
+
+
+def test_another_life_of_a_topic_covers_and_settles_nothing_of_this_one(scene: Scene) -> None:
+    scene.divert(0, 100, life=OLD)
+    assert not scene.index.covers("db", Life(NEW, A), 0, 20)
+    scene.drain(100)
+    assert scene.index.lives("db") == {Life(OLD, A)}
+    scene.drain(100, life=OLD)
+    assert not scene.index.waits("db")
+
+
+def test_the_oldest_is_an_event_and_no_empty_range(scene: Scene) -> None:
+    scene.divert(0, 5, 0)
+    assert scene.index.oldest("db") is None
+    scene.divert(5, 6)
+    scene.divert(6, 7)
+    first = scene.index.oldest("db")
+    assert first == 1000.0 + 3
+    scene.drain(6)
+    assert scene.index.oldest("db") == 1000.0 + 5
+
+
+def test_nearly_drained_is_at_most_one_range_of_each_partition(scene: Scene) -> None:
+    scene.divert(0, 5)
+    scene.divert(0, 5, of=B)
+    assert scene.index.nearly_drained("db")
+    scene.divert(5, 6)
+    assert not scene.index.nearly_drained("db")
+
+
+def test_a_record_that_a_marker_of_any_database_needs_is_needed(scene: Scene) -> None:
+    scene.divert(0, 5, 3)
+    scene.divert(5, 9, 0)
+    assert scene.index.needed() == {0: 0}
+    scene.drain(5)
+    assert scene.index.needed() == {0: 4}  # an empty range needs its marker alone
+
+
+def test_what_is_added_while_another_thread_forgets_is_kept(scene: Scene) -> None:
+    """The loop diverts for a database that a thread is claiming."""
+    done = threading.Event()
+
+    def forget() -> None:
+        while not done.is_set():
+            scene.drain(0)
+
+    thread = threading.Thread(target=forget)
+    thread.start()
+    for at in range(2000):
+        scene.divert(at, at + 1)
+    done.set()
+    thread.join()
+    assert scene.index.events("db") == 2000
+
+
+def test_an_hour_of_diverted_batches_costs_no_more_than_its_length(scene: Scene) -> None:
+    """Counted in steps, not in seconds: each range is compared with few others."""
+    compared = 0
+
+    class Counting(Range):
+        __slots__ = ()
+
+        def __getattribute__(self, name: str) -> object:
+            nonlocal compared
+            compared += name == "end"
+            return super().__getattribute__(name)
+
+    for at in range(2000):
+        marker = Marker("db", Counting(NEW, A, at, at + 1), 1, at, "digest")
+        scene.index.add(marker, Place(0, at), 0.0)
+    for at in range(2000):
+        scene.drain(at + 1)
+    assert compared < 20 * 2000
