@@ -24,6 +24,8 @@ from services.writer.ranges import Partition
 from services.writer.sqlstates import Verdict, verdict
 
 _BUFFER_BYTES: Final = 1 << 20
+#: So many rows are counted in Python before Arrow has begun to group them.
+_FEW: Final = 1_000
 _NULL: Final = "\\N"
 _BACKSLASH: Final = ord("\\")
 _SPACE: Final = ord(" ")
@@ -139,5 +141,8 @@ def _encode(rows: pa.Table, jsonb: frozenset[str]) -> bytes:
 
 def by_partition(rows: pa.Table) -> Counter[Partition]:
     """How many of `rows` came from each partition."""
+    if rows.num_rows < _FEW:
+        places = zip(rows.column("_topic").to_pylist(), rows.column("_partition").to_pylist(), strict=True)
+        return Counter(map(Partition._make, places))
     groups = rows.group_by(["_topic", "_partition"]).aggregate([([], "count_all")]).to_pylist()
     return Counter({Partition(g["_topic"], g["_partition"]): g["count_all"] for g in groups})

@@ -126,7 +126,7 @@ class Drainer:
             self._log_events,
         )
         task = Task(order)
-        task.take(as_run(piece.partition, events))
+        task.take([as_run(piece.partition, events)])
         task.land(database)
         lines = task.report()
         for line in lines:

@@ -24,7 +24,7 @@ from services.writer.refusals import refusal
 from services.writer.targets import Target
 from shared.errors import ID_REUSE, UserError
 
-__all__ = ["Parked", "Persisted", "persist", "refuse"]
+__all__ = ["Parked", "Persisted", "check_at_once", "persist", "refuse"]
 
 _optimism: Final = Optimism()
 _JSONB: Final = frozenset({"payload"})
@@ -44,13 +44,17 @@ _OTHER_BODY: Final = """
 """
 
 
+def check_at_once(conn: connection) -> None:
+    """Before a transaction's first `persist`: deferred constraints say at once what they say."""
+    with conn.cursor() as cursor:
+        cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
+
+
 def persist(conn: connection, database: Database, target: Target, rows: pa.Table) -> Persisted:
     """Land `rows` in `target`.
 
     Raises `InfrastructureError` (through psycopg2's error) when the fault is not the rows'.
     """
-    with conn.cursor() as cursor:
-        cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
     if target.typed:
         return typed.persist(conn, database, target, rows)
     try:

@@ -185,7 +185,7 @@ def _rows(taken: Sequence[Taken]) -> pa.Table:
     """What waited, as the rows of its table."""
     batches = []
     for t in taken:
-        records = read(t.arrivals.column("value"))
+        records = read(t.arrivals.column("value").to_pylist())
         assert all(isinstance(r, Record) for r in records)  # noqa: S101 - they were sorted before they waited
         batches.append(landing.rows(t.partition, t.arrivals, records))  # type: ignore[arg-type]
     return pa.Table.from_batches(batches)

@@ -18,7 +18,7 @@ from psycopg2.extensions import connection
 from services.writer import event_log, holds, ledger, outbox, user_errors, waiting_rows
 from services.writer.holds import STOPPED, TYPE, WATCHED, Hold, Holds, by_type
 from services.writer.pausing import Pausing, Share
-from services.writer.persist import Parked, Persisted, persist, refuse
+from services.writer.persist import Parked, Persisted, check_at_once, persist, refuse
 from services.writer.postgres import Database, translate
 from services.writer.ranges import Partition
 from services.writer.sqlstates import Verdict, is_of_one_table, verdict
@@ -73,6 +73,7 @@ class Settlement:
         self.waiting: Counter[Partition] = Counter()
         #: What to log of each event once this is committed, if the operator asks for it.
         self.said: list[event_log.Entry] = []
+        self._checks_at_once = False
         self._tallies: Counter[ledger.Tally] = Counter()
         self._remarks: Counter[ledger.Remark] = Counter()
         self._waiting: dict[tuple[Target, Partition], dict[int, tuple[str, str]]] = defaultdict(dict)
@@ -121,6 +122,9 @@ class Settlement:
 
     def _persist(self, target: Target, rows: pa.Table) -> Persisted:
         conn = self._work.conn
+        if not self._checks_at_once:
+            check_at_once(conn)
+            self._checks_at_once = True
         topics = set(pc.unique(rows.column("_topic")).to_pylist())
         timed = self._work.stopwatch.timed(
             Step.PERSIST, topics, rows.num_rows, database=target.database, table=str(target)

@@ -1,12 +1,12 @@
 """SORT: to which tables an event goes, or why a destination of its is none.
 
 A packet says so itself, as far as its topic's grants go; an envelope goes where its event
-name is routed, else to that name's landing table.  A run is sorted as columns: the values
+name is routed, else to that name's landing table.  Runs are sorted as columns: the values
 are read hundreds at a time, and each table's rows are made a whole column at once.
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -103,9 +103,19 @@ class _Sorting:
         self.unroutable.append(Unroutable(rows.column("offset")[at].as_py(), value, error, destination))
 
 
-def sort(run: Run, routes: Routes) -> Sorted:
-    """Sort the records of `run` by their destinations, as `routes` say."""
-    records = read(run.rows.column("value"))
+def sort(runs: Sequence[Run], routes: Routes) -> Iterator[Sorted]:
+    """Sort the records of each of `runs` by their destinations, as `routes` say.
+
+    The values of all are read together: of a hundred partitions each may have a few.
+    """
+    values = [value for run in runs for value in run.rows.column("value").to_pylist()]
+    records, at = read(values), 0
+    for run in runs:
+        yield _sort(run, records[at : at + len(run)], routes)
+        at += len(run)
+
+
+def _sort(run: Run, records: Sequence[Record | UserError], routes: Routes) -> Sorted:
     sorting = _Sorting(run, routes)
     sorting.take(records)
     out = Sorted(unroutable=sorting.unroutable)

@@ -1,7 +1,7 @@
 """What a task did, by step and table, for the metrics: on its way to the driver as JSON in a report."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -36,6 +36,14 @@ class Stopwatch:
         yield
         (topic,) = topics if len(topics) == 1 else ("",)
         self._done.append(Done(step, topic, database, table, rows, time.perf_counter() - begin))
+
+    @contextmanager
+    def timed_by_topic(self, step: Step, rows: Mapping[str, int]) -> Iterator[None]:
+        """Note the block as work of `step` on `rows` of each topic, which share its time by their number."""
+        begin = time.perf_counter()
+        yield
+        of_a_row = (time.perf_counter() - begin) / max(sum(rows.values()), 1)
+        self._done += [Done(step, topic, "", "", n, n * of_a_row) for topic, n in rows.items()]
 
     def as_json(self) -> str:
         """For a report."""

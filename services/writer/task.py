@@ -5,8 +5,8 @@ outcomes, advance, commit.  A task that Spark runs twice finds its ledger rows a
 skips.
 """
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -20,7 +20,7 @@ from services.writer.pool import transaction
 from services.writer.postgres import Database
 from services.writer.ranges import Partition
 from services.writer.settlement import BlockedError, LostRaceError, Settlement, Work, watch
-from services.writer.sort import Unroutable, sort
+from services.writer.sort import Sorted, Unroutable, sort
 from services.writer.stopwatch import Stopwatch
 from services.writer.targets import Target
 from services.writer.user_errors import ParkedRecord
@@ -40,8 +40,7 @@ def settle(order: WorkOrder, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.R
     """
     task = Task(order)
     for batch in batches:
-        for run in runs(batch):
-            task.take(run)
+        task.take(list(runs(batch)))
     try:
         task.park_unroutable()
         task.divert()
@@ -51,6 +50,18 @@ def settle(order: WorkOrder, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.R
     for database in order.landing:
         task.land(database)
     yield as_arrow(task.report())
+
+
+def settle_given(
+    order: WorkOrder, arrivals: bytes, nothing: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """`settle` for records that the driver has read: `arrivals` is an Arrow stream of them.
+
+    What Spark sends is read to its end: else it ends the worker, and with it its connections.
+    """
+    for _ in nothing:
+        pass
+    return settle(order, pa.ipc.open_stream(arrivals))
 
 
 class Task:
@@ -65,13 +76,16 @@ class Task:
         self._unroutable: list[tuple[Partition, Unroutable]] = []
         self._stopwatch = Stopwatch()
 
-    def take(self, run: Run) -> None:
-        """READ, FILTER and SORT the records of one run."""
-        topic = {run.partition.topic}
-        with self._stopwatch.timed(Step.FILTER, topic, len(run)):
-            wanted = run.wanted()
-        with self._stopwatch.timed(Step.SORT, topic, len(wanted)):
-            events = sort(wanted, self._order.routes)
+    def take(self, read: Sequence[Run]) -> None:
+        """FILTER and SORT the records of what was READ."""
+        with self._stopwatch.timed_by_topic(Step.FILTER, _rows_by_topic(read)):
+            wanted = [run.wanted() for run in read]
+        with self._stopwatch.timed_by_topic(Step.SORT, _rows_by_topic(wanted)):
+            found = list(sort(wanted, self._order.routes))
+        for run, ours, events in zip(read, wanted, found, strict=True):
+            self._note(run, ours, events)
+
+    def _note(self, run: Run, wanted: Run, events: Sorted) -> None:
         for target, rows in events.tables.items():
             self._rows[target].append((run.partition, rows))
         self._unroutable += [(run.partition, u) for u in events.unroutable]
@@ -214,6 +228,13 @@ class Task:
     def _say(self, entries: Iterable[event_log.Entry]) -> None:
         if self._order.log_events:
             event_log.write(entries)
+
+
+def _rows_by_topic(of: Iterable[Run]) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for run in of:
+        found[run.partition.topic] += len(run)
+    return found
 
 
 def _since(rows: pa.RecordBatch, offset: int) -> pa.RecordBatch:

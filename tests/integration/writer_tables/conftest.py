@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from services.writer.arrivals import Run
-from services.writer.persist import Persisted, persist
+from services.writer.persist import Persisted, check_at_once, persist
 from services.writer.pool import transaction
 from services.writer.routes import Routes
 from services.writer.sort import sort
@@ -43,10 +43,11 @@ class Tables:
     def land_values(self, values: list[bytes], database: Any = None) -> dict[Target, Persisted]:
         run = Run(PARTITION, arrivals(values, first=self.at))
         self.at += len(values)
-        found = sort(run, self.routes)
+        (found,) = sort([run], self.routes)
         assert not found.unroutable, found.unroutable
         target_database = database or self.bench.database
         with transaction(target_database, "land") as conn:
+            check_at_once(conn)
             return {
                 target: persist(conn, target_database, target, pa.Table.from_batches([rows]))
                 for target, rows in sorted(found.tables.items())

@@ -3,7 +3,6 @@
 import json
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -74,10 +73,38 @@ def _said(found: Record | UserError) -> tuple[Any, ...]:
 @settings(deadline=None, max_examples=300)
 @given(_values)
 def test_together_and_alone_come_to_the_same(values: list[bytes | None]) -> None:
-    together = envelopes.read(pa.array(values, pa.binary()))
-    alone = [found for value in values for found in envelopes.read(pa.array([value], pa.binary()))]
+    together = envelopes.read(values)
+    alone = [found for value in values for found in envelopes.read([value])]
     slow = [envelopes._read_one(value) for value in values]
     assert [_said(r) for r in together] == [_said(r) for r in alone] == [_said(r) for r in slow]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "texts"),
+    [
+        (envelopes._ID, ["a", "a.b:c-d_e", "a\n", "\n", "", "a b", "é", "x" * 128, "x" * 129, "\u0661"]),
+        (envelopes._NAME, ["a", "a_1", "a\n", "A", "1a", "x" * 63, "x" * 64, "aé", "a\u0661"]),
+        (envelopes._VERSION, ["1", "", "\n", "1\n", "é" * 32, "é" * 33, "\U0001f600" * 32, "\u2028"]),
+        (
+            envelopes._TIME,
+            [
+                "2026-11-21T08:00:01Z",
+                "2026-11-21T08:00:01Z\n",
+                "2026-11-21T08:00:01.1234567Z",
+                "2026-11-21T24:00:01Z",
+                "2026-11-21T08:00:01+23:59",
+                "2026-11-2\u0661T08:00:01Z",
+                "0026-11-21T08:00:01Z",
+            ],
+        ),
+    ],
+)
+def test_few_and_many_texts_are_matched_alike(pattern: str, texts: list[str]) -> None:
+    few = envelopes._match(texts, pattern).to_pylist()
+    assert len(texts) < envelopes._FEW
+    assert envelopes._match(texts * envelopes._FEW, pattern).to_pylist() == few * envelopes._FEW
+    assert True in few
+    assert False in few
 
 
 @pytest.mark.parametrize(

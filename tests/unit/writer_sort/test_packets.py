@@ -40,7 +40,8 @@ def packet(destinations: Any, data: bytes = b'{"id":1}') -> bytes:
 
 
 def sorted_packets(*values: bytes, routes: Routes = ROUTES) -> Sorted:
-    return sort(Run(PARTITION, arrivals(values)), routes)
+    (found,) = sort([Run(PARTITION, arrivals(values))], routes)
+    return found
 
 
 def test_a_packet_goes_where_it_says_with_its_own_bytes() -> None:
