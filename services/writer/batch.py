@@ -6,6 +6,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
+import pyarrow as pa
+
 from services.writer import ledger, outbox
 from services.writer.databases import Databases
 from services.writer.divert import Marker
@@ -14,7 +16,7 @@ from services.writer.pausing import Pausing
 from services.writer.pool import transaction
 from services.writer.positions import Positions
 from services.writer.postgres import Database
-from services.writer.ranges import Range
+from services.writer.ranges import Range, total
 from services.writer.rates import Rates
 from services.writer.routes import Routes
 from services.writer.settled import Settled, Totals
@@ -41,7 +43,9 @@ class Parts:
     status: Status
     rates: Rates
     pausing: Pausing
-    log_events: bool = False
+    log_events: bool
+    #: Up to so many events of a batch are read by the driver.
+    small_batch: int
 
 
 _F = TypeVar("_F", bound=Callable[..., Awaitable[Any]])
@@ -67,7 +71,8 @@ async def write_batch(parts: Parts, ranges: Sequence[Range], routes: Routes) -> 
     again, and what was settled of them is skipped then.
     """
     await _plan(parts, ranges, routes)
-    order, lines = await _land(parts, ranges, routes)
+    arrivals = await _read(parts, ranges)
+    order, lines = await _land(parts, ranges, routes, arrivals)
     await _settle_unseen(parts, order, lines)
     await mark(parts, order, lines)
     await _settle(parts, order, lines)
@@ -91,7 +96,15 @@ async def see_newest(parts: Parts) -> None:
         raise InfrastructureError(FENCED, f"writer {newest} is the newest, this is {parts.epoch}")
 
 
-async def _land(parts: Parts, ranges: Sequence[Range], routes: Routes) -> tuple[WorkOrder, list[Line]]:
+@_phase("read")
+async def _read(parts: Parts, ranges: Sequence[Range]) -> pa.RecordBatch | None:
+    """The records of a small batch; None: Spark reads them, in as many tasks as it takes."""
+    return await parts.positions.tail.read(ranges) if total(ranges) <= parts.small_batch else None
+
+
+async def _land(
+    parts: Parts, ranges: Sequence[Range], routes: Routes, arrivals: pa.RecordBatch | None
+) -> tuple[WorkOrder, list[Line]]:
     """Land in the databases that are up, divert for the others, until each did one or the other.
 
     What was parked is relayed after each attempt: the next one skips what this one settled.
@@ -109,7 +122,7 @@ async def _land(parts: Parts, ranges: Sequence[Range], routes: Routes) -> tuple[
             parts.log_events,
         )
         with parts.status.phase("land"):
-            lines = await asyncio.to_thread(parts.spark.run, order)
+            lines = await asyncio.to_thread(parts.spark.run, order, arrivals)
         parts.rates.count(lines)
         parts.status.worked(lines)
         for name in {line.database for line in lines if line.waiting}:

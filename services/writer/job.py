@@ -192,6 +192,7 @@ class Job:
             rates,
             self._pausing,
             self._settings.log_events,
+            self._settings.small_batch,
         )
 
     async def _next_epoch(self, positions: Positions) -> int:

@@ -51,7 +51,7 @@ class Metrics:
         )
         self.phase_seconds = Histogram(
             "onramp_writer_phase_seconds",
-            "Time of a batch's phases: plan, land, relay, advance, mark, settle.",
+            "Time of a batch's phases: plan, read, land, relay, advance, mark, settle.",
             ["phase"],
             buckets=_SECONDS,
             registry=self.registry,

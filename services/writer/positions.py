@@ -18,6 +18,7 @@ from aiokafka.errors import TopicAlreadyExistsError, for_code
 
 from services.writer.publishing import Place, Record, send_all
 from services.writer.ranges import Partition
+from services.writer.tail import Tail
 from shared import wire
 from shared.settings import KafkaSettings
 from shared.topics import OWN_TOPICS, TopicSpec
@@ -38,6 +39,7 @@ class Positions:
             isolation_level="read_committed",
             auto_offset_reset="earliest",
         )
+        self.tail = Tail(settings.bootstrap)
         self._producer = AIOKafkaProducer(**common, acks="all", enable_idempotence=True)
         # A look at single records: one batch of the log is the least that Kafka sends.
         self._looker = AIOKafkaConsumer(
@@ -49,12 +51,14 @@ class Positions:
         await self._admin.start()
         await self._producer.start()
         await self._consumer.start()
+        await self.tail.start()
         await self._looker.start()
         return self
 
     async def stop(self) -> None:
         """Disconnect, in reverse order."""
         await self._looker.stop()
+        await self.tail.stop()
         await self._consumer.stop()
         await self._producer.stop()
         await self._admin.close()
@@ -126,11 +130,12 @@ class Positions:
             for p in t["partitions"]
         }
 
-    async def read(self, partitions: Iterable[Partition]) -> None:
-        """Take `partitions` into view.  Spark reads them; here they are paused at once."""
+    async def read(self, partitions: Collection[Partition]) -> None:
+        """Take `partitions` into view.  Others read them; here they are paused at once."""
         assigned = [TopicPartition(*p) for p in sorted(partitions)]
         self._consumer.assign(assigned)
         self._consumer.pause(*assigned)
+        self.tail.follow(partitions)
 
     async def group_offsets(self) -> dict[Partition, int]:
         """Where the group stands, partition by partition."""

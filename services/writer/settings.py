@@ -96,6 +96,12 @@ class WriterSettings(BaseSettings):
         gt=0,
         description="How long a batch should take: its size follows what the last ones took.",
     )
+    small_batch: int = Field(
+        5_000,
+        ge=0,
+        description="Batches of up to so many events are read by the driver, all partitions at once, and "
+        "settled by one task; larger ones are read by Spark's tasks. 0: all are.",
+    )
     idle_ms: int = Field(20, ge=1, description="Pause before Kafka is asked again when nothing was waiting.")
     discover_ms: int = Field(
         500,

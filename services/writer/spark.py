@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
 
+import pyarrow as pa
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 
@@ -25,7 +26,7 @@ from services.writer.arrivals import ARRIVALS
 from services.writer.orders import REPORT_DDL, Line, WorkOrder
 from services.writer.ranges import Range, total
 from services.writer.settings import WriterSettings
-from services.writer.task import settle
+from services.writer.task import settle, settle_given
 from shared import wire
 from shared.errors import KAFKA_UNAVAILABLE, InfrastructureError
 
@@ -47,10 +48,15 @@ class Spark:
         self._session = _session(settings)
         self._session.sparkContext.setLogLevel("ERROR")
         self._reader = self._session.read.format("kafka").options(**_read_options(bootstrap))
+        #: A task without records of its own.
+        self._nothing = self._session.range(0, 1, 1, 1)
         self._admin: Any = None
 
-    def run(self, order: WorkOrder) -> list[Line]:
-        """Settle `order` in one job and return its tasks' reports.  Blocks; raises Spark's errors."""
+    def run(self, order: WorkOrder, arrivals: pa.RecordBatch | None = None) -> list[Line]:
+        """Settle `order` in one job and return its tasks' reports.  Blocks; raises Spark's errors.
+
+        `arrivals`: its records, if the driver has read them already.
+        """
         ranges, slots = list(order.ranges.values()), self.slots
         bounds = [d.max_connections for d in order.landing]
         tasks = limits.tasks(total(ranges), len(ranges), slots, bounds)
@@ -60,7 +66,11 @@ class Spark:
         order = replace(order, landing=landing)
         # PySpark's mapInArrow sends the function by pickle: a partial of a module's function
         # travels as a name and the order's data.
-        job = self._read(ranges).coalesce(tasks).mapInArrow(functools.partial(settle, order), REPORT_DDL)
+        if arrivals is None:
+            records, work = self._read(ranges).coalesce(tasks), functools.partial(settle, order)
+        else:
+            records, work = self._nothing, functools.partial(settle_given, order, _sent(arrivals))
+        job = records.mapInArrow(work, REPORT_DDL)
         return [Line(**row.asDict()) for row in job.collect()]
 
     def cancel(self) -> None:
@@ -121,6 +131,13 @@ class Spark:
             .selectExpr(*_WITH_HEADERS_SQL)
             .selectExpr(*_ARRIVALS_SQL)
         )
+
+
+def _sent(arrivals: pa.RecordBatch) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, arrivals.schema) as stream:
+        stream.write_batch(arrivals)
+    return bytes(sink.getvalue())
 
 
 def _header(name: str) -> str:
@@ -209,5 +226,7 @@ _CONFIGURATION: Final = {
     "spark.sql.sources.useV1SourceList": "",
     # Of headers with one key the last counts.
     "spark.sql.mapKeyDedupPolicy": "LAST_WIN",
+    # The driver hands small batches over with the function; up to here it needs no broadcast.
+    "spark.broadcast.UDFCompressionThreshold": str(16 << 20),
     "spark.sql.artifact.isolation.enabled": "false",
 }

@@ -9,7 +9,7 @@ from aiokafka import AIOKafkaProducer
 from stack.services import Service
 from tests.fixtures.fix_kafka import HasBootstrap
 from tests.fixtures.fix_postgres import HasDsn
-from tests.fixtures.scenes import Scene
+from tests.fixtures.scenes import Scene, python_workers
 from tests.fixtures.writer import CONTEXT, event, eventually, rows
 
 
@@ -120,6 +120,18 @@ def test_aborted_transactions_land_nothing_and_their_markers_are_passed(scene: S
     asyncio.run(transactions())
     eventually(lambda: scene.group() == {0: 7} == scene.settled())
     assert scene.query("SELECT _id FROM TABLE ORDER BY 1") == [("committed",), ("plain",)]
+
+
+def test_batches_share_their_python_workers_and_with_them_their_connections(
+    scene: Scene, writer: Service
+) -> None:
+    scene.send(1)
+    eventually(lambda: scene.landed() == 1)
+    before = set(python_workers(writer))
+    for n in range(2, 5):
+        scene.send(1)
+        eventually(lambda n=n: scene.landed() == n)  # type: ignore[misc]
+    assert set(python_workers(writer)) == before
 
 
 def test_without_a_writer_the_gateway_goes_on_accepting_and_all_lands_when_it_returns(

@@ -10,7 +10,7 @@ TOPICS: Final = "tests/faults/test_topics.py"
 _ONE_RULE: Final = f"{RULES}::test_"
 _ONE_WAITING: Final = f"{WAITING}::test_"
 _MARK: Final = """\
-    order, lines = await _land(parts, ranges, routes)
+    order, lines = await _land(parts, ranges, routes, arrivals)
     await _settle_unseen(parts, order, lines)
     await mark(parts, order, lines)
 """
@@ -20,20 +20,32 @@ _COMMIT: Final = """\
     await parts.positions.commit({r.partition: r.end for r in ranges})
 """
 
+_PLAN: Final = """\
+    await _plan(parts, ranges, routes)
+    arrivals = await _read(parts, ranges)
+    order, lines = await _land(parts, ranges, routes, arrivals)
+"""
+_LATE_PLAN: Final = """\
+    arrivals = await _read(parts, ranges)
+    order, lines = await _land(parts, ranges, routes, arrivals)
+    await _plan(parts, ranges, routes)
+"""
+_READING: Final = "tests/contract/test_reading.py::test_"
+
 DRIVER: Final = (
     Mutant(
         "group offsets after settling",
         "batch.py",
-        "    order, lines = await _land(parts, ranges, routes)\n",
+        "    order, lines = await _land(parts, ranges, routes, arrivals)\n",
         "    await parts.positions.commit({r.partition: r.end for r in ranges})\n"
-        "    order, lines = await _land(parts, ranges, routes)\n",
+        "    order, lines = await _land(parts, ranges, routes, arrivals)\n",
         f"{_ONE_RULE}group_offsets_move_only_over_what_is_settled",
     ),
     Mutant(
         "the plan before the first transaction",
         "batch.py",
-        "    await _plan(parts, ranges, routes)\n    order, lines = await _land(parts, ranges, routes)\n",
-        "    order, lines = await _land(parts, ranges, routes)\n    await _plan(parts, ranges, routes)\n",
+        _PLAN,
+        _LATE_PLAN,
         f"{_ONE_RULE}a_plan_is_on_kafka_before_the_first_row",
     ),
     Mutant(
@@ -102,7 +114,7 @@ DRIVER: Final = (
         "    early = O(parts.epoch, {r.partition: r for r in ranges}, parts.databases.landing(), "
         "parts.databases.diverted(), routes, parts.bootstrap)\n"
         "    await mark(parts, early, [])\n"
-        "    order, lines = await _land(parts, ranges, routes)\n"
+        "    order, lines = await _land(parts, ranges, routes, arrivals)\n"
         "    await _settle_unseen(parts, order, lines)\n",
         f"{_ONE_WAITING}a_range_is_closed_after_its_records_and_repeats_of_them_count_once",
     ),
@@ -168,5 +180,40 @@ DRIVER: Final = (
         "        self._say_more_partitions(new)\n",
         "",
         f"{TOPICS}::test_f15_new_partitions_are_read_from_their_begin_and_said_aloud",
+    ),
+    Mutant(
+        "what Kafka has deleted is not passed over",
+        "tail.py",
+        'auto_offset_reset="none"',
+        'auto_offset_reset="earliest"',
+        f"{_READING}what_kafka_has_deleted_is_left_to_spark_which_fails",
+    ),
+    Mutant(
+        "only what transactions have committed",
+        "tail.py",
+        'isolation_level="read_committed"',
+        'isolation_level="read_uncommitted"',
+        f"{_READING}aborted_transactions_are_left_out_and_the_end_is_found_behind_them",
+    ),
+    Mutant(
+        "a range's end, for the driver's reader",
+        "tail.py",
+        " if record.offset < wanted[p].end",
+        "",
+        f"{_READING}one_batch_after_the_other_each_range_is_read_from_its_start_to_its_end",
+    ),
+    Mutant(
+        "a range's start, for the driver's reader",
+        "tail.py",
+        "self._consumer.seek(p, r.start)",
+        "pass",
+        f"{_READING}one_batch_after_the_other_each_range_is_read_from_its_start_to_its_end",
+    ),
+    Mutant(
+        "a worker that has read all that Spark sends lives on",
+        "task.py",
+        "    for _ in nothing:\n        pass\n",
+        "",
+        "tests/e2e/test_path.py::test_batches_share_their_python_workers_and_with_them_their_connections",
     ),
 )

@@ -31,6 +31,7 @@ OWNERS = {
         "services/writer/meter.py",  # its errors alone: what cannot be read is shown as it was
         "services/writer/positions.py",
         "services/writer/publishing.py",
+        "services/writer/tail.py",
     ],
     # The files that hold SQL, and those that pass its connection on.
     "psycopg2": [

@@ -1,0 +1,149 @@
+"""Both readers, the driver's for small batches and Spark's, make the same of the same records."""
+
+import asyncio
+import secrets
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+import pytest
+from aiokafka import AIOKafkaProducer
+from confluent_kafka import Producer
+
+from services.writer.arrivals import ARRIVALS
+from services.writer.ranges import Partition, Range
+from services.writer.settings import WriterSettings
+from services.writer.spark import Spark
+from services.writer.tail import Tail
+from shared import wire
+from stack.jars import ensure_jars
+from tests.fixtures.fix_kafka import HasBootstrap
+from tests.fixtures.writer import CONTEXT, delete_records, event, make_topics, produce
+
+RECEIVED = (wire.HEADER_RECEIVED_AT, b"2026-11-21T08:00:01.123456+00:00")
+SPELLED = (wire.HEADER_CONTEXT, b'{ "consumer": {"type": "data_pipeline"} }')
+OTHER = (wire.HEADER_CONTEXT, b'{"consumer":{"type":"other"}}')
+NO_VALUE = (wire.HEADER_CONTEXT, None)
+
+
+@pytest.fixture(scope="module")
+def spark(kafka: HasBootstrap) -> Iterator[Spark]:
+    jars = ",".join(map(str, ensure_jars("spark")))
+    spark = Spark(WriterSettings(spark_jars=jars, master="local[1]"), kafka.bootstrap)
+    yield spark
+    spark.stop()
+
+
+@pytest.fixture
+def topic(kafka: HasBootstrap) -> str:
+    name = f"events.reading_{secrets.token_hex(4)}"
+    make_topics(kafka.bootstrap, name, partitions=3)
+    return name
+
+
+def _range(topic: str, number: int, start: int, end: int) -> Range:
+    return Range("", Partition(topic, number), start, end)
+
+
+def _by_driver(bootstrap: str, *batches: Sequence[Range]) -> list[pa.Table | None]:
+    """What the driver reads of each of `batches`, one after the other."""
+
+    async def read() -> list[pa.RecordBatch | None]:
+        tail = Tail(bootstrap)
+        await tail.start()
+        try:
+            tail.follow({r.partition for ranges in batches for r in ranges})
+            return [await tail.read(ranges) for ranges in batches]
+        finally:
+            await tail.stop()
+
+    return [batch and pa.Table.from_batches([batch]) for batch in asyncio.run(read())]
+
+
+def _by_spark(spark: Spark, ranges: Sequence[Range]) -> pa.Table:
+    return spark._read(ranges).toArrow().cast(ARRIVALS)
+
+
+def _sorted(table: pa.Table | None) -> list[dict[str, object]]:
+    assert table is not None
+    return table.sort_by(
+        [("topic", "ascending"), ("partition", "ascending"), ("offset", "ascending")]
+    ).to_pylist()
+
+
+def test_headers_values_and_times_are_read_alike(kafka: HasBootstrap, spark: Spark, topic: str) -> None:
+    for headers in ([], [*CONTEXT], [*CONTEXT, RECEIVED], [SPELLED], [OTHER], [NO_VALUE]):
+        produce(kafka.bootstrap, topic, [event("e"), None, b""], headers=headers)
+    for headers in ([OTHER, *CONTEXT], [*CONTEXT, OTHER], [RECEIVED, (RECEIVED[0], b"x"), *CONTEXT]):
+        produce(kafka.bootstrap, topic, [b"\xff\x00"], headers=headers, partition=1)
+    ranges = [_range(topic, 0, 0, 18), _range(topic, 1, 0, 3)]
+    (found,) = _by_driver(kafka.bootstrap, ranges)
+    assert _sorted(found) == _sorted(_by_spark(spark, ranges))
+    assert found.num_rows == 21
+
+
+@pytest.mark.parametrize("codec", ["gzip", "lz4", "snappy", "zstd"])
+def test_every_compression_is_read(kafka: HasBootstrap, topic: str, codec: str) -> None:
+    producer = Producer({"bootstrap.servers": kafka.bootstrap, "compression.type": codec})
+    for n in range(50):
+        producer.produce(topic, value=event(f"e-{n}", pad="x" * 100), headers=CONTEXT, partition=2)
+    assert producer.flush(30) == 0
+    (found,) = _by_driver(kafka.bootstrap, [_range(topic, 2, 0, 50)])
+    assert [row["offset"] for row in _sorted(found)] == list(range(50))
+
+
+def test_aborted_transactions_are_left_out_and_the_end_is_found_behind_them(
+    kafka: HasBootstrap, spark: Spark, topic: str
+) -> None:
+    async def transactions() -> None:
+        producer = AIOKafkaProducer(bootstrap_servers=kafka.bootstrap, transactional_id=topic)
+        await producer.start()
+        for commits in (True, False, True, False):
+            await producer.begin_transaction()
+            await producer.send_and_wait(topic, event(f"{commits}"), partition=0, headers=CONTEXT)
+            await (producer.commit_transaction() if commits else producer.abort_transaction())
+        await producer.stop()
+
+    asyncio.run(transactions())
+    ranges = [_range(topic, 0, 0, 8)]  # each transaction: a record and its marker
+    (found,) = _by_driver(kafka.bootstrap, ranges)
+    assert _sorted(found) == _sorted(_by_spark(spark, ranges))
+    assert [row["offset"] for row in _sorted(found)] == [0, 4]
+
+
+def test_one_batch_after_the_other_each_range_is_read_from_its_start_to_its_end(
+    kafka: HasBootstrap, topic: str
+) -> None:
+    for partition in (0, 1):
+        produce(kafka.bootstrap, topic, [event(f"{n}") for n in range(30)], partition=partition)
+    first = [_range(topic, 0, 0, 7)]
+    second = [_range(topic, 0, 7, 30), _range(topic, 1, 3, 4)]
+    again = [_range(topic, 0, 2, 5), _range(topic, 1, 0, 30)]
+    found = _by_driver(kafka.bootstrap, first, second, again)
+    offsets = [[(r["partition"], r["offset"]) for r in _sorted(table)] for table in found]
+    assert offsets == [
+        [(0, n) for n in range(7)],
+        [(0, n) for n in range(7, 30)] + [(1, 3)],
+        [(0, n) for n in range(2, 5)] + [(1, n) for n in range(30)],
+    ]
+
+
+def test_what_kafka_has_deleted_is_left_to_spark_which_fails(
+    kafka: HasBootstrap, spark: Spark, topic: str
+) -> None:
+    produce(kafka.bootstrap, topic, [event(f"{n}") for n in range(9)])
+    delete_records(kafka.bootstrap, topic, 0, 5)
+    ranges = [_range(topic, 0, 2, 9)]
+    assert _by_driver(kafka.bootstrap, ranges) == [None]
+    with pytest.raises(Exception, match="may have been lost"):
+        _by_spark(spark, ranges)
+
+
+def test_what_is_not_there_or_too_large_to_hand_over_is_left_to_spark(
+    kafka: HasBootstrap, topic: str
+) -> None:
+    produce(kafka.bootstrap, topic, [event("e", pad="x" * 900_000) for _ in range(6)])
+    large, small = [_range(topic, 0, 0, 6)], [_range(topic, 0, 0, 2)]
+    beyond = [_range(topic, 0, 5, 9)]
+    found = _by_driver(kafka.bootstrap, large, beyond, small)
+    assert found[:2] == [None, None]
+    assert len(_sorted(found[2])) == 2
