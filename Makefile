@@ -53,7 +53,7 @@ proof: $(STAMP) ## 100,000 flights and 1,000 broken ones, an outage and six kill
 bench-gateway: $(STAMP) ## The gateway beside a bare Kafka producer: CPU per event, latency, memory
 	$(PY) -m loadtest.bench_gateway $(ARGS)
 
-bench-writer: $(STAMP) ## Kafka to Postgres beside Postgres' own COPY (minutes; ARGS="--events 1000000")
+bench-writer: $(STAMP) ## Kafka to Postgres beside Postgres' own COPY (minutes; ARGS="--case typed-250b")
 	$(PY) -m loadtest.bench_writer $(ARGS)
 
 bench: $(STAMP) ## Every bench and the seed load in one report, compared with the last committed one

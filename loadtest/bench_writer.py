@@ -1,8 +1,8 @@
 """``make bench-writer``: Kafka to Postgres, beside Postgres' own COPY of the same rows.
 
-A backlog is produced first, then the writer starts on it.  The warm window is fixed
-beforehand: from the first fifth of the rows to the last row; cold start and the whole run
-are printed too.  The limit is COPY of the landed rows into an empty table of the same
+A backlog is produced first (`--case`, see writer_cases.py), then the writer starts on it.
+The warm window is fixed beforehand: from the first fifth of the rows to the last row; cold
+start and the whole run are printed too.  The limit is COPY of the landed rows into an empty table of the same
 shape with its primary key, before and after, in one session, on the same server.
 """
 
@@ -14,44 +14,36 @@ import platform
 import statistics
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Self
 
+import psutil
 import psycopg2
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from psycopg2.extensions import connection
 
 from loadtest.processes import cost
+from loadtest.writer_cases import CASES, Case
 from shared import wire
 from stack.kafka import Kafka
 from stack.postgres import Postgres
 from stack.services import Service, writer
 
-NAME = "bench"
 POLL_SECONDS = 0.05
+MEMORY_SECONDS = 2.0
 WARM_FROM = 0.2
-_HEAD = (
-    '{{"metadata":{{"id":"{id}","timestamp":"2026-11-21T08:00:00Z","version":"1"}},'
-    '"event_name":"bench","payload":'
-)
 
 
-def envelope(number: int, size: int) -> bytes:
-    """An envelope of `size` bytes in all (or as few as an envelope needs)."""
-    start = (
-        _HEAD.format(id=f"event-{number:08d}") + f'{{"order":{number},"amount":{number % 10000}.25,"note":"'
-    )
-    return (start + "x" * max(size - len(start) - 3, 0) + '"}}').encode()
-
-
-def produce(bootstrap: str, events: int, size: int, partitions: int) -> int:
-    """Fill the topic; returns the bytes of one event."""
-    topic = wire.topic_of(NAME)
+def produce(bootstrap: str, case: Case, events: int, partitions: int) -> float:
+    """Fill the topics; returns the bytes of a record's value, on average."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    for made in admin.create_topics([NewTopic(topic, partitions, 1)]).values():
+    topics = [NewTopic(wire.topic_of(name), partitions, 1) for name in case.names]
+    for made in admin.create_topics(topics).values():
         made.result()
     producer = Producer(
         {"bootstrap.servers": bootstrap, "linger.ms": 20, "queue.buffering.max.messages": 500_000}
@@ -60,16 +52,19 @@ def produce(bootstrap: str, events: int, size: int, partitions: int) -> int:
         (wire.HEADER_CONTEXT, wire.CONTEXT_BYTES),
         (wire.HEADER_RECEIVED_AT, b"2026-11-21T08:00:00.123456Z"),
     ]
-    for number in range(events):
+    size = 0
+    for topic, key, value, partition in case.messages(events):
+        size += len(value)
+        place = {} if partition is None else {"partition": partition}
         while True:
             try:
-                producer.produce(topic, envelope(number, size), f"event-{number:08d}", headers=headers)
+                producer.produce(topic, value, key, headers=headers, **place)
                 break
             except BufferError:
                 producer.poll(0.1)
         producer.poll(0)
     producer.flush()
-    return len(envelope(0, size))
+    return size / events
 
 
 def settled(conn: connection) -> int:
@@ -78,7 +73,9 @@ def settled(conn: connection) -> int:
         cursor.execute("SELECT to_regclass('onramp.ledger') IS NOT NULL")
         if not (cursor.fetchone() or [False])[0]:
             return 0
-        cursor.execute("SELECT coalesce(sum(next_offset), 0) FROM onramp.ledger WHERE topic = 'events.bench'")
+        cursor.execute(
+            "SELECT coalesce(sum(next_offset), 0) FROM onramp.ledger WHERE topic LIKE 'events.bench%'"
+        )
         return int((cursor.fetchone() or [0])[0])
 
 
@@ -95,21 +92,19 @@ def run_writer(service: Service, conn: connection, events: int) -> list[tuple[fl
     return line
 
 
-def copy_seconds(conn: connection, repeats: int) -> list[float]:
-    """How long COPY of the same rows into the same shape takes, each time into an empty table."""
-    rows, times = io.BytesIO(), []
+def copy_rates(conn: connection, table: str, repeats: int) -> list[float]:
+    """Rows a second of COPY of the same rows into the same shape, each time into an empty table."""
+    rows, rates = io.BytesIO(), []
     with conn.cursor() as cursor:
-        cursor.copy_expert(
-            "COPY (SELECT * FROM events.bench ORDER BY _partition, _offset) TO STDOUT (FORMAT binary)", rows
-        )
+        cursor.copy_expert(f"COPY {table} TO STDOUT (FORMAT binary)", rows)
         for _ in range(repeats):
-            cursor.execute("CREATE TABLE events.copied (LIKE events.bench INCLUDING ALL)")
+            cursor.execute(f"CREATE TABLE public.copied (LIKE {table} INCLUDING ALL)")
             rows.seek(0)
             began = time.perf_counter()
-            cursor.copy_expert("COPY events.copied FROM STDIN (FORMAT binary)", rows, 1 << 20)
-            times.append(time.perf_counter() - began)
-            cursor.execute("DROP TABLE events.copied")
-    return times
+            cursor.copy_expert("COPY public.copied FROM STDIN (FORMAT binary)", rows, 1 << 20)
+            rates.append(cursor.rowcount / (time.perf_counter() - began))
+            cursor.execute("DROP TABLE public.copied")
+    return rates
 
 
 @contextmanager
@@ -130,23 +125,66 @@ def parts(folder: Path) -> Iterator[tuple[Kafka, Postgres]]:
 def measure(args: argparse.Namespace) -> dict[str, object]:
     """One run: produce, land, compare."""
     with tempfile.TemporaryDirectory() as name, parts(Path(name)) as (kafka, postgres):
-        size = produce(kafka.bootstrap, args.events, args.size, args.partitions)
+        case = CASES[args.case]
+        size = produce(kafka.bootstrap, case, args.events, args.partitions)
         conn = psycopg2.connect(postgres.dsn)
         conn.autocommit = True
-        service = writer(bootstrap=kafka.bootstrap, dsn=postgres.dsn, log=Path(name) / "writer.log")
+        if case.ddl:
+            with conn.cursor() as cursor:
+                cursor.execute(case.ddl)
+        env = case.registry(Path(name)) | {"ONRAMP_WRITER_MASTER": f"local[{args.slots}]"}
+        service = writer(bootstrap=kafka.bootstrap, dsn=postgres.dsn, log=Path(name) / "writer.log", env=env)
         before = cost(postgres.pid)
         try:
-            line = run_writer(service, conn, args.events)
+            with Memory(service) as memory:
+                line = run_writer(service, conn, args.events)
             after = cost(service.pid, postgres.pid)
         finally:
             service.stop()
-        copies = copy_seconds(conn, args.repeats)
-        return report(args, size, line, copies, {"cpu_s": after.since(before), "pss_mib": after.pss})
+        counted = outcomes(conn)
+        copies = copy_rates(conn, case.table, args.repeats)
+        return report(
+            args,
+            size,
+            line,
+            copies,
+            {"outcomes": counted, "cpu_s": after.since(before), "most_pss_mib": memory.most},
+        )
+
+
+class Memory:
+    """The most memory (PSS, MiB) that the writer, its JVM and its workers had together."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self.most = 0
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._stop.wait(MEMORY_SECONDS):
+            with suppress(psutil.Error):  # a worker that ends while it is looked at
+                self.most = max(self.most, sum(cost(self._service.pid).pss.values()))
+
+
+def outcomes(conn: connection) -> dict[str, int]:
+    """What became of the events, by the ledger's totals."""
+    with conn.cursor() as cursor:
+        cursor.execute("SELECT outcome, sum(events)::bigint FROM onramp.totals GROUP BY 1 ORDER BY 1")
+        return dict(cursor.fetchall())
 
 
 def report(
     args: argparse.Namespace,
-    size: int,
+    size: float,
     line: list[tuple[float, int]],
     copies: list[float],
     costs: dict[str, object],
@@ -156,16 +194,17 @@ def report(
     first = line[1][0]
     warm_at, warm_rows = next((t, n) for t, n in line if n >= events * WARM_FROM)
     warm = (events - warm_rows) / (end - warm_at) if end > warm_at else float("nan")
-    limit = events / statistics.median(copies)
+    limit = statistics.median(copies)
     return {
+        "case": args.case,
         "events": events,
-        "event_bytes": size,
+        "value_bytes": round(size, 1),
         "partitions": args.partitions,
         "cold_start_s": round(first, 1),
         "whole_rows_per_s": round(events / end),
         "after_first_rows_per_s": round((events - line[1][1]) / (end - first)) if end > first else None,
         "warm_rows_per_s": round(warm),
-        "copy_rows_per_s": [round(events / c) for c in copies],
+        "copy_rows_per_s": [round(rate) for rate in copies],
         "warm_to_copy": round(warm / limit, 3),
         **costs,
         "machine": f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}",
@@ -179,8 +218,9 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--events", type=int, default=5_000_000)
-    parser.add_argument("--size", type=int, default=250, help="bytes of one event in all")
+    parser.add_argument("--case", choices=CASES, default="landing-250b")
     parser.add_argument("--partitions", type=int, default=6)
+    parser.add_argument("--slots", type=int, default=2, help="Spark's task slots: tasks, and so connections")
     parser.add_argument("--repeats", type=int, default=3, help="COPY runs")
     parser.add_argument("--out", type=Path, help="write the figures there too")
     args = parser.parse_args()
