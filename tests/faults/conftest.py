@@ -10,12 +10,12 @@ import pytest
 
 from stack import services
 from stack.kafka import Kafka
-from tests.fixtures.fix_kafka import started
 from tests.fixtures.fix_postgres import Database, HasDsn
 from tests.fixtures.fix_stack import StartWriter
 from tests.fixtures.inline import Inline, Places, start_inline
 from tests.fixtures.other import Other
 from tests.fixtures.scenes import Scene
+from tests.fixtures.started import started
 
 
 @dataclass(frozen=True)
@@ -30,14 +30,11 @@ class Ground:
 def ground(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:
     """Shared by all fault tests, one after the other; every scene has its own topic and database."""
     folder = tmp_path_factory.mktemp("faults")
-    with started(Kafka(folder / "kafka")) as kafka:
-        gateway = services.gateway(bootstrap=kafka.bootstrap, log=folder / "gateway.log")
-        try:
-            gateway.start()
-            gateway.wait_ready()
-            yield Ground(kafka, gateway.url)
-        finally:
-            gateway.stop()
+    with (
+        started(Kafka(folder / "kafka")) as kafka,
+        started(services.gateway(bootstrap=kafka.bootstrap, log=folder / "gateway.log")) as gateway,
+    ):
+        yield Ground(kafka, gateway.url)
 
 
 @pytest.fixture

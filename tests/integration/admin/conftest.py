@@ -29,8 +29,9 @@ from services.writer.settled import Settled, Totals
 from services.writer.task import settle
 from shared import wire
 from stack.kafka import Kafka
-from tests.fixtures.fix_kafka import HasBootstrap, started
+from tests.fixtures.fix_kafka import HasBootstrap
 from tests.fixtures.fix_postgres import Database, HasDsn
+from tests.fixtures.started import started
 from tests.fixtures.writer import (
     CONTEXT,
     arrivals,

@@ -6,6 +6,7 @@ import secrets
 import signal
 import time
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import httpx2
@@ -16,9 +17,10 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from stack.kafka import Kafka
 from stack.services import Service
-from tests.fixtures.fix_kafka import HasBootstrap, started
+from tests.fixtures.fix_kafka import HasBootstrap
 from tests.fixtures.fix_stack import StartGateway
 from tests.fixtures.ingest import JSON, body, envelope, one, until
+from tests.fixtures.started import started
 
 pytestmark = pytest.mark.anyio
 
@@ -45,15 +47,20 @@ async def client() -> AsyncIterator[httpx2.AsyncClient]:
         yield client
 
 
-async def freeze(kafka: Kafka) -> None:
-    """Make the broker deaf.  The signal only asks: on a busy machine its threads run on for a while."""
-    os.kill(kafka.pid, signal.SIGSTOP)
+@asynccontextmanager
+async def deaf(kafka: Kafka) -> AsyncIterator[None]:
+    """Make the broker deaf for the block."""
 
     def stopped() -> bool:
         threads = Path(f"/proc/{kafka.pid}/task").glob("*/stat")
         return all(thread.read_text().rpartition(")")[2].split()[0] == "T" for thread in threads)
 
-    await until(stopped, 20)
+    os.kill(kafka.pid, signal.SIGSTOP)
+    try:
+        await until(stopped, 20)  # the signal only asks: on a busy machine its threads run on for a while
+        yield
+    finally:
+        os.kill(kafka.pid, signal.SIGCONT)
 
 
 async def until_accepted(client: httpx2.AsyncClient, service: Service, content: bytes) -> None:
@@ -228,8 +235,7 @@ async def test_a_deaf_broker_leaves_the_outcome_unknown_and_wedges_nothing(
     name = new_name()
     assert (await post(client, service, one("before", name))).status_code == 202
 
-    await freeze(own_kafka)
-    try:
+    async with deaf(own_kafka):
         began = time.monotonic()
         answer = await post(client, service, one("during", name))
         assert time.monotonic() - began < DEADLINE + 1
@@ -238,8 +244,6 @@ async def test_a_deaf_broker_leaves_the_outcome_unknown_and_wedges_nothing(
         assert answer.json()["accepted"] is None
         # Long enough for the producer to be given up and replaced.
         await until(lambda: "producer is replaced" in service.log.read_text())
-    finally:
-        os.kill(own_kafka.pid, signal.SIGCONT)
 
     await until_accepted(client, service, one("after", name))
     found = await values(own_kafka.bootstrap, f"events.{name}")
@@ -256,14 +260,11 @@ async def test_sigterm_answers_what_was_taken_and_refuses_the_rest(
     name = new_name()
     assert (await post(client, service, one("before", name))).status_code == 202
 
-    await freeze(own_kafka)
-    taken = [asyncio.create_task(post(client, service, one(f"taken-{n}", name))) for n in range(10)]
-    try:
+    async with deaf(own_kafka):
+        taken = [asyncio.create_task(post(client, service, one(f"taken-{n}", name))) for n in range(10)]
         await asyncio.sleep(0.3)  # the requests are in the gateway; the broker is deaf
         os.kill(service.pid, signal.SIGTERM)
         await until(lambda: refuses(service), 5)
-    finally:
-        os.kill(own_kafka.pid, signal.SIGCONT)
 
     answers = await asyncio.gather(*taken)
     assert {answer.status_code for answer in answers} == {202}
@@ -287,8 +288,7 @@ async def test_f3_sigterm_with_kafka_down_exits_within_the_grace(
     service = start_gateway(own_kafka.bootstrap, QUICK)
     name = new_name()
     assert (await post(client, service, one("before", name))).status_code == 202
-    await freeze(own_kafka)
-    try:
+    async with deaf(own_kafka):
         taken = [asyncio.create_task(post(client, service, one(f"taken-{n}", name))) for n in range(5)]
         await asyncio.sleep(0.3)
         began = time.monotonic()
@@ -296,8 +296,6 @@ async def test_f3_sigterm_with_kafka_down_exits_within_the_grace(
         answers = await asyncio.gather(*taken)
         await until(lambda: not service.child.running, GRACE)
         assert time.monotonic() - began < GRACE
-    finally:
-        os.kill(own_kafka.pid, signal.SIGCONT)
 
     assert {answer.status_code for answer in answers} == {503}
     assert service.child.exit_code == 0

@@ -18,7 +18,8 @@ from stack.errors import StackError
 from stack.families import family_of, is_alive
 from stack.kafka import Kafka
 from stack.ports import free_port
-from tests.fixtures.fix_kafka import HasBootstrap, started
+from tests.fixtures.fix_kafka import HasBootstrap
+from tests.fixtures.started import started
 
 
 def make_topic(bootstrap: str, topic: str, replicas: int = 1) -> None:
