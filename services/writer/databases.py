@@ -20,6 +20,7 @@ from services.writer.migrations import migrate
 from services.writer.pool import transaction
 from services.writer.postgres import Database
 from services.writer.ranges import Life, Partition
+from services.writer.rates import Rates
 from services.writer.releasing import Releasing
 from services.writer.routes import Routes
 from services.writer.settled import Settled
@@ -50,6 +51,7 @@ class Databases:
         settled: Settled,
         index: Index,
         drainer: Drainer,
+        rates: Rates,
         epoch: int,
         bootstrap: str,
     ) -> None:
@@ -61,7 +63,7 @@ class Databases:
         self._epoch = epoch
         self._bootstrap = bootstrap
         self._returning: dict[str, asyncio.Task[None]] = {}
-        self._releasing = Releasing(configured)
+        self._releasing = Releasing(configured, rates)
         # A database that comes back and a partition that is adopted must not miss each other.
         self._claiming = asyncio.Lock()
         #: Every adopted partition and where the writer stands in it.

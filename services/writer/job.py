@@ -173,6 +173,7 @@ class Job:
                 worked=self._status.worked,
                 log_events=self._settings.log_events,
             ),
+            rates=rates,
             epoch=epoch,
             bootstrap=bootstrap,
         )

@@ -6,6 +6,7 @@ bucket has; all others are planned as ever, so a slow database slows its own eve
 """
 
 import asyncio
+import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final
@@ -25,6 +26,8 @@ class Rates:
         """`limits`: rows per second by database."""
         self._limits = dict(limits)
         self._clock = clock
+        #: The loop plans and counts while a thread releases what waited.
+        self._lock = threading.Lock()
         self._rows = dict(limits)
         self._at = dict.fromkeys(limits, clock())
         #: Rows of the database for each event of the partition, as its last ranges had them.
@@ -43,7 +46,8 @@ class Rates:
             for p in backlog
             if (ratio := self._ratio.get((name, p), 1.0))
         }
-        rooms = [int(self._room(name) / ratio) for (name, _), ratio in ratios.items()]
+        with self._lock:
+            rooms = [int(self._room(name) / ratio) for (name, _), ratio in ratios.items()]
         slow = {p for _, p in ratios}
         found = share({p: s for p, s in backlog.items() if p in slow}, max(min([limit, *rooms]), 0))
         left = limit - sum(end - start for start, end in found.values())
@@ -54,7 +58,7 @@ class Rates:
         read = {line.range_of: line.read for line in lines if not line.database}
         for line in lines:
             if line.database in self._limits and not line.failure:
-                self._rows[line.database] = self._room(line.database) - line.rows
+                self.spend(line.database, line.rows)
                 if events := read.get(line.range_of):
                     self._learn((line.database, line.range_of), line.rows / events)
 
@@ -68,10 +72,22 @@ class Rates:
         limit = self._limits.get(database)
         return None if limit is None else max(int(limit), 1)
 
+    def due(self, database: str) -> float:
+        """Seconds until what went to `database` is paid for."""
+        if database not in self._limits:
+            return 0.0
+        with self._lock:
+            return max(1 - self._room(database), 0.0) / self._limits[database]
+
     async def wait(self, database: str) -> None:
         """Wait until what went to `database` is paid for."""
-        if database in self._limits and (room := self._room(database)) < 1:
-            await asyncio.sleep((1 - room) / self._limits[database])
+        await asyncio.sleep(self.due(database))
+
+    def spend(self, database: str, rows: int) -> None:
+        """So many rows go to `database`."""
+        if database in self._limits:
+            with self._lock:
+                self._rows[database] = self._room(database) - rows
 
     def _room(self, database: str) -> float:
         limit, now = self._limits[database], self._clock()

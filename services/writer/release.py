@@ -7,7 +7,9 @@ behind it, and while it is there later events queue behind.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final
 
 import pyarrow as pa
@@ -21,6 +23,7 @@ from services.writer.pausing import Pausing
 from services.writer.pool import transaction
 from services.writer.postgres import Database
 from services.writer.ranges import Partition
+from services.writer.rates import Rates
 from services.writer.refusals import refusal
 from services.writer.routes import Routes
 from services.writer.settlement import BlockedError, LostRaceError, Settlement, Work
@@ -42,9 +45,10 @@ _MOST_SUSPECTS: Final = 5
 class Release:
     """The release of one database's waiting events."""
 
-    def __init__(self, database: Database, at_once: int = _AT_ONCE) -> None:
+    def __init__(self, database: Database, rates: Rates | None = None, at_once: int = _AT_ONCE) -> None:
         self._database = database
-        self._at_once = at_once
+        self._rates = rates or Rates({})
+        self._at_once = min(at_once, self._rates.most(database.name) or at_once)
         #: Little is left of what can land now: worth waiting for, so that live traffic takes over.
         self.nearly = False
 
@@ -111,7 +115,7 @@ class Release:
             self._park(place, target, suspect)
 
     def _land_one(self, place: Place, target: Target, one: Taken) -> None:
-        with transaction(self._database, "driver") as conn:
+        with self._paid_for() as conn:
             if taken := waiting_rows.retake(conn, place, one):
                 self._settle(conn, target, [taken])
 
@@ -127,7 +131,7 @@ class Release:
 
     def _land(self, place: Place, target: Target, stopped: Sequence[str], limit: int) -> int:
         """Land the first events that wait for `place`, at most `limit`; how many there were."""
-        with transaction(self._database, "driver") as conn:
+        with self._paid_for() as conn:
             taken = waiting_rows.take(conn, place, stopped, limit)
             if not taken:
                 return 0
@@ -135,9 +139,18 @@ class Release:
             failpoints.reach("writer.mid_release")
         return sum(t.arrivals.num_rows for t in taken)
 
+    @contextmanager
+    def _paid_for(self) -> Iterator[connection]:
+        """A transaction, begun when the database may take rows again."""
+        time.sleep(self._rates.due(self._database.name))
+        with transaction(self._database, "driver") as conn:
+            yield conn
+
     def _settle(self, conn: connection, target: Target, taken: Sequence[Taken]) -> None:
+        rows = _rows(taken)
+        self._rates.spend(self._database.name, rows.num_rows)
         settlement = Settlement(self._work(conn, taken), Holds())
-        settlement.release(target, _rows(taken))
+        settlement.release(target, rows)
         settlement.keep()
         waiting_rows.drop(conn, taken)
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from services.writer.holds import STOPPED, Hold
 from services.writer.pauses import pause
 from services.writer.postgres import Database
+from services.writer.rates import Rates
 from services.writer.release import Release
 from services.writer.routes import Routes
 from shared.errors import InfrastructureError
@@ -34,8 +35,8 @@ class _Watch:
 class Releasing:
     """The releases of all databases."""
 
-    def __init__(self, databases: Collection[Database]) -> None:
-        self._watched = {d.name: _Watch(Release(d)) for d in databases}
+    def __init__(self, databases: Collection[Database], rates: Rates) -> None:
+        self._watched = {d.name: _Watch(Release(d, rates)) for d in databases}
 
     def holds(self) -> dict[str, tuple[Hold, ...]]:
         """What was held when the databases were last asked."""

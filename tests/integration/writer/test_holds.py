@@ -3,16 +3,18 @@
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import orjson
 import psycopg2
 import pytest
 
-from services.writer import holds, waiting_rows
+from services.writer import holds, release, waiting_rows
 from services.writer.pausing import Pausing
 from services.writer.pool import transaction
 from services.writer.ranges import Partition
+from services.writer.rates import Rates
 from services.writer.release import Release
 from services.writer.routes import EventRoute, Routes
 from shared import failpoints
@@ -42,7 +44,7 @@ class Hall:
 
     def release(self, routes: Routes | None = None, at_once: int = 1000) -> list[str]:
         database = database_of(self.bench.dsn, **self.settings)
-        return [h.name for h in Release(database, at_once).run(routes or Routes("onramp"))]
+        return [h.name for h in Release(database, at_once=at_once).run(routes or Routes("onramp"))]
 
     def hurry(self) -> None:
         """Statements run out of time soon."""
@@ -102,6 +104,29 @@ def test_f29_a_locked_tables_events_wait_and_the_rest_of_the_partition_lands(hal
     assert hall.release() == []
     assert (hall.landed(), hall.waiting(), hall.held()) == (["a", "b", "c"], [], {})
     assert (hall.totals(), hall.parked()) == ({"landed": 4}, [])
+
+
+def test_a_release_keeps_to_its_databases_rows_per_second(
+    hall: Hall, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hall.settle(event("first"))
+    with hall.locked():
+        hall.settle(*(event(f"e-{n}") for n in range(23)))
+    now = 0.0
+    landed: list[int] = []
+
+    def sleep(seconds: float) -> None:
+        nonlocal now
+        now += seconds
+        landed.append(len(hall.landed()) - 1)
+
+    monkeypatch.setattr(release.time, "sleep", sleep)
+    database = database_of(hall.bench.dsn, **hall.settings)
+    rates = Rates({database.name: 5.0}, lambda: now)
+    assert Release(database, rates).run(Routes("onramp")) == []
+    assert len(hall.landed()) == 24
+    assert max(after - before for before, after in pairwise(landed)) == 5
+    assert now >= (23 - 5) / 5 - 1
 
 
 def test_later_events_queue_behind_those_that_wait(hall: Hall) -> None:
