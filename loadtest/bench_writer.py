@@ -10,7 +10,6 @@ import argparse
 import io
 import json
 import os
-import platform
 import statistics
 import sys
 import tempfile
@@ -18,6 +17,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Self
 
@@ -27,7 +27,10 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from psycopg2.extensions import connection
 
+from loadtest import writer_page
+from loadtest.pages import RESULTS
 from loadtest.processes import cost
+from loadtest.report import machine, versions
 from loadtest.writer_cases import CASES, Case
 from shared import wire
 from stack.kafka import Kafka
@@ -200,6 +203,7 @@ def report(
         "events": events,
         "value_bytes": round(size, 1),
         "partitions": args.partitions,
+        "slots": args.slots,
         "cold_start_s": round(first, 1),
         "whole_rows_per_s": round(events / end),
         "after_first_rows_per_s": round((events - line[1][1]) / (end - first)) if end > first else None,
@@ -207,7 +211,10 @@ def report(
         "copy_rows_per_s": [round(rate) for rate in copies],
         "warm_to_copy": round(warm / limit, 3),
         **costs,
-        "machine": f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}",
+        "at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "load_average_before": round(args.load_average, 2),
+        "machine": machine(),
+        "versions": versions(),
         "command": "python -m loadtest.bench_writer " + " ".join(sys.argv[1:]),
     }
 
@@ -222,12 +229,17 @@ def main() -> None:
     parser.add_argument("--partitions", type=int, default=6)
     parser.add_argument("--slots", type=int, default=2, help="Spark's task slots: tasks, and so connections")
     parser.add_argument("--repeats", type=int, default=3, help="COPY runs")
-    parser.add_argument("--out", type=Path, help="write the figures there too")
+    parser.add_argument("--out", type=Path, help="write the figures there instead of keeping them")
     args = parser.parse_args()
-    figures = json.dumps(measure(args), indent=2)
+    args.load_average = os.getloadavg()[0]
+    told = measure(args)
+    figures = json.dumps(told, indent=1) + "\n"
     print(figures)
     if args.out:
-        args.out.write_text(figures + "\n")
+        args.out.write_text(figures, "utf-8")
+    elif args.events >= writer_page.LEAST_EVENTS:
+        (RESULTS / writer_page.name_of(told)).write_text(figures, "utf-8")
+        writer_page.write()
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 import copy
 from typing import Any
 
-from loadtest import pages
+from loadtest import pages, writer_page
 
 RUN: dict[str, Any] = {
     "file": "load-x-600s",
@@ -103,3 +103,44 @@ def test_what_breaks_first_is_said_by_the_steps() -> None:
     cold = [step(50, 50, 20), *rising]  # the first step pays for a new table, and broke nothing
     assert "Nothing broke" in pages.capacity_page([of(steps=cold)])
     assert "Nothing broke" in pages.capacity_page([of(steps=rising)])
+
+
+WRITER: dict[str, Any] = {
+    "case": "landing-250b",
+    "events": 1_500_000,
+    "value_bytes": 250.0,
+    "partitions": 6,
+    "slots": 2,
+    "cold_start_s": 12.5,
+    "whole_rows_per_s": 50_000,
+    "warm_rows_per_s": 100_000,
+    "copy_rows_per_s": [250_000, 260_000, 255_000],
+    "warm_to_copy": 0.392,
+    "outcomes": {"landed": 1_500_000},
+    "cpu_s": {"java": 30.0, "python": 17.0, "postgres": 5.0},
+    "most_pss_mib": 1400.2,
+    "at": "2026-11-21T10:00:00+00:00",
+    "load_average_before": 0.1,
+    "machine": "Linux, 2 cores",
+    "versions": {"onramp": "abc"},
+    "command": "python -m loadtest.bench_writer",
+}
+
+
+def test_the_writers_page_is_made_of_the_kept_results() -> None:
+    says = "run `python -m loadtest.writer_page`"
+    kept = (pages.RESULTS / "writer.md").read_text("utf-8")
+    assert kept == writer_page.page(writer_page.results()), says
+
+
+def test_the_writers_page_tells_cases_and_scale_apart() -> None:
+    one_partition = WRITER | {"partitions": 1, "warm_rows_per_s": 60_000}
+    text = writer_page.page([WRITER, one_partition, WRITER | {"case": "bad-1%"}])
+    cases, _, scale = text.partition("## By partitions and task slots")
+    assert cases.count("| landing-250b |") == 1
+    assert (
+        "| bad-1% | 1,500,000 | 250 | 6 | 2 | 12.5 | 50,000 | 100,000 | 250,000 to 260,000 | 0.39 |" in cases
+    )
+    assert scale.count("| landing-250b |") == 2
+    assert "bad-1%" not in scale.partition("## How")[0]
+    assert "No run" in writer_page.page([])
