@@ -20,9 +20,13 @@ from shared import wire
 
 log = logging.getLogger(__name__)
 
+Records = dict[TopicPartition, list[Any]]
+
 #: Longer than any answer of a healthy Kafka; Spark has patience for the others.
 _SECONDS: Final = 2.0
 _POLL_MS: Final = 200
+#: So many batches in a row that took too long.
+_PATIENCE: Final = 3
 #: What the driver hands to a task travels by way of the JVM; more is better read by the task.
 _MOST_BYTES: Final = 4 << 20
 
@@ -40,6 +44,7 @@ class Tail:
             # A request that waits for events would hold up the next batch's.
             fetch_max_wait_ms=1,
         )
+        self._timeouts = 0
 
     async def start(self) -> None:
         """Connect.  Raises aiokafka's errors."""
@@ -61,38 +66,49 @@ class Tail:
         """The records of `ranges`, partition by partition, as Spark would read them.
 
         None: Kafka does not give them at once, or they are large; Spark reads them then, and
-        says what is wrong.
+        says what is wrong.  Raises `TimeoutError` when that goes on: this consumer is stuck, and
+        a new one may not be.
         """
         wanted = {TopicPartition(*r.partition): r for r in ranges}
-        found: dict[TopicPartition, list[Any]] = {p: [] for p in wanted}
         for p, r in wanted.items():
             self._consumer.seek(p, r.start)
         self._consumer.resume(*wanted)
         try:
             async with asyncio.timeout(_SECONDS):
-                await self._fetch(wanted, found)
-        except (KafkaError, TimeoutError) as e:
+                found = await self._fetch(wanted)
+        except KafkaError as e:
             log.info("Spark reads a batch that the driver could not", extra={"reason": type(e).__name__})
+            return None
+        except TimeoutError:
+            self._timeouts += 1
+            if self._timeouts >= _PATIENCE:
+                raise
+            log.warning("Spark reads a batch that the driver did not get in time")
             return None
         finally:
             self._consumer.pause(*wanted)
-        size = sum(len(record.value or b"") for records in found.values() for record in records)
-        return _as_arrivals(found) if size <= _MOST_BYTES else None
+        self._timeouts = 0
+        return None if found is None else _as_arrivals(found)
 
-    async def _fetch(
-        self, wanted: dict[TopicPartition, Range], found: dict[TopicPartition, list[Any]]
-    ) -> None:
-        left = dict(wanted)
+    async def _fetch(self, wanted: dict[TopicPartition, Range]) -> Records | None:
+        """The records of `wanted`; None when they are large."""
+        found: Records = {p: [] for p in wanted}
+        left, size = dict(wanted), 0
         while left:
             for p, records in (await self._consumer.getmany(*left, timeout_ms=_POLL_MS)).items():
-                found[p] += [record for record in records if record.offset < wanted[p].end]
+                ours = [record for record in records if record.offset < wanted[p].end]
+                found[p] += ours
+                size += sum(len(record.value or b"") for record in ours)
+            if size > _MOST_BYTES:
+                return None
             # Transaction markers and compaction leave holes: the position says where the end is.
             for p in [p for p, r in left.items() if await self._consumer.position(p) >= r.end]:
                 self._consumer.pause(p)
                 del left[p]
+        return found
 
 
-def _as_arrivals(found: dict[TopicPartition, list[Any]]) -> pa.RecordBatch:
+def _as_arrivals(found: Records) -> pa.RecordBatch:
     """What ``spark.py`` makes of records, made here."""
     columns: dict[str, list[Any]] = {name: [] for name in ARRIVALS.names}
     for p, records in found.items():

@@ -147,3 +147,12 @@ def test_what_is_not_there_or_too_large_to_hand_over_is_left_to_spark(
     found = _by_driver(kafka.bootstrap, large, beyond, small)
     assert found[:2] == [None, None]
     assert len(_sorted(found[2])) == 2
+
+
+def test_a_reader_that_gets_nothing_again_and_again_gives_up(kafka: HasBootstrap, topic: str) -> None:
+    produce(kafka.bootstrap, topic, [event("e")])
+    there, beyond = [_range(topic, 0, 0, 1)], [_range(topic, 0, 1, 2)]
+    *_, last = _by_driver(kafka.bootstrap, beyond, beyond, there, beyond, beyond)
+    assert last is None
+    with pytest.raises(TimeoutError):
+        _by_driver(kafka.bootstrap, beyond, beyond, beyond)
