@@ -5,6 +5,7 @@ Nothing on them is typed by hand: a figure without a result's file cannot get th
 
 import json
 from collections.abc import Iterable, Sequence
+from itertools import dropwhile, takewhile
 from pathlib import Path
 from typing import Any, Final
 
@@ -201,7 +202,8 @@ def _needs(run: dict[str, Any]) -> list[str]:
 
 
 def _breaks(run: dict[str, Any]) -> Iterable[str]:
-    followed = [step for step in run["steps"] if _follows(step)]
+    # Once warm, not beyond the first that was not: a later one's rows may be what it left behind.
+    followed = list(takewhile(_follows, dropwhile(lambda step: not _follows(step), run["steps"])))
     last = max((step["offered_per_minute"] for step in followed), default=0)
     yield (
         f"`{run['shape']}` ({run['bytes_of_data']} B, {run['via']} of {run['batch']}; partitions "

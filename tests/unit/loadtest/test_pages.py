@@ -103,6 +103,9 @@ def test_what_breaks_first_is_said_by_the_steps() -> None:
     cold = [step(50, 50, 20), *rising]  # the first step pays for a new table, and broke nothing
     assert "Nothing broke" in pages.capacity_page([of(steps=cold)])
     assert "Nothing broke" in pages.capacity_page([of(steps=rising)])
+    late = [*rising, step(400, 400, 20), step(500, 500, 500)]  # the last one lands what the third left
+    assert "followed up to **200 packets a minute**" in pages.capacity_page([of(steps=late)])
+    assert "at 400 a minute, was the writer" in pages.capacity_page([of(steps=late)])
 
 
 WRITER: dict[str, Any] = {
