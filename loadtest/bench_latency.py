@@ -16,18 +16,20 @@ import json
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections import defaultdict
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import numpy as np
 import psycopg2
+from psycopg2.extensions import connection
 
 from loadtest import report
+from loadtest.background import repeatedly
 from loadtest.measure import spread
 from loadtest.pages import RESULTS
 from loadtest.target import Target, embedded
@@ -41,24 +43,12 @@ Place = tuple[str, int]
 
 
 class Ledgers:
-    """When the ledger of each partition was first seen at each offset; a thread of its own."""
+    """When the ledger of each partition was first seen at each offset."""
 
-    def __init__(self, dsn: str) -> None:
-        self._connection = psycopg2.connect(dsn, application_name="onramp-bench")
-        self._connection.autocommit = True
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._follow, daemon=True)
+    def __init__(self, connection: connection) -> None:
+        self._connection = connection
         self.seen: dict[Place, list[tuple[int, float]]] = defaultdict(list)
         self.looks: list[float] = []
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join()
-        self._connection.close()
 
     def passed(self, place: Place, offset: int) -> float | None:
         """When `offset` was first seen settled."""
@@ -66,16 +56,16 @@ class Ledgers:
         at = bisect.bisect_right(line, (offset, float("inf")))
         return line[at][1] if at < len(line) else None
 
-    def _follow(self) -> None:
+    def look(self) -> None:
+        """Look now."""
         with self._connection.cursor() as cursor:
-            while not self._stop.wait(_LOOK_SECONDS):
-                cursor.execute(_LEDGER)
-                found, now = cursor.fetchall(), time.monotonic()
-                self.looks.append(now)
-                for topic, partition, offset in found:
-                    line = self.seen[topic, partition]
-                    if not line or line[-1][0] < offset:
-                        line.append((offset, now))
+            cursor.execute(_LEDGER)
+            found, now = cursor.fetchall(), time.monotonic()
+        self.looks.append(now)
+        for topic, partition, offset in found:
+            line = self.seen[topic, partition]
+            if not line or line[-1][0] < offset:
+                line.append((offset, now))
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +108,24 @@ def main() -> None:
 
 def measure(target: Target, args: argparse.Namespace) -> dict[str, Any]:
     """Send, watch, compare."""
-    with tempfile.TemporaryDirectory() as folder, Ledgers(target.dsn) as ledgers:
+    with closing(psycopg2.connect(target.dsn, application_name="onramp-bench")) as conn:
+        conn.autocommit = True
+        ledgers = Ledgers(conn)
+        with repeatedly(_LOOK_SECONDS, ledgers.look):
+            lines = _send(target, args)
+            sent = [
+                Sent(due, at, name, (topic, p), offset)
+                for due, at, name, *r in lines
+                if r
+                for topic, p, offset in [r]
+            ]
+            _wait(ledgers, sent)
+        return _report(args, lines, sent, ledgers)
+
+
+def _send(target: Target, args: argparse.Namespace) -> list[Any]:
+    """What the generator says of each event, from a process of its own."""
+    with tempfile.TemporaryDirectory() as folder:
         out, order = Path(folder) / "sent.json", Path(folder) / "order.json"
         asked = {
             "port": int(target.url.rsplit(":", 1)[1]),
@@ -132,15 +139,8 @@ def measure(target: Target, args: argparse.Namespace) -> dict[str, Any]:
         order.touch(mode=0o600)
         order.write_text(json.dumps(asked), "utf-8")
         subprocess.run([sys.executable, "-m", "loadtest.open_loop", str(order)], check=True)
-        lines = json.loads(out.read_text("utf-8"))
-        sent = [
-            Sent(due, at, name, (topic, p), offset)
-            for due, at, name, *r in lines
-            if r
-            for topic, p, offset in [r]
-        ]
-        _wait(ledgers, sent)
-        return _report(args, lines, sent, ledgers)
+        lines: list[Any] = json.loads(out.read_text("utf-8"))
+        return lines
 
 
 def _wait(ledgers: Ledgers, sent: list[Sent]) -> None:

@@ -2,8 +2,8 @@
 
 A backlog is produced first (`--case`, see writer_cases.py), then the writer starts on it.
 The warm window is fixed beforehand: from the first fifth of the rows to the last row; cold
-start and the whole run are printed too.  The limit is COPY of the landed rows into an empty table of the same
-shape with its primary key, before and after, in one session, on the same server.
+start and the whole run are printed too.  The limit is COPY of the landed rows into an empty
+table of the same shape with its primary key, afterwards, in one session, on the same server.
 """
 
 import argparse
@@ -13,13 +13,11 @@ import os
 import statistics
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Self
 
 import psutil
 import psycopg2
@@ -28,6 +26,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from psycopg2.extensions import connection
 
 from loadtest import writer_page
+from loadtest.background import repeatedly
 from loadtest.pages import RESULTS
 from loadtest.processes import cost
 from loadtest.report import machine, versions
@@ -139,7 +138,8 @@ def measure(args: argparse.Namespace) -> dict[str, object]:
         service = writer(bootstrap=kafka.bootstrap, dsn=postgres.dsn, log=Path(name) / "writer.log", env=env)
         before = cost(postgres.pid)
         try:
-            with Memory(service) as memory:
+            memory = Memory(service)
+            with repeatedly(MEMORY_SECONDS, memory.look):
                 line = run_writer(service, conn, args.events)
             after = cost(service.pid, postgres.pid)
         finally:
@@ -160,22 +160,12 @@ class Memory:
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._watch, daemon=True)
-        self.most = 0
+        self.most = 0.0
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join()
-
-    def _watch(self) -> None:
-        while not self._stop.wait(MEMORY_SECONDS):
-            with suppress(psutil.Error):  # a worker that ends while it is looked at
-                self.most = max(self.most, sum(cost(self._service.pid).pss.values()))
+    def look(self) -> None:
+        """Look now."""
+        with suppress(psutil.Error):  # a worker that ends while it is looked at
+            self.most = max(self.most, sum(cost(self._service.pid).pss.values()))
 
 
 def outcomes(conn: connection) -> dict[str, int]:

@@ -1,0 +1,23 @@
+"""Something that is looked at again and again while a block lasts."""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def repeatedly(seconds: float, look: Callable[[], None]) -> Iterator[None]:
+    """Call `look` from a thread of its own, so many seconds after the last time, until the block ends."""
+    stop = threading.Event()
+
+    def watch() -> None:
+        while not stop.wait(seconds):
+            look()
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
