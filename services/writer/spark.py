@@ -57,9 +57,7 @@ class Spark:
 
         `arrivals`: its records, if the driver has read them already.
         """
-        ranges, slots = list(order.ranges.values()), self.slots
-        bounds = [d.max_connections for d in order.landing]
-        tasks = limits.tasks(total(ranges), len(ranges), slots, bounds)
+        slots = self.slots
         # Workers of other slots may hold what they had: where not all fit, none is kept.
         needed = limits.most_connections(slots)
         landing = tuple(replace(d, keep=(d.max_connections or needed) >= needed) for d in order.landing)
@@ -67,6 +65,8 @@ class Spark:
         # PySpark's mapInArrow sends the function by pickle: a partial of a module's function
         # travels as a name and the order's data.
         if arrivals is None:
+            ranges, bounds = list(order.ranges.values()), [d.max_connections for d in order.landing]
+            tasks = limits.tasks(total(ranges), len(ranges), slots, bounds)
             records, work = self._read(ranges).coalesce(tasks), functools.partial(settle, order)
         else:
             records, work = self._nothing, functools.partial(settle_given, order, _sent(arrivals))
