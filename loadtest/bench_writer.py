@@ -14,6 +14,7 @@ import statistics
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
@@ -28,7 +29,7 @@ from psycopg2.extensions import connection
 from loadtest import writer_page
 from loadtest.background import repeatedly
 from loadtest.pages import RESULTS
-from loadtest.processes import cost
+from loadtest.processes import cost, cpu_of
 from loadtest.report import machine, versions
 from loadtest.writer_cases import CASES, Case
 from shared import wire
@@ -81,17 +82,37 @@ def settled(conn: connection) -> int:
         return int((cursor.fetchone() or [0])[0])
 
 
-def run_writer(service: Service, conn: connection, events: int) -> list[tuple[float, int]]:
-    """Seconds since the start and rows settled, at every change."""
+class Spent:
+    """CPU seconds so far by kind of process: the writer's, Postgres' and Kafka's apart."""
+
+    def __init__(self, service: Service, postgres: Postgres, kafka: Kafka) -> None:
+        self._heads = lambda: (psutil.Process(service.pid), psutil.Process(postgres.pid))
+        self._kafka = psutil.Process(kafka.pid)
+
+    def now(self) -> dict[str, float]:
+        """Ended children count if their parent waited."""
+        found = Counter({"kafka": sum(cpu_of(self._kafka).values())})
+        for head in self._heads():
+            found.update(cpu_of(head))
+        return dict(found)
+
+
+def run_writer(
+    service: Service, conn: connection, events: int, spent: Spent
+) -> tuple[list[tuple[float, int]], dict[str, float]]:
+    """Seconds since the start and rows settled, at every change; the CPU of the warm window."""
     began, line = time.perf_counter(), [(0.0, 0)]
     service.start()
+    cold: dict[str, float] = {}
     while line[-1][1] < events:
         service.check()
         now = settled(conn)
         if now != line[-1][1]:
             line.append((time.perf_counter() - began, now))
+        if not cold and now >= events * WARM_FROM:
+            cold = spent.now()
         time.sleep(POLL_SECONDS)
-    return line
+    return line, {kind: round(cpu - cold.get(kind, 0.0), 1) for kind, cpu in spent.now().items()}
 
 
 def copy_rates(conn: connection, table: str, repeats: int) -> list[float]:
@@ -140,7 +161,7 @@ def measure(args: argparse.Namespace) -> dict[str, object]:
         try:
             memory = Memory(service)
             with repeatedly(MEMORY_SECONDS, memory.look):
-                line = run_writer(service, conn, args.events)
+                line, warm = run_writer(service, conn, args.events, Spent(service, postgres, kafka))
             after = cost(service.pid, postgres.pid)
         finally:
             service.stop()
@@ -151,7 +172,12 @@ def measure(args: argparse.Namespace) -> dict[str, object]:
             size,
             line,
             copies,
-            {"outcomes": counted, "cpu_s": after.since(before), "most_pss_mib": memory.most},
+            {
+                "outcomes": counted,
+                "cpu_s": after.since(before),
+                "warm_cpu_s": warm,
+                "most_pss_mib": memory.most,
+            },
         )
 
 

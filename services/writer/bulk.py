@@ -1,19 +1,25 @@
-"""Questions about many JSON values at once, joined into the array that one parse reads.
+"""Questions about many JSON values at once, whose bytes stand one after the other.
 
 Each answers for all of them together and errs on the safe side: "surely not", or "look
 closer".  They stand for `strict_json`'s looks at a single value, at a tenth of the price:
-numpy compares the joined bytes, and a value is no longer visited on its own.
+numpy compares the joined bytes, and a value is only visited by its parser.  What seems to
+stand across two values can only raise a suspicion.
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 import numpy as np
 import orjson
+import pyarrow as pa
 
 from shared import strict_json
 
 _Bytes = np.ndarray[Any, np.dtype[np.uint8]]
+_Mask = np.ndarray[Any, np.dtype[np.bool_]]
+#: One that is not surely strict costs so many a closer look.
+_PART: Final = 1_024
 
 _QUOTE: Final = ord('"')
 _COLON: Final = ord(":")
@@ -30,19 +36,49 @@ _TEN: Final = 10
 def parse(values: Sequence[bytes]) -> list[Any] | None:
     """The documents of `values`, if each of them is surely strict JSON (see `strict_json`).
 
-    Raises orjson's errors when they are not JSON.  Every value must be one JSON value to
-    its end: else one could reach into its neighbour.
+    Raises orjson's errors when one is not JSON.
     """
-    joined = b"[" + b",".join(values) + b"]"
-    document: list[Any] = orjson.loads(joined)
-    if len(document) != len(values):
-        return None
+    documents = [orjson.loads(value) for value in values]
+    ends = np.cumsum([len(value) for value in values])
+    return documents if _are_strict(b"".join(values), ends, documents, strict_json.MAX_DEPTH) else None
+
+
+def strict_objects(bodies: pa.BinaryArray) -> _Mask:
+    """Which of `bodies`, each between braces, are surely strict JSON as a member of one object."""
+    found = np.zeros(len(bodies), dtype=bool)
+    for start in range(0, len(bodies), _PART):
+        part = bodies.slice(start, _PART)
+        at, documents = _parsed(part.to_pylist())
+        if len(at) < len(part):
+            part = part.take(pa.array(at, pa.int64()))
+        offsets = np.frombuffer(part.buffers()[1], np.int32)[part.offset : part.offset + len(part) + 1]
+        joined = (part.buffers()[2] or pa.py_buffer(b""))[int(offsets[0]) : int(offsets[-1])].to_pybytes()
+        if _are_strict(joined, offsets[1:] - offsets[0], documents, strict_json.MAX_DEPTH - 1):
+            found[start + np.array(at, dtype=int)] = True
+    return found
+
+
+def _parsed(values: Sequence[bytes]) -> tuple[Sequence[int], list[Any]]:
+    """The places and documents of those of `values` that are JSON."""
+    try:
+        return range(len(values)), [orjson.loads(value) for value in values]
+    except orjson.JSONDecodeError:
+        at, documents = [], []
+        for i, value in enumerate(values):
+            with suppress(orjson.JSONDecodeError):
+                documents.append(orjson.loads(value))
+                at.append(i)
+        return at, documents
+
+
+def _are_strict(joined: bytes, ends: Any, documents: list[Any], depth: int) -> bool:
+    """Whether `documents`, parsed from `joined` where each ends at one of `ends`, surely are strict."""
     raw = np.frombuffer(joined, np.uint8)
-    if _may_be_deep(raw, values) or _may_hold_wide_integer(joined, raw) or _may_hide_key(joined, raw):
-        return None
-    # Equal keys leave fewer marks in the document than in the bytes.
-    written = np.frombuffer(orjson.dumps(document), np.uint8)
-    return document if _marks(written) == _marks(raw) else None
+    if _may_be_deep(raw, ends, depth) or _may_hold_wide_integer(joined, raw) or _may_hide_key(joined, raw):
+        return False
+    # Equal keys leave fewer marks in the documents than in the bytes.
+    written = np.frombuffer(orjson.dumps(documents), np.uint8)
+    return _marks(written) == _marks(raw)
 
 
 def _marks(raw: _Bytes) -> int:
@@ -50,12 +86,11 @@ def _marks(raw: _Bytes) -> int:
     return int(np.count_nonzero((raw[:-1] == _QUOTE) & (raw[1:] == _COLON)))
 
 
-def _may_be_deep(raw: _Bytes, values: Sequence[bytes]) -> bool:
-    """Whether a value has more opening brackets than levels are allowed."""
+def _may_be_deep(raw: _Bytes, ends: Any, depth: int) -> bool:
+    """Whether a value has more opening brackets than so many levels."""
     places = np.flatnonzero((raw | _BRACKET_BIT) == _OPEN)
-    ends = np.cumsum([len(value) + 1 for value in values])
-    counts = np.diff(np.searchsorted(places, ends, "right"), prepend=1)  # the first is the join's own
-    return bool(counts.max(initial=0) > strict_json.MAX_DEPTH)
+    counts = np.diff(np.searchsorted(places, ends), prepend=0)
+    return bool(counts.max(initial=0) > depth)
 
 
 def _may_hold_wide_integer(joined: bytes, raw: _Bytes) -> bool:

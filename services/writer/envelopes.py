@@ -1,23 +1,19 @@
-"""Reads a run's values as envelopes and packets, hundreds at a time.
+"""Reads values as envelopes and packets, whatever the order of their members.
 
-The judgement is `strict_json`'s and `shared.envelope`'s, and a value that the fast way is
-not sure of goes through them alone.  The fast way asks the same questions of many values
-at once: see `bulk`, and Arrow's regular expressions over all ids.
-
-Joining is safe because each value has been decoded alone before, to its end: msgspec and
-orjson agree on where a value ends, so that no value can reach into its neighbour.
+The judgement is `strict_json`'s and `shared.envelope`'s, and a value that the fast ways are
+not sure of goes through them alone.  The fast way asks the same questions of hundreds of
+values at once: see `bulk` and `texts`.
 """
 
-import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
 import msgspec
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from services.writer import bulk
+from services.writer import bulk, texts
+from services.writer.events import COLUMNS, Events
 from shared import envelope, strict_json
 from shared.envelope import Metadata
 from shared.errors import NO_ENVELOPE, UserError
@@ -43,11 +39,6 @@ class Record(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     data: msgspec.Raw = None  # type: ignore[assignment]
     pipeline_context: msgspec.Raw = None  # type: ignore[assignment]
 
-    @property
-    def body(self) -> bytes:
-        """What lands: an envelope's payload, a packet's data."""
-        return bytes(self.payload if self.metadata is not None else self.data)
-
 
 class _Destined(msgspec.Struct, forbid_unknown_fields=True):
     """An envelope with its destinations beside it: what `envelope.parse` reads, and one field."""
@@ -65,28 +56,40 @@ class _Packet(msgspec.Struct, forbid_unknown_fields=True):
 
 #: A part of the run that is not surely plain is read in smaller ones, the last value by value.
 _PARTS: Final = (256, 16)
-#: Arrow compiles a pattern anew in each call, which costs as much as some hundred matches in Python.
-_FEW: Final = 200
 _BRACE: Final = ord("{")
 _decode: Final = msgspec.json.Decoder(Record).decode
-_ID: Final = r"^[A-Za-z0-9._:-]{1,128}$"
-_NAME: Final = r"^[a-z][a-z0-9_]{0,62}$"
-_VERSION: Final = r"^(?s:.){1,32}$"
-#: The usual RFC 3339; other spellings and centuries go the slow way.
-_TIME: Final = (
-    r"^[12]\d{3}-\d{2}-\d{2}T([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,6})?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)$"
-)
-_TIMESTAMP: Final = pa.timestamp("us", "UTC")
+#: What stands for the metadata of a packet.
+_NO_METADATA: Final = RawMetadata(None, None, None)  # type: ignore[arg-type]
+#: What stands for a value that is no event.
+_NOTHING: Final = Record()
 
 
-def read(values: Sequence[bytes | None]) -> list[Record | UserError]:
+def read(values: Sequence[bytes | None]) -> Events:
     """What each of `values` is, or the error that says what is wrong with it."""
-    return _in_form(values, _read(values, _PARTS))
+    return as_events(_in_form(values, _read(values, _PARTS)))
+
+
+def read_one(value: bytes | None) -> Record | UserError:
+    """What `value` is, judged alone by the contracts' own words."""
+    if value is None:
+        return UserError(NO_ENVELOPE, "the record has no value (a tombstone)")
+    try:
+        document = strict_json.loads(value)
+        strict_json.check_depth(value, document)
+        if not isinstance(document, dict) or "pipeline_context" not in document:
+            return _record(envelope.parse(value))
+        if "metadata" in document:
+            destined = _shaped(value, _Destined, "payload")
+            return _record(destined, destined.pipeline_context)
+        packet = _shaped(value, _Packet, "data")
+        return Record(data=packet.data, pipeline_context=packet.pipeline_context)
+    except UserError as e:
+        return UserError(NO_ENVELOPE, f"{e.fault.code}: {e.detail}", e.pointer)
 
 
 def _read(values: Sequence[bytes | None], parts: Sequence[int]) -> list[Record | UserError]:
     if not parts:
-        return [_read_one(value) for value in values]
+        return [read_one(value) for value in values]
     found: list[Record | UserError] = []
     for start in range(0, len(values), parts[0]):
         part = values[start : start + parts[0]]
@@ -123,54 +126,39 @@ def _in_form(values: Sequence[bytes | None], found: list[Record | UserError]) ->
     envelopes: list[Any] = [found[i] for i in at]
     metadata = [r.metadata for r in envelopes]
     times = pa.array([m.timestamp for m in metadata], pa.string())
-    good = pc.and_(
-        pc.and_(_match([m.id for m in metadata], _ID), _match([m.timestamp for m in metadata], _TIME)),
-        # Few names and versions stand in many envelopes.
-        pc.and_(
-            _match_distinct([r.event_name for r in envelopes], _NAME),
-            _match_distinct([m.version for m in metadata], _VERSION),
-        ),
+    good = texts.usual(
+        pa.array([m.id for m in metadata], pa.string()),
+        times,
+        pa.array([m.version for m in metadata], pa.string()),
+        pa.array([r.event_name for r in envelopes], pa.string()),
     )
     try:
-        times.filter(good).cast(_TIMESTAMP)
+        texts.as_times(times.filter(good))
     except pa.ArrowInvalid:  # a day or an hour that no calendar has: not every value's fault
         good = pa.repeat(False, len(at))
     if good.true_count < len(at):
         for i, well in zip(at, good.to_pylist(), strict=True):
             if not well:
-                found[i] = _read_one(values[i])
+                found[i] = read_one(values[i])
     return found
 
 
-def _match(texts: Sequence[str], pattern: str) -> pa.Array:
-    if len(texts) < _FEW:
-        fits = re.compile(pattern, re.ASCII).fullmatch  # Python keeps what it has compiled
-        return pa.array([fits(text) is not None for text in texts], pa.bool_())
-    return pc.match_substring_regex(pa.array(texts, pa.string()), pattern)
-
-
-def _match_distinct(texts: Sequence[str], pattern: str) -> pa.Array:
-    distinct = list(dict.fromkeys(texts))
-    well = dict(zip(distinct, _match(distinct, pattern).to_pylist(), strict=True))
-    return pa.array([well[text] for text in texts], pa.bool_())
-
-
-def _read_one(value: bytes | None) -> Record | UserError:
-    """What `value` is, judged alone by the contracts' own words."""
-    if value is None:
-        return UserError(NO_ENVELOPE, "the record has no value (a tombstone)")
-    try:
-        document = strict_json.loads(value)
-        strict_json.check_depth(value, document)
-        if not isinstance(document, dict) or "pipeline_context" not in document:
-            return _record(envelope.parse(value))
-        if "metadata" in document:
-            destined = _shaped(value, _Destined, "payload")
-            return _record(destined, destined.pipeline_context)
-        packet = _shaped(value, _Packet, "data")
-        return Record(data=packet.data, pipeline_context=packet.pipeline_context)
-    except UserError as e:
-        return UserError(NO_ENVELOPE, f"{e.fault.code}: {e.detail}", e.pointer)
+def as_events(found: Sequence[Record | UserError]) -> Events:
+    """`found` as columns."""
+    errors = {i: r for i, r in enumerate(found) if isinstance(r, UserError)}
+    records = [_NOTHING if isinstance(r, UserError) else r for r in found]
+    metadata = [r.metadata or _NO_METADATA for r in records]
+    bodies = [r.payload if r.metadata is not None else r.data for r in records]
+    contexts = [r.pipeline_context for r in records]
+    arrays = [
+        pa.array([m.id for m in metadata], pa.string()),
+        texts.as_times(pa.array([m.timestamp for m in metadata], pa.string())),
+        pa.array([m.version for m in metadata], pa.string()),
+        pa.array([r.event_name for r in records], pa.string()),
+        pa.array([None if b is None else bytes(b) for b in bodies], pa.binary()).cast(pa.string()),
+        pa.array([None if c is None else bytes(c) for c in contexts], pa.binary()),
+    ]
+    return Events(pa.RecordBatch.from_arrays(arrays, schema=COLUMNS), errors)
 
 
 def _shaped(value: bytes, shape: Any, body: str) -> Any:

@@ -1,6 +1,5 @@
 """The default landing: a table per event name, made on first sight, queryable at once."""
 
-from collections.abc import Sequence
 from typing import Final
 
 import psycopg2
@@ -9,7 +8,6 @@ import pyarrow.compute as pc
 from psycopg2 import sql
 from psycopg2.extensions import connection
 
-from services.writer.envelopes import RawMetadata, Record
 from services.writer.pool import connected
 from services.writer.postgres import Database, translate
 from services.writer.ranges import Partition
@@ -50,9 +48,6 @@ _IS_THERE: Final = """
 """
 #: Two sessions that create one table at a time can fail on a catalogue's unique index.
 _LOCK: Final = 7_203_155_002
-
-#: What stands in a packet's row.
-_NO_METADATA: Final = RawMetadata(None, None, None)  # type: ignore[arg-type]
 
 _known: set[tuple[str, str]] = set()
 
@@ -96,24 +91,23 @@ def _make(conn: connection, name: str) -> None:
             cursor.execute("SELECT pg_advisory_unlock(%s)", (_LOCK,))
 
 
-def rows(partition: Partition, arrivals: pa.RecordBatch, records: Sequence[Record]) -> pa.RecordBatch:
-    """The rows of one run's records; both arguments' rows stand in the same order.
+def rows(partition: Partition, arrivals: pa.RecordBatch, events: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows of one run's `events` (columns as `events.COLUMNS`), whose `arrivals` stand in the same order.
 
     A packet's row has no metadata; its typed table does not ask for it.
     """
     n = arrivals.num_rows
-    metadata = [r.metadata or _NO_METADATA for r in records]
     return pa.RecordBatch.from_arrays(
         [
-            pa.array([m.id for m in metadata], pa.string()),
-            pa.array([r.event_name for r in records], pa.string()),
-            pa.array([m.timestamp for m in metadata], pa.string()).cast(COLUMNS.field("_timestamp").type),
-            pa.array([m.version for m in metadata], pa.string()),
+            events.column("id"),
+            events.column("event_name"),
+            events.column("timestamp"),
+            events.column("version"),
             _received_at(arrivals),
             pa.repeat(partition.topic, n),
             pa.repeat(pa.scalar(partition.number, pa.int32()), n),
             arrivals.column("offset"),
-            pa.array([r.body for r in records], pa.binary()).cast(pa.string()),
+            events.column("body"),
         ],
         schema=COLUMNS,
     )

@@ -17,7 +17,6 @@ from psycopg2.extensions import connection
 
 from services.writer import holds, landing, waiting_rows
 from services.writer.arrivals import Run
-from services.writer.envelopes import Record, read
 from services.writer.holds import Hold, Holds
 from services.writer.pausing import Pausing
 from services.writer.pool import transaction
@@ -29,6 +28,7 @@ from services.writer.routes import Routes
 from services.writer.settlement import BlockedError, LostRaceError, Settlement, Work
 from services.writer.sqlstates import STATEMENT_TIMEOUT
 from services.writer.targets import Target
+from services.writer.values import read
 from services.writer.waiting_rows import Place, Taken
 from shared import failpoints
 from shared.errors import InfrastructureError
@@ -198,9 +198,9 @@ def _rows(taken: Sequence[Taken]) -> pa.Table:
     """What waited, as the rows of its table."""
     batches = []
     for t in taken:
-        records = read(t.arrivals.column("value").to_pylist())
-        assert all(isinstance(r, Record) for r in records)  # noqa: S101 - they were sorted before they waited
-        batches.append(landing.rows(t.partition, t.arrivals, records))  # type: ignore[arg-type]
+        events = read(t.arrivals.column("value"))
+        assert not events.errors  # noqa: S101 - they were sorted before they waited
+        batches.append(landing.rows(t.partition, t.arrivals, events.columns))
     return pa.Table.from_batches(batches)
 
 

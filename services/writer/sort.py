@@ -9,14 +9,16 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 import pyarrow as pa
 
 from services.writer import landing
 from services.writer.arrivals import Run
-from services.writer.envelopes import Record, read
-from services.writer.packets import Destinations, destinations
+from services.writer.events import Events, Places
+from services.writer.packets import destinations
 from services.writer.routes import Routes
 from services.writer.targets import Target
+from services.writer.values import read
 from shared.errors import UserError
 
 
@@ -56,43 +58,44 @@ class Sorted:
 
 
 class _Sorting:
-    """One run on its way: where each record goes, by its place in the run."""
+    """One run on its way: where each event goes, by its place in the run."""
 
     def __init__(self, run: Run, routes: Routes) -> None:
         self._run = run
         self._routes = routes
         self._by_event = {r.event_name: _routed(r.event_name, routes) for r in routes.event_routes}
-        self._by_context: dict[bytes, Destinations] = {}
-        self._places: dict[Target, list[int]] = defaultdict(list)
-        self.unroutable: list[Unroutable] = []
+        self._places: dict[Target, list[Places]] = defaultdict(list)
+        self._unroutable: list[Unroutable] = []
 
-    def take(self, records: Sequence[Record | UserError]) -> None:
-        """Note where each of the run's records goes."""
-        by_name: dict[str, list[int]] = defaultdict(list)
-        for at, record in enumerate(records):
-            if isinstance(record, UserError):
-                self._refuse(at, "", record)
-            elif record.pipeline_context is None:
-                by_name[record.event_name].append(at)
-            else:
-                self._address(at, bytes(record.pipeline_context))
-        for name, places in by_name.items():
+    def take(self, events: Events) -> None:
+        """Note where each of the run's events goes."""
+        for at, error in events.errors.items():
+            self._refuse(at, "", error)
+        for name, places in events.by_name().items():
             for target in self._by_event.get(name) or self._landing_of(name):
-                self._places[target] += places
+                self._places[target].append(places)
+        for context, places in events.by_context().items():
+            self._address(places, context)
 
-    def places(self) -> dict[Target, list[int]]:
-        """The places of each table's records, in the run's order."""
-        return {target: sorted(places) for target, places in self._places.items()}
+    def places(self) -> dict[Target, Places]:
+        """The places of each table's events, in the run's order."""
+        return {
+            target: found[0] if len(found) == 1 else np.sort(np.concatenate(found))
+            for target, found in self._places.items()
+        }
 
-    def _address(self, at: int, context: bytes) -> None:
-        """Note where a packet with this `pipeline_context` says that it goes."""
-        if context not in self._by_context:
-            self._by_context[context] = destinations(context, self._run.partition.topic, self._routes)
-        found = self._by_context[context]
+    def unroutable(self) -> list[Unroutable]:
+        """What goes nowhere, in the run's order."""
+        return sorted(self._unroutable, key=lambda u: u.offset)
+
+    def _address(self, places: Places, context: bytes) -> None:
+        """Note where events with this `pipeline_context` say that they go."""
+        found = destinations(context, self._run.partition.topic, self._routes)
         for target in found.targets:
-            self._places[target].append(at)
+            self._places[target].append(places)
         for pointer, error in found.refused:
-            self._refuse(at, pointer, error)
+            for at in places.tolist():
+                self._refuse(at, pointer, error)
 
     def _landing_of(self, name: str) -> tuple[Target, ...]:
         return (Target(self._routes.default_database, landing.SCHEMA, name),)
@@ -100,7 +103,7 @@ class _Sorting:
     def _refuse(self, at: int, destination: str, error: UserError) -> None:
         rows = self._run.rows
         value = rows.column("value")[at].as_py()
-        self.unroutable.append(Unroutable(rows.column("offset")[at].as_py(), value, error, destination))
+        self._unroutable.append(Unroutable(rows.column("offset")[at].as_py(), value, error, destination))
 
 
 def sort(runs: Sequence[Run], routes: Routes) -> Iterator[Sorted]:
@@ -108,23 +111,24 @@ def sort(runs: Sequence[Run], routes: Routes) -> Iterator[Sorted]:
 
     The values of all are read together: of a hundred partitions each may have a few.
     """
-    values = [value for run in runs for value in run.rows.column("value").to_pylist()]
-    records, at = read(values), 0
+    if not runs:
+        return
+    events, at = read(pa.concat_arrays([run.rows.column("value") for run in runs])), 0
     for run in runs:
-        yield _sort(run, records[at : at + len(run)], routes)
+        yield _sort(run, events.part(at, len(run)), routes)
         at += len(run)
 
 
-def _sort(run: Run, records: Sequence[Record | UserError], routes: Routes) -> Sorted:
+def _sort(run: Run, events: Events, routes: Routes) -> Sorted:
     sorting = _Sorting(run, routes)
-    sorting.take(records)
-    out = Sorted(unroutable=sorting.unroutable)
+    sorting.take(events)
+    out = Sorted(unroutable=sorting.unroutable())
     for target, places in sorting.places().items():
-        whole = len(places) == len(records)
-        arrivals = run.rows if whole else run.rows.take(places)
-        mine = records if whole else [records[at] for at in places]
-        out.tables[target] = landing.rows(run.partition, arrivals, mine)  # type: ignore[arg-type]
-    assert out.events() == len(records)  # noqa: S101 - none got lost
+        whole = len(places) == len(run)
+        arrivals = run.rows if whole else run.rows.take(pa.array(places))
+        columns = events.columns if whole else events.columns.take(pa.array(places))
+        out.tables[target] = landing.rows(run.partition, arrivals, columns)
+    assert out.events() == len(run)  # noqa: S101 - none got lost
     return out
 
 

@@ -35,6 +35,11 @@ _SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
 _ROOT: Final = Path(__file__).resolve().parents[2]
 _READ_GROUP: Final = "onramp-writer-read"
 _ASK_MS: Final = "4000"
+#: What all partitions' consumers hold of Kafka's bytes between two batches.  As Java's objects the
+#: records take about five times as much: a fetch, the next one, and what was made of them.
+_FETCHED_BYTES: Final = 48 << 20
+_MOST_FETCH_BYTES: Final = 8 << 20
+_LEAST_FETCH_BYTES: Final = 16 << 10
 #: `TopicListing.toString` of Kafka's client.
 _LISTED: Final = re.compile(r"\(name=([\w.-]+), topicId=([\w-]{22}), internal=")
 
@@ -51,6 +56,8 @@ class Spark:
         #: A task without records of its own.
         self._nothing = self._session.range(0, 1, 1, 1)
         self._admin: Any = None
+        #: The most partitions that a batch has had.
+        self._partitions = 0
 
     def run(self, order: WorkOrder, arrivals: pa.RecordBatch | None = None) -> list[Line]:
         """Settle `order` in one job and return its tasks' reports.  Blocks; raises Spark's errors.
@@ -121,16 +128,28 @@ class Spark:
             starts[r.partition.topic][str(r.partition.number)] = r.start
             ends[r.partition.topic][str(r.partition.number)] = r.end
         assigned = {topic: [int(p) for p in partitions] for topic, partitions in starts.items()}
+        self._partitions = max(self._partitions, sum(map(len, assigned.values())))
         # Every option is a call to the JVM: what stays the same is set once, on the reader.
         return (
             self._reader.option("assign", json.dumps(assigned))
             .option("startingOffsets", json.dumps(starts))
             .option("endingOffsets", json.dumps(ends))
+            # Another value makes other consumers: it only ever falls.
+            .option("kafka.max.partition.fetch.bytes", str(fetch_bytes(self._partitions)))
             .load()
             # In two steps: Spark looks a header up again wherever an expression names it.
             .selectExpr(*_WITH_HEADERS_SQL)
             .selectExpr(*_ARRIVALS_SQL)
         )
+
+
+def fetch_bytes(partitions: int) -> int:
+    """How much of a partition is fetched at once, so that of so many all fit into the heap: a power of 2.
+
+    Spark keeps a consumer for each partition, and each keeps what it has fetched and not given yet.
+    """
+    share = _FETCHED_BYTES // max(partitions, 1)
+    return min(max(1 << share.bit_length() - 1, _LEAST_FETCH_BYTES), _MOST_FETCH_BYTES)
 
 
 def _sent(arrivals: pa.RecordBatch) -> bytes:
@@ -173,7 +192,6 @@ def _read_options(bootstrap: str) -> dict[str, str]:
         # A consumer of the last batch must not hold the connection in a long poll.
         "kafka.fetch.max.wait.ms": "1",
         "kafka.max.poll.records": "5000",
-        "kafka.max.partition.fetch.bytes": str(8 << 20),
         # Consumers are cached by group, and a batch read would make a new one each time.
         "kafka.group.id": _READ_GROUP,
     }
@@ -222,6 +240,9 @@ _CONFIGURATION: Final = {
     "spark.python.worker.reuse": "true",
     # More consumers than this are thrown away and built anew in every batch.
     "spark.kafka.consumer.cache.capacity": "2000",
+    # What a batch left behind and the next one did not want: up to a fetch of each partition.
+    "spark.kafka.consumer.fetchedData.cache.timeout": "30s",
+    "spark.kafka.consumer.fetchedData.cache.evictorThreadRunInterval": "30s",
     # Not the older source of the two: it makes an object of every row and back.
     "spark.sql.sources.useV1SourceList": "",
     # Of headers with one key the last counts.

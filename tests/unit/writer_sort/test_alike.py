@@ -1,0 +1,80 @@
+"""Values that are written alike are taken as columns, and only those."""
+
+import orjson
+import pyarrow as pa
+import pytest
+
+from services.writer import alike
+from tests.fixtures.writer import envelope
+
+N = 100
+COMPACT = [envelope(f"order-{n}", payload=b'{"n":%d}' % n) for n in range(N)]
+SPACED = [value.replace(b":{", b": {").replace(b",", b", ") for value in COMPACT]
+TURNED = [b'{"event_name":"b","metadata":{"version":"1",%b' % value[13:] for value in COMPACT]
+TURNED = [v.replace(b',"version":"1"},"event_name":"order_placed"', b"}") for v in TURNED]
+CONTEXT = b'{"destinations":[{"type":"postgres","note":"a \\" and a }"}]}'
+PACKETS = [b'{"pipeline_context":%b,"data":{"n":%d}}' % (CONTEXT, n) for n in range(N)]
+DESTINED = [value[:-1] + b',"pipeline_context":%b}' % CONTEXT for value in COMPACT]
+
+
+@pytest.mark.parametrize(
+    ("values", "context"),
+    [(COMPACT, None), (SPACED, None), (TURNED, None), (PACKETS, CONTEXT), (DESTINED, CONTEXT)],
+    ids=["compact", "spaced", "turned", "packets", "destined"],
+)
+def test_whatever_the_form_all_that_have_it_are_taken(values: list[bytes], context: bytes | None) -> None:
+    form = alike.form_of(values[7])
+    assert form is not None
+    assert form.context == context
+    found = alike.find(form, pa.array(values))
+    assert found.has.all()
+    assert [orjson.loads(body) for body in found.columns.column("body").to_pylist()] == [
+        {"n": n} for n in range(N)
+    ]
+    if form.texts:
+        assert found.columns.column("id").to_pylist() == [f"order-{n}" for n in range(N)]
+
+
+def test_a_slice_of_values_is_cut_where_it_lies() -> None:
+    form = alike.form_of(COMPACT[0])
+    assert form is not None
+    found = alike.find(form, pa.array(COMPACT).slice(40, 9))
+    assert found.columns.column("id").to_pylist() == [f"order-{n}" for n in range(40, 49)]
+
+
+def test_a_body_that_others_follow_shows_no_form() -> None:
+    assert alike.form_of(b'{"payload":{},' + envelope()[1:-14] + b"}") is None
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        COMPACT[0].replace(b'"version"', b'"Version"'),
+        COMPACT[0].replace(b'"payload"', b'"pAyload"'),
+        COMPACT[0] + b" ",
+        COMPACT[0][:-1],
+        COMPACT[0].replace(b'"1"', b'"\\n"'),
+        COMPACT[0].replace(b'"1"', b'"\x01"'),
+        COMPACT[0].replace(b"order-0", b"order 0"),
+        COMPACT[0].replace(b"order-0", b'order\\"0'),
+        COMPACT[0].replace(b"order_placed", b"Order_placed"),
+        COMPACT[0].replace(b"T08", b"t08"),
+        COMPACT[0].replace(b'{"n":0}', b"[]"),
+        COMPACT[0].replace(b'{"n":0}', b'{"n":0} '),
+        COMPACT[0].replace(b'{"n":0}', b'{"n":0},"payload":{}'),
+        COMPACT[0].replace(b'{"n":0}', b'{"n":0,"n":1}'),
+        COMPACT[0].replace(b'{"n":0}', b'{"n":' + b"[" * 63 + b"]" * 63 + b"}"),
+        COMPACT[0].replace(b'{"n":0}', b'{"n":12345678901234567890123}'),
+        b"",
+        b'"',
+        b'{"metadata":{"id":"',
+    ],
+)
+@pytest.mark.parametrize("place", [0, 50, N])
+def test_what_is_not_surely_the_same_in_other_texts_is_left_to_a_closer_look(
+    other: bytes, place: int
+) -> None:
+    form = alike.form_of(COMPACT[1])
+    assert form is not None
+    values = [*COMPACT[:place], other, *COMPACT[place:]]
+    assert not alike.find(form, pa.array(values)).has[place]
