@@ -54,6 +54,7 @@ def produce(bootstrap: str, case: Case, events: int, partitions: int) -> float:
     headers = [
         (wire.HEADER_CONTEXT, wire.CONTEXT_BYTES),
         (wire.HEADER_RECEIVED_AT, b"2026-11-21T08:00:00.123456Z"),
+        (wire.HEADER_PRODUCER, b"bench"),
     ]
     size = 0
     for topic, key, value, partition in case.messages(events):

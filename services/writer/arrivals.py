@@ -16,7 +16,8 @@ from services.writer.ranges import Partition
 from shared import wire
 
 #: What a task receives, a row for each record of its ranges, in offset order per partition.
-#: `wanted`: the context header has the usual bytes.  `context`: its bytes when it has others.
+#: `context`: the bytes of the context header, or `USUAL` for the usual ones; without that header
+#: nobody asks for a record, and its value is not carried.
 ARRIVALS: Final = pa.schema(
     [
         ("topic", pa.string()),
@@ -25,10 +26,11 @@ ARRIVALS: Final = pa.schema(
         ("value", pa.binary()),
         ("received_at", pa.binary()),
         ("timestamp", pa.timestamp("us", "UTC")),
-        ("wanted", pa.bool_()),
         ("context", pa.binary()),
     ]
 )
+#: No JSON is empty: it stands for the bytes that nearly every context header has.
+USUAL: Final = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +55,12 @@ class Run:
 
     def wanted(self) -> "Run":
         """The records that carry the writer's filter in their `context` header."""
-        wanted = self.rows.column("wanted")
+        contexts = self.rows.column("context")
+        wanted = pc.equal(contexts, USUAL).fill_null(False)
         if wanted.true_count == len(wanted):
             return self
-        for i, context in enumerate(self.rows.column("context").to_pylist()):
-            if context is not None and _means_us(context):
-                wanted = pc.replace_with_mask(wanted, _only(i, len(wanted)), pa.array([True]))
-        return Run(self.partition, self.rows.filter(wanted))
+        others = [context is not None and _means_us(context) for context in contexts.to_pylist()]
+        return Run(self.partition, self.rows.filter(pc.or_(wanted, pa.array(others))))
 
 
 def runs(batch: pa.RecordBatch) -> Iterator[Run]:
@@ -83,9 +84,3 @@ def _means_us(context: bytes) -> bool:
         return bool(orjson.loads(context) == wire.CONTEXT)
     except orjson.JSONDecodeError:
         return False
-
-
-def _only(index: int, length: int) -> pa.Array:
-    mask = np.zeros(length, dtype=bool)
-    mask[index] = True
-    return pa.array(mask)

@@ -12,7 +12,7 @@ from typing import Any, Final
 import orjson
 import pyarrow as pa
 
-from services.writer.arrivals import ARRIVALS, Run
+from services.writer.arrivals import ARRIVALS, USUAL, Run
 from services.writer.publishing import Record, publish
 from services.writer.ranges import Partition, Range
 from shared import wire
@@ -110,7 +110,7 @@ def as_run(
             "value": value,
             "received_at": received_at,
             "timestamp": head["timestamp"],
-            "wanted": True,
+            "context": USUAL,
         }
         for offset, (head, value, received_at) in sorted(records.items())
     ]

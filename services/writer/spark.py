@@ -22,7 +22,7 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 
 from services.writer import limits
-from services.writer.arrivals import ARRIVALS
+from services.writer.arrivals import ARRIVALS, USUAL
 from services.writer.orders import REPORT_DDL, Line, WorkOrder
 from services.writer.ranges import Range, total
 from services.writer.settings import WriterSettings
@@ -159,27 +159,38 @@ def _sent(arrivals: pa.RecordBatch) -> bytes:
     return bytes(sink.getvalue())
 
 
-def _header(name: str) -> str:
-    # Not filter(headers, …): Spark interprets lambdas, and plans anew around them in each task.
-    return f"try_element_at(map_from_arrays(headers.key, headers.value), '{name}')"
+def _header(at: int, name: str) -> str:
+    """The header `name`, which the gateway's records have at place `at`.
+
+    Not filter(headers, …): Spark interprets lambdas, and plans anew around them in each task.
+    """
+    as_map = f"try_element_at(map_from_arrays(headers.key, headers.value), '{name}')"
+    return f"CASE WHEN {_AS_THE_GATEWAY_WRITES} THEN get(headers, {at}).value ELSE {as_map} END"
 
 
 def _arrivals_sql() -> list[str]:
     """The columns that a task receives, by name and order of `ARRIVALS`."""
     usual = f"X'{wire.CONTEXT_BYTES.hex()}'"
     columns = {
-        # What no header asks for is not carried to Python.
-        "value": "CASE WHEN context IS NOT NULL THEN value END",
-        "wanted": f"coalesce(context = {usual}, false)",
-        "context": f"CASE WHEN context <> {usual} THEN context END",
+        "value": "CASE WHEN length(context) > 0 THEN value END",
+        "context": f"CASE WHEN context = {usual} THEN X'{USUAL.hex()}' "
+        "WHEN length(context) > 0 THEN context END",
     }
     return [f"{columns.get(name, name)} AS {name}" for name in ARRIVALS.names]
 
 
+# A map of the headers costs as much as all other columns.  Of two with one name the last counts.
+_OURS: Final = f"('{wire.HEADER_CONTEXT}', '{wire.HEADER_RECEIVED_AT}')"
+_AS_THE_GATEWAY_WRITES: Final = (
+    f"size(headers) BETWEEN 2 AND 4 AND get(headers, 0).key = '{wire.HEADER_CONTEXT}' "
+    f"AND get(headers, 1).key = '{wire.HEADER_RECEIVED_AT}' "
+    f"AND coalesce(get(headers, 2).key, '') NOT IN {_OURS} "
+    f"AND coalesce(get(headers, 3).key, '') NOT IN {_OURS}"
+)
 _WITH_HEADERS_SQL: Final = (
     *("topic", "partition", "offset", "value", "timestamp"),
-    f"{_header(wire.HEADER_RECEIVED_AT)} AS received_at",
-    f"{_header(wire.HEADER_CONTEXT)} AS context",
+    f"{_header(1, wire.HEADER_RECEIVED_AT)} AS received_at",
+    f"{_header(0, wire.HEADER_CONTEXT)} AS context",
 )
 _ARRIVALS_SQL: Final = _arrivals_sql()
 

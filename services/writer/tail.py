@@ -14,7 +14,7 @@ import pyarrow as pa
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError
 
-from services.writer.arrivals import ARRIVALS
+from services.writer.arrivals import ARRIVALS, USUAL
 from services.writer.ranges import Partition, Range
 from shared import wire
 
@@ -114,14 +114,12 @@ def _as_arrivals(found: Records) -> pa.RecordBatch:
     for p, records in found.items():
         for record in records:
             headers = dict(record.headers)  # of those with one key the last counts
-            context = headers.get(wire.HEADER_CONTEXT)
-            usual = context == wire.CONTEXT_BYTES
+            context = headers.get(wire.HEADER_CONTEXT) or None
             columns["topic"].append(p.topic)
             columns["partition"].append(p.partition)
             columns["offset"].append(record.offset)
             columns["value"].append(None if context is None else record.value)
             columns["received_at"].append(headers.get(wire.HEADER_RECEIVED_AT))
             columns["timestamp"].append(record.timestamp * 1000)
-            columns["wanted"].append(usual)
-            columns["context"].append(None if usual else context)
+            columns["context"].append(USUAL if context == wire.CONTEXT_BYTES else context)
     return pa.RecordBatch.from_pydict(columns, schema=ARRIVALS)

@@ -8,7 +8,7 @@ import pyarrow as pa
 from psycopg2.extensions import connection
 from psycopg2.extras import execute_values
 
-from services.writer.arrivals import ARRIVALS
+from services.writer.arrivals import ARRIVALS, USUAL
 from services.writer.ranges import Partition
 
 _AT_ONCE: Final = 500
@@ -140,7 +140,7 @@ def _by_partition(found: list[tuple[Any, ...]]) -> Iterator[Taken]:
             "value": bytes(value),
             "received_at": None if received_at is None else bytes(received_at),
             "timestamp": timestamp,
-            "wanted": True,
+            "context": USUAL,
         }
         groups.setdefault((topic_id, Partition(topic, number)), []).append((ctid, row))
     for (topic_id, partition), rows in groups.items():

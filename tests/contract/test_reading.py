@@ -23,6 +23,7 @@ RECEIVED = (wire.HEADER_RECEIVED_AT, b"2026-11-21T08:00:01.123456+00:00")
 SPELLED = (wire.HEADER_CONTEXT, b'{ "consumer": {"type": "data_pipeline"} }')
 OTHER = (wire.HEADER_CONTEXT, b'{"consumer":{"type":"other"}}')
 NO_VALUE = (wire.HEADER_CONTEXT, None)
+EMPTY = (wire.HEADER_CONTEXT, b"")
 
 
 @pytest.fixture(scope="module")
@@ -73,12 +74,28 @@ def _sorted(table: pa.Table | None) -> list[dict[str, object]]:
 def test_headers_values_and_times_are_read_alike(kafka: HasBootstrap, spark: Spark, topic: str) -> None:
     for headers in ([], [*CONTEXT], [*CONTEXT, RECEIVED], [SPELLED], [OTHER], [NO_VALUE]):
         produce(kafka.bootstrap, topic, [event("e"), None, b""], headers=headers)
-    for headers in ([OTHER, *CONTEXT], [*CONTEXT, OTHER], [RECEIVED, (RECEIVED[0], b"x"), *CONTEXT]):
+    usual = [*CONTEXT, RECEIVED]
+    more = [(wire.HEADER_PRODUCER, b"shop"), (wire.HEADER_TRACEPARENT, b"00-1-2-3")]
+    others = [
+        [OTHER, *CONTEXT],
+        [*CONTEXT, OTHER],
+        [RECEIVED, (RECEIVED[0], b"x"), *CONTEXT],
+        usual,
+        [*usual, *more],
+        [*usual, OTHER],
+        [*usual, more[0], (RECEIVED[0], b"x")],
+        [*usual, *more, OTHER],
+        [EMPTY, RECEIVED],
+        [*usual, EMPTY],
+        [RECEIVED, *CONTEXT],
+        [more[0], *usual],
+    ]
+    for headers in others:
         produce(kafka.bootstrap, topic, [b"\xff\x00"], headers=headers, partition=1)
-    ranges = [_range(topic, 0, 0, 18), _range(topic, 1, 0, 3)]
+    ranges = [_range(topic, 0, 0, 18), _range(topic, 1, 0, len(others))]
     (found,) = _by_driver(kafka.bootstrap, ranges)
     assert _sorted(found) == _sorted(_by_spark(spark, ranges))
-    assert found.num_rows == 21
+    assert found.num_rows == 18 + len(others)
 
 
 @pytest.mark.parametrize("codec", ["gzip", "lz4", "snappy", "zstd"])

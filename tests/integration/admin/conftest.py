@@ -17,6 +17,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from services.admin.audit import Request, audit
 from services.admin.findings import Report
 from services.writer import ledger, outbox, pool
+from services.writer.arrivals import USUAL
 from services.writer.divert import Marker
 from services.writer.migrations import migrate
 from services.writer.orders import WorkOrder
@@ -89,7 +90,8 @@ class Stage:
     def settle(self, *values: bytes | None, wanted: bool = True, divert: bool = False) -> int:
         """Send `values`, settle or divert them, and move the group; the offset of the first."""
         first = self.send(*values, wanted=wanted)
-        batch = arrivals(values, first=first, partition=self.partition, wanted=[wanted] * len(values))
+        contexts = [USUAL if wanted else None] * len(values)
+        batch = arrivals(values, first=first, partition=self.partition, context=contexts)
         range_ = Range(self.topic_id, self.partition, first, self.at)
         landing: tuple[Configured, ...] = () if divert else (self.database,)
         order = WorkOrder(

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.writer.arrivals import Run, runs
+from services.writer.arrivals import USUAL, Run, runs
 from services.writer.ranges import Partition
 from shared import wire
 from tests.fixtures.writer import PARTITION, arrivals
@@ -18,8 +18,7 @@ def _offsets(run: Run) -> list[int]:
 
 
 def _with_context(context: bytes | None) -> Run:
-    usual = context == wire.CONTEXT_BYTES
-    batch = arrivals([b"{}"], wanted=[usual], context=[None if usual else context])
+    batch = arrivals([b"{}"], context=[USUAL if context == wire.CONTEXT_BYTES else context or None])
     return Run(PARTITION, batch).wanted()
 
 
@@ -83,7 +82,6 @@ def test_an_absent_or_other_context_is_filtered(context: bytes | None) -> None: 
 def test_wanted_keeps_the_wanted_in_place_among_all_kinds() -> None:
     batch = arrivals(
         [b"{}"] * 5,
-        wanted=[True, False, False, False, True],
-        context=[None, b'{"consumer": {"type": "data_pipeline"}}', b"no", None, None],
+        context=[USUAL, b'{"consumer": {"type": "data_pipeline"}}', b"no", None, USUAL],
     )
     assert _offsets(Run(PARTITION, batch).wanted()) == [0, 1, 4]
