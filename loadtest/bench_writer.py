@@ -39,7 +39,6 @@ from stack.services import Service, writer
 
 POLL_SECONDS = 0.05
 MEMORY_SECONDS = 2.0
-WARM_FROM = 0.2
 
 
 def produce(bootstrap: str, case: Case, events: int, partitions: int) -> float:
@@ -110,7 +109,7 @@ def run_writer(
         now = settled(conn)
         if now != line[-1][1]:
             line.append((time.perf_counter() - began, now))
-        if not cold and now >= events * WARM_FROM:
+        if not cold and now >= events * writer_page.WARM_FROM:
             cold = spent.now()
         time.sleep(POLL_SECONDS)
     return line, {kind: round(cpu - cold.get(kind, 0.0), 1) for kind, cpu in spent.now().items()}
@@ -177,7 +176,8 @@ def measure(args: argparse.Namespace) -> dict[str, object]:
                 "outcomes": counted,
                 "cpu_s": after.since(before),
                 "warm_cpu_s": warm,
-                "most_pss_mib": memory.most,
+                "most_pss_mib": round(sum(memory.most.values()), 1),
+                "pss_mib_then": memory.most,
             },
         )
 
@@ -187,12 +187,12 @@ class Memory:
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self.most = 0.0
+        self.most: dict[str, float] = {}
 
     def look(self) -> None:
         """Look now."""
         with suppress(psutil.Error):  # a worker that ends while it is looked at
-            self.most = max(self.most, sum(cost(self._service.pid).pss.values()))
+            self.most = max(self.most, cost(self._service.pid).pss, key=lambda pss: sum(pss.values()))
 
 
 def outcomes(conn: connection) -> dict[str, int]:
@@ -212,7 +212,7 @@ def report(
     """The figures of a run."""
     end, events = line[-1]
     first = line[1][0]
-    warm_at, warm_rows = next((t, n) for t, n in line if n >= events * WARM_FROM)
+    warm_at, warm_rows = next((t, n) for t, n in line if n >= events * writer_page.WARM_FROM)
     warm = (events - warm_rows) / (end - warm_at) if end > warm_at else float("nan")
     limit = statistics.median(copies)
     return {

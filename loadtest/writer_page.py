@@ -10,6 +10,8 @@ from typing import Any, Final
 
 from loadtest.pages import RESULTS
 
+#: The warm window begins when this share of the events is settled.
+WARM_FROM: Final = 0.2
 #: Below so many events the JVM is cold for most of a run: a trial, not kept.
 LEAST_EVENTS: Final = 1_000_000
 _PAGE: Final = "writer.md"
@@ -24,8 +26,8 @@ backlog is in Kafka first, then the writer starts. *Warm* is from the first fift
 events to the last, a window fixed beforehand; *cold start* is from the process's start to the
 first settled batch. *Ratio* is warm events a second as a multiple of COPY's rows a second,
 of the same rows into an empty table of the same shape with its primary key, in the same run.
-CPU is the whole run's, cold start included; PSS is the most that driver, JVM and workers had
-together. Kafka, Postgres and the writer share the machine's cores.
+CPU s is the whole run's, cold start included; PSS is the most that driver, JVM and workers
+had together. Kafka, Postgres and the writer share the machine's cores.
 """
 _NOTHING: Final = "No run of a million events or more has been committed yet.\n"
 _COLUMNS: Final[dict[str, Callable[[dict[str, Any]], str]]] = {
@@ -41,6 +43,10 @@ _COLUMNS: Final[dict[str, Callable[[dict[str, Any]], str]]] = {
     "ratio": lambda r: f"{r['warm_to_copy']:.2f}",
     "CPU s: JVM, Python, Postgres": lambda r: ", ".join(
         f"{r['cpu_s'].get(kind, 0):g}" for kind in ("java", "python", "postgres")
+    ),
+    "warm CPU µs/event: JVM, Python, Postgres, Kafka": lambda r: ", ".join(
+        f"{r['warm_cpu_s'].get(kind, 0) / (r['events'] * (1 - WARM_FROM)) * 1e6:.1f}"
+        for kind in ("java", "python", "postgres", "kafka")
     ),
     "PSS MiB": lambda r: f"{r['most_pss_mib']:,.0f}",
     "outcomes": lambda r: ", ".join(f"{n:,} {name}" for name, n in r["outcomes"].items()),

@@ -6,9 +6,9 @@ or the end of the data; as escaped text where the table's owner chose them.
 
 import io
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pgpq
@@ -24,6 +24,8 @@ from services.writer.ranges import Partition
 from services.writer.sqlstates import Verdict, verdict
 
 _BUFFER_BYTES: Final = 1 << 20
+#: So many rows are made ready for COPY at a time.
+_ROWS: Final = 10_000
 #: So many rows are counted in Python before Arrow has begun to group them.
 _FEW: Final = 1_000
 _NULL: Final = "\\N"
@@ -31,6 +33,7 @@ _BACKSLASH: Final = ord("\\")
 _SPACE: Final = ord(" ")
 _ESCAPES: Final = (("\\", "\\\\"), ("\t", "\\t"), ("\n", "\\n"), ("\r", "\\r"))
 _Encoder = pgpq.ArrowToPostgresBinaryEncoder
+Buffer = bytes | memoryview
 
 
 @contextmanager
@@ -80,7 +83,7 @@ def copy_into(
 
     Returns how many rows the table took: fewer than were sent when a trigger swallowed some.
     """
-    return _copy(conn, table, rows.column_names, "FORMAT binary", _encode(rows, jsonb))
+    return _copy(conn, table, rows.column_names, "FORMAT binary", _encoded(rows, jsonb))
 
 
 def copy_texts(
@@ -93,19 +96,45 @@ def copy_texts(
     return _copy(conn, table, names, "FORMAT text", _lines(columns))
 
 
-def _copy(conn: connection, table: sql.Composable, names: Sequence[str], form: str, data: bytes) -> int:
+def _copy(
+    conn: connection, table: sql.Composable, names: Sequence[str], form: str, data: Iterable[Buffer]
+) -> int:
     columns = sql.SQL(", ").join(map(sql.Identifier, names))
     statement = sql.SQL("COPY {} ({}) FROM STDIN ({})").format(table, columns, sql.SQL(form))
     with conn.cursor() as cursor:
-        cursor.copy_expert(statement.as_string(cursor), io.BytesIO(data), _BUFFER_BYTES)
+        stream = io.BufferedReader(_Stream(data), _BUFFER_BYTES)
+        cursor.copy_expert(statement.as_string(cursor), stream, _BUFFER_BYTES)
         return int(cursor.rowcount)
 
 
-def _lines(columns: Sequence[pa.Array]) -> bytes:
+class _Stream(io.RawIOBase):
+    """A file of pieces that are made when they are read: never all of a COPY is in memory."""
+
+    def __init__(self, pieces: Iterable[Buffer]) -> None:
+        self._pieces = iter(pieces)
+        self._left = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:
+        """Fill `buffer` with what comes next; 0 at the end."""
+        while not self._left:
+            piece = next(self._pieces, None)
+            if piece is None:
+                return 0
+            self._left = memoryview(piece)
+        n = min(len(buffer), len(self._left))
+        buffer[:n], self._left = self._left[:n], self._left[n:]
+        return n
+
+
+def _lines(columns: Sequence[pa.Array]) -> Iterator[Buffer]:
     """COPY's text format, https://www.postgresql.org/docs/current/sql-copy.html."""
-    fields = [_escaped(column) for column in columns]
-    lines = pc.binary_join_element_wise(*fields, "\t", null_handling="replace", null_replacement=_NULL)
-    return bytes(_bytes_of(pc.binary_join_element_wise(lines, "", "\n")))
+    for start in range(0, len(columns[0]), _ROWS):
+        fields = [_escaped(column.slice(start, _ROWS)) for column in columns]
+        lines = pc.binary_join_element_wise(*fields, "\t", null_handling="replace", null_replacement=_NULL)
+        yield _bytes_of(pc.binary_join_element_wise(lines, "", "\n"))
 
 
 def _escaped(column: pa.Array) -> pa.Array:
@@ -124,7 +153,8 @@ def _bytes_of(column: pa.Array) -> memoryview:
     return memoryview(column.buffers()[2] or b"")[int(offsets[0]) : int(offsets[-1])]
 
 
-def _encode(rows: pa.Table, jsonb: frozenset[str]) -> bytes:
+def _encoded(rows: pa.Table, jsonb: frozenset[str]) -> Iterator[Buffer]:
+    """COPY's binary format."""
     encoders = {
         f.name: StringEncoderBuilder.new_with_output(f, Jsonb())
         if f.name in jsonb
@@ -132,11 +162,10 @@ def _encode(rows: pa.Table, jsonb: frozenset[str]) -> bytes:
         for f in rows.schema
     }
     encoder = _Encoder.new_with_encoders(rows.schema, encoders)
-    buffer = bytearray(encoder.write_header())
-    for batch in rows.to_batches():
-        buffer += encoder.write_batch(batch)
-    buffer += encoder.finish()
-    return bytes(buffer)
+    yield encoder.write_header()
+    for batch in rows.to_batches(max_chunksize=_ROWS):
+        yield encoder.write_batch(batch)
+    yield encoder.finish()
 
 
 def by_partition(rows: pa.Table) -> Counter[Partition]:

@@ -84,7 +84,7 @@ class WriterSettings(BaseSettings):
     master: str = Field("local[2]", description="Spark master.")
     spark_jars: str = Field("", description="Comma-separated paths of the Spark-Kafka connector's jars.")
     driver_memory: str = Field(
-        "1g", description="Heap of Spark's driver (with a local master: of everything)."
+        "768m", description="Heap of Spark's driver (with a local master: of everything)."
     )
     batch_events: int = Field(
         120_000,

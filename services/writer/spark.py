@@ -38,7 +38,7 @@ _ASK_MS: Final = "4000"
 #: What all partitions' consumers hold of Kafka's bytes between two batches.  As Java's objects the
 #: records take about five times as much: a fetch, the next one, and what was made of them.
 _FETCHED_BYTES: Final = 48 << 20
-_MOST_FETCH_BYTES: Final = 8 << 20
+_MOST_FETCH_BYTES: Final = 2 << 20
 _LEAST_FETCH_BYTES: Final = 16 << 10
 #: `TopicListing.toString` of Kafka's client.
 _LISTED: Final = re.compile(r"\(name=([\w.-]+), topicId=([\w-]{22}), internal=")
@@ -235,12 +235,20 @@ def _local(settings: WriterSettings) -> dict[str, str]:
         "spark.driver.memory": settings.driver_memory,
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
-        # A batch's garbage dies at once; G1's bookkeeping cost a quarter of the JVM's CPU.
-        "spark.driver.extraJavaOptions": "-XX:+UseParallelGC",
+        "spark.driver.extraJavaOptions": " ".join(_JVM_OPTIONS),
         "spark.executorEnv.PYTHONPATH": str(_ROOT),
     }
 
 
+_JVM_OPTIONS: Final = (
+    # A batch's garbage dies at once; G1's bookkeeping cost a quarter of the JVM's CPU.
+    "-XX:+UseParallelGC",
+    # Ten times the usual: what runs for each row gets there at once; what runs once a job, Spark's
+    # planner and scheduler, kept the compiler busy for minutes, a fifth of the JVM's CPU.
+    "-XX:Tier4InvocationThreshold=50000",
+    "-XX:Tier4MinInvocationThreshold=6000",
+    "-XX:Tier4CompileThreshold=150000",
+)
 _CONFIGURATION: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",

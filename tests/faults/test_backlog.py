@@ -1,0 +1,22 @@
+"""However much waits and wherever: the writer's memory does not follow it."""
+
+from tests.fixtures.scenes import Scene
+from tests.fixtures.writer import event, eventually, make_topics, produce
+
+PARTITIONS = 100
+EVENT_BYTES = 30_000
+#: About the least that Spark starts with.
+HEAP = "512m"
+
+
+def test_a_backlog_over_many_partitions_fits_a_heap_that_cannot_hold_it(scene: Scene) -> None:
+    """A consumer for each partition, each with as much as it likes to fetch, once ended the JVM."""
+    make_topics(scene.bootstrap, scene.topic, partitions=PARTITIONS)
+    each = 140
+    for partition in range(PARTITIONS):
+        values = [event(f"{partition}-{n}", scene.name, pad="x" * EVENT_BYTES) for n in range(each)]
+        produce(scene.bootstrap, scene.topic, values, partition=partition)
+    writer = scene.writer(driver_memory=HEAP, batch_events=2_000, small_batch=0)
+    eventually(lambda: scene.landed() >= 3 * 2_000, 120)
+    writer.check()
+    assert len(scene.settled()) == PARTITIONS
