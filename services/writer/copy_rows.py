@@ -123,7 +123,7 @@ class _Stream(io.RawIOBase):
             piece = next(self._pieces, None)
             if piece is None:
                 return 0
-            self._left = memoryview(piece)
+            self._left = memoryview(piece).cast("B")
         n = min(len(buffer), len(self._left))
         buffer[:n], self._left = self._left[:n], self._left[n:]
         return n

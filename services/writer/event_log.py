@@ -9,7 +9,6 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from services.writer.arrivals import Run
 from services.writer.persisted import Persisted
 from services.writer.ranges import Partition
 from services.writer.targets import Target
@@ -27,7 +26,10 @@ _COLUMNS: Final = ("_id", "_topic", "_partition", "_offset")
 def persisted(
     target: Target, rows: pa.Table, done: Persisted | None, late: Collection[int] = ()
 ) -> Iterator[Entry]:
-    """What became of `rows` in `target`.  Those at the places `late` wait; all, when nothing was `done`."""
+    """What became of `rows` in `target`.
+
+    Those at the places `late` wait; all, when nothing was `done`: its database is out, or it is held.
+    """
     refused = {p.place: p.error.fault.code for p in done.parked} if done else {}
     for place, row in enumerate(rows.select(list(_COLUMNS)).to_pylist()):
         partition, code = Partition(row["_topic"], row["_partition"]), None
@@ -44,12 +46,6 @@ def persisted(
 def refused(partition: Partition, offset: int, error: OnrampError) -> Entry:
     """An event, or one destination of it, that no database decided about."""
     return _entry(partition, offset, Step.SORT, Outcome.PARKED) | {"code": error.fault.code}
-
-
-def waiting(run: Run, database: str) -> Iterator[Entry]:
-    """Events that wait for `database`."""
-    for offset in run.rows.column("offset").to_pylist():
-        yield _entry(run.partition, offset, Step.PERSIST, Outcome.WAITING) | {"database": database}
 
 
 def _entry(

@@ -133,7 +133,13 @@ class Task:
                 run.only(self._offsets_for(name, run)) for pieces in self._runs.values() for run in pieces
             ]
             found = divert(self._order.bootstrap, name, waiting)
-            self._say(entry for run in waiting for entry in event_log.waiting(run, name))
+            self._say(
+                entry
+                for target, pieces in self._rows.items()
+                if target.database == name
+                for _, rows in pieces
+                for entry in event_log.persisted(target, pa.Table.from_batches([rows]), None)
+            )
             for partition in self._read:
                 line = self._line(name, partition)
                 line.diverted, line.diverted_from = found.get(partition, (0, -1))

@@ -1,5 +1,8 @@
 """Two databases, one of them out: it harms only itself, and drains by itself when it returns."""
 
+from pathlib import Path
+
+import orjson
 import pytest
 
 from shared import wire
@@ -12,7 +15,7 @@ from tests.fixtures.writer import eventually, ledger_of, records, rows
 @pytest.fixture
 def both(scene: Scene, other: Other) -> Service:
     """A writer that lands the scene's events in both databases."""
-    return scene.writer_into(other)
+    return scene.writer_into(other, log_events=True)
 
 
 def _landed_in(dsn: str, scene: Scene) -> list[int]:
@@ -23,8 +26,15 @@ def _landed_in(dsn: str, scene: Scene) -> list[int]:
     return [n for (n,) in found]
 
 
+def _said(log: Path, scene: Scene, other: Other) -> set[tuple[str, str]]:
+    """The ids of events that the log has lines of for the other database, with their outcomes."""
+    lines = [orjson.loads(line) for line in log.read_text().splitlines() if '"message":"event"' in line]
+    ours = [x for x in lines if (x["database"], x["table"]) == (other.name, f"events.{scene.name}")]
+    return {(x["event_id"], x["outcome"]) for x in ours}
+
+
 def test_events_for_a_closed_database_wait_and_drain_when_it_opens(
-    scene: Scene, other: Other, both: Service
+    scene: Scene, other: Other, both: Service, tmp_path: Path
 ) -> None:
     scene.send(50)
     eventually(lambda: len(_landed_in(other.dsn, scene)) == 50)
@@ -46,3 +56,9 @@ def test_events_for_a_closed_database_wait_and_drain_when_it_opens(
     eventually(lambda: len(_landed_in(other.dsn, scene)) == scene.accepted)
     scene.all_landed_once()
     assert both.is_ready()
+
+    said = _said(tmp_path / "writer-0.log", scene, other)
+    assert {(f"{scene.name}-{n}", "waiting") for n in range(50, 651)} <= said
+    assert {event_id for event_id, outcome in said if outcome == "landed"} == {
+        f"{scene.name}-{n}" for n in range(scene.accepted)
+    }

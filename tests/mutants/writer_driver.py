@@ -34,6 +34,13 @@ _READING: Final = "tests/contract/test_reading.py::test_"
 
 DRIVER: Final = (
     Mutant(
+        "what all consumers fetch fits the heap",
+        "spark.py",
+        "share = _FETCHED_BYTES // max(partitions, 1)",
+        "share = 1 << 30",
+        "tests/faults/test_backlog.py",
+    ),
+    Mutant(
         "group offsets after settling",
         "batch.py",
         "    order, lines = await _land(parts, ranges, routes, arrivals)\n",

@@ -12,6 +12,7 @@ POSTGRES: Final = "tests/integration/writer/test_postgres.py"
 TABLES: Final = "tests/integration/writer_tables/test_tables.py"
 VALUES: Final = "tests/integration/writer_tables/test_values.py"
 SORTING: Final = "tests/unit/writer tests/unit/writer_sort"
+ALIKE: Final = "tests/unit/writer_sort/test_alike.py tests/unit/writer_sort/test_bulk.py"
 
 _KEEP: Final = "            settlement.keep()\n"
 _ADVANCE: Final = """\
@@ -239,6 +240,34 @@ TASKS: Final = (
         "or wanted.schema not in place.schemas:",
         "or False:",
         SORTING,
+    ),
+    Mutant(
+        "every byte of a form",
+        "alike.py",
+        "has &= pieces.equal(2 * i, gap)",
+        "pieces.equal(2 * i, gap)",
+        ALIKE,
+    ),
+    Mutant(
+        "no escape among the texts of a form",
+        "alike.py",
+        '_as_mask(pc.and_(well, match_distinct(texts["version"], _PLAIN_VERSION)))',
+        "_as_mask(well)",
+        ALIKE,
+    ),
+    Mutant(
+        "strict bodies",
+        "alike.py",
+        "has[has] = bulk.strict_objects(bodies.filter(pa.array(has)))",
+        "bulk.strict_objects(bodies.filter(pa.array(has)))",
+        ALIKE,
+    ),
+    Mutant(
+        "a form is shown by an event",
+        "values.py",
+        "None if isinstance(envelopes.read_one(first), UserError) else alike.form_of(first)",
+        "alike.form_of(first)",
+        ALIKE,
     ),
     Mutant("whole names", "packets.py", "or len(name.encode()) > _LONGEST_NAME_BYTES", "", SORTING),
 )
