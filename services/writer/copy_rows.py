@@ -102,8 +102,11 @@ def _copy(
     columns = sql.SQL(", ").join(map(sql.Identifier, names))
     statement = sql.SQL("COPY {} ({}) FROM STDIN ({})").format(table, columns, sql.SQL(form))
     with conn.cursor() as cursor:
-        stream = io.BufferedReader(_Stream(data), _BUFFER_BYTES)
-        cursor.copy_expert(statement.as_string(cursor), stream, _BUFFER_BYTES)
+        stream = _Stream(data)
+        try:
+            cursor.copy_expert(statement.as_string(cursor), io.BufferedReader(stream), _BUFFER_BYTES)
+        except psycopg2.errors.QueryCanceled as e:
+            raise stream.error or e from None
         return int(cursor.rowcount)
 
 
@@ -113,17 +116,22 @@ class _Stream(io.RawIOBase):
     def __init__(self, pieces: Iterable[Buffer]) -> None:
         self._pieces = iter(pieces)
         self._left = memoryview(b"")
+        #: Why the pieces could not be made: libpq would only say that it cancelled the statement.
+        self.error: Exception | None = None
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any, /) -> int:
         """Fill `buffer` with what comes next; 0 at the end."""
-        while not self._left:
-            piece = next(self._pieces, None)
-            if piece is None:
-                return 0
-            self._left = memoryview(piece).cast("B")
+        try:
+            while not self._left:
+                self._left = memoryview(next(self._pieces)).cast("B")
+        except StopIteration:
+            return 0
+        except Exception as e:
+            self.error = e
+            raise
         n = min(len(buffer), len(self._left))
         buffer[:n], self._left = self._left[:n], self._left[n:]
         return n

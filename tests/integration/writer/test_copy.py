@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from psycopg2 import sql
 
+from services.writer import copy_rows
 from services.writer.copy_rows import all_or_none, copy_texts
 from tests.fixtures.fix_postgres import Database
 
@@ -90,3 +91,29 @@ def test_a_swallowed_row_leaves_none_of_its_neighbours(conn: psycopg2.extensions
         assert not all_or_none(conn, 2, lambda: copy_texts(conn, _TABLE, ["k"], [pa.array(["1", "2"])]))
         cursor.execute("SELECT count(*) FROM copied")
         assert cursor.fetchall() == [(0,)]
+
+
+def test_more_rows_than_are_made_ready_at_once_come_back_in_order(
+    conn: psycopg2.extensions.connection,
+) -> None:
+    rows = [(str(n), "\t" * (n % 3)) for n in range(25_001)]
+    assert _copy(conn, rows) == len(rows)
+    with conn.cursor() as cursor:
+        cursor.execute("SELECT a, b FROM copied ORDER BY n")
+        assert cursor.fetchall() == rows
+
+
+def test_what_fails_while_a_copy_is_made_says_so_itself(
+    conn: psycopg2.extensions.connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """libpq only says that the statement was cancelled, as if somebody had blocked the table."""
+
+    def no_lines(_: object) -> Iterator[bytes]:
+        yield b"a\tb\n"
+        raise ValueError("a mistake of ours")
+
+    monkeypatch.setattr(copy_rows, "_lines", no_lines)
+    with pytest.raises(ValueError, match="of ours"):
+        all_or_none(conn, 2, lambda: _copy(conn, [("a", "b")] * 2))
+    monkeypatch.undo()
+    assert _copy(conn, [("a", "b")]) == 1, "the transaction goes on"
