@@ -34,6 +34,7 @@ from services.writer.settled import Settled
 from services.writer.spark import Spark
 from services.writer.status import Status, StatusServer
 from services.writer.trimming import Trimming
+from services.writer.turns import Turns
 from services.writer.upkeep import Upkeep
 from services.writer.view import Planned, View
 from services.writer.waiting import Index
@@ -177,7 +178,8 @@ class Job:
             epoch=epoch,
             bootstrap=bootstrap,
         )
-        view = View(positions, spark, databases, settled, group, rates=rates)
+        turns = Turns(self._settings.small_batch)
+        view = View(positions, spark, databases, settled, group, rates=rates, turns=turns)
         for database in self._configured:
             self._status.limit(database, spark.slots)
         return Parts(

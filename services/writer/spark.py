@@ -27,6 +27,7 @@ from services.writer.orders import REPORT_DDL, Line, WorkOrder
 from services.writer.ranges import Range, total
 from services.writer.settings import WriterSettings
 from services.writer.task import settle, settle_given
+from services.writer.turns import MOST_READERS
 from shared import wire
 from shared.errors import KAFKA_UNAVAILABLE, InfrastructureError
 
@@ -257,8 +258,8 @@ _CONFIGURATION: Final = {
     # Small writes on loopback TCP run into delayed acknowledgements: 40 ms each way.
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.python.worker.reuse": "true",
-    # More consumers than this are thrown away and built anew in every batch.
-    "spark.kafka.consumer.cache.capacity": "2000",
+    # More consumers than this are thrown away and built anew in every batch; a batch has no more.
+    "spark.kafka.consumer.cache.capacity": str(MOST_READERS),
     # What a batch left behind and the next one did not want: up to a fetch of each partition.
     "spark.kafka.consumer.fetchedData.cache.timeout": "30s",
     "spark.kafka.consumer.fetchedData.cache.evictorThreadRunInterval": "30s",

@@ -16,6 +16,7 @@ from services.writer.rates import Rates
 from services.writer.routes import Routes
 from services.writer.settled import Entry, Settled
 from services.writer.spark import Spark
+from services.writer.turns import Turns
 from shared import wire
 
 log = logging.getLogger(__name__)
@@ -35,6 +36,7 @@ class View:
         group: Mapping[Partition, int],
         *,
         rates: Rates,
+        turns: Turns,
     ) -> None:
         """`group`: the group's offsets, read before the markers were (the model's rule)."""
         self._positions = positions
@@ -43,6 +45,7 @@ class View:
         self._settled = settled
         self._group = group
         self._rates = rates
+        self._turns = turns
         self._pins: dict[Partition, list[tuple[Range, Routes]]] = {}
         self.stands = databases.stands
         self.refused: dict[Partition, str] = {}
@@ -144,7 +147,7 @@ class View:
         self.lag = {p: max(end - start, 0) for p, (start, end) in backlog.items()}
         if pinned := self._pinned():
             return pinned
-        unpinned = {p: self._unpinned(p, *span) for p, span in backlog.items()}
+        unpinned = self._turns.next({p: self._unpinned(p, *span) for p, span in backlog.items()})
         shares = self._rates.share(unpinned, limit, [d.name for d in self._databases.landing()])
         return [Range(self.stands[p].topic_id, p, *span) for p, span in sorted(shares.items())], routes
 
