@@ -260,9 +260,10 @@ _CONFIGURATION: Final = {
     "spark.python.worker.reuse": "true",
     # More consumers than this are thrown away and built anew in every batch; a batch has no more.
     "spark.kafka.consumer.cache.capacity": str(MOST_READERS),
-    # What a batch left behind and the next one did not want: up to a fetch of each partition.
-    "spark.kafka.consumer.fetchedData.cache.timeout": "30s",
-    "spark.kafka.consumer.fetchedData.cache.evictorThreadRunInterval": "30s",
+    # What a batch left behind, up to a fetch of each of its partitions: where they take turns, it is
+    # some batches until the next one wants it.
+    "spark.kafka.consumer.fetchedData.cache.timeout": "5s",
+    "spark.kafka.consumer.fetchedData.cache.evictorThreadRunInterval": "2s",
     # Not the older source of the two: it makes an object of every row and back.
     "spark.sql.sources.useV1SourceList": "",
     # Of headers with one key the last counts.

@@ -121,6 +121,7 @@ WRITER: dict[str, Any] = {
     "warm_to_copy": 0.392,
     "outcomes": {"landed": 1_500_000},
     "cpu_s": {"java": 30.0, "python": 17.0, "postgres": 5.0},
+    "warm_cpu_s": {"java": 20.0, "python": 9.0, "postgres": 4.0, "kafka": 1.0},
     "most_pss_mib": 1400.2,
     "at": "2026-11-21T10:00:00+00:00",
     "load_average_before": 0.1,
