@@ -16,15 +16,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from services.writer import bulk
+from services.writer.binaries import offsets
 from services.writer.events import COLUMNS
-from services.writer.texts import match_distinct, usual
+from services.writer.texts import PLAIN_VERSION, usual
 
 _Mask = np.ndarray[Any, np.dtype[np.bool_]]
 _Ints = np.ndarray[Any, np.dtype[np.int32]]
 _QUOTE: Final = ord('"')
 _OPEN, _CLOSE = ord("{"), ord("}")
-#: What may stand in a version without being an escape.
-_PLAIN_VERSION: Final = r'^[^\\"\x00-\x1f]{1,32}$'
 
 
 class Form(NamedTuple):
@@ -94,8 +93,8 @@ class _Pieces:
 
     def __init__(self, values: pa.BinaryArray, bounds: _Ints) -> None:
         n, self._each = bounds.shape
-        offsets = np.append(bounds.ravel(), _offsets(values)[-1]).astype(np.int32)
-        buffers = [None, pa.py_buffer(offsets), values.buffers()[2]]
+        cuts = np.append(bounds.ravel(), offsets(values)[-1]).astype(np.int32)
+        buffers = [None, pa.py_buffer(cuts), values.buffers()[2]]
         self._pieces = pa.Array.from_buffers(pa.binary(), n * self._each, buffers)
 
     def at(self, i: int) -> pa.BinaryArray:
@@ -112,9 +111,9 @@ def _bounds(form: Form, values: pa.BinaryArray) -> tuple[_Ints, _Mask]:
 
     The cuts: the value's start, each text's start and end, the body's start and end.
     """
-    offsets = _offsets(values)
+    at_bytes = offsets(values)
     raw = np.frombuffer(values.buffers()[2], np.uint8)
-    starts, ends = offsets[:-1], offsets[1:]
+    starts, ends = at_bytes[:-1], at_bytes[1:]
     bounds = np.empty((len(values), 2 * len(form.texts) + 3), np.int32)
     bounds[:, 0] = starts
     if form.texts:
@@ -130,10 +129,6 @@ def _bounds(form: Form, values: pa.BinaryArray) -> tuple[_Ints, _Mask]:
     bounds[~has] = starts[~has, np.newaxis]
     has[has] = (raw[bounds[has, -2]] == _OPEN) & (raw[bounds[has, -1] - 1] == _CLOSE)
     return bounds, has
-
-
-def _offsets(values: pa.BinaryArray) -> _Ints:
-    return np.frombuffer(values.buffers()[1], np.int32)[values.offset : values.offset + len(values) + 1]
 
 
 def _as_mask(found: pa.Array) -> _Mask:
@@ -159,8 +154,8 @@ def find(form: Form, values: pa.BinaryArray) -> Found:
         has &= pieces.equal(2 * i, gap)
     texts = {name: pieces.at(2 * i + 1).cast(pa.string()) for i, name in enumerate(form.texts)}
     if texts:
-        well = usual(texts["id"], texts["timestamp"], texts["version"], texts["event_name"])
-        has &= _as_mask(pc.and_(well, match_distinct(texts["version"], _PLAIN_VERSION)))
+        columns = (texts[name] for name in ("id", "timestamp", "version", "event_name"))
+        has &= _as_mask(usual(*columns, version=PLAIN_VERSION))
     bodies = pieces.at(2 * len(form.texts) + 1)
     has[has] = bulk.strict_objects(bodies.filter(pa.array(has)))
     return Found(has, _columns(form, texts, bodies, pa.array(has)))

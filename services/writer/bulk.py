@@ -14,6 +14,7 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
+from services.writer.binaries import joined, offsets
 from shared import strict_json
 
 _Bytes = np.ndarray[Any, np.dtype[np.uint8]]
@@ -51,9 +52,9 @@ def strict_objects(bodies: pa.BinaryArray) -> _Mask:
         at, documents = _parsed(part.to_pylist())
         if len(at) < len(part):
             part = part.take(pa.array(at, pa.int64()))
-        offsets = np.frombuffer(part.buffers()[1], np.int32)[part.offset : part.offset + len(part) + 1]
-        joined = (part.buffers()[2] or pa.py_buffer(b""))[int(offsets[0]) : int(offsets[-1])].to_pybytes()
-        if _are_strict(joined, offsets[1:] - offsets[0], documents, strict_json.MAX_DEPTH - 1):
+        at_bytes = offsets(part)
+        ends = at_bytes[1:] - at_bytes[0]
+        if _are_strict(bytes(joined(part)), ends, documents, strict_json.MAX_DEPTH - 1):
             found[start + np.array(at, dtype=int)] = True
     return found
 
@@ -71,10 +72,10 @@ def _parsed(values: Sequence[bytes]) -> tuple[Sequence[int], list[Any]]:
         return at, documents
 
 
-def _are_strict(joined: bytes, ends: Any, documents: list[Any], depth: int) -> bool:
-    """Whether `documents`, parsed from `joined` where each ends at one of `ends`, surely are strict."""
-    raw = np.frombuffer(joined, np.uint8)
-    if _may_be_deep(raw, ends, depth) or _may_hold_wide_integer(joined, raw) or _may_hide_key(joined, raw):
+def _are_strict(whole: bytes, ends: Any, documents: list[Any], depth: int) -> bool:
+    """Whether `documents`, parsed from `whole` where each ends at one of `ends`, surely are strict."""
+    raw = np.frombuffer(whole, np.uint8)
+    if _may_be_deep(raw, ends, depth) or _may_hold_wide_integer(whole, raw) or _may_hide_key(whole, raw):
         return False
     # Equal keys leave fewer marks in the documents than in the bytes.
     written = np.frombuffer(orjson.dumps(documents), np.uint8)
@@ -93,17 +94,17 @@ def _may_be_deep(raw: _Bytes, ends: Any, depth: int) -> bool:
     return bool(counts.max(initial=0) > depth)
 
 
-def _may_hold_wide_integer(joined: bytes, raw: _Bytes) -> bool:
+def _may_hold_wide_integer(whole: bytes, raw: _Bytes) -> bool:
     """Whether nineteen digits stand in a row, as in an integer that a float would round."""
     one = raw[::_STRIDE] - _ZERO < _TEN
     two = one[:-1] & one[1:]
     four = two[:-2] & two[2:]
     eight = four[:-4] & four[4:]
-    return bool((eight[:-1] & one[8:]).any()) and strict_json.has_many_digits(joined)
+    return bool((eight[:-1] & one[8:]).any()) and strict_json.has_many_digits(whole)
 
 
-def _may_hide_key(joined: bytes, raw: _Bytes) -> bool:
+def _may_hide_key(whole: bytes, raw: _Bytes) -> bool:
     """Whether a key may not be followed by `":`, or another `":` may come of an escape."""
     return bool(((raw[:-1] == _QUOTE) & (raw[1:] <= _SPACE)).any()) or strict_json.has_misleading_escape(
-        joined
+        whole
     )

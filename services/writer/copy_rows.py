@@ -20,6 +20,7 @@ from pgpq.schema import Jsonb
 from psycopg2 import sql
 from psycopg2.extensions import connection
 
+from services.writer.binaries import joined
 from services.writer.ranges import Partition
 from services.writer.sqlstates import Verdict, verdict
 
@@ -142,23 +143,17 @@ def _lines(columns: Sequence[pa.Array]) -> Iterator[Buffer]:
     for start in range(0, len(columns[0]), _ROWS):
         fields = [_escaped(column.slice(start, _ROWS)) for column in columns]
         lines = pc.binary_join_element_wise(*fields, "\t", null_handling="replace", null_replacement=_NULL)
-        yield _bytes_of(pc.binary_join_element_wise(lines, "", "\n"))
+        yield joined(pc.binary_join_element_wise(lines, "", "\n"))
 
 
 def _escaped(column: pa.Array) -> pa.Array:
     """`column` with what COPY would take for its own signs written as escapes."""
-    raw = np.frombuffer(_bytes_of(column), np.uint8)
+    raw = np.frombuffer(joined(column), np.uint8)
     if not ((raw == _BACKSLASH) | (raw < _SPACE)).any():
         return column
     for sign, escape in _ESCAPES:  # the backslash first: the others' escapes hold one
         column = pc.replace_substring(column, sign, escape)
     return column
-
-
-def _bytes_of(column: pa.Array) -> memoryview:
-    """The texts of `column`, one after the other."""
-    offsets = np.frombuffer(column.buffers()[1], np.int32)[column.offset : column.offset + len(column) + 1]
-    return memoryview(column.buffers()[2] or b"")[int(offsets[0]) : int(offsets[-1])]
 
 
 def _encoded(rows: pa.Table, jsonb: frozenset[str]) -> Iterator[Buffer]:

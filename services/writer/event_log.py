@@ -24,7 +24,7 @@ _COLUMNS: Final = ("_id", "_topic", "_partition", "_offset")
 
 
 def persisted(
-    target: Target, rows: pa.Table, done: Persisted | None, late: Collection[int] = ()
+    target: Target, rows: pa.Table | pa.RecordBatch, done: Persisted | None, late: Collection[int] = ()
 ) -> Iterator[Entry]:
     """What became of `rows` in `target`.
 

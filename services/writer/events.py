@@ -28,14 +28,14 @@ Places = np.ndarray[Any, np.dtype[np.int64]]
 
 @dataclass(frozen=True, slots=True)
 class Events:
-    """The events of some values, in their order, and why a value is none, by its place."""
+    """The events of some values, in their order, and why a value is none, by its place, in that order."""
 
     columns: pa.RecordBatch
     errors: Mapping[int, UserError] = field(default_factory=dict)
 
     def part(self, start: int, length: int) -> "Events":
         """So many of them from `start` on."""
-        at = sorted(self.errors)
+        at = list(self.errors)
         here = at[bisect_left(at, start) : bisect_left(at, start + length)]
         return Events(self.columns.slice(start, length), {i - start: self.errors[i] for i in here})
 
@@ -58,6 +58,7 @@ def together(parts: Iterable[tuple[Places, Events]]) -> Events:
         at.append(places)
         columns.append(events.columns)
         errors.update({int(places[i]): error for i, error in events.errors.items()})
+    errors = dict(sorted(errors.items()))
     if len(columns) == 1:
         return Events(columns[0], errors)
     order = np.argsort(np.concatenate(at), kind="stable")

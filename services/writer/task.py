@@ -138,7 +138,7 @@ class Task:
                 for target, pieces in self._rows.items()
                 if target.database == name
                 for _, rows in pieces
-                for entry in event_log.persisted(target, pa.Table.from_batches([rows]), None)
+                for entry in event_log.persisted(target, rows, None)
             )
             for partition in self._read:
                 line = self._line(name, partition)

@@ -14,6 +14,8 @@ _FEW: Final = 200
 ID: Final = r"^[A-Za-z0-9._:-]{1,128}$"
 NAME: Final = r"^[a-z][a-z0-9_]{0,62}$"
 VERSION: Final = r"^(?s:.){1,32}$"
+#: The same as it stands between quotes in JSON, if nothing in it is an escape or has to be one.
+PLAIN_VERSION: Final = r'^[^\\"\x00-\x1f]{1,32}$'
 #: The usual RFC 3339; other spellings and centuries go the slow way.
 TIME: Final = (
     r"^[12]\d{3}-\d{2}-\d{2}T([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,6})?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)$"
@@ -21,12 +23,14 @@ TIME: Final = (
 TIMESTAMP: Final = pa.timestamp("us", "UTC")
 
 
-def usual(ids: pa.Array, times: pa.Array, versions: pa.Array, names: pa.Array) -> pa.Array:
+def usual(
+    ids: pa.Array, times: pa.Array, versions: pa.Array, names: pa.Array, *, version: str = VERSION
+) -> pa.Array:
     """Which of the envelopes with these texts have all of them in the usual form."""
     return pc.and_(
         pc.and_(match(ids, ID), match(times, TIME)),
         # Few names and versions stand in many envelopes.
-        pc.and_(match_distinct(names, NAME), match_distinct(versions, VERSION)),
+        pc.and_(match_distinct(names, NAME), match_distinct(versions, version)),
     )
 
 

@@ -1,6 +1,5 @@
-"""READ's last step: a batch's values as events.  Those that are written alike go together."""
+"""SORT's first step: a batch's values as events.  Those that are written alike go together."""
 
-from contextlib import suppress
 from typing import Final
 
 import numpy as np
@@ -18,29 +17,30 @@ _FORMS: Final = 4
 def read(values: pa.BinaryArray) -> Events:
     """What each of `values` is, or the error that says what is wrong with it."""
     parts: list[tuple[Places, Events]] = []
-    left = rest = np.arange(len(values))
+    others = np.ones(len(values), dtype=bool)
+    left = np.arange(len(values))
     for _ in range(_FORMS):
         if len(left) < _MANY:
             break
-        found = _like_the_first(values if len(left) == len(values) else values.take(pa.array(left)))
-        if found is None:
+        here = values if len(left) == len(values) else values.take(pa.array(left))
+        form = _form_of(here[0].as_py())
+        if form is None:
             left = left[1:]
             continue
-        parts.append((left[found.has], Events(found.columns)))
-        rest = np.setdiff1d(rest, left[found.has], assume_unique=True)
-        left = left[~found.has]
-    if len(rest) or not parts:
-        values = values if not parts else values.take(pa.array(rest))
-        parts.append((rest, envelopes.read(values.to_pylist())))
+        try:
+            has, columns = alike.find(form, here)
+        except pa.ArrowInvalid:  # a text that is no UTF-8, a day that no calendar has: whose, is asked below
+            break
+        parts.append((left[has], Events(columns)))
+        others[left[has]] = False
+        left = left[1:][~has[1:]]
+    if others.any() or not parts:
+        rest = np.flatnonzero(others)
+        parts.append((rest, envelopes.read(values.take(pa.array(rest)).to_pylist())))
     return together(parts)
 
 
-def _like_the_first(values: pa.BinaryArray) -> alike.Found | None:
-    """Those of `values` that are written like the first of them; None if that shows no form."""
-    first = values[0].as_py()
-    form = None if isinstance(envelopes.read_one(first), UserError) else alike.form_of(first)
-    if form is not None:
-        with suppress(pa.ArrowInvalid):  # a text that is no UTF-8, a day that no calendar has
-            found = alike.find(form, values)
-            return found if found.has[0] else None
-    return None
+def _form_of(value: bytes | None) -> alike.Form | None:
+    """The form that `value` shows, if it is an event."""
+    judged = envelopes.read_one(value)
+    return None if value is None or isinstance(judged, UserError) else alike.form_of(value)

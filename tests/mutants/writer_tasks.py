@@ -251,8 +251,8 @@ TASKS: Final = (
     Mutant(
         "no escape among the texts of a form",
         "alike.py",
-        '_as_mask(pc.and_(well, match_distinct(texts["version"], _PLAIN_VERSION)))',
-        "_as_mask(well)",
+        "usual(*columns, version=PLAIN_VERSION)",
+        "usual(*columns)",
         ALIKE,
     ),
     Mutant(
@@ -265,8 +265,8 @@ TASKS: Final = (
     Mutant(
         "a form is shown by an event",
         "values.py",
-        "None if isinstance(envelopes.read_one(first), UserError) else alike.form_of(first)",
-        "alike.form_of(first)",
+        "value is None or isinstance(judged, UserError)",
+        "value is None",
         ALIKE,
     ),
     Mutant("whole names", "packets.py", "or len(name.encode()) > _LONGEST_NAME_BYTES", "", SORTING),

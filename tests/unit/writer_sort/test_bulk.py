@@ -134,7 +134,8 @@ def _alone(values: Sequence[bytes | None]) -> list[Any]:
 @settings(deadline=None, max_examples=300)
 @given(_values)
 def test_together_and_alone_come_to_the_same(sample: list[bytes | None]) -> None:
-    assert _said(envelopes.read(sample)) == _alone(sample)
+    one_by_one = [said for value in sample for said in _said(envelopes.read([value]))]
+    assert _said(envelopes.read(sample)) == one_by_one == _alone(sample)
 
 
 @settings(deadline=None, max_examples=300)
@@ -190,6 +191,12 @@ def test_one_that_is_not_surely_strict_is_noticed_among_many(value: bytes) -> No
     assert bulk.parse(plain) is not None
     for place in (0, 50, 99):
         assert bulk.parse([*plain[:place], value, *plain[place:]]) is None
+
+
+def test_one_that_is_no_json_of_its_own_is_noticed_among_many() -> None:
+    """Joined it would be two documents."""
+    with pytest.raises(ValueError, match="content after document"):
+        bulk.parse([b"{}"] * 50 + [b"1,2"] + [b"{}"] * 49)
 
 
 def test_what_is_common_is_not_suspected() -> None:
