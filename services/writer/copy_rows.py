@@ -51,8 +51,8 @@ def savepoint(conn: connection) -> Iterator[None]:
         cursor.execute("RELEASE SAVEPOINT onramp")
 
 
-def all_or_none(conn: connection, rows: int, copy: Callable[[], int]) -> bool:
-    """Whether `copy` landed all of so many `rows`; if not, none of them.
+def refusal_of(conn: connection, rows: int, copy: Callable[[], int]) -> str | None:
+    """Land all of so many `rows` by `copy`, else none; the SQLSTATE then, which is "" for rows swallowed.
 
     Raises psycopg2's error when the fault is not the rows'.
     """
@@ -60,12 +60,12 @@ def all_or_none(conn: connection, rows: int, copy: Callable[[], int]) -> bool:
         with savepoint(conn):
             _require(copy() == rows)
     except _ShortError:
-        return False
+        return ""
     except psycopg2.Error as e:
         if verdict(e.pgcode) is not Verdict.PARK:
             raise
-        return False
-    return True
+        return str(e.pgcode)
+    return None
 
 
 def _require(complete: bool) -> None:
@@ -87,14 +87,12 @@ def copy_into(
     return _copy(conn, table, rows.column_names, "FORMAT binary", _encoded(rows, jsonb))
 
 
-def copy_texts(
-    conn: connection, table: sql.Composable, names: Sequence[str], columns: Sequence[pa.Array]
-) -> int:
-    """COPY `columns` of text (no NUL) into the columns of those `names`, whatever their types.
+def copy_texts(conn: connection, table: sql.Composable, rows: pa.Table) -> int:
+    """COPY `rows` of text (no NUL) into the columns of their names, whatever those columns' types.
 
     Each type's own input function reads its text.  Returns how many rows the table took.
     """
-    return _copy(conn, table, names, "FORMAT text", _lines(columns))
+    return _copy(conn, table, rows.column_names, "FORMAT text", _lines(rows))
 
 
 def _copy(
@@ -138,10 +136,10 @@ class _Stream(io.RawIOBase):
         return n
 
 
-def _lines(columns: Sequence[pa.Array]) -> Iterator[Buffer]:
+def _lines(rows: pa.Table) -> Iterator[Buffer]:
     """COPY's text format, https://www.postgresql.org/docs/current/sql-copy.html."""
-    for start in range(0, len(columns[0]), _ROWS):
-        fields = [_escaped(column.slice(start, _ROWS)) for column in columns]
+    for batch in rows.to_batches(max_chunksize=_ROWS):
+        fields = [_escaped(column) for column in batch.columns]
         lines = pc.binary_join_element_wise(*fields, "\t", null_handling="replace", null_replacement=_NULL)
         yield joined(pc.binary_join_element_wise(lines, "", "\n"))
 

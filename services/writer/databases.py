@@ -8,7 +8,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from services.writer import halts, ledger, outbox
@@ -24,6 +23,7 @@ from services.writer.rates import Rates
 from services.writer.releasing import Releasing
 from services.writer.routes import Routes
 from services.writer.settled import Settled
+from services.writer.stands import Stand, by_life
 from services.writer.waiting import Index
 from shared.errors import DATABASE_UNAVAILABLE, FENCED, KAFKA_UNAVAILABLE, LEDGER_GAP, InfrastructureError
 
@@ -31,14 +31,6 @@ log = logging.getLogger(__name__)
 
 #: How often a halted database is asked whether a person has resolved it.
 _ASK_SECONDS: Final = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class Stand:
-    """Where the writer is in a partition: in which life of its topic, and the next offset to plan."""
-
-    topic_id: str
-    next_offset: int
 
 
 class Databases:
@@ -232,7 +224,7 @@ class Databases:
 
     def gaps(self, name: str) -> list[Gap]:
         """What is missing in `name`, partition by partition (blocking)."""
-        upto = {Life(s.topic_id, p): s.next_offset for p, s in self.stands.items()}
+        upto = by_life(self.stands)
         return halts.gaps(self._all[name], self._starts(name, upto), upto, self._index, self._epoch)
 
     def _starts(self, name: str, lives: Iterable[Life]) -> dict[Life, int]:
@@ -246,9 +238,7 @@ class Databases:
         ledger that is behind and not covered by what waits is a gap.
         """
         # What waits may be of a topic that was deleted since: it lands all the same.
-        starts = self._starts(
-            name, {Life(s.topic_id, p) for p, s in stands.items()} | self._index.lives(name)
-        )
+        starts = self._starts(name, by_life(stands).keys() | self._index.lives(name))
         if not starts:
             return
         with transaction(self._all[name], "driver") as conn:
@@ -267,13 +257,12 @@ class Databases:
             self.failed(name, e)
 
     def _see_gap(self, name: str, at: Mapping[Life, int], stands: Mapping[Partition, Stand]) -> None:
-        for p, stand in stands.items():
-            life = Life(stand.topic_id, p)
-            if not self._index.covers(name, life, at.get(life, -1), stand.next_offset):
+        for life, next_offset in by_life(stands).items():
+            if not self._index.covers(name, life, at.get(life, -1), next_offset):
                 raise InfrastructureError(
                     LEDGER_GAP,
-                    f"{p.topic}/{p.number}: the ledger of {name} stands at {at.get(life)}, the writer at "
-                    f"{stand.next_offset}, and what waits does not lead there: was it restored from a dump?",
+                    f"{life.partition}: the ledger of {name} stands at {at.get(life)}, the writer at "
+                    f"{next_offset}, and what waits does not lead there: was it restored from a dump?",
                 )
 
     async def relay(self) -> None:

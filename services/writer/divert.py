@@ -57,7 +57,7 @@ class Marker:
 
 def key_of(database: str, partition: Partition) -> bytes:
     """The key of everything that waits for `database` out of `partition`."""
-    return f"{database}/{partition.topic}/{partition.number}".encode()
+    return f"{database}/{partition}".encode()
 
 
 def marker_of(head: Mapping[str, Any]) -> Marker | None:

@@ -162,4 +162,4 @@ def _checked(database: Database, marker: Marker, events: Events, routes: Routes 
 
 
 def _name(r: Range) -> str:
-    return f"{r.partition.topic}/{r.partition.number} [{r.start}, {r.end})"
+    return f"{r.partition} [{r.start}, {r.end})"

@@ -52,7 +52,7 @@ def _entry(
     partition: Partition, offset: int, step: Step, outcome: Outcome, target: Target | None = None
 ) -> Entry:
     where = {"database": target.database, "table": str(target)} if target else {}
-    receipt = f"{partition.topic}/{partition.number}/{offset}"
+    receipt = f"{partition}/{offset}"
     return {"receipt": receipt, "step": step, "outcome": outcome, **where}
 
 

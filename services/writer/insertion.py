@@ -126,7 +126,7 @@ def insert(
     `before_isolating` is called when rows were refused, and may raise: perhaps the table is
     no longer what it was.  Raises psycopg2's error when the fault is not the rows'.
     """
-    rows = pa.table([pa.array(np.arange(len(columns[0]), dtype=np.int32)), *columns], _names(what))
+    rows = _with_places(what, columns)
     out = Verdicts(np.zeros(rows.num_rows, dtype=bool))
     rows = _without_nul(database, what, rows, out)
     if not rows.num_rows:
@@ -151,8 +151,14 @@ class _ShortError(Exception):
     """The statement inserted fewer rows than it was given."""
 
 
-def _names(what: Insertion) -> list[str]:
-    return [_PLACE, *(f"c{i}" for i in range(len(what.fields)))]
+def fill_stage(conn: connection, what: Insertion, columns: Sequence[pa.Array]) -> None:
+    """Fill the stage of `what` with `columns` (text, one for each field): n is their place."""
+    _stage(conn, what, _with_places(what, columns))
+
+
+def _with_places(what: Insertion, columns: Sequence[pa.Array]) -> pa.Table:
+    names = [_PLACE, *(f"c{i}" for i in range(len(what.fields)))]
+    return pa.table([pa.array(np.arange(len(columns[0]), dtype=np.int32)), *columns], names)
 
 
 def _without_nul(database: Database, what: Insertion, rows: pa.Table, out: Verdicts) -> pa.Table:

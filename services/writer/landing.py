@@ -42,14 +42,20 @@ _CREATE: Final = """
         payload      jsonb NOT NULL
     )
 """
-_IS_THERE: Final = """
-    SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+#: Whether the table that is there has a key that tells a repeat: its owner may have dropped it.
+_IS_KEYED: Final = """
+    SELECT EXISTS (
+        SELECT FROM pg_index i JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = i.indkey[0]
+        WHERE i.indrelid = c.oid AND i.indisunique AND i.indisvalid AND i.indimmediate
+          AND i.indpred IS NULL AND i.indnkeyatts = 1 AND a.attname = %s)
+    FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
     WHERE n.nspname = %s AND c.relname = %s
 """
 #: Two sessions that create one table at a time can fail on a catalogue's unique index.
 _LOCK: Final = 7_203_155_002
 
-_known: set[tuple[str, str]] = set()
+#: By address and table name: the tables that are there, and whether they are keyed.
+_known: dict[tuple[str, str], bool] = {}
 
 
 def ensure_table(database: Database, name: str) -> None:
@@ -62,24 +68,35 @@ def ensure_table(database: Database, name: str) -> None:
         return
     with connected(database, "ddl") as conn:
         try:
-            if not _exists(conn, name):  # a role that may only insert needs no more where it is there
+            keyed = _is_keyed(conn, name)
+            if keyed is None:  # a role that may only insert needs no more where it is there
                 _make(conn, name)
         except psycopg2.Error as e:
             raise translate(e, database) from None
-    _known.add((database.dsn, name))
+    _known[database.dsn, name] = keyed is not False
+
+
+def is_keyed(database: Database, name: str) -> bool:
+    """Whether a repeat can be told in the table, which was ensured, as it was last looked at."""
+    return _known[database.dsn, name]
 
 
 def confirm_table(conn: connection, database: Database, name: str) -> None:
-    """Make the table again if it is not there after all: somebody dropped it."""
-    if not _exists(conn, name):
-        _known.discard((database.dsn, name))
+    """Look at the table again, and make it if somebody dropped it."""
+    keyed = _is_keyed(conn, name)
+    if keyed is None:
+        _known.pop((database.dsn, name), None)
         ensure_table(database, name)
+    else:
+        _known[database.dsn, name] = keyed
 
 
-def _exists(conn: connection, name: str) -> bool:
+def _is_keyed(conn: connection, name: str) -> bool | None:
+    """Whether the table has its key; None: there is no table."""
     with conn.cursor() as cursor:
-        cursor.execute(_IS_THERE, (SCHEMA, name))
-        return cursor.fetchone() is not None
+        cursor.execute(_IS_KEYED, (KEY, SCHEMA, name))
+        found = cursor.fetchone()
+        return None if found is None else bool(found[0])
 
 
 def _make(conn: connection, name: str) -> None:

@@ -109,7 +109,7 @@ def lock(conn: connection, ranges: Sequence[Range], epoch: int) -> dict[Partitio
         if at is None or at < r.start:
             raise InfrastructureError(
                 LEDGER_GAP,
-                f"{r.partition.topic}/{r.partition.number}: the ledger "
+                f"{r.partition}: the ledger "
                 f"{'has no row' if at is None else f'stands at {at}'}, the range is [{r.start}, {r.end})",
             )
     return positions

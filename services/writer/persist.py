@@ -1,7 +1,7 @@
 """PERSIST: the rows of one table, each with exactly one outcome.
 
 A landing table is Onramp's own: a binary COPY straight into it, and the way round by
-`insertion` when a key is there already or a row is refused.  A typed table is its owner's:
+`insertion` for what is there already or is refused.  A typed table is its owner's:
 see `typed`.  Deferred constraints are checked at once from here to the transaction's end:
 at COMMIT they would refuse the whole batch.
 """
@@ -10,14 +10,13 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from psycopg2 import sql
 from psycopg2.extensions import connection
 
-from services.writer import landing, typed
-from services.writer.copy_rows import all_or_none, copy_into
+from services.writer import landing, typed, unkeyed
+from services.writer.copy_first import copy_first
+from services.writer.copy_rows import copy_into
 from services.writer.insertion import Field, Insertion, Verdicts, insert
-from services.writer.optimism import Optimism
 from services.writer.persisted import Parked, Persisted, assemble, refuse
 from services.writer.postgres import Database
 from services.writer.refusals import refusal
@@ -26,7 +25,6 @@ from shared.errors import ID_REUSE, UserError
 
 __all__ = ["Parked", "Persisted", "check_at_once", "persist", "refuse"]
 
-_optimism: Final = Optimism()
 _JSONB: Final = frozenset({"payload"})
 _FIELDS: Final = tuple(
     Field(name, ("pg_catalog", kind), kind)
@@ -65,38 +63,51 @@ def persist(conn: connection, database: Database, target: Target, rows: pa.Table
 
 
 def _land(conn: connection, database: Database, target: Target, rows: pa.Table) -> Persisted:
-    place = (database.dsn, target)
-    if _optimism.for_(place) and _copy(conn, target, rows):
-        return assemble(rows, np.ones(rows.num_rows, dtype=bool), {})
-    found = _insert(conn, database, target, rows)
-    _optimism.learn(place, clashed=not found.landed.all())
-    return assemble(rows, found.landed, found.errors)
+    what = _insertion(database, target)
+    found = copy_first(
+        conn,
+        database,
+        what,
+        rows,
+        copy=lambda some: copy_into(conn, what.table, some, jsonb=_JSONB),
+        insert=lambda some: _insert(conn, database, what, some),
+    )
+    out = assemble(rows, found.landed, found.errors)
+    if not landing.is_keyed(database, target.table):
+        unkeyed.report(database, target)
+        out.unkeyed = True
+    return out
 
 
-def _copy(conn: connection, target: Target, rows: pa.Table) -> bool:
-    """Whether the table took all of `rows`; if not, it has none of them."""
-    if pc.count_distinct(rows.column(landing.KEY)).as_py() < rows.num_rows:
-        return False
-    table = sql.Identifier(target.schema, target.table)
-    return all_or_none(conn, rows.num_rows, lambda: copy_into(conn, table, rows, jsonb=_JSONB))
+def _insertion(database: Database, target: Target) -> Insertion:
+    key = (landing.KEY,) if landing.is_keyed(database, target.table) else ()
+    return Insertion(target, _FIELDS, key)
 
 
-def _insert(conn: connection, database: Database, target: Target, rows: pa.Table) -> Verdicts:
+class _StaleError(Exception):
+    """The owner of the table has dropped its key, or put it back."""
+
+
+def _insert(conn: connection, database: Database, what: Insertion, rows: pa.Table) -> Verdicts:
     """Land `rows` through a stage; a row under another event's id is refused."""
-    what = Insertion(target, _FIELDS, (landing.KEY,))
     columns = [_as_text(rows.column(f.name)) for f in _FIELDS]
 
     def confirm() -> None:
-        landing.confirm_table(conn, database, target.table)
+        landing.confirm_table(conn, database, what.target.table)
+        if _insertion(database, what.target) != what:
+            raise _StaleError
 
-    found = insert(conn, database, what, columns, confirm)
+    try:
+        found = insert(conn, database, what, columns, confirm)
+    except _StaleError:
+        return _insert(conn, database, _insertion(database, what.target), rows)
     duplicates = [n for n in np.flatnonzero(~found.landed).tolist() if n not in found.errors]
     if duplicates:
         statement = sql.SQL(_OTHER_BODY).format(
             stage=what.stage, table=what.table, duplicates=sql.Literal(duplicates)
         )
         error = refusal(
-            database, target, why="another body is there under this id", column="_id", fault=ID_REUSE
+            database, what.target, why="another body is there under this id", column="_id", fault=ID_REUSE
         )
         with conn.cursor() as cursor:
             cursor.execute(statement)

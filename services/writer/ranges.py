@@ -11,6 +11,9 @@ class Partition(NamedTuple):
     topic: str
     number: int
 
+    def __str__(self) -> str:
+        return f"{self.topic}/{self.number}"
+
 
 class Life(NamedTuple):
     """A partition of one life of its topic, which `topic_id`, Kafka's UUID of it, tells apart.

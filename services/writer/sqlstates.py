@@ -23,6 +23,7 @@ _OF_DATABASE_CLASSES: Final = frozenset({"08", "28", "57"})
 _OF_DATABASE: Final = frozenset({"25006", "3D000", "53000", "53200", "53300"})
 #: A statement ran out of time, or somebody cancelled it.
 STATEMENT_TIMEOUT: Final = "57014"
+UNIQUE_VIOLATION: Final = "23505"
 #: Classes and states that are the rows' fault.
 PARK_CLASSES: Final = frozenset({"0A", "22", "23", "42", "44", "54"})
 PARK_STATES: Final = frozenset({"P0001"})

@@ -172,7 +172,7 @@ def _handler(status: Status) -> type[BaseHTTPRequestHandler]:
                 "reason": trouble,
                 "databases": status.databases,
                 "holds": status.holds,
-                "halted_partitions": {f"{p.topic}/{p.number}": why for p, why in status.refused.items()},
+                "halted_partitions": {str(p): why for p, why in status.refused.items()},
             }
         )
         return HTTPStatus.OK if ready else HTTPStatus.SERVICE_UNAVAILABLE, "application/json", body

@@ -241,7 +241,7 @@ class Task:
         """The records at `offsets`, as Kafka had them."""
         found = pa.Table.from_batches([run.only(offsets).rows for run in self._runs[partition]])
         if found.num_rows != len(offsets):
-            raise LookupError(f"{partition.topic}/{partition.number}: not all of {offsets} are in this task")
+            raise LookupError(f"{partition}: not all of {offsets} are in this task")
         return found
 
     def _say(self, entries: Iterable[event_log.Entry]) -> None:

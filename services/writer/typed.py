@@ -1,29 +1,22 @@
 """PERSIST into an existing table: what the data name goes into the columns of those names."""
 
-import logging
 from collections.abc import Callable
-from typing import Final
 
 import numpy as np
 import pyarrow as pa
 from psycopg2.extensions import connection
 
-from services.writer import catalogue, typed_rows
+from services.writer import catalogue, typed_rows, unkeyed
 from services.writer.catalogue import Table
-from services.writer.copy_rows import all_or_none, copy_texts, savepoint
+from services.writer.copy_first import copy_first
+from services.writer.copy_rows import copy_texts, savepoint
 from services.writer.insertion import Verdicts, insert
-from services.writer.optimism import Optimism
 from services.writer.persisted import Persisted, assemble, refuse
 from services.writer.postgres import Database
 from services.writer.refusals import refusal
 from services.writer.targets import Target
 from services.writer.typed_rows import Group
 from shared.errors import UNSUITABLE_TABLE, UserError
-
-log = logging.getLogger(__name__)
-
-_optimism: Final = Optimism()
-_unkeyed: set[tuple[str, Target]] = set()
 
 
 class _StaleError(Exception):
@@ -65,7 +58,8 @@ def _persist(
     }
     if errors:
         confirm()
-    _report_unkeyed(database, target, table)
+    if not table.keys:
+        unkeyed.report(database, target)
     landed = np.zeros(rows.num_rows, dtype=bool)
     with savepoint(conn):
         for group in prepared.groups:
@@ -79,15 +73,21 @@ def _persist(
 
 
 def _land(conn: connection, database: Database, group: Group, confirm: Callable[[], None]) -> Verdicts:
-    """Land the rows of `group`: by a COPY into the table itself, else through a stage."""
-    place, what = (database.dsn, group.what.target), group.what
-    if not what.ruled and _optimism.for_(place):  # COPY does not ask the rules
-        names = [f.name for f in what.fields]
-        if all_or_none(conn, len(group.places), lambda: copy_texts(conn, what.table, names, group.columns)):
-            return Verdicts(np.ones(len(group.places), dtype=bool))
-    found = insert(conn, database, what, group.columns, confirm)
-    _optimism.learn(place, clashed=not found.landed.all())
-    return found
+    """Land the rows of `group`."""
+    what = group.what
+    rows = pa.table(group.columns, [f.name for f in what.fields])
+    return copy_first(
+        conn,
+        database,
+        what,
+        rows,
+        copy=lambda some: copy_texts(conn, what.table, some),
+        insert=lambda some: insert(conn, database, what, _columns(some), confirm),
+    )
+
+
+def _columns(rows: pa.Table) -> list[pa.Array]:
+    return [column.combine_chunks() for column in rows.columns]
 
 
 def _unsuitable(database: Database, target: Target, table: Table | None) -> UserError | None:
@@ -101,13 +101,3 @@ def _unsuitable(database: Database, target: Target, table: Table | None) -> User
             why = "a deferrable key cannot tell an event from its repeat"
             return refusal(database, target, "55000", why, constraint=key.index, fault=UNSUITABLE_TABLE)
     return None
-
-
-def _report_unkeyed(database: Database, target: Target, table: Table) -> None:
-    """Say once a process, by name, that a producer's repeats land twice in this table."""
-    if not table.keys and (database.dsn, target) not in _unkeyed:
-        _unkeyed.add((database.dsn, target))
-        log.warning(
-            "the table has no key: a producer's repeat of an event lands twice",
-            extra={"database": database.name, "table": str(target)},
-        )

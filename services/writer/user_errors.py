@@ -32,7 +32,7 @@ class ParkedRecord:
     @property
     def key(self) -> bytes:
         """The same for every repeat of this event's parking."""
-        return f"{self.partition.topic}/{self.partition.number}/{self.offset}/{self.destination}".encode()
+        return f"{self.partition}/{self.offset}/{self.destination}".encode()
 
 
 def reason(error: OnrampError, partition: Partition, offset: int, destination: str) -> bytes:

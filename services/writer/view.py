@@ -8,7 +8,7 @@ import asyncio
 import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from services.writer.databases import Databases, Stand
+from services.writer.databases import Databases
 from services.writer.positions import Positions
 from services.writer.publishing import Record
 from services.writer.ranges import Partition, Range
@@ -16,6 +16,7 @@ from services.writer.rates import Rates
 from services.writer.routes import Routes
 from services.writer.settled import Entry, Settled
 from services.writer.spark import Spark
+from services.writer.stands import Stand
 from services.writer.turns import Turns
 from shared import wire
 

@@ -7,6 +7,7 @@ from tests.mutants.machine import Mutant
 TASK: Final = "tests/integration/writer/test_task.py"
 LEDGER: Final = "tests/integration/writer/test_ledger.py"
 PERSIST: Final = "tests/integration/writer/test_persist.py"
+COPYING: Final = "tests/integration/writer/test_copy_first.py"
 OUTBOX: Final = "tests/integration/writer/test_outbox.py"
 POSTGRES: Final = "tests/integration/writer/test_postgres.py"
 TABLES: Final = "tests/integration/writer_tables/test_tables.py"
@@ -121,6 +122,34 @@ TASKS: Final = (
         "copy_rows.py",
         "_require(copy() == rows)",
         "_require(copy() >= 0)",
+        PERSIST,
+    ),
+    Mutant(
+        "what COPY refused goes the other way: it is taken for landed",
+        "copy_first.py",
+        "return new if refused is None else np.zeros(rows.num_rows, dtype=bool)",
+        "return new",
+        f"{COPYING} {PERSIST}",
+    ),
+    Mutant(
+        "what the table has is left out of COPY, and judged: it is taken for a repeat",
+        "copy_first.py",
+        "    left = np.flatnonzero(~out.landed)\n    if left.size:\n",
+        "    left = np.flatnonzero(~out.landed)\n    if left.size == rows.num_rows:\n",
+        f"{COPYING} {PERSIST} {TABLES}",
+    ),
+    Mutant(
+        "a question about keys is no error of the rows",
+        "copy_first.py",
+        "        if verdict(e.pgcode) is not Verdict.PARK:\n            raise\n    return new",
+        "        raise\n    return new",
+        f"{COPYING} {PERSIST} {TABLES}",
+    ),
+    Mutant(
+        "looking at the landing table's key again before anybody is parked",
+        "persist.py",
+        "if _insertion(database, what.target) != what:",
+        "if False:",
         PERSIST,
     ),
     Mutant(

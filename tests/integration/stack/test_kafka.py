@@ -3,13 +3,12 @@
 import asyncio
 import os
 import signal
-import time
 from pathlib import Path
 
 import psutil
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, TopicMetadata
 
 from services.writer.positions import Positions
 from shared.settings import KafkaSettings
@@ -20,6 +19,7 @@ from stack.kafka import Kafka
 from stack.ports import free_port
 from tests.fixtures.fix_kafka import HasBootstrap
 from tests.fixtures.started import started
+from tests.fixtures.writer import eventually
 
 
 def make_topic(bootstrap: str, topic: str, replicas: int = 1) -> None:
@@ -120,12 +120,23 @@ async def _make_own_topics(settings: KafkaSettings) -> None:
 def promises(bootstrap: str, names: set[str]) -> dict[str, tuple[int, str | None]]:
     """For every topic: the fewest replicas of a partition, and `min.insync.replicas`."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    while not names <= (topics := admin.list_topics(timeout=10).topics).keys():
-        time.sleep(0.05)  # a broker learns of a new topic a moment after it was made
-    asked = admin.describe_configs([ConfigResource(ConfigResource.Type.TOPIC, name) for name in topics])
-    least = {
-        resource.name: answer.result(10)["min.insync.replicas"].value for resource, answer in asked.items()
-    }
+
+    def known() -> dict[str, TopicMetadata] | None:
+        topics = admin.list_topics(timeout=10).topics
+        return topics if names <= topics.keys() else None
+
+    def minima() -> dict[str, str | None] | None:
+        asked = admin.describe_configs([ConfigResource(ConfigResource.Type.TOPIC, name) for name in topics])
+        try:
+            return {r.name: answer.result(10)["min.insync.replicas"].value for r, answer in asked.items()}
+        except KafkaException as e:
+            if e.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                raise
+            return None
+
+    # A broker learns of a new topic a moment after it was made, and each asks another one.
+    topics = eventually(known) or {}
+    least = eventually(minima) or {}
     return {
         name: (min(len(p.replicas) for p in topic.partitions.values()), least[name])
         for name, topic in topics.items()

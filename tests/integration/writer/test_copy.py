@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from psycopg2 import sql
 
 from services.writer import copy_rows
-from services.writer.copy_rows import all_or_none, copy_texts
+from services.writer.copy_rows import copy_texts, refusal_of
 from tests.fixtures.fix_postgres import Database
 
 _TABLE = sql.Identifier("copied")
@@ -48,7 +48,7 @@ def conn(database: Database) -> Iterator[psycopg2.extensions.connection]:
 
 def _copy(conn: psycopg2.extensions.connection, rows: list[tuple[str | None, str | None]]) -> int:
     columns = [pa.array([row[i] for row in rows], pa.string()) for i in (0, 1)]
-    return copy_texts(conn, _TABLE, ["a", "b"], columns)
+    return copy_texts(conn, _TABLE, pa.table(columns, ["a", "b"]))
 
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -65,17 +65,19 @@ def test_every_text_comes_back(
 
 def test_a_slice_is_copied_as_the_slice_it_is(conn: psycopg2.extensions.connection) -> None:
     column = pa.array(["before", "\t", "after"]).slice(1, 1)
-    assert copy_texts(conn, _TABLE, ["a", "b"], [column, column]) == 1
+    assert copy_texts(conn, _TABLE, pa.table([column, column], ["a", "b"])) == 1
     with conn.cursor() as cursor:
         cursor.execute("SELECT a, b FROM copied")
         assert cursor.fetchall() == [("\t", "\t")]
 
 
-@pytest.mark.parametrize("keys", [["1", "1"], ["1", "one"], ["1", "99999999999"], ["1", "\0"]])
+@pytest.mark.parametrize(
+    ("key", "state"), [("1", "23505"), ("one", "22P02"), ("99999999999", "22003"), ("\0", "22021")]
+)
 def test_what_is_refused_leaves_none_of_its_neighbours(
-    conn: psycopg2.extensions.connection, keys: list[str]
+    conn: psycopg2.extensions.connection, key: str, state: str
 ) -> None:
-    assert not all_or_none(conn, 2, lambda: copy_texts(conn, _TABLE, ["k"], [pa.array(keys)]))
+    assert refusal_of(conn, 2, lambda: copy_texts(conn, _TABLE, pa.table({"k": ["1", key]}))) == state
     with conn.cursor() as cursor:
         cursor.execute("SELECT count(*) FROM copied")
         assert cursor.fetchall() == [(0,)]
@@ -88,7 +90,7 @@ def test_a_swallowed_row_leaves_none_of_its_neighbours(conn: psycopg2.extensions
             "'BEGIN IF NEW.k = 2 THEN RETURN NULL; END IF; RETURN NEW; END';"
             "CREATE TRIGGER swallow BEFORE INSERT ON copied FOR EACH ROW EXECUTE FUNCTION swallow()"
         )
-        assert not all_or_none(conn, 2, lambda: copy_texts(conn, _TABLE, ["k"], [pa.array(["1", "2"])]))
+        assert refusal_of(conn, 2, lambda: copy_texts(conn, _TABLE, pa.table({"k": ["1", "2"]}))) == ""
         cursor.execute("SELECT count(*) FROM copied")
         assert cursor.fetchall() == [(0,)]
 
@@ -114,6 +116,6 @@ def test_what_fails_while_a_copy_is_made_says_so_itself(
 
     monkeypatch.setattr(copy_rows, "_lines", no_lines)
     with pytest.raises(ValueError, match="of ours"):
-        all_or_none(conn, 2, lambda: _copy(conn, [("a", "b")] * 2))
+        refusal_of(conn, 2, lambda: _copy(conn, [("a", "b")] * 2))
     monkeypatch.undo()
     assert _copy(conn, [("a", "b")]) == 1, "the transaction goes on"

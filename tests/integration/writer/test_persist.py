@@ -22,6 +22,10 @@ def _parked(bench: Bench) -> dict[int, dict[str, object]]:
     return dict(bench.rows('SELECT "offset", error FROM onramp.outbox ORDER BY "offset"'))
 
 
+def _remarks(bench: Bench) -> dict[str, int]:
+    return dict(bench.rows("SELECT remark, sum(count)::int FROM onramp.remarks GROUP BY 1"))
+
+
 def _grant(bench: Bench, right: str, to: Bench) -> None:
     """Grant `right`, and what the writer needs for its own tables."""
     for each in ("USAGE ON SCHEMA onramp", "ALL ON ALL TABLES IN SCHEMA onramp", right):
@@ -57,7 +61,7 @@ def test_duplicates_are_counted_for_the_partition_that_brought_them(bench: Bench
 
 
 def test_after_many_clashes_every_row_still_lands_once(bench: Bench) -> None:
-    for batch in range(25):  # past the twenty copies that skip the optimistic attempt
+    for batch in range(25):  # past the twenty that are asked for before they are copied
         bench.settle(arrivals([event(f"a-{batch // 2}"), event(f"b-{batch}")], first=2 * batch))
     assert (len(_ids(bench)), bench.totals()) == (38, {"landed": 38, "duplicate": 12})
 
@@ -312,6 +316,27 @@ def test_columns_that_an_owner_added_survive_a_clash(bench: Bench, column: str, 
     bench.settle(arrivals([event("a", shop="x"), event("b", shop="x")], first=1))
     assert bench.rows("SELECT _id, shop FROM events.order_placed ORDER BY 1") == [("a", value), ("b", value)]
     assert _parked(bench) == {}
+
+
+def test_a_landing_table_whose_owner_drops_its_key_lands_and_says_so(bench: Bench) -> None:
+    bench.settle(arrivals([event("a")]))
+    bench.execute("ALTER TABLE events.order_placed DROP CONSTRAINT order_placed_pkey")
+    bench.settle(arrivals([event("a"), _bad("b"), event("c")], first=1))
+    assert (_ids(bench), list(_parked(bench))) == (["a", "a", "c"], [2]), "no key, so no repeat is known"
+    assert "22P05" in str(_parked(bench)[2]["detail"])
+    assert _remarks(bench) == {"unkeyed": 2}
+
+
+def test_a_landing_tables_key_that_is_put_back_tells_repeats_again(bench: Bench) -> None:
+    bench.settle(arrivals([event("a")]))
+    bench.execute("ALTER TABLE events.order_placed DROP CONSTRAINT order_placed_pkey")
+    bench.settle(arrivals([_bad("b"), event("c")], first=1))
+    bench.execute("ALTER TABLE events.order_placed ADD PRIMARY KEY (_id)")
+    bench.settle(arrivals([event("a"), event("d")], first=3))
+    bench.settle(arrivals([event("e"), event("d")], first=5))
+    assert _ids(bench) == ["a", "c", "d", "e"]
+    assert bench.totals() == {"landed": 4, "duplicate": 2, "parked": 1}
+    assert _remarks(bench) == {"unkeyed": 1}
 
 
 def test_a_landing_table_that_was_dropped_is_no_fault_of_the_events(bench: Bench) -> None:

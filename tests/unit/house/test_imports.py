@@ -38,6 +38,7 @@ OWNERS = {
         "services/admin/*_sql.py",
         "services/writer/catalogue.py",
         "services/writer/copy_rows.py",
+        "services/writer/copy_first.py",
         "services/writer/holds.py",
         "services/writer/insertion.py",
         "services/writer/isolate.py",

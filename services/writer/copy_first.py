@@ -1,0 +1,114 @@
+"""COPY first: rows that are new go straight into their table, and only the others by INSERT.
+
+COPY takes all rows or none, and one repeat of an event is enough for none.  So after a clash
+the table is asked which keys it has, COPY takes the rows that it does not have, and those
+few that are left are inserted, which tells what each of them is.  The answer only says what
+is worth an attempt: a row that somebody adds or deletes meanwhile is judged as any other.
+"""
+
+from collections.abc import Callable, Hashable
+from dataclasses import replace
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import psycopg2
+import pyarrow as pa
+from psycopg2 import sql
+from psycopg2.extensions import connection
+
+from services.writer.copy_rows import refusal_of, savepoint
+from services.writer.insertion import Insertion, Verdicts, fill_stage
+from services.writer.likely import Likely
+from services.writer.postgres import Database
+from services.writer.sqlstates import UNIQUE_VIOLATION, Verdict, verdict
+
+_repeats: Final = Likely()
+_refusals: Final = Likely()
+#: OFFSET keeps the planner from reading the whole table, however many rows are asked for.
+_THERE: Final = "SELECT s.n FROM {stage} s WHERE EXISTS (SELECT FROM {table} new WHERE {same} OFFSET 0)"
+
+Mask: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
+
+
+def copy_first(
+    conn: connection,
+    database: Database,
+    what: Insertion,
+    rows: pa.Table,
+    *,
+    copy: Callable[[pa.Table], int],
+    insert: Callable[[pa.Table], Verdicts],
+) -> Verdicts:
+    """Land `rows` (columns by the names of the fields of `what`): by `copy`, what is left by `insert`.
+
+    `copy` returns how many rows the table took.  Raises psycopg2's error when the fault is
+    not the rows'.
+    """
+    place = (database.dsn, what.target)
+    out = Verdicts(np.zeros(rows.num_rows, dtype=bool))
+    if not (what.ruled or _refusals.is_(place)):  # COPY does not ask a table's rules
+        out.landed |= _copied(conn, place, what, rows, copy)
+    left = np.flatnonzero(~out.landed)
+    if left.size:
+        found = insert(rows.take(pa.array(left)) if left.size < rows.num_rows else rows)
+        out.landed[left[found.landed]] = True
+        out.errors |= {int(left[i]): error for i, error in found.errors.items()}
+        _refusals.learn(place, met=bool(found.errors))
+    return out
+
+
+def _copied(
+    conn: connection, place: Hashable, what: Insertion, rows: pa.Table, copy: Callable[[pa.Table], int]
+) -> Mask:
+    """Which of `rows` COPY took."""
+    new = np.ones(rows.num_rows, dtype=bool)
+    if _repeats.is_(place):
+        new = _new(conn, what, rows)
+    refused = _copy(conn, rows, new, copy)
+    if refused == UNIQUE_VIOLATION and new.all():
+        new = _new(conn, what, rows)
+        refused = refused if new.all() else _copy(conn, rows, new, copy)
+    _repeats.learn(place, met=not new.all())
+    return new if refused is None else np.zeros(rows.num_rows, dtype=bool)
+
+
+def _copy(conn: connection, rows: pa.Table, new: Mask, copy: Callable[[pa.Table], int]) -> str | None:
+    """Why the table took none of the rows that are `new`, or None."""
+    if not new.any():
+        return None
+    if not new.all():
+        rows = rows.filter(pa.array(new))
+    return refusal_of(conn, rows.num_rows, lambda: copy(rows))
+
+
+def _new(conn: connection, what: Insertion, rows: pa.Table) -> Mask:
+    """Which of `rows` are likely to be new: the first of their key, which the table does not have."""
+    if not what.key:
+        return np.ones(rows.num_rows, dtype=bool)
+    new = _first_of_their_key(rows.select(list(what.key)))
+    keys = replace(what, fields=tuple(f for f in what.fields if f.name in what.key))
+    try:
+        with savepoint(conn):
+            new[_there(conn, keys, rows)] = False
+    except psycopg2.Error as e:
+        if verdict(e.pgcode) is not Verdict.PARK:
+            raise
+    return new
+
+
+def _first_of_their_key(keys: pa.Table) -> Mask:
+    """By the text of their keys: what the table takes for equal may be more."""
+    places = pa.array(np.arange(keys.num_rows))
+    firsts = keys.append_column("\0place", places).group_by(keys.column_names).aggregate([("\0place", "min")])
+    out = np.zeros(keys.num_rows, dtype=bool)
+    out[firsts.column("\0place_min").to_numpy()] = True
+    return out
+
+
+def _there(conn: connection, keys: Insertion, rows: pa.Table) -> list[int]:
+    """The places of the rows whose keys the table has.  `keys`: with the fields of its key alone."""
+    fill_stage(conn, keys, [rows.column(f.name) for f in keys.fields])
+    statement = sql.SQL(_THERE).format(stage=keys.stage, table=keys.table, same=keys.same_key())
+    with conn.cursor() as cursor:
+        cursor.execute(statement)
+        return [place for (place,) in cursor.fetchall()]
