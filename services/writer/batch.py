@@ -47,6 +47,26 @@ class Parts:
     #: Up to so many events of a batch are read by the driver.
     small_batch: int
 
+    def order(
+        self,
+        ranges: Sequence[Range],
+        routes: Routes,
+        *,
+        landing: tuple[Database, ...] = (),
+        diverted: tuple[str, ...] = (),
+    ) -> WorkOrder:
+        """Land `ranges` in the databases of `landing`, and divert them for those of `diverted`."""
+        return WorkOrder(
+            self.epoch,
+            {r.partition: r for r in ranges},
+            landing,
+            diverted,
+            routes,
+            self.bootstrap,
+            self.pausing,
+            self.log_events,
+        )
+
 
 _F = TypeVar("_F", bound=Callable[..., Awaitable[Any]])
 
@@ -111,15 +131,8 @@ async def _land(
     """
     while True:
         parts.databases.one_must_be_up()
-        order = WorkOrder(
-            parts.epoch,
-            {r.partition: r for r in ranges},
-            parts.databases.landing(),
-            parts.databases.diverted(),
-            routes,
-            parts.bootstrap,
-            parts.pausing,
-            parts.log_events,
+        order = parts.order(
+            ranges, routes, landing=parts.databases.landing(), diverted=parts.databases.diverted()
         )
         with parts.status.phase("land"):
             lines = await asyncio.to_thread(parts.spark.run, order, arrivals)

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from services.writer import halts, ledger, outbox
+from services.writer.divert import Marker
 from services.writer.drainer import Drainer
 from services.writer.halts import Gap
 from services.writer.health import Health
@@ -142,7 +143,7 @@ class Databases:
             if name in self._returning:
                 continue
             due = time.monotonic() >= health.again_at
-            if health.halted and due and not health.replay:
+            if health.halted and due and not health.resolution:
                 self._returning[name] = asyncio.create_task(self._ask(name, health.halted))
             elif not health.halted and ((due and not health.up) or (health.up and self._index.waits(name))):
                 self._returning[name] = asyncio.create_task(self._return(name))
@@ -196,16 +197,15 @@ class Databases:
                 await asyncio.to_thread(halts.begin, database, reason)
                 health.noted = True
             how = await asyncio.to_thread(halts.ask, database, reason)
-            if how == halts.SKIP:
-                await asyncio.to_thread(halts.skip, database, self.gaps(name), self._epoch)
         except InfrastructureError as e:
             if e.fault is FENCED:
                 raise
             log.warning("a halted database cannot be asked", extra=_fields(name, e))
             return
-        health.replay = how == halts.REPLAY
-        if how in (halts.RECHECK, halts.SKIP):
+        if how == halts.RECHECK:
             await self.resolved(name, how)
+        else:
+            health.resolution = how
 
     async def resolved(self, name: str, how: str) -> None:
         """A person's word is done: the database is compared again."""
@@ -213,9 +213,19 @@ class Databases:
         log.warning("a halted database is resolved", extra={"database": name, "resolution": how})
         self._health[name] = Health()
 
-    def replays(self) -> list[str]:
-        """Halted databases whose missing events are to land again from Kafka."""
-        return [n for n, h in self._health.items() if h.replay]
+    def to_resolve(self) -> dict[str, str]:
+        """Halted databases whose missing events a person wants replayed or skipped."""
+        return {n: h.resolution for n, h in self._health.items() if h.resolution}
+
+    def not_resolved(self, name: str, error: InfrastructureError) -> None:
+        """It failed: the person's word is asked for again.  Raises the error as `failed` does."""
+        self._health[name].resolution = None
+        self.failed(name, error)
+
+    async def skip(self, name: str, missing: Sequence[Gap]) -> list[Marker]:
+        """Do without what is `missing` in `name`; returns new markers for what else cannot drain."""
+        await asyncio.to_thread(halts.skip, self._all[name], missing, self._epoch)
+        return await self._drainer.lost(self._all[name], self._settled.routes)
 
     def not_replayed(self, name: str, reason: str) -> None:
         """It cannot be: the halt goes on, and says why."""

@@ -9,6 +9,7 @@ import asyncio
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -65,18 +66,23 @@ class Drainer:
             drained += await self._pass(database, routes, waiting)
         return drained
 
+    async def lost(self, database: Database, routes: Mapping[str, Routes]) -> list[Marker]:
+        """Of what waits for `database`, the markers that cannot drain, with the events that are there."""
+        waiting = self._index.next(database.name)
+        found = {w.marker.range: replace(w.marker, count=0) for w in waiting}
+        async for marker, events in self._ranges(database.name, waiting):
+            found[marker.range] = replace(marker, count=len(events))
+            if not _trouble(marker, events, routes):
+                del found[marker.range]
+        return list(found.values())
+
     async def _pass(
         self, database: Database, routes: Mapping[str, Routes], waiting: Sequence[Waiting]
     ) -> int:
         """Land the ranges of `waiting`, which stand on the topic in their order."""
-        since: dict[int, int] = {}
-        for w in waiting:
-            place = w.place.partition
-            first = w.marker.first if w.marker.count else w.place.offset
-            since[place] = min(since.get(place, first), first)
         drained = 0
-        async for marker, events in self._ranges(database.name, waiting, since):
-            known = _checked(database, marker, events, routes.get(marker.digest))
+        async for marker, events in self._ranges(database.name, waiting):
+            known = _checked(database, marker, events, routes)
             for piece, of_it in pieces(marker.range, events, self._rates.most(database.name)):
                 await self._rates.wait(database.name)
                 lines = await asyncio.to_thread(self._land, database, piece, of_it, known)
@@ -92,11 +98,16 @@ class Drainer:
         return drained
 
     async def _ranges(
-        self, database: str, waiting: Sequence[Waiting], since: Mapping[int, int]
+        self, database: str, waiting: Sequence[Waiting]
     ) -> AsyncIterator[tuple[Marker, Events]]:
         """Each marker of `waiting` with its events, in the order of the topic."""
         if not waiting:
             return
+        since: dict[int, int] = {}
+        for w in waiting:
+            place = w.place.partition
+            first = w.marker.first if w.marker.count else w.place.offset
+            since[place] = min(since.get(place, first), first)
         wanted = {w.place: w.marker for w in waiting}
         events: dict[Partition, Events] = defaultdict(dict)
         async for record in self._positions.log(wire.SYSTEM_ERRORS, since):
@@ -144,21 +155,20 @@ def pieces(whole: Range, events: Events, most: int | None) -> Iterator[tuple[Ran
         yield Range(whole.topic_id, whole.partition, start, end), of_it
 
 
-def _checked(database: Database, marker: Marker, events: Events, routes: Routes | None) -> Routes:
+def _checked(database: Database, marker: Marker, events: Events, routes: Mapping[str, Routes]) -> Routes:
     """The routes of a marker whose events are all there.  Raises `InfrastructureError`."""
-    if routes is None:
-        raise InfrastructureError(
-            LEDGER_GAP,
-            f"{_name(marker.range)} of {database.name}: its routes {marker.digest} are not in "
-            f"{wire.SETTLED}, so nobody knows where its events go",
-        )
+    if why := _trouble(marker, events, routes):
+        raise InfrastructureError(LEDGER_GAP, f"{_name(marker.range)} of {database.name}: {why}")
+    return routes[marker.digest]
+
+
+def _trouble(marker: Marker, events: Events, routes: Mapping[str, Routes]) -> str:
+    """Why the events of `marker` cannot drain, or nothing."""
+    if marker.digest not in routes:
+        return f"its routes {marker.digest} are not in {wire.SETTLED}, so nobody knows where its events go"
     if len(events) != marker.count:
-        raise InfrastructureError(
-            LEDGER_GAP,
-            f"{_name(marker.range)} of {database.name}: its marker counts {marker.count} events, "
-            f"{wire.SYSTEM_ERRORS} holds {len(events)}",
-        )
-    return routes
+        return f"its marker counts {marker.count} events, {wire.SYSTEM_ERRORS} holds {len(events)}"
+    return ""
 
 
 def _name(r: Range) -> str:

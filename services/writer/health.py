@@ -14,8 +14,8 @@ class Health:
     halted: str | None = None
     #: The halt is noted in the database, where a person resolves it.
     noted: bool = False
-    #: A person wants what is missing landed again from Kafka.
-    replay: bool = False
+    #: What a person wants done about what is missing: replay or skip.
+    resolution: str | None = None
     failures: int = 0
     again_at: float = 0.0
 

@@ -27,7 +27,7 @@ from services.writer.publishing import Place
 from services.writer.ranges import total
 from services.writer.rates import Rates
 from services.writer.registry_routes import only_known, routes_of, topics_of
-from services.writer.replay import replay
+from services.writer.resolve import resolve
 from services.writer.routes import Routes
 from services.writer.settings import WriterSettings
 from services.writer.settled import Settled
@@ -233,8 +233,11 @@ class Job:
             if not parts.databases.drains():
                 async with asyncio.timeout(_KAFKA_SECONDS):
                     await trimming.tend()
-            for name in parts.databases.replays():
-                await replay(parts, name, routes, self._settings.batch_events)
+            for name, how in parts.databases.to_resolve().items():
+                try:
+                    await resolve(parts, name, how, routes, self._settings.batch_events)
+                except InfrastructureError as e:
+                    parts.databases.not_resolved(name, e)
             if not parts.databases.any_up():
                 await parts.databases.wait_for_one(_NO_DATABASE_SECONDS)
                 continue

@@ -152,7 +152,11 @@ class Metrics:
     def show(
         self, metric: Gauge, values: Mapping[Labels, float], joined: Callable[[float, float], float]
     ) -> None:
-        """Set a gauge to `values`; those above the bound are `joined` into one."""
+        """Set a gauge to `values` and to no others; those above the bound are `joined` into one."""
+        shown = self._shown.setdefault(metric._name, set())  # noqa: SLF001 - as above
+        for labels in [*(shown - values.keys()), (_OTHER,) * len(metric._labelnames)]:  # noqa: SLF001
+            metric.remove(*labels)
+            shown.discard(labels)
         found: dict[Labels, float] = {}
         for labels, value in values.items():
             bounded = self._bounded(metric, labels)

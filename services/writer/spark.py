@@ -57,7 +57,7 @@ class Spark:
         #: A task without records of its own.
         self._nothing = self._session.range(0, 1, 1, 1)
         self._admin: Any = None
-        #: The most partitions that a batch has had.
+        #: The most partitions that batches may be of.
         self._partitions = 0
 
     def run(self, order: WorkOrder, arrivals: pa.RecordBatch | None = None) -> list[Line]:
@@ -84,6 +84,10 @@ class Spark:
     def cancel(self) -> None:
         """Cancel the running job; its transactions roll back."""
         self._session.sparkContext.cancelAllJobs()
+
+    def expect(self, partitions: int) -> None:
+        """Batches may be of so many partitions: what each consumer fetches at once is made for that."""
+        self._partitions = max(self._partitions, min(partitions, MOST_READERS))
 
     @property
     def slots(self) -> int:
@@ -129,7 +133,6 @@ class Spark:
             starts[r.partition.topic][str(r.partition.number)] = r.start
             ends[r.partition.topic][str(r.partition.number)] = r.end
         assigned = {topic: [int(p) for p in partitions] for topic, partitions in starts.items()}
-        self._partitions = max(self._partitions, sum(map(len, assigned.values())))
         # Every option is a call to the JVM: what stays the same is set once, on the reader.
         return (
             self._reader.option("assign", json.dumps(assigned))

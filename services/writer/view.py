@@ -69,6 +69,7 @@ class View:
         await self._record_baselines(stands)
         for p, stand in stands.items():
             self._pins[p] = self._settled.pins(p, stand.topic_id)
+        self._spark.expect(len(self.stands) + len(stands))
         await self._databases.adopt(stands)
 
     async def let_go_of_other_lives(self) -> dict[str, str]:
@@ -148,7 +149,7 @@ class View:
         self.lag = {p: max(end - start, 0) for p, (start, end) in backlog.items()}
         if pinned := self._pinned():
             return pinned
-        unpinned = self._turns.next({p: self._unpinned(p, *span) for p, span in backlog.items()})
+        unpinned = self._turns.next({p: self._unpinned(p, *span) for p, span in backlog.items()}, limit)
         shares = self._rates.share(unpinned, limit, [d.name for d in self._databases.landing()])
         return [Range(self.stands[p].topic_id, p, *span) for p, span in sorted(shares.items())], routes
 

@@ -3,9 +3,9 @@
 import orjson
 import pytest
 
+from services.admin import halts_sql
 from services.writer.divert import HEADER
 from shared import wire
-from tests.faults.conftest import Ground
 from tests.fixtures.inline import Inline, KilledError, Places
 from tests.fixtures.other import Other
 from tests.fixtures.scenes import Scene
@@ -96,12 +96,23 @@ def test_what_waits_lands_where_its_routes_said_when_it_was_diverted(
     other.close()
     inline.send(10)
     eventually(lambda: inline.landed() == 20)
+    before = _routes_named(inline)
     inline.route()  # to `other` no more
-    inline.send(5)
-    inline.all_landed_once()
+    eventually(lambda: _land_one(inline) and _routes_named(inline) > before)
     other.open()
     eventually(lambda: landed(other.dsn, inline.name) >= 20)  # more, if the writer saw the change late
     eventually(lambda: _landing(both))
+
+
+def _land_one(scene: Scene) -> bool:
+    scene.send(1)
+    scene.all_landed_once()
+    return True
+
+
+def _routes_named(scene: Scene) -> set[bytes | None]:
+    """The snapshots of routes that plans have named."""
+    return {r.key for r in records(scene.bootstrap, wire.SETTLED) if (r.key or b"").startswith(b"routes/")}
 
 
 def test_a_range_that_has_nothing_for_a_database_that_is_out_is_closed_too(
@@ -153,25 +164,30 @@ def test_a_ledger_that_went_back_halts_its_database_alone(inline: Scene, both: I
     assert landed(other.dsn, inline.name) == 10
 
 
-def test_a_marker_that_counts_more_than_is_there_halts(
-    ground: Ground, inline: Scene, both: Inline, other: Other
+@pytest.mark.parametrize(("how", "lands"), [("replay", 10), ("skip", 9)])
+def test_a_marker_that_counts_more_than_is_there_halts_until_a_person_resolves_it(
+    inline: Scene, both: Inline, other: Other, how: str, lands: int
 ) -> None:
     """Retention took records of `onramp.system_errors` before they drained."""
     other.close()
     inline.send(10)
     eventually(lambda: inline.landed() == 20 and "marker" in _heads(inline, other.name))
     both.stop()
-    _delete_events_of(ground, other.name)
+    _delete_events_of(inline, other.name)
     other.open()
     writer = inline.writer_into(other)
     eventually(lambda: writer.states[other.name] == "halted")
     assert landed(other.dsn, inline.name) == 10
+    eventually(lambda: halts_sql.resolve(other.name, other.dsn, how))
+    eventually(lambda: landed(other.dsn, inline.name) == 10 + lands)
+    eventually(lambda: _landing(writer))
+    inline.send(5)
+    eventually(lambda: landed(other.dsn, inline.name) == 15 + lands)
+    inline.all_landed_once()
 
 
-def _delete_events_of(ground: Ground, database: str) -> None:
+def _delete_events_of(scene: Scene, database: str) -> None:
     """Delete `onramp.system_errors` up to and with the first event that waits for `database`."""
-    heads = [
-        (r, orjson.loads(r.headers[HEADER])) for r in records(ground.kafka.bootstrap, wire.SYSTEM_ERRORS)
-    ]
+    heads = [(r, orjson.loads(r.headers[HEADER])) for r in records(scene.bootstrap, wire.SYSTEM_ERRORS)]
     first = next(r for r, head in heads if (head["database"], head["kind"]) == (database, "event"))
-    delete_records(ground.kafka.bootstrap, wire.SYSTEM_ERRORS, first.partition, first.offset + 1)
+    delete_records(scene.bootstrap, wire.SYSTEM_ERRORS, first.partition, first.offset + 1)

@@ -38,7 +38,7 @@ DRIVER: Final = (
         "spark.py",
         "share = _FETCHED_BYTES // max(partitions, 1)",
         "share = 1 << 30",
-        "tests/faults/test_backlog.py",
+        "tests/unit/writer/test_fetch.py",
     ),
     Mutant(
         "group offsets after settling",
@@ -130,7 +130,7 @@ DRIVER: Final = (
         "drainer.py",
         "if len(events) != marker.count:",
         "if False:",
-        f"{_ONE_WAITING}a_marker_that_counts_more_than_is_there_halts",
+        f"{_ONE_WAITING}a_marker_that_counts_more_than_is_there_halts_until_a_person_resolves_it",
     ),
     Mutant(
         "queueing behind what waits",
@@ -142,8 +142,8 @@ DRIVER: Final = (
     Mutant(
         "the marker's own routes",
         "drainer.py",
-        "events, routes.get(marker.digest))",
-        "events, list(routes.values())[-1])",
+        "return routes[marker.digest]",
+        "return list(routes.values())[-1]",
         f"{_ONE_WAITING}what_waits_lands_where_its_routes_said_when_it_was_diverted",
     ),
     Mutant(

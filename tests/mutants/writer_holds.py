@@ -62,9 +62,17 @@ HOLDS: Final = (
 HALTS: Final = (
     Mutant(
         "markers drain by their ranges",
-        "drainer.py",
-        "while waiting := self._index.next(database.name):",
-        "while waiting := self._index.of(database.name):",
+        "waiting.py",
+        "for w in _in_order(lane.waiting)]",
+        "for w in lane.waiting]",
         f"{_HALTED}what_a_restored_dump_misses_is_replayed_when_a_person_says_so",
+    ),
+    Mutant(
+        "a skip gives up no more than is lost",
+        "drainer.py",
+        "found[marker.range] = replace(marker, count=len(events))",
+        "found[marker.range] = replace(marker, count=0)",
+        "tests/faults/test_waiting_rules.py::"
+        "test_a_marker_that_counts_more_than_is_there_halts_until_a_person_resolves_it",
     ),
 )

@@ -66,6 +66,17 @@ def test_above_a_bound_series_are_shown_together() -> None:
     assert page(metrics)['onramp_writer_lag_seconds{partition="other",topic="other"}'] == 9
 
 
+def test_a_partition_that_is_let_go_shows_no_lag_and_leaves_its_place() -> None:
+    metrics = Metrics(most_series=2)
+    metrics.show(metrics.lag_seconds, {("a", "0"): 1.0, ("b", "0"): 2.0, ("c", "0"): 3.0}, max)
+    metrics.show(metrics.lag_seconds, {("b", "0"): 5.0, ("c", "0"): 6.0}, max)
+    shown = {name: n for name, n in page(metrics).items() if name.startswith("onramp_writer_lag_seconds")}
+    assert shown == {
+        'onramp_writer_lag_seconds{partition="0",topic="b"}': 5,
+        'onramp_writer_lag_seconds{partition="0",topic="c"}': 6,
+    }
+
+
 def test_work_of_tasks_is_summed_by_step_and_table() -> None:
     status, watch = Status(), Stopwatch()
     for rows in (10, 5):

@@ -1,0 +1,63 @@
+"""What a person's word does to a halted database, once its gaps are known.
+
+A replay diverts what is missing again from its own topics, and it drains.  A range that the
+database has settled is skipped when it drains, so a replay that is begun twice, or of too
+much, lands nothing twice.  A skip moves the ledger on to where what waits begins, and where
+Kafka has lost events that wait, a new marker counts those that are left, and they drain.
+"""
+
+import asyncio
+
+from services.writer import halts
+from services.writer.batch import Parts, mark, see_newest
+from services.writer.halts import Gap
+from services.writer.orders import Line
+from services.writer.ranges import Range
+from services.writer.routes import Routes
+
+
+async def resolve(parts: Parts, name: str, how: str, routes: Routes, most: int) -> None:
+    """Replay (at most `most` offsets of a partition at once) or skip what is missing in `name`.
+
+    Raises `InfrastructureError`: it is begun again.
+    """
+    gaps = await asyncio.to_thread(parts.databases.gaps, name)
+    if how == halts.SKIP:
+        await _skip(parts, name, gaps, routes)
+    elif deleted := await _deleted(parts, gaps):
+        parts.databases.not_replayed(name, deleted)
+        return
+    else:
+        await _replay(parts, name, [piece for gap in gaps for piece in gap.pieces(most)], routes)
+    await parts.databases.resolved(name, how)
+
+
+async def _deleted(parts: Parts, gaps: list[Gap]) -> str:
+    """Why `gaps` cannot be replayed, or nothing."""
+    begins = await parts.positions.begins([gap.partition for gap in gaps])
+    for p, start in ((gap.partition, gap.start) for gap in gaps):
+        if start < begins[p]:
+            return f"{p}: Kafka has deleted [{start}, {begins[p]}): bring the data back, or do without"
+    return ""
+
+
+async def _replay(parts: Parts, name: str, pieces: list[Range], routes: Routes) -> None:
+    await see_newest(parts)
+    await parts.view.record(parts.settled.name(routes))
+    for piece in pieces:
+        order = parts.order([piece], routes, diverted=(name,))
+        lines = await asyncio.to_thread(parts.spark.run, order)
+        for line in lines:
+            if line.error:
+                raise line.error
+        await mark(parts, order, lines)
+
+
+async def _skip(parts: Parts, name: str, gaps: list[Gap], routes: Routes) -> None:
+    lost = await parts.databases.skip(name, gaps)
+    await see_newest(parts)
+    await parts.view.record(parts.settled.name(routes))
+    for marker in lost:
+        known = parts.settled.routes.get(marker.digest, routes)
+        left = Line(*marker.range.partition, database=name, diverted=marker.count, diverted_from=marker.first)
+        await mark(parts, parts.order([marker.range], known, diverted=(name,)), [left])
