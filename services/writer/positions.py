@@ -9,7 +9,7 @@ import os
 import re
 import socket
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
@@ -22,6 +22,9 @@ from services.writer.tail import Tail
 from shared import wire
 from shared.settings import KafkaSettings
 from shared.topics import OWN_TOPICS, TopicSpec
+
+#: What every writer enters itself into.
+_ENTRIES: Final = TopicPartition(wire.WRITERS, 0)
 
 
 class Positions:
@@ -90,8 +93,7 @@ class Positions:
 
     async def newest_epoch(self) -> int:
         """The epoch of the newest writer."""
-        entry = TopicPartition(wire.WRITERS, 0)
-        return int((await self._consumer.end_offsets([entry]))[entry]) - 1
+        return int((await self._consumer.end_offsets([_ENTRIES]))[_ENTRIES]) - 1
 
     async def append(self, records: Sequence[Record]) -> list[Place]:
         """Put `records` on their topics; returns, in their order, where Kafka holds them."""
@@ -132,7 +134,8 @@ class Positions:
 
     async def read(self, partitions: Collection[Partition]) -> None:
         """Take `partitions` into view.  Others read them; here they are paused at once."""
-        assigned = [TopicPartition(*p) for p in sorted(partitions)]
+        # The writers' entries too: aiokafka forgets a topic that is not in view, and asks anew for 0.1 s.
+        assigned = [_ENTRIES, *(TopicPartition(*p) for p in sorted(partitions))]
         self._consumer.assign(assigned)
         self._consumer.pause(*assigned)
         self.tail.follow(partitions)

@@ -39,7 +39,8 @@ def test_a_range_is_closed_after_its_records_and_repeats_of_them_count_once(
     other.close()
     place = "writer.between_divert_and_marker"
     inline.send(10)
-    eventually(lambda: inline.landed() == 20 and "marker" in _heads(inline, other.name))
+    eventually(lambda: inline.landed() == 20)
+    eventually(lambda: inline.group() == inline.settled())  # its markers are all there
     before = _heads(inline, other.name).count("marker")
     places.kill_at(place)
     inline.send(10)
