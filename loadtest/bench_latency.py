@@ -28,7 +28,7 @@ import numpy as np
 import psycopg2
 from psycopg2.extensions import connection
 
-from loadtest import report
+from loadtest import latency_page, report
 from loadtest.background import repeatedly
 from loadtest.measure import spread
 from loadtest.pages import RESULTS
@@ -101,7 +101,8 @@ def main() -> None:
     if args.out:
         args.out.write_text(figures + "\n", "utf-8")
     if args.seconds >= 600 and not args.out:  # noqa: PLR2004 - the whole length of the bench
-        (RESULTS / "latency.json").write_text(figures + "\n", "utf-8")
+        (RESULTS / latency_page.RESULT).write_text(figures + "\n", "utf-8")
+        latency_page.write()
     if told["rows_not_seen"] or told["refused"]:
         sys.exit("Events were refused or their rows were not seen: the figures are not sound.")
 
