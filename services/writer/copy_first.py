@@ -21,10 +21,11 @@ from services.writer.insertion import Insertion, Verdicts, fill_stage
 from services.writer.likely import Likely
 from services.writer.postgres import Database
 from services.writer.sqlstates import UNIQUE_VIOLATION, Verdict, verdict
+from shared.errors import ID_REUSE
 
 _repeats: Final = Likely()
 _refusals: Final = Likely()
-#: OFFSET keeps the planner from reading the whole table, however many rows are asked for.
+#: OFFSET keeps the planner from joining, which reads the whole table: each key is looked up by itself.
 _THERE: Final = "SELECT s.n FROM {stage} s WHERE EXISTS (SELECT FROM {table} new WHERE {same} OFFSET 0)"
 
 Mask: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
@@ -50,10 +51,11 @@ def copy_first(
         out.landed |= _copied(conn, place, what, rows, copy)
     left = np.flatnonzero(~out.landed)
     if left.size:
-        found = insert(rows.take(pa.array(left)) if left.size < rows.num_rows else rows)
+        found = insert(rows if left.size == rows.num_rows else rows.filter(pa.array(~out.landed)))
         out.landed[left[found.landed]] = True
         out.errors |= {int(left[i]): error for i, error in found.errors.items()}
-        _refusals.learn(place, met=bool(found.errors))
+        # An id with another body is a repeat to COPY, and goes the other way by itself.
+        _refusals.learn(place, met=any(e.fault is not ID_REUSE for e in found.errors.values()))
     return out
 
 
@@ -62,10 +64,11 @@ def _copied(
 ) -> Mask:
     """Which of `rows` COPY took."""
     new = np.ones(rows.num_rows, dtype=bool)
-    if _repeats.is_(place):
+    asked = _repeats.is_(place)
+    if asked:
         new = _new(conn, what, rows)
     refused = _copy(conn, rows, new, copy)
-    if refused == UNIQUE_VIOLATION and new.all():
+    if refused == UNIQUE_VIOLATION and not asked:
         new = _new(conn, what, rows)
         refused = refused if new.all() else _copy(conn, rows, new, copy)
     _repeats.learn(place, met=not new.all())
@@ -83,10 +86,12 @@ def _copy(conn: connection, rows: pa.Table, new: Mask, copy: Callable[[pa.Table]
 
 def _new(conn: connection, what: Insertion, rows: pa.Table) -> Mask:
     """Which of `rows` are likely to be new: the first of their key, which the table does not have."""
-    if not what.key:
+    keys = replace(what, fields=tuple(f for f in what.fields if f.name in what.key))
+    # Another schema's type has an `=` that the pinned search_path does not find: what is found
+    # instead may not be its index's.
+    if not what.key or any(schema != "pg_catalog" for schema, _ in (f.type for f in keys.fields)):
         return np.ones(rows.num_rows, dtype=bool)
     new = _first_of_their_key(rows.select(list(what.key)))
-    keys = replace(what, fields=tuple(f for f in what.fields if f.name in what.key))
     try:
         with savepoint(conn):
             new[_there(conn, keys, rows)] = False

@@ -7,8 +7,8 @@ is claimed, compared with what waits for it, and drained before it takes live tr
 import asyncio
 import logging
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from typing import Any, Final
 
 from services.writer import halts, ledger, outbox
 from services.writer.divert import Marker
@@ -136,8 +136,7 @@ class Databases:
     async def tend(self, routes: Routes) -> None:
         """Bring back what is out, drain and release what waits, in the background; surface a fencing."""
         for name, health in self._health.items():
-            task = self._returning.get(name)
-            if task is not None and task.done():
+            if (task := self._returning.get(name)) and task.done():
                 del self._returning[name]
                 task.result()
             if name in self._returning:
@@ -215,7 +214,12 @@ class Databases:
 
     def to_resolve(self) -> dict[str, str]:
         """Halted databases whose missing events a person wants replayed or skipped."""
-        return {n: h.resolution for n, h in self._health.items() if h.resolution}
+        free = self._health.keys() - self._returning.keys()
+        return {n: how for n in free if (how := self._health[n].resolution)}
+
+    def meanwhile(self, name: str, work: Coroutine[Any, Any, None]) -> None:
+        """Do `work` for a database that does not land now, while the others go on."""
+        self._returning[name] = asyncio.create_task(work)
 
     def not_resolved(self, name: str, error: InfrastructureError) -> None:
         """It failed: the person's word is asked for again.  Raises the error as `failed` does."""
@@ -226,11 +230,6 @@ class Databases:
         """Do without what is `missing` in `name`; returns new markers for what else cannot drain."""
         await asyncio.to_thread(halts.skip, self._all[name], missing, self._epoch)
         return await self._drainer.lost(self._all[name], self._settled.routes)
-
-    def not_replayed(self, name: str, reason: str) -> None:
-        """It cannot be: the halt goes on, and says why."""
-        self._health[name] = Health(halted=reason)
-        log.error("a replay is not possible", extra={"database": name, "reason": reason})
 
     def gaps(self, name: str) -> list[Gap]:
         """What is missing in `name`, partition by partition (blocking)."""

@@ -6,6 +6,7 @@ and a gap halts.
 """
 
 import asyncio
+import logging
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
@@ -29,7 +30,10 @@ from shared import failpoints, wire
 from shared.errors import LEDGER_GAP, InfrastructureError
 
 #: offset of an event in its own topic -> header, value, gateway's received-at
-Events = dict[int, tuple[Mapping[str, Any], bytes | None, bytes | None]]
+log = logging.getLogger(__name__)
+
+Event = tuple[Mapping[str, Any], bytes | None, bytes | None]
+Events = dict[int, Event]
 
 
 class Drainer:
@@ -74,6 +78,17 @@ class Drainer:
             found[marker.range] = replace(marker, count=len(events))
             if not _trouble(marker, events, routes):
                 del found[marker.range]
+        for w in waiting:
+            if left := found.get(w.marker.range):
+                log.error(
+                    "what waits cannot drain; what Kafka still has of it is to land",
+                    extra={
+                        "database": database.name,
+                        "range": _name(left.range),
+                        "counted": w.marker.count,
+                        "left": left.count,
+                    },
+                )
         return list(found.values())
 
     async def _pass(
@@ -109,7 +124,7 @@ class Drainer:
             first = w.marker.first if w.marker.count else w.place.offset
             since[place] = min(since.get(place, first), first)
         wanted = {w.place: w.marker for w in waiting}
-        events: dict[Partition, Events] = defaultdict(dict)
+        events: dict[Partition, dict[int, tuple[int, Event]]] = defaultdict(dict)
         async for record in self._positions.log(wire.SYSTEM_ERRORS, since):
             headers = dict(record.headers)
             head = orjson.loads(headers[HEADER])
@@ -117,10 +132,11 @@ class Drainer:
                 continue
             if marker_of(head) is None:
                 source = Partition(head["topic"], head["partition"])
-                events[source][head["offset"]] = (head, record.value, headers.get(wire.HEADER_RECEIVED_AT))
+                event = (head, record.value, headers.get(wire.HEADER_RECEIVED_AT))
+                events[source][head["offset"]] = record.offset, event
             elif marker := wanted.pop(Place(record.partition, record.offset), None):
                 held = events[marker.range.partition]
-                yield marker, {o: e for o, e in held.items() if marker.range.start <= o < marker.range.end}
+                yield marker, {o: e for o, (at, e) in held.items() if _is_of(marker, o, at)}
                 events[marker.range.partition] = {o: e for o, e in held.items() if o >= marker.range.end}
             if not wanted:
                 return
@@ -153,6 +169,14 @@ def pieces(whole: Range, events: Events, most: int | None) -> Iterator[tuple[Ran
     for start, end in zip(starts, [*starts[1:], whole.end], strict=True):
         of_it = {o: events[o] for o in offsets[bisect_left(offsets, start) : bisect_left(offsets, end)]}
         yield Range(whole.topic_id, whole.partition, start, end), of_it
+
+
+def _is_of(marker: Marker, offset: int, at: int) -> bool:
+    """Whether the event of source `offset`, which stands `at` on the topic, is one that `marker` counts.
+
+    One before its first is what an older marker of the range had, which this one replaces.
+    """
+    return bool(marker.count) and at >= marker.first and marker.range.start <= offset < marker.range.end
 
 
 def _checked(database: Database, marker: Marker, events: Events, routes: Mapping[str, Routes]) -> Routes:

@@ -103,7 +103,8 @@ def skip(database: Database, missing: Sequence[Gap], epoch: int) -> None:
     """
     ranges = [gap.range for gap in missing if not gap.marked]
     with transaction(database, "driver") as conn:
-        ledger.advance(conn, ranges, epoch)
+        at = ledger.lock(conn, ranges, epoch)
+        ledger.advance(conn, [r for r in ranges if at[r.partition] < r.end], epoch)
     log.error(
         "what is missing in a database is given up",
         extra={"database": database.name, "ranges": [f"{r.partition} [{r.start}, {r.end})" for r in ranges]},

@@ -13,6 +13,7 @@ from typing import Final
 import orjson
 from aiokafka.errors import KafkaError
 
+from services.writer import halts
 from services.writer.batch import Parts, see_newest, write_batch
 from services.writer.databases import Databases
 from services.writer.divert import HEADER, marker_of
@@ -234,10 +235,11 @@ class Job:
                 async with asyncio.timeout(_KAFKA_SECONDS):
                     await trimming.tend()
             for name, how in parts.databases.to_resolve().items():
-                try:
-                    await resolve(parts, name, how, routes, self._settings.batch_events)
-                except InfrastructureError as e:
-                    parts.databases.not_resolved(name, e)
+                work = resolve(parts, name, how, routes, self._settings.batch_events)
+                if how == halts.REPLAY:  # it needs Spark, as a batch does
+                    await work
+                else:
+                    parts.databases.meanwhile(name, work)
             if not parts.databases.any_up():
                 await parts.databases.wait_for_one(_NO_DATABASE_SECONDS)
                 continue

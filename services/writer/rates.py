@@ -6,6 +6,7 @@ bucket has; all others are planned as ever, so a slow database slows its own eve
 """
 
 import asyncio
+import sys
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -13,6 +14,7 @@ from typing import Final
 
 from services.writer.orders import Line
 from services.writer.ranges import Partition, share
+from services.writer.turns import MOST_READERS, Turns
 
 Span = tuple[int, int]
 _FORGET: Final = 0.9
@@ -34,11 +36,12 @@ class Rates:
         self._ratio: dict[tuple[str, Partition], float] = {}
 
     def share(
-        self, backlog: Mapping[Partition, Span], limit: int, landing: Collection[str]
+        self, backlog: Mapping[Partition, Span], limit: int, landing: Collection[str], turns: Turns
     ) -> dict[Partition, Span]:
         """At most `limit` offsets of `backlog`, and no more for the databases than they may take now.
 
-        What a partition brings is not known before its first range: one row for each event.
+        Those that a limit slows and the others take their turns apart: none waits for the slow
+        ones.  What a partition brings is not known before its first range: one row for each event.
         """
         ratios = {
             (name, p): ratio
@@ -49,9 +52,15 @@ class Rates:
         with self._lock:
             rooms = [int(self._room(name) / ratio) for (name, _), ratio in ratios.items()]
         slow = {p for _, p in ratios}
-        found = share({p: s for p, s in backlog.items() if p in slow}, max(min([limit, *rooms]), 0))
+        room = max(min([limit, *rooms]), 0)
+        found: dict[Partition, Span] = {}
+        if slow and room:
+            slowed = {p: s for p, s in backlog.items() if p in slow}
+            # As many as there may be: what each of them brings is only known after its first range.
+            found = share(turns.next(slowed, sys.maxsize, MOST_READERS // 2), room)
         left = limit - sum(end - start for start, end in found.values())
-        return found | share({p: s for p, s in backlog.items() if p not in slow}, left)
+        others = {p: s for p, s in backlog.items() if p not in slow}
+        return found | share(turns.next(others, left, MOST_READERS - len(found)), left)
 
     def count(self, lines: Iterable[Line]) -> None:
         """Take what tasks report from the buckets, and learn what each partition brings."""

@@ -14,31 +14,40 @@ from services.writer.halts import Gap
 from services.writer.orders import Line
 from services.writer.ranges import Range
 from services.writer.routes import Routes
+from shared.errors import LEDGER_GAP, InfrastructureError
 
 
 async def resolve(parts: Parts, name: str, how: str, routes: Routes, most: int) -> None:
     """Replay (at most `most` offsets of a partition at once) or skip what is missing in `name`.
 
-    Raises `InfrastructureError`: it is begun again.
+    When it fails, the person's word is asked for again and it is begun anew.  Raises
+    `InfrastructureError` when a newer writer is there.
     """
+    try:
+        await _resolve(parts, name, how, routes, most)
+    except InfrastructureError as e:
+        parts.databases.not_resolved(name, e)
+
+
+async def _resolve(parts: Parts, name: str, how: str, routes: Routes, most: int) -> None:
     gaps = await asyncio.to_thread(parts.databases.gaps, name)
     if how == halts.SKIP:
         await _skip(parts, name, gaps, routes)
-    elif deleted := await _deleted(parts, gaps):
-        parts.databases.not_replayed(name, deleted)
-        return
     else:
+        await _see_deleted(parts, gaps)
         await _replay(parts, name, [piece for gap in gaps for piece in gap.pieces(most)], routes)
     await parts.databases.resolved(name, how)
 
 
-async def _deleted(parts: Parts, gaps: list[Gap]) -> str:
-    """Why `gaps` cannot be replayed, or nothing."""
+async def _see_deleted(parts: Parts, gaps: list[Gap]) -> None:
+    """Raises `InfrastructureError` when Kafka does not have all of `gaps`: the halt goes on and says so."""
     begins = await parts.positions.begins([gap.partition for gap in gaps])
     for p, start in ((gap.partition, gap.start) for gap in gaps):
         if start < begins[p]:
-            return f"{p}: Kafka has deleted [{start}, {begins[p]}): bring the data back, or do without"
-    return ""
+            raise InfrastructureError(
+                LEDGER_GAP,
+                f"{p}: Kafka has deleted [{start}, {begins[p]}): bring the data back, or do without",
+            )
 
 
 async def _replay(parts: Parts, name: str, pieces: list[Range], routes: Routes) -> None:
@@ -54,8 +63,8 @@ async def _replay(parts: Parts, name: str, pieces: list[Range], routes: Routes) 
 
 
 async def _skip(parts: Parts, name: str, gaps: list[Gap], routes: Routes) -> None:
-    lost = await parts.databases.skip(name, gaps)
     await see_newest(parts)
+    lost = await parts.databases.skip(name, gaps)
     await parts.view.record(parts.settled.name(routes))
     for marker in lost:
         known = parts.settled.routes.get(marker.digest, routes)

@@ -11,7 +11,7 @@ import os
 import re
 import sys
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -61,10 +61,13 @@ class Spark:
         self._partitions = 0
 
     def run(self, order: WorkOrder, arrivals: pa.RecordBatch | None = None) -> list[Line]:
-        """Settle `order` in one job and return its tasks' reports.  Blocks; raises Spark's errors.
+        """Settle `order` and return its tasks' reports.  Blocks; raises Spark's errors.
 
-        `arrivals`: its records, if the driver has read them already.
+        `arrivals`: its records, if the driver has read them already.  In one job, unless Spark is
+        to read more partitions than it may have consumers: a batch that the driver did not get.
         """
+        if arrivals is None and len(order.ranges) > MOST_READERS:
+            return [line for piece in pieces(order) for line in self.run(piece)]
         slots = self.slots
         # Workers of other slots may hold what they had: where not all fit, none is kept.
         needed = limits.most_connections(slots)
@@ -145,6 +148,13 @@ class Spark:
             .selectExpr(*_WITH_HEADERS_SQL)
             .selectExpr(*_ARRIVALS_SQL)
         )
+
+
+def pieces(order: WorkOrder) -> Iterator[WorkOrder]:
+    """`order` in orders of as many partitions as Spark may have consumers."""
+    ranges = list(order.ranges.items())
+    for at in range(0, len(ranges), MOST_READERS):
+        yield replace(order, ranges=dict(ranges[at : at + MOST_READERS]))
 
 
 def fetch_bytes(partitions: int) -> int:
@@ -261,7 +271,7 @@ _CONFIGURATION: Final = {
     # Small writes on loopback TCP run into delayed acknowledgements: 40 ms each way.
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.python.worker.reuse": "true",
-    # More consumers than this are thrown away and built anew in every batch; a batch has no more.
+    # More consumers than this are thrown away and built anew in every batch; a job has no more.
     "spark.kafka.consumer.cache.capacity": str(MOST_READERS),
     # What a batch left behind, up to a fetch of each of its partitions: where they take turns, it is
     # some batches until the next one wants it.

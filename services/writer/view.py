@@ -94,6 +94,7 @@ class View:
     def _let_go(self, p: Partition, why: str) -> None:
         for known in (self.stands, self._pins, self.lag):
             known.pop(p, None)
+        self._turns.forget(p)
         self._refuse(p, why)
 
     def _say_more_partitions(self, new: Collection[Partition]) -> None:
@@ -149,8 +150,9 @@ class View:
         self.lag = {p: max(end - start, 0) for p, (start, end) in backlog.items()}
         if pinned := self._pinned():
             return pinned
-        unpinned = self._turns.next({p: self._unpinned(p, *span) for p, span in backlog.items()}, limit)
-        shares = self._rates.share(unpinned, limit, [d.name for d in self._databases.landing()])
+        unpinned = {p: self._unpinned(p, *span) for p, span in backlog.items()}
+        landing = [d.name for d in self._databases.landing()]
+        shares = self._rates.share(unpinned, limit, landing, self._turns)
         return [Range(self.stands[p].topic_id, p, *span) for p, span in sorted(shares.items())], routes
 
     def _pinned(self) -> Planned | None:

@@ -140,6 +140,20 @@ DRIVER: Final = (
         f"{_ONE_WAITING}later_events_queue_behind_those_that_wait",
     ),
     Mutant(
+        "a marker's events stand behind its first",
+        "drainer.py",
+        "return bool(marker.count) and at >= marker.first and marker",
+        "return marker",
+        "tests/unit/writer/test_drainer.py",
+    ),
+    Mutant(
+        "none waits for those that a limit slows",
+        "rates.py",
+        "others = {p: s for p, s in backlog.items() if p not in slow}",
+        "others = turns.next(backlog, left)",
+        "tests/unit/writer/test_rates.py",
+    ),
+    Mutant(
         "the marker's own routes",
         "drainer.py",
         "return routes[marker.digest]",

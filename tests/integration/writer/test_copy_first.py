@@ -168,3 +168,16 @@ def test_the_answer_is_looked_up_key_by_key_and_the_table_is_not_read(hall: Hall
         from_table, from_index = cursor.fetchone() or (None, None)
     assert from_table == 0
     assert 0 < from_index < 10, "entries that were read: for one repeat a few"
+
+
+def test_keys_whose_type_is_of_another_schema_are_not_asked_for(hall: Hall) -> None:
+    """Its `=` is not found under the pinned search_path, and another one may read all of the table."""
+    with hall.conn, hall.conn.cursor() as cursor:
+        cursor.execute("CREATE TYPE public.kind AS ENUM ('one', 'two', 'three')")
+        cursor.execute("CREATE TABLE public.kinds (k public.kind PRIMARY KEY, v text)")
+    fields = (Field("k", ("public", "kind"), "public.kind"), _FIELDS[1])
+    what = Insertion(Target("onramp", "public", "kinds", typed=True), fields, ("k",), "kinds_pkey")
+    hall.land(["one"], what)
+    found = hall.land(["one", "two"], what)
+    assert (_landed(found), found.errors) == ([1], {})
+    assert (hall.copied, hall.inserted) == ([2], [2])

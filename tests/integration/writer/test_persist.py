@@ -66,6 +66,15 @@ def test_after_many_clashes_every_row_still_lands_once(bench: Bench) -> None:
     assert (len(_ids(bench)), bench.totals()) == (38, {"landed": 38, "duplicate": 12})
 
 
+def test_an_id_with_another_body_costs_the_next_batches_no_copy(bench: Bench, statements: list[str]) -> None:
+    bench.settle(arrivals([event("a", n=1)]))
+    bench.settle(arrivals([event("a", n=2), event("b")], first=1))
+    assert {e["code"] for e in _parked(bench).values()} == {"id_reuse"}
+    statements.clear()
+    bench.settle(arrivals([event("c")], first=3))
+    assert [s for s in statements if s.startswith('COPY "events"."order_placed"')]
+
+
 def test_a_bad_event_does_not_take_a_good_one_of_its_id_with_it(bench: Bench) -> None:
     bench.settle(arrivals([_bad("a"), event("a", n=2)]))
     assert (_ids(bench), list(_parked(bench))) == (["a"], [0])

@@ -4,6 +4,7 @@ from services.writer.drainer import Events, pieces
 from services.writer.orders import Line
 from services.writer.ranges import Partition, Range
 from services.writer.rates import Rates
+from services.writer.turns import Turns
 from tests.fixtures.writer import TOPIC_ID
 
 SLOW, FREE = Partition("events.slow", 0), Partition("events.free", 0)
@@ -23,7 +24,7 @@ def done(partition: Partition, database: str, read: int, rows: int) -> list[Line
 
 
 def sizes(rates: Rates, landing: tuple[str, ...] = ("db", "other"), limit: int = 9000) -> tuple[int, int]:
-    found = rates.share(BACKLOG, limit, landing)
+    found = rates.share(BACKLOG, limit, landing, Turns(0))
     return tuple(found[p][1] - found[p][0] if p in found else 0 for p in (SLOW, FREE))  # type: ignore[return-value]
 
 
@@ -91,3 +92,14 @@ def test_a_drained_range_is_cut_so_that_each_piece_has_few_events_and_none_is_le
     ]
     assert list(pieces(whole, events, None)) == [(whole, events)]
     assert list(pieces(whole, {}, 2)) == [(whole, {})]
+
+
+def test_however_many_are_slow_the_others_have_what_they_had() -> None:
+    rates, turns = Rates({"db": 100}, Time()), Turns(0)
+    fast = {Partition("events.fast", n): (0, 1_000_000) for n in range(4)}
+    slow = {Partition("events.slow", n): (0, 1_000_000) for n in range(400)}
+    for p in fast:
+        rates.count(done(p, "db", 10, 0))
+    for _ in range(10):
+        found = rates.share(fast | slow, 20_000, ["db"], turns)
+        assert sum(end - start for p, (start, end) in found.items() if p in fast) >= 19_900

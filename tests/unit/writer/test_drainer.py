@@ -1,0 +1,101 @@
+"""Which events a marker counts, of those that stand on the topic."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from types import SimpleNamespace
+from typing import Any
+
+import orjson
+
+from services.writer.divert import HEADER, Marker
+from services.writer.drainer import Drainer
+from services.writer.pausing import Pausing
+from services.writer.postgres import Database
+from services.writer.publishing import Place
+from services.writer.ranges import Partition, Range
+from services.writer.rates import Rates
+from services.writer.waiting import Index
+from tests.fixtures.writer import TOPIC_ID
+
+P = Partition("events.order_placed", 0)
+DB = Database("db", "")
+
+
+class Log:
+    """The topic's partition, as the driver reads it."""
+
+    def __init__(self) -> None:
+        self.records: list[Any] = []
+        self.index = Index()
+
+    def events(self, *offsets: int) -> int:
+        """Divert the events at these source offsets; returns where the first stands."""
+        for offset in offsets:
+            self._add(
+                {"kind": "event", "database": DB.name, "topic": P.topic, "partition": 0, "offset": offset}
+            )
+        return len(self.records) - len(offsets)
+
+    def mark(self, start: int, end: int, count: int, first: int, digest: str = "known") -> None:
+        marker = Marker(DB.name, Range(TOPIC_ID, P, start, end), count, first, digest)
+        at = self._add(orjson.loads(dict(marker.as_record().headers)[HEADER]))
+        self.index.add(marker, Place(0, at), 0.0)
+
+    def _add(self, head: Mapping[str, Any]) -> int:
+        at = len(self.records)
+        headers = [(HEADER, orjson.dumps(head))]
+        self.records.append(SimpleNamespace(partition=0, offset=at, value=b"{}", headers=headers))
+        return at
+
+    async def log(self, _: str, since: Mapping[int, int]) -> AsyncIterator[Any]:
+        for record in self.records[max(since[0], 0) :]:
+            yield record
+
+    def lost(self) -> list[tuple[int, int, int]]:
+        """Start, end and new count of what cannot drain."""
+        drainer = Drainer(
+            self,  # type: ignore[arg-type]
+            self.index,
+            Rates({}),
+            epoch=1,
+            bootstrap="",
+            pausing=Pausing(),
+            worked=lambda _: None,
+        )
+        known: Any = {"known": object()}
+        found = asyncio.run(drainer.lost(DB, known))
+        return [(m.range.start, m.range.end, m.count) for m in found]
+
+
+def test_what_is_all_there_is_not_lost() -> None:
+    log = Log()
+    first = log.events(3, 4, 6)
+    log.mark(0, 10, 3, first)
+    log.mark(10, 20, 0, -1)
+    assert log.lost() == []
+
+
+def test_what_is_missing_is_counted_without_it_and_its_neighbours_are_left_alone() -> None:
+    log = Log()
+    log.mark(0, 5, 2, log.events(1))
+    log.mark(5, 9, 1, log.events(7))
+    log.mark(9, 12, 2, log.events(9, 10), digest="nobody")
+    assert log.lost() == [(0, 5, 1), (9, 12, 2)]
+
+
+def test_what_an_older_marker_of_the_range_had_is_not_the_new_ones() -> None:
+    """A replay by narrower routes diverts less; a neighbour has the topic read from before that."""
+    log = Log()
+    log.mark(0, 2, 1, log.events(1))
+    log.mark(2, 9, 4, log.events(2, 3, 4, 5))
+    log.mark(2, 9, 2, log.events(3, 5))
+    log.mark(9, 12, 1, log.events(11))
+    assert log.lost() == []
+
+
+def test_a_range_of_which_nothing_is_left_is_empty_whatever_stood_there_before() -> None:
+    log = Log()
+    log.mark(0, 2, 1, log.events(1))
+    log.mark(2, 9, 2, log.events(2, 3))
+    log.mark(2, 9, 0, -1)
+    assert log.lost() == []
