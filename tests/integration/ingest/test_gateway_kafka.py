@@ -164,6 +164,9 @@ async def test_an_event_too_large_for_the_topic_is_a_413_and_harms_only_itself(
 
     assert answer.status_code == 207
     assert [each["status"] for each in answer.json()["results"]] == [202, 413, 202, 202, 202, 202]
+    # Kafka was not asked: a batch that it refuses costs the producer, and others what they have in flight.
+    said = gateway.log.read_text("utf-8").splitlines()
+    assert [line for line in said if "producer is replaced" in line and name in line] == []
 
 
 async def test_a_limit_lowered_behind_our_back_is_a_413_and_then_known(
