@@ -70,7 +70,7 @@ load-full: $(STAMP) ## Every shape for ten minutes, verified, with charts (two a
 	$(PY) -m loadtest.run ramp-to-break --seconds 600 --partitions 1 --slots 1 $(ARGS)
 	$(PY) -m loadtest.run ramp-to-break --seconds 600 --gateways 2 $(ARGS)
 
-model: $(STAMP) ## Explore the whole settling model, and what each rule's removal breaks (an hour)
+model: $(STAMP) ## Explore the whole settling model, and what each rule's removal breaks (a quarter of an hour)
 	$(PY) tests/model/settling_model.py
 	$(PY) tests/model/settling_model.py --all
 
