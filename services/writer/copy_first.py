@@ -16,19 +16,19 @@ import pyarrow as pa
 from psycopg2 import sql
 from psycopg2.extensions import connection
 
-from services.writer.copy_rows import refusal_of, savepoint
+from services.writer.copy_rows import all_or_none, savepoint
+from services.writer.expected import Expected
 from services.writer.insertion import Insertion, Verdicts, fill_stage
-from services.writer.likely import Likely
 from services.writer.postgres import Database
 from services.writer.sqlstates import UNIQUE_VIOLATION, Verdict, verdict
 from shared.errors import ID_REUSE
 
-_repeats: Final = Likely()
-_refusals: Final = Likely()
+_repeats: Final = Expected()
+_refusals: Final = Expected()
 #: OFFSET keeps the planner from joining, which reads the whole table: each key is looked up by itself.
 _THERE: Final = "SELECT s.n FROM {stage} s WHERE EXISTS (SELECT FROM {table} new WHERE {same} OFFSET 0)"
 
-Mask: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
+_Mask: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
 
 
 def copy_first(
@@ -47,7 +47,7 @@ def copy_first(
     """
     place = (database.dsn, what.target)
     out = Verdicts(np.zeros(rows.num_rows, dtype=bool))
-    if not (what.ruled or _refusals.is_(place)):  # COPY does not ask a table's rules
+    if not (what.ruled or _refusals.are_likely(place)):  # COPY does not ask a table's rules
         out.landed |= _copied(conn, place, what, rows, copy)
     left = np.flatnonzero(~out.landed)
     if left.size:
@@ -61,12 +61,10 @@ def copy_first(
 
 def _copied(
     conn: connection, place: Hashable, what: Insertion, rows: pa.Table, copy: Callable[[pa.Table], int]
-) -> Mask:
+) -> _Mask:
     """Which of `rows` COPY took."""
-    new = np.ones(rows.num_rows, dtype=bool)
-    asked = _repeats.is_(place)
-    if asked:
-        new = _new(conn, what, rows)
+    asked = _repeats.are_likely(place)
+    new = _new(conn, what, rows) if asked else np.ones(rows.num_rows, dtype=bool)
     refused = _copy(conn, rows, new, copy)
     if refused == UNIQUE_VIOLATION and not asked:
         new = _new(conn, what, rows)
@@ -75,16 +73,16 @@ def _copied(
     return new if refused is None else np.zeros(rows.num_rows, dtype=bool)
 
 
-def _copy(conn: connection, rows: pa.Table, new: Mask, copy: Callable[[pa.Table], int]) -> str | None:
+def _copy(conn: connection, rows: pa.Table, new: _Mask, copy: Callable[[pa.Table], int]) -> str | None:
     """Why the table took none of the rows that are `new`, or None."""
     if not new.any():
         return None
     if not new.all():
         rows = rows.filter(pa.array(new))
-    return refusal_of(conn, rows.num_rows, lambda: copy(rows))
+    return all_or_none(conn, rows.num_rows, lambda: copy(rows))
 
 
-def _new(conn: connection, what: Insertion, rows: pa.Table) -> Mask:
+def _new(conn: connection, what: Insertion, rows: pa.Table) -> _Mask:
     """Which of `rows` are likely to be new: the first of their key, which the table does not have."""
     keys = replace(what, fields=tuple(f for f in what.fields if f.name in what.key))
     # Another schema's type has an `=` that the pinned search_path does not find: what is found
@@ -101,7 +99,7 @@ def _new(conn: connection, what: Insertion, rows: pa.Table) -> Mask:
     return new
 
 
-def _first_of_their_key(keys: pa.Table) -> Mask:
+def _first_of_their_key(keys: pa.Table) -> _Mask:
     """By the text of their keys: what the table takes for equal may be more."""
     places = pa.array(np.arange(keys.num_rows))
     firsts = keys.append_column("\0place", places).group_by(keys.column_names).aggregate([("\0place", "min")])

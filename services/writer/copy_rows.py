@@ -51,8 +51,11 @@ def savepoint(conn: connection) -> Iterator[None]:
         cursor.execute("RELEASE SAVEPOINT onramp")
 
 
-def refusal_of(conn: connection, rows: int, copy: Callable[[], int]) -> str | None:
-    """Land all of so many `rows` by `copy`, else none; the SQLSTATE then, which is "" for rows swallowed.
+def all_or_none(conn: connection, rows: int, copy: Callable[[], int]) -> str | None:
+    """Land all of so many `rows` by `copy`, or none of them.
+
+    Returns None when all landed, else the SQLSTATE that says why none did: "" when the table
+    swallowed some.
 
     Raises psycopg2's error when the fault is not the rows'.
     """

@@ -25,14 +25,15 @@ from services.writer.ranges import Partition, Range
 from services.writer.rates import Rates
 from services.writer.routes import Routes
 from services.writer.task import Task
-from services.writer.waiting import Index, Waiting
+from services.writer.waiting import Index, Waiting, lowest
 from shared import failpoints, wire
 from shared.errors import LEDGER_GAP, InfrastructureError
 
-#: offset of an event in its own topic -> header, value, gateway's received-at
 log = logging.getLogger(__name__)
 
+#: Header, value, gateway's received-at.
 Event = tuple[Mapping[str, Any], bytes | None, bytes | None]
+#: By offset of the event in its own topic.
 Events = dict[int, Event]
 
 
@@ -75,8 +76,9 @@ class Drainer:
         waiting = self._index.next(database.name)
         found = {w.marker.range: replace(w.marker, count=0) for w in waiting}
         async for marker, events in self._ranges(database.name, waiting):
-            found[marker.range] = replace(marker, count=len(events))
-            if not _trouble(marker, events, routes):
+            if _trouble(marker, events, routes):
+                found[marker.range] = replace(marker, count=len(events))
+            else:
                 del found[marker.range]
         for w in waiting:
             if left := found.get(w.marker.range):
@@ -84,7 +86,7 @@ class Drainer:
                     "what waits cannot drain; what Kafka still has of it is to land",
                     extra={
                         "database": database.name,
-                        "range": _name(left.range),
+                        "range": str(left.range),
                         "counted": w.marker.count,
                         "left": left.count,
                     },
@@ -118,14 +120,9 @@ class Drainer:
         """Each marker of `waiting` with its events, in the order of the topic."""
         if not waiting:
             return
-        since: dict[int, int] = {}
-        for w in waiting:
-            place = w.place.partition
-            first = w.marker.first if w.marker.count else w.place.offset
-            since[place] = min(since.get(place, first), first)
         wanted = {w.place: w.marker for w in waiting}
         events: dict[Partition, dict[int, tuple[int, Event]]] = defaultdict(dict)
-        async for record in self._positions.log(wire.SYSTEM_ERRORS, since):
+        async for record in self._positions.log(wire.SYSTEM_ERRORS, lowest(waiting)):
             headers = dict(record.headers)
             head = orjson.loads(headers[HEADER])
             if head["database"] != database:
@@ -182,7 +179,7 @@ def _is_of(marker: Marker, offset: int, at: int) -> bool:
 def _checked(database: Database, marker: Marker, events: Events, routes: Mapping[str, Routes]) -> Routes:
     """The routes of a marker whose events are all there.  Raises `InfrastructureError`."""
     if why := _trouble(marker, events, routes):
-        raise InfrastructureError(LEDGER_GAP, f"{_name(marker.range)} of {database.name}: {why}")
+        raise InfrastructureError(LEDGER_GAP, f"{marker.range} of {database.name}: {why}")
     return routes[marker.digest]
 
 
@@ -193,7 +190,3 @@ def _trouble(marker: Marker, events: Events, routes: Mapping[str, Routes]) -> st
     if len(events) != marker.count:
         return f"its marker counts {marker.count} events, {wire.SYSTEM_ERRORS} holds {len(events)}"
     return ""
-
-
-def _name(r: Range) -> str:
-    return f"{r.partition} [{r.start}, {r.end})"

@@ -102,10 +102,12 @@ def skip(database: Database, missing: Sequence[Gap], epoch: int) -> None:
     What a marker says waits on Kafka, so it is not given up.
     """
     ranges = [gap.range for gap in missing if not gap.marked]
+    if not ranges:
+        return
     with transaction(database, "driver") as conn:
         at = ledger.lock(conn, ranges, epoch)
         ledger.advance(conn, [r for r in ranges if at[r.partition] < r.end], epoch)
     log.error(
         "what is missing in a database is given up",
-        extra={"database": database.name, "ranges": [f"{r.partition} [{r.start}, {r.end})" for r in ranges]},
+        extra={"database": database.name, "ranges": [str(r) for r in ranges]},
     )

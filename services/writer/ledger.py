@@ -109,8 +109,8 @@ def lock(conn: connection, ranges: Sequence[Range], epoch: int) -> dict[Partitio
         if at is None or at < r.start:
             raise InfrastructureError(
                 LEDGER_GAP,
-                f"{r.partition}: the ledger "
-                f"{'has no row' if at is None else f'stands at {at}'}, the range is [{r.start}, {r.end})",
+                f"{r.partition}: the ledger {'has no row' if at is None else f'stands at {at}'}, "
+                f"the range is [{r.start}, {r.end})",
             )
     return positions
 

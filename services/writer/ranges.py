@@ -43,6 +43,9 @@ class Range:
     def __len__(self) -> int:
         return self.end - self.start
 
+    def __str__(self) -> str:
+        return f"{self.partition} [{self.start}, {self.end})"
+
 
 def share(backlog: Mapping[Partition, tuple[int, int]], limit: int) -> dict[Partition, tuple[int, int]]:
     """At most `limit` offsets of `backlog` (partition to start and end), fairly.

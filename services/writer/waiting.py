@@ -126,12 +126,8 @@ class Index:
 
     def needed(self) -> dict[int, int]:
         """By partition of the topic, the lowest offset that an undrained marker of any database needs."""
-        found: dict[int, int] = {}
         with self._lock:
-            for w in (w for name in self._lanes for lane in self._of(name) for w in lane.waiting):
-                first = min(w.marker.first, w.place.offset) if w.marker.count else w.place.offset
-                found[w.place.partition] = min(found.get(w.place.partition, first), first)
-        return found
+            return lowest(w for name in self._lanes for lane in self._of(name) for w in lane.waiting)
 
     def oldest(self, database: str) -> float | None:
         """Since when the events that have waited longest for `database` wait; None: none does."""
@@ -150,6 +146,15 @@ class Index:
         with self._lock:
             lane = self._lanes.get(database, {}).get(life, _Lane())
             return [(w.marker.range.start, w.marker.range.end) for w in lane.waiting]
+
+
+def lowest(waiting: Iterable[Waiting]) -> dict[int, int]:
+    """By partition of the topic, the lowest offset that any of `waiting` needs: its events' or its own."""
+    found: dict[int, int] = {}
+    for w in waiting:
+        first = min(w.marker.first, w.place.offset) if w.marker.count else w.place.offset
+        found[w.place.partition] = min(found.get(w.place.partition, first), first)
+    return found
 
 
 def _start(waiting: Waiting) -> int:

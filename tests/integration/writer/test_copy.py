@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from psycopg2 import sql
 
 from services.writer import copy_rows
-from services.writer.copy_rows import copy_texts, refusal_of
+from services.writer.copy_rows import all_or_none, copy_texts
 from tests.fixtures.fix_postgres import Database
 
 _TABLE = sql.Identifier("copied")
@@ -77,7 +77,7 @@ def test_a_slice_is_copied_as_the_slice_it_is(conn: psycopg2.extensions.connecti
 def test_what_is_refused_leaves_none_of_its_neighbours(
     conn: psycopg2.extensions.connection, key: str, state: str
 ) -> None:
-    assert refusal_of(conn, 2, lambda: copy_texts(conn, _TABLE, pa.table({"k": ["1", key]}))) == state
+    assert all_or_none(conn, 2, lambda: copy_texts(conn, _TABLE, pa.table({"k": ["1", key]}))) == state
     with conn.cursor() as cursor:
         cursor.execute("SELECT count(*) FROM copied")
         assert cursor.fetchall() == [(0,)]
@@ -90,7 +90,7 @@ def test_a_swallowed_row_leaves_none_of_its_neighbours(conn: psycopg2.extensions
             "'BEGIN IF NEW.k = 2 THEN RETURN NULL; END IF; RETURN NEW; END';"
             "CREATE TRIGGER swallow BEFORE INSERT ON copied FOR EACH ROW EXECUTE FUNCTION swallow()"
         )
-        assert refusal_of(conn, 2, lambda: copy_texts(conn, _TABLE, pa.table({"k": ["1", "2"]}))) == ""
+        assert all_or_none(conn, 2, lambda: copy_texts(conn, _TABLE, pa.table({"k": ["1", "2"]}))) == ""
         cursor.execute("SELECT count(*) FROM copied")
         assert cursor.fetchall() == [(0,)]
 
@@ -116,6 +116,6 @@ def test_what_fails_while_a_copy_is_made_says_so_itself(
 
     monkeypatch.setattr(copy_rows, "_lines", no_lines)
     with pytest.raises(ValueError, match="of ours"):
-        refusal_of(conn, 2, lambda: _copy(conn, [("a", "b")] * 2))
+        all_or_none(conn, 2, lambda: _copy(conn, [("a", "b")] * 2))
     monkeypatch.undo()
     assert _copy(conn, [("a", "b")]) == 1, "the transaction goes on"

@@ -12,13 +12,13 @@ from typing import Final
 _CAUTIOUS: Final = 20
 
 
-class Likely:
-    """Whether something is to be expected in a place, by what this process met there."""
+class Expected:
+    """Something of which there may be more in a place, by what this process met there."""
 
     def __init__(self) -> None:
         self._left: Counter[Hashable] = Counter()
 
-    def is_(self, place: Hashable) -> bool:
+    def are_likely(self, place: Hashable) -> bool:
         """Whether it was met in `place` not long ago."""
         return bool(self._left[place])
 
