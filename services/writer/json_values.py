@@ -11,7 +11,6 @@ offset, `timestamp` takes none but Z.  All other types take a string in their ow
 
 import re
 from collections.abc import Callable, Sequence
-from decimal import Decimal
 from typing import Any, Final
 
 import msgspec
@@ -19,7 +18,11 @@ import orjson
 
 from services.writer.column_kinds import Kind, Type
 
-_NUMBER: Final = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?", re.ASCII)
+_NUMBER: Final = re.compile(
+    r"-?(?P<whole>0|[1-9]\d*)(\.(?P<fraction>\d+))?([eE](?P<sign>[+-]?)(?P<exponent>\d+))?", re.ASCII
+)
+#: An exponent of more digits says more than any column takes.
+_EXPONENT_DIGITS: Final = 9
 _CLOCK: Final = r"([01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.(?P<fraction>\d+))?"
 _OFFSET: Final = r"(?:[Zz]|[+-]([01]\d|2[0-3]):[0-5]\d)"
 _DAY: Final = r"(?P<year>\d{4,})-\d\d-\d\d"
@@ -97,16 +100,27 @@ def _as_it_is(_: Type, value: str) -> str:
 
 
 def _number(of: Type, text: str) -> str:
-    if not _NUMBER.fullmatch(text):
+    found = _NUMBER.fullmatch(text)
+    if found is None:
         raise MisfitError(_BAD_TEXT, "the string is not a number")
-    if of.scale is not None:
-        _, digits, exponent = Decimal(text).as_tuple()
-        kept = "".join(map(str, digits)).rstrip("0")
-        if kept and int(exponent) + len(digits) - len(kept) < -of.scale:
-            raise MisfitError(
-                "22003", f"the column keeps {of.scale} digits after the point, and more would be lost"
-            )
+    if of.scale is not None and _loses_digits(found, of.scale):
+        raise MisfitError(
+            "22003", f"the column keeps {of.scale} digits after the point, and more would be lost"
+        )
     return text
+
+
+def _loses_digits(number: re.Match[str], scale: int) -> bool:
+    """Whether a number has more than `scale` digits after its point, trailing zeros left out.
+
+    Not by `Decimal`, which does not take every number that JSON can write.
+    """
+    whole, fraction = number["whole"], number["fraction"] or ""
+    kept = (whole + fraction).rstrip("0")
+    digits = (number["exponent"] or "").lstrip("0") or "0"
+    exponent = int(digits) if len(digits) <= _EXPONENT_DIGITS else 10**_EXPONENT_DIGITS
+    after = len(kept) - len(whole) - (-exponent if number["sign"] == "-" else exponent)
+    return bool(kept.strip("0")) and after > scale
 
 
 def _short_enough(of: Type, value: str) -> str:
