@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final, Self
 
 from shared.steps import Step
 
@@ -48,7 +48,8 @@ class OnrampError(Exception):
     """An event or request failed for a reason that the error table knows.
 
     `detail` says what happened without any payload value; `pointer` is the JSON Pointer
-    (RFC 6901) of the place at fault, empty for the whole document.
+    (RFC 6901) of the place at fault, empty for the whole document.  `step` and `accepted`
+    are the table's until somebody who knows better says `at`.
     """
 
     def __init__(self, fault: Fault, detail: str, pointer: str = "") -> None:
@@ -56,10 +57,22 @@ class OnrampError(Exception):
         self.fault = fault
         self.detail = detail
         self.pointer = pointer
+        self.step = fault.step
+        self.accepted = fault.accepted
 
-    def __reduce__(self) -> tuple[type["OnrampError"], tuple[Fault, str, str]]:
+    def at(self, step: Step) -> Self:
+        """The same, failed at `step`: one fault can happen at more than one."""
+        self.step = step
+        return self
+
+    def surely(self, *, accepted: bool) -> Self:
+        """The same, by one who knows whether the event is on Kafka although the table does not."""
+        self.accepted = accepted
+        return self
+
+    def __reduce__(self) -> tuple[type["OnrampError"], tuple[Fault, str, str], dict[str, Any]]:
         # Spark carries errors from workers to the driver by pickling them.
-        return type(self), (self.fault, self.detail, self.pointer)
+        return type(self), (self.fault, self.detail, self.pointer), self.__dict__
 
 
 class UserError(OnrampError):

@@ -13,6 +13,7 @@ from services.ingest.decode import decode
 from services.ingest.items import Arrival, Item
 from services.ingest.route import route
 from services.ingest.sink import Sink
+from shared.errors import OnrampError
 from shared.steps import Step
 
 Receive = Callable[[Arrival], Awaitable[bytes]]
@@ -50,6 +51,8 @@ async def send(sink: Sink, items: list[Item]) -> None:
         outcomes = await sink.send([item.record for item in routed if item.record is not None])
         for item, outcome in zip(routed, outcomes, strict=True):
             item.verdict = outcome
+            if isinstance(outcome, OnrampError):
+                outcome.at(Step.SEND)
     undecided = sum(item.verdict is None for item in items)
     if undecided:
         raise AssertionError(f"{undecided} of {len(items)} items have no verdict")

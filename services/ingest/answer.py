@@ -14,6 +14,7 @@ from services.ingest.items import Arrival, Item
 from services.ingest.sink import Receipt
 from services.ingest.web import Answer
 from shared.errors import NONE_ACCEPTED, OnrampError, UserError
+from shared.steps import Step
 
 _JSON: Final = b"application/json"
 _ACCEPTED: Final = 202
@@ -46,6 +47,7 @@ class Many(msgspec.Struct, frozen=True, gc=False):
     request_id: str
 
 
+_ORDER: Final = list(Step)
 _ENCODE: Final = msgspec.json.Encoder().encode
 
 
@@ -68,12 +70,21 @@ def _single(item: Item, arrival: Arrival, retry_after: int) -> Answer:
 
 
 def _none(items: list[Item], results: list[Any], arrival: Arrival, retry_after: int) -> Answer:
-    faults = [item.verdict.fault for item in items if isinstance(item.verdict, OnrampError)]
-    retried = [fault for fault in faults if fault.retry]
-    # One unknown outcome makes the whole answer's outcome unknown.
-    fault = next((f for f in retried if f.accepted is None), retried[0] if retried else NONE_ACCEPTED)
-    error = UserError(fault, f"none of {len(items)} events was accepted; results says why")
+    errors = [item.verdict for item in items if isinstance(item.verdict, OnrampError)]
+    error = _of_all(errors, f"none of {len(items)} events was accepted; results says why")
     return problems.answer(error, arrival.request_id, retry_after, results=results)
+
+
+def _of_all(errors: list[OnrampError], said: str) -> OnrampError:
+    """What is said of a batch with these errors: whether a retry may help, and how far it came."""
+    retried = [error for error in errors if error.fault.retry]
+    # One unknown outcome makes the whole answer's outcome unknown.
+    chosen = next((error for error in retried if error.accepted is None), retried[0] if retried else None)
+    if chosen is None:
+        return UserError(NONE_ACCEPTED, said).at(max((error.step for error in errors), key=_ORDER.index))
+    error = OnrampError(chosen.fault, said).at(chosen.step)
+    error.accepted = chosen.accepted
+    return error
 
 
 def _result(item: Item) -> Any:

@@ -13,6 +13,7 @@ from services.ingest.senders import Sender
 from shared import envelope, strict_json, wire
 from shared.errors import BAD_ENVELOPE, EVENT_TOO_LARGE, NOT_GRANTED, RESERVED_EVENT_NAME, UserError
 from shared.registry import ApiKey, EventType, Snapshot
+from shared.steps import Step
 
 _CONTEXT: Final = "/pipeline_context"
 
@@ -58,7 +59,7 @@ class Checker:
                     if item.event_type is not None:
                         self._check_type(item, name, item.event_type)
                 except UserError as refusal:
-                    item.verdict = refusal
+                    item.verdict = refusal.at(Step.CHECK)
 
     def _read(self, item: Item, key: ApiKey | None) -> str:
         size = len(item.value)

@@ -80,6 +80,7 @@ class Events:
         try:
             items = await accept(self._flow, arrival, receive)
         except OnrampError as refusal:
+            refusal.at(arrival.step)
             self._log.refused(arrival, refusal)
             self._seen.refused(arrival, refusal)
             return problems.answer(refusal, arrival.request_id, retry_after)
@@ -127,6 +128,6 @@ def _where(arrival: Arrival) -> dict[str, str]:
 
 
 def _internal(arrival: Arrival) -> OnrampError:
-    before_send = arrival.step is not Step.SEND
-    said = "nothing was sent to Kafka" if before_send else "the outcome is unknown"
-    return InfrastructureError(INTERNAL, f"failed at {arrival.step}; {said}")
+    if arrival.step is Step.SEND:
+        return InfrastructureError(INTERNAL, "the outcome is unknown").at(Step.SEND)
+    return InfrastructureError(INTERNAL, "nothing was sent to Kafka").at(arrival.step).surely(accepted=False)

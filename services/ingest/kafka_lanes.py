@@ -8,7 +8,7 @@ holds one future per batch that carries events of it, never one per event.
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
 from aiokafka.errors import MessageSizeTooLargeError, RecordListTooLargeError
@@ -18,12 +18,21 @@ from services.ingest.budget import Budget
 from services.ingest.kafka_producer import Generation, Producers, unknown
 from services.ingest.metrics import SEND_SECONDS
 from services.ingest.sink import Record
-from shared.errors import EVENT_TOO_LARGE, SHUTTING_DOWN, InfrastructureError, OnrampError, UserError
+from shared.errors import (
+    EVENT_TOO_LARGE,
+    KAFKA_UNREACHABLE,
+    SHUTTING_DOWN,
+    InfrastructureError,
+    OnrampError,
+    UserError,
+)
 
 logger = logging.getLogger(__name__)
 
 #: What a record costs beside its key and value, headers included: an estimate for the budget.
 _OVERHEAD: Final = 150
+
+_TOO_LARGE: Final = (MessageSizeTooLargeError, RecordListTooLargeError)
 
 #: A batch's base offset, or why it failed.
 Landing = int | OnrampError
@@ -32,11 +41,12 @@ Landing = int | OnrampError
 class Part:
     """The events of one request that fly in one batch: `places` in the request, `first` in the batch."""
 
-    __slots__ = ("first", "landed", "partition", "places")
+    __slots__ = ("first", "flight", "landed", "partition", "places")
 
-    def __init__(self, first: int, partition: int, places: list[int]) -> None:
+    def __init__(self, flight: "Flight", partition: int, places: list[int]) -> None:
         self.places = places
-        self.first = first
+        self.flight = flight
+        self.first = flight.count
         self.partition = partition
         self.landed: asyncio.Future[Landing] = asyncio.get_running_loop().create_future()
 
@@ -44,7 +54,7 @@ class Part:
 class Flight:
     """A batch being filled or on its way."""
 
-    __slots__ = ("builder", "count", "parts", "size")
+    __slots__ = ("builder", "count", "departed", "parts", "size")
 
     def __init__(self, batch_bytes: int) -> None:
         # Not a producer's create_batch(): a batch may outlive the producer of its time.
@@ -52,6 +62,8 @@ class Flight:
         self.parts: list[Part] = []
         self.count = 0
         self.size = 0
+        #: Whether a producer has it: from then on nobody can tell before Kafka answers.
+        self.departed = False
 
     @property
     def abandoned(self) -> bool:
@@ -92,7 +104,7 @@ class Lane:
         while places:
             taken = self._fill(flight, records, places)
             if taken:
-                part = Part(flight.count, self.partition, places[:taken])
+                part = Part(flight, self.partition, places[:taken])
                 flight.parts.append(part)
                 flight.count += taken
                 parts.append(part)
@@ -153,6 +165,7 @@ class Lane:
         try:
             if flight.abandoned:
                 return
+            flight.departed = True
             with SEND_SECONDS.time():
                 landing = await generation.send(flight.builder, self.topic, self.partition)
             flight.land(landing)
@@ -169,9 +182,33 @@ class Lane:
             self._budget.give(flight.size)
 
 
+def give_up(late: Collection[Part], seconds: float) -> None:
+    """Answer parts whose deadline has passed; with all of its parts a flight that waits is given up.
+
+    It then never flies (`abandoned`), so its events are surely not on Kafka.  One that flies
+    later for others may take the late ones along.
+    """
+    never = {part.flight for part in late if _nobody_else(part.flight, late)}
+    for part in late:
+        if not part.landed.done():
+            part.landed.set_result(_late(seconds, flies=part.flight not in never))
+
+
+def _nobody_else(flight: Flight, late: Collection[Part]) -> bool:
+    return not flight.departed and all(part.landed.done() or part in late for part in flight.parts)
+
+
+def _late(seconds: float, *, flies: bool) -> InfrastructureError:
+    if flies:
+        return unknown(f"no acknowledgement within {seconds:g} s")
+    return InfrastructureError(KAFKA_UNREACHABLE, f"it could not be sent within {seconds:g} s")
+
+
 def _failure(error: Exception, count: int) -> OnrampError:
     if isinstance(error, InfrastructureError):
         return error
-    if isinstance(error, (MessageSizeTooLargeError, RecordListTooLargeError)) and count == 1:
+    if isinstance(error, _TOO_LARGE) and count == 1:
         return UserError(EVENT_TOO_LARGE, "larger than the topic's max.message.bytes")
-    return unknown(type(error).__name__)
+    failure = unknown(type(error).__name__)
+    # Too large is too large at every try: none of them was appended.
+    return failure.surely(accepted=False) if isinstance(error, _TOO_LARGE) else failure

@@ -6,6 +6,7 @@ gives up never takes its neighbours' batch with it.
 """
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Sequence
 from functools import partial
@@ -14,13 +15,14 @@ from typing import Final
 from aiokafka import AIOKafkaProducer
 
 from services.ingest.budget import Budget
-from services.ingest.kafka_lanes import Landing, Lane, Part
-from services.ingest.kafka_producer import Producers, unknown
+from services.ingest.kafka_lanes import Landing, Lane, Part, give_up
+from services.ingest.kafka_producer import Producers
 from services.ingest.kafka_topics import PartitionsOf, TopicKeeper
 from services.ingest.sink import Health, Receipt, Record, Sent
 from shared import wire
 from shared.errors import (
     EVENT_TOO_LARGE,
+    INTERNAL,
     KAFKA_UNREACHABLE,
     SHUTTING_DOWN,
     InfrastructureError,
@@ -28,6 +30,8 @@ from shared.errors import (
     UserError,
 )
 from shared.settings import KafkaSettings
+
+logger = logging.getLogger(__name__)
 
 _SWEEP_SECONDS: Final = 0.1
 _HEALTH_SECONDS: Final = 0.5
@@ -60,7 +64,7 @@ class KafkaSink:
         self._producers = Producers(self._build, wedged_seconds)
         self._lanes: dict[tuple[str, int], Lane] = {}
         self._counts: dict[str, int] = {}
-        self._deadlines: deque[tuple[float, asyncio.Future[Landing]]] = deque()
+        self._deadlines: deque[tuple[float, Part]] = deque()
         self._sweeper: asyncio.Task[None] | None = None
         self._health: tuple[float, Health] | None = None
         self._closed = False
@@ -73,7 +77,7 @@ class KafkaSink:
     async def stop(self, within: float) -> None:
         """Wait at most `within` seconds for what somebody waits for, then give up the rest."""
         self._closed = True
-        awaited = [landed for _, landed in self._deadlines if not landed.done()]
+        awaited = [part.landed for _, part in self._deadlines if not part.landed.done()]
         if awaited:
             await asyncio.wait(awaited, timeout=within)
         await asyncio.gather(*(lane.stop() for lane in self._lanes.values()))
@@ -110,13 +114,9 @@ class KafkaSink:
             # Preparing a topic took its time and others overtook: the sweeper looks at the
             # first deadline only, so this one is watched by itself.
             for part in parts:
-                asyncio.get_running_loop().call_at(deadline, self._give_up, part.landed)
+                asyncio.get_running_loop().call_at(deadline, give_up, {part}, self._deadline_seconds)
         else:
-            self._deadlines.extend((deadline, part.landed) for part in parts)
-
-    def _give_up(self, landed: asyncio.Future[Landing]) -> None:
-        if not landed.done():
-            landed.set_result(unknown(f"no acknowledgement within {self._deadline_seconds:g} s"))
+            self._deadlines.extend((deadline, part) for part in parts)
 
     async def _prepared(
         self, records: Sequence[Record], outcomes: list[Sent | None], deadline: float
@@ -152,6 +152,9 @@ class KafkaSink:
             return e
         except TimeoutError:
             return InfrastructureError(KAFKA_UNREACHABLE, "Kafka did not answer in time")
+        except Exception:
+            logger.exception("a topic could not be prepared", extra={"topic": topic})
+            return InfrastructureError(INTERNAL, "nothing was sent to Kafka").surely(accepted=False)
         return None
 
     def _by_partition(
@@ -192,12 +195,13 @@ class KafkaSink:
                     lane.drop_abandoned()
 
     def _expire(self, now: float) -> bool:
-        expired = False
-        while self._deadlines and (self._deadlines[0][1].done() or self._deadlines[0][0] <= now):
-            _, landed = self._deadlines.popleft()
-            expired = expired or not landed.done()
-            self._give_up(landed)
-        return expired
+        late: set[Part] = set()
+        while self._deadlines and (self._deadlines[0][1].landed.done() or self._deadlines[0][0] <= now):
+            _, part = self._deadlines.popleft()
+            if not part.landed.done():
+                late.add(part)
+        give_up(late, self._deadline_seconds)
+        return bool(late)
 
     def _build(self) -> AIOKafkaProducer:
         return AIOKafkaProducer(

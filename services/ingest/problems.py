@@ -25,8 +25,8 @@ def problem(error: OnrampError) -> dict[str, Any]:
         "detail": error.detail,
         "pointer": error.pointer,
         "fix": fault.fix,
-        "accepted": fault.accepted,
-        "step": fault.step,
+        "accepted": error.accepted,
+        "step": error.step,
     }
     if faults is not None:
         document["errors"] = faults

@@ -46,7 +46,7 @@ class RejectionLog:
         fields: dict[str, object] = {
             "request_id": arrival.request_id,
             "producer": arrival.producer,
-            "step": error.fault.step,
+            "step": error.step,
             "outcome": error.fault.code,
             "pointer": error.pointer,
             **(_event(item) if item is not None else {}),

@@ -7,6 +7,7 @@ from services.ingest.items import Arrival, Item
 from services.ingest.sink import Headers, Record
 from shared import wire
 from shared.errors import KEY_MISSING, UserError
+from shared.steps import Step
 
 _TRACEPARENT: Final = re.compile(rb"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 _MOST_KEY_BYTES: Final = 1024
@@ -20,7 +21,7 @@ def route(items: list[Item], arrival: Arrival) -> None:
             try:
                 item.record = _record(item, headers)
             except UserError as refusal:
-                item.verdict = refusal
+                item.verdict = refusal.at(Step.ROUTE)
 
 
 def _record(item: Item, headers: Headers) -> Record:

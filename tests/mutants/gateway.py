@@ -7,6 +7,7 @@ from tests.mutants.machine import Mutant as AnyMutant
 from tests.mutants.machine import run
 
 UNIT: Final = "tests/unit/ingest"
+STEPS: Final = "tests/unit/ingest/test_steps.py"
 DOOR: Final = "tests/integration/ingest/test_bad_input.py"
 KAFKA: Final = "tests/integration/ingest/test_gateway_kafka.py"
 SINK: Final = "tests/contract/test_sink.py"
@@ -36,6 +37,22 @@ QUICK: Final = (
         "decode.py",
         "documents[1::2] == [mark] * (len(lines) - 1)",
         "len(documents) == 2 * len(lines) - 1",
+    ),
+    Mutant("the step of a refused request", "events.py", "refusal.at(arrival.step)", "pass", tests=STEPS),
+    Mutant("the step of a refused event", "accept.py", "outcome.at(Step.SEND)", "pass", tests=STEPS),
+    Mutant(
+        "what an unforeseen fault surely did not do", "events.py", ".surely(accepted=False)", "", tests=STEPS
+    ),
+    Mutant("not knowing what departed", "kafka_lanes.py", "not flight.departed and", "", tests=STEPS),
+    Mutant(
+        "not knowing what flies for others",
+        "kafka_lanes.py",
+        "all(part.landed.done() or part in late for part in flight.parts)",
+        "True",
+        tests=STEPS,
+    ),
+    Mutant(
+        "a topic's unforeseen fault", "kafka_sink.py", "except Exception:", "except KeyError:", tests=STEPS
     ),
     Mutant("the limit of a batch", "decode.py", "if count > max_batch:", "if False:", tests=DOOR),
     Mutant("the byte budget", "budget.py", "if self.held + size > self.limit:", "if False:"),

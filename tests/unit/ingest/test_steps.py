@@ -1,0 +1,159 @@
+"""The step in an error is where it failed, and `accepted` is null only when nobody can tell."""
+
+import pickle
+from collections.abc import Sequence
+
+import pytest
+
+from services.ingest import accept as flow
+from services.ingest.budget import Budget
+from services.ingest.kafka_lanes import Flight, Landing, Part, give_up
+from services.ingest.kafka_sink import KafkaSink
+from services.ingest.sink import MemorySink, Record, Sent
+from shared.errors import (
+    BAD_JSON,
+    EVENT_TOO_LARGE,
+    KAFKA_UNAVAILABLE,
+    KAFKA_UNREACHABLE,
+    SHUTTING_DOWN,
+    InfrastructureError,
+    OnrampError,
+    UserError,
+)
+from shared.settings import KafkaSettings
+from shared.steps import Step
+from tests.fixtures.ingest import body, envelope, one, record
+from tests.unit.ingest.conftest import Door, MakeDoor
+
+pytestmark = pytest.mark.anyio
+
+
+def broken(*_: object) -> None:
+    raise RuntimeError
+
+
+@pytest.mark.parametrize("step", ["decode", "route"])
+async def test_our_own_fault_before_send_is_surely_not_on_kafka(
+    door: Door, step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(flow, step, broken)
+    answer = await door.post(one())
+
+    assert answer.status_code == 500
+    assert (answer.json()["step"], answer.json()["accepted"]) == (step, False)
+
+
+async def test_a_request_refused_as_a_whole_names_the_step_it_came_to(
+    door: Door, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise UserError(EVENT_TOO_LARGE, "which the table has at another step")
+
+    monkeypatch.setattr(flow, "decode", refuse)
+
+    assert (await door.post(one())).json()["step"] == "decode"
+
+
+class OddSink(MemorySink):
+    """Answers every record with the same."""
+
+    def __init__(self, error: OnrampError | Exception) -> None:
+        super().__init__()
+        self.error = error
+
+    async def send(self, records: Sequence[Record]) -> list[Sent]:
+        if isinstance(self.error, OnrampError):
+            return [self.error for _ in records]
+        raise self.error
+
+
+@pytest.mark.parametrize(
+    ("error", "accepted"),
+    [
+        (RuntimeError(), None),
+        (InfrastructureError(SHUTTING_DOWN, "stopped"), False),
+        (UserError(EVENT_TOO_LARGE, "too large"), False),
+        (InfrastructureError(KAFKA_UNAVAILABLE, "late"), None),
+        (InfrastructureError(KAFKA_UNAVAILABLE, "refused").surely(accepted=False), False),
+    ],
+)
+@pytest.mark.parametrize("content", [one("a"), body([envelope("a")])])
+async def test_what_fails_at_send_says_send(
+    door: Door, error: Exception, accepted: bool | None, content: bytes
+) -> None:
+    object.__setattr__(door.gateway.flow, "sink", OddSink(error))
+    answer = await door.post(content)
+
+    assert (answer.json()["step"], answer.json()["accepted"]) == ("send", accepted)
+    for result in answer.json().get("results", []):
+        assert (result["error"]["step"], result["error"]["accepted"]) == ("send", accepted)
+
+
+async def test_a_fault_that_can_happen_at_two_steps_names_the_one(make_door: MakeDoor) -> None:
+    door = make_door(max_event_bytes=300)
+    deep = envelope("deep")
+    deep["payload"] = {"a": [[]] * 70}
+    answer = await door.post(body([deep | {"payload": {"a": "x" * 400}}, {}]))
+
+    assert [each["error"]["step"] for each in answer.json()["results"]] == ["check", "check"]
+    assert answer.json()["step"] == "check"
+    assert (await door.post(b'{"a":' * 70 + b"1" + b"}" * 70)).json()["step"] == "check"
+
+
+async def test_a_batch_that_came_no_further_than_decode_says_so(door: Door) -> None:
+    answer = await door.post(b"[NaN, 1e999]")
+
+    assert answer.json()["type"] == "/errors/none_accepted"
+    assert answer.json()["step"] == "decode"
+
+
+async def waiting_parts(*, departed: bool) -> list[Part]:
+    flight = Flight(1000)
+    flight.departed = departed
+    flight.parts += [Part(flight, 0, [0]), Part(flight, 0, [0])]
+    return flight.parts
+
+
+@pytest.mark.parametrize("departed", [False, True])
+async def test_a_flight_that_is_given_up_as_a_whole_before_it_left_is_surely_not_on_kafka(
+    departed: bool,
+) -> None:
+    parts = await waiting_parts(departed=departed)
+    give_up(parts, 10)
+
+    assert [accepted(part.landed.result()) for part in parts] == [None if departed else False] * 2
+    assert parts[0].flight.abandoned  # and so it never leaves
+
+
+async def test_a_flight_that_others_wait_for_may_take_the_late_ones_along() -> None:
+    late, other = await waiting_parts(departed=False)
+    give_up({late}, 10)
+
+    assert accepted(late.landed.result()) is None
+    assert not other.landed.done()
+    give_up({other}, 10)
+    assert accepted(other.landed.result()) is False
+
+
+def accepted(landing: Landing) -> bool | None:
+    assert isinstance(landing, OnrampError)
+    return landing.accepted
+
+
+async def test_a_topic_that_cannot_be_prepared_for_a_reason_nobody_foresaw(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sink = KafkaSink(KafkaSettings(bootstrap="127.0.0.1:1"), Budget(2**20), 1, 15)
+    monkeypatch.setattr(sink._topics, "ensure", broken)
+    (outcome,) = await sink.send([record("events.a", "1")])
+
+    assert isinstance(outcome, OnrampError)
+    assert outcome.accepted is False
+
+
+def test_what_is_known_better_survives_a_pickle() -> None:
+    error = UserError(BAD_JSON, "what", "/a").at(Step.SORT).surely(accepted=False)
+    again = pickle.loads(pickle.dumps(error))  # noqa: S301
+
+    assert (again.step, again.accepted, again.pointer) == (Step.SORT, False, "/a")
+    assert InfrastructureError(KAFKA_UNREACHABLE, "").step is Step.SEND
