@@ -152,7 +152,12 @@ def opened(database: str, dsn: str) -> Iterator[Snapshot]:
     """
     try:
         conn = psycopg2.connect(
-            dsn, options=_OPTIONS, application_name="onramp-audit", connect_timeout=5, keepalives_idle=10
+            dsn,
+            options=_OPTIONS,
+            client_encoding="UTF8",  # whatever the role's is, or the database's
+            application_name="onramp-audit",
+            connect_timeout=5,
+            keepalives_idle=10,
         )
     except psycopg2.Error:
         raise InfrastructureError(

@@ -60,7 +60,11 @@ def connected(database: str, dsn: str) -> Iterator[connection]:
     """A connection whose changes are committed at the end.  Raises `InfrastructureError`."""
     try:
         with (
-            closing(psycopg2.connect(dsn, application_name="onramp-operator", connect_timeout=5)) as conn,
+            closing(
+                psycopg2.connect(
+                    dsn, client_encoding="UTF8", application_name="onramp-operator", connect_timeout=5
+                )
+            ) as conn,
             conn,
         ):
             yield conn

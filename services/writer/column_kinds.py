@@ -41,6 +41,7 @@ _BY_NAME: Final = {
     "time": Kind.TIME,
     "timetz": Kind.TIMETZ,
     "interval": Kind.INTERVAL,
+    "money": Kind.NONE,  # what "1,50" or 1.50 means there is the server's locale's matter
 }
 #: pg_type.typcategory, https://www.postgresql.org/docs/current/catalog-pg-type.html
 _BY_CATEGORY: Final = {
@@ -54,6 +55,9 @@ _BY_CATEGORY: Final = {
 }
 #: A type modifier holds its length, or precision and scale, above this header's size.
 _HEADER: Final = 4
+#: An interval's modifier: its precision in the low half, above it a bit for each field that it keeps.
+_PRECISION: Final = 0xFFFF
+_SECOND_FIELD: Final = 1 << 12
 #: `name` and `"char"` cut in silence what is longer, in bytes.
 _CUT_BYTES: Final = {"name": 63, "char": 1}
 
@@ -96,7 +100,18 @@ class Type:
     @property
     def second_digits(self) -> int:
         """The most digits of a fraction of a second."""
-        return 6 if self.modifier == -1 else self.modifier
+        digits = self.modifier & _PRECISION if self.kind is Kind.INTERVAL else self.modifier
+        return 6 if self.modifier == -1 or digits == _PRECISION else digits
+
+    @property
+    def keeps_seconds(self) -> bool:
+        """Whether an interval keeps all of its fields: `interval day` does not."""
+        return self.modifier == -1 or bool(self.modifier >> 16 & _SECOND_FIELD)
+
+    @property
+    def float_name(self) -> str:
+        """`float4` or `float8`, where its numbers are binary."""
+        return self.name if self.schema == "pg_catalog" and self.name in ("float4", "float8") else ""
 
 
 @dataclass(frozen=True, slots=True)

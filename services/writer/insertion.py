@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from psycopg2 import sql
 from psycopg2.extensions import connection
 
-from services.writer import isolate
+from services.writer import encodings, isolate
 from services.writer.copy_rows import copy_into, savepoint
 from services.writer.postgres import Database
 from services.writer.refusals import refusal
@@ -129,6 +129,7 @@ def insert(
     rows = _with_places(what, columns)
     out = Verdicts(np.zeros(rows.num_rows, dtype=bool))
     rows = _without_nul(database, what, rows, out)
+    rows = _without_unheld(conn, database, what, rows, out)
     if not rows.num_rows:
         return out
     try:
@@ -172,6 +173,19 @@ def _without_nul(database: Database, what: Insertion, rows: pa.Table, out: Verdi
                 out.errors[place] = error
             rows = rows.filter(pc.invert(found))
     return rows
+
+
+def _without_unheld(
+    conn: connection, database: Database, what: Insertion, rows: pa.Table, out: Verdicts
+) -> pa.Table:
+    """`rows` without those that hold a character which the database's encoding does not have."""
+    found = encodings.unheld(conn, rows.columns[1:], rows.column(_PLACE))
+    for place, at in found.items():
+        why = "the database's encoding does not have one of its characters"
+        out.errors[place] = refusal(database, what.target, "22P05", why, column=what.fields[at].name)
+    if not found:
+        return rows
+    return rows.filter(pc.invert(pc.is_in(rows.column(_PLACE), pa.array(found, pa.int32()))))
 
 
 def _stage(conn: connection, what: Insertion, rows: pa.Table) -> None:

@@ -4,9 +4,10 @@ A column at a time; a value that the column's kind does not take is refused with
 SQLSTATE that Postgres would have given, had it looked as closely.
 
 The rules: null is NULL.  Text takes strings.  Numbers take numbers, and strings that are
-JSON numbers.  Booleans take true and false.  json and jsonb take anything, byte for byte.
-Arrays take arrays.  bytea takes `\\x…` hex.  Times are RFC 3339: `timestamptz` needs an
-offset, `timestamp` takes none but Z.  All other types take a string in their own form.
+JSON numbers; floats take those that they give back, `money` none.  Booleans take true and
+false.  json and jsonb take anything, byte for byte.  Arrays take arrays.  bytea takes `\\x…`
+hex.  Times are RFC 3339: `timestamptz` needs an offset, `timestamp` takes none but Z.  All
+other types take a string in their own form.
 """
 
 import re
@@ -16,6 +17,7 @@ from typing import Any, Final
 import msgspec
 import orjson
 
+from services.writer import lossless
 from services.writer.column_kinds import Kind, Type
 
 _NUMBER: Final = re.compile(
@@ -61,7 +63,7 @@ def as_texts(of: Type, raws: Sequence[msgspec.Raw]) -> tuple[Texts, dict[int, Mi
         return [None if v is None else _text(raw) for v, raw in zip(values, raws, strict=True)], {}
     if of.kind is Kind.TEXT and kinds <= {str} and of.longest is None and of.longest_bytes is None:
         return values, {}
-    if of.kind is Kind.NUMBER and kinds <= {int}:
+    if of.kind is Kind.NUMBER and kinds <= {int} and lossless.keeps_integers(of, values):
         return [None if v is None else str(v) for v in values], {}
     texts: Texts = []
     misfits: dict[int, MisfitError] = {}
@@ -107,6 +109,8 @@ def _number(of: Type, text: str) -> str:
         raise MisfitError(
             "22003", f"the column keeps {of.scale} digits after the point, and more would be lost"
         )
+    if not lossless.keeps_number(of, text):
+        raise MisfitError("22003", "the column keeps fewer digits: declare it double precision or numeric")
     return text
 
 
@@ -145,15 +149,19 @@ def _time(of: Type, value: str) -> str:
     return value
 
 
-def _interval(_: Type, value: str) -> str:
+def _interval(of: Type, value: str) -> str:
     if _INFINITE.search(value):
         raise MisfitError("22007", "an interval has an end")
+    if lost := lossless.interval_loss(of, value):
+        raise MisfitError("22008", lost)
     return value
 
 
-def _range(_: Type, value: str) -> str:
+def _range(of: Type, value: str) -> str:
     if value != "empty" and _WORD.search(value):
         raise MisfitError(_BAD_TEXT, "the bounds of a range are given without words")
+    if lossless.is_too_fine(of, value):
+        raise MisfitError("22008", "the bounds keep 6 digits of a second, and more would be lost")
     return value
 
 

@@ -17,6 +17,8 @@ from psycopg2.extensions import TRANSACTION_STATUS_IDLE, connection, parse_dsn
 from services.writer.limits import OF_THE_DRIVER
 from services.writer.postgres import Database, translate
 
+#: What Python's texts are sent as; a role or a database that says otherwise would change them.
+ENCODING: Final = "UTF8"
 #: Roles that own tables and so have an address of their own, if one is configured.
 _OWNERS: Final = frozenset({"ddl", "migrate"})
 
@@ -124,6 +126,8 @@ def _connect(database: Database, role: str) -> connection:
         conn = psycopg2.connect(
             dsn,
             options=f"{own} {database.options}".strip(),
+            # Not in the options: an address or a variable that names another would come after them.
+            client_encoding=ENCODING,
             application_name=f"onramp-writer {role}",
             connect_timeout=5,
             keepalives_idle=10,

@@ -60,6 +60,9 @@ def _configured(name: str, each: DatabaseSettings, writers: WriterSettings) -> D
             each.idle_in_transaction_ms, writers.idle_in_transaction_ms
         ),
         "timezone": "UTC",
+        # What a role may have set otherwise, and texts are read by.
+        "intervalstyle": "postgres",
+        "array_nulls": "on",
     }
     return Database(
         name,

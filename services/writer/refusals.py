@@ -35,4 +35,5 @@ def refusal(
 
 def shown(field: str) -> str:
     """The name of a field or column, safe to show."""
-    return field if field.isidentifier() and len(field) <= _LONGEST_FIELD else f"{field[:_LONGEST_FIELD]!a}"
+    plain = field.isascii() and field.isidentifier()  # the database that keeps it may not hold more
+    return field if plain and len(field) <= _LONGEST_FIELD else f"{field[:_LONGEST_FIELD]!a}"

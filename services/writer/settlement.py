@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from psycopg2.extensions import connection
 
-from services.writer import event_log, holds, ledger, outbox, user_errors, waiting_rows
+from services.writer import encodings, event_log, holds, ledger, outbox, user_errors, waiting_rows
 from services.writer.holds import STOPPED, TYPE, WATCHED, Hold, Holds, by_type
 from services.writer.pausing import Pausing, Share
 from services.writer.persist import Parked, Persisted, check_at_once, persist, refuse
@@ -83,6 +83,7 @@ class Settlement:
 
         Raises `BlockedError` or `LostRaceError`: the transaction is lost.
         """
+        target = encodings.spelled(self._work.conn, target)
         for hold, part in self.holds.split(target, rows):
             if hold:
                 self._wait(target, part, hold.fault.code)

@@ -5,7 +5,8 @@ from tests.mutants.writer_driver import DRIVER
 from tests.mutants.writer_holds import HALTS, HOLDS
 from tests.mutants.writer_limits import LIMITS, SLOW
 from tests.mutants.writer_records import RECORDS
+from tests.mutants.writer_tables import TABLES
 from tests.mutants.writer_tasks import TASKS
 
 if __name__ == "__main__":
-    run("services/writer", (*TASKS, *RECORDS, *LIMITS, *HOLDS), (*DRIVER, *SLOW, *HALTS))
+    run("services/writer", (*TASKS, *RECORDS, *TABLES, *LIMITS, *HOLDS), (*DRIVER, *SLOW, *HALTS))

@@ -60,5 +60,10 @@ def states(done: Persisted) -> list[str]:
 
 
 @pytest.fixture
-def tables(database: Database) -> Tables:
-    return Tables(Bench(database.dsn).prepare())
+def bench(database: Database) -> Bench:
+    return Bench(database.dsn).prepare()
+
+
+@pytest.fixture
+def tables(bench: Bench) -> Tables:
+    return Tables(bench)

@@ -9,7 +9,7 @@ from tests.integration.writer_tables.conftest import Tables, states
 SECRET = "s3cretValue"
 
 
-def _one(tables: Tables, kind: str, text: str) -> Any:
+def one(tables: Tables, kind: str, text: str) -> Any:
     """What becomes of one JSON value in a column of this type: its text in the table, or the reason."""
     tables.bench.execute(
         "CREATE TYPE public.mood AS ENUM ('sad', 'happy'); CREATE DOMAIN public.short AS varchar(3);"
@@ -66,7 +66,7 @@ def _one(tables: Tables, kind: str, text: str) -> Any:
     ],
 )
 def test_values_land_as_they_are(tables: Tables, kind: str, text: str, lands: str | None) -> None:
-    found = _one(tables, kind, text)
+    found = one(tables, kind, text)
     assert found == lands
 
 
@@ -78,7 +78,7 @@ def test_values_land_as_they_are(tables: Tables, kind: str, text: str, lands: st
     ],
 )
 def test_w20_nul(tables: Tables, kind: str, text: str, state: str) -> None:
-    assert _one(tables, kind, text) == state
+    assert one(tables, kind, text) == state
 
 
 @pytest.mark.parametrize("text", ["\\.", "a\tb", "a\r\nb", "\\", "\\N", "", "NULL", "'", '"', "é€😀"])
@@ -105,7 +105,7 @@ def test_w22_w23_text_is_byte_exact(tables: Tables, text: str) -> None:
     ],
 )
 def test_w24_json_of_another_type(tables: Tables, kind: str, text: str, state: str) -> None:
-    assert _one(tables, kind, text) == state
+    assert one(tables, kind, text) == state
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_w24_json_of_another_type(tables: Tables, kind: str, text: str, state: s
     ],
 )
 def test_w25_numbers_are_neither_rounded_nor_nan(tables: Tables, kind: str, text: str, state: str) -> None:
-    assert _one(tables, kind, text) == state
+    assert one(tables, kind, text) == state
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_w25_numbers_are_neither_rounded_nor_nan(tables: Tables, kind: str, text
     ],
 )
 def test_w26_no_silent_cut(tables: Tables, kind: str, text: str) -> None:
-    assert _one(tables, kind, text) == "22001"
+    assert one(tables, kind, text) == "22001"
 
 
 @pytest.mark.parametrize(
@@ -170,12 +170,12 @@ def test_w26_no_silent_cut(tables: Tables, kind: str, text: str) -> None:
     ],
 )
 def test_w27_to_w30_times_are_strict(tables: Tables, kind: str, text: str, state: str) -> None:
-    assert _one(tables, kind, f'"{text}"') == state
+    assert one(tables, kind, f'"{text}"') == state
 
 
 @pytest.mark.parametrize("kind", ["timestamptz[]", "date[]"])
 def test_w28_words_are_no_times_in_arrays_either(tables: Tables, kind: str) -> None:
-    assert _one(tables, kind, '["now"]') == "22007"
+    assert one(tables, kind, '["now"]') == "22007"
 
 
 @pytest.mark.parametrize(
@@ -190,7 +190,7 @@ def test_w28_words_are_no_times_in_arrays_either(tables: Tables, kind: str) -> N
     ],
 )
 def test_w31_bad_forms(tables: Tables, kind: str, text: str, state: str) -> None:
-    assert _one(tables, kind, text) == state
+    assert one(tables, kind, text) == state
 
 
 @pytest.mark.parametrize(
@@ -206,4 +206,4 @@ def test_w31_bad_forms(tables: Tables, kind: str, text: str, state: str) -> None
     ],
 )
 def test_w34_objects_and_arrays_do_not_go_into_scalars(tables: Tables, kind: str, text: str) -> None:
-    assert _one(tables, kind, text) == "42804"
+    assert one(tables, kind, text) == "42804"

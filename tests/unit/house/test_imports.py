@@ -39,6 +39,7 @@ OWNERS = {
         "services/writer/catalogue.py",
         "services/writer/copy_rows.py",
         "services/writer/copy_first.py",
+        "services/writer/encodings.py",
         "services/writer/holds.py",
         "services/writer/insertion.py",
         "services/writer/isolate.py",

@@ -1,0 +1,79 @@
+"""The protections of what a table keeps, and of what is remembered of it: no Kafka."""
+
+from typing import Final
+
+from tests.mutants.machine import Mutant
+
+_FOLDER: Final = "tests/integration/writer_tables"
+ENCODINGS: Final = f"{_FOLDER}/test_encodings.py"
+VALUES: Final = f"{_FOLDER}/test_lossless.py"
+
+TABLES: Final = (
+    Mutant(
+        "one encoding for every connection",
+        "pool.py",
+        "            client_encoding=ENCODING,\n",
+        "",
+        ENCODINGS,
+    ),
+    Mutant(
+        "texts that the database's encoding does not have are found before they are staged",
+        "insertion.py",
+        "    rows = _without_unheld(conn, database, what, rows, out)\n",
+        "",
+        ENCODINGS,
+    ),
+    Mutant(
+        "names that the database's encoding does not have",
+        "settlement.py",
+        "        target = encodings.spelled(self._work.conn, target)\n",
+        "",
+        ENCODINGS,
+    ),
+    Mutant(
+        "names of fields are shown in plain letters",
+        "refusals.py",
+        "field.isascii() and field.isidentifier()",
+        "field.isidentifier()",
+        ENCODINGS,
+    ),
+    Mutant(
+        "how texts are read is pinned: intervals",
+        "postgres.py",
+        '        "intervalstyle": "postgres",\n',
+        "",
+        ENCODINGS,
+    ),
+    Mutant(
+        "how texts are read is pinned: arrays", "postgres.py", '        "array_nulls": "on",\n', "", ENCODINGS
+    ),
+    Mutant(
+        "floats that a column gives back: whole numbers",
+        "json_values.py",
+        " and lossless.keeps_integers(of, values)",
+        "",
+        VALUES,
+    ),
+    Mutant(
+        "floats that a column gives back",
+        "json_values.py",
+        "if not lossless.keeps_number(of, text):",
+        "if False:",
+        VALUES,
+    ),
+    Mutant(
+        "intervals keep their digits",
+        "json_values.py",
+        "if lost := lossless.interval_loss(of, value):",
+        "if lost := None:",
+        VALUES,
+    ),
+    Mutant(
+        "ranges of times keep their digits",
+        "json_values.py",
+        "if lossless.is_too_fine(of, value):",
+        "if False:",
+        VALUES,
+    ),
+    Mutant("money's locale", "column_kinds.py", '    "money": Kind.NONE', '    "monies": Kind.NONE', VALUES),
+)
