@@ -411,6 +411,12 @@ PAUSED: Final = _waiting(
     "Too many of the event type's events are parked; the others wait.",
     "Mend what refuses them (`onramp errors` says why), then `onramp types resume`.",
 )
+NOT_CONFIGURED: Final = _waiting(
+    "not_configured",
+    Step.PERSIST,
+    "Events that were planned or wait are for a database that is not configured.",
+    "Configure it again under that name: see docs/operating.md, When a database is renamed or removed.",
+)
 LEDGER_GAP: Final = _waiting(
     "ledger_gap",
     Step.PERSIST,

@@ -54,8 +54,12 @@ class Parts:
         *,
         landing: tuple[Database, ...] = (),
         diverted: tuple[str, ...] = (),
+        elsewhere: tuple[str, ...] = (),
     ) -> WorkOrder:
-        """Land `ranges` in the databases of `landing`, and divert them for those of `diverted`."""
+        """Land `ranges` in the databases of `landing`, and divert them for those of `diverted`.
+
+        Events for `elsewhere` are left alone; there are none for any other database.
+        """
         return WorkOrder(
             self.epoch,
             {r.partition: r for r in ranges},
@@ -65,6 +69,7 @@ class Parts:
             self.bootstrap,
             self.pausing,
             self.log_events,
+            elsewhere,
         )
 
 

@@ -7,24 +7,24 @@ is claimed, compared with what waits for it, and drained before it takes live tr
 import asyncio
 import logging
 import time
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, Final
 
-from services.writer import halts, ledger, outbox
+from services.writer import halts, outbox
+from services.writer.claims import Claims
 from services.writer.divert import Marker
 from services.writer.drainer import Drainer
 from services.writer.halts import Gap
 from services.writer.health import Health
 from services.writer.holds import Hold
 from services.writer.migrations import migrate
-from services.writer.pool import transaction
 from services.writer.postgres import Database
-from services.writer.ranges import Life, Partition
+from services.writer.ranges import Partition
 from services.writer.rates import Rates
 from services.writer.releasing import Releasing
 from services.writer.routes import Routes
 from services.writer.settled import Settled
-from services.writer.stands import Stand, by_life
+from services.writer.stands import Stand
 from services.writer.waiting import Index
 from shared.errors import DATABASE_UNAVAILABLE, FENCED, KAFKA_UNAVAILABLE, LEDGER_GAP, InfrastructureError
 
@@ -54,6 +54,7 @@ class Databases:
         self._index = index
         self._drainer = drainer
         self._epoch = epoch
+        self._claims = Claims(settled, index, epoch)
         self._bootstrap = bootstrap
         self._returning: dict[str, asyncio.Task[None]] = {}
         self._releasing = Releasing(configured, rates)
@@ -121,6 +122,11 @@ class Databases:
         health.is_out()
         log.warning("a database is out, its events wait", extra=_fields(name, error))
 
+    def unknown(self) -> dict[str, int]:
+        """How many events wait on Kafka for databases that are not configured, which no one can drain."""
+        names = sorted(self._index.databases() - self._all.keys())
+        return {n: events for n in names if (events := self._index.events(n))}
+
     def held(self, name: str) -> None:
         """Events wait in the database itself, behind a hold."""
         self._releasing.held(name)
@@ -177,7 +183,7 @@ class Databases:
             if not health.up:
                 await asyncio.to_thread(migrate, database)
                 async with self._claiming:
-                    await asyncio.to_thread(self._claim, name, dict(self.stands))
+                    await asyncio.to_thread(self._claims.claim, database, dict(self.stands))
                     await asyncio.to_thread(halts.clear, database)
                     health.up, health.failures = True, 0
                 await asyncio.to_thread(outbox.relay, database, self._bootstrap)
@@ -233,46 +239,14 @@ class Databases:
 
     def gaps(self, name: str) -> list[Gap]:
         """What is missing in `name`, partition by partition (blocking)."""
-        upto = by_life(self.stands)
-        return halts.gaps(self._all[name], self._starts(name, upto), upto, self._index, self._epoch)
-
-    def _starts(self, name: str, lives: Iterable[Life]) -> dict[Life, int]:
-        """Where a missing ledger row begins: at its recorded baseline."""
-        return {life: self._settled.baselines[life.topic_id, life.partition.number][name] for life in lives}
-
-    def _claim(self, name: str, stands: Mapping[Partition, Stand]) -> None:
-        """Put this writer's epoch on the ledger rows of `stands` and of what waits, and compare (blocking).
-
-        A missing row is created at its recorded baseline.  Raises `InfrastructureError`: a
-        ledger that is behind and not covered by what waits is a gap.
-        """
-        # What waits may be of a topic that was deleted since: it lands all the same.
-        starts = self._starts(name, by_life(stands).keys() | self._index.lives(name))
-        if not starts:
-            return
-        with transaction(self._all[name], "driver") as conn:
-            at = ledger.claim(conn, starts, self._epoch)
-        self._index.forget_settled(name, at)
-        self._see_gap(name, at, stands)
+        return self._claims.gaps(self._all[name], dict(self.stands))
 
     def compare(self, name: str) -> None:
         """Halt a database whose ledger went back while it was idle (blocking)."""
-        stands = dict(self.stands)
         try:
-            with transaction(self._all[name], "driver") as conn:
-                at = ledger.read(conn, self._epoch)
-            self._see_gap(name, at, stands)
+            self._claims.compare(self._all[name], dict(self.stands))
         except InfrastructureError as e:
             self.failed(name, e)
-
-    def _see_gap(self, name: str, at: Mapping[Life, int], stands: Mapping[Partition, Stand]) -> None:
-        for life, next_offset in by_life(stands).items():
-            if not self._index.covers(name, life, at.get(life, -1), next_offset):
-                raise InfrastructureError(
-                    LEDGER_GAP,
-                    f"{life.partition}: the ledger of {name} stands at {at.get(life)}, the writer at "
-                    f"{next_offset}, and what waits does not lead there: was it restored from a dump?",
-                )
 
     async def relay(self) -> None:
         """Move what outboxes still have to the topic; nothing, usually."""
@@ -288,7 +262,7 @@ class Databases:
             self.stands |= stands
             for name in [n for n in self._all if self._can(n)]:
                 try:
-                    await asyncio.to_thread(self._claim, name, stands)
+                    await asyncio.to_thread(self._claims.claim, self._all[name], stands)
                 except InfrastructureError as e:
                     self.failed(name, e)
 

@@ -179,6 +179,7 @@ class Job:
             epoch=epoch,
             bootstrap=bootstrap,
         )
+        self._status.see_unknown(databases.unknown())
         turns = Turns(self._settings.small_batch)
         view = View(positions, spark, databases, settled, group, rates=rates, turns=turns)
         for database in self._configured:

@@ -50,6 +50,13 @@ class WorkOrder:
     bootstrap: str
     pausing: Pausing = field(default_factory=Pausing)
     log_events: bool = False
+    #: Databases whose events are no matter of this order: a replay is for one database alone.
+    elsewhere: tuple[str, ...] = ()
+
+    @property
+    def databases(self) -> frozenset[str]:
+        """Every database that an event of this order may be for."""
+        return frozenset({*(d.name for d in self.landing), *self.diverted, *self.elsewhere})
 
 
 @dataclass(slots=True)

@@ -53,8 +53,9 @@ async def _see_deleted(parts: Parts, gaps: list[Gap]) -> None:
 async def _replay(parts: Parts, name: str, pieces: list[Range], routes: Routes) -> None:
     await see_newest(parts)
     await parts.view.record(parts.settled.name(routes))
+    others = tuple(n for n in parts.databases.names if n != name)
     for piece in pieces:
-        order = parts.order([piece], routes, diverted=(name,))
+        order = parts.order([piece], routes, diverted=(name,), elsewhere=others)
         lines = await asyncio.to_thread(parts.spark.run, order)
         for line in lines:
             if line.error:

@@ -111,6 +111,12 @@ class Routes:
             return Place(name)
         return next((p for p in self.places if p.name == name), None)
 
+    def reachable(self, topic: str) -> set[str]:
+        """Every database that a record on `topic` can be for."""
+        routed = {self.default_database, *(r.database for r in self.event_routes)}
+        mine = [g for g in self.grants if fnmatchcase(topic, g.topic)]
+        return routed | {p.name for p in self.places if any(fnmatchcase(p.name, g.database) for g in mine)}
+
     def allows(self, topic: str, target: Target) -> bool:
         """Whether a packet on `topic` may address `target`."""
         mine = [g for g in self.grants if fnmatchcase(topic, g.topic)]

@@ -17,6 +17,7 @@ import orjson
 
 from services.writer.ranges import Partition, Range
 from services.writer.routes import Routes
+from services.writer.stands import Stand
 
 LifeKey = tuple[str, int]
 """A life of a partition as the keys name it: the topic's UUID and the partition's number."""
@@ -85,6 +86,12 @@ class Settled:
             for r in plan.ranges
             if (r.partition, r.topic_id) == (partition, topic_id)
         ]
+
+    def unfinished_in(self, partition: Partition, stand: Stand) -> set[str]:
+        """Databases that what was planned of `partition` and is not finished may be for."""
+        pins = self.pins(partition, stand.topic_id)
+        unfinished = [routes for r, routes in pins if stand.next_offset < r.end]
+        return {name for routes in unfinished for name in routes.reachable(partition.topic)}
 
     def plan(self, epoch: int, ranges: Sequence[Range], routes: Routes) -> list[Entry]:
         """Entries that say: writer `epoch` begins `ranges` under `routes`."""

@@ -1,5 +1,6 @@
 """What the writer shows of itself: /healthz, /readyz and /metrics."""
 
+import logging
 import operator
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -23,6 +24,8 @@ from services.writer.readings import Reading
 from shared import wire
 from shared.steps import Step
 
+log = logging.getLogger(__name__)
+
 _STATES: Final = ("landing", "draining", "out", "halted")
 _RESULTS: Final = ("read", "filtered", "unroutable", "refused", "waiting", "diverted")
 _SESSIONS: Final = ("active", "idle", "idle in transaction", "idle in transaction (aborted)")
@@ -36,6 +39,7 @@ class Status:
         self.databases: dict[str, str] = {}
         self.holds: Sequence[Mapping[str, str]] = []
         self.refused: dict[Partition, str] = {}
+        self.unknown: Mapping[str, int] = {}
         self._lag: dict[Partition, int] = {}
         self._on_kafka: dict[str, tuple[int, float | None]] = {}
         self._showing = threading.Lock()
@@ -50,6 +54,17 @@ class Status:
         self._consuming = bool({"landing", "draining"} & set(databases.values()))
         out = ", ".join(f"{n} is {s}" for n, s in databases.items() if s != "landing")
         self._trouble = out or None
+
+    def see_unknown(self, unknown: Mapping[str, int]) -> None:
+        """Events that wait on Kafka for databases that are not configured: no one can drain them."""
+        self.unknown = dict(unknown)
+        for name, events in unknown.items():
+            self._wait(name, "kafka", events, None)
+            log.error(
+                "events wait for a database that is not configured: they are kept, and land when it is "
+                "configured again under that name",
+                extra={"database": name, "waiting": events},
+            )
 
     def see_holds(self, holds: Mapping[str, Sequence[Hold]]) -> None:
         """What events wait for in the databases themselves."""
@@ -172,6 +187,7 @@ def _handler(status: Status) -> type[BaseHTTPRequestHandler]:
                 "reason": trouble,
                 "databases": status.databases,
                 "holds": status.holds,
+                "unknown_databases": status.unknown,
                 "halted_partitions": {str(p): why for p, why in status.refused.items()},
             }
         )

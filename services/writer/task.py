@@ -27,7 +27,7 @@ from services.writer.stopwatch import Stopwatch
 from services.writer.targets import Target
 from services.writer.user_errors import ParkedRecord
 from shared import failpoints
-from shared.errors import DATABASE_UNAVAILABLE, InfrastructureError, UserError
+from shared.errors import DATABASE_UNAVAILABLE, NOT_CONFIGURED, InfrastructureError, UserError
 from shared.steps import Step
 
 #: How often a transaction that lost a race is begun again before its database counts as out.
@@ -44,6 +44,7 @@ def settle(order: WorkOrder, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.R
     for batch in batches:
         task.take(list(runs(batch)))
     try:
+        task.see_all_known()
         task.park_unroutable()
         task.divert()
     except InfrastructureError as e:
@@ -108,6 +109,13 @@ class Task:
         line.filtered += len(run) - len(wanted)
         line.unroutable += events.events_unroutable()
         line.refused += len(events.unroutable)
+
+    def see_all_known(self) -> None:
+        """Raises `InfrastructureError`: a row that neither lands nor waits anywhere would be lost."""
+        if unknown := {target.database for target in self._rows} - self._order.databases:
+            raise InfrastructureError(
+                NOT_CONFIGURED, f"events are routed to {', '.join(sorted(unknown))}, which is not configured"
+            )
 
     def park_unroutable(self) -> None:
         """Events that no database decides about go to the topic before their offset settles."""

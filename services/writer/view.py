@@ -7,6 +7,7 @@ holds), the databases' baselines are recorded, and the ledgers are claimed.
 import asyncio
 import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Final
 
 from services.writer.databases import Databases
 from services.writer.positions import Positions
@@ -21,6 +22,10 @@ from services.writer.turns import Turns
 from shared import wire
 
 log = logging.getLogger(__name__)
+
+#: What to do about a halted partition.
+_FROM_ITS_BEGIN: Final = "to read it from its begin, delete the group's offset of it and restart"
+_CONFIGURE: Final = "configure the database again under that name, at its new address, and restart"
 
 Planned = tuple[list[Range], Routes]
 
@@ -107,21 +112,30 @@ class View:
             )
 
     def _may_adopt(self, p: Partition, stand: Stand, begin: int) -> bool:
-        """Refuse, loudly, what would skip events or take one topic for another."""
+        """Refuse, loudly, what would skip events, lose them, or take one topic for another."""
         known = (stand.topic_id, p.number) in self._settled.baselines
         if p in self._group and not known:
             self._refuse(p, "the topic was deleted and made anew: its offsets begin again")
         elif stand.next_offset < begin:
             self._refuse(p, _deleted(stand, begin))
+        elif unknown := self._settled.unfinished_in(p, stand) - set(self._databases.names):
+            names = ", ".join(sorted(unknown))
+            self._refuse(p, f"a writer began events for {names}, which is not configured", _CONFIGURE)
         else:
             return True
         return False
 
-    def _refuse(self, p: Partition, why: str) -> None:
+    def _refuse(self, p: Partition, why: str, mend: str = _FROM_ITS_BEGIN) -> None:
         self.refused[p] = why
         log.error(
-            "a partition is halted; to read it from its begin, delete the group's offset of it and restart",
-            extra={"topic": p.topic, "partition": p.number, "group": wire.WRITER_GROUP, "reason": why},
+            "a partition is halted",
+            extra={
+                "topic": p.topic,
+                "partition": p.number,
+                "group": wire.WRITER_GROUP,
+                "reason": why,
+                "mend": mend,
+            },
         )
 
     async def _record_baselines(self, stands: Mapping[Partition, Stand]) -> None:

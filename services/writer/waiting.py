@@ -76,6 +76,13 @@ class Index:
             lanes = self._lanes.setdefault(marker.database, {})
             lanes.setdefault(marker.range.life, _Lane()).add(Waiting(marker, place, since))
 
+    def databases(self) -> set[str]:
+        """Those that anything waits for, configured or not."""
+        with self._lock:
+            return {
+                name for name, lanes in self._lanes.items() if any(lane.waiting for lane in lanes.values())
+            }
+
     def waits(self, database: str) -> bool:
         """Whether anything waits for `database`."""
         with self._lock:

@@ -1,6 +1,7 @@
 """`python -m tests.mutants.writer`: the writer's protections, and the tests that hold each."""
 
 from tests.mutants.machine import run
+from tests.mutants.writer_databases import DATABASES
 from tests.mutants.writer_driver import DRIVER
 from tests.mutants.writer_holds import HALTS, HOLDS
 from tests.mutants.writer_limits import LIMITS, SLOW
@@ -9,4 +10,4 @@ from tests.mutants.writer_tables import TABLES
 from tests.mutants.writer_tasks import TASKS
 
 if __name__ == "__main__":
-    run("services/writer", (*TASKS, *RECORDS, *TABLES, *LIMITS, *HOLDS), (*DRIVER, *SLOW, *HALTS))
+    run("services/writer", (*TASKS, *RECORDS, *TABLES, *LIMITS, *HOLDS), (*DRIVER, *DATABASES, *SLOW, *HALTS))

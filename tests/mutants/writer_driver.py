@@ -71,7 +71,7 @@ DRIVER: Final = (
     ),
     Mutant(
         "claiming the ledgers",
-        "databases.py",
+        "claims.py",
         "at = ledger.claim(conn, starts, self._epoch)",
         "at = ledger.claim(conn, starts, 0)",
         f"{_ONE_RULE}a_successor_puts_its_epoch_on_the_ledger_before_it_has_a_batch",
@@ -101,15 +101,15 @@ DRIVER: Final = (
     ),
     Mutant(
         "the recorded baseline",
-        "databases.py",
+        "claims.py",
         "life: self._settled.baselines[life.topic_id, life.partition.number][name] for",
-        "life: self.stands[life.partition].next_offset for",
+        "life: 0 for",
         f"{_ONE_RULE}a_database_that_first_appears_begins_where_its_baseline_says",
     ),
     Mutant(
         "claiming what waits of a topic that was made anew",
-        "databases.py",
-        " | self._index.lives(name)",
+        "claims.py",
+        " | self._index.lives(database.name)",
         "",
         "tests/faults/test_topics.py::test_f14_what_waits_of_a_topic_lands_after_the_topic_was_made_anew",
     ),

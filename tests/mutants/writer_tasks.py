@@ -29,6 +29,13 @@ HOLDS: Final = "tests/integration/writer/test_holds.py"
 
 TASKS: Final = (
     Mutant(
+        "a row for a database that nobody knows raises",
+        "task.py",
+        "        task.see_all_known()\n",
+        "",
+        "tests/unit/writer/test_task.py",
+    ),
+    Mutant(
         "the ledger in the rows' transaction: it moves after",
         "task.py",
         _LAND,

@@ -2,12 +2,21 @@
 
 import pytest
 
-from tests.mutants import gateway, writer_driver, writer_holds, writer_limits, writer_tasks
+from tests.mutants import (
+    gateway,
+    writer_databases,
+    writer_driver,
+    writer_holds,
+    writer_limits,
+    writer_tasks,
+)
 from tests.mutants.machine import Mutant
 from tests.unit.house.tree import ROOT
 
 LISTED = [("services/ingest", m) for m in (*gateway.QUICK, *gateway.SLOW)]
-LISTED += [("services/writer", m) for m in (*writer_tasks.TASKS, *writer_driver.DRIVER)]
+LISTED += [
+    ("services/writer", m) for m in (*writer_tasks.TASKS, *writer_driver.DRIVER, *writer_databases.DATABASES)
+]
 LISTED += [("services/writer", m) for m in (*writer_limits.LIMITS, *writer_limits.SLOW)]
 LISTED += [("services/writer", m) for m in (*writer_holds.HOLDS, *writer_holds.HALTS)]
 

@@ -1,0 +1,113 @@
+"""The databases change between a crash and a restart: nothing is dropped, a person is told by name."""
+
+import orjson
+import pytest
+
+from services.writer.trimming import Trimming
+from shared import wire
+from tests.fixtures.inline import Inline, KilledError, Places
+from tests.fixtures.other import Other
+from tests.fixtures.scenes import Scene
+from tests.fixtures.writer import event, eventually, landed, make_topics, produce, records
+
+
+@pytest.fixture
+def planned(inline: Scene, places: Places) -> Scene:
+    """A scene whose writer died after its plan and before its rows."""
+    inline.send(30)
+    places.kill_at("writer.after_copy")
+    assert isinstance(inline.writer(wait=False).ended(), KilledError)
+    return inline
+
+
+def beside(scene: Scene) -> str:
+    """The name of another event type, of which an event is on Kafka."""
+    name = f"{scene.name}_beside"
+    make_topics(scene.bootstrap, wire.topic_of(name))
+    produce(scene.bootstrap, wire.topic_of(name), [event("b-1", name)])
+    return name
+
+
+def both(scene: Scene, **settings: str) -> Inline:
+    """A writer of the scene's event type and of the one beside it."""
+    return scene.writer(topics=rf"events\.{scene.name}.*", **settings)
+
+
+def test_f45_a_plan_for_a_renamed_database_halts_its_partitions_and_lands_under_the_old_name(
+    planned: Scene,
+) -> None:
+    was, name = planned.database, beside(planned)
+    planned.database = f"renamed_{was}"
+    writer = both(planned)
+    eventually(lambda: landed(planned.dsn, name) == 1)
+    assert {p.topic for p in writer.refused} == {planned.topic}
+    assert all(was in why for why in writer.refused.values())
+    assert (planned.landed(), planned.group()) == (0, {})
+    writer.stop()
+
+    planned.database = was
+    planned.writer()
+    eventually(lambda: planned.landed() == 30)
+    eventually(lambda: planned.group() == planned.settled())
+    planned.audited()
+
+
+def test_f45_a_plan_for_a_removed_database_halts_its_partitions(
+    inline: Scene, places: Places, other: Other
+) -> None:
+    first = inline.writer_into(other)
+    eventually(lambda: set(first.states.values()) == {"landing"})
+    places.kill_at("writer.after_commit")  # of the one database
+    inline.send(30)
+    assert isinstance(first.ended(), KilledError)
+    name = beside(inline)
+    writer = both(inline)
+    eventually(lambda: landed(inline.dsn, name) == 1)
+    assert writer.refused
+    assert all(other.name in why for why in writer.refused.values())
+    writer.stop()
+    inline.writer_into(other)
+    eventually(lambda: (inline.landed(), landed(other.dsn, inline.name)) == (30, 30))
+    eventually(lambda: inline.group() == inline.settled())
+    inline.audited(other)
+
+
+def test_f45_what_waits_for_a_removed_database_is_named_and_kept_until_it_is_back(
+    inline: Scene, other: Other, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trims = _counted(monkeypatch)
+    other.close()
+    first = inline.writer_into(other)
+    inline.send(20)
+    eventually(lambda: inline.group() == inline.settled() != {})
+    first.stop()
+
+    again = inline.writer(keep_drained_s=0.2)
+    assert again.unknown[other.name] == 20
+    [said] = [r for r in caplog.records if getattr(r, "database", "") == other.name and "configured" in r.msg]
+    assert (said.levelname, said.waiting) == ("ERROR", 20)  # type: ignore[attr-defined]
+    trimmed = len(trims)
+    eventually(lambda: len(trims) > trimmed + 2)
+    waiting = [
+        orjson.loads(r.headers["onramp-waiting"]) for r in records(inline.bootstrap, wire.SYSTEM_ERRORS)
+    ]
+    assert sum((w["database"], w["kind"]) == (other.name, "event") for w in waiting) == 20
+    again.stop()
+
+    other.open()
+    inline.writer_into(other)
+    eventually(lambda: landed(other.dsn, inline.name) == 20)
+    inline.audited(other)
+
+
+def _counted(monkeypatch: pytest.MonkeyPatch) -> list[None]:
+    """Grows with each time that the topic was trimmed."""
+    done: list[None] = []
+    trim = Trimming.trim
+
+    async def counted(of: Trimming) -> None:
+        await trim(of)
+        done.append(None)
+
+    monkeypatch.setattr(Trimming, "trim", counted)
+    return done

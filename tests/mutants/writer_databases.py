@@ -1,0 +1,24 @@
+"""The protections of databases from each other: changed sets, owners, grants, silence."""
+
+from typing import Final
+
+from tests.mutants.machine import Mutant
+
+_CHANGE: Final = "tests/faults/test_databases_change.py::test_"
+
+DATABASES: Final = (
+    Mutant(
+        "a plan for a database that is not configured halts its partitions",
+        "view.py",
+        "elif unknown := self._settled.unfinished_in(p, stand) - set(self._databases.names):",
+        "elif unknown := set():",
+        f"{_CHANGE}f45_a_plan_for_a_renamed_database_halts_its_partitions_and_lands_under_the_old_name",
+    ),
+    Mutant(
+        "what waits for a database that is not configured is said",
+        "job.py",
+        "        self._status.see_unknown(databases.unknown())\n",
+        "",
+        f"{_CHANGE}f45_what_waits_for_a_removed_database_is_named_and_kept_until_it_is_back",
+    ),
+)
