@@ -21,10 +21,15 @@ _ADD: Final = """
     VALUES (%s, %s, %s, %s, %s, %s, %s)
     ON CONFLICT DO NOTHING
 """
+#: By keyset: what was relayed leaves dead rows, and each step would walk over all of them again.
 _TAKE: Final = """
-    SELECT ctid, topic, partition, "offset", destination, value, error::text FROM onramp.outbox
-    ORDER BY topic_id, partition, "offset" LIMIT %s FOR UPDATE SKIP LOCKED
+    SELECT ctid, topic_id::text AS life, topic, partition, "offset", destination, value, error::text
+    FROM onramp.outbox WHERE (topic_id, partition, "offset", destination) > (%s::uuid, %s, %s, %s)
+    ORDER BY topic_id, partition, "offset", destination LIMIT %s FOR UPDATE SKIP LOCKED
 """
+_REMOVE: Final = "DELETE FROM onramp.outbox WHERE ctid = ANY(%s::tid[])"
+_Key = tuple[str, int, int, str]
+_BEGIN: Final[_Key] = ("00000000-0000-0000-0000-000000000000", -1, -1, "")
 
 
 def add(conn: connection, topic_id: str, record: ParkedRecord) -> None:
@@ -49,28 +54,36 @@ def relay(database: Database, bootstrap: str) -> int:
     Raises `InfrastructureError`; what was published and not removed is published again
     under the same key.
     """
-    moved = 0
+    moved, after = 0, _BEGIN
     while True:
-        with transaction(database, "driver") as conn, conn.cursor() as cursor:
-            cursor.execute(_TAKE, (_AT_ONCE,))
-            found = cursor.fetchall()
-            user_errors.publish(
-                bootstrap,
-                [
-                    ParkedRecord(
-                        Partition(topic, number),
-                        offset,
-                        destination,
-                        None if value is None else bytes(value),
-                        error.encode(),
-                    )
-                    for _, topic, number, offset, destination, value, error in found
-                ],
-            )
-            failpoints.reach("writer.after_outbox_publish")
-            cursor.execute(
-                "DELETE FROM onramp.outbox WHERE ctid = ANY(%s::tid[])", ([row[0] for row in found],)
-            )
-        moved += len(found)
-        if len(found) < _AT_ONCE:
+        keys = _relay(database, bootstrap, after)
+        moved += len(keys)
+        if len(keys) == _AT_ONCE:
+            after = keys[-1]
+        elif after == _BEGIN:
             return moved
+        else:  # once more from the begin, for what has come meanwhile
+            after = _BEGIN
+
+
+def _relay(database: Database, bootstrap: str, after: _Key) -> list[_Key]:
+    """Move the first records behind `after`; returns their keys."""
+    with transaction(database, "driver") as conn, conn.cursor() as cursor:
+        cursor.execute(_TAKE, (*after, _AT_ONCE))
+        found = cursor.fetchall()
+        user_errors.publish(
+            bootstrap,
+            [
+                ParkedRecord(
+                    Partition(topic, number),
+                    offset,
+                    destination,
+                    None if value is None else bytes(value),
+                    error.encode(),
+                )
+                for _, _, topic, number, offset, destination, value, error in found
+            ],
+        )
+        failpoints.reach("writer.after_outbox_publish")
+        cursor.execute(_REMOVE, ([row[0] for row in found],))
+    return [(topic_id, number, offset, where) for _, topic_id, _, number, offset, where, _, _ in found]

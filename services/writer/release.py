@@ -29,7 +29,7 @@ from services.writer.settlement import BlockedError, LostRaceError, Settlement, 
 from services.writer.sqlstates import STATEMENT_TIMEOUT
 from services.writer.targets import Target
 from services.writer.values import read
-from services.writer.waiting_rows import Place, Taken
+from services.writer.waiting_rows import At, Place, Taken
 from shared import failpoints
 from shared.errors import InfrastructureError
 
@@ -76,8 +76,7 @@ class Release:
             if hold and hold.timeouts >= _PATIENCE:
                 self._one_by_one(place, target, stopped)
                 hold = None
-            while self._land(place, target, stopped, self._at_once) == self._at_once:
-                self.nearly = False
+            self._land_all(place, target, stopped)
             self.nearly = True
         except BlockedError as e:
             again = hold.blocked_again(e.sqlstate) if hold else holds.blocked(target, e.sqlstate)
@@ -87,6 +86,19 @@ class Release:
                 changed.keep(conn)
         except LostRaceError as e:
             log.info("a release lost a race and is tried again", extra={"reason": e.detail})
+
+    def _land_all(self, place: Place, target: Target, stopped: Sequence[str]) -> None:
+        """Land in steps, each behind the one before, and look once more for what has come meanwhile."""
+        after = waiting_rows.BEGIN
+        while True:
+            taken = self._land(place, target, stopped, after)
+            if sum(t.arrivals.num_rows for t in taken) == self._at_once:
+                self.nearly = False
+                after = taken[-1].last
+            elif after == waiting_rows.BEGIN:
+                return
+            else:
+                after = waiting_rows.BEGIN
 
     def _one_by_one(self, place: Place, target: Target, stopped: Sequence[str]) -> None:
         """Find the rows at whose insertion the statement runs out of time, and park them.
@@ -129,15 +141,15 @@ class Release:
                 settlement.keep()
                 waiting_rows.drop(conn, [taken])
 
-    def _land(self, place: Place, target: Target, stopped: Sequence[str], limit: int) -> int:
-        """Land the first events that wait for `place`, at most `limit`; how many there were."""
+    def _land(self, place: Place, target: Target, stopped: Sequence[str], after: At) -> list[Taken]:
+        """Land the first events behind `after` that wait for `place`, and return them."""
         with self._paid_for() as conn:
-            taken = waiting_rows.take(conn, place, stopped, limit)
-            if not taken:
-                return 0
-            self._settle(conn, target, taken)
-            failpoints.reach("writer.mid_release")
-        return sum(t.arrivals.num_rows for t in taken)
+            taken = waiting_rows.take(conn, place, stopped, self._at_once, after)
+            for part in waiting_rows.apart_by_life(taken):
+                self._settle(conn, target, part)
+            if taken:
+                failpoints.reach("writer.mid_release")
+        return taken
 
     @contextmanager
     def _paid_for(self) -> Iterator[connection]:

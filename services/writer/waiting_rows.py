@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 from psycopg2.extensions import connection
@@ -19,23 +19,26 @@ _ADD: Final = """
 #: Each table once, by jumping from one to the next: millions may wait for one of them.
 _PLACES: Final = """
     WITH RECURSIVE place AS (
-        (SELECT destination, db_schema, db_table, typed FROM onramp.waiting ORDER BY 1, 2 LIMIT 1)
+        (SELECT destination, db_schema, typed, db_table FROM onramp.waiting ORDER BY 1, 2, 3 LIMIT 1)
         UNION ALL
         SELECT next.* FROM place, LATERAL (
-            SELECT w.destination, w.db_schema, w.db_table, w.typed FROM onramp.waiting w
-            WHERE (w.destination, w.db_schema) > (place.destination, place.db_schema)
-            ORDER BY 1, 2 LIMIT 1) next
+            SELECT w.destination, w.db_schema, w.typed, w.db_table FROM onramp.waiting w
+            WHERE (w.destination, w.db_schema, w.typed) > (place.destination, place.db_schema, place.typed)
+            ORDER BY 1, 2, 3 LIMIT 1) next
     )
     SELECT db_schema, db_table, typed FROM place
 """
 _EVENTS: Final = """
-    SELECT ctid, topic_id::text, topic, partition, "offset", value, received_at, timestamp
-    FROM onramp.waiting WHERE destination = %s AND db_schema = %s
+    SELECT ctid, topic_id::text AS life, topic, partition, "offset", value, received_at, timestamp
+    FROM onramp.waiting WHERE destination = %s AND db_schema = %s AND typed = %s
 """
 _ONE: Final = f"""{_EVENTS}
     AND topic_id = %s AND partition = %s AND "offset" = %s FOR UPDATE
 """
+#: By keyset: what has landed leaves dead rows, and each step would walk over all of them again.
+#: An output column named `topic_id` would be what is sorted by, and all that waits at each step.
 _TAKE: Final = f"""{_EVENTS} AND event_type <> ALL (%s)
+    AND (topic_id, partition, "offset") > (%s::uuid, %s, %s)
     ORDER BY topic_id, partition, "offset" LIMIT %s FOR UPDATE
 """
 _DROP: Final = "DELETE FROM onramp.waiting WHERE ctid = ANY (%s::tid[])"
@@ -47,9 +50,21 @@ _WAITS_OF_TYPE: Final = """
 """
 
 
+class At(NamedTuple):
+    """Where a release stands among the events of a place."""
+
+    topic_id: str
+    partition: int
+    offset: int
+
+
+#: Before every event.
+BEGIN: Final = At("00000000-0000-0000-0000-000000000000", -1, -1)
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A table that events wait for, and whether it is a typed one."""
+    """A table that events wait for, and whether as typed rows: packets may name a landing table too."""
 
     schema: str
     table: str
@@ -69,6 +84,11 @@ class Taken:
     partition: Partition
     arrivals: pa.RecordBatch
     ctids: tuple[str, ...]
+
+    @property
+    def last(self) -> At:
+        """Where the last of them stands."""
+        return At(self.topic_id, self.partition.number, self.arrivals.column("offset")[-1].as_py())
 
     def apart(self) -> "list[Taken]":
         """Each event alone."""
@@ -114,10 +134,12 @@ def places(conn: connection) -> list[Place]:
         return [Place(*row) for row in cursor.fetchall()]
 
 
-def take(conn: connection, place: Place, stopped: Collection[str], limit: int) -> list[Taken]:
-    """The first events, by partition and offset, that wait for `place` and are of no `stopped` type."""
+def take(
+    conn: connection, place: Place, stopped: Collection[str], limit: int, after: At = BEGIN
+) -> list[Taken]:
+    """The first events behind `after` that wait for `place` and are of no `stopped` type."""
     with conn.cursor() as cursor:
-        cursor.execute(_TAKE, (place.destination, place.schema, list(stopped), limit))
+        cursor.execute(_TAKE, (*_of(place), list(stopped), *after, limit))
         found = cursor.fetchall()
     return list(_by_partition(found))
 
@@ -126,8 +148,12 @@ def retake(conn: connection, place: Place, one: Taken) -> Taken | None:
     """The event `one` again, locked; None: it waits no more."""
     offset = one.arrivals.column("offset")[0].as_py()
     with conn.cursor() as cursor:
-        cursor.execute(_ONE, (place.destination, place.schema, one.topic_id, one.partition.number, offset))
+        cursor.execute(_ONE, (*_of(place), one.topic_id, one.partition.number, offset))
         return next(_by_partition(cursor.fetchall()), None)
+
+
+def _of(place: Place) -> tuple[str, str, bool]:
+    return place.destination, place.schema, place.typed
 
 
 def _by_partition(found: list[tuple[Any, ...]]) -> Iterator[Taken]:
@@ -146,6 +172,20 @@ def _by_partition(found: list[tuple[Any, ...]]) -> Iterator[Taken]:
     for (topic_id, partition), rows in groups.items():
         arrivals = pa.RecordBatch.from_pylist([row for _, row in rows], schema=ARRIVALS)
         yield Taken(topic_id, partition, arrivals, tuple(ctid for ctid, _ in rows))
+
+
+def apart_by_life(taken: Collection[Taken]) -> list[list[Taken]]:
+    """`taken` in parts in which each partition is of one life of its topic.
+
+    The lives of a topic have the same partitions and the same offsets.
+    """
+    parts: list[dict[Partition, Taken]] = []
+    for t in taken:
+        part = next((p for p in parts if t.partition not in p), None)
+        if part is None:
+            parts.append(part := {})
+        part[t.partition] = t
+    return [list(part.values()) for part in parts]
 
 
 def drop(conn: connection, taken: Collection[Taken]) -> None:

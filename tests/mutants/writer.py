@@ -3,6 +3,7 @@
 from tests.mutants.machine import run
 from tests.mutants.writer_databases import DATABASES
 from tests.mutants.writer_driver import DRIVER
+from tests.mutants.writer_growth import GROWTH
 from tests.mutants.writer_holds import HALTS, HOLDS
 from tests.mutants.writer_limits import LIMITS, SLOW
 from tests.mutants.writer_records import RECORDS
@@ -10,4 +11,8 @@ from tests.mutants.writer_tables import TABLES
 from tests.mutants.writer_tasks import TASKS
 
 if __name__ == "__main__":
-    run("services/writer", (*TASKS, *RECORDS, *TABLES, *LIMITS, *HOLDS), (*DRIVER, *DATABASES, *SLOW, *HALTS))
+    run(
+        "services/writer",
+        (*TASKS, *RECORDS, *TABLES, *LIMITS, *HOLDS, *GROWTH),
+        (*DRIVER, *DATABASES, *SLOW, *HALTS),
+    )

@@ -111,10 +111,9 @@ TASKS: Final = (
     Mutant(
         "removing from the outbox after the topic has it",
         "outbox.py",
-        "            found = cursor.fetchall()\n",
-        "            found = cursor.fetchall()\n"
-        '            cursor.execute("DELETE FROM onramp.outbox WHERE ctid = ANY(%s::tid[])", '
-        "([row[0] for row in found],))\n            conn.commit()\n",
+        "        found = cursor.fetchall()\n",
+        "        found = cursor.fetchall()\n"
+        "        cursor.execute(_REMOVE, ([row[0] for row in found],))\n        conn.commit()\n",
         OUTBOX,
     ),
     Mutant(

@@ -1,85 +1,22 @@
 """Holds, without Spark: a blocked table's and a paused type's events wait, and then land once, in order."""
 
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
 import orjson
-import psycopg2
 import pytest
 
 from services.writer import holds, release, waiting_rows
-from services.writer.pausing import Pausing
 from services.writer.pool import transaction
 from services.writer.ranges import Partition
 from services.writer.rates import Rates
 from services.writer.release import Release
 from services.writer.routes import EventRoute, Routes
 from shared import failpoints
-from tests.fixtures.writer import Bench, arrivals, database_of, envelope, event
+from tests.fixtures.writer import arrivals, database_of, envelope, event
+from tests.integration.writer.hall import LIMIT, Hall
 
-QUICK = {"lock_timeout_ms": 100}
-LIMIT = Pausing(share=0.5, window=100, least=10)
 OTHER = Partition("events.order_placed", 1)
-
-
-@dataclass
-class Hall:
-    """A bench whose events have types of their own, and the release of what waits in it."""
-
-    bench: Bench
-    at: dict[Partition, int] = field(default_factory=dict)
-    settings: dict[str, Any] = field(default_factory=lambda: dict(QUICK))
-
-    def settle(self, *values: bytes, partition: Partition | None = None, fail: bool = False) -> None:
-        p = partition or Partition("events.order_placed", 0)
-        first = self.at.get(p, 0)
-        batch = arrivals(values, first=first, partition=p)
-        found = self.bench.settle(batch, settings=self.settings, pausing=LIMIT)
-        assert bool(found.failures) == fail, found
-        if not fail:
-            self.at[p] = first + len(values)
-
-    def release(self, routes: Routes | None = None, at_once: int = 1000) -> list[str]:
-        database = database_of(self.bench.dsn, **self.settings)
-        return [h.name for h in Release(database, at_once=at_once).run(routes or Routes("onramp"))]
-
-    def hurry(self) -> None:
-        """Statements run out of time soon."""
-        self.settings["statement_timeout_ms"] = 500
-
-    def resume(self, name: str) -> None:
-        self.bench.execute(f"UPDATE onramp.holds SET state = 'resumed' WHERE name = '{name}'")  # noqa: S608
-
-    def landed(self, name: str = "order_placed") -> list[str]:
-        """Ids in the order in which they landed."""
-        return [i for (i,) in self.bench.rows(f"SELECT _id FROM events.{name} ORDER BY ctid")]  # noqa: S608
-
-    def waiting(self) -> list[int]:
-        return [o for (o,) in self.bench.rows('SELECT "offset" FROM onramp.waiting ORDER BY 1')]
-
-    def parked(self) -> list[int]:
-        return [o for (o,) in self.bench.rows('SELECT "offset" FROM onramp.outbox ORDER BY 1')]
-
-    def totals(self) -> dict[str, int]:
-        return {outcome: n for outcome, n in self.bench.totals().items() if n}
-
-    def held(self) -> dict[str, str]:
-        found = self.bench.rows("SELECT name, state FROM onramp.holds WHERE state <> 'watched'")
-        return dict(found)
-
-    @contextmanager
-    def locked(self, table: str = "events.order_placed") -> Iterator[None]:
-        with closing(psycopg2.connect(self.bench.dsn)) as owner, owner.cursor() as cursor:
-            cursor.execute(f"LOCK TABLE {table}")
-            yield
-
-
-@pytest.fixture
-def hall(bench: Bench) -> Hall:
-    return Hall(bench)
 
 
 def _bad(event_id: str, name: str = "order_placed") -> bytes:
