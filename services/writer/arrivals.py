@@ -29,6 +29,10 @@ ARRIVALS: Final = pa.schema(
         ("context", pa.binary()),
     ]
 )
+#: A record's `timestamp` is its client's word, any 64 bits of milliseconds: one outside of these,
+#: which Python and Postgres can tell, is taken for the nearer of them.
+FIRST_MS: Final = 0
+LAST_MS: Final = 253_402_300_799_999
 #: No JSON is empty: it stands for the bytes that nearly every context header has.
 USUAL: Final = b""
 

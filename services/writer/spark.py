@@ -22,7 +22,7 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 
 from services.writer import limits
-from services.writer.arrivals import ARRIVALS, USUAL
+from services.writer.arrivals import ARRIVALS, FIRST_MS, LAST_MS, USUAL
 from services.writer.orders import REPORT_DDL, Line, WorkOrder
 from services.writer.ranges import Range, total
 from services.writer.settings import WriterSettings
@@ -187,6 +187,7 @@ def _arrivals_sql() -> list[str]:
     usual = f"X'{wire.CONTEXT_BYTES.hex()}'"
     columns = {
         "value": "CASE WHEN length(context) > 0 THEN value END",
+        "timestamp": f"greatest(least(timestamp, timestamp_millis({LAST_MS}L)), timestamp_millis({FIRST_MS}L))",
         "context": f"CASE WHEN context = {usual} THEN X'{USUAL.hex()}' "
         "WHEN length(context) > 0 THEN context END",
     }

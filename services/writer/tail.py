@@ -10,11 +10,11 @@ import logging
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 from aiokafka import AIOKafkaConsumer, TopicPartition
-from aiokafka.errors import KafkaError
 
-from services.writer.arrivals import ARRIVALS, USUAL
+from services.writer.arrivals import ARRIVALS, FIRST_MS, LAST_MS, USUAL
 from services.writer.ranges import Partition, Range
 from shared import wire
 
@@ -65,8 +65,8 @@ class Tail:
     async def read(self, ranges: Sequence[Range]) -> pa.RecordBatch | None:
         """The records of `ranges`, partition by partition, as Spark would read them.
 
-        None: Kafka does not give them at once, or they are large; Spark reads them then, and
-        says what is wrong.  Raises `TimeoutError` when that goes on: this consumer is stuck, and
+        None: Kafka does not give them at once, they are large, or this client cannot read them (a
+        header whose key is no UTF-8); Spark reads them then, and says what is wrong.  Raises `TimeoutError` when that goes on: this consumer is stuck, and
         a new one may not be.
         """
         wanted = {TopicPartition(*r.partition): r for r in ranges}
@@ -76,19 +76,20 @@ class Tail:
         try:
             async with asyncio.timeout(_SECONDS):
                 found = await self._fetch(wanted)
-        except KafkaError as e:
-            log.info("Spark reads a batch that the driver could not", extra={"reason": type(e).__name__})
-            return None
+            arrivals = None if found is None else _as_arrivals(found)
         except TimeoutError:
             self._timeouts += 1
             if self._timeouts >= _PATIENCE:
                 raise
             log.warning("Spark reads a batch that the driver did not get in time")
             return None
+        except Exception as e:  # noqa: BLE001 - whatever one client cannot read, the other may
+            log.info("Spark reads a batch that the driver could not", extra={"reason": type(e).__name__})
+            return None
         finally:
             self._consumer.pause(*wanted)
         self._timeouts = 0
-        return None if found is None else _as_arrivals(found)
+        return arrivals
 
     async def _fetch(self, wanted: dict[TopicPartition, Range]) -> Records | None:
         """The records of `wanted`; None when they are large."""
@@ -120,6 +121,8 @@ def _as_arrivals(found: Records) -> pa.RecordBatch:
             columns["offset"].append(record.offset)
             columns["value"].append(None if context is None else record.value)
             columns["received_at"].append(headers.get(wire.HEADER_RECEIVED_AT))
-            columns["timestamp"].append(record.timestamp * 1000)
+            columns["timestamp"].append(record.timestamp)
             columns["context"].append(USUAL if context == wire.CONTEXT_BYTES else context)
-    return pa.RecordBatch.from_pydict(columns, schema=ARRIVALS)
+    timestamps = np.clip(np.array(columns["timestamp"], np.int64), FIRST_MS, LAST_MS) * 1000
+    arrays = columns | {"timestamp": pa.array(timestamps).cast(ARRIVALS.field("timestamp").type)}
+    return pa.RecordBatch.from_pydict(arrays, schema=ARRIVALS)

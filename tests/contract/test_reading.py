@@ -3,6 +3,7 @@
 import asyncio
 import secrets
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 
 import pyarrow as pa
 import pytest
@@ -17,6 +18,7 @@ from services.writer.tail import Tail
 from shared import wire
 from stack.jars import ensure_jars
 from tests.fixtures.fix_kafka import HasBootstrap
+from tests.fixtures.odd import make_topic_of_any_time, produce_at, produce_with_odd_header
 from tests.fixtures.writer import CONTEXT, delete_records, event, make_topics, produce
 
 RECEIVED = (wire.HEADER_RECEIVED_AT, b"2026-11-21T08:00:01.123456+00:00")
@@ -96,6 +98,55 @@ def test_headers_values_and_times_are_read_alike(kafka: HasBootstrap, spark: Spa
     (found,) = _by_driver(kafka.bootstrap, ranges)
     assert _sorted(found) == _sorted(_by_spark(spark, ranges))
     assert found.num_rows == 18 + len(others)
+
+
+def test_f46_a_header_whose_key_is_no_utf8_is_left_to_spark_which_reads_it(
+    kafka: HasBootstrap, spark: Spark, topic: str
+) -> None:
+    produce(kafka.bootstrap, topic, [event("before")])
+    produce_with_odd_header(kafka.bootstrap, topic, event("odd"), [*CONTEXT, RECEIVED])
+    produce_with_odd_header(kafka.bootstrap, topic, event("other"))
+    produce(kafka.bootstrap, topic, [event("after")])
+    odd, usual = [_range(topic, 0, 0, 4)], [_range(topic, 0, 3, 4)]
+    assert [batch and batch.num_rows for batch in _by_driver(kafka.bootstrap, odd, usual)] == [None, 1]
+    found = _sorted(_by_spark(spark, odd))
+    assert [row["value"] for row in found] == [event("before"), event("odd"), None, event("after")]
+    assert [row["received_at"] for row in found] == [None, RECEIVED[1], None, None]
+
+
+TIMES = {
+    -1: "1970-01-01T00:00:00Z",  # Kafka's own word for: no time
+    -(10**13): "1970-01-01T00:00:00Z",
+    0: "1970-01-01T00:00:00Z",
+    253_402_300_799_999: "9999-12-31T23:59:59.999Z",
+    253_402_300_800_000: "9999-12-31T23:59:59.999Z",
+    9 * 10**15: "9999-12-31T23:59:59.999Z",
+}
+
+
+def test_f46_a_time_that_nobody_can_tell_is_the_nearest_that_is_one(
+    kafka: HasBootstrap, spark: Spark
+) -> None:
+    name = f"events.times_{secrets.token_hex(4)}"
+    make_topic_of_any_time(kafka.bootstrap, name)
+    for milliseconds in TIMES:
+        produce_at(kafka.bootstrap, name, milliseconds, event("e"), CONTEXT)
+    ranges = [_range(name, 0, 0, len(TIMES))]
+    (found,) = _by_driver(kafka.bootstrap, ranges)
+    assert _sorted(found) == _sorted(_by_spark(spark, ranges))
+    assert [row["timestamp"] for row in _sorted(found)] == [*map(datetime.fromisoformat, TIMES.values())]
+
+
+def test_f46_a_time_that_spark_cannot_read_is_read_by_the_driver(kafka: HasBootstrap, spark: Spark) -> None:
+    name = f"events.times_{secrets.token_hex(4)}"
+    make_topic_of_any_time(kafka.bootstrap, name)
+    for milliseconds in (-(2**63), -(10**16), 10**16, 2**63 - 1):
+        produce_at(kafka.bootstrap, name, milliseconds, event("e"), CONTEXT)
+    ranges = [_range(name, 0, 0, 4)]
+    (found,) = _by_driver(kafka.bootstrap, ranges)
+    assert [row["timestamp"].year for row in _sorted(found)] == [1970, 1970, 9999, 9999]  # type: ignore[attr-defined]
+    with pytest.raises(Exception, match="overflow"):
+        _by_spark(spark, ranges)
 
 
 @pytest.mark.parametrize("codec", ["gzip", "lz4", "snappy", "zstd"])
