@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
+import msgspec
 import orjson
 
 from services.admin.books_sql import WaitingRow
@@ -73,38 +74,71 @@ class Marker:
     count: int
 
 
+class _Reason(msgspec.Struct):
+    topic: str
+    partition: int
+    offset: int
+    code: str
+    destination: str
+
+
+class _MarkerHead(msgspec.Struct, tag_field="kind", tag="marker"):
+    database: str
+    topic_id: str
+    partition: tuple[str, int]
+    start: int
+    end: int
+    count: int
+
+
+class _EventHead(msgspec.Struct, tag_field="kind", tag="event"):
+    database: str
+    topic: str
+    partition: int
+    offset: int
+
+
+_Head: Final = _MarkerHead | _EventHead
+
+
 def parked(record: LogRecord) -> ErrorEvent | None:
     """The parked event of a record of `onramp.user_errors`; None if it is none of Onramp's."""
     reason = _header(record, HEADER_ERROR)
-    if reason is None or record.key is None:
+    found = _shaped(reason, _Reason)
+    if reason is None or found is None or record.key is None:
         return None
-    try:
-        source = Source(reason["topic"], reason["partition"])
-        offset, code, destination = reason["offset"], reason["code"], reason["destination"]
-    except KeyError:
-        return None
+    source = Source(found.topic, found.partition)
     key = record.key.decode(errors="backslashreplace")
-    return ErrorEvent(key, PARKED, code, source, offset, destination, reason, record.value, record.timestamp)
+    return ErrorEvent(
+        key,
+        PARKED,
+        found.code,
+        source,
+        found.offset,
+        found.destination,
+        reason,
+        record.value,
+        record.timestamp,
+    )
 
 
 def diverted(record: LogRecord) -> ErrorEvent | Marker | None:
-    """The event or the marker of a record of `onramp.system_errors`."""
-    head = _header(record, HEADER_WAITING)
-    if head is None:
+    """The event or the marker of a record of `onramp.system_errors`; None if it is none of Onramp's."""
+    given = _header(record, HEADER_WAITING)
+    head = _shaped(given, _Head)
+    if given is None or head is None:
         return None
-    database = head["database"]
-    if head["kind"] == "marker":
-        source = Source(*head["partition"])
-        return Marker(database, head["topic_id"], source, head["start"], head["end"], head["count"])
-    source = Source(head["topic"], head["partition"])
+    if isinstance(head, _MarkerHead):
+        return Marker(head.database, head.topic_id, Source(*head.partition), head.start, head.end, head.count)
+    source = Source(head.topic, head.partition)
     return ErrorEvent(
-        f"{source}/{head['offset']}/{database}",
+        f"{source}/{head.offset}/{head.database}",
         DIVERTED,
         "database_unavailable",
         source,
-        head["offset"],
-        database,
-        head,
+        head.offset,
+        head.database,
+        given,
         record.value,
         record.timestamp,
     )
@@ -129,11 +163,19 @@ def held(database: str, row: WaitingRow) -> ErrorEvent:
     )
 
 
+def _shaped(found: dict[str, Any] | None, shape: Any) -> Any:
+    """`found` in that shape, or None: it is none of Onramp's."""
+    try:
+        return msgspec.convert(found, shape)
+    except msgspec.ValidationError:
+        return None
+
+
 def _header(record: LogRecord, name: str) -> dict[str, Any] | None:
     """Any client may write to these topics: what is not ours is not read."""
     try:
         found = orjson.loads(record.headers[name])
-    except (KeyError, orjson.JSONDecodeError):
+    except (KeyError, TypeError, orjson.JSONDecodeError):  # TypeError: a header may be null
         return None
     return found if isinstance(found, dict) else None
 

@@ -3,6 +3,7 @@
 Owns aiokafka for the admin service.  Nothing is written, and no offset is committed.
 """
 
+import logging
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass
@@ -15,6 +16,9 @@ from aiokafka.errors import KafkaError
 from services.admin.findings import Source
 from shared import wire
 from shared.errors import KAFKA_UNAVAILABLE, InfrastructureError
+from shared.polling import poll
+
+log = logging.getLogger(__name__)
 
 _POLL_MS: Final = 200
 _FETCH_WAIT_MS: Final = 25
@@ -106,7 +110,7 @@ class KafkaLogs:
         left = set(ends)
         while left:
             with self._translated():
-                found = await self._consumer.getmany(*left, timeout_ms=_POLL_MS)
+                found = await poll(self._consumer, _passed_over, *left, timeout_ms=_POLL_MS)
             for place, records in found.items():
                 for record in records:
                     if record.offset < ends[place]:
@@ -119,7 +123,7 @@ class KafkaLogs:
         self._go_to(since)
         while since:
             with self._translated():
-                found = await self._consumer.getmany(timeout_ms=_POLL_MS)
+                found = await poll(self._consumer, _passed_over, timeout_ms=_POLL_MS)
             for records in found.values():
                 for record in records:
                     yield _record(record)
@@ -139,6 +143,13 @@ class KafkaLogs:
             raise InfrastructureError(
                 KAFKA_UNAVAILABLE, f"Kafka at {self._bootstrap} cannot be read: {type(e).__name__}"
             ) from None
+
+
+def _passed_over(topic: str, partition: int, offset: int) -> None:
+    log.warning(
+        "a record cannot be read, the key of a header is no UTF-8: it is passed over",
+        extra={"topic": topic, "partition": partition, "offset": offset},
+    )
 
 
 def _record(record: Any) -> LogRecord:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-import orjson
+import msgspec
 
 from services.admin.findings import Place
 
@@ -21,6 +21,20 @@ class Totals(NamedTuple):
     filtered: int = 0
     unroutable: int = 0
     refused: int = 0
+
+
+class _Route(msgspec.Struct):
+    event_name: str
+    database: str
+    schema: str = ""
+    table: str = ""
+
+
+class _Routes(msgspec.Struct):
+    """As much of a snapshot as the audit asks of it."""
+
+    default_database: str
+    event_routes: list[_Route] = []
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,19 +54,28 @@ class SettledLog:
     routes: list[Mapping[str, Any]] = field(default_factory=list)
 
     def apply(self, key: bytes | None, value: bytes | None) -> None:
-        """Take in one entry; of several epochs' totals the furthest counts."""
-        if key is None or value is None:
+        """Take in one entry; of several epochs' totals the furthest counts.
+
+        Any client may write to the topic: what is no entry is passed over.
+        """
+        try:
+            self._apply((key or b"").decode().split("/"), value or b"")
+        except (ValueError, IndexError):
             return
-        kind, *rest = key.decode().split("/")
+
+    def _apply(self, key: list[str], value: bytes) -> None:
+        kind, *rest = key
         if kind == "routes":
-            self.routes.append(orjson.loads(value))
+            self.routes.append(msgspec.to_builtins(msgspec.json.decode(value, type=_Routes)))
         elif kind == "baseline":
             life = (rest[0], int(rest[1]))
+            first = msgspec.json.decode(value, type=dict[str, int])
             # Found again at the end: the topic's newest life is the one that was seen last.
-            self.baselines[life] = {**self.baselines.pop(life, {}), **orjson.loads(value)}
+            self.baselines[life] = {**self.baselines.pop(life, {}), **first}
         elif kind == "totals":
             life = (rest[0], int(rest[1]))
-            self.totals[life] = max(self.totals.get(life, Totals()), Totals(*orjson.loads(value)))
+            found = msgspec.json.decode(value, type=Totals)
+            self.totals[life] = max(self.totals.get(life, Totals()), found)
 
     def destinations(self, event: str, otherwise: str) -> list[frozenset[Routed]]:
         """Where events of this name went: one set for each snapshot of the routes that differs.

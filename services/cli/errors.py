@@ -163,9 +163,17 @@ def _print(event: "ErrorEvent", *, value: bool, as_json: bool) -> None:
     if as_json:
         print(json.dumps(found), flush=True)
         return
-    at = datetime.fromtimestamp(event.timestamp / 1000, UTC).isoformat(timespec="seconds")
+    at = _at(event.timestamp)
     said = f"{at}  {event.state}  {event.code}  {event.key}  {event.reason.get('detail', '')}"
     print(_safe(f"{said}  {found['value']}" if value else said), flush=True)
+
+
+def _at(milliseconds: int) -> str:
+    """A record's time, which is its client's word; "?" where no calendar has it."""
+    try:
+        return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="seconds")
+    except (ValueError, OverflowError, OSError):
+        return "?"
 
 
 def _safe(said: object) -> str:

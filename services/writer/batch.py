@@ -116,7 +116,7 @@ async def _plan(parts: Parts, ranges: Sequence[Range], routes: Routes) -> None:
 
 async def see_newest(parts: Parts) -> None:
     """Raises `InfrastructureError` (FENCED) when a newer writer has started."""
-    newest = await parts.positions.newest_epoch()
+    newest = await parts.positions.newest_epoch(parts.epoch)
     if newest > parts.epoch:
         raise InfrastructureError(FENCED, f"writer {newest} is the newest, this is {parts.epoch}")
 

@@ -7,8 +7,10 @@ partition and its order.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Final
 
+import msgspec
 import orjson
 import pyarrow as pa
 
@@ -60,12 +62,40 @@ def key_of(database: str, partition: Partition) -> bytes:
     return f"{database}/{partition}".encode()
 
 
-def marker_of(head: Mapping[str, Any]) -> Marker | None:
-    """The marker that a record's header describes, or None: it is an event."""
-    if head["kind"] != "marker":
+class EventHead(msgspec.Struct, tag_field="kind", tag="event", frozen=True, gc=False):
+    """The header of an event that waits: for whom, where it came from, and when it was made."""
+
+    database: str
+    topic: str
+    partition: int
+    offset: int
+    timestamp: datetime | None = None
+
+
+class _MarkerHead(msgspec.Struct, tag_field="kind", tag="marker"):
+    database: str
+    count: int
+    first: int
+    digest: str
+    topic_id: str
+    partition: tuple[str, int]
+    start: int
+    end: int
+
+
+_decode: Final = msgspec.json.Decoder(EventHead | _MarkerHead).decode
+
+
+def head_of(headers: Mapping[str, bytes]) -> EventHead | Marker | None:
+    """What a record with these `headers` is; None: not Onramp's."""
+    try:
+        head = _decode(headers[HEADER])
+    except (KeyError, TypeError, ValueError):
         return None
-    source = Range(head["topic_id"], Partition(*head["partition"]), head["start"], head["end"])
-    return Marker(head["database"], source, head["count"], head["first"], head["digest"])
+    if isinstance(head, EventHead):
+        return head
+    source = Range(head.topic_id, Partition(*head.partition), head.start, head.end)
+    return Marker(head.database, source, head.count, head.first, head.digest)
 
 
 def divert(bootstrap: str, database: str, runs: Sequence[Run]) -> dict[Partition, tuple[int, int]]:
@@ -98,9 +128,7 @@ def _as_record(database: str, partition: Partition, row: Mapping[str, Any]) -> R
     return Record(wire.SYSTEM_ERRORS, key_of(database, partition), row["value"], tuple(headers))
 
 
-def as_run(
-    partition: Partition, records: Mapping[int, tuple[Mapping[str, Any], bytes | None, bytes | None]]
-) -> Run:
+def as_run(partition: Partition, records: Mapping[int, tuple[EventHead, bytes | None, bytes | None]]) -> Run:
     """The events of a marker as they arrived: offset to (header, value, received_at)."""
     rows = [
         {
@@ -109,11 +137,9 @@ def as_run(
             "offset": offset,
             "value": value,
             "received_at": received_at,
-            "timestamp": head["timestamp"],
+            "timestamp": head.timestamp,
             "context": USUAL,
         }
         for offset, (head, value, received_at) in sorted(records.items())
     ]
-    for row in rows:
-        row["timestamp"] = pa.scalar(row["timestamp"], pa.string()).cast(pa.timestamp("us", "UTC")).as_py()
     return Run(partition, pa.RecordBatch.from_pylist(rows, schema=ARRIVALS))

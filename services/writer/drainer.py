@@ -11,11 +11,8 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
-import orjson
-
-from services.writer.divert import HEADER, Marker, as_run, marker_of
+from services.writer.divert import EventHead, Marker, as_run, head_of
 from services.writer.orders import Line, WorkOrder
 from services.writer.pausing import Pausing
 from services.writer.positions import Positions
@@ -32,7 +29,7 @@ from shared.errors import LEDGER_GAP, InfrastructureError
 log = logging.getLogger(__name__)
 
 #: Header, value, gateway's received-at.
-Event = tuple[Mapping[str, Any], bytes | None, bytes | None]
+Event = tuple[EventHead, bytes | None, bytes | None]
 #: By offset of the event in its own topic.
 Events = dict[int, Event]
 
@@ -124,13 +121,15 @@ class Drainer:
         events: dict[Partition, dict[int, tuple[int, Event]]] = defaultdict(dict)
         async for record in self._positions.log(wire.SYSTEM_ERRORS, lowest(waiting)):
             headers = dict(record.headers)
-            head = orjson.loads(headers[HEADER])
-            if head["database"] != database:
-                continue
-            if marker_of(head) is None:
-                source = Partition(head["topic"], head["partition"])
+            head = head_of(headers)
+            if head is None:
+                self._positions.foreign.pass_over(wire.SYSTEM_ERRORS, record.partition, record.offset)
+            elif head.database != database:
+                pass
+            elif isinstance(head, EventHead):
+                source = Partition(head.topic, head.partition)
                 event = (head, record.value, headers.get(wire.HEADER_RECEIVED_AT))
-                events[source][head["offset"]] = record.offset, event
+                events[source][head.offset] = record.offset, event
             elif marker := wanted.pop(Place(record.partition, record.offset), None):
                 held = events[marker.range.partition]
                 yield marker, {o: e for o, (at, e) in held.items() if _is_of(marker, o, at)}

@@ -10,13 +10,12 @@ import signal
 from contextlib import AsyncExitStack, suppress
 from typing import Final
 
-import orjson
 from aiokafka.errors import KafkaError
 
 from services.writer import halts
 from services.writer.batch import Parts, see_newest, write_batch
 from services.writer.databases import Databases
-from services.writer.divert import HEADER, marker_of
+from services.writer.divert import Marker, head_of
 from services.writer.drainer import Drainer
 from services.writer.meter import Meter
 from services.writer.pace import Pace
@@ -155,10 +154,14 @@ class Job:
         self._epoch = epoch = await self._next_epoch(positions)
         settled, index = Settled(), Index()
         async for record in positions.log(wire.SETTLED):
-            settled.apply(record.key.decode(), record.value)
+            if not settled.read(record.key, record.value):
+                positions.foreign.pass_over(wire.SETTLED, record.partition, record.offset)
         async for record in positions.log(wire.SYSTEM_ERRORS):
-            if marker := marker_of(orjson.loads(dict(record.headers)[HEADER])):
-                index.add(marker, Place(record.partition, record.offset), record.timestamp / 1000)
+            head = head_of(dict(record.headers))
+            if head is None:
+                positions.foreign.pass_over(wire.SYSTEM_ERRORS, record.partition, record.offset)
+            elif isinstance(head, Marker):
+                index.add(head, Place(record.partition, record.offset), record.timestamp / 1000)
         bootstrap = self._kafka.bootstrap
         rates = Rates({d.name: d.max_rows_per_second for d in self._configured if d.max_rows_per_second})
         databases = Databases(
@@ -205,7 +208,7 @@ class Job:
 
         A zombie that wakes up with its transaction lost must not fence its healthy successor.
         """
-        newest = await positions.newest_epoch()
+        newest = -1 if self._epoch is None else await positions.newest_epoch(self._epoch)
         if self._epoch is not None and newest > self._epoch:
             raise InfrastructureError(FENCED, f"writer {newest} is the newest, this is {self._epoch}")
         return await positions.take_epoch()

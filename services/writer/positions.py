@@ -16,15 +16,18 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.records_to_delete import RecordsToDelete
 from aiokafka.errors import TopicAlreadyExistsError, for_code
 
+from services.writer.foreign import Foreign
 from services.writer.publishing import Place, Record, send_all
 from services.writer.ranges import Partition
 from services.writer.tail import Tail
 from shared import wire
+from shared.polling import poll
 from shared.settings import KafkaSettings
 from shared.topics import OWN_TOPICS, TopicSpec
 
 #: What every writer enters itself into.
 _ENTRIES: Final = TopicPartition(wire.WRITERS, 0)
+_WRITER: Final = b"writer"
 
 
 class Positions:
@@ -43,6 +46,9 @@ class Positions:
             auto_offset_reset="earliest",
         )
         self.tail = Tail(settings.bootstrap)
+        self.foreign = Foreign()
+        #: No record of `onramp.writers` from here on was looked at.
+        self._looked_upto = 0
         self._producer = AIOKafkaProducer(**common, acks="all", enable_idempotence=True)
         # A look at single records: one batch of the log is the least that Kafka sends.
         self._looker = AIOKafkaConsumer(
@@ -86,14 +92,22 @@ class Positions:
     async def take_epoch(self) -> int:
         """Enter this writer into `onramp.writers`; the record's offset orders all writers."""
         me = {"host": socket.gethostname(), "pid": os.getpid()}
-        record = await self._producer.send_and_wait(
-            wire.WRITERS, key=b"writer", value=json.dumps(me).encode()
-        )
+        record = await self._producer.send_and_wait(wire.WRITERS, key=_WRITER, value=json.dumps(me).encode())
         return int(record.offset)
 
-    async def newest_epoch(self) -> int:
-        """The epoch of the newest writer."""
-        return int((await self._consumer.end_offsets([_ENTRIES]))[_ENTRIES]) - 1
+    async def newest_epoch(self, known: int = -1) -> int:
+        """The epoch of the newest writer; `known` when none is newer than that one."""
+        end = int((await self._consumer.end_offsets([_ENTRIES]))[_ENTRIES])
+        newest = known
+        if end > max(known + 1, self._looked_upto):
+            async for record in self.log(wire.WRITERS, {_ENTRIES.partition: known + 1}):
+                if _is_entry(record):
+                    newest = max(newest, record.offset)
+                else:
+                    self.foreign.pass_over(wire.WRITERS, record.partition, record.offset)
+        if newest == known:
+            self._looked_upto = max(self._looked_upto, end)
+        return newest
 
     async def append(self, records: Sequence[Record]) -> list[Place]:
         """Put `records` on their topics; returns, in their order, where Kafka holds them."""
@@ -112,7 +126,7 @@ class Positions:
                 consumer.seek(p, max(begins[p], (since or {}).get(p.partition, 0)))
             # Compaction leaves holes, so the consumer's position says when the end is reached.
             while [p for p in assigned if await consumer.position(p) < ends[p]]:
-                for found in (await consumer.getmany(timeout_ms=200)).values():
+                for found in (await poll(consumer, self.foreign.pass_over, timeout_ms=200)).values():
                     for record in found:
                         yield record
         finally:
@@ -162,11 +176,12 @@ class Positions:
             for p, offset in left.items():
                 self._looker.seek(p, offset)
         while left:
-            records = await self._looker.getmany(*left, timeout_ms=1000)
+            records = await poll(self._looker, _no_matter, *left, timeout_ms=1000)
             if not records:
                 break
             for p, of_it in records.items():
-                found[Partition(p.topic, p.partition)] = of_it[0].timestamp / 1000
+                if of_it:
+                    found[Partition(p.topic, p.partition)] = of_it[0].timestamp / 1000
                 left.pop(p, None)
         return found
 
@@ -190,6 +205,19 @@ class Positions:
     async def commit(self, offsets: Mapping[Partition, int]) -> None:
         """Commit the group's offsets: everything below is settled or diverted."""
         await self._consumer.commit({TopicPartition(*p): o for p, o in offsets.items()})
+
+
+def _is_entry(record: Any) -> bool:
+    """Whether a writer made this record of `onramp.writers`."""
+    try:
+        entry = json.loads(record.value or b"")
+    except ValueError:
+        return False
+    return record.key == _WRITER and isinstance(entry, dict) and {"host", "pid"} <= entry.keys()
+
+
+def _no_matter(*_: object) -> None:
+    """The next batch says what is wrong with it."""
 
 
 def _named(offsets: Mapping[TopicPartition, int]) -> dict[Partition, int]:

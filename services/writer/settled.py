@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+import msgspec
 import orjson
 
 from services.writer.ranges import Partition, Range
@@ -53,6 +54,16 @@ _BASELINE: Final = "baseline"
 _TOTALS: Final = "totals"
 
 
+class _Plan(msgspec.Struct):
+    digest: str
+    ranges: list[tuple[str, str, int, int, int]]
+
+
+_decode_plan: Final = msgspec.json.Decoder(_Plan).decode
+_decode_baseline: Final = msgspec.json.Decoder(dict[str, int]).decode
+_decode_totals: Final = msgspec.json.Decoder(Totals).decode
+
+
 @dataclass(slots=True)
 class Settled:
     """What the topic says.  `apply` reads an entry; the other methods make entries."""
@@ -62,21 +73,33 @@ class Settled:
     baselines: dict[LifeKey, dict[str, int]] = field(default_factory=dict)
     totals: dict[LifeKey, Totals] = field(default_factory=dict)
 
+    def read(self, key: bytes | None, value: bytes | None) -> bool:
+        """Take in a record of the topic; False: it is none of Onramp's."""
+        try:
+            self.apply((key or b"").decode(), value or b"")
+        except (ValueError, IndexError):
+            return False
+        return True
+
     def apply(self, key: str, value: bytes) -> None:
-        """Take in one entry.  Of several epochs' totals the furthest counts."""
+        """Take in one entry.  Of several epochs' totals the furthest counts.
+
+        Raises `ValueError` or `IndexError`: it is no entry.
+        """
         kind, *rest = key.split("/")
         if kind == _ROUTES:
             self.routes[rest[0]] = Routes.from_json(value)
-            return
-        data = orjson.loads(value)
-        if kind == _PLAN:
-            ranges = (Range(i, Partition(t, n), start, end) for i, t, n, start, end in data["ranges"])
-            self.plans[int(rest[0])] = Plan(tuple(ranges), data["digest"])
+        elif kind == _PLAN:
+            plan = _decode_plan(value)
+            ranges = (Range(i, Partition(t, n), start, end) for i, t, n, start, end in plan.ranges)
+            self.plans[int(rest[0])] = Plan(tuple(ranges), plan.digest)
         elif kind == _BASELINE:
-            self.baselines[rest[0], int(rest[1])] = data
+            self.baselines[rest[0], int(rest[1])] = _decode_baseline(value)
         elif kind == _TOTALS:
             life = (rest[0], int(rest[1]))
-            self.totals[life] = max(self.totals.get(life, Totals()), Totals(*data))
+            self.totals[life] = max(self.totals.get(life, Totals()), _decode_totals(value))
+        else:
+            raise ValueError(kind)
 
     def pins(self, partition: Partition, topic_id: str) -> list[tuple[Range, Routes]]:
         """Planned ranges of `partition`, the newest writer's first, with the routes they began with."""

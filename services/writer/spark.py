@@ -187,7 +187,8 @@ def _arrivals_sql() -> list[str]:
     usual = f"X'{wire.CONTEXT_BYTES.hex()}'"
     columns = {
         "value": "CASE WHEN length(context) > 0 THEN value END",
-        "timestamp": f"greatest(least(timestamp, timestamp_millis({LAST_MS}L)), timestamp_millis({FIRST_MS}L))",
+        "timestamp": f"least(greatest(timestamp, timestamp_millis({FIRST_MS}L)), "
+        f"timestamp_millis({LAST_MS}L))",
         "context": f"CASE WHEN context = {usual} THEN X'{USUAL.hex()}' "
         "WHEN length(context) > 0 THEN context END",
     }

@@ -66,8 +66,8 @@ class Tail:
         """The records of `ranges`, partition by partition, as Spark would read them.
 
         None: Kafka does not give them at once, they are large, or this client cannot read them (a
-        header whose key is no UTF-8); Spark reads them then, and says what is wrong.  Raises `TimeoutError` when that goes on: this consumer is stuck, and
-        a new one may not be.
+        header whose key is no UTF-8); Spark reads them then, and says what is wrong.  Raises
+        `TimeoutError` when that goes on: this consumer is stuck, and a new one may not be.
         """
         wanted = {TopicPartition(*r.partition): r for r in ranges}
         for p, r in wanted.items():

@@ -6,7 +6,7 @@ from tests.mutants.writer_driver import DRIVER
 from tests.mutants.writer_growth import GROWTH
 from tests.mutants.writer_holds import HALTS, HOLDS
 from tests.mutants.writer_limits import LIMITS, SLOW
-from tests.mutants.writer_records import RECORDS
+from tests.mutants.writer_records import FOREIGNERS, RECORDS
 from tests.mutants.writer_tables import TABLES
 from tests.mutants.writer_tasks import TASKS
 
@@ -14,5 +14,5 @@ if __name__ == "__main__":
     run(
         "services/writer",
         (*TASKS, *RECORDS, *TABLES, *LIMITS, *HOLDS, *GROWTH),
-        (*DRIVER, *DATABASES, *SLOW, *HALTS),
+        (*DRIVER, *DATABASES, *SLOW, *HALTS, *FOREIGNERS),
     )

@@ -5,6 +5,8 @@ from typing import Final
 from tests.mutants.machine import Mutant
 
 NUMBERS: Final = "tests/unit/writer/test_numbers.py"
+READING: Final = "tests/contract/test_reading.py"
+FOREIGN: Final = "tests/faults/test_f46_foreign_records.py"
 
 RECORDS: Final = (
     Mutant(
@@ -13,5 +15,45 @@ RECORDS: Final = (
         "int(digits) if len(digits) <= _EXPONENT_DIGITS else 10**_EXPONENT_DIGITS",
         "int(digits)",
         NUMBERS,
+    ),
+)
+
+#: With Spark, or a Kafka of their own.
+FOREIGNERS: Final = (
+    Mutant(
+        "the other reader for what one cannot read",
+        "tail.py",
+        "        except Exception as e:  # noqa: BLE001 - whatever one client cannot read, the other may",
+        "        except LookupError as e:",
+        READING,
+    ),
+    Mutant(
+        "the nearest time that is one, in the driver",
+        "tail.py",
+        "FIRST_MS, LAST_MS) * 1000",
+        "-(2**53), 2**53) * 1000",
+        READING,
+    ),
+    Mutant(
+        "the nearest time that is one, in Spark",
+        "spark.py",
+        "timestamp_millis({LAST_MS}L)",
+        "timestamp_millis({LAST_MS + 1}L)",
+        READING,
+    ),
+    Mutant(
+        "foreign records on onramp.settled",
+        "settled.py",
+        "            return False\n",
+        "            raise\n",
+        FOREIGN,
+    ),
+    Mutant("foreign records on onramp.writers", "positions.py", "if _is_entry(record):", "if True:", FOREIGN),
+    Mutant(
+        "foreign records on onramp.system_errors",
+        "divert.py",
+        "    except (KeyError, TypeError, ValueError):",
+        "    except KeyError:",
+        FOREIGN,
     ),
 )

@@ -1,0 +1,88 @@
+"""Any client may write to Onramp's own topics: what is not Onramp's stops neither writer nor reader."""
+
+import asyncio
+import json
+import re
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+from typer.testing import CliRunner
+
+from services.admin.audit import Request, audit
+from services.cli.app import app
+from shared import wire
+from stack.kafka import Kafka
+from tests.fixtures.fix_postgres import Database
+from tests.fixtures.inline import Inline, start_inline
+from tests.fixtures.odd import produce_with_odd_header
+from tests.fixtures.other import Other
+from tests.fixtures.scenes import Scene
+from tests.fixtures.writer import event, eventually, landed, make_topics, produce
+
+OWN = (wire.SETTLED, wire.SYSTEM_ERRORS, wire.USER_ERRORS, wire.WRITERS)
+SHAPES = (b"hello", b"[]", b"{}", b'{"kind":"marker","database":7}', b'{"kind":"event"}', b'{"code":[]}', b"")
+KEYS = ("plan/x", "totals/x/1/2", "baseline/x/1", "routes/x", "routes", "plan", "writer", "\x00", "x/y")
+
+
+@pytest.fixture
+def alone(own_kafka: Kafka, database: Database, tmp_path: Path) -> Iterator[Scene]:
+    """A scene with a Kafka of its own: what is written to its topics stays there."""
+    running: list[Inline] = []
+    scene = Scene(partial(start_inline, running), own_kafka.bootstrap, database.dsn, "", tmp_path)
+    make_topics(scene.bootstrap, scene.topic)
+    yield scene
+    for writer in reversed(running):
+        writer.stop()
+
+
+def _litter(bootstrap: str) -> None:
+    """Put on every topic of Onramp's what others may put there."""
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for topic in OWN:
+        compacted = topic in (wire.SETTLED, wire.WRITERS)  # Kafka takes no record without a key there
+        for key in (None, *KEYS)[compacted:]:
+            for value in (None, *SHAPES):
+                for name in ("onramp-error", "onramp-waiting"):
+                    producer.produce(topic, key=key, value=value, headers=[(name, value)])
+                producer.produce(topic, key=key, value=value)
+    assert producer.flush(30) == 0
+    for topic in OWN:
+        produce_with_odd_header(bootstrap, topic, b"hello")
+
+
+def _add(scene: Scene, n: int) -> None:
+    produce(scene.bootstrap, scene.topic, [event(f"e-{scene.accepted + i}", scene.name) for i in range(n)])
+    scene.accepted += n
+
+
+def test_f46_a_foreign_record_on_onramps_own_topics_stops_nobody(alone: Scene, other: Other) -> None:
+    writer = alone.writer_into(other)
+    _add(alone, 5)
+    eventually(lambda: landed(other.dsn, alone.name) == 5)
+
+    other.close()
+    eventually(lambda: (_add(alone, 1), writer.states[other.name] == "out")[1])
+    produce(alone.bootstrap, alone.topic, [b"no json"])
+    eventually(lambda: alone.landed() == alone.accepted)
+    _litter(alone.bootstrap)
+    _add(alone, 5)  # the one that runs goes on, and takes nothing on onramp.writers for a newer one
+    eventually(lambda: alone.landed() == alone.accepted)
+    other.open()
+    eventually(lambda: landed(other.dsn, alone.name) == alone.accepted)  # drained, past all of it
+    writer.stop()
+
+    alone.writer_into(other)  # and so does the next one, which reads it all when it starts
+    _add(alone, 5)
+    eventually(lambda: landed(other.dsn, alone.name) == alone.landed() == alone.accepted)
+    alone.all_landed_once()
+
+    databases = {alone.database: alone.dsn, other.name: other.dsn}
+    report = asyncio.run(audit(Request(alone.bootstrap, databases, re.escape(alone.topic), deep=True)))
+    assert (report.findings, report.unsettled) == ([], 0)
+    said = CliRunner().invoke(app, ["errors", "tail", "-n", "1000", "--json", "--kafka", alone.bootstrap])
+    assert said.exit_code == 0, said.output
+    found = [json.loads(line) for line in said.stdout.splitlines() if line.startswith("{")]
+    assert {e["code"] for e in found} == {"no_envelope", "database_unavailable"}
