@@ -26,7 +26,7 @@ from services.writer.postgres import configured
 from services.writer.publishing import Place
 from services.writer.ranges import total
 from services.writer.rates import Rates
-from services.writer.registry_routes import only_known, routes_of, topics_of
+from services.writer.registry_routes import CurrentRoutes, only_known, topics_of
 from services.writer.resolve import resolve
 from services.writer.routes import Routes
 from services.writer.settings import WriterSettings
@@ -216,6 +216,7 @@ class Job:
     async def _loop(self, parts: Parts, meter: Meter) -> None:
         clock = asyncio.get_running_loop().time
         look_again = 0.0
+        current = CurrentRoutes(self._configured)
         upkeep = Upkeep(parts, self._settings.upkeep_s)
         trimming = Trimming(parts.positions, parts.index, self._settings.keep_drained_s)
         pace = Pace(self._settings.batch_events, self._settings.batch_s)
@@ -223,7 +224,7 @@ class Job:
             if clock() >= look_again:
                 self._registry.refresh()
                 snapshot = self._registry.snapshot()
-                routes = routes_of(snapshot, self._configured)
+                routes = current.of(snapshot)
                 async with asyncio.timeout(_KAFKA_SECONDS):
                     await parts.view.discover(topics_of(snapshot))
                     await see_newest(parts)

@@ -11,7 +11,8 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta
 
-from services.writer.routes import Routes, is_closed
+from services.writer.routes import is_closed
+from services.writer.routing import Routing
 from services.writer.targets import Target
 from shared import envelope
 from shared.errors import (
@@ -52,7 +53,7 @@ class Destinations:
     refused: list[tuple[str, UserError]] = field(default_factory=list)
 
 
-def destinations(context: bytes, topic: str, routes: Routes) -> Destinations:
+def destinations(context: bytes, topic: str, routing: Routing) -> Destinations:
     """Where a packet on `topic` with this `pipeline_context` goes.
 
     A list that cannot be read is refused as a whole, under the pointer "".  A table that
@@ -60,14 +61,14 @@ def destinations(context: bytes, topic: str, routes: Routes) -> Destinations:
     """
     found = Destinations()
     try:
-        named = _named(context, routes)
+        named = _named(context, routing)
     except UserError as e:
         pointer = e.pointer if e.pointer.startswith(_LIST) else f"/pipeline_context{e.pointer}"
         found.refused.append(("", UserError(BAD_DESTINATION, e.detail, pointer)))
         return found
     for i, raw in enumerate(named):
         try:
-            target = _target(raw, topic, routes)
+            target = _target(raw, topic, routing)
         except UserError as e:
             pointer = f"{_LIST}/{i}"
             found.refused.append((pointer, UserError(e.fault, e.detail, pointer + e.pointer)))
@@ -77,15 +78,15 @@ def destinations(context: bytes, topic: str, routes: Routes) -> Destinations:
     return found
 
 
-def _named(context: bytes, routes: Routes) -> list[msgspec.Raw]:
+def _named(context: bytes, routing: Routing) -> list[msgspec.Raw]:
     named = envelope.decode(context, _Context).destinations
-    most = routes.max_destinations
+    most = routing.max_destinations
     if len(named) > most:
         raise UserError(BAD_DESTINATION, f"{len(named)} destinations, at most {most} are allowed", _LIST)
     return named
 
 
-def _target(raw: msgspec.Raw, topic: str, routes: Routes) -> Target:
+def _target(raw: msgspec.Raw, topic: str, routing: Routing) -> Target:
     try:
         wanted = envelope.decode(raw, Destination)
     except UserError as e:
@@ -94,24 +95,24 @@ def _target(raw: msgspec.Raw, topic: str, routes: Routes) -> Target:
         raise UserError(UNSUPPORTED_DESTINATION, f"the only supported type is {SUPPORTED}", "/type")
     for name in ("schema", "table"):
         _check_name(getattr(wanted, name), f"/{name}")
-    database = _database(wanted, routes)
+    database = _database(wanted, routing)
     if is_closed(wanted.schema):
         raise UserError(FORBIDDEN_DESTINATION, "no message may write to this schema", "/schema")
-    place = routes.place(database)
+    place = routing.place(database)
     if place is None or wanted.schema not in place.schemas:
         raise UserError(FORBIDDEN_DESTINATION, f"database {database} opens no such schema", "/schema")
-    target = routes.typed(database, wanted.schema, wanted.table)
-    if not routes.allows(topic, target):
+    target = routing.typed(database, wanted.schema, wanted.table)
+    if not routing.allows(topic, target):
         raise UserError(
             FORBIDDEN_DESTINATION, f"topic {topic} has no grant for this table of database {database}"
         )
     return target
 
 
-def _database(wanted: Destination, routes: Routes) -> str:
+def _database(wanted: Destination, routing: Routing) -> str:
     """The configured database that `wanted` selects: by vanity, else by `database`; both must agree."""
     name, where = (wanted.vanity, "/vanity") if wanted.vanity is not None else (wanted.database, "/database")
-    place = None if name is None else routes.place(name)
+    place = None if name is None else routing.place(name)
     if place is None:
         raise UserError(UNKNOWN_DATABASE, "this is not the name of a configured database", where)
     if wanted.database not in (None, place.name, place.dbname or place.name):

@@ -31,6 +31,20 @@ def routes_of(snapshot: Snapshot, databases: Sequence[Database]) -> Routes:
     )
 
 
+class CurrentRoutes:
+    """The routes of the registry as it is now, made once for each state of it."""
+
+    def __init__(self, databases: Sequence[Database]) -> None:
+        self._databases = databases
+        self._made: tuple[Snapshot, Routes] | None = None
+
+    def of(self, snapshot: Snapshot) -> Routes:
+        """The routes of `snapshot`."""
+        if self._made is None or self._made[0] is not snapshot:
+            self._made = snapshot, routes_of(snapshot, self._databases)
+        return self._made[1]
+
+
 def topics_of(snapshot: Snapshot) -> set[str]:
     """Topics that event types name for themselves: the writer reads them beside its pattern."""
     return {_topic(name, snapshot) for name in snapshot.event_types}

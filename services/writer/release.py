@@ -25,6 +25,7 @@ from services.writer.ranges import Partition
 from services.writer.rates import Rates
 from services.writer.refusals import refusal
 from services.writer.routes import Routes
+from services.writer.routing import routing_of
 from services.writer.settlement import BlockedError, LostRaceError, Settlement, Work
 from services.writer.sqlstates import STATEMENT_TIMEOUT
 from services.writer.targets import Target
@@ -174,7 +175,7 @@ class Release:
     def _target(self, place: Place, routes: Routes) -> Target:
         """The table is the one that the events were sorted to; its contract is today's."""
         if place.typed:
-            return routes.typed(self._database.name, place.schema, place.table)
+            return routing_of(routes).typed(self._database.name, place.schema, place.table)
         return Target(self._database.name, place.schema, place.table)
 
     def _end(self) -> list[Hold]:

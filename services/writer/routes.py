@@ -6,15 +6,13 @@ a range which a dead writer had planned is finished under the routes that it beg
 Patterns are globs (`*`, `?`, `[…]`) that must match whole and in exact case.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from hashlib import sha256
 from typing import Final, Literal, Self
 
 import msgspec
 import orjson
-
-from services.writer.targets import FREEZE, Target
 
 #: What a database lets messages address unless its operator says otherwise.
 OPEN_SCHEMAS: Final = ("events", "public")
@@ -90,6 +88,8 @@ class Routes:
     contracts: tuple[Contract, ...] = ()
     #: A packet that names more destinations than this is parked whole.
     max_destinations: int = 32
+    #: No part of the snapshot: JSON leaves out what begins with an underscore.
+    _digest: str = field(default="", init=False, repr=False, compare=False)
 
     def as_json(self) -> bytes:
         """The snapshot's bytes; equal snapshots have equal bytes."""
@@ -102,38 +102,13 @@ class Routes:
 
     @property
     def digest(self) -> str:
-        """The snapshot's name."""
-        return sha256(self.as_json()).hexdigest()[:16]
-
-    def place(self, name: str) -> Place | None:
-        """The configured database of this name."""
-        if not self.places and name == self.default_database:
-            return Place(name)
-        return next((p for p in self.places if p.name == name), None)
+        """The snapshot's name: made once, and it travels with the snapshot to the tasks."""
+        if not self._digest:
+            object.__setattr__(self, "_digest", sha256(self.as_json()).hexdigest()[:16])
+        return self._digest
 
     def reachable(self, topic: str) -> set[str]:
         """Every database that a record on `topic` can be for."""
         routed = {self.default_database, *(r.database for r in self.event_routes)}
         mine = [g for g in self.grants if fnmatchcase(topic, g.topic)]
         return routed | {p.name for p in self.places if any(fnmatchcase(p.name, g.database) for g in mine)}
-
-    def allows(self, topic: str, target: Target) -> bool:
-        """Whether a packet on `topic` may address `target`."""
-        mine = [g for g in self.grants if fnmatchcase(topic, g.topic)]
-        if mine:
-            return any(_covers(g, target) for g in mine)
-        return target.database == self.default_database and target.schema in OPEN_SCHEMAS
-
-    def typed(self, database: str, schema: str, table: str) -> Target:
-        """The existing table of that name, with its contract; the first contract that covers it holds."""
-        target = Target(database, schema, table, typed=True)
-        found = next((c.unknown_fields for c in self.contracts if _covers(c, target)), FREEZE)
-        return target._replace(unknown_fields=found)
-
-
-def _covers(pattern: Grant | Contract, target: Target) -> bool:
-    return (
-        fnmatchcase(target.database, pattern.database)
-        and fnmatchcase(target.schema, pattern.schema)
-        and fnmatchcase(target.table, pattern.table)
-    )

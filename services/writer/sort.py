@@ -17,6 +17,7 @@ from services.writer.arrivals import Run
 from services.writer.events import Events, Places
 from services.writer.packets import destinations
 from services.writer.routes import Routes
+from services.writer.routing import Routing, routing_of
 from services.writer.targets import Target
 from services.writer.values import read
 from shared.errors import UserError
@@ -60,10 +61,9 @@ class Sorted:
 class _Sorting:
     """One run on its way: where each event goes, by its place in the run."""
 
-    def __init__(self, run: Run, routes: Routes) -> None:
+    def __init__(self, run: Run, routing: Routing) -> None:
         self._run = run
-        self._routes = routes
-        self._by_event = {r.event_name: _routed(r.event_name, routes) for r in routes.event_routes}
+        self._routing = routing
         self._places: dict[Target, list[Places]] = defaultdict(list)
         self._unroutable: list[Unroutable] = []
 
@@ -72,7 +72,7 @@ class _Sorting:
         for at, error in events.errors.items():
             self._refuse(at, "", error)
         for name, places in events.by_name().items():
-            for target in self._by_event.get(name) or self._landing_of(name):
+            for target in self._routing.tables_of(name):
                 self._places[target].append(places)
         for context, places in events.by_context().items():
             self._address(places, context)
@@ -90,15 +90,12 @@ class _Sorting:
 
     def _address(self, places: Places, context: bytes) -> None:
         """Note where events with this `pipeline_context` say that they go."""
-        found = destinations(context, self._run.partition.topic, self._routes)
+        found = destinations(context, self._run.partition.topic, self._routing)
         for target in found.targets:
             self._places[target].append(places)
         for pointer, error in found.refused:
             for at in places.tolist():
                 self._refuse(at, pointer, error)
-
-    def _landing_of(self, name: str) -> tuple[Target, ...]:
-        return (Target(self._routes.default_database, landing.SCHEMA, name),)
 
     def _refuse(self, at: int, destination: str, error: UserError) -> None:
         rows = self._run.rows
@@ -113,14 +110,15 @@ def sort(runs: Sequence[Run], routes: Routes) -> Iterator[Sorted]:
     """
     if not runs:
         return
+    routing = routing_of(routes)
     events, at = read(pa.concat_arrays([run.rows.column("value") for run in runs])), 0
     for run in runs:
-        yield _sort(run, events.part(at, len(run)), routes)
+        yield _sort(run, events.part(at, len(run)), routing)
         at += len(run)
 
 
-def _sort(run: Run, events: Events, routes: Routes) -> Sorted:
-    sorting = _Sorting(run, routes)
+def _sort(run: Run, events: Events, routing: Routing) -> Sorted:
+    sorting = _Sorting(run, routing)
     sorting.take(events)
     out = Sorted(unroutable=sorting.unroutable())
     for target, places in sorting.places().items():
@@ -130,13 +128,3 @@ def _sort(run: Run, events: Events, routes: Routes) -> Sorted:
         out.tables[target] = landing.rows(run.partition, arrivals, columns)
     assert out.events() == len(run)  # noqa: S101 - none got lost
     return out
-
-
-def _routed(name: str, routes: Routes) -> tuple[Target, ...]:
-    """The tables that events of `name` are routed to, each once."""
-    found = [
-        routes.typed(r.database, r.schema, r.table) if r.table else Target(r.database, landing.SCHEMA, name)
-        for r in routes.event_routes
-        if r.event_name == name
-    ]
-    return tuple(dict.fromkeys(found))

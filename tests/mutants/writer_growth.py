@@ -4,6 +4,7 @@ from typing import Final
 
 from tests.mutants.machine import Mutant
 
+_ROUTING: Final = "tests/unit/writer_sort/test_routing.py"
 _RELEASES: Final = "tests/integration/writer/test_releases.py::test_"
 
 GROWTH: Final = (
@@ -55,5 +56,44 @@ GROWTH: Final = (
         "        elif after == _BEGIN:\n",
         "        elif after:\n",
         f"{_RELEASES}what_is_parked_during_a_relay_is_relayed_by_it",
+    ),
+    Mutant(
+        "keeping the layout of routes",
+        "routing.py",
+        "        _kept[routes.digest] = found  # the last one used stands last\n",
+        "",
+        _ROUTING,
+    ),
+    Mutant(
+        "keeping but a few layouts of routes",
+        "routing.py",
+        "            while len(_kept) >= _KEPT:\n",
+        "            while len(_kept) < 0:\n",
+        _ROUTING,
+    ),
+    Mutant(
+        "looking only at contracts of the table's name",
+        "routing.py",
+        "if _WILD & set(contract.table) else",
+        "if contract.table else",
+        _ROUTING,
+    ),
+    Mutant(
+        "making the routes' name once",
+        "routes.py",
+        """            object.__setattr__(self, "_digest", sha256(self.as_json()).hexdigest()[:16])
+        return self._digest
+""",
+        """            return sha256(self.as_json()).hexdigest()[:16]
+        return self._digest
+""",
+        _ROUTING,
+    ),
+    Mutant(
+        "making routes once for each state of the registry",
+        "registry_routes.py",
+        "        if self._made is None or self._made[0] is not snapshot:\n",
+        "        if True:\n",
+        _ROUTING,
     ),
 )

@@ -261,7 +261,7 @@ TASKS: Final = (
         "return True",
         SORTING,
     ),
-    Mutant("grants of packets", "packets.py", "if not routes.allows(topic, target):", "if False:", SORTING),
+    Mutant("grants of packets", "packets.py", "if not routing.allows(topic, target):", "if False:", SORTING),
     Mutant(
         "schemas that are never writable",
         "packets.py",

@@ -9,6 +9,7 @@ from pydantic import SecretStr, ValidationError
 from services.writer.postgres import configured
 from services.writer.registry_routes import only_known, routes_of
 from services.writer.routes import Routes
+from services.writer.routing import routing_of
 from services.writer.settings import WriterSettings
 from services.writer.targets import Target
 from shared.registry.memory import MemoryRegistry
@@ -30,9 +31,11 @@ def routes(document: dict[str, Any], of: WriterSettings | None = None) -> Routes
 
 
 def may(found: Routes, topic: str, database: str, schema: str, table: str = "t") -> bool:
-    place = found.place(database)
+    place = routing_of(found).place(database)
     return (
-        place is not None and schema in place.schemas and found.allows(topic, Target(database, schema, table))
+        place is not None
+        and schema in place.schemas
+        and routing_of(found).allows(topic, Target(database, schema, table))
     )
 
 
@@ -81,7 +84,10 @@ def test_an_event_types_own_contract_comes_before_the_lists_and_the_lists_in_ord
             ],
         }
     )
-    said = {t: found.typed("onramp", "public", t).unknown_fields for t in ("raw_a", "raw_b", "raw_c", "d")}
+    said = {
+        t: routing_of(found).typed("onramp", "public", t).unknown_fields
+        for t in ("raw_a", "raw_b", "raw_c", "d")
+    }
     assert said == {"raw_a": "freeze", "raw_b": "freeze", "raw_c": "discard", "d": "freeze"}
 
 
