@@ -1,7 +1,7 @@
 """What a database says of a table: its columns, its key, and whether events can land there.
 
-Looked up once a process and table.  Whoever meets a refusal while holding an old
-description asks anew first, so that DDL while the writer runs is no incident.
+Looked up once a minute, process and table.  Whoever meets a refusal or drops a field while
+holding an old description asks anew first, so that DDL while the writer runs is no incident.
 """
 
 from dataclasses import dataclass
@@ -11,6 +11,7 @@ from psycopg2.extensions import connection
 
 from services.writer.column_kinds import Column, Type
 from services.writer.postgres import Database
+from services.writer.remembered import SECONDS, Remembered
 from services.writer.targets import Target
 
 _TABLE: Final = """
@@ -78,24 +79,23 @@ class Table:
     ruled: bool
 
 
-_known: dict[tuple[str, str, str], Table] = {}
+_known: Final[Remembered[tuple[str, str, str], Table]] = Remembered()
 
 
-def describe(conn: connection, database: Database, target: Target, *, anew: bool = False) -> Table | None:
-    """The table, or None: there is none of exactly this name.  `anew`: ask the database again."""
+def describe(conn: connection, database: Database, target: Target) -> Table | None:
+    """The table as the database has it now, or None: there is none of exactly this name."""
     place = (database.dsn, target.schema, target.table)
-    if anew or place not in _known:
-        _known.pop(place, None)
-        found = _look_up(conn, target)
-        if found is None:
-            return None
-        _known[place] = found
-    return _known[place]
+    found = _look_up(conn, target)
+    if found is None:
+        _known.forget(place)
+    else:
+        _known.put(place, found)
+    return found
 
 
-def is_known(database: Database, target: Target) -> bool:
-    """Whether `describe` would answer from memory."""
-    return (database.dsn, target.schema, target.table) in _known
+def known(database: Database, target: Target, within: float = SECONDS) -> Table | None:
+    """The table as it was described, if that was within so many seconds."""
+    return _known.get((database.dsn, target.schema, target.table), within)
 
 
 def _look_up(conn: connection, target: Target) -> Table | None:

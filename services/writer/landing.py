@@ -11,6 +11,7 @@ from psycopg2.extensions import connection
 from services.writer.pool import connected
 from services.writer.postgres import Database, translate
 from services.writer.ranges import Partition
+from services.writer.remembered import Remembered
 
 SCHEMA: Final = "events"
 KEY: Final = "_id"
@@ -55,40 +56,30 @@ _IS_KEYED: Final = """
 _LOCK: Final = 7_203_155_002
 
 #: By address and table name: the tables that are there, and whether they are keyed.
-_known: dict[tuple[str, str], bool] = {}
+_known: Final[Remembered[tuple[str, str], bool]] = Remembered()
 
 
-def ensure_table(database: Database, name: str) -> None:
-    """Make the landing table of event `name` unless this process knows that it is there.
+def ensure_table(conn: connection, database: Database, name: str) -> None:
+    """Make the landing table of event `name` unless it is there, as was seen on `conn` not long ago.
 
     DDL runs on a connection of its own, outside of every data transaction.  Raises
     `OnrampError` when the table cannot be made.
     """
-    if (database.dsn, name) in _known:
-        return
-    with connected(database, "ddl") as conn:
-        try:
-            keyed = _is_keyed(conn, name)
-            if keyed is None:  # a role that may only insert needs no more where it is there
-                _make(conn, name)
-        except psycopg2.Error as e:
-            raise translate(e, database) from None
-    _known[database.dsn, name] = keyed is not False
+    if _known.get((database.dsn, name)) is None:
+        confirm_table(conn, database, name)
 
 
 def is_keyed(database: Database, name: str) -> bool:
     """Whether a repeat can be told in the table, which was ensured, as it was last looked at."""
-    return _known[database.dsn, name]
+    return _known.last((database.dsn, name))
 
 
 def confirm_table(conn: connection, database: Database, name: str) -> None:
-    """Look at the table again, and make it if somebody dropped it."""
+    """Look at the table again, and make it if there is none."""
     keyed = _is_keyed(conn, name)
-    if keyed is None:
-        _known.pop((database.dsn, name), None)
-        ensure_table(database, name)
-    else:
-        _known[database.dsn, name] = keyed
+    if keyed is None:  # a role that may only insert needs no more where it is there
+        _make(database, name)
+    _known.put((database.dsn, name), keyed is not False)
 
 
 def _is_keyed(conn: connection, name: str) -> bool | None:
@@ -99,13 +90,17 @@ def _is_keyed(conn: connection, name: str) -> bool | None:
         return None if found is None else bool(found[0])
 
 
-def _make(conn: connection, name: str) -> None:
-    with conn.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_lock(%s)", (_LOCK,))
+def _make(database: Database, name: str) -> None:
+    with connected(database, "ddl") as conn:
         try:
-            cursor.execute(sql.SQL(_CREATE).format(table=sql.Identifier(SCHEMA, name)))
-        finally:
-            cursor.execute("SELECT pg_advisory_unlock(%s)", (_LOCK,))
+            with conn.cursor() as cursor:
+                cursor.execute("SELECT pg_advisory_lock(%s)", (_LOCK,))
+                try:
+                    cursor.execute(sql.SQL(_CREATE).format(table=sql.Identifier(SCHEMA, name)))
+                finally:
+                    cursor.execute("SELECT pg_advisory_unlock(%s)", (_LOCK,))
+        except psycopg2.Error as e:
+            raise translate(e, database) from None
 
 
 def rows(partition: Partition, arrivals: pa.RecordBatch, events: pa.RecordBatch) -> pa.RecordBatch:

@@ -56,7 +56,7 @@ def persist(conn: connection, database: Database, target: Target, rows: pa.Table
     if target.typed:
         return typed.persist(conn, database, target, rows)
     try:
-        landing.ensure_table(database, target.table)
+        landing.ensure_table(conn, database, target.table)
     except UserError as e:  # no permission to make it: every row would meet the same
         return refuse(rows, e)
     return _land(conn, database, target, rows)

@@ -14,6 +14,7 @@ from services.writer.insertion import Verdicts, insert
 from services.writer.persisted import Persisted, assemble, refuse
 from services.writer.postgres import Database
 from services.writer.refusals import refusal
+from services.writer.remembered import DISCARD_SECONDS
 from services.writer.targets import Target
 from services.writer.typed_rows import Group
 from shared.errors import UNSUITABLE_TABLE, UserError
@@ -25,26 +26,27 @@ class _StaleError(Exception):
 
 def persist(conn: connection, database: Database, target: Target, rows: pa.Table) -> Persisted:
     """Land `rows` in the existing table `target`; psycopg2's error when the fault is not the rows'."""
-    if catalogue.is_known(database, target):
+    remembered = catalogue.known(database, target)
+    if remembered is not None:
         try:
-            return _persist(conn, database, target, rows, remembered=True)
+            return _persist(conn, database, target, rows, remembered)
         except _StaleError:
             pass
-    return _persist(conn, database, target, rows, remembered=False)
+    return _persist(conn, database, target, rows)
 
 
 def _persist(
-    conn: connection, database: Database, target: Target, rows: pa.Table, *, remembered: bool
+    conn: connection, database: Database, target: Target, rows: pa.Table, remembered: Table | None = None
 ) -> Persisted:
     """Land `rows` by the description that is `remembered`, or by a new one.
 
-    Nobody is parked on the word of an old description: when something is refused, the
-    catalogue is asked again, and a table that has changed starts all over.
+    Nobody is parked and nothing is dropped on the word of an old description: the catalogue is
+    asked again, and a table that has changed starts all over.
     """
-    table = catalogue.describe(conn, database, target, anew=not remembered)
+    table = remembered or catalogue.describe(conn, database, target)
 
     def confirm() -> None:
-        if remembered and catalogue.describe(conn, database, target, anew=True) != table:
+        if remembered and catalogue.describe(conn, database, target) != table:
             raise _StaleError
 
     error = _unsuitable(database, target, table)
@@ -56,7 +58,7 @@ def _persist(
         place: refusal(database, target, m.sqlstate, m.why, column=m.column, fault=m.fault)
         for place, m in prepared.misplaced.items()
     }
-    if errors:
+    if errors or (prepared.discarded and not catalogue.known(database, target, DISCARD_SECONDS)):
         confirm()
     if not table.keys:
         unkeyed.report(database, target)

@@ -7,6 +7,7 @@ from tests.mutants.machine import Mutant
 _FOLDER: Final = "tests/integration/writer_tables"
 ENCODINGS: Final = f"{_FOLDER}/test_encodings.py"
 VALUES: Final = f"{_FOLDER}/test_lossless.py"
+REMEMBERED: Final = f"{_FOLDER}/test_remembered.py"
 
 TABLES: Final = (
     Mutant(
@@ -76,4 +77,32 @@ TABLES: Final = (
         VALUES,
     ),
     Mutant("money's locale", "column_kinds.py", '    "money": Kind.NONE', '    "monies": Kind.NONE', VALUES),
+    Mutant(
+        "what is known of a table has an age",
+        "remembered.py",
+        " and now() - found[0] < within",
+        "",
+        REMEMBERED,
+    ),
+    Mutant(
+        "a discard is confirmed",
+        "typed.py",
+        " or (prepared.discarded and not catalogue.known(database, target, DISCARD_SECONDS))",
+        "",
+        REMEMBERED,
+    ),
+    Mutant(
+        "a discard is not confirmed again and again",
+        "typed.py",
+        "prepared.discarded and not catalogue.known(database, target, DISCARD_SECONDS)",
+        "prepared.discarded",
+        REMEMBERED,
+    ),
+    Mutant(
+        "a landing table is looked at again",
+        "landing.py",
+        "    if _known.get((database.dsn, name)) is None:\n",
+        "    if (database.dsn, name) not in _known._known:\n",
+        REMEMBERED,
+    ),
 )

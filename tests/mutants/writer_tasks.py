@@ -218,8 +218,8 @@ TASKS: Final = (
     Mutant(
         "asking the catalogue again before anybody is parked",
         "typed.py",
-        "    if errors:\n        confirm()\n",
-        "",
+        "    if errors or (",
+        "    if (",
         TABLES,
     ),
     Mutant("a key that is never null", "typed_rows.py", "values.null_count:", "False:", TABLES),

@@ -16,6 +16,7 @@ from loadtest.shapes import BATCH, KAFKA, SYSLOG
 from loadtest.verify import Verdict
 from services.writer.landing import ensure_table
 from services.writer.migrations import migrate
+from services.writer.pool import connected
 from services.writer.postgres import Database as WriterDatabase
 from tests.fixtures.fix_postgres import Database
 
@@ -54,7 +55,8 @@ def run(database: Database, tmp_path: Path) -> Iterator[Run]:
     conn = found.connect(database.dsn)
     try:
         migrate(WriterDatabase("onramp", database.dsn))
-        ensure_table(WriterDatabase("onramp", database.dsn), NAMES.event)
+        with connected(WriterDatabase("onramp", database.dsn), "land") as writer:
+            ensure_table(writer, WriterDatabase("onramp", database.dsn), NAMES.event)
         found.make_table(conn, NAMES)
         made = Run(conn, history(tmp_path / "history"))
         for n in range(FIRST_NUMBER, FIRST_NUMBER + ANSWERED + 1):

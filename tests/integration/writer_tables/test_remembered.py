@@ -1,0 +1,93 @@
+"""What is remembered of a table has an age, and drops nothing that has a column by now."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from services.writer import catalogue, remembered
+from services.writer.remembered import DISCARD_SECONDS, SECONDS
+from services.writer.routes import Contract, Routes
+from tests.fixtures.writer import Bench, arrivals, event
+from tests.integration.writer_tables.conftest import Tables
+
+Turn = Callable[[float], None]
+
+
+@pytest.fixture
+def turn(monkeypatch: pytest.MonkeyPatch) -> Turn:
+    """Turns the clock of what is remembered."""
+    ahead = [0.0]
+    monkeypatch.setattr(remembered, "now", lambda: time.monotonic() + ahead[0])
+
+    def by(seconds: float) -> None:
+        ahead[0] += seconds
+
+    return by
+
+
+@pytest.fixture
+def discarding(tables: Tables) -> Tables:
+    tables.routes = Routes("onramp", contracts=(Contract("discard"),))
+    tables.bench.execute("CREATE TABLE public.t (id int PRIMARY KEY)")
+    return tables
+
+
+def test_a_field_is_discarded_only_until_it_has_a_column(discarding: Tables, turn: Turn) -> None:
+    assert discarding.land("t", {"id": 1, "x": 1}).discarded_fields == 1
+    discarding.bench.execute("ALTER TABLE public.t ADD COLUMN x int")
+    turn(DISCARD_SECONDS)
+    done = discarding.land("t", {"id": 2, "x": 2})
+    assert (done.landed.total(), done.discarded_fields) == (1, 0)
+    assert discarding.bench.rows("SELECT id, x FROM public.t ORDER BY 1") == [(1, None), (2, 2)]
+
+
+def test_a_table_that_discards_is_looked_up_at_most_once_in_some_seconds(
+    discarding: Tables, turn: Turn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[None] = []
+    look = catalogue._look_up
+
+    def counted(*arguments: Any) -> Any:
+        asked.append(None)
+        return look(*arguments)
+
+    monkeypatch.setattr(catalogue, "_look_up", counted)
+    discarding.land("t", {"id": 1, "x": 1})
+    turn(DISCARD_SECONDS)
+    for n in range(2, 7):
+        discarding.land("t", {"id": n, "x": 1})
+    assert len(asked) <= 3  # a slow machine may look once more
+
+
+def test_a_typed_tables_lost_key_is_noticed(tables: Tables, turn: Turn) -> None:
+    tables.bench.execute("CREATE TABLE public.t (id int PRIMARY KEY)")
+    assert not tables.land("t", {"id": 1}).unkeyed
+    tables.bench.execute("ALTER TABLE public.t DROP CONSTRAINT t_pkey")
+    turn(SECONDS)
+    assert tables.land("t", {"id": 2}).unkeyed
+
+
+def test_a_landing_tables_lost_key_is_noticed_and_so_is_its_return(bench: Bench, turn: Turn) -> None:
+    def remarked() -> int:
+        statement = "SELECT coalesce(sum(count), 0)::int FROM onramp.remarks WHERE remark = 'unkeyed'"
+        return int(bench.one(statement))
+
+    bench.settle(arrivals([event("a")]))
+    bench.execute("ALTER TABLE events.order_placed DROP CONSTRAINT order_placed_pkey")
+    turn(SECONDS)
+    bench.settle(arrivals([event("b")], first=1))
+    assert remarked() == 1
+    bench.execute("ALTER TABLE events.order_placed ADD PRIMARY KEY (_id)")
+    turn(SECONDS)
+    bench.settle(arrivals([event("c")], first=2))
+    assert remarked() == 1
+
+
+def test_a_landing_table_that_was_dropped_is_made_again(bench: Bench, turn: Turn) -> None:
+    bench.settle(arrivals([event("a")]))
+    bench.execute("DROP TABLE events.order_placed")
+    turn(SECONDS)
+    bench.settle(arrivals([event("b")], first=1))
+    assert bench.rows("SELECT _id FROM events.order_placed") == [("b",)]
