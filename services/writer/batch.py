@@ -156,19 +156,20 @@ async def _land(
 
 
 @_phase("advance")
-async def _settle_unseen(parts: Parts, order: WorkOrder, lines: Sequence[Line]) -> None:
+async def _settle_unseen(_: Parts, order: WorkOrder, lines: Sequence[Line]) -> None:
     """Advance ranges of which no record arrived: transaction markers, compaction."""
     seen = {line.range_of for line in lines}
     unseen = [r for p, r in order.ranges.items() if p not in seen]
     if unseen:
         for database in order.landing:
-            await asyncio.to_thread(_advance, parts.epoch, database, unseen)
+            await asyncio.to_thread(_advance, order, database, unseen)
 
 
-def _advance(epoch: int, database: Database, ranges: Sequence[Range]) -> None:
+def _advance(order: WorkOrder, database: Database, ranges: Sequence[Range]) -> None:
     with transaction(database, "driver") as conn:
-        at = ledger.lock(conn, ranges, epoch)
-        ledger.advance(conn, [r for r in ranges if at[r.partition] < r.end], epoch)
+        at = ledger.lock(conn, ranges, order.epoch)
+        fresh = [r for r in ranges if at[r.partition] < r.end]
+        ledger.advance(conn, fresh, order.epoch, order.routes.digest)
 
 
 @_phase("mark")

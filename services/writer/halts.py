@@ -106,7 +106,7 @@ def skip(database: Database, missing: Sequence[Gap], epoch: int) -> None:
         return
     with transaction(database, "driver") as conn:
         at = ledger.lock(conn, ranges, epoch)
-        ledger.advance(conn, [r for r in ranges if at[r.partition] < r.end], epoch)
+        ledger.pass_over(conn, [r for r in ranges if at[r.partition] < r.end], epoch)
     log.error(
         "what is missing in a database is given up",
         extra={"database": database.name, "ranges": [str(r) for r in ranges]},

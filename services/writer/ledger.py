@@ -32,9 +32,32 @@ _LOCK: Final = """
     FOR UPDATE OF l
 """
 _ADVANCE: Final = """
-    UPDATE onramp.ledger l SET next_offset = settled.next_offset, epoch = %s
+    UPDATE onramp.ledger l
+    SET next_offset = settled.next_offset, epoch = %(epoch)s, upto = settled.next_offset
     FROM (VALUES %%s) AS settled (topic_id, partition, next_offset)
     WHERE l.topic_id = settled.topic_id::uuid AND l.partition = settled.partition
+      AND l.digest = %(digest)s AND l.upto = l.next_offset
+"""
+#: Where the routes are others than before, or somebody has moved the row: a range of its own begins.
+_BEGIN: Final = """
+    WITH settled (topic_id, partition, next_offset) AS (VALUES %%s), begun AS (
+        SELECT l.*, settled.next_offset AS settled_to FROM onramp.ledger l
+        JOIN settled ON l.topic_id = settled.topic_id::uuid AND l.partition = settled.partition
+        WHERE l.next_offset <> settled.next_offset
+    ), closed AS (
+        INSERT INTO onramp.settled_under (topic_id, topic, partition, start, "end", digest)
+        SELECT topic_id, topic, partition, since, least(upto, next_offset), digest
+        FROM begun WHERE since < least(upto, next_offset)
+    )
+    UPDATE onramp.ledger l
+    SET next_offset = begun.settled_to, epoch = %(epoch)s, digest = %(digest)s,
+        since = begun.next_offset, upto = begun.settled_to
+    FROM begun WHERE l.topic_id = begun.topic_id AND l.partition = begun.partition
+"""
+_MOVE_ON: Final = """
+    UPDATE onramp.ledger l SET next_offset = passed.next_offset, epoch = %(epoch)s
+    FROM (VALUES %%s) AS passed (topic_id, partition, next_offset)
+    WHERE l.topic_id = passed.topic_id::uuid AND l.partition = passed.partition
 """
 _COUNT: Final = """
     INSERT INTO onramp.totals (topic_id, topic, partition, destination, outcome, events) VALUES %s
@@ -126,12 +149,33 @@ def session_name(ranges: Sequence[Range]) -> str:
     return f"{_SESSION} {topic}{tail}"
 
 
-def advance(conn: connection, ranges: Iterable[Range], epoch: int) -> None:
-    """Say that all `ranges`, whose rows are locked, are settled."""
+def advance(conn: connection, ranges: Iterable[Range], epoch: int, digest: str) -> None:
+    """Say that all `ranges`, whose rows are locked, are settled under the routes of this `digest`.
+
+    What the row says of the routes before is kept when they change, and where somebody moved it.
+    """
     rows = [(r.topic_id, r.partition.number, r.end) for r in ranges]
+    if not rows:
+        return
+    said = {"epoch": epoch, "digest": digest}
+    left = len(rows) - _move(conn, _ADVANCE, rows, said)
+    if left and _move(conn, _BEGIN, rows, said) != left:
+        raise LookupError(f"the ledger has not moved behind all of {rows}")
+
+
+def pass_over(conn: connection, ranges: Iterable[Range], epoch: int) -> None:
+    """Move on behind `ranges`, whose rows are locked, without settling them: the audit will say so."""
+    rows = [(r.topic_id, r.partition.number, r.end) for r in ranges]
+    _move(conn, _MOVE_ON, rows, {"epoch": epoch})
+
+
+def _move(
+    conn: connection, statement: str, rows: Sequence[tuple[str, int, int]], said: Mapping[str, object]
+) -> int:
+    """Returns how many ledger rows were moved."""
     with conn.cursor() as cursor:
-        statement = cursor.mogrify(_ADVANCE, (epoch,)).decode()
-        execute_values(cursor, statement, rows, page_size=len(rows) or 1)
+        execute_values(cursor, cursor.mogrify(statement, said).decode(), rows, page_size=len(rows) or 1)
+        return int(cursor.rowcount)
 
 
 def count(conn: connection, tallies: Counter[Tally]) -> None:

@@ -212,7 +212,8 @@ class Task:
                         settlement.land(target, rows)
             failpoints.reach("writer.after_copy")
             settlement.keep()
-            ledger.advance(conn, [r for r in ranges if settled[r.partition] < r.end], self._order.epoch)
+            fresh = [r for r in ranges if settled[r.partition] < r.end]
+            ledger.advance(conn, fresh, self._order.epoch, self._order.routes.digest)
             failpoints.reach("writer.before_commit")
         failpoints.reach("writer.after_commit")
         self._say(settlement.said)

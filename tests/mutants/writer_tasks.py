@@ -17,7 +17,8 @@ ALIKE: Final = "tests/unit/writer_sort/test_alike.py tests/unit/writer_sort/test
 
 _KEEP: Final = "            settlement.keep()\n"
 _ADVANCE: Final = """\
-            ledger.advance(conn, [r for r in ranges if settled[r.partition] < r.end], self._order.epoch)
+            fresh = [r for r in ranges if settled[r.partition] < r.end]
+            ledger.advance(conn, fresh, self._order.epoch, self._order.routes.digest)
 """
 _BEFORE: Final = '            failpoints.reach("writer.before_commit")\n'
 _AFTER: Final = '        failpoints.reach("writer.after_commit")\n'
@@ -75,9 +76,44 @@ TASKS: Final = (
     Mutant(
         "never moving a ledger back",
         "task.py",
-        "[r for r in ranges if settled[r.partition] < r.end], self._order.epoch)\n            failpoints",
-        "ranges, self._order.epoch)\n            failpoints",
+        "fresh = [r for r in ranges if settled[r.partition] < r.end]",
+        "fresh = ranges",
         TASK,
+    ),
+    Mutant(
+        "keeping the routes of before when they change",
+        "ledger.py",
+        "AND l.digest = %(digest)s AND l.upto = l.next_offset",
+        "AND l.upto = l.next_offset",
+        LEDGER,
+    ),
+    Mutant(
+        "knowing a ledger that was moved by hand",
+        "ledger.py",
+        "AND l.digest = %(digest)s AND l.upto = l.next_offset",
+        "AND l.digest = %(digest)s",
+        LEDGER,
+    ),
+    Mutant(
+        "keeping what was settled before a hand moved the ledger",
+        "ledger.py",
+        "FROM begun WHERE since < least(upto, next_offset)",
+        "FROM begun WHERE since < upto AND upto = next_offset",
+        LEDGER,
+    ),
+    Mutant(
+        "keeping no more than is settled yet of a ledger that went back",
+        "ledger.py",
+        "SELECT topic_id, topic, partition, since, least(upto, next_offset), digest",
+        "SELECT topic_id, topic, partition, since, upto, digest",
+        LEDGER,
+    ),
+    Mutant(
+        "that a range which is passed over is not settled",
+        "ledger.py",
+        '    _move(conn, _MOVE_ON, rows, {"epoch": epoch})',
+        '    _move(conn, _ADVANCE, rows, {"epoch": epoch, "digest": "one"})',
+        LEDGER,
     ),
     Mutant("the epoch's fence", "ledger.py", "if claimed > epoch:", "if False:", f"{LEDGER} {TASK}"),
     Mutant(
