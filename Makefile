@@ -45,6 +45,7 @@ fuzz: $(STAMP) ## Throw bad requests at the gateway for some minutes (part of `t
 
 mutants: $(STAMP) ## Remove one protection of the code at a time: the tests must notice (half an hour)
 	$(PY) -m tests.mutants.gateway --all
+	$(PY) -m tests.mutants.registry --all
 	$(PY) -m tests.mutants.writer --all
 
 proof: $(STAMP) ## 100,000 flights and 1,000 broken ones, an outage and six kills: the books balance

@@ -40,5 +40,11 @@ class RegistrySettings(BaseSettings):
 
     file: Path = Field(
         Path("onramp.yaml"),
-        description="The registry's file; without it every event name is accepted and no key is known.",
+        description="The registry's file; without it every event name is accepted and no key is known. "
+        "One that is named here and not there stops the start.",
     )
+
+    @property
+    def named(self) -> bool:
+        """Whether somebody said which file: then it must be there."""
+        return "file" in self.model_fields_set

@@ -2,7 +2,7 @@
 
 import typer
 
-from services.cli import audit, databases, doctor, errors, ingest, send, types, up, writer
+from services.cli import audit, databases, doctor, errors, ingest, keys, send, types, up, writer
 from services.cli.exits import HELP, Exit, explain
 from stack.errors import StackError
 
@@ -20,6 +20,7 @@ app.command()(ingest.ingest)
 app.command()(writer.writer)
 app.command()(send.send)
 app.add_typer(errors.app, name="errors")
+app.add_typer(keys.app, name="keys")
 app.add_typer(types.app, name="types")
 app.add_typer(databases.app, name="databases")
 app.command()(audit.audit)

@@ -9,13 +9,13 @@ from contextlib import contextmanager
 
 import uvicorn
 
-from services.ingest.app import UnsafeSetupError, refuse_unsafe
+from services.ingest.app import UnsafeSetupError, open_registry, refuse_unsafe
 from services.ingest.protocol import LimitedProtocol
 from services.ingest.schemas import check_schemas
 from services.ingest.settings import STOP_SECONDS, IngestSettings
 from shared.logs import set_up
-from shared.registry.file import FileRegistry, RegistryFileError
-from shared.settings import KafkaSettings, RegistrySettings
+from shared.registry.file import RegistryFileError
+from shared.settings import KafkaSettings
 
 _METRICS_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 
@@ -28,7 +28,7 @@ def main() -> None:
     set_up("ingest", settings.log_level)
     try:
         # Here as well as in the workers: a supervisor would start dying workers for ever.
-        refuse_unsafe(settings, KafkaSettings(), FileRegistry(RegistrySettings().file, check_schemas))
+        refuse_unsafe(settings, KafkaSettings(), open_registry(check_schemas))
     except (UnsafeSetupError, RegistryFileError) as e:
         sys.exit(f"The gateway does not start: {e}.")
     with _shared_metrics(settings.workers):

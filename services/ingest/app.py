@@ -6,6 +6,7 @@ ends; then syslog stops taking, because its messages need the sink; the sink sto
 
 import asyncio
 import gc
+import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
@@ -18,12 +19,12 @@ from services.ingest.budget import Budget
 from services.ingest.check import Checker
 from services.ingest.events import Events
 from services.ingest.kafka_sink import KafkaSink
-from services.ingest.metrics import INFLIGHT_BYTES, Seen
+from services.ingest.metrics import INFLIGHT_BYTES, RegistryInfo, Seen
 from services.ingest.names import NameCap
 from services.ingest.pages import pages
 from services.ingest.quotas import Quotas
 from services.ingest.rejections import RejectionLog
-from services.ingest.schemas import check_schemas
+from services.ingest.schemas import Compiler
 from services.ingest.senders import Senders
 from services.ingest.settings import IngestSettings
 from services.ingest.sink import Sink
@@ -33,7 +34,10 @@ from shared import wire
 from shared.logs import set_up
 from shared.registry import Registry
 from shared.registry.file import FileRegistry
+from shared.registry.port import Check
 from shared.settings import KafkaSettings, RegistrySettings
+
+logger = logging.getLogger(__name__)
 
 #: For syslog's last messages, and for whatever of theirs is still on its way to Kafka; with
 #: closing the producer by force, less than `settings.STOP_SECONDS`.
@@ -78,7 +82,8 @@ def create() -> Gateway:
     _calm_garbage_collection()
     settings, kafka = IngestSettings(), KafkaSettings()
     set_up("ingest", settings.log_level)
-    registry = FileRegistry(RegistrySettings().file, check_schemas)
+    compiler = Compiler()
+    registry = open_registry(compiler)
     refuse_unsafe(settings, kafka, registry)
     budget = Budget(settings.inflight_bytes)
     sink = KafkaSink(
@@ -97,16 +102,23 @@ def create() -> Gateway:
             await syslog.stop(within=_LAST_SECONDS)
             await sink.stop(within=_LAST_SECONDS)
 
-    gateway = assemble(settings, sink, budget, registry, lifespan)
+    gateway = assemble(settings, sink, budget, registry, lifespan, compiler=compiler)
     syslog = Syslog(gateway.flow, settings, RejectionLog(log_events=settings.log_events))
     return gateway
 
 
 def assemble(
-    settings: IngestSettings, sink: Sink, budget: Budget, registry: Registry, lifespan: Lifespan
+    settings: IngestSettings,
+    sink: Sink,
+    budget: Budget,
+    registry: Registry,
+    lifespan: Lifespan,
+    *,
+    compiler: Compiler | None = None,
 ) -> Gateway:
     """A gateway on any sink and registry."""
-    checker = Checker(registry.snapshot, NameCap(), settings.max_event_bytes)
+    schemas = (compiler or Compiler()).of
+    checker = Checker(registry.snapshot, schemas, NameCap(), settings.max_event_bytes)
     flow = Flow(sink, checker, settings.max_batch)
     senders = Senders(
         registry,
@@ -117,6 +129,12 @@ def assemble(
     log = RejectionLog(log_events=settings.log_events)
     events = Events(flow=flow, senders=senders, budget=budget, settings=settings, log=log, seen=Seen())
     return Gateway(events, flow, pages(sink, settings.retry_after_seconds, lifespan))
+
+
+def open_registry(check: Check) -> FileRegistry:
+    """The registry that the settings name.  Raises `RegistryFileError`."""
+    settings = RegistrySettings()
+    return FileRegistry(settings.file, check, named=settings.named)
 
 
 def refuse_unsafe(settings: IngestSettings, kafka: KafkaSettings, registry: Registry) -> None:
@@ -151,7 +169,13 @@ def _partitions_of(registry: Registry) -> Callable[[str], int | None]:
 
 
 async def _watch(registry: Registry, budget: Budget) -> None:
+    info = RegistryInfo()
     while True:
-        registry.refresh()
+        try:
+            # In a thread: thousands of keys take seconds to read, and nobody may wait for that.
+            await asyncio.to_thread(registry.refresh)
+        except Exception:
+            logger.exception("the registry could not be looked at; the old one stays")
+        info.show(registry.snapshot().digest)
         INFLIGHT_BYTES.set(budget.held)
         await asyncio.sleep(_REFRESH_SECONDS)

@@ -36,17 +36,24 @@ _CONTEXTS: Final = msgspec.json.Decoder(_Context)
 class Checker:
     """The checks; follows the registry by asking for its snapshot once per request."""
 
-    def __init__(self, snapshot: Callable[[], Snapshot], names: NameCap, max_event_bytes: int) -> None:
+    def __init__(
+        self,
+        snapshot: Callable[[], Snapshot],
+        schemas: Callable[[Snapshot], Schemas],
+        names: NameCap,
+        max_event_bytes: int,
+    ) -> None:
         self._snapshot = snapshot
         self._names = names
         self._max_event_bytes = max_event_bytes
-        self._schemas = Schemas(snapshot())
+        self._schemas_of = schemas
+        self._schemas = schemas(snapshot())
 
     def check(self, items: list[Item], arrival: Arrival) -> None:
         """Give every item its envelope and event type, or the verdict that refuses it."""
         snapshot = self._snapshot()
         if snapshot is not self._schemas.snapshot:
-            self._schemas = Schemas(snapshot)
+            self._schemas = self._schemas_of(snapshot)
         # What holds for a name holds for all its events in this request.
         admitted: dict[str, EventType | None] = {}
         for item in items:

@@ -52,6 +52,13 @@ INFLIGHT_BYTES: Final = Gauge(
     registry=REGISTRY,
     multiprocess_mode="livesum",
 )
+REGISTRY_INFO: Final = Gauge(
+    "onramp_registry_info",
+    "Workers that have the registry with this digest; 0 for one that they had before.",
+    ["digest"],
+    registry=REGISTRY,
+    multiprocess_mode="livesum",
+)
 SYSLOG_MESSAGES: Final = Counter(
     "onramp_ingest_syslog_messages",
     "Syslog messages by transport and outcome: accepted, lost or refused.",
@@ -83,6 +90,22 @@ def _reap(folder: Path) -> None:
         pid = int(file.stem.rpartition("_")[2])
         if not Path(f"/proc/{pid}").exists():
             mark_process_dead(pid, path=str(folder))  # type: ignore[no-untyped-call]
+
+
+class RegistryInfo:
+    """Shows which registry this worker has; copies and services that differ show different digests."""
+
+    def __init__(self) -> None:
+        self._shown = ""
+
+    def show(self, digest: str) -> None:
+        """From now on it is this one."""
+        if digest == self._shown:
+            return
+        if self._shown:
+            REGISTRY_INFO.labels(self._shown).set(0)
+        REGISTRY_INFO.labels(digest).set(1)
+        self._shown = digest
 
 
 class Request:

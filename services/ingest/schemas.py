@@ -61,8 +61,24 @@ class Schemas:
         raise SchemaMismatchError(faults)
 
 
+class Compiler:
+    """Compiles a registry's schemas where it is read, off the event loop, and keeps the last for use."""
+
+    def __init__(self) -> None:
+        self._last: Schemas | None = None
+
+    def __call__(self, snapshot: Snapshot) -> None:
+        """Raise `ValueError` unless every schema compiles: a registry is valid as a whole."""
+        self._last = Schemas(snapshot)
+
+    def of(self, snapshot: Snapshot) -> Schemas:
+        """The schemas of `snapshot`: compiled before, unless another took its place."""
+        last = self._last
+        return last if last is not None and last.snapshot is snapshot else Schemas(snapshot)
+
+
 def check_schemas(snapshot: Snapshot) -> None:
-    """Raise `ValueError` unless every schema compiles: a registry is valid as a whole."""
+    """Raise `ValueError` unless every schema compiles."""
     Schemas(snapshot)
 
 

@@ -1,42 +1,56 @@
 """The registry as a file, ``onramp.yaml``: validated as a whole, reloaded when it changes.
 
 A file is replaced by editors, config maps and `mv` in as many ways, so a change is whatever
-`stat` says; a file that cannot be read or is wrong leaves the last valid snapshot in place,
-loudly and once per change.
+`stat` says.  Whatever is wrong with it, the last valid snapshot stays in place, loudly and
+once per change, and the next look is taken: a registry that died in silence would leave the
+door open to keys that were removed.
 """
 
 import logging
 from pathlib import Path
-from typing import Any
+from typing import Final
 
-import yaml
-
-from shared.registry.memory import reasons
+from shared.registry import strict_yaml
+from shared.registry.memory import reasons, refuse_emptied
 from shared.registry.model import EMPTY, Snapshot
 from shared.registry.port import Check, no_check
 
 logger = logging.getLogger(__name__)
 
 _Stamp = tuple[int, int, int] | None
+#: Equal to no file's: it is read again at the next look.
+_UNREAD: Final = (-1, -1, -1)
+_END: Final = "..."
 
 
 class RegistryFileError(ValueError):
     """The file is not a valid registry; the message says where."""
 
 
-class FileRegistry:
-    """Reads one file; a file that is not there is an empty registry."""
+class UnreadableFileError(RegistryFileError):
+    """The file's content is not known, which may pass without the file changing."""
 
-    def __init__(self, path: Path, check: Check = no_check) -> None:
+
+class FileRegistry:
+    """Reads one file.  One that is not there is an empty registry, unless somebody `named` it."""
+
+    def __init__(self, path: Path, check: Check = no_check, *, named: bool = False) -> None:
         """Load the file.
 
         Raises:
-            RegistryFileError: it is there and wrong; a service must not start on half of it.
+            RegistryFileError: it is wrong, or named and not there; a service must not start
+                on half of it, nor with an open door because of a misspelt path.
         """
         self._path = path
         self._check = check
         self._stamp: _Stamp = _stamp_of(path)
-        self._snapshot = load(path, check) if self._stamp else EMPTY
+        if named and self._stamp is None:
+            raise RegistryFileError(f"{path} is not there: write it, or leave ONRAMP_REGISTRY_FILE out")
+        self._snapshot, self._ending = EMPTY, 0
+        self._said = ""
+        if self._stamp:
+            text = _read(path)
+            self._snapshot, self._ending = _snapshot_of(path, text, EMPTY, check), _ending(text)
 
     def snapshot(self) -> Snapshot:
         """What holds now."""
@@ -47,37 +61,74 @@ class FileRegistry:
         stamp = _stamp_of(self._path)
         if stamp == self._stamp:
             return False
-        self._stamp = stamp
         try:
-            snapshot = load(self._path, self._check)
+            return self._take_over(stamp)
+        except UnreadableFileError as e:
+            self._stamp = None if stamp is None else _UNREAD
+            self._say(str(e))
         except RegistryFileError as e:
-            logger.error(  # noqa: TRY400 - the reason is the whole story
-                "the registry is wrong; the old one stays", extra={"reason": str(e)}
+            self._stamp = stamp
+            self._said = ""  # another change is another line, with whatever reason
+            self._say(str(e))
+        except Exception as e:  # noqa: BLE001 - whatever it is, the next look must be taken
+            self._stamp = _UNREAD
+            self._say(type(e).__name__)
+        return False
+
+    def _take_over(self, stamp: _Stamp) -> bool:
+        text = _read(self._path)
+        if _ending(text) < self._ending:
+            raise RegistryFileError(
+                f"{self._path} does not end as before: it was cut, or is still being written"
             )
-            return False
+        snapshot = _snapshot_of(self._path, text, self._snapshot, self._check)
         changed = snapshot.digest != self._snapshot.digest
-        self._snapshot = snapshot
+        self._snapshot, self._ending, self._stamp, self._said = snapshot, _ending(text), stamp, ""
         if changed:
             logger.info("registry loaded", extra={"digest": snapshot.digest})
         return changed
 
+    def _say(self, reason: str) -> None:
+        if reason != self._said:
+            logger.error("the registry is wrong; the old one stays", extra={"reason": reason})
+        self._said = reason
+
 
 def load(path: Path, check: Check = no_check) -> Snapshot:
     """The file's snapshot.  Raises `RegistryFileError` with every place that is wrong."""
+    return _snapshot_of(path, _read(path), EMPTY, check)
+
+
+def _read(path: Path) -> str:
     try:
-        document: Any = yaml.safe_load(path.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError) as e:
-        raise RegistryFileError(f"{path} cannot be read: {type(e).__name__}") from e
-    except yaml.YAMLError as e:
-        raise RegistryFileError(f"{path} is not YAML: {_place(e)}") from None
+        return path.read_text("utf-8")
+    except UnicodeDecodeError:
+        raise RegistryFileError(f"{path} is not text in UTF-8") from None
+    except OSError as e:
+        raise UnreadableFileError(f"{path} cannot be read: {type(e).__name__}") from e
+
+
+def _snapshot_of(path: Path, text: str, before: Snapshot, check: Check) -> Snapshot:
+    try:
+        document = strict_yaml.loads(text)
+    except ValueError as e:
+        raise RegistryFileError(f"{path} {e}") from None
     if document is not None and not isinstance(document, dict):
         raise RegistryFileError(f"{path} must hold a mapping")
     try:
+        refuse_emptied(document or {}, before)
         snapshot = Snapshot.model_validate(document or {})
         check(snapshot)
     except ValueError as e:  # pydantic's ValidationError is one
         raise RegistryFileError("; ".join(reasons(e))) from None
     return snapshot
+
+
+def _ending(text: str) -> int:
+    """How surely nothing is missing at the end: YAML's end mark, a whole last line, neither."""
+    if text.rstrip("\n").rpartition("\n")[2] == _END:
+        return 2
+    return int(text.endswith("\n"))
 
 
 def _stamp_of(path: Path) -> _Stamp:
@@ -86,8 +137,3 @@ def _stamp_of(path: Path) -> _Stamp:
     except OSError:
         return None
     return stat.st_mtime_ns, stat.st_size, stat.st_ino
-
-
-def _place(error: yaml.YAMLError) -> str:
-    mark = getattr(error, "problem_mark", None)
-    return f"line {mark.line + 1}, column {mark.column + 1}" if mark else "unreadable"

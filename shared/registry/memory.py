@@ -1,6 +1,7 @@
 """The registry in memory: for tests, and for a gateway that has no file."""
 
 import logging
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import ValidationError
@@ -31,6 +32,7 @@ class MemoryRegistry:
     def refresh(self) -> bool:
         """Take over what was put, if it is valid."""
         try:
+            refuse_emptied(self._document or {}, self._snapshot)
             snapshot = Snapshot.model_validate(self._document or {})
             self._check(snapshot)
         except ValueError as e:  # pydantic's ValidationError is one
@@ -41,6 +43,15 @@ class MemoryRegistry:
         changed = snapshot.digest != self._snapshot.digest
         self._snapshot = snapshot
         return changed
+
+
+def refuse_emptied(document: Mapping[str, Any], before: Snapshot) -> None:
+    """Raise `ValueError` for a document that says nothing of keys where there were some.
+
+    An empty or cut file looks like that, and in development a door without keys is open.
+    """
+    if before.keys and "keys" not in document:
+        raise ValueError(f"there is no `keys` where there were {len(before.keys)}: `keys: {{}}` revokes all")
 
 
 def reasons(error: ValueError) -> list[str]:

@@ -26,5 +26,8 @@ class Registry(Protocol):
         ...
 
     def refresh(self) -> bool:
-        """Look at the source; returns whether there is another snapshot.  Never raises."""
+        """Look at the source; returns whether there is another snapshot.  Never raises.
+
+        It may be called from another thread than `snapshot`.
+        """
         ...

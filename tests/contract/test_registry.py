@@ -101,6 +101,9 @@ def test_no_change_is_the_same_snapshot(rig: Rig) -> None:
         {"keys": {"shop": {"hashes": [{"sha256": HASH, "expires": "2026-01-01T00:00:00"}]}}},
         {"keys": {"a_b": {"hashes": [{"sha256": HASH}]}}},
         {"everything": {}},
+        {},
+        {"event_types": {"order_placed": {}}},
+        {"keys": None},
     ],
 )
 def test_a_wrong_document_leaves_the_old_one(rig: Rig, wrong: Any) -> None:
@@ -109,7 +112,7 @@ def test_a_wrong_document_leaves_the_old_one(rig: Rig, wrong: Any) -> None:
 
     assert not rig.registry.refresh()
     assert rig.registry.snapshot().digest == before
-    rig.put({})
+    rig.put({"keys": {}})
     assert rig.registry.refresh()  # and the next good one is taken
 
 

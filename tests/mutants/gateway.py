@@ -8,6 +8,7 @@ from tests.mutants.machine import run
 
 UNIT: Final = "tests/unit/ingest"
 STEPS: Final = "tests/unit/ingest/test_steps.py"
+WATCH: Final = "tests/unit/ingest/test_registry_watch.py"
 DOOR: Final = "tests/integration/ingest/test_bad_input.py"
 KAFKA: Final = "tests/integration/ingest/test_gateway_kafka.py"
 SINK: Final = "tests/contract/test_sink.py"
@@ -53,6 +54,21 @@ QUICK: Final = (
     ),
     Mutant(
         "a topic's unforeseen fault", "kafka_sink.py", "except Exception:", "except KeyError:", tests=STEPS
+    ),
+    Mutant("the registry's watcher", "app.py", "except Exception:", "except KeyError:", tests=WATCH),
+    Mutant(
+        "reading the registry off the loop",
+        "app.py",
+        "await asyncio.to_thread(registry.refresh)",
+        "registry.refresh()",
+        tests=WATCH,
+    ),
+    Mutant(
+        "compiling schemas off the loop",
+        "schemas.py",
+        "last if last is not None and last.snapshot is snapshot else Schemas(snapshot)",
+        "Schemas(snapshot)",
+        tests=WATCH,
     ),
     Mutant("the limit of a batch", "decode.py", "if count > max_batch:", "if False:", tests=DOOR),
     Mutant("the byte budget", "budget.py", "if self.held + size > self.limit:", "if False:"),

@@ -4,6 +4,7 @@ import pytest
 
 from tests.mutants import (
     gateway,
+    registry,
     writer_databases,
     writer_driver,
     writer_holds,
@@ -14,6 +15,7 @@ from tests.mutants.machine import Mutant
 from tests.unit.house.tree import ROOT
 
 LISTED = [("services/ingest", m) for m in (*gateway.QUICK, *gateway.SLOW)]
+LISTED += [("shared/registry", m) for m in registry.REGISTRY]
 LISTED += [
     ("services/writer", m) for m in (*writer_tasks.TASKS, *writer_driver.DRIVER, *writer_databases.DATABASES)
 ]

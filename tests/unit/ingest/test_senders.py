@@ -10,8 +10,8 @@ from pydantic import SecretStr
 
 from services.ingest.app import UnsafeSetupError, refuse_unsafe
 from services.ingest.quotas import Bucket
-from services.ingest.senders import new_key
 from services.ingest.settings import IngestSettings
+from shared.registry.keys import new_key
 from shared.registry.memory import MemoryRegistry
 from shared.settings import KafkaSettings
 from tests.fixtures.ingest import body, envelope, one
@@ -101,7 +101,7 @@ async def test_a_revoked_key_is_refused_after_the_next_refresh(make_door: MakeDo
 async def test_revoking_the_last_key_of_production_opens_no_door(make_door: MakeDoor) -> None:
     door = make_door(registry(), profile="production")
     assert (await send(door)).status_code == 202
-    door.registry.put({})
+    door.registry.put({"keys": {}})
     door.registry.refresh()
 
     assert (await send(door)).status_code == 401

@@ -1,0 +1,42 @@
+"""`python -m tests.mutants.registry`: what keeps a wrong registry out, and the tests that hold each."""
+
+from typing import Final
+
+from tests.mutants.machine import Mutant, run
+
+FILE: Final = "tests/unit/shared/test_registry_file.py"
+DEPTH: Final = f"{FILE}::test_depth_is_refused_before_libyaml_ends_the_process"
+
+REGISTRY: Final = (
+    Mutant("a YAML key that comes twice", "strict_yaml.py", "if key in seen:", "if False:", tests=FILE),
+    Mutant("the depth of YAML", "strict_yaml.py", "if depth > _MAX_DEPTH:", "if False:", tests=DEPTH),
+    Mutant(
+        "dates that do not exist",
+        "strict_yaml.py",
+        "except (ValueError, OverflowError):",
+        "except KeyError:",
+        tests=FILE,
+    ),
+    Mutant(
+        "whatever is wrong with the file",
+        "file.py",
+        "except Exception as e:",
+        "except KeyError as e:",
+        tests=FILE,
+    ),
+    Mutant("looking again at what is unread", "file.py", "else _UNREAD", "else stamp", tests=FILE),
+    Mutant("a file that was cut", "file.py", "if _ending(text) < self._ending:", "if False:", tests=FILE),
+    Mutant(
+        "a file that was emptied",
+        "memory.py",
+        'if before.keys and "keys" not in document:',
+        "if False:",
+        tests=FILE,
+    ),
+    Mutant(
+        "a named file that is away", "file.py", "if named and self._stamp is None:", "if False:", tests=FILE
+    ),
+)
+
+if __name__ == "__main__":
+    run("shared/registry", REGISTRY, ())

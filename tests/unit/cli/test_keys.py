@@ -1,0 +1,42 @@
+"""`onramp keys new`: what it prints opens the door, and nothing else does."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from services.cli.app import app
+from services.ingest.quotas import Quotas
+from services.ingest.senders import Senders
+from shared.errors import UserError
+from shared.registry.file import FileRegistry
+
+RUNNER = CliRunner()
+
+
+def test_the_key_opens_a_door_with_what_is_to_be_written_down(tmp_path: Path) -> None:
+    printed = RUNNER.invoke(app, ["keys", "new", "shop"]).stdout
+    (tmp_path / "onramp.yaml").write_text(printed[printed.index("keys:\n") :])
+    (key,) = [word for word in printed.split() if word.startswith("onramp_shop_")]
+    senders = Senders(FileRegistry(tmp_path / "onramp.yaml"), Quotas())
+
+    assert senders.identify([(b"authorization", b"Bearer " + key.encode())]).name == "shop"
+    with pytest.raises(UserError):
+        senders.identify([(b"authorization", b"Bearer " + key.encode() + b"0")])
+
+
+def test_as_json_and_never_the_same_twice() -> None:
+    made = [json.loads(RUNNER.invoke(app, ["keys", "new", "shop", "--json"]).stdout) for _ in range(2)]
+
+    assert made[0]["name"] == "shop"
+    assert made[0]["key"] != made[1]["key"]
+    assert made[0]["sha256"] != made[1]["sha256"]
+
+
+@pytest.mark.parametrize("name", ["Shop", "a_b", "", "a" * 33])
+def test_a_name_that_no_key_can_have(name: str) -> None:
+    refused = RUNNER.invoke(app, ["keys", "new", "--", name])
+
+    assert refused.exit_code == 1
+    assert "a key's id has 1 to 32 of a-z 0-9 -" in refused.stderr

@@ -1,0 +1,118 @@
+"""The watcher of the registry lives on, holds nobody up and shows what it has."""
+
+import asyncio
+import threading
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from services.ingest import app
+from services.ingest.app import assemble
+from services.ingest.budget import Budget
+from services.ingest.metrics import exposition
+from services.ingest.schemas import Compiler, Schemas
+from services.ingest.settings import IngestSettings
+from services.ingest.sink import MemorySink
+from shared.registry.memory import MemoryRegistry
+from tests.fixtures.ingest import one, until
+from tests.unit.ingest.conftest import Door, MakeDoor
+from tests.unit.ingest.test_senders import registry, send
+
+pytestmark = pytest.mark.anyio
+
+
+class Watched(MemoryRegistry):
+    """Counts looks, notes where they are taken, and fails the first."""
+
+    def __init__(self, document: dict[str, Any]) -> None:
+        self.looks = 0
+        self.threads: set[int] = set()
+        super().__init__(document)
+        self.looks = 0
+
+    def refresh(self) -> bool:
+        self.looks += 1
+        self.threads.add(threading.get_ident())
+        if self.looks == 1 and self.snapshot().keys:
+            raise RuntimeError
+        return super().refresh()
+
+
+async def test_a_look_that_fails_is_not_the_last_and_none_is_on_the_loop(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(app, "_REFRESH_SECONDS", 0.01)
+    watched = Watched(registry())
+    watched.threads.clear()
+    first = watched.snapshot().digest
+    watching = asyncio.create_task(app._watch(watched, Budget(1)))
+    await until(lambda: watched.looks >= 2)
+    assert f'onramp_registry_info{{digest="{first}"}} 1.0' in exposition().decode()
+    watched.put({"keys": {}})
+    await until(lambda: not watched.snapshot().keys)
+    second = watched.snapshot().digest
+    await until(lambda: f'onramp_registry_info{{digest="{second}"}} 1.0' in exposition().decode())
+    watching.cancel()
+    with suppress(asyncio.CancelledError):
+        await watching
+
+    assert f'onramp_registry_info{{digest="{first}"}} 0.0' in exposition().decode()
+    assert "the old one stays" in caplog.text
+    assert threading.get_ident() not in watched.threads
+
+
+async def test_schemas_are_compiled_where_the_registry_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled: list[int] = []
+    made = Schemas.__init__
+
+    def count(self: Schemas, snapshot: Any) -> None:
+        compiled.append(threading.get_ident())
+        made(self, snapshot)
+
+    monkeypatch.setattr(Schemas, "__init__", count)
+    compiler, settings = Compiler(), IngestSettings()
+    door = Door(settings, None)
+    memory = MemoryRegistry({}, compiler)
+    door.gateway = assemble(settings, MemorySink(), Budget(2**20), memory, door._lifespan, compiler=compiler)
+    door.client._transport.app = door.gateway  # type: ignore[attr-defined]
+    memory.put({"event_types": {"order_placed": {"schema": {"required": ["amount"]}}}})
+    compiled.clear()
+    await asyncio.to_thread(memory.refresh)
+
+    assert (await door.post(one())).status_code == 422
+    assert (await door.post(one(amount=1))).status_code == 202
+    await door.client.aclose()
+    assert len(compiled) == 1
+    assert threading.get_ident() not in compiled
+
+
+async def test_a_key_is_found_without_a_look_at_the_others(make_door: MakeDoor) -> None:
+    document = registry()
+    document["keys"] |= {f"key-{n}": {"hashes": [{"sha256": f"{n:064x}"}]} for n in range(50)}
+    door = make_door(document)
+    keys = Counted(door.registry.snapshot().keys)
+    object.__setattr__(door.registry.snapshot(), "keys", keys)
+
+    assert (await send(door)).status_code == 202
+    assert keys.seen == ["shop"]
+
+
+class Counted(dict[str, Any]):
+    """Which keys were asked for; a look at all is told as well."""
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.seen: list[str] = []
+
+    def get(self, key: str, default: Any = None) -> Any:
+        self.seen.append(key)
+        return super().get(key, default)
+
+    def keys(self) -> Any:
+        self.seen.append("all")
+        return super().keys()
+
+    def __iter__(self) -> Any:
+        self.seen.append("all")
+        return super().__iter__()
