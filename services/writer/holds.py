@@ -6,12 +6,13 @@ While a hold is there, later events queue behind it; who ends one locks it first
 task that looks at holds keeps them from ending until it commits.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from psycopg2.extensions import connection
 from psycopg2.extras import execute_values
 
@@ -26,15 +27,35 @@ BLOCKED: Final = "blocked"
 WATCHED: Final = "watched"
 STOPPED: Final = "paused"
 
-_LOOK: Final = "SELECT kind, name, state, sqlstate, timeouts, seen, parked FROM onramp.holds"
+_HOLDS: Final = "SELECT kind, name, state, sqlstate, timeouts, seen, parked FROM onramp.holds"
+_HOLDING: Final = f"{_HOLDS} WHERE state <> 'watched'"
+#: What is only watched holds nothing: it is not locked, and only the transaction's own types matter.
+_LOOK: Final = f"""
+    WITH holding AS ({_HOLDING} FOR KEY SHARE)
+    SELECT * FROM holding UNION ALL {_HOLDS} WHERE state = 'watched' AND kind = 'type' AND name = ANY (%s)
+"""  # noqa: S608 - our own words
 _KEEP: Final = """
     INSERT INTO onramp.holds AS h (kind, name, state, sqlstate, timeouts, seen, parked) VALUES %s
     ON CONFLICT (kind, name) DO UPDATE SET
         state = CASE WHEN h.state = 'watched' THEN excluded.state ELSE h.state END,
-        since = CASE WHEN h.state = 'watched' AND excluded.state <> 'watched' THEN now() ELSE h.since END,
+        since = CASE WHEN h.state = 'watched' THEN now() ELSE h.since END,
         sqlstate = excluded.sqlstate, timeouts = excluded.timeouts,
         seen = excluded.seen, parked = excluded.parked
 """
+#: So many types are watched at most: those that changed last.
+MOST_WATCHED: Final = 1_000
+#: Rows that another transaction has locked are in use: they stay.
+_UNWATCH: Final = """
+    DELETE FROM onramp.holds WHERE ctid = ANY (ARRAY(
+        SELECT ctid FROM onramp.holds WHERE state = 'watched' AND kind = 'type' AND {which}
+        FOR UPDATE SKIP LOCKED))
+"""
+_FADED: Final = _UNWATCH.format(which="name = ANY (%s)")
+_TOO_MANY: Final = _UNWATCH.format(
+    which="""(since, name) <= (
+        SELECT since, name FROM onramp.holds WHERE state = 'watched'
+        ORDER BY since DESC, name DESC OFFSET %s LIMIT 1)"""
+)
 #: What a type of which nothing is known has landed: the past that its first parked events have.
 _LANDED: Final = (
     "SELECT coalesce(sum(events), 0) FROM onramp.totals WHERE outcome = 'landed' AND destination = %s"
@@ -76,11 +97,21 @@ class Holds:
     tables: dict[str, Hold] = field(default_factory=dict)
     types: dict[str, Hold] = field(default_factory=dict)
     _changed: dict[tuple[str, str], Hold] = field(default_factory=dict)
+    _faded: set[str] = field(default_factory=set)
+    _more_watched: bool = False
 
     def put(self, hold: Hold) -> None:
         """`hold` is new or has changed; `keep` writes it."""
+        self._more_watched |= hold.state == WATCHED and hold.name not in self.types
+        self._faded.discard(hold.name)
         (self.tables if hold.kind == TABLE else self.types)[hold.name] = hold
         self._changed[hold.kind, hold.name] = hold
+
+    def unwatch(self, name: str) -> None:
+        """The type has had no parked events lately: it is watched no more."""
+        del self.types[name]
+        self._changed.pop((TYPE, name), None)
+        self._faded.add(name)
 
     def stopped(self) -> list[str]:
         """Types whose events wait until a person resumes them."""
@@ -111,9 +142,13 @@ class Holds:
             (h.kind, h.name, h.state, h.sqlstate, h.timeouts, h.share.seen, h.share.parked)
             for _, h in sorted(self._changed.items())
         ]
-        if rows:
-            with conn.cursor() as cursor:
+        with conn.cursor() as cursor:
+            if rows:
                 execute_values(cursor, _KEEP, rows, page_size=len(rows))
+            if self._faded:
+                cursor.execute(_FADED, (sorted(self._faded),))
+            if self._more_watched:
+                cursor.execute(_TOO_MANY, (MOST_WATCHED,))
 
 
 def by_type(target: Target, rows: pa.Table) -> "dict[str, np.ndarray[Any, np.dtype[np.bool_]]]":
@@ -127,24 +162,32 @@ def by_type(target: Target, rows: pa.Table) -> "dict[str, np.ndarray[Any, np.dty
     }
 
 
-def look(conn: connection) -> Holds:
-    """The holds of the database; none of them ends before this transaction does."""
+def types_of(target: Target, pieces: Iterable[pa.RecordBatch]) -> set[str]:
+    """The event types of rows of `target`, as `by_type` tells them."""
+    if not target.typed:
+        return {target.table}
+    names = {name for rows in pieces for name in pc.unique(rows.column("_event_name")).to_pylist()}
+    return {str(target) if name is None else name for name in names}
+
+
+def look(conn: connection, types: Collection[str]) -> Holds:
+    """What holds, and what is watched of `types`; no hold ends before this transaction does."""
     with conn.cursor() as cursor:
-        cursor.execute(f"{_LOOK} FOR KEY SHARE")
+        cursor.execute(_LOOK, (list(types),))
         return _as_holds(cursor.fetchall())
 
 
 def peek(conn: connection) -> Holds:
-    """The holds of the database now."""
+    """What holds in the database now."""
     with conn.cursor() as cursor:
-        cursor.execute(_LOOK)
+        cursor.execute(_HOLDING)
         return _as_holds(cursor.fetchall())
 
 
 def lock(conn: connection) -> Holds:
-    """The holds of the database, locked; psycopg2's error (55P03) while a task looks at them."""
+    """What holds in the database, locked; psycopg2's error (55P03) while a task looks at it."""
     with conn.cursor() as cursor:
-        cursor.execute(f"{_LOOK} ORDER BY kind, name FOR UPDATE NOWAIT")
+        cursor.execute(f"{_HOLDING} ORDER BY kind, name FOR UPDATE NOWAIT")
         return _as_holds(cursor.fetchall())
 
 

@@ -26,7 +26,7 @@ from services.writer.stopwatch import Stopwatch
 from services.writer.targets import Target
 from services.writer.user_errors import ParkedRecord
 from shared import wire
-from shared.errors import PAUSED, InfrastructureError, UserError
+from shared.errors import PAUSED, UNKNOWN_TABLE, InfrastructureError, UserError
 from shared.outcomes import Outcome
 from shared.steps import Step
 
@@ -177,7 +177,10 @@ class Settlement:
             at = share.paused_after(bad[here], limit)
             if at is None:
                 now = share.after(bad[here], limit)
-                if now.parked or watched:
+                made_up = not share.seen and _is_unknown(done) and name == str(target)
+                if watched and not now.parked:
+                    self.holds.unwatch(name)
+                elif now.parked and not made_up:  # anyone can make up names of tables, without end
                     self.holds.put(Hold(TYPE, name, WATCHED, share=now))
                 continue
             self.holds.put(Hold(TYPE, name, STOPPED, share=Share()))
@@ -221,6 +224,11 @@ class Settlement:
             return
         for p, n in events.items():
             self._tallies[ledger.Tally(self._work.topic_ids[p], p, str(target), outcome)] += n
+
+
+def _is_unknown(done: Persisted) -> bool:
+    """Whether there is no such table."""
+    return all(p.error.fault is UNKNOWN_TABLE for p in done.parked)
 
 
 def watch(held: Holds, blocked: Mapping[Target, str | None]) -> Holds:

@@ -204,7 +204,7 @@ class Task:
                 self._stopwatch,
                 self._order.log_events,
             )
-            settlement = Settlement(work, watch(holds.look(conn), blocked))
+            settlement = Settlement(work, watch(holds.look(conn, self._types(database)), blocked))
             for target, pieces in sorted(self._rows.items()):
                 if target.database == database.name:
                     rows = pa.Table.from_batches([_since(rows, settled[p]) for p, rows in pieces])
@@ -225,6 +225,13 @@ class Task:
                 parked=settlement.parked[p],
                 waiting=settlement.waiting[p],
             )
+
+    def _types(self, database: Database) -> set[str]:
+        """The event types that `database` gets rows of."""
+        of_it = {t: pieces for t, pieces in self._rows.items() if t.database == database.name}
+        return {
+            name for t, pieces in of_it.items() for name in holds.types_of(t, [rows for _, rows in pieces])
+        }
 
     def refusal(self, error: InfrastructureError) -> list[Line]:
         """The report of a task that could not put on Kafka what must be there before it lands."""

@@ -7,6 +7,8 @@ from tests.mutants.machine import Mutant
 _ROUTING: Final = "tests/unit/writer_sort/test_routing.py"
 _RELEASES: Final = "tests/integration/writer/test_releases.py::test_"
 
+_WATCHES: Final = "tests/integration/writer/test_watches.py::test_"
+
 GROWTH: Final = (
     Mutant(
         "each life of a topic released by itself",
@@ -95,5 +97,47 @@ GROWTH: Final = (
         "        if self._made is None or self._made[0] is not snapshot:\n",
         "        if True:\n",
         _ROUTING,
+    ),
+    Mutant(
+        "no watch for a table that somebody made up",
+        "settlement.py",
+        "                elif now.parked and not made_up:",
+        "                elif now.parked:",
+        f"{_WATCHES}f51_tables_that_somebody_made_up_are_not_watched",
+    ),
+    Mutant(
+        "the watch of a table that was there",
+        "settlement.py",
+        "made_up = not share.seen and _is_unknown(done)",
+        "made_up = _is_unknown(done)",
+        f"{_WATCHES}a_table_that_was_there_is_watched_when_it_is_dropped",
+    ),
+    Mutant(
+        "locking only what holds",
+        "holds.py",
+        """_HOLDING: Final = f"{_HOLDS} WHERE state <> 'watched'\"""",
+        """_HOLDING: Final = f"{_HOLDS} WHERE true\"""",
+        f"{_WATCHES}f51_a_transaction_locks_no_watched_type_and_reads_only_its_own",
+    ),
+    Mutant(
+        "watching only so many",
+        "holds.py",
+        "            if self._more_watched:\n",
+        "            if self._more_watched and not rows:\n",
+        f"{_WATCHES}f51_only_so_many_are_watched_those_that_changed_last",
+    ),
+    Mutant(
+        "the end of a watch",
+        "settlement.py",
+        "                    self.holds.unwatch(name)\n",
+        "                    pass\n",
+        f"{_WATCHES}a_type_that_is_well_again_is_watched_no_more",
+    ),
+    Mutant(
+        "one watch of two tables",
+        "holds.py",
+        "        self._faded.discard(hold.name)\n",
+        "",
+        f"{_WATCHES}a_type_of_two_tables_is_judged_by_both",
     ),
 )

@@ -18,8 +18,8 @@ HOLDS: Final = (
     Mutant(
         "no hold ends while a task looks at it",
         "holds.py",
-        'cursor.execute(f"{_LOOK} FOR KEY SHARE")',
-        "cursor.execute(_LOOK)",
+        "({_HOLDING} FOR KEY SHARE)",
+        "({_HOLDING})",
         f"{_HOLDS}a_hold_does_not_end_while_a_task_looks_at_it",
     ),
     Mutant(
