@@ -57,7 +57,7 @@ class Databases:
         self._claims = Claims(settled, index, epoch)
         self._bootstrap = bootstrap
         self._returning: dict[str, asyncio.Task[None]] = {}
-        self._releasing = Releasing(configured, rates)
+        self._releasing = Releasing(configured, rates, bootstrap)
         # A database that comes back and a partition that is adopted must not miss each other.
         self._claiming = asyncio.Lock()
         #: Every adopted partition and where the writer stands in it.

@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from services.writer import outbox
 from services.writer.divert import EventHead, Marker, as_run, head_of
 from services.writer.orders import Line, WorkOrder
 from services.writer.pausing import Pausing
@@ -155,6 +156,8 @@ class Drainer:
         for line in lines:
             if line.error:
                 raise line.error
+        if any(line.parked for line in lines):
+            outbox.relay(database, self._bootstrap)
         return lines
 
 

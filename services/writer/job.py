@@ -249,6 +249,7 @@ class Job:
                 await parts.databases.wait_for_one(_NO_DATABASE_SECONDS)
                 continue
             await parts.databases.settle_down()
+            await upkeep.tend()
             ranges, begun_with = await self._plan(parts.view, pace.events, routes)
             if ranges:
                 began = clock()
@@ -256,7 +257,6 @@ class Job:
                     await write_batch(parts, ranges, begun_with)
                 pace.took(total(ranges), clock() - began)
             else:
-                await upkeep.idle()
                 await self._wait(self._settings.idle_ms / 1000)
             self._failures = 0
 

@@ -10,6 +10,7 @@ import time
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
+from services.writer import outbox
 from services.writer.holds import STOPPED, Hold
 from services.writer.pauses import pause
 from services.writer.postgres import Database
@@ -35,7 +36,9 @@ class _Watch:
 class Releasing:
     """The releases of all databases."""
 
-    def __init__(self, databases: Collection[Database], rates: Rates) -> None:
+    def __init__(self, databases: Collection[Database], rates: Rates, bootstrap: str) -> None:
+        self._bootstrap = bootstrap
+        self._databases = {d.name: d for d in databases}
         self._watched = {d.name: _Watch(Release(d, rates)) for d in databases}
 
     def holds(self) -> dict[str, tuple[Hold, ...]]:
@@ -58,7 +61,7 @@ class Releasing:
                 except InfrastructureError as e:
                     yield name, e
             if watch.due and watch.task is None and name in able and time.monotonic() >= watch.again_at:
-                watch.task = asyncio.create_task(asyncio.to_thread(watch.release.run, routes))
+                watch.task = asyncio.create_task(asyncio.to_thread(self._run, name, routes))
 
     async def settle_down(self) -> None:
         """Wait where little is left: then live traffic takes over."""
@@ -72,6 +75,12 @@ class Releasing:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _run(self, name: str, routes: Routes) -> list[Hold]:
+        """Release, and relay what was parked by it (blocking)."""
+        left = self._watched[name].release.run(routes)
+        outbox.relay(self._databases[name], self._bootstrap)
+        return left
 
     def _see(self, name: str, watch: _Watch, left: list[Hold]) -> None:
         """Say what is new and what is over; look again while something is left."""

@@ -109,7 +109,9 @@ class WriterSettings(BaseSettings):
         description="How often new topics and partitions are looked for; a new event name waits this long.",
     )
     upkeep_s: float = Field(
-        60.0, gt=0, description="How often an idle writer compares the ledgers and its group offsets."
+        60.0,
+        gt=0,
+        description="How often the writer compares the ledgers and its group offsets, between two batches.",
     )
     http_host: str = Field("127.0.0.1", description="Address of /healthz, /readyz and /metrics.")
     http_port: int = Field(8081, ge=0, le=65535, description="Port of /healthz, /readyz and /metrics.")

@@ -1,4 +1,7 @@
-"""What an idle writer looks after: its group offsets, and ledgers that somebody restored."""
+"""What a writer looks after between two batches, under any load.
+
+Its group offsets, what outboxes still have, and ledgers that somebody restored.
+"""
 
 import asyncio
 import time
@@ -11,7 +14,7 @@ _RECOMMIT_SECONDS: Final = 24 * 3600.0
 
 
 class Upkeep:
-    """Called when nothing waits; does its work every `seconds`."""
+    """Called between two batches, when every stand is settled; does its work every `seconds`."""
 
     def __init__(self, parts: Parts, seconds: float) -> None:
         self._parts = parts
@@ -19,7 +22,7 @@ class Upkeep:
         self._due = time.monotonic() + seconds
         self._committed = time.monotonic()
 
-    async def idle(self) -> None:
+    async def tend(self) -> None:
         """Put back what a zombie rewound, keep the group alive, relay, and compare the ledgers.
 
         Raises `InfrastructureError` when a newer writer is there.
@@ -27,12 +30,12 @@ class Upkeep:
         now = time.monotonic()
         if now < self._due:
             return
-        self._due = now + self._seconds
         await see_newest(self._parts)
         await self._recommit(now)
         await self._parts.databases.relay()
         for name in [d.name for d in self._parts.databases.landing()]:
             await asyncio.to_thread(self._parts.databases.compare, name)
+        self._due = time.monotonic() + self._seconds
 
     async def _recommit(self, now: float) -> None:
         at = {p: s.next_offset for p, s in self._parts.databases.stands.items()}
