@@ -17,6 +17,7 @@ from aiokafka.admin.records_to_delete import RecordsToDelete
 from aiokafka.errors import TopicAlreadyExistsError, for_code
 
 from services.writer.foreign import Foreign
+from services.writer.leaders import Leaders, Tip
 from services.writer.publishing import Place, Record, send_all
 from services.writer.ranges import Partition
 from services.writer.tail import Tail
@@ -49,6 +50,7 @@ class Positions:
         self.foreign = Foreign()
         #: No record of `onramp.writers` from here on was looked at.
         self._looked_upto = 0
+        self._leaders = Leaders(settings.bootstrap)
         self._producer = AIOKafkaProducer(**common, acks="all", enable_idempotence=True)
         # A look at single records: one batch of the log is the least that Kafka sends.
         self._looker = AIOKafkaConsumer(
@@ -61,12 +63,14 @@ class Positions:
         await self._producer.start()
         await self._consumer.start()
         await self.tail.start()
+        await self._leaders.start()
         await self._looker.start()
         return self
 
     async def stop(self) -> None:
         """Disconnect, in reverse order."""
         await self._looker.stop()
+        await self._leaders.stop()
         await self.tail.stop()
         await self._consumer.stop()
         await self._producer.stop()
@@ -153,6 +157,7 @@ class Positions:
         self._consumer.assign(assigned)
         self._consumer.pause(*assigned)
         self.tail.follow(partitions)
+        await self._leaders.follow(p.topic for p in partitions)
 
     async def group_offsets(self) -> dict[Partition, int]:
         """Where the group stands, partition by partition."""
@@ -163,9 +168,13 @@ class Positions:
         """The first offset that each partition still holds."""
         return _named(await self._consumer.beginning_offsets([TopicPartition(*p) for p in partitions]))
 
-    async def ends(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
-        """The offset after the last committed record of each partition."""
-        return _named(await self._consumer.end_offsets([TopicPartition(*p) for p in partitions]))
+    async def tips(self, partitions: Iterable[Partition]) -> dict[Partition, Tip]:
+        """Where the committed records of each partition end, as far as their leaders answer now."""
+        return await self._leaders.tips(partitions)
+
+    async def reached(self, epochs: Mapping[Partition, int]) -> dict[Partition, int]:
+        """Where leaders later than those of `epochs` began to write (`Leaders.reached`)."""
+        return await self._leaders.reached(epochs)
 
     async def times(self, offsets: Mapping[Partition, int]) -> dict[Partition, float]:
         """When the record at or after each of `offsets` was made (seconds since 1970), where it is there."""

@@ -52,6 +52,7 @@ _PLAN: Final = "plan"
 _ROUTES: Final = "routes"
 _BASELINE: Final = "baseline"
 _TOTALS: Final = "totals"
+_LEADER: Final = "leader"
 
 
 class _Plan(msgspec.Struct):
@@ -62,6 +63,7 @@ class _Plan(msgspec.Struct):
 _decode_plan: Final = msgspec.json.Decoder(_Plan).decode
 _decode_baseline: Final = msgspec.json.Decoder(dict[str, int]).decode
 _decode_totals: Final = msgspec.json.Decoder(Totals).decode
+_decode_epoch: Final = msgspec.json.Decoder(int).decode
 
 
 @dataclass(slots=True)
@@ -72,6 +74,8 @@ class Settled:
     routes: dict[str, Routes] = field(default_factory=dict)
     baselines: dict[LifeKey, dict[str, int]] = field(default_factory=dict)
     totals: dict[LifeKey, Totals] = field(default_factory=dict)
+    #: The latest leader epoch that a life was planned under.
+    leaders: dict[LifeKey, int] = field(default_factory=dict)
 
     def read(self, key: bytes | None, value: bytes | None) -> bool:
         """Take in a record of the topic; False: it is none of Onramp's."""
@@ -98,6 +102,9 @@ class Settled:
         elif kind == _TOTALS:
             life = (rest[0], int(rest[1]))
             self.totals[life] = max(self.totals.get(life, Totals()), _decode_totals(value))
+        elif kind == _LEADER:
+            life = (rest[0], int(rest[1]))
+            self.leaders[life] = max(self.leaders.get(life, 0), _decode_epoch(value))
         else:
             raise ValueError(kind)
 
@@ -138,6 +145,10 @@ class Settled:
             for (i, n), offset in lives.items()
             if names - self.baselines.get((i, n), {}).keys()
         ]
+
+    def led(self, epochs: Mapping[LifeKey, int]) -> list[Entry]:
+        """Entries that say: what is planned of these lives from now on ends under these leaders."""
+        return [(f"{_LEADER}/{i}/{n}", orjson.dumps(epoch)) for (i, n), epoch in epochs.items()]
 
     def count(self, epoch: int, range_: Range, found: Totals) -> list[Entry]:
         """Entries that add what was `found` in a settled range and no database counts.

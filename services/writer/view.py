@@ -9,16 +9,19 @@ import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
+from services.writer.cuts import Cuts
 from services.writer.databases import Databases
+from services.writer.leaders import Tip
 from services.writer.positions import Positions
 from services.writer.publishing import Record
-from services.writer.ranges import Partition, Range
+from services.writer.ranges import Life, Partition, Range
 from services.writer.rates import Rates
 from services.writer.routes import Routes
 from services.writer.settled import Entry, Settled
 from services.writer.spark import Spark
 from services.writer.stands import Stand
 from services.writer.turns import Turns
+from services.writer.waiting import Index
 from shared import wire
 
 log = logging.getLogger(__name__)
@@ -41,6 +44,7 @@ class View:
         settled: Settled,
         group: Mapping[Partition, int],
         *,
+        index: Index,
         rates: Rates,
         turns: Turns,
     ) -> None:
@@ -49,19 +53,25 @@ class View:
         self._spark = spark
         self._databases = databases
         self._settled = settled
-        self._group = group
+        self._index = index
+        self._group = dict(group)
         self._rates = rates
         self._turns = turns
         self._pins: dict[Partition, list[tuple[Range, Routes]]] = {}
         self.stands = databases.stands
         self.refused: dict[Partition, str] = {}
         self.lag: dict[Partition, int] = {}
+        self._cuts = Cuts(positions, settled, self._furthest)
+        #: Where the writer stood in partitions whose log is not what was settled.
+        self._cut_off: dict[Partition, Stand] = {}
+        self._news = 0
 
     async def discover(self, topics: Collection[str]) -> None:
         """Adopt partitions that are new, of `topics` too, which the registry names; let go what is gone."""
         there = await self._positions.partitions(topics)
         ids = await self.let_go_of_other_lives()
         await self._let_go_of_what_was_deleted()
+        await self._see_what_came_back()
         new = there - self.stands.keys() - self.refused.keys()
         if not new:
             return
@@ -157,27 +167,61 @@ class View:
         """
         if not self.stands:
             return [], routes
-        ends = await self._positions.ends(self.stands.keys())
-        if any(ends[p] != s.next_offset for p, s in self.stands.items()):
+        tips = await self._positions.tips(self.stands.keys())
+        if any(p not in tips or tips[p].offset != s.next_offset for p, s in self.stands.items()):
             await self.let_go_of_other_lives()  # after the ends were read: they are of the lives we know
-        backlog = {p: (s.next_offset, ends[p]) for p, s in self.stands.items()}
-        self.lag = {p: max(end - start, 0) for p, (start, end) in backlog.items()}
-        if pinned := self._pinned():
+        ends = await self._ends(tips)
+        backlog = {p: (s.next_offset, ends[p]) for p, s in self.stands.items() if p in ends}
+        self.lag |= {p: max(end - start, 0) for p, (start, end) in backlog.items()}
+        if pinned := self._pinned(ends):
             return pinned
         unpinned = {p: self._unpinned(p, *span) for p, span in backlog.items()}
         landing = [d.name for d in self._databases.landing()]
         shares = self._rates.share(unpinned, limit, landing, self._turns)
         return [Range(self.stands[p].topic_id, p, *span) for p, span in sorted(shares.items())], routes
 
-    def _pinned(self) -> Planned | None:
+    async def _ends(self, tips: dict[Partition, Tip]) -> dict[Partition, int]:
+        """Up to where each partition may be planned: its end, or where its log was cut."""
+        if self._news != self._index.news:
+            self._news = self._index.news
+            self._cuts.doubt()
+        cuts = await self._cuts.see(self.stands, tips)
+        if led := self._cuts.led(self.stands, tips):
+            await self.record(self._settled.led(led))
+        for p, cut in cuts.items():
+            stand = self.stands[p]
+            if cut <= stand.next_offset:  # else what is below it is finished first
+                self._let_go(p, _cut(cut, self._furthest(p, stand)))
+                self._cut_off[p], self._group[p] = stand, stand.next_offset
+        return {p: min(tip.offset, cuts.get(p, tip.offset)) for p, tip in tips.items() if p in self.stands}
+
+    async def _see_what_came_back(self) -> None:
+        """A log that is again what was settled is read on, without anybody's word."""
+        if not self._cut_off:
+            return
+        tips = await self._positions.tips(self._cut_off)
+        cuts = await self._cuts.see(self._cut_off, tips)
+        for p in [p for p in self._cut_off if p in tips and p not in cuts]:
+            del self._cut_off[p], self.refused[p]
+            log.warning(
+                "a halted partition's log is again what was settled: it goes on",
+                extra={"topic": p.topic, "partition": p.number},
+            )
+
+    def _furthest(self, p: Partition, stand: Stand) -> int:
+        """Up to where anything says that `p` is settled, waits or was planned."""
+        planned = (r.end for r, _ in self._settled.pins(p, stand.topic_id))
+        return max(stand.next_offset, self._index.furthest(Life(stand.topic_id, p)), *planned, 0)
+
+    def _pinned(self, ends: Mapping[Partition, int]) -> Planned | None:
         """Ranges that were planned and not finished, all of one snapshot."""
         found: list[tuple[Range, Routes]] = []
         for p, pins in self._pins.items():
             at = self.stands[p].next_offset
-            covering = [(r, routes) for r, routes in pins if r.start <= at < r.end]
+            covering = [(r, routes) for r, routes in pins if r.start <= at < r.end and at < ends.get(p, at)]
             if covering:
                 r, routes = covering[0]
-                found.append((Range(r.topic_id, p, at, r.end), routes))
+                found.append((Range(r.topic_id, p, at, min(r.end, ends[p])), routes))
         if not found:
             return None
         routes = found[0][1]
@@ -191,6 +235,10 @@ class View:
         for r in ranges:
             self.stands[r.partition] = Stand(r.topic_id, r.end)
             self.lag[r.partition] = max(self.lag.get(r.partition, 0) - len(r), 0)
+
+
+def _cut(cut: int, furthest: int) -> str:
+    return f"Kafka's log was cut at {cut} and what is above was lost or written anew: {furthest} are settled"
 
 
 def _deleted(stand: Stand, begin: int) -> str:

@@ -68,6 +68,9 @@ class Index:
 
     def __init__(self) -> None:
         self._lanes: dict[str, dict[Life, _Lane]] = {}
+        #: The furthest that ledgers were seen at, and how often that was news.
+        self._ledgers: dict[Life, int] = {}
+        self.news = 0
         self._lock = threading.Lock()
 
     def add(self, marker: Marker, place: Place, since: float) -> None:
@@ -107,6 +110,11 @@ class Index:
         with self._lock:
             return {life for life, lane in self._lanes.get(database, {}).items() if lane.waiting}
 
+    def furthest(self, life: Life) -> int:
+        """The highest offset of `life` that a ledger was seen at, or a marker of any database leads to."""
+        with self._lock:
+            return self._furthest(life)
+
     def missing(self, database: str, life: Life, at: int, upto: int) -> tuple[int, int]:
         """What markers do not cover between the ledger's `at` and `upto`.
 
@@ -122,6 +130,9 @@ class Index:
     def forget_settled(self, database: str, ledger: Mapping[Life, int]) -> None:
         """A marker is drained when the ledger is at or past its end."""
         with self._lock:
+            for life, at in ledger.items():
+                self.news += at > self._furthest(life)
+                self._ledgers[life] = max(at, self._ledgers.get(life, 0))
             lanes = self._lanes.get(database, {})
             for life in lanes.keys() & ledger.keys():
                 lanes[life].forget(ledger[life])
@@ -148,6 +159,11 @@ class Index:
 
     def _of(self, database: str) -> Iterable[_Lane]:
         return self._lanes.get(database, {}).values()
+
+    def _furthest(self, life: Life) -> int:
+        lanes = [lane[life] for lane in self._lanes.values() if life in lane]
+        ends = [lane.waiting[-1].marker.range.end for lane in lanes if lane.waiting]
+        return max([self._ledgers.get(life, 0), *ends])
 
     def _ranges(self, database: str, life: Life) -> list[tuple[int, int]]:
         with self._lock:

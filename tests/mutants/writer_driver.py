@@ -58,8 +58,8 @@ DRIVER: Final = (
     Mutant(
         "the pinned routes",
         "view.py",
-        "if pinned := self._pinned():",
-        "if (pinned := self._pinned()) and False:",
+        "if pinned := self._pinned(ends):",
+        "if (pinned := self._pinned(ends)) and False:",
         f"{_ONE_RULE}a_range_is_finished_under_the_routes_that_it_began_with",
     ),
     Mutant(

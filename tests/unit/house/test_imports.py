@@ -28,6 +28,7 @@ OWNERS = {
         "services/admin/kafka_*.py",
         "services/ingest/kafka_*.py",
         "services/writer/job.py",  # its errors alone: the loop decides what waits
+        "services/writer/leaders.py",
         "services/writer/meter.py",  # its errors alone: what cannot be read is shown as it was
         "services/writer/positions.py",
         "services/writer/publishing.py",

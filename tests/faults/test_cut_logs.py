@@ -1,0 +1,214 @@
+"""Kafka's log goes back below what is settled, and gives the same offsets out again: halted, aloud.
+
+Each scene has a Kafka of its own, because it is broken: one broker that lost the end of its log or
+got an older one back, and three of which one that was not in sync was made leader.
+"""
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from shared import wire
+from shared.topics import OWN_TOPICS
+from stack.kafka import Kafka
+from tests.fixtures.cut_logs import cut, keep, restore
+from tests.fixtures.fix_postgres import Database
+from tests.fixtures.inline import Inline, start_inline
+from tests.fixtures.scenes import Scene
+from tests.fixtures.started import started
+from tests.fixtures.writer import event, eventually, landed, make_topics, produce
+
+#: A broker that came back leads again after its session.
+_PATIENCE = 120.0
+
+
+@pytest.fixture
+def alone(own_kafka: Kafka, database: Database, tmp_path: Path) -> Iterator[Scene]:
+    """A scene on a Kafka of one broker that nobody else has."""
+    running: list[Inline] = []
+    scene = Scene(partial(start_inline, running), own_kafka.bootstrap, database.dsn, "", tmp_path)
+    try:
+        yield scene
+    finally:
+        for writer in reversed(running):
+            writer.stop()
+
+
+class Broken:
+    """A topic that a writer has settled up to 10, and a neighbour; then its log goes back to 6."""
+
+    def __init__(self, scene: Scene, kafka: Kafka, folder: Path) -> None:
+        self.scene = scene
+        self.kafka = kafka
+        self.folder = folder
+        self.beside = f"{scene.name}_beside"
+        make_topics(scene.bootstrap, scene.topic, f"events.{self.beside}")
+        self.writer = self.start()
+
+    def start(self) -> Inline:
+        writer: Inline = self.scene.writer(topics=rf"events\.{self.scene.name}.*")
+        return writer
+
+    def produce(self, prefix: str, count: int) -> None:
+        """One record a batch, so that a log can be cut between any two."""
+        for n in range(count):
+            produce(self.scene.bootstrap, self.scene.topic, [event(f"{prefix}-{n}", self.scene.name)])
+
+    def settle(self, count: int) -> None:
+        eventually(lambda: self.scene.landed() == count, _PATIENCE)
+        eventually(lambda: self.scene.group() == {0: count}, _PATIENCE)
+
+    def kill(self) -> None:
+        self.kafka.kill()
+
+    def come_back(self) -> None:
+        self.kafka.start()
+        self.kafka.wait_ready()
+
+    def goes_back(self, at: int = 6) -> None:
+        """The machine loses power, and with it what was not on disk."""
+        self.kill()
+        cut(self.folder, self.scene.topic, at)
+        self.come_back()
+
+    def halted(self) -> str:
+        return eventually(lambda: next(iter(self.writer.refused.values()), ""), _PATIENCE)
+
+    def neighbour_goes_on(self) -> None:
+        before = landed(self.scene.dsn, self.beside)
+        produce(self.scene.bootstrap, f"events.{self.beside}", [event(f"b-{before}", self.beside)])
+        eventually(lambda: landed(self.scene.dsn, self.beside) == before + 1, _PATIENCE)
+
+
+@pytest.fixture
+def broken(alone: Scene, own_kafka: Kafka, tmp_path: Path) -> Broken:
+    broken = Broken(alone, own_kafka, tmp_path / "kafka")
+    broken.produce("old", 10)
+    broken.settle(10)
+    return broken
+
+
+def _forget_the_group(scene: Scene) -> None:
+    admin = AdminClient({"bootstrap.servers": scene.bootstrap})
+    for future in admin.delete_consumer_groups([wire.WRITER_GROUP]).values():
+        future.result(20)
+
+
+def test_f44_a_log_that_ends_below_what_is_settled_halts_its_partition_and_no_other(broken: Broken) -> None:
+    broken.writer.stop()
+    broken.goes_back()
+    broken.writer = broken.start()
+    assert "cut at 6" in broken.halted()
+    broken.neighbour_goes_on()
+    assert broken.scene.landed() == 10
+
+
+@pytest.mark.parametrize("again", [3, 8], ids=["short of it", "and past it"])
+def test_f44_a_log_that_was_cut_and_filled_again_is_told_by_its_leaders_epoch(
+    broken: Broken, again: int
+) -> None:
+    broken.writer.stop()
+    broken.goes_back()
+    broken.produce("new", again)
+    broken.writer = broken.start()
+    assert "cut at 6" in broken.halted()
+    broken.neighbour_goes_on()
+    assert broken.scene.landed() == 10
+    assert broken.scene.group() == {0: 10}
+
+
+def test_f44_the_same_under_a_writer_that_runs(broken: Broken) -> None:
+    broken.goes_back()
+    broken.produce("new", 8)
+    assert "cut at 6" in broken.halted()
+    broken.neighbour_goes_on()
+    broken.writer.stop()
+    broken.writer = broken.start()
+    assert "cut at 6" in broken.halted()
+    assert broken.scene.landed() == 10
+
+
+def test_f44_with_the_groups_offsets_lost_the_ledger_tells(broken: Broken) -> None:
+    broken.writer.stop()
+    _forget_the_group(broken.scene)
+    broken.goes_back()
+    broken.produce("new", 8)
+    broken.writer = broken.start()
+    assert "cut at 6" in broken.halted()
+    broken.neighbour_goes_on()
+    assert broken.scene.landed() == 10
+
+
+def test_f44_a_log_that_is_what_was_settled_again_is_read_on_without_a_word(
+    broken: Broken, tmp_path: Path
+) -> None:
+    broken.kill()
+    keep(broken.folder, broken.scene.topic, tmp_path / "aside")
+    cut(broken.folder, broken.scene.topic, 6)
+    broken.come_back()
+    assert "cut at 6" in broken.halted()
+    broken.kill()
+    restore(broken.folder, broken.scene.topic, tmp_path / "aside")
+    broken.come_back()
+    eventually(lambda: broken.writer.refused == {}, _PATIENCE)
+    broken.produce("new", 2)
+    broken.settle(12)
+
+
+def test_f44_a_broker_that_comes_back_whole_halts_nothing(broken: Broken) -> None:
+    broken.kill()
+    broken.come_back()
+    broken.produce("new", 3)
+    broken.settle(13)
+    assert broken.writer.refused == {}
+
+
+def test_f44_an_unclean_election_halts_what_was_settled_above_it(database: Database, tmp_path: Path) -> None:
+    """Broker by broker: what only the first had is settled, and the one that lagged is made leader."""
+    running: list[Inline] = []
+    with started(Kafka(tmp_path / "kafka", brokers=3, heap_mb=256)) as cluster:
+        scene = Scene(partial(start_inline, running), cluster.bootstrap, database.dsn, "", tmp_path)
+        try:
+            _play_unclean_election(scene, cluster)
+        finally:
+            for writer in reversed(running):
+                writer.stop()
+
+
+def _play_unclean_election(scene: Scene, cluster: Kafka) -> None:
+    admin = AdminClient({"bootstrap.servers": scene.bootstrap})
+    one = {"min.insync.replicas": "1"}
+    unsafe = one | {"unclean.leader.election.enable": "true"}
+    # Brokers 2 and 3 hold it, and all of them what is Onramp's, so that nothing else is lost.
+    topics = [NewTopic(scene.topic, 1, replica_assignment=[[2, 3]], config=unsafe)]
+    topics += [NewTopic(t.name, t.partitions, 3, config={**t.config, **one}) for t in OWN_TOPICS]
+    for future in admin.create_topics(topics).values():
+        future.result(30)
+    writer: Inline = scene.writer()
+
+    def send(prefix: str, count: int) -> None:
+        produce(scene.bootstrap, scene.topic, [event(f"{prefix}-{n}", scene.name) for n in range(count)])
+
+    def leader() -> int:
+        return int(admin.list_topics(scene.topic, timeout=20).topics[scene.topic].partitions[0].leader)
+
+    send("both", 6)
+    eventually(lambda: scene.group() == {0: 6}, _PATIENCE)
+    assert leader() == 2
+    cluster.kill(2)  # broker 3, counted from 0
+    eventually(lambda: _in_sync(admin, scene.topic) == [2], _PATIENCE)
+    send("first", 4)
+    eventually(lambda: scene.group() == {0: 10}, _PATIENCE)
+    cluster.kill(1)
+    cluster.children[2].start()
+    eventually(lambda: leader() == 3, _PATIENCE)
+    send("again", 8)
+    assert "cut at 6" in eventually(lambda: next(iter(writer.refused.values()), ""), _PATIENCE)
+    assert scene.landed() == 10
+
+
+def _in_sync(admin: AdminClient, topic: str) -> list[int]:
+    return list(admin.list_topics(topic, timeout=20).topics[topic].partitions[0].isrs)

@@ -1,0 +1,115 @@
+"""The protections from a Kafka whose log goes back, and of what is looked after by the clock."""
+
+from typing import Final
+
+from tests.mutants.machine import Mutant
+
+_CUTS: Final = "tests/unit/writer/test_cuts.py"
+_LOGS: Final = "tests/faults/test_cut_logs.py::test_f44_"
+_UPKEEP: Final = "tests/faults/test_upkeep.py::test_"
+
+#: Quick.
+CUTS: Final = (
+    Mutant(
+        "a leader that is new is doubted",
+        "cuts.py",
+        "self._whole.get(p) != tip.epoch or tip.offset < stand.next_offset",
+        "tip.offset < stand.next_offset",
+        _CUTS,
+    ),
+    Mutant(
+        "an end below what is settled is doubted",
+        "cuts.py",
+        "self._whole.get(p) != tip.epoch or tip.offset < stand.next_offset",
+        "self._settled.leaders.get(_key(p, stand), tip.epoch) != tip.epoch",
+        _CUTS,
+    ),
+    Mutant(
+        "the epoch that the settled was planned under",
+        "cuts.py",
+        "self._settled.leaders.get(_key(p, s), tips[p].epoch) for",
+        "tips[p].epoch for",
+        _CUTS,
+    ),
+    Mutant(
+        "the furthest that anything says is settled",
+        "cuts.py",
+        "reached[p] < self._furthest(p, stand)",
+        "reached[p] < stand.next_offset",
+        _CUTS,
+    ),
+    Mutant(
+        "no leader's epoch of a log that was cut",
+        "cuts.py",
+        "return p in tips and self._whole.get(p) == tips[p].epoch",
+        "return p in tips and p in self._whole",
+        _CUTS,
+    ),
+    Mutant(
+        "no plan while a cut cannot be told",
+        "cuts.py",
+        "                del tips[p]\n",
+        "                pass\n",
+        _CUTS,
+    ),
+)
+
+#: Each has a Kafka of its own, or a gateway.
+LOGS: Final = (
+    Mutant(
+        "halting what was cut",
+        "view.py",
+        "            if cut <= stand.next_offset:  # else",
+        "            if False:  # else",
+        f"{_LOGS}a_log_that_was_cut_and_filled_again_is_told_by_its_leaders_epoch",
+    ),
+    Mutant(
+        "the leader's epoch on onramp.settled",
+        "view.py",
+        "            await self.record(self._settled.led(led))\n",
+        "            pass\n",
+        f"{_LOGS}a_log_that_was_cut_and_filled_again_is_told_by_its_leaders_epoch",
+    ),
+    Mutant(
+        "the ledgers' word where the group's is lost",
+        "waiting.py",
+        "return max([self._ledgers.get(life, 0), *ends])",
+        "return max([0, *ends])",
+        f"{_LOGS}with_the_groups_offsets_lost_the_ledger_tells",
+    ),
+    Mutant(
+        "going on when the log is whole again",
+        "view.py",
+        "        await self._see_what_came_back()\n",
+        "",
+        f"{_LOGS}a_log_that_is_what_was_settled_again_is_read_on_without_a_word",
+    ),
+    Mutant(
+        "upkeep under load",
+        "job.py",
+        "            await upkeep.tend()\n",
+        "",
+        f"{_UPKEEP}a_ledger_that_went_back_is_found_under_load",
+    ),
+    Mutant(
+        "putting back a rewound offset",
+        "upkeep.py",
+        "        await self._recommit(now)\n",
+        "",
+        f"{_UPKEEP}an_offset_that_somebody_rewound_is_put_back_under_load",
+    ),
+    Mutant(
+        "relaying what a drain parked",
+        "drainer.py",
+        "            outbox.relay(database, self._bootstrap)\n",
+        "            pass\n",
+        f"{_UPKEEP}what_a_drain_parks_is_relayed_at_once",
+    ),
+    Mutant(
+        "relaying what a release parked",
+        "releasing.py",
+        "        outbox.relay(self._databases[name], self._bootstrap)\n",
+        "",
+        f"{_UPKEEP}what_a_release_parks_is_relayed_at_once",
+    ),
+)

@@ -1,0 +1,124 @@
+"""What tells that a log was cut: leaders' epochs, against what is settled."""
+
+import asyncio
+from collections.abc import Mapping
+
+from services.writer.cuts import Cuts
+from services.writer.leaders import Tip
+from services.writer.ranges import Partition
+from services.writer.settled import Settled
+from services.writer.stands import Stand
+
+P = Partition("events.order_placed", 0)
+LIFE = ("a-topic", 0)
+
+
+class _Log:
+    """A partition whose leaders began where `begins` says (epoch to offset), up to `end`."""
+
+    def __init__(self, begins: Mapping[int, int], end: int) -> None:
+        self.begins = dict(begins)
+        self.end = end
+        self.answers = True
+        self.asked = 0
+
+    @property
+    def tip(self) -> Tip:
+        return Tip(self.end, max(self.begins))
+
+    async def reached(self, epochs: Mapping[Partition, int]) -> dict[Partition, int]:
+        self.asked += 1
+        if not self.answers:
+            return {}
+        return {p: self._reached(epoch) for p, epoch in epochs.items()}
+
+    def _reached(self, epoch: int) -> int:
+        if epoch > max(self.begins):
+            return -1
+        return min((at for e, at in self.begins.items() if e > epoch), default=self.end)
+
+
+class _Scene:
+    def __init__(self, log: _Log, stands_at: int, furthest: int = 0) -> None:
+        self.log = log
+        self.settled = Settled()
+        self.stand = Stand(LIFE[0], stands_at)
+        self.furthest = max(stands_at, furthest)
+        self.cuts = Cuts(log, self.settled, lambda _p, stand: max(stand.next_offset, self.furthest))
+
+    def look(self) -> dict[Partition, int]:
+        """Where the partition is cut, if it is; what was found whole is written down, as the view does."""
+        self.tips = {P: self.log.tip}
+        cut = asyncio.run(self.cuts.see({P: self.stand}, self.tips))
+        for key, value in self.settled.led(self.cuts.led({P: self.stand}, self.tips)):
+            self.settled.apply(key, value)
+        return cut
+
+
+def test_under_the_same_leader_nothing_is_asked_again() -> None:
+    scene = _Scene(_Log({3: 0}, 10), 10)
+    assert [scene.look() for _ in range(3)] == [{}, {}, {}]
+    assert (scene.log.asked, scene.settled.leaders) == (1, {LIFE: 3})
+
+
+def test_a_leader_that_began_at_the_settled_end_or_above_is_followed() -> None:
+    scene = _Scene(_Log({3: 0}, 10), 10)
+    scene.look()
+    scene.log.begins[5] = 10
+    assert scene.look() == {}
+    assert scene.settled.leaders == {LIFE: 5}
+
+
+def test_a_leader_that_began_below_it_has_a_cut_log_however_far_it_went() -> None:
+    scene = _Scene(_Log({3: 0}, 10), 10)
+    scene.look()
+    scene.log.begins[5], scene.log.end = 6, 20
+    assert scene.look() == {P: 6}
+    assert scene.settled.leaders == {LIFE: 3}  # nothing of it counts
+
+
+def test_the_epoch_is_kept_for_the_next_writer() -> None:
+    scene = _Scene(_Log({3: 0}, 10), 10)
+    scene.look()
+    successor = _Scene(_Log({3: 0, 5: 6}, 20), 10)
+    successor.settled = scene.settled
+    successor.cuts = Cuts(successor.log, scene.settled, lambda _p, stand: stand.next_offset)
+    assert successor.look() == {P: 6}
+
+
+def test_an_end_below_what_is_settled_needs_no_epoch() -> None:
+    assert _Scene(_Log({3: 0}, 6), 10).look() == {P: 6}
+
+
+def test_what_a_ledger_says_counts_where_the_group_lost_its_offset() -> None:
+    assert _Scene(_Log({3: 0}, 6), 0, furthest=10).look() == {P: 6}
+
+
+def test_a_ledger_that_comes_late_is_compared_too() -> None:
+    scene = _Scene(_Log({3: 0}, 6), 6)
+    assert scene.look() == {}
+    scene.furthest = 10
+    scene.cuts.doubt()
+    assert scene.look() == {P: 6}
+
+
+def test_epochs_that_went_back_are_a_log_that_nobody_knows() -> None:
+    scene = _Scene(_Log({7: 0}, 10), 10)
+    scene.look()
+    scene.log.begins = {2: 0}
+    assert scene.look() == {P: 0}
+
+
+def test_transactions_that_hold_up_the_end_are_no_cut() -> None:
+    scene = _Scene(_Log({3: 0}, 10), 10)
+    scene.look()
+    scene.tips = {P: Tip(8, 3)}
+    assert asyncio.run(scene.cuts.see({P: scene.stand}, scene.tips)) == {}
+
+
+def test_what_cannot_be_told_now_is_not_planned_now() -> None:
+    scene = _Scene(_Log({3: 0}, 10), 10)
+    scene.log.answers = False
+    assert scene.look() == {}
+    assert scene.tips == {}
+    assert scene.settled.leaders == {}
