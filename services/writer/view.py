@@ -71,13 +71,13 @@ class View:
         there = await self._positions.partitions(topics)
         ids = await self.let_go_of_other_lives()
         await self._let_go_of_what_was_deleted()
-        await self._see_what_came_back()
+        await self._see_what_came_back(ids)
         new = there - self.stands.keys() - self.refused.keys()
         if not new:
             return
         self._say_more_partitions(new)
         # First into view: aiokafka looks for a topic that it does not follow one at a time.
-        await self._positions.read(self.stands.keys() | new)
+        await self._positions.read(self.stands.keys() | self._cut_off.keys() | new)
         begins = await self._positions.begins(new)
         found = {p: Stand(ids[p.topic], self._group.get(p, begins[p])) for p in new if p.topic in ids}
         stands = {p: s for p, s in found.items() if self._may_adopt(p, s, begins[p])}
@@ -195,8 +195,9 @@ class View:
                 self._cut_off[p], self._group[p] = stand, stand.next_offset
         return {p: min(tip.offset, cuts.get(p, tip.offset)) for p, tip in tips.items() if p in self.stands}
 
-    async def _see_what_came_back(self) -> None:
+    async def _see_what_came_back(self, ids: Mapping[str, str]) -> None:
         """A log that is again what was settled is read on, without anybody's word."""
+        self._cut_off = {p: s for p, s in self._cut_off.items() if ids.get(p.topic) == s.topic_id}
         if not self._cut_off:
             return
         tips = await self._positions.tips(self._cut_off)

@@ -5,6 +5,7 @@ from tests.mutants.writer_databases import DATABASES
 from tests.mutants.writer_driver import DRIVER
 from tests.mutants.writer_growth import GROWTH
 from tests.mutants.writer_holds import HALTS, HOLDS
+from tests.mutants.writer_kafka import CUTS, LOGS
 from tests.mutants.writer_limits import LIMITS, SLOW
 from tests.mutants.writer_records import FOREIGNERS, RECORDS
 from tests.mutants.writer_tables import TABLES
@@ -13,6 +14,6 @@ from tests.mutants.writer_tasks import TASKS
 if __name__ == "__main__":
     run(
         "services/writer",
-        (*TASKS, *RECORDS, *TABLES, *LIMITS, *HOLDS, *GROWTH),
-        (*DRIVER, *DATABASES, *SLOW, *HALTS, *FOREIGNERS),
+        (*TASKS, *RECORDS, *TABLES, *LIMITS, *HOLDS, *GROWTH, *CUTS),
+        (*DRIVER, *DATABASES, *SLOW, *HALTS, *FOREIGNERS, *LOGS),
     )

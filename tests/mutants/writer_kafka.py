@@ -80,7 +80,7 @@ LOGS: Final = (
     Mutant(
         "going on when the log is whole again",
         "view.py",
-        "        await self._see_what_came_back()\n",
+        "        await self._see_what_came_back(ids)\n",
         "",
         f"{_LOGS}a_log_that_is_what_was_settled_again_is_read_on_without_a_word",
     ),
