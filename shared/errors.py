@@ -423,6 +423,12 @@ LEDGER_GAP: Final = _waiting(
     "The ledger is behind the range that should settle next.",
     "The database was restored or a range was lost: see docs/operating.md, Halted databases.",
 )
+OWN_TOPIC_UNSAFE: Final = _waiting(
+    "own_topic_unsafe",
+    Step.READ,
+    "A topic of Onramp's own is set up in a way that loses what it keeps.",
+    "Mend the setting with the command that the writer says; it goes on by itself.",
+)
 FENCED: Final = _waiting(
     "fenced",
     Step.PERSIST,

@@ -6,7 +6,7 @@ from typing import Final
 
 from shared import wire
 
-_FOREVER: Final = {"retention.ms": "-1"}
+_FOREVER: Final = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
 _COMPACTED: Final = {"cleanup.policy": "compact"}
 #: Parked and waiting events are kept until a person or the drainer is done with them.
 _KEPT: Final = {**_FOREVER, "max.message.bytes": "10485760"}
@@ -21,7 +21,7 @@ class TopicSpec:
     config: Mapping[str, str] = field(default_factory=dict)
 
 
-#: Made by the writer when it starts.
+#: Made by the writer when it starts, and looked at from then on: what is set here must be so.
 OWN_TOPICS: Final = (
     TopicSpec(wire.USER_ERRORS, 2, _KEPT),
     TopicSpec(wire.SYSTEM_ERRORS, 2, _KEPT),

@@ -140,7 +140,8 @@ class Job:
             positions = Positions(self._kafka, self._settings.topics)
             stack.push_async_callback(positions.stop)
             await positions.start()
-            await positions.ensure_own_topics()
+            await positions.own_topics.ensure()
+            self._status.warning = ""
             parts = await self._take_over(positions, spark)
             stack.push_async_callback(parts.databases.stop)
             log.info("the writer takes over", extra={"epoch": parts.epoch})

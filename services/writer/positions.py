@@ -12,19 +12,18 @@ from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequen
 from typing import Any, Final, Self
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
-from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.admin.records_to_delete import RecordsToDelete
-from aiokafka.errors import TopicAlreadyExistsError, for_code
 
 from services.writer.foreign import Foreign
 from services.writer.leaders import Leaders, Tip
+from services.writer.own_topics import OwnTopics
 from services.writer.publishing import Place, Record, send_all
 from services.writer.ranges import Partition
 from services.writer.tail import Tail
 from shared import wire
 from shared.polling import poll
 from shared.settings import KafkaSettings
-from shared.topics import OWN_TOPICS, TopicSpec
 
 #: What every writer enters itself into.
 _ENTRIES: Final = TopicPartition(wire.WRITERS, 0)
@@ -39,6 +38,7 @@ class Positions:
         self._pattern = re.compile(pattern)
         common = {"bootstrap_servers": settings.bootstrap}
         self._admin = AIOKafkaAdminClient(**common)
+        self.own_topics = OwnTopics(self._admin, settings)
         self._consumer = AIOKafkaConsumer(
             **common,
             group_id=wire.WRITER_GROUP,
@@ -75,23 +75,6 @@ class Positions:
         await self._consumer.stop()
         await self._producer.stop()
         await self._admin.close()
-
-    async def ensure_own_topics(self) -> None:
-        """Make the topics that Onramp keeps for itself; one that exists is as good as made."""
-        for spec in OWN_TOPICS:
-            await self._ensure(spec)
-
-    async def _ensure(self, spec: TopicSpec) -> None:
-        new = NewTopic(
-            spec.name,
-            spec.partitions or self._settings.partitions,
-            self._settings.replication,
-            topic_configs={**spec.config, "min.insync.replicas": str(self._settings.min_insync)},
-        )
-        answer = await self._admin.create_topics([new])
-        for _, code, message in answer.topic_errors:
-            if code not in (0, TopicAlreadyExistsError.errno):
-                raise for_code(code)(f"topic {spec.name} could not be made: {message}")
 
     async def take_epoch(self) -> int:
         """Enter this writer into `onramp.writers`; the record's offset orders all writers."""

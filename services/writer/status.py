@@ -40,6 +40,8 @@ class Status:
         self.holds: Sequence[Mapping[str, str]] = []
         self.refused: dict[Partition, str] = {}
         self.unknown: Mapping[str, int] = {}
+        #: What a person should mend although events land.
+        self.warning = ""
         self._lag: dict[Partition, int] = {}
         self._on_kafka: dict[str, tuple[int, float | None]] = {}
         self._showing = threading.Lock()
@@ -53,7 +55,7 @@ class Status:
         self.databases, self.refused, self._lag = dict(databases), dict(refused), dict(lag)
         self._consuming = bool({"landing", "draining"} & set(databases.values()))
         out = ", ".join(f"{n} is {s}" for n, s in databases.items() if s != "landing")
-        self._trouble = out or None
+        self._trouble = "; ".join(filter(None, (out, self.warning))) or None
 
     def see_unknown(self, unknown: Mapping[str, int]) -> None:
         """Events that wait on Kafka for databases that are not configured: no one can drain them."""

@@ -1,13 +1,18 @@
 """What a writer looks after between two batches, under any load.
 
-Its group offsets, what outboxes still have, and ledgers that somebody restored.
+Its group offsets, what outboxes still have, ledgers that somebody restored, and the settings of
+Onramp's own topics.
 """
 
 import asyncio
+import logging
 import time
 from typing import Final
 
 from services.writer.batch import Parts, see_newest
+from shared.errors import OWN_TOPIC_UNSAFE
+
+log = logging.getLogger(__name__)
 
 #: Groups without members expire after `offsets.retention.minutes`, seven days by default.
 _RECOMMIT_SECONDS: Final = 24 * 3600.0
@@ -23,7 +28,7 @@ class Upkeep:
         self._committed = time.monotonic()
 
     async def tend(self) -> None:
-        """Put back what a zombie rewound, keep the group alive, relay, and compare the ledgers.
+        """Put back what a zombie rewound, keep the group alive, relay, compare ledgers and topics' settings.
 
         Raises `InfrastructureError` when a newer writer is there.
         """
@@ -31,11 +36,22 @@ class Upkeep:
         if now < self._due:
             return
         await see_newest(self._parts)
+        await self._see_own_topics()
         await self._recommit(now)
         await self._parts.databases.relay()
         for name in [d.name for d in self._parts.databases.landing()]:
             await asyncio.to_thread(self._parts.databases.compare, name)
         self._due = time.monotonic() + self._seconds
+
+    async def _see_own_topics(self) -> None:
+        """Say what is wrong and land on: to stop would save nothing that expires, and delay the rest."""
+        wrong = await self._parts.positions.own_topics.wrong()
+        self._parts.status.warning = "; ".join(wrong)
+        for each in wrong:
+            log.error(
+                "a topic of Onramp's own loses what it keeps",
+                extra={"code": OWN_TOPIC_UNSAFE.code, "reason": each},
+            )
 
     async def _recommit(self, now: float) -> None:
         at = {p: s.next_offset for p, s in self._parts.databases.stands.items()}

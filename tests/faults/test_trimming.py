@@ -48,7 +48,7 @@ class Stage:
     async def driver(self) -> AsyncIterator[Positions]:
         positions = await Positions(KafkaSettings(bootstrap=self.bootstrap), r"events\..+").start()
         try:
-            await positions.ensure_own_topics()
+            await positions.own_topics.ensure()
             yield positions
         finally:
             await positions.stop()

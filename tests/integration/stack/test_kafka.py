@@ -112,7 +112,7 @@ def test_a_crash_is_reported_by_name_with_the_end_of_the_log(own_kafka: Kafka) -
 async def _make_own_topics(settings: KafkaSettings) -> None:
     positions = Positions(settings, r"events\..+")
     try:
-        await (await positions.start()).ensure_own_topics()
+        await (await positions.start()).own_topics.ensure()
     finally:
         await positions.stop()
 

@@ -30,6 +30,7 @@ OWNERS = {
         "services/writer/job.py",  # its errors alone: the loop decides what waits
         "services/writer/leaders.py",
         "services/writer/meter.py",  # its errors alone: what cannot be read is shown as it was
+        "services/writer/own_topics.py",
         "services/writer/positions.py",
         "services/writer/publishing.py",
         "services/writer/tail.py",

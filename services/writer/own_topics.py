@@ -1,0 +1,93 @@
+"""Onramp's own topics: made with the settings that its promises stand on, and looked at again.
+
+With a retention, parked and waiting events expire; without compaction, or with deletion beside
+it, plans and baselines do; with fewer replicas in sync, a crash takes any of them.  Nobody
+notices before they are missed, so what exists is not taken as found.
+"""
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from aiokafka.errors import NoError, TopicAlreadyExistsError, UnknownTopicOrPartitionError, for_code
+
+from shared.errors import OWN_TOPIC_UNSAFE, InfrastructureError
+from shared.settings import KafkaSettings
+from shared.topics import OWN_TOPICS, TopicSpec
+
+_MIN_INSYNC: Final = "min.insync.replicas"
+#: More is as good.
+_AT_LEAST: Final = frozenset({_MIN_INSYNC, "max.message.bytes"})
+_SECONDS: Final = 8.0
+_UNHEARD_SECONDS: Final = 0.02
+
+
+class OwnTopics:
+    """The topics that Onramp keeps for itself."""
+
+    def __init__(self, admin: AIOKafkaAdminClient, settings: KafkaSettings) -> None:
+        self._admin = admin
+        self._settings = settings
+
+    async def ensure(self) -> None:
+        """Make those that are missing.  Raises `InfrastructureError` when one is set up unsafely."""
+        for spec in OWN_TOPICS:
+            await self._make(spec)
+        if wrong := await self.wrong():
+            raise InfrastructureError(OWN_TOPIC_UNSAFE, "; ".join(wrong))
+
+    async def wrong(self) -> list[str]:
+        """What is set otherwise than it must be, each with the command that mends it."""
+        async with asyncio.timeout(_SECONDS):
+            found = await self._settings_of([spec.name for spec in OWN_TOPICS])
+        return [
+            self._said(spec.name, name, is_, must)
+            for spec in OWN_TOPICS
+            for name, is_, must in differences(self._wanted(spec), found[spec.name])
+        ]
+
+    def _wanted(self, spec: TopicSpec) -> dict[str, str]:
+        return {**spec.config, _MIN_INSYNC: str(self._settings.min_insync)}
+
+    async def _make(self, spec: TopicSpec) -> None:
+        new = NewTopic(
+            spec.name,
+            spec.partitions or self._settings.partitions,
+            self._settings.replication,
+            topic_configs=self._wanted(spec),
+        )
+        answer = await self._admin.create_topics([new])
+        for _, code, message in answer.topic_errors:
+            if code not in (0, TopicAlreadyExistsError.errno):
+                raise for_code(code)(f"topic {spec.name} could not be made: {message}")
+
+    async def _settings_of(self, names: list[str]) -> dict[str, dict[str, str]]:
+        """Every setting of each topic; the caller's patience bounds it."""
+        while True:
+            asked = [ConfigResource(ConfigResourceType.TOPIC, name) for name in names]
+            resources: list[Any] = [r for a in await self._admin.describe_configs(asked) for r in a.resources]
+            errors = {for_code(code) for code, *_ in resources} - {NoError}
+            if not errors:
+                return {name: {e[0]: e[1] for e in entries} for _, _, _, name, entries in resources}
+            if errors != {UnknownTopicOrPartitionError}:
+                raise errors.pop()("the settings of Onramp's own topics cannot be read")
+            await asyncio.sleep(_UNHEARD_SECONDS)  # made, but this broker has not heard of it yet
+
+    def _said(self, topic: str, name: str, is_: str | None, must: str) -> str:
+        least = "at least " if name in _AT_LEAST else ""
+        return (
+            f"{topic}: {name} is {is_} and must be {least}{must}; mend it with kafka-configs "
+            f"--bootstrap-server {self._settings.bootstrap} --alter --entity-type topics "
+            f"--entity-name {topic} --add-config {name}={must}"
+        )
+
+
+def differences(wanted: Mapping[str, str], found: Mapping[str, str]) -> Iterator[tuple[str, str | None, str]]:
+    """Settings that are not as `wanted`: name, what it is, what it must be."""
+    for name, must in wanted.items():
+        is_ = found.get(name)
+        enough = is_ is not None and name in _AT_LEAST and int(is_) >= int(must)
+        if is_ != must and not enough:
+            yield name, is_, must

@@ -1,0 +1,82 @@
+"""Onramp's own topics are not taken as found: what would lose parked events or plans is refused, or said."""
+
+import logging
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+)
+
+from shared import wire
+from stack.kafka import Kafka
+from tests.fixtures.fix_postgres import Database
+from tests.fixtures.inline import Inline, start_inline
+from tests.fixtures.scenes import Scene
+from tests.fixtures.writer import event, eventually
+
+
+@pytest.fixture
+def alone(own_kafka: Kafka, database: Database, tmp_path: Path) -> Iterator[Scene]:
+    """A scene on a Kafka that nobody else has."""
+    running: list[Inline] = []
+    scene = Scene(partial(start_inline, running), own_kafka.bootstrap, database.dsn, "", tmp_path)
+    try:
+        yield scene
+    finally:
+        for writer in reversed(running):
+            writer.stop()
+
+
+def _set(scene: Scene, topic: str, **settings: str) -> None:
+    entries = [
+        ConfigEntry(name.replace("_", "."), value, incremental_operation=AlterConfigOpType.SET)
+        for name, value in settings.items()
+    ]
+    admin = AdminClient({"bootstrap.servers": scene.bootstrap})
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=entries)
+    for future in admin.incremental_alter_configs([resource]).values():
+        future.result(20)
+
+
+def test_f49_a_topic_that_would_lose_what_it_keeps_is_refused_until_it_is_mended(alone: Scene) -> None:
+    admin = AdminClient({"bootstrap.servers": alone.bootstrap})
+    found = {
+        wire.USER_ERRORS: {"retention.ms": "60000", "max.message.bytes": "10485760"},
+        wire.SETTLED: {"cleanup.policy": "compact,delete"},
+    }
+    topics = [NewTopic(name, 1, 1, config=config) for name, config in found.items()]
+    for future in admin.create_topics(topics).values():
+        future.result(20)
+    alone.produce(event("e-1", alone.name))
+    writer = alone.writer(wait=False)
+    eventually(lambda: "own_topic_unsafe" in writer.trouble)
+    assert "onramp.user_errors: retention.ms is 60000 and must be -1" in writer.trouble
+    assert "onramp.settled: cleanup.policy is compact,delete and must be compact" in writer.trouble
+    assert "--entity-name onramp.settled --add-config cleanup.policy=compact" in writer.trouble
+    assert alone.landed() == 0
+    _set(alone, wire.USER_ERRORS, retention_ms="-1", retention_bytes="-1")
+    _set(alone, wire.SETTLED, cleanup_policy="compact")
+    eventually(lambda: alone.landed() == 1)
+    assert writer.trouble == "None"
+
+
+def test_f49_one_that_is_set_otherwise_under_a_running_writer_is_said_and_stops_nobody(
+    alone: Scene, caplog: pytest.LogCaptureFixture
+) -> None:
+    writer = alone.writer()
+    _set(alone, wire.SYSTEM_ERRORS, retention_ms="60000")
+    eventually(lambda: "onramp.system_errors: retention.ms is 60000" in writer.trouble)
+    said = [r for r in caplog.records if getattr(r, "code", "") == "own_topic_unsafe"]
+    assert {r.levelno for r in said} == {logging.ERROR}
+    assert writer.job._status.ready()[0]
+    alone.produce(event("e-1", alone.name))
+    eventually(lambda: alone.landed() == 1)
+    _set(alone, wire.SYSTEM_ERRORS, retention_ms="-1")
+    eventually(lambda: writer.trouble == "None")
