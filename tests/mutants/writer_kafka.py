@@ -6,6 +6,7 @@ from tests.mutants.machine import Mutant
 
 _CUTS: Final = "tests/unit/writer/test_cuts.py"
 _LOGS: Final = "tests/faults/test_cut_logs.py::test_f44_"
+_OWN: Final = "tests/faults/test_own_topics.py::test_f49_"
 _UPKEEP: Final = "tests/faults/test_upkeep.py::test_"
 
 #: Quick.
@@ -51,6 +52,13 @@ CUTS: Final = (
         "                del tips[p]\n",
         "                pass\n",
         _CUTS,
+    ),
+    Mutant(
+        "a setting of our own topics that is less",
+        "own_topics.py",
+        "        if is_ != must and not enough:\n",
+        "        if is_ != must and name not in _AT_LEAST:\n",
+        "tests/unit/writer/test_own_topics.py",
     ),
 )
 
@@ -111,5 +119,19 @@ LOGS: Final = (
         "        outbox.relay(self._databases[name], self._bootstrap)\n",
         "",
         f"{_UPKEEP}what_a_release_parks_is_relayed_at_once",
+    ),
+    Mutant(
+        "refusing own topics that lose what they keep",
+        "own_topics.py",
+        "        if wrong := await self.wrong():\n",
+        "        if wrong := []:\n",
+        f"{_OWN}a_topic_that_would_lose_what_it_keeps_is_refused_until_it_is_mended",
+    ),
+    Mutant(
+        "looking at own topics by the clock",
+        "upkeep.py",
+        "        await self._see_own_topics()\n",
+        "",
+        f"{_OWN}one_that_is_set_otherwise_under_a_running_writer_is_said_and_stops_nobody",
     ),
 )
