@@ -399,6 +399,12 @@ DATABASE_UNAVAILABLE: Final = _waiting(
     "The database cannot be reached or is not ready.",
     "Nothing: the event lands by itself when the database returns.",
 )
+DATABASE_UNFIT: Final = _waiting(
+    "database_unfit",
+    Step.PERSIST,
+    "The database lacks a right, or its schema onramp is not this Onramp's.",
+    "Do what the writer's log says: its events land by themselves then.",
+)
 TABLE_BLOCKED: Final = _waiting(
     "table_blocked",
     Step.PERSIST,

@@ -8,7 +8,8 @@ from typing import Any, TypeVar, cast
 
 import pyarrow as pa
 
-from services.writer import ledger, outbox
+from services.writer import ledger
+from services.writer.apart import failures
 from services.writer.databases import Databases
 from services.writer.divert import Marker
 from services.writer.orders import Line, WorkOrder
@@ -98,7 +99,6 @@ async def write_batch(parts: Parts, ranges: Sequence[Range], routes: Routes) -> 
     await _plan(parts, ranges, routes)
     arrivals = await _read(parts, ranges)
     order, lines = await _land(parts, ranges, routes, arrivals)
-    await _settle_unseen(parts, order, lines)
     await mark(parts, order, lines)
     await _settle(parts, order, lines)
     failpoints.reach("writer.before_group_commit")
@@ -146,23 +146,23 @@ async def _land(
         for name in {line.database for line in lines if line.waiting}:
             parts.databases.held(name)
         await _relay_parked(parts, order, lines)
-        failures = {line.database: line.error for line in lines if line.error}
-        for name, error in failures.items():
+        failed = {line.database: line.error for line in lines if line.error}
+        if not failed:
+            failed = await _settle_unseen(parts, order, lines)
+        for name, error in failed.items():
             if not name:
                 raise error
             parts.databases.failed(name, error)
-        if not failures:
+        if not failed:
             return order, lines
 
 
 @_phase("advance")
-async def _settle_unseen(_: Parts, order: WorkOrder, lines: Sequence[Line]) -> None:
-    """Advance ranges of which no record arrived: transaction markers, compaction."""
+async def _settle_unseen(_: Parts, order: WorkOrder, lines: Sequence[Line]) -> dict[str, InfrastructureError]:
+    """Advance ranges of which no record arrived (transaction markers, compaction); returns what failed."""
     seen = {line.range_of for line in lines}
     unseen = [r for p, r in order.ranges.items() if p not in seen]
-    if unseen:
-        for database in order.landing:
-            await asyncio.to_thread(_advance, order, database, unseen)
+    return await failures(order.landing if unseen else (), lambda d: _advance(order, d, unseen))
 
 
 def _advance(order: WorkOrder, database: Database, ranges: Sequence[Range]) -> None:
@@ -208,6 +208,4 @@ async def _settle(parts: Parts, order: WorkOrder, lines: Sequence[Line]) -> None
 async def _relay_parked(parts: Parts, order: WorkOrder, lines: Sequence[Line]) -> None:
     parts.status.parked(sum(line.parked for line in lines))
     parked = {line.database for line in lines if line.parked}
-    for database in order.landing:
-        if database.name in parked:
-            await asyncio.to_thread(outbox.relay, database, parts.bootstrap)
+    await parts.databases.relay([d for d in order.landing if d.name in parked])

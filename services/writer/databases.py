@@ -7,10 +7,11 @@ is claimed, compared with what waits for it, and drained before it takes live tr
 import asyncio
 import logging
 import time
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from services.writer import halts, outbox
+from services.writer.apart import apart, failures
 from services.writer.claims import Claims
 from services.writer.divert import Marker
 from services.writer.drainer import Drainer
@@ -88,12 +89,16 @@ class Databases:
     def one_must_be_up(self) -> None:
         """With no database up nothing is diverted: Kafka is the buffer.  Raises `InfrastructureError`."""
         if not self.any_up():
-            reasons = "; ".join(h.halted or f"{n} is out" for n, h in self._health.items())
+            reasons = "; ".join(h.halted or h.reason or f"{n} is out" for n, h in self._health.items())
             raise InfrastructureError(DATABASE_UNAVAILABLE, f"no database is up: {reasons}")
 
     def states(self) -> dict[str, str]:
         """What to tell of each database: landing, draining, out or halted."""
         return {n: self._state(n) for n in self._all}
+
+    def reasons(self) -> dict[str, str]:
+        """Why databases are out or halted."""
+        return {n: why for n, h in self._health.items() if (why := h.halted or h.reason)}
 
     def _state(self, name: str) -> str:
         health = self._health[name]
@@ -119,7 +124,7 @@ class Databases:
             health.noted, health.again_at = False, 0.0
             log.error("a database is halted until a person resolves it", extra=_fields(name, error))
             return
-        health.is_out()
+        health.is_out(error.detail)
         log.warning("a database is out, its events wait", extra=_fields(name, error))
 
     def unknown(self) -> dict[str, int]:
@@ -181,12 +186,12 @@ class Databases:
         database, health = self._all[name], self._health[name]
         try:
             if not health.up:
-                await asyncio.to_thread(migrate, database)
+                await apart(migrate, database)
                 async with self._claiming:
-                    await asyncio.to_thread(self._claims.claim, database, dict(self.stands))
-                    await asyncio.to_thread(halts.clear, database)
-                    health.up, health.failures = True, 0
-                await asyncio.to_thread(outbox.relay, database, self._bootstrap)
+                    await apart(self._claims.claim, database, dict(self.stands))
+                    await apart(halts.clear, database)
+                    health.is_up()
+                await apart(outbox.relay, database, self._bootstrap)
                 log.info("a database is up", extra={"database": name, "waiting": self._index.events(name)})
             await self._drainer.drain(database, self._settled.routes)
             self._releasing.held(name)
@@ -199,9 +204,9 @@ class Databases:
         health.again_at = time.monotonic() + _ASK_SECONDS
         try:
             if not health.noted:
-                await asyncio.to_thread(halts.begin, database, reason)
+                await apart(halts.begin, database, reason)
                 health.noted = True
-            how = await asyncio.to_thread(halts.ask, database, reason)
+            how = await apart(halts.ask, database, reason)
         except InfrastructureError as e:
             if e.fault is FENCED:
                 raise
@@ -214,7 +219,7 @@ class Databases:
 
     async def resolved(self, name: str, how: str) -> None:
         """A person's word is done: the database is compared again."""
-        await asyncio.to_thread(halts.clear, self._all[name])
+        await apart(halts.clear, self._all[name])
         log.warning("a halted database is resolved", extra={"database": name, "resolution": how})
         self._health[name] = Health()
 
@@ -234,37 +239,32 @@ class Databases:
 
     async def skip(self, name: str, missing: Sequence[Gap]) -> list[Marker]:
         """Do without what is `missing` in `name`; returns new markers for what else cannot drain."""
-        await asyncio.to_thread(halts.skip, self._all[name], missing, self._epoch)
+        await apart(halts.skip, self._all[name], missing, self._epoch)
         return await self._drainer.lost(self._all[name], self._settled.routes)
 
     def gaps(self, name: str) -> list[Gap]:
         """What is missing in `name`, partition by partition (blocking)."""
         return self._claims.gaps(self._all[name], dict(self.stands))
 
-    def compare(self, name: str) -> None:
-        """Halt a database whose ledger went back while it was idle (blocking)."""
-        try:
-            self._claims.compare(self._all[name], dict(self.stands))
-        except InfrastructureError as e:
-            self.failed(name, e)
+    async def compare(self) -> None:
+        """Halt databases whose ledger went back while they were idle."""
+        stands = dict(self.stands)
+        self._all_failed(await failures(self.landing(), lambda d: self._claims.compare(d, stands)))
 
-    async def relay(self) -> None:
-        """Move what outboxes still have to the topic; nothing, usually."""
-        for database in self.landing():
-            try:
-                await asyncio.to_thread(outbox.relay, database, self._bootstrap)
-            except InfrastructureError as e:
-                self.failed(database.name, e)
+    async def relay(self, databases: Iterable[Database]) -> None:
+        """Move what the outboxes of `databases` still have to the topic."""
+        self._all_failed(await failures(databases, lambda d: outbox.relay(d, self._bootstrap)))
 
     async def adopt(self, stands: Mapping[Partition, Stand]) -> None:
         """Take new partitions in and claim them in every database that is up."""
         async with self._claiming:
             self.stands |= stands
-            for name in [n for n in self._all if self._can(n)]:
-                try:
-                    await asyncio.to_thread(self._claims.claim, self._all[name], stands)
-                except InfrastructureError as e:
-                    self.failed(name, e)
+            able = [d for n, d in self._all.items() if self._can(n)]
+            self._all_failed(await failures(able, lambda d: self._claims.claim(d, stands)))
+
+    def _all_failed(self, errors: Mapping[str, InfrastructureError]) -> None:
+        for name, error in errors.items():
+            self.failed(name, error)
 
 
 def _fields(name: str, error: InfrastructureError) -> dict[str, str]:

@@ -5,7 +5,6 @@ a batch's: lock, compare, write, advance in one transaction; a settled prefix is
 and a gap halts.
 """
 
-import asyncio
 import logging
 from bisect import bisect_left
 from collections import defaultdict
@@ -13,6 +12,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from services.writer import outbox
+from services.writer.apart import apart
 from services.writer.divert import EventHead, Marker, as_run, head_of
 from services.writer.orders import Line, WorkOrder
 from services.writer.pausing import Pausing
@@ -100,7 +100,7 @@ class Drainer:
             known = _checked(database, marker, events, routes)
             for piece, of_it in pieces(marker.range, events, self._rates.most(database.name)):
                 await self._rates.wait(database.name)
-                lines = await asyncio.to_thread(self._land, database, piece, of_it, known)
+                lines = await apart(self._land, database, piece, of_it, known)
                 self._rates.count(lines)
                 self._worked(lines)
             failpoints.reach("writer.mid_drain")

@@ -16,10 +16,17 @@ class Health:
     noted: bool = False
     #: What a person wants done about what is missing: replay or skip.
     resolution: str | None = None
+    #: Why it is out.
+    reason: str | None = None
     failures: int = 0
     again_at: float = 0.0
 
-    def is_out(self) -> None:
+    def is_up(self) -> None:
+        """It answers, and is claimed."""
+        self.up, self.failures, self.reason = True, 0, None
+
+    def is_out(self, reason: str) -> None:
         """It failed: it is asked again after a growing pause (its breaker)."""
+        self.reason = reason
         self.up, self.again_at = False, time.monotonic() + pause(self.failures)
         self.failures += 1

@@ -232,6 +232,7 @@ class Job:
                 look_again = clock() + self._settings.discover_ms / 1000
             await parts.databases.tend(routes)
             self._status.see(parts.databases.states(), parts.view.lag, parts.view.refused)
+            self._status.see_reasons(parts.databases.reasons())
             self._status.see_holds(parts.databases.holds())
             self._status.waits(
                 {n: (parts.index.events(n), parts.index.oldest(n)) for n in parts.databases.names}

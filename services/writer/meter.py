@@ -12,9 +12,10 @@ from typing import Final
 from aiokafka.errors import KafkaError
 
 from services.writer import readings
+from services.writer.apart import failures
 from services.writer.batch import Parts
 from services.writer.ranges import Partition
-from shared.errors import OnrampError
+from services.writer.readings import Reading
 from shared.steps import Step
 
 log = logging.getLogger(__name__)
@@ -46,13 +47,14 @@ class Meter:
             await asyncio.gather(self._reading, return_exceptions=True)
 
     async def _read(self) -> None:
-        status, databases = self._parts.status, self._parts.databases
-        status.undecided(self._undecided())
-        for database in databases.up():
-            try:
-                status.read(database.name, await asyncio.to_thread(readings.read, database))
-            except OnrampError as e:
-                log.debug("metrics of a database could not be read", extra={"reason": e.detail})
+        databases = self._parts.databases
+        self._parts.status.undecided(self._undecided())
+        found: dict[str, Reading] = {}
+        failed = await failures(databases.up(), lambda d: found.update({d.name: readings.read(d)}))
+        for name, reading in list(found.items()):
+            self._parts.status.read(name, reading)
+        for e in failed.values():
+            log.debug("metrics of a database could not be read", extra={"reason": e.detail})
         try:
             async with asyncio.timeout(_KAFKA_SECONDS):
                 await self._read_lag()

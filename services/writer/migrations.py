@@ -1,9 +1,10 @@
 """Brings Onramp's own schema in a database up to date: numbered files, each applied once.
 
-A file that was applied is never edited: its checksum is compared, and a difference stops
-the writer before it touches a row.
+A file that was applied is never edited: its checksum is compared, and a database with another
+text, or with a file of a newer Onramp, is out before a row of it is touched.
 """
 
+from collections.abc import Iterable
 from hashlib import sha256
 from importlib.resources import files
 from typing import Final
@@ -12,6 +13,7 @@ from psycopg2.extensions import connection
 
 from services.writer.pool import transaction
 from services.writer.postgres import Database
+from shared.errors import DATABASE_UNFIT, InfrastructureError
 
 #: Read as a resource: a cluster gets the code as an archive.
 _FILES: Final = files(__package__) / "sql"
@@ -25,24 +27,32 @@ _SCHEMA: Final = """
 """
 
 
-class EditedMigrationError(RuntimeError):
-    """A migration that was applied has another text now."""
-
-
 def migrate(database: Database) -> None:
-    """Apply what is missing.  Raises `OnrampError` or `EditedMigrationError`."""
+    """Apply what is missing.  Raises `InfrastructureError`: DATABASE_UNFIT when the schema is not ours."""
     with transaction(database, "migrate") as conn:
         applied = _applied(conn)
+        _see_no_newer(database, applied)
         for file in sorted(_FILES.iterdir(), key=lambda file: file.name):
             text = file.read_text("utf-8")
             checksum = sha256(text.encode()).hexdigest()
             if file.name not in applied:
                 _apply(conn, file.name, text, checksum)
             elif applied[file.name] != checksum:
-                raise EditedMigrationError(
+                raise InfrastructureError(
+                    DATABASE_UNFIT,
                     f"{file.name} was applied to database {database.name} with another text: "
-                    "put the old text back and add a new file for the change"
+                    "put the old text back and add a new file for the change",
                 )
+
+
+def _see_no_newer(database: Database, applied: Iterable[str]) -> None:
+    """What an older Onramp wrote into a schema that it does not know, nobody could vouch for."""
+    if unknown := set(applied) - {file.name for file in _FILES.iterdir()}:
+        raise InfrastructureError(
+            DATABASE_UNFIT,
+            f"{', '.join(sorted(unknown))} was applied to database {database.name} by a newer Onramp: "
+            "start that version, or one after it",
+        )
 
 
 def _applied(conn: connection) -> dict[str, str]:

@@ -14,6 +14,7 @@ from typing import Final
 import psycopg2
 from psycopg2.extensions import TRANSACTION_STATUS_IDLE, connection, parse_dsn
 
+from services.writer import unfit
 from services.writer.limits import OF_THE_DRIVER
 from services.writer.postgres import Database, translate
 
@@ -105,7 +106,7 @@ def transaction(database: Database, role: str) -> Iterator[connection]:
             conn.commit()
         except psycopg2.Error as e:
             _roll_back(conn)
-            raise translate(e, database) from None
+            raise unfit.of_database(e, conn, database, role) from None
         except BaseException:
             _roll_back(conn)
             raise

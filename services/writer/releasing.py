@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from services.writer import outbox
+from services.writer.apart import apart
 from services.writer.holds import STOPPED, Hold
 from services.writer.pauses import pause
 from services.writer.postgres import Database
@@ -61,7 +62,7 @@ class Releasing:
                 except InfrastructureError as e:
                     yield name, e
             if watch.due and watch.task is None and name in able and time.monotonic() >= watch.again_at:
-                watch.task = asyncio.create_task(asyncio.to_thread(self._run, name, routes))
+                watch.task = asyncio.create_task(apart(self._run, name, routes))
 
     async def settle_down(self) -> None:
         """Wait where little is left: then live traffic takes over."""

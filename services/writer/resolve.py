@@ -9,6 +9,7 @@ Kafka has lost events that wait, a new marker counts those that are left, and th
 import asyncio
 
 from services.writer import halts
+from services.writer.apart import apart
 from services.writer.batch import Parts, mark, see_newest
 from services.writer.halts import Gap
 from services.writer.orders import Line
@@ -30,7 +31,7 @@ async def resolve(parts: Parts, name: str, how: str, routes: Routes, most: int) 
 
 
 async def _resolve(parts: Parts, name: str, how: str, routes: Routes, most: int) -> None:
-    gaps = await asyncio.to_thread(parts.databases.gaps, name)
+    gaps = await apart(parts.databases.gaps, name)
     if how == halts.SKIP:
         await _skip(parts, name, gaps, routes)
     else:

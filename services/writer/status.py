@@ -42,6 +42,7 @@ class Status:
         self.unknown: Mapping[str, int] = {}
         #: What a person should mend although events land.
         self.warning = ""
+        self.reasons: Mapping[str, str] = {}
         self._lag: dict[Partition, int] = {}
         self._on_kafka: dict[str, tuple[int, float | None]] = {}
         self._showing = threading.Lock()
@@ -56,6 +57,10 @@ class Status:
         self._consuming = bool({"landing", "draining"} & set(databases.values()))
         out = ", ".join(f"{n} is {s}" for n, s in databases.items() if s != "landing")
         self._trouble = "; ".join(filter(None, (out, self.warning))) or None
+
+    def see_reasons(self, reasons: Mapping[str, str]) -> None:
+        """Why databases do not land."""
+        self.reasons = dict(reasons)
 
     def see_unknown(self, unknown: Mapping[str, int]) -> None:
         """Events that wait on Kafka for databases that are not configured: no one can drain them."""
@@ -188,6 +193,7 @@ def _handler(status: Status) -> type[BaseHTTPRequestHandler]:
                 "status": "consuming" if ready else "waiting",
                 "reason": trouble,
                 "databases": status.databases,
+                "reasons": status.reasons,
                 "holds": status.holds,
                 "unknown_databases": status.unknown,
                 "halted_partitions": {str(p): why for p, why in status.refused.items()},

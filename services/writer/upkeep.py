@@ -4,7 +4,6 @@ Its group offsets, what outboxes still have, ledgers that somebody restored, and
 Onramp's own topics.
 """
 
-import asyncio
 import logging
 import time
 from typing import Final
@@ -38,9 +37,8 @@ class Upkeep:
         await see_newest(self._parts)
         await self._see_own_topics()
         await self._recommit(now)
-        await self._parts.databases.relay()
-        for name in [d.name for d in self._parts.databases.landing()]:
-            await asyncio.to_thread(self._parts.databases.compare, name)
+        await self._parts.databases.relay(self._parts.databases.landing())
+        await self._parts.databases.compare()
         self._due = time.monotonic() + self._seconds
 
     async def _see_own_topics(self) -> None:

@@ -5,6 +5,7 @@ from typing import Final
 from tests.mutants.machine import Mutant
 
 _CHANGE: Final = "tests/faults/test_databases_change.py::test_"
+_RIGHTS: Final = "tests/faults/test_rights.py::test_"
 
 DATABASES: Final = (
     Mutant(
@@ -13,6 +14,20 @@ DATABASES: Final = (
         "elif unknown := self._settled.unfinished_in(p, stand) - set(self._databases.names):",
         "elif unknown := set():",
         f"{_CHANGE}f45_a_plan_for_a_renamed_database_halts_its_partitions_and_lands_under_the_old_name",
+    ),
+    Mutant(
+        "a missing right is the database's matter",
+        "pool.py",
+        "raise unfit.of_database(e, conn, database, role) from None",
+        "raise translate(e, database) from None",
+        f"{_RIGHTS}f48_a_database_without_grants_is_out_alone_and_says_the_sql",
+    ),
+    Mutant(
+        "a database of a newer Onramp is out",
+        "migrations.py",
+        "        _see_no_newer(database, applied)\n",
+        "",
+        f"{_RIGHTS}f48_a_database_of_a_newer_onramp_is_out_alone",
     ),
     Mutant(
         "what waits for a database that is not configured is said",

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from services.writer import migrations
-from services.writer.migrations import EditedMigrationError, migrate
+from services.writer.migrations import migrate
+from shared.errors import DATABASE_UNFIT, InfrastructureError
 from stack.services import ROOT
 from tests.fixtures.fix_postgres import Database
 from tests.fixtures.writer import Bench, database_of, rows
@@ -16,6 +17,7 @@ from tests.fixtures.writer import Bench, database_of, rows
 _MIGRATE = """
 import sys
 from services.writer.migrations import migrate
+from shared.errors import DATABASE_UNFIT, InfrastructureError
 from services.writer.postgres import Database
 migrate(Database("onramp", sys.argv[1]))
 """
@@ -53,9 +55,20 @@ def test_an_edited_file_is_refused_by_name_and_nothing_is_applied(database: Data
     edited = min(files.glob("*.sql"))
     edited.write_text(edited.read_text() + "-- a harmless comment")
     (files / "9999_more.sql").write_text("CREATE TABLE onramp.more ();")
-    with pytest.raises(EditedMigrationError, match=edited.name):
+    with pytest.raises(InfrastructureError, match=edited.name) as refused:
         migrate(database_of(database.dsn))
+    assert refused.value.fault is DATABASE_UNFIT
     assert rows(database.dsn, "SELECT to_regclass('onramp.more')::text") == [(None,)]
+
+
+def test_a_file_of_a_newer_onramp_is_refused_by_name(database: Database, files: Path) -> None:
+    newer = files / "9999_more.sql"
+    newer.write_text("CREATE TABLE onramp.more ();")
+    migrate(database_of(database.dsn))
+    newer.unlink()
+    with pytest.raises(InfrastructureError, match=newer.name) as refused:
+        migrate(database_of(database.dsn))
+    assert refused.value.fault is DATABASE_UNFIT
 
 
 def test_a_file_that_fails_leaves_no_trace(database: Database, files: Path) -> None:

@@ -51,6 +51,7 @@ OWNERS = {
         "services/writer/outbox.py",
         "services/writer/persist.py",
         "services/writer/pool.py",
+        "services/writer/unfit.py",
         "services/writer/postgres.py",
         "services/writer/release.py",  # hands its connection on
         "services/writer/settlement.py",
