@@ -405,6 +405,12 @@ DATABASE_UNFIT: Final = _waiting(
     "The database lacks a right, or its schema onramp is not this Onramp's.",
     "Do what the writer's log says: its events land by themselves then.",
 )
+DATABASE_OWNED: Final = _waiting(
+    "database_owned",
+    Step.PERSIST,
+    "The database belongs to another Onramp, or to another public name.",
+    "See docs/operating.md, Whose a database is: its events wait until a person decides.",
+)
 TABLE_BLOCKED: Final = _waiting(
     "table_blocked",
     Step.PERSIST,

@@ -43,7 +43,7 @@ class Claims:
     def compare(self, database: Database, stands: Mapping[Partition, Stand]) -> None:
         """Raises `InfrastructureError` when the ledger went back while nothing landed."""
         with transaction(database, "driver") as conn:
-            at = ledger.read(conn, self._epoch)
+            at = ledger.read(conn, by_life(stands), self._epoch)
         self._see_gap(database.name, at, stands)
 
     def gaps(self, database: Database, stands: Mapping[Partition, Stand]) -> list[Gap]:

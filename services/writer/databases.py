@@ -10,7 +10,7 @@ import time
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from services.writer import halts, outbox
+from services.writer import halts, outbox, owner
 from services.writer.apart import apart, failures
 from services.writer.claims import Claims
 from services.writer.divert import Marker
@@ -19,6 +19,7 @@ from services.writer.halts import Gap
 from services.writer.health import Health
 from services.writer.holds import Hold
 from services.writer.migrations import migrate
+from services.writer.owner import Owner
 from services.writer.postgres import Database
 from services.writer.ranges import Partition
 from services.writer.rates import Rates
@@ -27,7 +28,14 @@ from services.writer.routes import Routes
 from services.writer.settled import Settled
 from services.writer.stands import Stand
 from services.writer.waiting import Index
-from shared.errors import DATABASE_UNAVAILABLE, FENCED, KAFKA_UNAVAILABLE, LEDGER_GAP, InfrastructureError
+from shared.errors import (
+    DATABASE_OWNED,
+    DATABASE_UNAVAILABLE,
+    FENCED,
+    KAFKA_UNAVAILABLE,
+    LEDGER_GAP,
+    InfrastructureError,
+)
 
 log = logging.getLogger(__name__)
 
@@ -48,12 +56,14 @@ class Databases:
         rates: Rates,
         epoch: int,
         bootstrap: str,
+        cluster_id: str,
     ) -> None:
         self._all = {d.name: d for d in configured}
         self._health = {d.name: Health() for d in configured}
         self._settled = settled
         self._index = index
         self._drainer = drainer
+        self._cluster_id = cluster_id
         self._epoch = epoch
         self._claims = Claims(settled, index, epoch)
         self._bootstrap = bootstrap
@@ -102,11 +112,14 @@ class Databases:
 
     def _state(self, name: str) -> str:
         health = self._health[name]
-        if health.halted:
+        if health.halted or health.for_a_person:
             return "halted"
         if not health.up:
             return "out"
         return "draining" if self._index.waits(name) else "landing"
+
+    def _owner(self, name: str) -> Owner:
+        return Owner(self._cluster_id, name)
 
     def _can(self, name: str) -> bool:
         return self._health[name].up and not self._health[name].halted
@@ -124,7 +137,7 @@ class Databases:
             health.noted, health.again_at = False, 0.0
             log.error("a database is halted until a person resolves it", extra=_fields(name, error))
             return
-        health.is_out(error.detail)
+        health.is_out(error.detail, for_a_person=error.fault is DATABASE_OWNED)
         log.warning("a database is out, its events wait", extra=_fields(name, error))
 
     def unknown(self) -> dict[str, int]:
@@ -186,8 +199,10 @@ class Databases:
         database, health = self._all[name], self._health[name]
         try:
             if not health.up:
+                await apart(owner.see, database, self._owner(name))
                 await apart(migrate, database)
                 async with self._claiming:
+                    await apart(owner.take, database, self._owner(name))
                     await apart(self._claims.claim, database, dict(self.stands))
                     await apart(halts.clear, database)
                     health.is_up()

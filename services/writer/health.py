@@ -18,15 +18,17 @@ class Health:
     resolution: str | None = None
     #: Why it is out.
     reason: str | None = None
+    #: Patience alone does not help.
+    for_a_person: bool = False
     failures: int = 0
     again_at: float = 0.0
 
     def is_up(self) -> None:
         """It answers, and is claimed."""
-        self.up, self.failures, self.reason = True, 0, None
+        self.up, self.failures, self.reason, self.for_a_person = True, 0, None, False
 
-    def is_out(self, reason: str) -> None:
+    def is_out(self, reason: str, *, for_a_person: bool = False) -> None:
         """It failed: it is asked again after a growing pause (its breaker)."""
-        self.reason = reason
+        self.reason, self.for_a_person = reason, for_a_person
         self.up, self.again_at = False, time.monotonic() + pause(self.failures)
         self.failures += 1

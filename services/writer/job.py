@@ -182,6 +182,7 @@ class Job:
             rates=rates,
             epoch=epoch,
             bootstrap=bootstrap,
+            cluster_id=await positions.cluster_id(),
         )
         self._status.see_unknown(databases.unknown())
         turns = Turns(self._settings.small_batch)

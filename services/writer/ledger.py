@@ -23,6 +23,14 @@ _CLAIM: Final = """
     ON CONFLICT (topic_id, partition) DO UPDATE SET epoch = greatest(ledger.epoch, excluded.epoch)
     RETURNING topic_id, topic, partition, next_offset, epoch
 """
+#: Of these lives alone: a row that this writer has never claimed fences nobody.
+_READ: Final = """
+    SELECT l.topic_id, l.topic, l.partition, l.next_offset, l.epoch
+    FROM onramp.ledger l
+    JOIN (VALUES %%s) AS wanted (topic_id, partition)
+      ON l.topic_id = wanted.topic_id::uuid AND l.partition = wanted.partition
+    WHERE l.epoch >= %s
+"""
 _LOCK: Final = """
     SELECT l.topic_id, l.topic, l.partition, l.next_offset, l.epoch
     FROM onramp.ledger l
@@ -103,17 +111,17 @@ def claim(conn: connection, starts: Mapping[Life, int], epoch: int) -> dict[Life
     return _positions(found, epoch)
 
 
-def read(conn: connection, epoch: int) -> dict[Life, int]:
-    """Where the ledger stands, for everything that this writer has claimed.
+def read(conn: connection, lives: Iterable[Life], epoch: int) -> dict[Life, int]:
+    """Where the ledger stands in `lives`, as far as this writer has claimed them.
 
     Raises `InfrastructureError` (FENCED) when a later writer has claimed a row.
     """
+    rows = [(life.topic_id, life.partition.number) for life in lives]
+    if not rows:
+        return {}
     with conn.cursor() as cursor:
-        cursor.execute(
-            "SELECT topic_id, topic, partition, next_offset, epoch FROM onramp.ledger WHERE epoch >= %s",
-            (epoch,),
-        )
-        return _positions(cursor.fetchall(), epoch)
+        statement = cursor.mogrify(_READ, (epoch,)).decode()
+        return _positions(execute_values(cursor, statement, rows, page_size=len(rows), fetch=True), epoch)
 
 
 def lock(conn: connection, ranges: Sequence[Range], epoch: int) -> dict[Partition, int]:

@@ -76,6 +76,10 @@ class Positions:
         await self._producer.stop()
         await self._admin.close()
 
+    async def cluster_id(self) -> str:
+        """Which Kafka this is: a cluster that is made anew has another id."""
+        return str((await self._admin.describe_cluster())["cluster_id"])
+
     async def take_epoch(self) -> int:
         """Enter this writer into `onramp.writers`; the record's offset orders all writers."""
         me = {"host": socket.gethostname(), "pid": os.getpid()}

@@ -1,10 +1,13 @@
 """The databases change between a crash and a restart: nothing is dropped, a person is told by name."""
 
+from typing import Any
+
 import orjson
 import pytest
 
 from services.writer.trimming import Trimming
 from shared import wire
+from tests.faults.test_owners import hand_over
 from tests.fixtures.inline import Inline, KilledError, Places
 from tests.fixtures.other import Other
 from tests.fixtures.scenes import Scene
@@ -28,7 +31,7 @@ def beside(scene: Scene) -> str:
     return name
 
 
-def both(scene: Scene, **settings: str) -> Inline:
+def both(scene: Scene, **settings: Any) -> Inline:
     """A writer of the scene's event type and of the one beside it."""
     return scene.writer(topics=rf"events\.{scene.name}.*", **settings)
 
@@ -38,7 +41,8 @@ def test_f45_a_plan_for_a_renamed_database_halts_its_partitions_and_lands_under_
 ) -> None:
     was, name = planned.database, beside(planned)
     planned.database = f"renamed_{was}"
-    writer = both(planned)
+    writer = both(planned, wait=False)
+    hand_over(writer, planned.database, planned.dsn)
     eventually(lambda: landed(planned.dsn, name) == 1)
     assert {p.topic for p in writer.refused} == {planned.topic}
     assert all(was in why for why in writer.refused.values())
@@ -46,7 +50,7 @@ def test_f45_a_plan_for_a_renamed_database_halts_its_partitions_and_lands_under_
     writer.stop()
 
     planned.database = was
-    planned.writer()
+    hand_over(planned.writer(wait=False), was, planned.dsn)
     eventually(lambda: planned.landed() == 30)
     eventually(lambda: planned.group() == planned.settled())
     planned.audited()

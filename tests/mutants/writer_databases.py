@@ -5,6 +5,7 @@ from typing import Final
 from tests.mutants.machine import Mutant
 
 _CHANGE: Final = "tests/faults/test_databases_change.py::test_"
+_OWNERS: Final = "tests/faults/test_owners.py::test_"
 _RIGHTS: Final = "tests/faults/test_rights.py::test_"
 
 DATABASES: Final = (
@@ -28,6 +29,29 @@ DATABASES: Final = (
         "        _see_no_newer(database, applied)\n",
         "",
         f"{_RIGHTS}f48_a_database_of_a_newer_onramp_is_out_alone",
+    ),
+    Mutant(
+        "the owner of a database",
+        "owner.py",
+        "        if found is None or Owner(*found) == owner:\n",
+        "        if True:\n",
+        f"{_OWNERS}f45_a_second_name_for_a_database_is_halted_and_its_events_wait "
+        f"{_OWNERS}f45_of_two_names_at_one_start_one_owns_the_database",
+    ),
+    Mutant(
+        "looking at the owner before anything is changed",
+        "databases.py",
+        "                await apart(owner.see, database, self._owner(name))\n",
+        "",
+        f"{_OWNERS}f45_a_database_of_another_kafka_is_halted_until_it_is_handed_over",
+    ),
+    Mutant(
+        "rows that this writer never claimed fence nobody",
+        "ledger.py",
+        "      ON l.topic_id = wanted.topic_id::uuid AND l.partition = wanted.partition\n"
+        "    WHERE l.epoch >= %s\n",
+        "      ON true\n    WHERE l.epoch >= %s\n",
+        f"{_OWNERS}f45_a_later_epoch_on_rows_of_another_kafka_fences_nobody",
     ),
     Mutant(
         "what waits for a database that is not configured is said",

@@ -49,6 +49,7 @@ OWNERS = {
         "services/writer/ledger.py",
         "services/writer/migrations.py",
         "services/writer/outbox.py",
+        "services/writer/owner.py",
         "services/writer/persist.py",
         "services/writer/pool.py",
         "services/writer/unfit.py",
