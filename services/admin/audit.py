@@ -19,6 +19,7 @@ from services.admin.collect import collect
 from services.admin.findings import Code, Finding, Life, Report
 from services.admin.kafka_logs import KafkaLogs
 from services.admin.receipts import Reading, Seen
+from services.admin.settled_under import check_gaps
 
 #: Without a wish, receipts are read again when there are at most so many.
 DEEP_AT_MOST: Final = 2_000_000
@@ -58,7 +59,7 @@ async def _once(request: Request, logs: KafkaLogs, *, last: bool) -> Report | No
         lives = books.newest()
         if not last and _in_motion(books):
             return None
-        report = Report()
+        report = Report(foreign=books.foreign)
         _see_unsettled(books, report)
         check_rows(books, report)
         total = sum(max(upto - first, 0) for first, upto in (_span(books, life) for life in lives))
@@ -86,6 +87,7 @@ async def _check_life(
     line = line_of(books, life)
     report.lines.append(line)
     report.findings += [*check_markers(books, life), *check_parked(books, life), *check_held(books, life)]
+    report.findings += check_gaps(books, life)
     first, upto = _span(books, life)
     seen = await _read_again(logs, books, snapshots, life, report) if report.deep else None
     if seen is not None and first > line.baseline:  # what Kafka has deleted cannot be counted
@@ -139,6 +141,11 @@ async def _read_again(
     seen = await reading.run(logs.read({life.source: (first, upto)}))
     report.findings += seen.findings
     report.receipts += seen.records
+    report.unjudged += seen.events_unjudged
+    report.unchecked += [
+        f"{n} events from {life.source} are not in {place}, and nobody knows whether they were routed there"
+        for place, n in sorted(seen.unjudged.items())
+    ]
     report.unchecked += [
         f"{place} keeps no receipts: {n} events from {life.source} are checked by count alone"
         for place, n in sorted(seen.unseen.items())

@@ -3,6 +3,7 @@
 Everything here is arithmetic over what was read before; no Kafka, no Postgres.
 """
 
+from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ from typing import Final
 from services.admin.error_records import ErrorEvent, Marker
 from services.admin.findings import Code, Finding, Life, Line, Place, Report, Source
 from services.admin.settled_log import SettledLog, Totals
+from services.admin.spans import History
 from shared import wire
 
 _LANDED: Final = ("landed", "replayed")
@@ -29,6 +31,32 @@ class DatabaseBooks:
     #: rows of landing tables by source
     counts: Mapping[Place, Mapping[Source, int]]
     repeated: Sequence[tuple[Place, Source, int, int]]
+    #: under which routes each range was settled
+    history: Mapping[Life, History] = field(default_factory=dict)
+    _counted: dict[Life, Counter[tuple[str, str]]] = field(default_factory=lambda: defaultdict(Counter))
+    _held: dict[Life, set[tuple[int, str]]] = field(default_factory=lambda: defaultdict(set))
+    _kept: dict[Source, set[tuple[int, str]]] = field(default_factory=lambda: defaultdict(set))
+
+    def __post_init__(self) -> None:
+        """Everything is asked for by partition: sorted out once, not read whole for each."""
+        for (life, destination, outcome), n in self.totals.items():
+            self._counted[life][destination, outcome] += n
+        for life, offset, destination in self.held:
+            self._held[life].add((offset, destination))
+        for source, offset, destination in self.outbox:
+            self._kept[source].add((offset, destination))
+
+    def counted(self, life: Life) -> Mapping[tuple[str, str], int]:
+        """(schema.table, outcome) -> events of `life`."""
+        return self._counted.get(life, Counter())
+
+    def held_of(self, life: Life) -> set[tuple[int, str]]:
+        """(offset, destination) of `life` that wait in the database itself."""
+        return self._held.get(life, set())
+
+    def kept_of(self, source: Source) -> set[tuple[int, str]]:
+        """(offset, destination) of `source` in the outbox."""
+        return self._kept.get(source, set())
 
 
 @dataclass(slots=True)
@@ -39,12 +67,14 @@ class Books:
     settled: SettledLog
     group: Mapping[Source, int]
     parked: Mapping[str, ErrorEvent]
-    #: by (database, source): the offsets of diverted events, and the markers that close ranges
-    diverted: Mapping[tuple[str, Source], frozenset[int]]
+    #: by (database, source): the offsets of diverted events in their order, and the markers of ranges
+    diverted: Mapping[tuple[str, Source], Sequence[int]]
     markers: Mapping[tuple[str, Life], Sequence[Marker]]
     #: by source, what is on Kafka now
     spans: Mapping[Source, tuple[int, int]]
     lives: dict[Source, list[str]] = field(default_factory=dict)
+    #: Records on Onramp's own topics that are none of Onramp's.
+    foreign: int = 0
     _parked_from: dict[Source, list[ErrorEvent]] = field(default_factory=lambda: defaultdict(list))
 
     def __post_init__(self) -> None:
@@ -76,22 +106,21 @@ class Books:
     def waiting(self, database: str, life: Life) -> set[int]:
         """Offsets that wait for `database`: diverted, closed by a marker, above its ledger."""
         at = self.databases[database].ledger.get(life, 0)
-        held = self.diverted.get((database, life.source), frozenset())
-        return {
-            offset
-            for m in self.markers.get((database, life), ())
-            for offset in held
-            if max(m.start, at) <= offset < m.end
-        }
+        held = self.diverted.get((database, life.source), ())
+        found: set[int] = set()
+        for m in self.sorted_markers(database, life):
+            found.update(between(held, max(m.start, at), m.end))
+            at = max(at, m.end)  # of markers that overlap none is looked through twice
+        return found
 
-    def held(self, database: str, life: Life) -> set[tuple[int, str]]:
-        """(offset, destination) that wait in the database itself."""
-        return {(o, d) for of, o, d in self.databases[database].held if of == life}
+    def sorted_markers(self, database: str, life: Life) -> list[Marker]:
+        """The markers of `life` for `database`, by where their ranges start."""
+        return sorted(self.markers.get((database, life), ()), key=lambda m: m.start)
 
     def covered(self, database: str, life: Life) -> int:
         """Up to where every event of `life` is settled or waits in `database`."""
         at = self.databases[database].ledger.get(life, 0)
-        for m in sorted(self.markers.get((database, life), ()), key=lambda m: m.start):
+        for m in self.sorted_markers(database, life):
             if m.start <= at:
                 at = max(at, m.end)
         return at
@@ -109,9 +138,14 @@ class Books:
             and (e.destination.startswith(prefix) or (database is None and not e.destination))
         }
         if database is not None:
-            box = self.databases[database].outbox
-            found |= {(o, d) for s, o, d in box if s == life.source and o < below}
+            found |= {(o, d) for o, d in self.databases[database].kept_of(life.source) if o < below}
         return found
+
+
+def between(offsets: Sequence[int], start: int, end: int) -> Sequence[int]:
+    """Of `offsets`, which are in their order, those from `start` (included) to `end` (excluded)."""
+    first = bisect_left(offsets, start)
+    return offsets[first : bisect_left(offsets, end, lo=first)]
 
 
 def line_of(books: Books, life: Life) -> Line:
@@ -124,9 +158,8 @@ def line_of(books: Books, life: Life) -> Line:
     line.filtered, line.unroutable, line.refused = none.filtered, none.unroutable, none.refused
     outcomes: Counter[str] = Counter()
     for name in names:
-        for (of, _, outcome), n in books.databases[name].totals.items():
-            if of == life:
-                outcomes[outcome] += n
+        for (_, outcome), n in books.databases[name].counted(life).items():
+            outcomes[outcome] += n
         line.waiting += len(books.waiting(name, life))
     line.waiting += outcomes.pop("waiting", 0)
     line.outcomes = dict(sorted(outcomes.items()))
@@ -149,25 +182,18 @@ def moving(books: Books, life: Life) -> str | None:
 
 def one_destination(books: Books, life: Life) -> bool:
     """Whether all events of `life` that have a destination have the same."""
-    found = {
-        (name, destination)
-        for name, d in books.databases.items()
-        for of, destination, _ in d.totals
-        if of == life
-    }
+    found = {(name, destination) for name, d in books.databases.items() for destination, _ in d.counted(life)}
     waits = {name for name in books.databases if books.waiting(name, life)}
     return len(found) <= 1 and (not waits or {name for name, _ in found} in (waits, set()))
 
 
 def check_markers(books: Books, life: Life) -> Iterable[Finding]:
     """Every undrained marker counts what the topic holds; else its drain would halt."""
-    for (database, of), markers in books.markers.items():
-        if of != life or database not in books.databases:
-            continue
+    for database in books.databases:
         at = books.databases[database].ledger.get(life, 0)
-        held = books.diverted.get((database, life.source), frozenset())
-        for m in markers:
-            found = sum(m.start <= o < m.end for o in held)
+        held = books.diverted.get((database, life.source), ())
+        for m in books.markers.get((database, life), ()):
+            found = len(between(held, m.start, m.end))
             if m.end > at and found != m.count:
                 yield Finding(
                     Code.BAD_MARKER,
@@ -216,7 +242,7 @@ def check_parked(books: Books, life: Life) -> Iterable[Finding]:
     if len(books.lives[life.source]) > 1:  # the keys name the topic, not its life
         return
     for name, database in books.databases.items():
-        counted = sum(n for (of, _, o), n in database.totals.items() if of == life and o == "parked")
+        counted = sum(n for (_, outcome), n in database.counted(life).items() if outcome == "parked")
         kept = len(books.parked_keys(life, name, database.ledger.get(life, 0)))
         if kept != counted:
             text = f"{name} counts {counted} parked, {wire.USER_ERRORS} and the outbox hold {kept}"
@@ -231,8 +257,8 @@ def check_parked(books: Books, life: Life) -> Iterable[Finding]:
 def check_held(books: Books, life: Life) -> Iterable[Finding]:
     """Waiting totals against the events that the databases hold."""
     for name, database in books.databases.items():
-        counted = sum(n for (of, _, o), n in database.totals.items() if of == life and o == "waiting")
-        kept = len(books.held(name, life))
+        counted = sum(n for (_, outcome), n in database.counted(life).items() if outcome == "waiting")
+        kept = len(database.held_of(life))
         if kept != counted:
             text = f"{name} counts {counted} waiting, onramp.waiting holds {kept}"
             yield Finding(Code.WRONG_TOTAL, life.source, None, text)

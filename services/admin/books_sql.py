@@ -15,6 +15,7 @@ from psycopg2 import sql
 from psycopg2.extensions import connection
 
 from services.admin.findings import Life, Place, Source
+from services.admin.spans import Span
 from shared import wire
 from shared.errors import DATABASE_UNAVAILABLE, InfrastructureError
 
@@ -34,6 +35,14 @@ _LANDING: Final = """
             ('_version', 'text'), ('_topic', 'text'), ('_partition', 'integer'), ('_offset', 'bigint'),
             ('payload', 'jsonb')))
     ORDER BY 1, 2
+"""
+_UNDER: Final = """
+    SELECT topic_id::text, topic, partition, start, "end", digest FROM (
+        SELECT id, topic_id, topic, partition, start, "end", digest FROM onramp.settled_under
+        UNION ALL
+        SELECT NULL, topic_id, topic, partition, since, upto, digest FROM onramp.ledger
+        WHERE digest IS NOT NULL
+    ) AS told ORDER BY id NULLS LAST
 """
 _OUTBOX: Final = 'SELECT topic_id::text, topic, partition, "offset", destination FROM onramp.outbox'
 _WAITING: Final = 'SELECT topic_id::text, topic, partition, "offset", destination FROM onramp.waiting'
@@ -83,6 +92,8 @@ class Snapshot:
     database: str
     conn: connection
     ledger: dict[Life, int] = field(default_factory=dict)
+    #: Under which routes what was settled, in the order it was written; empty in an older database.
+    told: dict[Life, list[Span]] = field(default_factory=dict)
     #: (life, schema.table, outcome) -> events
     totals: dict[tuple[Life, str, str], int] = field(default_factory=dict)
     outbox: list[OutboxRow] = field(default_factory=list)
@@ -95,6 +106,11 @@ class Snapshot:
         with self.conn.cursor() as cursor:
             cursor.execute("SELECT topic_id::text, topic, partition, next_offset FROM onramp.ledger")
             self.ledger = {Life(i, Source(t, p)): at for i, t, p, at in cursor.fetchall()}
+            cursor.execute("SELECT to_regclass('onramp.settled_under')")
+            if cursor.fetchone() != (None,):
+                cursor.execute(_UNDER)
+                for i, t, p, *span in cursor.fetchall():
+                    self.told.setdefault(Life(i, Source(t, p)), []).append(Span(*span))
             cursor.execute(
                 "SELECT topic_id::text, topic, partition, destination, outcome, events FROM onramp.totals"
             )

@@ -10,6 +10,7 @@ from services.admin.error_records import ErrorEvent, Marker, diverted, parked
 from services.admin.findings import Life, Source
 from services.admin.kafka_logs import KafkaLogs
 from services.admin.settled_log import SettledLog
+from services.admin.spans import History
 from shared import wire
 
 
@@ -21,9 +22,12 @@ async def collect(logs: KafkaLogs, snapshots: Mapping[str, Snapshot], topics: re
     async for record in logs.whole(wire.SETTLED):
         settled.apply(record.key, record.value)
     found: dict[str, ErrorEvent] = {}
+    foreign = 0
     async for record in logs.whole(wire.USER_ERRORS):
         if event := parked(record):
             found.setdefault(event.key, event)
+        else:
+            foreign += 1
     offsets: dict[tuple[str, Source], set[int]] = defaultdict(set)
     markers: dict[tuple[str, Life], dict[tuple[int, int], Marker]] = defaultdict(dict)
     async for record in logs.whole(wire.SYSTEM_ERRORS):
@@ -32,6 +36,8 @@ async def collect(logs: KafkaLogs, snapshots: Mapping[str, Snapshot], topics: re
                 offsets[event.destination, event.source].add(event.offset)
             case Marker() as m:
                 markers[m.database, Life(m.topic_id, m.source)][m.start, m.end] = m
+            case None:
+                foreign += 1
     probe = wire.topic_of(wire.PROBE_EVENT)
     spans = await logs.spans(t for t in await logs.topics() if topics.fullmatch(t) and t != probe)
     return Books(
@@ -39,9 +45,10 @@ async def collect(logs: KafkaLogs, snapshots: Mapping[str, Snapshot], topics: re
         settled,
         group,
         found,
-        {key: frozenset(held) for key, held in offsets.items()},
+        {key: sorted(held) for key, held in offsets.items()},
         {key: list(of.values()) for key, of in markers.items()},
         spans,
+        foreign=foreign + settled.foreign,
     )
 
 
@@ -58,4 +65,9 @@ def _database(snapshot: Snapshot, topics: re.Pattern[str]) -> DatabaseBooks:
         frozenset((r.life, r.offset, r.destination) for r in snapshot.waiting if audited(r.life.source)),
         {t: {s: n for s, n in snapshot.counts(t).items() if audited(s)} for t in snapshot.tables},
         [(t, s, o, n) for t in snapshot.tables for s, o, n in snapshot.repeated(t) if audited(s)],
+        {
+            life: History.of(told, snapshot.ledger[life])
+            for life, told in snapshot.told.items()
+            if life in snapshot.ledger
+        },
     )

@@ -72,6 +72,7 @@ class Marker:
     start: int
     end: int
     count: int
+    digest: str = ""
 
 
 class _Reason(msgspec.Struct):
@@ -89,6 +90,7 @@ class _MarkerHead(msgspec.Struct, tag_field="kind", tag="marker"):
     start: int
     end: int
     count: int
+    digest: str = ""
 
 
 class _EventHead(msgspec.Struct, tag_field="kind", tag="event"):
@@ -129,7 +131,8 @@ def diverted(record: LogRecord) -> ErrorEvent | Marker | None:
     if given is None or head is None:
         return None
     if isinstance(head, _MarkerHead):
-        return Marker(head.database, head.topic_id, Source(*head.partition), head.start, head.end, head.count)
+        source = Source(*head.partition)
+        return Marker(head.database, head.topic_id, source, head.start, head.end, head.count, head.digest)
     source = Source(head.topic, head.partition)
     return ErrorEvent(
         f"{source}/{head.offset}/{head.database}",

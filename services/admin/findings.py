@@ -49,6 +49,7 @@ class Code(StrEnum):
     WRONG_TOTAL = "wrong_total"
     UNBALANCED = "unbalanced"
     BAD_MARKER = "bad_marker"
+    GAP = "gap"
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,11 +120,15 @@ class Report:
     unsettled: int = 0
     #: Records that were read again.
     receipts: int = 0
+    #: Events that are not in a place, and nobody knows whether they were routed there.
+    unjudged: int = 0
+    #: Records on Onramp's own topics that are not Onramp's.
+    foreign: int = 0
 
     @property
     def balanced(self) -> bool:
-        """Whether nothing is wrong as far as was checked."""
-        return not self.findings
+        """Whether nothing is wrong, and all that was read could be judged."""
+        return not self.findings and not self.unjudged
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -132,6 +137,8 @@ class Report:
             "deep": self.deep,
             "receipts": self.receipts,
             "unsettled": self.unsettled,
+            "unjudged": self.unjudged,
+            "foreign": self.foreign,
             "partitions": [
                 asdict(line) | {"accounted": line.accounted, "read": line.read} for line in self.lines
             ],

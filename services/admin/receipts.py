@@ -16,6 +16,7 @@ from services.admin.classify import Event, Kind, classify
 from services.admin.findings import Code, Finding, Life, Place
 from services.admin.kafka_logs import LogRecord
 from services.admin.settled_log import Routed
+from services.admin.settled_under import Under
 
 _LOOK_UP_AT: Final = 1000
 
@@ -36,6 +37,10 @@ class Seen:
     duplicates: Counter[Place] = field(default_factory=Counter)
     #: by place, events for typed tables: they have no receipt to look for
     unseen: Counter[Place] = field(default_factory=Counter)
+    #: by place, events that are not there, and that may have been routed elsewhere
+    unjudged: Counter[Place] = field(default_factory=Counter)
+    #: events of which that is so of some place
+    events_unjudged: int = 0
 
 
 class Reading:
@@ -49,13 +54,13 @@ class Reading:
         self._life = life
         self._first = first
         self._upto = upto
-        self._default = next(iter(snapshots))
+        self._under = Under(books, life, next(iter(snapshots)))
         self._parked = {n: books.parked_keys(life, n, upto) for n in snapshots}
         self._refused: dict[int, set[str]] = defaultdict(set)
         for offset, pointer in books.parked_keys(life, None, upto):
             self._refused[offset].add(pointer)
         self._waiting = {n: books.waiting(n, life) for n in snapshots}
-        self._held = {n: books.held(n, life) for n in snapshots}
+        self._held = {n: books.databases[n].held_of(life) for n in snapshots}
         self._absent: dict[Place, list[Event]] = {}
         self.seen = Seen()
 
@@ -126,37 +131,40 @@ class Reading:
             self._find(Code.DOUBLE_TERMINAL, event.offset, f"parked, and a row of {place}")
 
     def _judge_envelope(self, event: Event, rows: list[At]) -> None:
-        expected = self._expected(event, rows)
-        self.seen.pairs += len(expected)
-        for routed in expected:
-            self._judge_place(event, routed, [row for _, place, row in rows if place == routed.place])
-        places = {r.place for r in expected}
+        sure, possible = self._expected(event)
+        unjudged = self.seen.unjudged.total()
+        for routed in sorted(possible):
+            here = [row for _, place, row in rows if place == routed.place]
+            if routed in sure or here or self._is_kept(event, routed.place):
+                self.seen.pairs += 1
+                self._judge_place(event, routed, here)
+            else:
+                self.seen.unjudged[routed.place] += 1
+        self.seen.events_unjudged += self.seen.unjudged.total() > unjudged
+        places = {r.place for r in possible}
         for _, place, _ in rows:
             if place not in places:
                 self._find(Code.PHANTOM, event.offset, f"a row of {place}, where its event does not go")
 
-    def _expected(self, event: Event, rows: list[At]) -> frozenset[Routed]:
-        """Where the event went: of several snapshots of the routes, one that its rows agree with."""
-        routes = self._books.settled.destinations(event.name, self._default)
-        # Another writer of this Kafka may have had routes to databases that are not ours to ask:
-        # an event without a row (a repeat, a parked one) would seem to have gone there.
-        ours = [c for c in routes if any(r.place.database in self._snapshots for r in c)]
-        choices = [
-            frozenset(r for r in choice if self._has_seen(r.place.database, event.offset))
-            for choice in ours or routes
-        ]
-        landed = {place for _, place, _ in rows}
+    def _expected(self, event: Event) -> tuple[set[Routed], set[Routed]]:
+        """Where the event went, and where it may have gone, which is more where nobody knows its routes."""
+        sure: set[Routed] = set()
+        possible: set[Routed] = set()
+        for database in self._snapshots:
+            if self._has_seen(database, event.offset):
+                choices = self._under.choices(database, event.name, event.offset)
+                sure |= frozenset.intersection(*choices)
+                possible |= frozenset.union(*choices)
+        return sure, possible
 
-        def agreement(choice: frozenset[Routed]) -> tuple[int, int]:
-            shown = {r.place for r in choice if not r.typed}  # rows of typed tables are not seen
-            return len(landed & shown) - len(landed ^ shown), len(choice)
-
-        return max(choices, key=agreement)
+    def _is_kept(self, event: Event, place: Place) -> bool:
+        """Whether the event is parked for `place`, or waits for it in its database."""
+        parked = (event.offset, str(place)) in self._parked[place.database]
+        return parked or (event.offset, place.destination) in self._held[place.database]
 
     def _has_seen(self, database: str, offset: int) -> bool:
-        """Whether `offset` is this database's matter: it is asked, and was there already."""
-        first = self._books.baseline(self._life).get(database, 0)
-        return database in self._snapshots and offset >= first
+        """Whether `offset` is this database's matter: it was there already."""
+        return offset >= self._books.baseline(self._life).get(database, 0)
 
     def _judge_place(self, event: Event, routed: Routed, rows: list[Row]) -> None:
         place = routed.place

@@ -3,9 +3,10 @@
 A reading of its own, not the writer's: a mistake of the writer's in this format must show.
 """
 
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -37,8 +38,7 @@ class _Routes(msgspec.Struct):
     event_routes: list[_Route] = []
 
 
-@dataclass(frozen=True, slots=True)
-class Routed:
+class Routed(NamedTuple):
     """A place that an event goes to.  In a typed table it cannot be found by its receipt."""
 
     place: Place
@@ -47,11 +47,14 @@ class Routed:
 
 @dataclass(slots=True)
 class SettledLog:
-    """The topic's entries, by (topic id, partition)."""
+    """The topic's entries, by (topic id, partition); routes by their digest."""
 
     baselines: dict[tuple[str, int], Mapping[str, int]] = field(default_factory=dict)
     totals: dict[tuple[str, int], Totals] = field(default_factory=dict)
-    routes: list[Mapping[str, Any]] = field(default_factory=list)
+    routes: dict[str, "Ways"] = field(default_factory=dict)
+    #: Entries that nobody of Onramp's has written.
+    foreign: int = 0
+    _ever: dict[str, list[frozenset[Routed]]] = field(default_factory=dict)
 
     def apply(self, key: bytes | None, value: bytes | None) -> None:
         """Take in one entry; of several epochs' totals the furthest counts.
@@ -61,12 +64,13 @@ class SettledLog:
         try:
             self._apply((key or b"").decode().split("/"), value or b"")
         except (ValueError, IndexError):
-            return
+            self.foreign += 1
 
     def _apply(self, key: list[str], value: bytes) -> None:
         kind, *rest = key
         if kind == "routes":
-            self.routes.append(msgspec.to_builtins(msgspec.json.decode(value, type=_Routes)))
+            self.routes[rest[0]] = Ways.of(msgspec.json.decode(value, type=_Routes))
+            self._ever.clear()
         elif kind == "baseline":
             life = (rest[0], int(rest[1]))
             first = msgspec.json.decode(value, type=dict[str, int])
@@ -76,24 +80,44 @@ class SettledLog:
             life = (rest[0], int(rest[1]))
             found = msgspec.json.decode(value, type=Totals)
             self.totals[life] = max(self.totals.get(life, Totals()), found)
+        elif kind != "plan":
+            raise ValueError(kind)
 
-    def destinations(self, event: str, otherwise: str) -> list[frozenset[Routed]]:
-        """Where events of this name went: one set for each snapshot of the routes that differs.
+    def destinations(self, event: str, digest: str) -> frozenset[Routed]:
+        """Where events of this name went under the routes `digest`, which are known."""
+        return self.routes[digest].to(event)
+
+    def ever(self, event: str, otherwise: str) -> list[frozenset[Routed]]:
+        """Where events of this name ever went: once for each way that differs.
 
         `otherwise` is the default database while no plan was ever written.
         """
-        found = [_destinations(event, routes) for routes in self.routes]
-        landing = frozenset({Routed(Place(otherwise, LANDING_SCHEMA, event), typed=False)})
-        return list(dict.fromkeys(found)) or [landing]
+        if event not in self._ever:
+            found = dict.fromkeys(ways.to(event) for ways in self.routes.values())
+            self._ever[event] = list(found) or [frozenset({_landing(otherwise, event)})]
+        return self._ever[event]
 
 
-def _destinations(event: str, routes: Mapping[str, Any]) -> frozenset[Routed]:
-    named = [r for r in routes.get("event_routes", ()) if r["event_name"] == event]
-    if not named:
-        return frozenset({Routed(Place(routes["default_database"], LANDING_SCHEMA, event), typed=False)})
-    return frozenset(
-        Routed(Place(r["database"], r["schema"], r["table"]), typed=True)
-        if r.get("table")
-        else Routed(Place(r["database"], LANDING_SCHEMA, event), typed=False)
-        for r in named
-    )
+@dataclass(frozen=True, slots=True)
+class Ways:
+    """One snapshot of the routes, laid out once by the event names that it names."""
+
+    default: str
+    by_name: Mapping[str, frozenset[Routed]]
+
+    @classmethod
+    def of(cls, routes: _Routes) -> "Ways":
+        """The ways of `routes`."""
+        found: dict[str, set[Routed]] = defaultdict(set)
+        for r in routes.event_routes:
+            typed = Routed(Place(r.database, r.schema, r.table), typed=True)
+            found[r.event_name].add(typed if r.table else _landing(r.database, r.event_name))
+        return cls(routes.default_database, {name: frozenset(places) for name, places in found.items()})
+
+    def to(self, event: str) -> frozenset[Routed]:
+        """Where events of this name went."""
+        return self.by_name.get(event) or frozenset({_landing(self.default, event)})
+
+
+def _landing(database: str, event: str) -> Routed:
+    return Routed(Place(database, LANDING_SCHEMA, event), typed=False)

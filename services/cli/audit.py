@@ -35,7 +35,8 @@ def audit(
     """Prove from what is stored that no event is lost and none is there twice.
 
     Exits with 0 when the books balance, 1 when something is wrong, 3 when a part cannot be
-    reached. Nothing is changed; the writer may run. Examples:
+    reached, 4 when nothing is wrong but some events cannot be judged. Nothing is changed; the
+    writer may run. Examples:
 
     onramp audit
 
@@ -65,7 +66,13 @@ def audit(
         print(json.dumps(report.as_dict()))
     else:
         _tell(report)
-    raise typer.Exit(Exit.OK if report.balanced else Exit.FAILED)
+    raise typer.Exit(_exit(report))
+
+
+def _exit(report: "Report") -> Exit:
+    if report.findings:
+        return Exit.FAILED
+    return Exit.OK if report.balanced else Exit.UNCHECKED
 
 
 def _tell(report: "Report") -> None:
@@ -84,9 +91,14 @@ def _tell(report: "Report") -> None:
         print(f"not checked: {sentence}")
     if report.unsettled:
         print(f"not yet settled: {report.unsettled:,} events")
+    if report.foreign:
+        print(f"left out: {report.foreign:,} records on Onramp's topics that are not Onramp's")
     how = f"{report.receipts:,} receipts read again" if report.deep else "by the books alone"
-    print(
-        f"The books balance ({how})."
-        if report.balanced
-        else f"THE BOOKS DO NOT BALANCE: {len(report.findings):,} violations ({how})."
-    )
+    if report.findings:
+        print(f"THE BOOKS DO NOT BALANCE: {len(report.findings):,} violations ({how}).")
+    elif report.unjudged:
+        print(
+            f"NOT ALL IS CHECKED: nothing is wrong, and {report.unjudged:,} events cannot be judged ({how})."
+        )
+    else:
+        print(f"The books balance ({how}).")

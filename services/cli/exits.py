@@ -15,12 +15,13 @@ class Exit(IntEnum):
     FAILED = 1
     USAGE = 2  # what the parser itself uses
     UNAVAILABLE = 3
+    UNCHECKED = 4
 
 
 HELP = (
     "Exit codes: 0 all went well; 1 something failed (an event was rejected, counts do not add up, "
     "a part crashed); 2 wrong usage; 3 something that is needed is not there (Java, a jar, Kafka, "
-    "Postgres, the gateway)."
+    "Postgres, the gateway); 4 nothing is wrong, but not all could be judged (the audit)."
 )
 
 

@@ -46,6 +46,7 @@ from tests.fixtures.writer import (
 )
 
 EPOCH = 1
+ROUTES = Routes("onramp")
 BAD = b'{"a":"\\u0000"}'
 REAL = b'{"b":1.50,"a":[1e2,12345678901234567890.5,"\xc3\xa9"],"c":null}'
 
@@ -87,7 +88,9 @@ class Stage:
         self.at += len(values)
         return self.at - len(values)
 
-    def settle(self, *values: bytes | None, wanted: bool = True, divert: bool = False) -> int:
+    def settle(
+        self, *values: bytes | None, wanted: bool = True, divert: bool = False, routes: Routes = ROUTES
+    ) -> int:
         """Send `values`, settle or divert them, and move the group; the offset of the first."""
         first = self.send(*values, wanted=wanted)
         contexts = [USUAL if wanted else None] * len(values)
@@ -99,23 +102,24 @@ class Stage:
             {self.partition: range_},
             landing,
             ("onramp",) if divert else (),
-            Routes("onramp"),
+            routes,
             self.bootstrap,
         )
+        self._note(self.notes.name(routes))
         lines = [line for report in settle(order, iter([batch])) for line in report.to_pylist()]
         assert not [line["failure"] for line in lines if line["failure"]], lines
         outbox.relay(self.database, self.bootstrap)
         for line in lines:
             if divert and line["database"]:
-                self.mark(range_, line["diverted"])
+                self.mark(range_, line["diverted"], routes.digest)
             elif not line["database"]:
                 self._note(self.notes.count(EPOCH, range_, _totals(line)))
         self.commit()
         return first
 
-    def mark(self, range_: Range, count: int) -> None:
+    def mark(self, range_: Range, count: int, digest: str = ROUTES.digest) -> None:
         """Close a diverted range."""
-        publish(self.bootstrap, [Marker("onramp", range_, count, 0, "digest").as_record()])
+        publish(self.bootstrap, [Marker("onramp", range_, count, 0, digest).as_record()])
 
     def note(self, totals: Totals) -> None:
         """Say in the writer's notes what no database counts."""

@@ -102,11 +102,18 @@ def test_the_furthest_totals_and_all_routes_count() -> None:
     log.apply(b"totals/t/0/2", b"[8,9,9,9]")
     log.apply(b"baseline/t/0", b'{"onramp":3}')
     log.apply(b"plan/1", b"not looked at")
+    for key, value in ((b"onramp", b"1"), (b"baseline/t/0", None), (b"\xff", b"{}"), (None, b"{}")):
+        log.apply(key, value)
+    assert log.foreign == 4
     assert (log.totals["t", 0], log.baselines["t", 0]) == (Totals(10, 2, 1, 3), {"onramp": 3})
     landing = Routed(Place("onramp", "events", "x"), typed=False)
-    assert log.destinations("x", "onramp") == [frozenset({landing})]
+    assert log.ever("x", "onramp") == [frozenset({landing})]
     route = b'{"event_name":"x","database":"other","schema":"public","table":"t"}'
     log.apply(b"routes/a", b'{"default_database":"onramp","event_routes":[%b]}' % route)
     log.apply(b"routes/b", b'{"default_database":"onramp","event_routes":[]}')
     typed = Routed(Place("other", "public", "t"), typed=True)
-    assert log.destinations("x", "?") == [frozenset({typed}), frozenset({landing})]
+    assert log.ever("x", "?") == [frozenset({typed}), frozenset({landing})]
+    assert (log.destinations("x", "a"), log.destinations("x", "b")) == (
+        frozenset({typed}),
+        frozenset({landing}),
+    )

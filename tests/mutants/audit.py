@@ -1,0 +1,114 @@
+"""`python -m tests.mutants.audit`: what keeps the audit from calling balanced what is not, and its tests."""
+
+from typing import Final
+
+from tests.mutants.machine import Mutant, run
+
+UNIT: Final = "tests/unit/admin"
+STAGE: Final = "tests/integration/admin/test_settled_under.py"
+BOOKS: Final = "tests/integration/admin/test_audit.py"
+#: A destination that silently never landed, before and after a change of routes, under a whole writer.
+ROUTES: Final = "tests/faults/test_routes_of_the_time.py"
+
+QUICK: Final = (
+    Mutant(
+        "judging a range by its own routes: all that ever were may explain a missing row",
+        "settled_under.py",
+        "if not digests or not digests <= log.routes.keys():",
+        "if True:",
+        STAGE,
+    ),
+    Mutant(
+        "not guessing where nobody knows: one that agrees is believed",
+        "receipts.py",
+        "                self.seen.unjudged[routed.place] += 1\n",
+        "                pass\n",
+        STAGE,
+    ),
+    Mutant(
+        "unjudged is never balanced",
+        "findings.py",
+        "return not self.findings and not self.unjudged",
+        "return not self.findings",
+        STAGE,
+    ),
+    Mutant(
+        "routes that are gone are not guessed",
+        "settled_under.py",
+        "if not digests or not digests <= log.routes.keys():",
+        "if not (digests := digests & log.routes.keys()):\n"
+        "            digests = set(log.routes) and {next(iter(log.routes))}\n"
+        "        if not digests:",
+        STAGE,
+    ),
+    Mutant(
+        "the routes of a marker",
+        "settled_under.py",
+        "history.at(offset) or self._markers[database].at(offset)",
+        "history.at(offset)",
+        STAGE,
+    ),
+    Mutant(
+        "naming what a ledger passed over",
+        "spans.py",
+        "strict=False) if end < start)",
+        "strict=False) if False)",
+        STAGE,
+    ),
+    Mutant(
+        "the last word on a range",
+        "spans.py",
+        "while found and found[-1].start >= span.start:",
+        "while False:",
+        UNIT,
+    ),
+    Mutant(
+        "looking offsets up",
+        "books.py",
+        "    first = bisect_left(offsets, start)\n",
+        "    first = next((i for i, o in enumerate(offsets) if not o < start), len(offsets))\n",
+        UNIT,
+    ),
+    Mutant(
+        "counting what is not Onramp's",
+        "settled_log.py",
+        "            self.foreign += 1\n",
+        "            pass\n",
+        f"{UNIT} {STAGE}",
+    ),
+    Mutant(
+        "an event that is in no place is lost",
+        "receipts.py",
+        "            if row is None:\n",
+        "            if False:\n",
+        BOOKS,
+    ),
+    Mutant("two places of one event", "receipts.py", "if len(found) > 1:", "if False:", BOOKS),
+    Mutant(
+        "that of equal ids the first lands",
+        "receipts.py",
+        "elif row.source == self._life.source and row.offset > event.offset:",
+        "elif False:",
+        BOOKS,
+    ),
+)
+
+SLOW: Final = (
+    Mutant(
+        "asking the neighbours where a ledger was moved",
+        "settled_under.py",
+        "if history.began_before(offset) or offset >= self._covered[database]:",
+        "if False:",
+        ROUTES,
+    ),
+    Mutant(
+        "missing a destination that never landed, whatever the routes were before and after",
+        "settled_under.py",
+        "if not digests or not digests <= log.routes.keys():",
+        "if True:",
+        ROUTES,
+    ),
+)
+
+if __name__ == "__main__":
+    run("services/admin", QUICK, SLOW)

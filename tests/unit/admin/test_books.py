@@ -1,0 +1,80 @@
+"""The books' arithmetic: histories of ranges, and what a long outage costs the audit."""
+
+import pytest
+
+from services.admin.books import Books, DatabaseBooks, between, check_markers
+from services.admin.error_records import Marker
+from services.admin.findings import Life, Source
+from services.admin.settled_log import SettledLog
+from services.admin.spans import History, Span
+
+SOURCE = Source("events.x", 0)
+LIFE = Life("t", SOURCE)
+
+
+@pytest.mark.parametrize(
+    ("told", "ledger", "spans"),
+    [
+        ([], 9, []),
+        ([(0, 5, "a"), (5, 9, "b")], 9, [(0, 5, "a"), (5, 9, "b")]),
+        ([(0, 5, "a"), (5, 9, "b"), (3, 12, "c")], 12, [(0, 3, "a"), (3, 12, "c")]),
+        ([(0, 5, "a"), (0, 7, "b")], 7, [(0, 7, "b")]),
+        ([(0, 5, "a"), (5, 9, "b")], 4, [(0, 4, "a")]),  # the ledger went back, and nothing came since
+    ],
+)
+def test_the_last_word_on_a_range_counts(
+    told: list[tuple[int, int, str]], ledger: int, spans: list[tuple[int, int, str]]
+) -> None:
+    assert [*History.of((Span(*s) for s in told), ledger).spans] == spans
+
+
+def test_what_lies_between_the_spans_is_a_gap() -> None:
+    history = History((Span(2, 5, "a"), Span(7, 9, "b")))
+    assert [history.at(o) for o in range(1, 10)] == [None, "a", "a", "a", None, None, "b", "b", None]
+    assert [*history.gaps(9)] == [(5, 7)]
+    assert [*history.gaps(12)] == [(5, 7), (9, 12)]
+    assert [*History().gaps(12)] == []
+    assert (history.began_before(1), history.began_before(2)) == (False, True)
+
+
+class Offset(int):
+    """An offset that counts how often it is compared."""
+
+    compared = 0
+
+    def __lt__(self, other: int) -> bool:
+        Offset.compared += 1
+        return super().__lt__(other)
+
+    __gt__ = __le__ = __ge__ = None  # type: ignore[assignment]
+
+
+def _outage(n: int) -> Books:
+    """A database that was out for n batches, one event each."""
+    database = DatabaseBooks({LIFE: 0}, {}, frozenset(), frozenset(), {}, ())
+    return Books(
+        {"db": database},
+        SettledLog(),
+        {},
+        {},
+        {("db", SOURCE): [Offset(i) for i in range(n)]},
+        {("db", LIFE): [Marker("db", "t", SOURCE, i, i + 1, 1) for i in range(n)]},
+        {},
+    )
+
+
+def test_a_long_outage_is_looked_up_and_not_searched_for_each_marker() -> None:
+    books, n = _outage(4000), 4000
+    Offset.compared = 0
+    assert len(books.waiting("db", LIFE)) == n
+    assert list(check_markers(books, LIFE)) == []
+    assert Offset.compared < 60 * n  # two looks at two ends each, 12 steps; it was 48,004,000
+
+
+def test_markers_that_overlap_count_an_event_once() -> None:
+    books = _outage(6)
+    markers = [Marker("db", "t", SOURCE, *span, 3) for span in ((0, 3), (1, 4), (0, 6))]
+    books = Books(books.databases, SettledLog(), {}, {}, books.diverted, {("db", LIFE): markers}, {})
+    assert books.waiting("db", LIFE) == set(range(6))
+    assert [f.offset for f in check_markers(books, LIFE)] == [0]
+    assert list(between([1, 3, 5], 2, 5)) == [3]
