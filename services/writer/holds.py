@@ -17,7 +17,6 @@ from psycopg2.extensions import connection
 from psycopg2.extras import execute_values
 
 from services.writer.pausing import Share
-from services.writer.sqlstates import STATEMENT_TIMEOUT
 from services.writer.targets import Target
 from shared.errors import PAUSED, TABLE_BLOCKED, Fault
 
@@ -70,7 +69,7 @@ class Hold:
     name: str
     state: str
     sqlstate: str | None = None
-    #: How often in a row the table's statement ran out of time.
+    #: How often in a row it was something that may be one row's fault: a statement that ran out of time.
     timeouts: int = 0
     share: Share = field(default_factory=Share)
 
@@ -79,15 +78,15 @@ class Hold:
         """Why events wait behind it."""
         return TABLE_BLOCKED if self.kind == TABLE else PAUSED
 
-    def blocked_again(self, sqlstate: str | None) -> "Hold":
-        """The table did not take rows once more, for this reason."""
-        timeouts = self.timeouts + 1 if sqlstate == STATEMENT_TIMEOUT else 0
+    def blocked_again(self, sqlstate: str | None, *, suspicious: bool) -> "Hold":
+        """The table did not take rows once more, for this reason; `suspicious`: it may be one row's fault."""
+        timeouts = self.timeouts + 1 if suspicious else 0
         return replace(self, sqlstate=sqlstate, timeouts=timeouts)
 
 
-def blocked(target: Target, sqlstate: str | None) -> Hold:
+def blocked(target: Target, sqlstate: str | None, *, suspicious: bool) -> Hold:
     """The hold of a table that did not take rows."""
-    return Hold(TABLE, str(target), BLOCKED).blocked_again(sqlstate)
+    return Hold(TABLE, str(target), BLOCKED).blocked_again(sqlstate, suspicious=suspicious)
 
 
 @dataclass(slots=True)

@@ -1,10 +1,10 @@
 """INSERT: rows of text through a stage into a table, each with exactly one outcome.
 
-The stage is a temporary table of text columns, filled by COPY; one statement casts and
-inserts it with ``ON CONFLICT (key) DO NOTHING``: on the event's own key only, so that a
-clash on another unique index is an error and never a silent loss.  When the statement
-inserts fewer rows than it was given, each missing row must be found under its key, else a
-trigger or a rule has swallowed it; when it fails, `isolate` finds the rows at fault.
+The stage (`stage`) is filled by COPY; one statement casts and inserts it with
+``ON CONFLICT (key) DO NOTHING``: on the event's own key only, so that a clash on another
+unique index is an error and never a silent loss.  When the statement inserts fewer rows than
+it was given, each missing row must be found under its key, else a trigger or a rule has
+swallowed it; when it fails, `isolate` finds the rows at fault.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,20 +18,14 @@ import pyarrow.compute as pc
 from psycopg2 import sql
 from psycopg2.extensions import connection
 
-from services.writer import encodings, isolate
-from services.writer.copy_rows import copy_into, savepoint
+from services.writer import encodings, isolate, stage
+from services.writer.copy_rows import savepoint
 from services.writer.postgres import Database
 from services.writer.refusals import refusal
 from services.writer.sqlstates import Verdict, verdict
 from services.writer.targets import Target
 from shared.errors import UserError
 
-#: The stage's own column: a row's place among the rows.
-_PLACE: Final = "n"
-_STAGED: Final = """
-    CREATE TEMPORARY TABLE IF NOT EXISTS {stage} ({columns}) ON COMMIT DELETE ROWS;
-    TRUNCATE {stage_in}
-"""
 #: The places of the rows that are new; null for one that a trigger gave another key.
 _INSERT_NEW: Final = """
     WITH new AS ({insert} RETURNING {key})
@@ -40,6 +34,10 @@ _INSERT_NEW: Final = """
 _IS_MISSING: Final = """
     SELECT EXISTS (SELECT FROM {stage} s WHERE NOT EXISTS (SELECT FROM {table} new WHERE {same}))
 """
+
+
+#: What a row's values alone can do to the stage: a form, a size.
+_OF_VALUES: Final = frozenset({"22", "54"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +70,8 @@ class Insertion:
 
     @property
     def stage(self) -> sql.Composable:
-        """The stage's name: one for each number of columns, kept for the session."""
-        return sql.Identifier("pg_temp", f"onramp_stage_{len(self.fields)}")
+        """The stage's name."""
+        return stage.name(len(self.fields))
 
     def statement(self, where: str = "", *, on_conflict: bool = True) -> sql.Composed:
         """The INSERT from the stage."""
@@ -134,7 +132,7 @@ def insert(
         return out
     try:
         with savepoint(conn):
-            _stage(conn, what, rows)
+            stage.fill(conn, rows)
             _insert_all(conn, what, rows.num_rows)
     except _ShortError:
         _tell_apart(conn, database, what, rows, out)
@@ -144,7 +142,7 @@ def insert(
         before_isolating()
         _isolate(conn, database, what, rows, out)
     else:
-        out.landed[rows.column(_PLACE).to_numpy()] = True
+        out.landed[rows.column(stage.PLACE).to_numpy()] = True
     return out
 
 
@@ -154,11 +152,11 @@ class _ShortError(Exception):
 
 def fill_stage(conn: connection, what: Insertion, columns: Sequence[pa.Array]) -> None:
     """Fill the stage of `what` with `columns` (text, one for each field): n is their place."""
-    _stage(conn, what, _with_places(what, columns))
+    stage.fill(conn, _with_places(what, columns))
 
 
 def _with_places(what: Insertion, columns: Sequence[pa.Array]) -> pa.Table:
-    names = [_PLACE, *(f"c{i}" for i in range(len(what.fields)))]
+    names = [stage.PLACE, *(f"c{i}" for i in range(len(what.fields)))]
     return pa.table([pa.array(np.arange(len(columns[0]), dtype=np.int32)), *columns], names)
 
 
@@ -169,7 +167,7 @@ def _without_nul(database: Database, what: Insertion, rows: pa.Table, out: Verdi
         found = pc.fill_null(pc.match_substring(column, "\0"), False)
         if pc.any(found).as_py():
             error = refusal(database, what.target, "22021", "text holds no NUL character", column=f.name)
-            for place in rows.column(_PLACE).filter(found).to_pylist():
+            for place in rows.column(stage.PLACE).filter(found).to_pylist():
                 out.errors[place] = error
             rows = rows.filter(pc.invert(found))
     return rows
@@ -179,25 +177,13 @@ def _without_unheld(
     conn: connection, database: Database, what: Insertion, rows: pa.Table, out: Verdicts
 ) -> pa.Table:
     """`rows` without those that hold a character which the database's encoding does not have."""
-    found = encodings.unheld(conn, rows.columns[1:], rows.column(_PLACE))
+    found = encodings.unheld(conn, rows.columns[1:], rows.column(stage.PLACE))
     for place, at in found.items():
         why = "the database's encoding does not have one of its characters"
         out.errors[place] = refusal(database, what.target, "22P05", why, column=what.fields[at].name)
     if not found:
         return rows
-    return rows.filter(pc.invert(pc.is_in(rows.column(_PLACE), pa.array(found, pa.int32()))))
-
-
-def _stage(conn: connection, what: Insertion, rows: pa.Table) -> None:
-    texts = [sql.SQL("c{} text").format(sql.SQL(str(i))) for i in range(len(what.fields))]
-    statement = sql.SQL(_STAGED).format(
-        stage=sql.Identifier(f"onramp_stage_{len(what.fields)}"),
-        stage_in=what.stage,
-        columns=sql.SQL(", ").join([sql.SQL("n int4"), *texts]),
-    )
-    with conn.cursor() as cursor:
-        cursor.execute(statement)
-    copy_into(conn, what.stage, rows)
+    return rows.filter(pc.invert(pc.is_in(rows.column(stage.PLACE), pa.array(found, pa.int32()))))
 
 
 def _insert_all(conn: connection, what: Insertion, count: int) -> None:
@@ -212,7 +198,7 @@ def _tell_apart(conn: connection, database: Database, what: Insertion, rows: pa.
     if what.key and not what.ruled:
         try:
             with savepoint(conn):
-                _stage(conn, what, rows)
+                stage.fill(conn, rows)
                 new = _insert_new(conn, what)
         except _ShortError:
             pass  # swallowed, or the key that landed is not the key that was given
@@ -246,9 +232,20 @@ def _insert_new(conn: connection, what: Insertion) -> list[int]:
 
 
 def _isolate(conn: connection, database: Database, what: Insertion, rows: pa.Table, out: Verdicts) -> None:
-    """Insert piece by piece, so that only the rows at fault stay out."""
-    with savepoint(conn):
-        _stage(conn, what, rows)
-        found = isolate.one_by_one(conn, database, what)
-    out.landed[found.landed] = True
-    out.errors |= found.errors
+    """Insert piece by piece, so that only the rows at fault stay out; what cannot be staged is halved."""
+    try:
+        with savepoint(conn):
+            stage.fill(conn, rows)
+            found = isolate.one_by_one(conn, database, what)
+    except psycopg2.Error as e:
+        if str(e.pgcode)[:2] not in _OF_VALUES:
+            raise
+        half = rows.num_rows // 2
+        if not half:
+            out.errors[rows.column(stage.PLACE)[0].as_py()] = refusal(database, what.target, e.pgcode)
+            return
+        _isolate(conn, database, what, rows.slice(0, half), out)
+        _isolate(conn, database, what, rows.slice(half), out)
+    else:
+        out.landed[found.landed] = True
+        out.errors |= found.errors

@@ -13,6 +13,7 @@ import psycopg2
 from psycopg2 import sql
 from psycopg2.extensions import connection
 
+from services.writer import stage
 from services.writer.copy_rows import savepoint
 from services.writer.postgres import Database
 from services.writer.refusals import refusal
@@ -29,8 +30,7 @@ _SWALLOWED: Final = "ONRSW"
 _PREPARE: Final = """
     CREATE TEMPORARY TABLE IF NOT EXISTS onramp_verdicts
         (n int4, outcome text, state text, col text, cons text) ON COMMIT DELETE ROWS;
-    TRUNCATE pg_temp.onramp_verdicts;
-    CREATE UNIQUE INDEX IF NOT EXISTS {index} ON {stage} (n)
+    TRUNCATE pg_temp.onramp_verdicts
 """
 #: Names of its own for everything, because the table's columns share the scope.
 _BLOCK: Final = """
@@ -118,8 +118,8 @@ def one_by_one(conn: connection, database: Database, what: "Insertion") -> Isola
     """
     failpoints.reach("writer.mid_isolation")
     with conn.cursor() as cursor:
-        index = sql.Identifier(f"onramp_stage_{len(what.fields)}_n")
-        cursor.execute(sql.SQL(_PREPARE).format(stage=what.stage, index=index))
+        cursor.execute(_PREPARE)
+        stage.index(conn, len(what.fields))
         cursor.execute(sql.SQL("DO {}").format(sql.Literal(_block(what).as_string(cursor))))
         cursor.execute("SELECT n, outcome, state, col, cons FROM pg_temp.onramp_verdicts")
         verdicts = cursor.fetchall()

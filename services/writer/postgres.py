@@ -22,6 +22,9 @@ from shared.errors import (
 )
 
 _NO_PERMISSION: Final = "42501"
+#: Where the server's procedural languages raise what a function wants raised: PL/pgSQL's RAISE and
+#: ASSERT, PL/Python, PL/Tcl.
+_RAISES: Final = frozenset({"exec_stmt_raise", "exec_stmt_assert", "PLy_elog_impl", "throw_tcl_error"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +81,15 @@ def _configured(name: str, each: DatabaseSettings, writers: WriterSettings) -> D
 
 def _or(value: int | None, otherwise: int) -> int:
     return otherwise if value is None else value
+
+
+def is_a_functions_own(error: psycopg2.Error) -> bool:
+    """Whether a trigger or another function of the table's owner raised `error`, with a state of its choice.
+
+    Such a state says nothing about the server: "08006" may be any rule that a row breaks.
+    """
+    diag = getattr(error, "diag", None)
+    return diag is not None and diag.source_function in _RAISES
 
 
 def translate(error: psycopg2.Error, database: Database) -> OnrampError:

@@ -37,10 +37,12 @@ from shared.errors import InfrastructureError
 log = logging.getLogger(__name__)
 
 _AT_ONCE: Final = 2_000
-#: A statement that ran out of time so often is tried row by row: perhaps it is one row's fault.
+#: What failed so often in a way that may be one row's fault is tried row by row.
 _PATIENCE: Final = 2
-#: So many in a row from the first on, and none that lands: it is the table.
-_MOST_SUSPECTS: Final = 5
+#: So many in a row from the first on, and none that lands: it is the table.  Time that runs out
+#: is paid for with each of them.
+_MOST_SUSPECTS: Final = 200
+_MOST_SLOW: Final = 5
 
 
 class Release:
@@ -80,13 +82,18 @@ class Release:
             self._land_all(place, target, stopped)
             self.nearly = True
         except BlockedError as e:
-            again = hold.blocked_again(e.sqlstate) if hold else holds.blocked(target, e.sqlstate)
-            with transaction(self._database, "driver") as conn:
-                changed = Holds()
-                changed.put(again)
-                changed.keep(conn)
+            self._blocked(target, hold, e)
         except LostRaceError as e:
             log.info("a release lost a race and is tried again", extra={"reason": e.detail})
+            if e.blocked.suspicious:
+                self._blocked(target, hold, e.blocked)
+
+    def _blocked(self, target: Target, hold: Hold | None, e: BlockedError) -> None:
+        again = hold or holds.blocked(target, None, suspicious=False)
+        with transaction(self._database, "driver") as conn:
+            changed = Holds()
+            changed.put(again.blocked_again(e.sqlstate, suspicious=e.suspicious))
+            changed.keep(conn)
 
     def _land_all(self, place: Place, target: Target, stopped: Sequence[str]) -> None:
         """Land in steps, each behind the one before, and look once more for what has come meanwhile."""
@@ -102,12 +109,12 @@ class Release:
                 after = waiting_rows.BEGIN
 
     def _one_by_one(self, place: Place, target: Target, stopped: Sequence[str]) -> None:
-        """Find the rows at whose insertion the statement runs out of time, and park them.
+        """Find the rows that fail while their neighbours land, and park them with their codes.
 
-        They are at fault only if neighbours land, or if one is alone; else it is the table.
+        Where none lands it is the table, but for one that is alone and runs out of time.
         Raises `BlockedError` then.
         """
-        suspects: list[Taken] = []
+        suspects: list[tuple[Taken, BlockedError]] = []
         landed = False
         with transaction(self._database, "driver") as conn:
             singles = [
@@ -117,27 +124,30 @@ class Release:
             try:
                 self._land_one(place, target, one)
             except BlockedError as e:
-                suspects.append(one)
-                if e.sqlstate != STATEMENT_TIMEOUT or (not landed and len(suspects) >= _MOST_SUSPECTS):
+                suspects.append((one, e))
+                if not e.suspicious or (not landed and len(suspects) >= _most(e)):
                     raise
             else:
                 landed = True
-        if suspects and not landed and len(singles) > 1:
-            raise BlockedError(target, STATEMENT_TIMEOUT)
-        for suspect in suspects:
-            self._park(place, target, suspect)
+        if suspects and not landed and (len(singles) > 1 or not _is_slow(suspects[0][1])):
+            raise suspects[-1][1]
+        for suspect, why in suspects:
+            self._park(place, target, suspect, why.sqlstate)
 
     def _land_one(self, place: Place, target: Target, one: Taken) -> None:
-        with self._paid_for() as conn:
-            if taken := waiting_rows.retake(conn, place, one):
-                self._settle(conn, target, [taken])
+        try:
+            with self._paid_for() as conn:
+                if taken := waiting_rows.retake(conn, place, one):
+                    self._settle(conn, target, [taken])
+        except LostRaceError as e:
+            raise e.blocked from None
 
-    def _park(self, place: Place, target: Target, one: Taken) -> None:
+    def _park(self, place: Place, target: Target, one: Taken, sqlstate: str | None) -> None:
         with transaction(self._database, "driver") as conn:
             if taken := waiting_rows.retake(conn, place, one):
                 settlement = Settlement(self._work(conn, [taken]), Holds())
-                why = "the table takes the others, and this one's statement runs out of time"
-                error = refusal(self._database, target, STATEMENT_TIMEOUT, why)
+                why = "the table takes the others, and fails at this one again and again"
+                error = refusal(self._database, target, sqlstate, why)
                 settlement.give_up(target, _rows([taken]), error)
                 settlement.keep()
                 waiting_rows.drop(conn, [taken])
@@ -195,6 +205,14 @@ class Release:
                 return holds.peek(conn).holding()
         self.nearly = False
         return left
+
+
+def _is_slow(e: BlockedError) -> bool:
+    return e.sqlstate == STATEMENT_TIMEOUT
+
+
+def _most(e: BlockedError) -> int:
+    return _MOST_SLOW if _is_slow(e) else _MOST_SUSPECTS
 
 
 def _is_waited_for(conn: connection, hold: Hold, left: Sequence[Hold]) -> bool:

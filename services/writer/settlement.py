@@ -19,14 +19,14 @@ from services.writer import encodings, event_log, holds, ledger, outbox, user_er
 from services.writer.holds import STOPPED, TYPE, WATCHED, Hold, Holds, by_type
 from services.writer.pausing import Pausing, Share
 from services.writer.persist import Parked, Persisted, check_at_once, persist, refuse
-from services.writer.postgres import Database, translate
+from services.writer.postgres import Database, is_a_functions_own, translate
 from services.writer.ranges import Partition
-from services.writer.sqlstates import Verdict, is_of_one_table, verdict
+from services.writer.sqlstates import Verdict, is_of_one_table, may_be_of_one_row, verdict
 from services.writer.stopwatch import Stopwatch
 from services.writer.targets import Target
 from services.writer.user_errors import ParkedRecord
 from shared import wire
-from shared.errors import PAUSED, UNKNOWN_TABLE, InfrastructureError, UserError
+from shared.errors import PAUSED, UNKNOWN_TABLE, Fault, InfrastructureError, UserError
 from shared.outcomes import Outcome
 from shared.steps import Step
 
@@ -36,16 +36,27 @@ _NEVER: Final = 1.0
 
 
 class BlockedError(Exception):
-    """A table takes no rows now: the transaction is begun again, and they wait."""
+    """A table takes no rows now: the transaction is begun again, and they wait.
 
-    def __init__(self, target: Target, sqlstate: str | None) -> None:
+    `suspicious`: perhaps it would take some of them.
+    """
+
+    def __init__(self, target: Target, sqlstate: str | None, *, suspicious: bool = False) -> None:
         super().__init__(f"{target}: {sqlstate}")
         self.target = target
         self.sqlstate = sqlstate
+        self.suspicious = suspicious
 
 
 class LostRaceError(InfrastructureError):
-    """A deadlock or a serialisation failure: the transaction is begun again."""
+    """A deadlock or a serialisation failure: the transaction is begun again.
+
+    `blocked`: what it is if it is lost again and again.
+    """
+
+    def __init__(self, fault: Fault, detail: str, blocked: BlockedError) -> None:
+        super().__init__(fault, detail)
+        self.blocked = blocked
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,11 +145,13 @@ class Settlement:
             with timed:
                 done = persist(conn, self._work.database, target, rows)
         except psycopg2.Error as e:
-            if not conn.closed and is_of_one_table(e.pgcode):
-                raise BlockedError(target, e.pgcode) from None
+            own = is_a_functions_own(e)
+            blocked = BlockedError(target, e.pgcode, suspicious=own or may_be_of_one_row(e.pgcode))
             if verdict(e.pgcode) is Verdict.RETRY:
                 said = translate(e, self._work.database)
-                raise LostRaceError(said.fault, said.detail) from None
+                raise LostRaceError(said.fault, said.detail, blocked) from None
+            if not conn.closed and (own or is_of_one_table(e.pgcode)):
+                raise blocked from None
             raise
         except InfrastructureError:  # its table could not be made
             raise BlockedError(target, None) from None
@@ -231,9 +244,10 @@ def _is_unknown(done: Persisted) -> bool:
     return all(p.error.fault is UNKNOWN_TABLE for p in done.parked)
 
 
-def watch(held: Holds, blocked: Mapping[Target, str | None]) -> Holds:
-    """`held` with the tables that were found `blocked` (with their SQLSTATE) held as well."""
-    for target, sqlstate in blocked.items():
+def watch(held: Holds, blocked: Mapping[Target, BlockedError]) -> Holds:
+    """`held` with the tables that were found `blocked` held as well."""
+    for target, e in blocked.items():
         hold = held.tables.get(str(target))
-        held.put(replace(hold, sqlstate=sqlstate) if hold else holds.blocked(target, sqlstate))
+        new = replace(hold, sqlstate=e.sqlstate) if hold else None
+        held.put(new or holds.blocked(target, e.sqlstate, suspicious=e.suspicious))
     return held

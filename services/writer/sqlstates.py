@@ -21,6 +21,8 @@ _WAIT: Final = frozenset({"55P03", "25006", "3D000"})
 #: Waiting that no other table of the database would be spared.
 _OF_DATABASE_CLASSES: Final = frozenset({"08", "28", "57"})
 _OF_DATABASE: Final = frozenset({"25006", "3D000", "53000", "53200", "53300"})
+#: States that the server itself gives for what no row can help, beside those that wait.
+_NEVER_OF_A_ROW_CLASSES: Final = frozenset({*_WAIT_CLASSES, "XX"})
 #: A statement ran out of time, or somebody cancelled it.
 STATEMENT_TIMEOUT: Final = "57014"
 UNIQUE_VIOLATION: Final = "23505"
@@ -46,3 +48,13 @@ def is_of_one_table(sqlstate: str | None) -> bool:
         return False
     of_database = sqlstate in _OF_DATABASE or sqlstate[:2] in _OF_DATABASE_CLASSES
     return sqlstate == STATEMENT_TIMEOUT or not of_database
+
+
+def may_be_of_one_row(sqlstate: str | None) -> bool:
+    """Whether the server may give this state for one row's sake, while the table takes others.
+
+    A statement that runs out of time, and what nobody here knows.
+    """
+    if sqlstate is None or sqlstate in _WAIT or sqlstate in _RETRY:
+        return False
+    return sqlstate == STATEMENT_TIMEOUT or sqlstate[:2] not in _NEVER_OF_A_ROW_CLASSES

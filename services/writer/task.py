@@ -30,7 +30,7 @@ from shared import failpoints
 from shared.errors import DATABASE_UNAVAILABLE, NOT_CONFIGURED, InfrastructureError, UserError
 from shared.steps import Step
 
-#: How often a transaction that lost a race is begun again before its database counts as out.
+#: How often a transaction that lost a race is begun again before the race's table counts as blocked.
 _RACES: Final = 3
 
 
@@ -169,18 +169,17 @@ class Task:
         A table that takes no rows now loses the transaction: it is begun again, and its
         events wait.
         """
-        blocked: dict[Target, str | None] = {}
+        blocked: dict[Target, BlockedError] = {}
         races = 0
         while True:
             try:
                 self._land(database, blocked)
             except BlockedError as e:
-                blocked[e.target] = e.sqlstate
+                blocked[e.target] = e
             except LostRaceError as e:
                 races += 1
-                if races > _RACES:
-                    self._fail(database, e.fault.code, e.detail)
-                    return
+                if races > _RACES:  # always the same one: no other's matter
+                    blocked[e.blocked.target], races = e.blocked, 0
             except InfrastructureError as e:
                 self._fail(database, e.fault.code, e.detail)
                 return
@@ -190,7 +189,7 @@ class Task:
             else:
                 return
 
-    def _land(self, database: Database, blocked: Mapping[Target, str | None]) -> None:
+    def _land(self, database: Database, blocked: Mapping[Target, BlockedError]) -> None:
         ranges = [self._order.ranges[p] for p in self._read]
         with transaction(database, "land") as conn:
             settled = ledger.lock(conn, ranges, self._order.epoch)

@@ -53,8 +53,8 @@ HOLDS: Final = (
     Mutant(
         "a row is at fault only if its neighbours land",
         "release.py",
-        "        if suspects and not landed and len(singles) > 1:\n",
-        "        if suspects and landed and len(singles) < 1:\n",
+        "        if suspects and not landed and (",
+        "        if suspects and landed and (",
         f"{_HOLDS}a_table_on_which_everything_runs_out_of_time_is_no_rows_fault",
     ),
 )

@@ -8,6 +8,8 @@ _FOLDER: Final = "tests/integration/writer_tables"
 ENCODINGS: Final = f"{_FOLDER}/test_encodings.py"
 VALUES: Final = f"{_FOLDER}/test_lossless.py"
 REMEMBERED: Final = f"{_FOLDER}/test_remembered.py"
+WIDE: Final = f"{_FOLDER}/test_wide.py"
+RAISED: Final = "tests/integration/writer/test_raised.py"
 
 TABLES: Final = (
     Mutant(
@@ -104,5 +106,54 @@ TABLES: Final = (
         "    if _known.get((database.dsn, name)) is None:\n",
         "    if (database.dsn, name) not in _known._known:\n",
         REMEMBERED,
+    ),
+    Mutant(
+        "a wide stage is in parts",
+        "stage.py",
+        "_MOST_COLUMNS: Final = 250",
+        "_MOST_COLUMNS: Final = 9_999",
+        WIDE,
+    ),
+    Mutant(
+        "what cannot be staged is halved",
+        "insertion.py",
+        "        if str(e.pgcode)[:2] not in _OF_VALUES:\n            raise\n",
+        "        raise\n",
+        WIDE,
+    ),
+    Mutant(
+        "what a function raises is told from the server's own word",
+        "settlement.py",
+        "            own = is_a_functions_own(e)\n",
+        "            own = False\n",
+        RAISED,
+    ),
+    Mutant(
+        "the server's own word is told from what a function raises",
+        "settlement.py",
+        "            own = is_a_functions_own(e)\n",
+        "            own = True\n",
+        RAISED,
+    ),
+    Mutant(
+        "what nobody knows may be one row's fault",
+        "sqlstates.py",
+        "return sqlstate == STATEMENT_TIMEOUT or sqlstate[:2] not in _NEVER_OF_A_ROW_CLASSES",
+        "return False",
+        "tests/integration/writer/test_holds.py",
+    ),
+    Mutant(
+        "a race that is always lost is one table's",
+        "task.py",
+        "                    blocked[e.blocked.target], races = e.blocked, 0\n",
+        "                    return self._fail(database, e.fault.code, e.detail)\n",
+        RAISED,
+    ),
+    Mutant(
+        "many at fault before the first that lands",
+        "release.py",
+        "_MOST_SUSPECTS: Final = 200",
+        "_MOST_SUSPECTS: Final = 5",
+        RAISED,
     ),
 )

@@ -56,6 +56,7 @@ OWNERS = {
         "services/writer/postgres.py",
         "services/writer/release.py",  # hands its connection on
         "services/writer/settlement.py",
+        "services/writer/stage.py",
         "services/writer/typed.py",
         "services/writer/waiting_rows.py",
         "stack/*.py",
