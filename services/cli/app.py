@@ -2,7 +2,7 @@
 
 import typer
 
-from services.cli import audit, databases, doctor, errors, ingest, keys, send, types, up, writer
+from services.cli import audit, databases, doctor, errors, ingest, keys, partitions, send, types, up, writer
 from services.cli.exits import HELP, Exit, explain
 from stack.errors import StackError
 
@@ -23,6 +23,7 @@ app.add_typer(errors.app, name="errors")
 app.add_typer(keys.app, name="keys")
 app.add_typer(types.app, name="types")
 app.add_typer(databases.app, name="databases")
+app.add_typer(partitions.app, name="partitions")
 app.command()(audit.audit)
 
 

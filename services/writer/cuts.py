@@ -12,8 +12,9 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from services.writer.leaders import Tip
+from services.writer.lines import LifeKey
 from services.writer.ranges import Partition
-from services.writer.settled import LifeKey, Settled
+from services.writer.settled import Settled
 from services.writer.stands import Stand
 
 

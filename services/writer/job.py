@@ -186,7 +186,9 @@ class Job:
         )
         self._status.see_unknown(databases.unknown())
         turns = Turns(self._settings.small_batch)
-        view = View(positions, spark, databases, settled, group, index=index, rates=rates, turns=turns)
+        view = View(
+            positions, spark, databases, settled, group, epoch=epoch, index=index, rates=rates, turns=turns
+        )
         for database in self._configured:
             self._status.limit(database, spark.slots)
         return Parts(

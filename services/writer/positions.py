@@ -20,6 +20,7 @@ from services.writer.leaders import Leaders, Tip
 from services.writer.own_topics import OwnTopics
 from services.writer.publishing import Place, Record, send_all
 from services.writer.ranges import Partition
+from services.writer.stands import Committed
 from services.writer.tail import Tail
 from shared import wire
 from shared.polling import poll
@@ -51,6 +52,8 @@ class Positions:
         #: No record of `onramp.writers` from here on was looked at.
         self._looked_upto = 0
         self._leaders = Leaders(settings.bootstrap)
+        #: Lives that are not their topic's own: the group's offsets say of which they are.
+        self.lives: dict[Partition, str] = {}
         self._producer = AIOKafkaProducer(**common, acks="all", enable_idempotence=True)
         # A look at single records: one batch of the log is the least that Kafka sends.
         self._looker = AIOKafkaConsumer(
@@ -146,10 +149,14 @@ class Positions:
         self.tail.follow(partitions)
         await self._leaders.follow(p.topic for p in partitions)
 
-    async def group_offsets(self) -> dict[Partition, int]:
+    async def group_offsets(self) -> dict[Partition, Committed]:
         """Where the group stands, partition by partition."""
         offsets = await self._admin.list_consumer_group_offsets(wire.WRITER_GROUP)
-        return {Partition(p.topic, p.partition): o.offset for p, o in offsets.items() if o.offset >= 0}
+        return {
+            Partition(p.topic, p.partition): Committed(o.offset, o.metadata or "")
+            for p, o in offsets.items()
+            if o.offset >= 0
+        }
 
     async def begins(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
         """The first offset that each partition still holds."""
@@ -200,7 +207,8 @@ class Positions:
 
     async def commit(self, offsets: Mapping[Partition, int]) -> None:
         """Commit the group's offsets: everything below is settled or diverted."""
-        await self._consumer.commit({TopicPartition(*p): o for p, o in offsets.items()})
+        named = {TopicPartition(*p): (o, self.lives.get(p, "")) for p, o in offsets.items()}
+        await self._consumer.commit(named)
 
 
 def _is_entry(record: Any) -> bool:

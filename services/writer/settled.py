@@ -16,12 +16,10 @@ from typing import Final, NamedTuple
 import msgspec
 import orjson
 
+from services.writer.lines import Entry, LifeKey, Lines
 from services.writer.ranges import Partition, Range
 from services.writer.routes import Routes
 from services.writer.stands import Stand
-
-LifeKey = tuple[str, int]
-"""A life of a partition as the keys name it: the topic's UUID and the partition's number."""
 
 
 class Totals(NamedTuple):
@@ -44,9 +42,6 @@ class Plan:
     ranges: tuple[Range, ...]
     digest: str
 
-
-Entry = tuple[str, bytes]
-"""Key and value of a record of the topic."""
 
 _PLAN: Final = "plan"
 _ROUTES: Final = "routes"
@@ -76,6 +71,8 @@ class Settled:
     totals: dict[LifeKey, Totals] = field(default_factory=dict)
     #: The latest leader epoch that a life was planned under.
     leaders: dict[LifeKey, int] = field(default_factory=dict)
+    #: Halted partitions, what a person says of them, and the lives that they go on with.
+    lines: Lines = field(default_factory=Lines)
 
     def read(self, key: bytes | None, value: bytes | None) -> bool:
         """Take in a record of the topic; False: it is none of Onramp's."""
@@ -105,7 +102,7 @@ class Settled:
         elif kind == _LEADER:
             life = (rest[0], int(rest[1]))
             self.leaders[life] = max(self.leaders.get(life, 0), _decode_epoch(value))
-        else:
+        elif not self.lines.apply(kind, rest, value):
             raise ValueError(kind)
 
     def pins(self, partition: Partition, topic_id: str) -> list[tuple[Range, Routes]]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from services.writer.ranges import Life, Partition
 
@@ -12,6 +13,13 @@ class Stand:
 
     topic_id: str
     next_offset: int
+
+
+class Committed(NamedTuple):
+    """Where the group stands, and in which life of the partition; empty: in the topic's own."""
+
+    offset: int
+    life: str = ""
 
 
 def by_life(stands: Mapping[Partition, Stand]) -> dict[Life, int]:

@@ -9,6 +9,7 @@ import time
 from typing import Final
 
 from services.writer.batch import Parts, see_newest
+from services.writer.stands import Committed
 from shared.errors import OWN_TOPIC_UNSAFE
 
 log = logging.getLogger(__name__)
@@ -54,7 +55,8 @@ class Upkeep:
     async def _recommit(self, now: float) -> None:
         at = {p: s.next_offset for p, s in self._parts.databases.stands.items()}
         group = await self._parts.positions.group_offsets()
-        rewound = {p: o for p, o in at.items() if p in group and group[p] != o}
+        lives = self._parts.positions.lives
+        rewound = {p: o for p, o in at.items() if p in group and group[p] != Committed(o, lives.get(p, ""))}
         daily = at if now - self._committed > _RECOMMIT_SECONDS else {}
         if put_back := rewound | daily:
             await self._parts.positions.commit(put_back)

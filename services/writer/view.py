@@ -9,17 +9,19 @@ import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
+from services.writer.answers import Answers
 from services.writer.cuts import Cuts
 from services.writer.databases import Databases
 from services.writer.leaders import Tip
+from services.writer.lines import Entry, new_line
 from services.writer.positions import Positions
 from services.writer.publishing import Record
 from services.writer.ranges import Life, Partition, Range
 from services.writer.rates import Rates
 from services.writer.routes import Routes
-from services.writer.settled import Entry, Settled
+from services.writer.settled import Settled
 from services.writer.spark import Spark
-from services.writer.stands import Stand
+from services.writer.stands import Committed, Stand
 from services.writer.turns import Turns
 from services.writer.waiting import Index
 from shared import wire
@@ -42,8 +44,9 @@ class View:
         spark: Spark,
         databases: Databases,
         settled: Settled,
-        group: Mapping[Partition, int],
+        group: Mapping[Partition, Committed],
         *,
+        epoch: int,
         index: Index,
         rates: Rates,
         turns: Turns,
@@ -53,6 +56,7 @@ class View:
         self._spark = spark
         self._databases = databases
         self._settled = settled
+        self._epoch = epoch
         self._index = index
         self._group = dict(group)
         self._rates = rates
@@ -62,8 +66,10 @@ class View:
         self.refused: dict[Partition, str] = {}
         self.lag: dict[Partition, int] = {}
         self._cuts = Cuts(positions, settled, self._furthest)
-        #: Where the writer stood in partitions whose log is not what was settled.
+        #: Where the writer stood in partitions that a person may let go on, and which of them were cut.
+        self._halted: dict[Partition, Stand] = {}
         self._cut_off: dict[Partition, Stand] = {}
+        self._answers = Answers(positions, settled, self.record)
         self._news = 0
 
     async def discover(self, topics: Collection[str]) -> None:
@@ -72,18 +78,20 @@ class View:
         ids = await self.let_go_of_other_lives()
         await self._let_go_of_what_was_deleted()
         await self._see_what_came_back(ids)
+        await self._hear(ids)
         new = there - self.stands.keys() - self.refused.keys()
         if not new:
             return
         self._say_more_partitions(new)
         # First into view: aiokafka looks for a topic that it does not follow one at a time.
-        await self._positions.read(self.stands.keys() | self._cut_off.keys() | new)
+        await self._positions.read(self.stands.keys() | self._halted.keys() | new)
         begins = await self._positions.begins(new)
-        found = {p: Stand(ids[p.topic], self._group.get(p, begins[p])) for p in new if p.topic in ids}
+        found = {p: self._stand(p, ids[p.topic], begins[p]) for p in new if p.topic in ids}
         stands = {p: s for p, s in found.items() if self._may_adopt(p, s, begins[p])}
         await self._record_baselines(stands)
         for p, stand in stands.items():
             self._pins[p] = self._settled.pins(p, stand.topic_id)
+            self._positions.lives[p] = _named(stand, ids[p.topic])
         self._spark.expect(len(self.stands) + len(stands))
         await self._databases.adopt(stands)
 
@@ -96,21 +104,32 @@ class View:
         for p, stand in list(self.stands.items()):
             if p.topic not in ids:
                 self._let_go(p, f"the topic was deleted while the writer stood at {stand.next_offset}")
-            elif ids[p.topic] != stand.topic_id:
+            elif self._life(p, ids) != stand.topic_id:
                 self._let_go(p, f"the topic was made anew while the writer stood at {stand.next_offset}")
         return ids
 
     async def _let_go_of_what_was_deleted(self) -> None:
         """Retention or `kafka-delete-records` took events that were not settled."""
         for p, begin in (await self._positions.begins(self.stands)).items() if self.stands else ():
-            if self.stands[p].next_offset < begin:
-                self._let_go(p, _deleted(self.stands[p], begin))
+            if (stand := self.stands[p]).next_offset < begin:
+                self._let_go(p, _deleted(stand, begin), _accept(p))
+                self._halted[p] = stand
 
-    def _let_go(self, p: Partition, why: str) -> None:
+    def _life(self, p: Partition, ids: Mapping[str, str]) -> str | None:
+        return self._settled.lines.life(ids[p.topic], p.number) if p.topic in ids else None
+
+    def _stand(self, p: Partition, topic_id: str, begin: int) -> Stand:
+        """Where `p` is taken up: where the group stands in its life, else where that begins."""
+        start = self._settled.lines.start(topic_id, p.number, begin)
+        stand = Stand(self._settled.lines.life(topic_id, p.number), start)
+        at = self._group.get(p)
+        return Stand(stand.topic_id, at.offset) if at and at.life == _named(stand, topic_id) else stand
+
+    def _let_go(self, p: Partition, why: str, mend: str = _FROM_ITS_BEGIN) -> None:
         for known in (self.stands, self._pins, self.lag):
             known.pop(p, None)
         self._turns.forget(p)
-        self._refuse(p, why)
+        self._refuse(p, why, mend)
 
     def _say_more_partitions(self, new: Collection[Partition]) -> None:
         grown = {p.topic for p in new} & {p.topic for p in self.stands}
@@ -127,7 +146,8 @@ class View:
         if p in self._group and not known:
             self._refuse(p, "the topic was deleted and made anew: its offsets begin again")
         elif stand.next_offset < begin:
-            self._refuse(p, _deleted(stand, begin))
+            self._refuse(p, _deleted(stand, begin), _accept(p))
+            self._halted[p] = stand
         elif unknown := self._settled.unfinished_in(p, stand) - set(self._databases.names):
             names = ", ".join(sorted(unknown))
             self._refuse(p, f"a writer began events for {names}, which is not configured", _CONFIGURE)
@@ -191,22 +211,45 @@ class View:
         for p, cut in cuts.items():
             stand = self.stands[p]
             if cut <= stand.next_offset:  # else what is below it is finished first
-                self._let_go(p, _cut(cut, self._furthest(p, stand)))
-                self._cut_off[p], self._group[p] = stand, stand.next_offset
+                self._let_go(p, _cut(cut, self._furthest(p, stand)), _accept(p))
+                self._halted[p] = self._cut_off[p] = stand
+                self._group[p] = Committed(stand.next_offset, self._positions.lives.get(p, ""))
         return {p: min(tip.offset, cuts.get(p, tip.offset)) for p, tip in tips.items() if p in self.stands}
 
     async def _see_what_came_back(self, ids: Mapping[str, str]) -> None:
         """A log that is again what was settled is read on, without anybody's word."""
-        self._cut_off = {p: s for p, s in self._cut_off.items() if ids.get(p.topic) == s.topic_id}
+        self._halted = {p: s for p, s in self._halted.items() if self._life(p, ids) == s.topic_id}
+        self._cut_off = {p: s for p, s in self._cut_off.items() if p in self._halted}
         if not self._cut_off:
             return
         tips = await self._positions.tips(self._cut_off)
         cuts = await self._cuts.see(self._cut_off, tips)
         for p in [p for p in self._cut_off if p in tips and p not in cuts]:
-            del self._cut_off[p], self.refused[p]
+            await self.record(self._settled.lines.over(p))
+            del self._cut_off[p], self._halted[p], self.refused[p]
             log.warning(
                 "a halted partition's log is again what was settled: it goes on",
                 extra={"topic": p.topic, "partition": p.number},
+            )
+
+    async def _hear(self, ids: Mapping[str, str]) -> None:
+        """Go on with what Kafka has of partitions of which a person says so."""
+        for p in await self._answers.accepted({p: self.refused[p] for p in self._halted}):
+            stand = self._halted[p]
+            begin = (await self._positions.begins([p]))[p]
+            tips = await self._positions.tips([p])
+            cuts = await self._cuts.see({p: stand}, tips)
+            if p not in tips or (p in self._cut_off and p not in cuts):
+                continue  # where to go on cannot be told now
+            line = new_line(self._epoch, max(cuts.get(p, stand.next_offset), begin))
+            lines, baselines = self._settled.lines, {(line.life, p.number): line.start}
+            first = self._settled.first_sight(baselines, self._databases.names)
+            await self.record([*first, *lines.go_on(ids[p.topic], p.number, line), *lines.over(p)])
+            self._cut_off.pop(p, None)
+            del self._halted[p], self.refused[p]
+            log.error(
+                "a halted partition goes on with what Kafka has, because a person said so",
+                extra={"topic": p.topic, "partition": p.number, "from": line.start},
             )
 
     def _furthest(self, p: Partition, stand: Stand) -> int:
@@ -240,6 +283,15 @@ class View:
 
 def _cut(cut: int, furthest: int) -> str:
     return f"Kafka's log was cut at {cut} and what is above was lost or written anew: {furthest} are settled"
+
+
+def _accept(p: Partition) -> str:
+    return f"to go on with what Kafka has: onramp partitions resolve {p} accept"
+
+
+def _named(stand: Stand, topic_id: str) -> str:
+    """What the group's offsets say of the life: nothing of the topic's own."""
+    return stand.topic_id if stand.topic_id != topic_id else ""
 
 
 def _deleted(stand: Stand, begin: int) -> str:

@@ -7,19 +7,23 @@ got an older one back, and three of which one that was not in sync was made lead
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
+from typer.testing import CliRunner
 
+from services.cli.app import app
 from shared import wire
 from shared.topics import OWN_TOPICS
 from stack.kafka import Kafka
 from tests.fixtures.cut_logs import cut, keep, restore
 from tests.fixtures.fix_postgres import Database
 from tests.fixtures.inline import Inline, start_inline
+from tests.fixtures.other import Other
 from tests.fixtures.scenes import Scene
 from tests.fixtures.started import started
-from tests.fixtures.writer import event, eventually, landed, make_topics, produce
+from tests.fixtures.writer import event, eventually, landed, make_topics, produce, rows
 
 #: A broker that came back leads again after its session.
 _PATIENCE = 120.0
@@ -40,8 +44,9 @@ def alone(own_kafka: Kafka, database: Database, tmp_path: Path) -> Iterator[Scen
 class Broken:
     """A topic that a writer has settled up to 10, and a neighbour; then its log goes back to 6."""
 
-    def __init__(self, scene: Scene, kafka: Kafka, folder: Path) -> None:
+    def __init__(self, scene: Scene, kafka: Kafka, folder: Path, other: Other | None = None) -> None:
         self.scene = scene
+        self.other = other
         self.kafka = kafka
         self.folder = folder
         self.beside = f"{scene.name}_beside"
@@ -49,8 +54,16 @@ class Broken:
         self.writer = self.start()
 
     def start(self) -> Inline:
-        writer: Inline = self.scene.writer(topics=rf"events\.{self.scene.name}.*")
+        others = [self.other] if self.other else []
+        writer: Inline = self.scene.writer_into(*others, topics=rf"events\.{self.scene.name}.*")
         return writer
+
+    def onramp(self, *arguments: str) -> Any:
+        given = ["--kafka", self.scene.bootstrap, "--dsn", self.scene.dsn]
+        return CliRunner().invoke(app, ["partitions", *arguments, *given])
+
+    def accept(self) -> int:
+        return int(self.onramp("resolve", f"{self.scene.topic}/0", "accept").exit_code)
 
     def produce(self, prefix: str, count: int) -> None:
         """One record a batch, so that a log can be cut between any two."""
@@ -164,6 +177,55 @@ def test_f44_a_broker_that_comes_back_whole_halts_nothing(broken: Broken) -> Non
     broken.produce("new", 3)
     broken.settle(13)
     assert broken.writer.refused == {}
+
+
+def test_f44_a_person_lets_it_go_on_from_the_cut_and_what_is_there_lands(broken: Broken) -> None:
+    topic = broken.scene.topic
+    assert broken.accept() == 1  # it is not halted
+    broken.goes_back()
+    broken.produce("new", 8)
+    broken.halted()
+    eventually(lambda: f"{topic}/0: halted" in broken.onramp("list").output)
+    assert broken.accept() == 0
+    eventually(lambda: broken.writer.refused == {}, _PATIENCE)
+    eventually(lambda: broken.scene.landed() == 18, _PATIENCE)
+    eventually(lambda: broken.scene.group() == {0: 14})
+    assert broken.onramp("list").exit_code == 0
+    broken.writer.stop()
+    broken.writer = broken.start()
+    broken.produce("newer", 2)
+    eventually(lambda: broken.scene.landed() == 20, _PATIENCE)
+    assert broken.writer.refused == {}
+    assert broken.scene.totals() == {"landed": 20}
+    broken.neighbour_goes_on()
+    broken.goes_back(9)  # another halt: the word about the first says nothing of it
+    assert "cut at 9" in broken.halted()
+    broken.writer.stop()
+    broken.writer = broken.start()
+    assert "cut at 9" in broken.halted()
+
+
+def test_f44_what_waits_from_before_the_cut_lands_beside_what_is_accepted(
+    alone: Scene, own_kafka: Kafka, other: Other, tmp_path: Path
+) -> None:
+    broken = Broken(alone, own_kafka, tmp_path / "kafka", other)
+    eventually(lambda: set(broken.writer.states.values()) == {"landing"})
+    broken.produce("old", 4)
+    broken.settle(4)
+    other.close()
+    broken.produce("late", 6)
+    broken.settle(10)
+    broken.goes_back()
+    broken.produce("new", 8)
+    broken.halted()
+    eventually(lambda: broken.accept() == 0)
+    eventually(lambda: alone.landed() == 18, _PATIENCE)
+    other.open()
+    eventually(lambda: broken.writer.states[other.name] == "landing", _PATIENCE)
+    broken.produce("newer", 2)
+    eventually(lambda: alone.landed() == landed(other.dsn, alone.name) == 20, _PATIENCE)
+    with_other = rows(other.dsn, f"SELECT count(*), count(DISTINCT _id) FROM events.{alone.name}")  # noqa: S608
+    assert with_other == [(20, 20)]
 
 
 def test_f44_an_unclean_election_halts_what_was_settled_above_it(database: Database, tmp_path: Path) -> None:

@@ -4,7 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
+from typer.testing import CliRunner
 
+from services.cli.app import app
 from tests.fixtures.inline import Inline, Places
 from tests.fixtures.other import Other
 from tests.fixtures.scenes import Scene
@@ -145,3 +147,28 @@ def test_f16_the_same_under_a_writer_that_runs(
     assert "Kafka deleted [7, 10)" in _halted(writer)
     beside.goes_on()
     assert inline.landed() == 7
+
+
+def test_f16_a_person_lets_a_partition_go_on_behind_what_kafka_deleted(
+    inline: Scene, writer: Inline, beside: Neighbour, other: Other
+) -> None:
+    writer.stop()
+    _produce(inline, 6, 6, lands=False)
+    delete_records(inline.bootstrap, inline.topic, 0, 10)
+    both = rf"events\.{inline.name}.*"
+    again = inline.writer_into(other, topics=both)  # a database that is new is no reason to halt it
+    assert "Kafka deleted [6, 10)" in _halted(again)
+    partition = f"{inline.topic}/0"
+    word = ["partitions", "resolve", partition, "accept", "--kafka", inline.bootstrap, "--dsn", inline.dsn]
+    eventually(lambda: CliRunner().invoke(app, word).exit_code == 0)
+    eventually(lambda: inline.landed() == 8)  # the two that Kafka still has
+    _produce(inline, 12, 3, lands=False)
+    eventually(lambda: inline.landed() == 11)
+    assert set(again.states.values()) == {"landing"}
+    assert landed(other.dsn, inline.name) == 5
+    again.stop()
+    once_more = inline.writer_into(other, topics=both)
+    _produce(inline, 15, 1, lands=False)
+    eventually(lambda: inline.landed() == 12)
+    assert (once_more.refused, set(once_more.states.values())) == ({}, {"landing"})
+    beside.goes_on()

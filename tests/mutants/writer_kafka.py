@@ -7,6 +7,7 @@ from tests.mutants.machine import Mutant
 _CUTS: Final = "tests/unit/writer/test_cuts.py"
 _LOGS: Final = "tests/faults/test_cut_logs.py::test_f44_"
 _OWN: Final = "tests/faults/test_own_topics.py::test_f49_"
+_TOPICS: Final = "tests/faults/test_topics.py::test_f16_"
 _UPKEEP: Final = "tests/faults/test_upkeep.py::test_"
 
 #: Quick.
@@ -59,6 +60,20 @@ CUTS: Final = (
         "        if is_ != must and not enough:\n",
         "        if is_ != must and name not in _AT_LEAST:\n",
         "tests/unit/writer/test_own_topics.py",
+    ),
+    Mutant(
+        "a word is about one halt",
+        "lines.py",
+        " and word.halt == halt.id else None",
+        " else None",
+        "tests/unit/writer/test_lines.py",
+    ),
+    Mutant(
+        "a zombie's line is not the last",
+        "lines.py",
+        "if known is None or known.epoch <= line.epoch:",
+        "if True:",
+        "tests/unit/writer/test_lines.py",
     ),
 )
 
@@ -133,5 +148,26 @@ LOGS: Final = (
         "        await self._see_own_topics()\n",
         "",
         f"{_OWN}one_that_is_set_otherwise_under_a_running_writer_is_said_and_stops_nobody",
+    ),
+    Mutant(
+        "another life for what a person accepts",
+        "view.py",
+        "*lines.go_on(ids[p.topic], p.number, line), ",
+        "",
+        f"{_LOGS}a_person_lets_it_go_on_from_the_cut_and_what_is_there_lands",
+    ),
+    Mutant(
+        "the baseline of an accepted life",
+        "view.py",
+        "[*first, *lines.go_on",
+        "[*lines.go_on",
+        f"{_TOPICS}a_person_lets_a_partition_go_on_behind_what_kafka_deleted",
+    ),
+    Mutant(
+        "the life that a group's offset is of",
+        "view.py",
+        "if at and at.life == _named(stand, topic_id) else stand",
+        "if at else stand",
+        f"{_LOGS}a_person_lets_it_go_on_from_the_cut_and_what_is_there_lands",
     ),
 )

@@ -9,7 +9,19 @@ from typer.testing import CliRunner
 from services.cli.app import app
 from stack.ports import free_port
 
-VERBS = ("up", "doctor", "ingest", "keys", "writer", "send", "errors", "types", "databases", "audit")
+VERBS = (
+    "up",
+    "doctor",
+    "ingest",
+    "keys",
+    "writer",
+    "send",
+    "errors",
+    "types",
+    "databases",
+    "partitions",
+    "audit",
+)
 run = CliRunner()
 
 
