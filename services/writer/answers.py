@@ -15,7 +15,7 @@ from services.writer.settled import Settled
 from shared import wire
 
 #: How often a person's word is looked for.
-_ASK_SECONDS: Final = 1.0
+_ASK_SECONDS: Final = 2.0
 _ONLY: Final = 0
 
 
@@ -28,7 +28,7 @@ class Answers:
         self._log = log
         self._lines = settled.lines
         self._record = record
-        self._heard = 0
+        self._heard = settled.upto
         self._ask_at = 0.0
 
     async def accepted(self, halted: Mapping[Partition, str]) -> list[Partition]:

@@ -155,6 +155,7 @@ class Job:
         self._epoch = epoch = await self._next_epoch(positions)
         settled, index = Settled(), Index()
         async for record in positions.log(wire.SETTLED):
+            settled.upto = record.offset + 1
             if not settled.read(record.key, record.value):
                 positions.foreign.pass_over(wire.SETTLED, record.partition, record.offset)
         async for record in positions.log(wire.SYSTEM_ERRORS):

@@ -73,6 +73,8 @@ class Settled:
     leaders: dict[LifeKey, int] = field(default_factory=dict)
     #: Halted partitions, what a person says of them, and the lives that they go on with.
     lines: Lines = field(default_factory=Lines)
+    #: The topic was read up to here; what the writer itself appends is applied as it goes.
+    upto: int = 0
 
     def read(self, key: bytes | None, value: bytes | None) -> bool:
         """Take in a record of the topic; False: it is none of Onramp's."""
