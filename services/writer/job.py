@@ -259,7 +259,7 @@ class Job:
             ranges, begun_with = await self._plan(parts.view, pace.events, routes)
             if ranges:
                 began = clock()
-                with self._status.metrics.batch_seconds.time():
+                with self._status.batch():
                     await write_batch(parts, ranges, begun_with)
                 pace.took(total(ranges), clock() - began)
             else:

@@ -8,7 +8,8 @@ import os
 import threading
 from collections import defaultdict
 from collections.abc import Iterator
-from contextlib import contextmanager
+from concurrent.futures import Future
+from contextlib import contextmanager, suppress
 from typing import Final
 
 import psycopg2
@@ -17,17 +18,22 @@ from psycopg2.extensions import TRANSACTION_STATUS_IDLE, connection, parse_dsn
 from services.writer import unfit
 from services.writer.limits import OF_THE_DRIVER
 from services.writer.postgres import Database, translate
+from services.writer.watch import Use, Watch
+from shared.errors import DATABASE_UNAVAILABLE, InfrastructureError
 
 #: What Python's texts are sent as; a role or a database that says otherwise would change them.
 ENCODING: Final = "UTF8"
 #: Roles that own tables and so have an address of their own, if one is configured.
 _OWNERS: Final = frozenset({"ddl", "migrate"})
+#: How soon a thread that waits for a connection sees that there will be none.
+_LOOK_SECONDS: Final = 0.05
 
 
 class Pool:
     """One process's connections to one database."""
 
-    def __init__(self) -> None:
+    def __init__(self, watch: Watch) -> None:
+        self._watch = watch
         self._room = threading.BoundedSemaphore(OF_THE_DRIVER)
         self._lock = threading.Lock()
         self._used = 0
@@ -36,13 +42,17 @@ class Pool:
     @contextmanager
     def connected(self, database: Database, role: str) -> Iterator[connection]:
         """A connection for the block alone.  Raises `InfrastructureError` when there is none to get."""
-        with self._room:
+        with self._room, self._watch.used(_dsn(database, role), database.silent_s) as use:
             with self._lock:
                 self._used += 1
             conn = None
             try:
-                conn = self._sound(database, role) or _connect(database, role)
+                conn = self._sound(database, role, use) or self._connect(database, role, use)
                 yield conn
+            except Exception:
+                if use.silent.is_set():  # whatever came of it
+                    raise _silent(database) from None
+                raise
             finally:
                 self._give_back(database, role, conn)
 
@@ -51,7 +61,7 @@ class Pool:
         with self._lock:
             self._make_room(keep=0)
 
-    def _sound(self, database: Database, role: str) -> connection | None:
+    def _sound(self, database: Database, role: str, use: Use) -> connection | None:
         """A free connection that works; without one, room for a new one."""
         free = self._free[role, database.options]
         while True:
@@ -60,8 +70,25 @@ class Pool:
                     self._make_room(keep=OF_THE_DRIVER - self._used)
                     return None
                 conn = free.pop()
+            if conn.closed:
+                continue
+            self._watch.attach(use, conn)
             if _is_sound(conn):
                 return conn
+            if use.silent.is_set():
+                raise _silent(database)
+
+    def _connect(self, database: Database, role: str, use: Use) -> connection:
+        """A new connection, awaited from a thread: libpq alone would wait for a silent server."""
+        found: Future[connection] = Future()
+        threading.Thread(target=_connecting, args=(found, database, role), daemon=True).start()
+        while not use.silent.is_set():
+            with suppress(TimeoutError):
+                conn = found.result(_LOOK_SECONDS)
+                self._watch.attach(use, conn)
+                return conn
+        found.add_done_callback(_throw_away)
+        raise _silent(database)
 
     def _give_back(self, database: Database, role: str, conn: connection | None) -> None:
         with self._lock:
@@ -82,6 +109,7 @@ class Pool:
 
 
 _POOLS: dict[tuple[int, str], Pool] = {}
+_WATCHES: dict[int, Watch] = {}
 _POOLS_LOCK: Final = threading.Lock()
 
 
@@ -92,7 +120,11 @@ def connected(database: Database, role: str) -> Iterator[connection]:
     Raises `InfrastructureError` when the database cannot be reached.
     """
     with _POOLS_LOCK:
-        pool = _POOLS.setdefault((os.getpid(), database.dsn), Pool())
+        pid = os.getpid()
+        if (pid, database.dsn) not in _POOLS:
+            watch = _WATCHES.get(pid) or _WATCHES.setdefault(pid, Watch())
+            _POOLS[pid, database.dsn] = Pool(watch)
+        pool = _POOLS[pid, database.dsn]
     with pool.connected(database, role) as conn:
         yield conn
 
@@ -119,8 +151,33 @@ def _roll_back(conn: connection) -> None:
         discard(conn)
 
 
+def _dsn(database: Database, role: str) -> str:
+    return database.ddl_dsn if role in _OWNERS and database.ddl_dsn else database.dsn
+
+
+def _silent(database: Database) -> InfrastructureError:
+    return InfrastructureError(
+        DATABASE_UNAVAILABLE,
+        f"database {database.name} does not answer: in {database.silent_s:g} s its server did not even say "
+        "that it is there",
+    )
+
+
+def _connecting(found: "Future[connection]", database: Database, role: str) -> None:
+    try:
+        found.set_result(_connect(database, role))
+    except BaseException as e:  # noqa: BLE001 - it is the waiting thread's
+        found.set_exception(e)
+
+
+def _throw_away(found: "Future[connection]") -> None:
+    """Nobody waits for it any more."""
+    if not found.exception():
+        discard(found.result())
+
+
 def _connect(database: Database, role: str) -> connection:
-    dsn = database.ddl_dsn if role in _OWNERS and database.ddl_dsn else database.dsn
+    dsn = _dsn(database, role)
     try:
         # The operator's own options first (`-c role=…`): what the writer stands on has the last word.
         own = parse_dsn(dsn).get("options", "")
@@ -134,6 +191,7 @@ def _connect(database: Database, role: str) -> connection:
             keepalives_idle=10,
             keepalives_interval=5,
             keepalives_count=3,
+            tcp_user_timeout=10_000,
         )
     except psycopg2.Error as e:
         raise translate(e, database) from None

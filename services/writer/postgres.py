@@ -45,6 +45,8 @@ class Database:
     max_connections: int | None = None
     max_rows_per_second: float | None = None
     keep: bool = True
+    #: How long it may answer nothing, busy or not, before it counts as out.
+    silent_s: float = 1.0
 
 
 def configured(settings: WriterSettings) -> list[Database]:
@@ -76,6 +78,7 @@ def _configured(name: str, each: DatabaseSettings, writers: WriterSettings) -> D
         each.schemas,
         each.max_connections,
         each.max_rows_per_second,
+        silent_s=each.silent_s or writers.silent_s,
     )
 
 

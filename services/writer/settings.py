@@ -41,6 +41,7 @@ class DatabaseSettings(BaseModel):
         "rows at once. Events for it wait in Kafka, and with them what follows in their partitions; other "
         "partitions go on.",
     )
+    silent_s: float | None = Field(None, ge=0.2, description="Instead of the writer's own.")
     statement_timeout_ms: int | None = Field(None, ge=0, description="Instead of the writer's own.")
     lock_timeout_ms: int | None = Field(None, ge=0, description="Instead of the writer's own.")
     idle_in_transaction_ms: int | None = Field(None, ge=1000, description="Instead of the writer's own.")
@@ -119,6 +120,12 @@ class WriterSettings(BaseSettings):
         5.0,
         gt=0,
         description="How long SIGTERM lets the running batch finish before it is cancelled and rolled back.",
+    )
+    silent_s: float = Field(
+        1.0,
+        ge=0.2,
+        description="A database that answers nothing for this long is out; one that is busy says so when "
+        "it is asked beside its work, however long that takes.",
     )
     statement_timeout_ms: int = Field(60_000, ge=0, description="Postgres statement_timeout of landing.")
     lock_timeout_ms: int = Field(

@@ -3,11 +3,11 @@
 import logging
 import operator
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from time import time
+from time import monotonic, time
 from typing import Any, Final, Self
 
 import orjson
@@ -48,6 +48,7 @@ class Status:
         self._showing = threading.Lock()
         self._consuming = False
         self._trouble: str | None = "starting"
+        self._batch_since: float | None = None
 
     def see(
         self, databases: Mapping[str, str], lag: Mapping[Partition, int], refused: Mapping[Partition, str]
@@ -110,6 +111,21 @@ class Status:
         """The loop stands still, and why."""
         self.metrics.failures.labels(code).inc()
         self._consuming, self._trouble = False, f"{code}: {detail}"
+
+    @contextmanager
+    def batch(self) -> Iterator[None]:
+        """A batch is under way, and for how long."""
+        self._batch_since = monotonic()
+        try:
+            with self.metrics.batch_seconds.time():
+                yield
+        finally:
+            self._batch_since = None
+
+    def batch_seconds(self) -> float | None:
+        """How long the batch is under way; None between two batches."""
+        since = self._batch_since
+        return None if since is None else round(monotonic() - since, 3)
 
     def phase(self, name: str) -> AbstractContextManager[Any]:
         """Times a phase of a batch."""
@@ -194,6 +210,7 @@ def _handler(status: Status) -> type[BaseHTTPRequestHandler]:
                 "reason": trouble,
                 "databases": status.databases,
                 "reasons": status.reasons,
+                "batch_seconds": status.batch_seconds(),
                 "holds": status.holds,
                 "unknown_databases": status.unknown,
                 "halted_partitions": {str(p): why for p, why in status.refused.items()},

@@ -25,6 +25,7 @@ from services.writer.settlement import BlockedError, LostRaceError, Settlement, 
 from services.writer.sort import Sorted, Unroutable, sort
 from services.writer.stopwatch import Stopwatch
 from services.writer.targets import Target
+from services.writer.turn_about import in_all
 from services.writer.user_errors import ParkedRecord
 from shared import failpoints
 from shared.errors import DATABASE_UNAVAILABLE, NOT_CONFIGURED, InfrastructureError, UserError
@@ -50,8 +51,7 @@ def settle(order: WorkOrder, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.R
     except InfrastructureError as e:
         yield as_arrow(task.refusal(e))
         return
-    for database in order.landing:
-        task.land(database)
+    in_all(order.landing, task.land)
     yield as_arrow(task.report())
     _leave_modules_alone()
 

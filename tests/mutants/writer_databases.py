@@ -6,6 +6,8 @@ from tests.mutants.machine import Mutant
 
 _CHANGE: Final = "tests/faults/test_databases_change.py::test_"
 _OWNERS: Final = "tests/faults/test_owners.py::test_"
+_SILENCE: Final = "tests/integration/writer/test_silence.py::test_"
+_SILENT: Final = "tests/faults/test_silent_databases.py::test_"
 _RIGHTS: Final = "tests/faults/test_rights.py::test_"
 
 DATABASES: Final = (
@@ -52,6 +54,34 @@ DATABASES: Final = (
         "    WHERE l.epoch >= %s\n",
         "      ON true\n    WHERE l.epoch >= %s\n",
         f"{_OWNERS}f45_a_later_epoch_on_rows_of_another_kafka_fences_nobody",
+    ),
+    Mutant(
+        "the cut of a silent database",
+        "watch.py",
+        "                self.own.shutdown(socket.SHUT_RDWR)\n",
+        "                pass\n",
+        f"{_SILENCE}f47_a_statement_of_a_stopped_server_ends",
+    ),
+    Mutant(
+        "busy is not silent",
+        "watch.py",
+        "        answered.set()\n",
+        "        pass\n",
+        "tests/unit/writer/test_watch.py",
+    ),
+    Mutant(
+        "a deadline for a new connection",
+        "pool.py",
+        "        while not use.silent.is_set():\n",
+        "        while True:\n",
+        f"{_SILENCE}f47_a_connection_to_a_black_hole_is_given_up",
+    ),
+    Mutant(
+        "a thread of its own for each database's work",
+        "apart.py",
+        '    threading.Thread(target=run, name="apart", daemon=True).start()\n',
+        "    loop.run_in_executor(None, run)\n",
+        f"{_SILENT}f47_eight_silent_databases_hold_nobody",
     ),
     Mutant(
         "what waits for a database that is not configured is said",

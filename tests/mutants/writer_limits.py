@@ -18,7 +18,7 @@ LIMITS: Final = (
         ")",
         f"{CONNECTIONS}::test_a_batch_has_as_many_tasks_as_the_bound_takes",
     ),
-    Mutant("waiting at a process's bound", "pool.py", "with self._room:", "if True:", CONNECTIONS),
+    Mutant("waiting at a process's bound", "pool.py", "with self._room, ", "with ", CONNECTIONS),
     Mutant("leaving no connection behind", "pool.py", "if database.keep:", "if True:", CONNECTIONS),
     Mutant("rows per second", "rates.py", "max(min([limit, *rooms]), 0)", "limit", RATES),
     Mutant("cutting a drained range", "drainer.py", "offsets[most::most] if most else ()", "()", RATES),
