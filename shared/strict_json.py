@@ -22,6 +22,7 @@ _MIN_INTEGER: Final = -(2**63)
 _MAX_INTEGER: Final = 2**64 - 1
 #: Twenty digits and a sign hold every integer of the range; int() itself is slow far beyond.
 _LONGEST: Final = 21
+_FEW_DIGITS: Final = 19
 
 #: Digits as 0 and all else as a space: finding nineteen zeros in a row in that is eight
 #: times as fast as a regular expression, and those may be an integer out of range.
@@ -123,7 +124,8 @@ def _first_repeated(pairs: list[tuple[str, object]]) -> str:
 
 
 def _integer(digits: str) -> int:
-
+    if len(digits) < _FEW_DIGITS:
+        return int(digits)
     if len(digits) > _LONGEST or not _MIN_INTEGER <= int(digits) <= _MAX_INTEGER:
         raise UserError(BIG_INTEGER, f"an integer of {len(digits.lstrip('-'))} digits would lose some")
     return int(digits)

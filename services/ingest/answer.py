@@ -11,6 +11,7 @@ import msgspec
 
 from services.ingest import problems
 from services.ingest.items import Arrival, Item
+from services.ingest.schemas import MOST_TOLD
 from services.ingest.sink import Receipt
 from services.ingest.web import Answer
 from shared.errors import NONE_ACCEPTED, OnrampError, UserError
@@ -55,7 +56,7 @@ def answer(items: list[Item], arrival: Arrival, retry_after: int) -> Answer:
     """The answer to a request whose items all have their verdict."""
     if arrival.single:
         return _single(items[0], arrival, retry_after)
-    results = [_result(item) for item in items]
+    results = _results(items)
     accepted = sum(isinstance(item.verdict, Receipt) for item in items)
     if not accepted:
         return _none(items, results, arrival, retry_after)
@@ -87,9 +88,20 @@ def _of_all(errors: list[OnrampError], said: str) -> OnrampError:
     return error
 
 
-def _result(item: Item) -> Any:
+def _results(items: list[Item]) -> list[Any]:
+    """One entry per event; only so many problems in full, or 10,000 bad events are 10 MB of words."""
+    results = []
+    left = MOST_TOLD
+    for item in items:
+        results.append(_result(item, in_full=left > 0))
+        if isinstance(item.verdict, OnrampError):
+            left -= max(1, len(getattr(item.verdict, "faults", ())))
+    return results
+
+
+def _result(item: Item, *, in_full: bool) -> Any:
     if isinstance(item.verdict, OnrampError):
-        told = problems.problem(item.verdict)
+        told = problems.problem(item.verdict) if in_full else problems.by_code(item.verdict)
         return {"status": told["status"], "id": None if item.envelope is None else _id(item), "error": told}
     return Accepted(_id(item), _receipt(item))
 

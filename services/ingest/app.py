@@ -7,6 +7,7 @@ ends; then syslog stops taking, because its messages need the sink; the sink sto
 import asyncio
 import gc
 import logging
+import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from fastapi import FastAPI
 from services.ingest.accept import Flow
 from services.ingest.budget import Budget
 from services.ingest.check import Checker
+from services.ingest.decode import Limits
 from services.ingest.events import Events
 from services.ingest.kafka_sink import KafkaSink
 from services.ingest.metrics import INFLIGHT_BYTES, RegistryInfo, Seen
@@ -45,6 +47,7 @@ _LAST_SECONDS: Final = 1.0
 #: A revoked key is refused within two seconds.
 _REFRESH_SECONDS: Final = 0.5
 _PRODUCTION_REPLICAS: Final = 2
+_TURN_SECONDS: Final = 0.001
 _GC_ALLOCATIONS: Final = 50_000
 
 
@@ -80,6 +83,7 @@ class Gateway:
 def create() -> Gateway:
     """The gateway of this process, set up from the environment (uvicorn's workers call this)."""
     _calm_garbage_collection()
+    _share_turns()
     settings, kafka = IngestSettings(), KafkaSettings()
     set_up("ingest", settings.log_level)
     compiler = Compiler()
@@ -119,7 +123,7 @@ def assemble(
     """A gateway on any sink and registry."""
     schemas = (compiler or Compiler()).of
     checker = Checker(registry.snapshot, schemas, NameCap(), settings.max_event_bytes)
-    flow = Flow(sink, checker, settings.max_batch)
+    flow = Flow(sink, checker, Limits(settings.max_batch, settings.max_event_bytes))
     senders = Senders(
         registry,
         Quotas(settings.workers),
@@ -156,6 +160,11 @@ def _calm_garbage_collection() -> None:
     """
     gc.freeze()
     gc.set_threshold(_GC_ALLOCATIONS, 20, 100)
+
+
+def _share_turns() -> None:
+    """Let the event loop wait shorter than the default of 5 ms for a thread that judges a heavy body."""
+    sys.setswitchinterval(_TURN_SECONDS)
 
 
 def _partitions_of(registry: Registry) -> Callable[[str], int | None]:

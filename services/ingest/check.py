@@ -8,7 +8,7 @@ from msgspec import Meta
 
 from services.ingest.items import Arrival, Item
 from services.ingest.names import NameCap
-from services.ingest.schemas import Schemas
+from services.ingest.schemas import Schemas, Told
 from services.ingest.senders import Sender
 from shared import envelope, strict_json, wire
 from shared.errors import BAD_ENVELOPE, EVENT_TOO_LARGE, NOT_GRANTED, RESERVED_EVENT_NAME, UserError
@@ -56,6 +56,7 @@ class Checker:
             self._schemas = self._schemas_of(snapshot)
         # What holds for a name holds for all its events in this request.
         admitted: dict[str, EventType | None] = {}
+        told = Told()
         for item in items:
             if item.verdict is None:
                 try:
@@ -64,7 +65,7 @@ class Checker:
                         admitted[name] = self._admit(name, arrival.sender, snapshot)
                     item.event_type = admitted[name]
                     if item.event_type is not None:
-                        self._check_type(item, name, item.event_type)
+                        self._check_type(item, name, item.event_type, told)
                 except UserError as refusal:
                     item.verdict = refusal.at(Step.CHECK)
 
@@ -88,11 +89,11 @@ class Checker:
             self._names.admit(sender, name)
         return event_type
 
-    def _check_type(self, item: Item, name: str, event_type: EventType) -> None:
+    def _check_type(self, item: Item, name: str, event_type: EventType, told: Told) -> None:
         size = len(item.value)
         if event_type.max_bytes is not None and size > event_type.max_bytes:
             raise UserError(EVENT_TOO_LARGE, f"{size} bytes; this type's limit is {event_type.max_bytes}")
-        self._schemas.check(name, item.document)
+        self._schemas.check(name, item.document, size, told)
 
 
 def _check_context(raw: msgspec.Raw, key: ApiKey | None) -> None:

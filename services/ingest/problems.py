@@ -33,6 +33,17 @@ def problem(error: OnrampError) -> dict[str, Any]:
     return document
 
 
+def by_code(error: OnrampError) -> dict[str, Any]:
+    """What a producer decides by, without the words."""
+    fault = error.fault
+    return {
+        "type": f"/errors/{fault.code}",
+        "status": fault.status or 500,
+        "accepted": error.accepted,
+        "step": error.step,
+    }
+
+
 def answer(
     error: OnrampError,
     request_id: str,

@@ -5,7 +5,8 @@ refuses; its messages echo values, so ours are made from the schema's keywords a
 """
 
 import difflib
-from collections.abc import Mapping
+import itertools
+from collections.abc import Collection, Mapping
 from typing import Any, Final, NoReturn
 
 import jsonschema_rs
@@ -13,7 +14,14 @@ import jsonschema_rs
 from shared.errors import SCHEMA_MISMATCH, UserError
 from shared.registry import Snapshot
 
+#: Faults of one event, and of all events of a request together, that are told in full.
 _MOST_FAULTS: Final = 50
+MOST_TOLD: Final = 100
+#: Of larger events only the first fault is told.
+_MOST_BYTES: Final = 16 * 1024
+#: Unknown names that are repeated, and characters of names among which a near one is looked for.
+_MOST_EXTRA: Final = 10
+_MOST_CHARACTERS: Final = 4096
 _PAYLOAD: Final = "/payload"
 #: Keywords whose value in the schema says what was expected and is safe to repeat.
 _TOLD: Final = frozenset(
@@ -33,6 +41,13 @@ class SchemaMismatchError(UserError):
         self.faults = faults
 
 
+class Told:
+    """How many faults one request's events were told."""
+
+    def __init__(self) -> None:
+        self.faults = 0
+
+
 class Schemas:
     """The compiled schemas of one snapshot."""
 
@@ -50,15 +65,33 @@ class Schemas:
                 self._validators[name] = _compiled(name, event_type.json_schema)
                 self._schemas[name] = event_type.json_schema
 
-    def check(self, event_name: str, document: Any) -> None:
-        """Raise `SchemaMismatchError` when the event type has a schema and the payload breaks it."""
+    def check(self, event_name: str, document: Any, size: int, told: Told) -> None:
+        """Raise `UserError` SCHEMA_MISMATCH when the event type has a schema and the payload breaks it.
+
+        With every fault, unless the event of `size` bytes or what was `told` before says that
+        finding them all would take long.
+        """
         validator = self._validators.get(event_name)
         if validator is None or validator.is_valid(document["payload"]):
             return
+        if told.faults >= MOST_TOLD:
+            raise UserError(SCHEMA_MISMATCH, "other events of the batch say more", _PAYLOAD)
         schema = self._schemas[event_name]
-        errors = validator.iter_errors(document["payload"])
-        faults = [_fault(error, schema) for error, _ in zip(errors, range(_MOST_FAULTS), strict=False)]
+        faults = [_fault(error, schema) for error in _errors(validator, document["payload"], size)]
+        told.faults += len(faults)
         raise SchemaMismatchError(faults)
+
+
+def _errors(validator: Any, payload: Any, size: int) -> list[Any]:
+    # The list of all is made as a whole, each with a copy of what it is about: of 60,000
+    # fields and 20 that are missing in 1 s, while nobody else gets a turn.
+    if size <= _MOST_BYTES:
+        return list(itertools.islice(validator.iter_errors(payload), _MOST_FAULTS))
+    try:
+        validator.validate(payload)
+    except jsonschema_rs.ValidationError as first:
+        return [first]
+    raise AssertionError("the payload is not valid and has no fault")
 
 
 class Compiler:
@@ -106,17 +139,21 @@ def _told(keyword: str, around: Any, error: Any) -> str:
     known = list(around.get("properties", {}))
     if keyword == "required":
         missing = error.kind.property
-        near = _nearest(missing, [str(name) for name in error.instance])
-        return f"the field {missing} is missing{near}"
+        return f"the field {missing} is missing{_nearest(missing, error.instance)}"
     if keyword == "additionalProperties":
-        extra = [str(name) for name in error.kind.unexpected]
-        return "; ".join(f"the field {name} is not known{_nearest(name, known)}" for name in extra)
+        extra = error.kind.unexpected
+        said = [f"the field {name:.70} is not known{_nearest(name, known)}" for name in extra[:_MOST_EXTRA]]
+        more = [f"and {len(extra) - _MOST_EXTRA} more"] if len(extra) > _MOST_EXTRA else []
+        return "; ".join(said + more)
     if keyword in _TOLD:
         return f"expected {keyword} {around.get(keyword)}"
     return f"does not satisfy {keyword or 'the schema'}"
 
 
-def _nearest(name: str, names: list[str]) -> str:
+def _nearest(name: str, names: Collection[str]) -> str:
+    # Comparing takes the product of their lengths.
+    if len(name) + sum(map(len, names)) > _MOST_CHARACTERS:
+        return ""
     close = difflib.get_close_matches(name, names, n=1)
     return f"; did you mean {close[0]}?" if close else ""
 

@@ -9,6 +9,8 @@ from tests.mutants.machine import run
 UNIT: Final = "tests/unit/ingest"
 STEPS: Final = "tests/unit/ingest/test_steps.py"
 WATCH: Final = "tests/unit/ingest/test_registry_watch.py"
+HOLD: Final = "tests/unit/ingest/test_loop_hold.py"
+COUNTED: Final = "tests/unit/ingest/test_many_faults.py"
 DOOR: Final = "tests/integration/ingest/test_bad_input.py"
 KAFKA: Final = "tests/integration/ingest/test_gateway_kafka.py"
 SINK: Final = "tests/contract/test_sink.py"
@@ -30,14 +32,14 @@ QUICK: Final = (
     Mutant(
         "judging a bad batch item by item",
         "decode.py",
-        "return _item_by_item(body, max_batch, refusal)",
+        "slices = _cut(body, limits, refusal)",
         "raise refusal",
     ),
     Mutant(
         "the mark between lines",
         "decode.py",
-        "documents[1::2] == [mark] * (len(lines) - 1)",
-        "len(documents) == 2 * len(lines) - 1",
+        "documents[1::2] == [mark] * (len(values) - 1)",
+        "len(documents) == 2 * len(values) - 1",
     ),
     Mutant("the step of a refused request", "events.py", "refusal.at(arrival.step)", "pass", tests=STEPS),
     Mutant("the step of a refused event", "accept.py", "outcome.at(Step.SEND)", "pass", tests=STEPS),
@@ -55,6 +57,19 @@ QUICK: Final = (
     Mutant(
         "a topic's unforeseen fault", "kafka_sink.py", "except Exception:", "except KeyError:", tests=STEPS
     ),
+    Mutant(
+        "judging heavy bodies elsewhere",
+        "accept.py",
+        "heavy = is_heavy(body)",
+        "heavy = False",
+        tests=COUNTED,
+    ),
+    Mutant("counting before cutting", "slices.py", "while len(slices) <= most:", "while True:", tests=HOLD),
+    Mutant("what a parser may see", "decode.py", "if len(body) > _WHOLE:", "if False:", tests=HOLD),
+    Mutant("faults of large events", "schemas.py", "if size <= _MOST_BYTES:", "if True:", tests=COUNTED),
+    Mutant("names that are compared", "schemas.py", "> _MOST_CHARACTERS:", "> 10**9:", tests=COUNTED),
+    Mutant("faults that are told", "schemas.py", "if told.faults >= MOST_TOLD:", "if False:", tests=COUNTED),
+    Mutant("problems in full", "answer.py", "in_full=left > 0", "in_full=True", tests=COUNTED),
     Mutant("the registry's watcher", "app.py", "except Exception:", "except KeyError:", tests=WATCH),
     Mutant(
         "reading the registry off the loop",
@@ -70,7 +85,7 @@ QUICK: Final = (
         "Schemas(snapshot)",
         tests=WATCH,
     ),
-    Mutant("the limit of a batch", "decode.py", "if count > max_batch:", "if False:", tests=DOOR),
+    Mutant("the limit of a batch", "decode.py", "if count > limits.max_batch:", "if False:", tests=DOOR),
     Mutant("the byte budget", "budget.py", "if self.held + size > self.limit:", "if False:"),
     Mutant("giving the budget back", "receive.py", "self._budget.give(self._taken)", "pass"),
     Mutant("the cap of the body", "receive.py", "if size > self._cap:", "if False:", tests=DOOR),
@@ -88,7 +103,7 @@ QUICK: Final = (
     Mutant("reserved names", "check.py", "if wire.is_reserved(name):", "if False:"),
     Mutant("grants of event names", "check.py", "not sender.key.may_send(name)", "False"),
     Mutant("grants of destinations", "check.py", "not key.may_address(named)", "False"),
-    Mutant("JSON Schemas", "check.py", "self._schemas.check(name, item.document)", "pass"),
+    Mutant("JSON Schemas", "check.py", "self._schemas.check(name, item.document, size, told)", "pass"),
     Mutant("following the registry", "check.py", "if snapshot is not self._schemas.snapshot:", "if False:"),
     Mutant("the retriever that refuses", "schemas.py", "retriever=_refuse", "retriever=lambda uri: {}"),
     Mutant("the cap of names", "names.py", "if len(used) >= cap:", "if False:"),

@@ -1,0 +1,212 @@
+"""No request holds the event loop, whatever is in it: /healthz and all others wait for nobody.
+
+Time is the processor's, of the loop's thread alone, and is compared with a calibrated loop
+of the same run: a slow or busy machine changes both.  What runs in other threads is bounded
+by what one call of a parser may see, for no other thread has a turn meanwhile.
+"""
+
+import asyncio
+import gzip
+import os
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from services.ingest import decode
+from services.ingest.slices import cut
+from shared import strict_json
+from tests.fixtures.ingest import envelope
+from tests.unit.ingest.conftest import Door, MakeDoor
+
+pytestmark = pytest.mark.anyio
+
+#: The calibrated loop takes a quarter of what a request may hold.
+MOST = 4.0
+FULL = 10 * 2**20 - 100
+REQUIRED = [f"the_field_{n}" for n in range(20)]
+TYPED = {
+    "type": "object",
+    "required": REQUIRED,
+    "additionalProperties": False,
+    "properties": {name: {"type": "integer"} for name in REQUIRED},
+}
+REGISTRY = {"event_types": {"typed": {"schema": TYPED}}}
+
+
+def calibrated() -> float:
+    """What a fixed piece of work takes here and now: some 25 ms."""
+    began = time.thread_time()
+    total = 0
+    for n in range(400_000):
+        total += n
+    assert total
+    return time.thread_time() - began
+
+
+class Hold:
+    """The longest time of the processor between two turns of the event loop."""
+
+    longest = 0.0
+
+
+@asynccontextmanager
+async def beating() -> AsyncIterator[Hold]:
+    hold = Hold()
+
+    async def beat() -> None:
+        last = time.thread_time()
+        while True:
+            await asyncio.sleep(0)
+            now = time.thread_time()
+            hold.longest = max(hold.longest, now - last)
+            last = now
+
+    beats = asyncio.create_task(beat())
+    await asyncio.sleep(0)
+    try:
+        yield hold
+    finally:
+        beats.cancel()
+
+
+def many(piece: bytes, size: int = FULL) -> bytes:
+    return piece * (size // len(piece))
+
+
+def typed(payload: Any) -> bytes:
+    return orjson.dumps(envelope(name="typed") | {"payload": payload})
+
+
+HOSTILE: dict[str, Callable[[], bytes]] = {
+    "five million items": lambda: b"[" + many(b"1,") + b"NaN]",
+    "five million numbers in an item": lambda: b"[[" + many(b"1,") + b"1],NaN]",
+    "three million brackets in an item": lambda: b"[[" + many(b"[],") + b"1],NaN]",
+    "eleven items of 450,000 numbers": lambda: b"[" + many(b"[" + many(b"1,", 890_000) + b"1],") + b"NaN]",
+    "ten thousand items": lambda: b"[" + b"{}," * 9_999 + b"{}]",
+    "ten thousand items and a NaN": lambda: b"[" + b"{}," * 9_999 + b"NaN]",
+    "ten thousand and one": lambda: b"[" + b"{}," * 10_000 + b"{}]",
+    "three million strings": lambda: b"[[" + many(b'"",') + b"1],NaN]",
+    "escapes": lambda: b'["' + many(b"\\\\") + b'",NaN]',
+    "a string without an end": lambda: b'[{},"' + many(b"x"),
+    "brackets without an end": lambda: many(b"["),
+    "one object of 10 MB": lambda: b'{"a":[' + many(b"1,") + b"1]}",
+    "numbers that are parsed exactly": lambda: b"[[" + many(b"1,", 800_000) + b"12345678901234567890123]]",
+    "objects that are parsed exactly": lambda: (
+        b"[[" + many(b'{"":1},', 800_000) + b"12345678901234567890123]]"
+    ),
+    "60,000 keys against 20": lambda: typed({f"the_field_{n}_": n for n in range(40_000)}),
+    "faults in every event": lambda: (
+        b"[" + many(typed({"the_field_1": "x" * 10_000}) + b",", 5_000_000) + b"1]"
+    ),
+    "9 MB of faults": lambda: b"[" + many(typed({f"f{n}": n for n in range(500)}) + b",") + b"1]",
+    "good events": lambda: b"[" + many(orjson.dumps(envelope(text="x" * 500)) + b",", 6_000_000) + b"1]",
+}
+
+
+async def hold_of(door: Door, content: bytes, kind: str) -> float:
+    zipped = gzip.compress(content, 1)
+    async with beating() as hold:
+        answer = await door.post(zipped, content_type=kind, content_encoding="gzip")
+    assert answer.status_code in {202, 207, 400, 413, 422}
+    return hold.longest
+
+
+CASES = [("application/json", name) for name in HOSTILE]
+CASES += [("application/x-ndjson", name) for name in ("five million items", "three million strings")]
+CASES += [
+    ("application/cloudevents-batch+json", name) for name in ("five million items", "ten thousand items")
+]
+
+
+@pytest.mark.parametrize(("kind", "name"), CASES)
+async def test_no_request_holds_the_loop(make_door: MakeDoor, name: str, kind: str) -> None:
+    door = make_door(REGISTRY)
+    content = HOSTILE[name]()
+    if kind == "application/x-ndjson":
+        content = content.removeprefix(b"[").replace(b"},{", b"}\n{")
+    unit = calibrated()
+    held = await hold_of(door, content, kind)
+
+    assert held < MOST * max(unit, calibrated())
+
+
+@pytest.mark.parametrize("content", [b"\n" * FULL, many(b"1\n"), many(b"{}\n"), many(b"\r\n ")])
+async def test_no_lines_hold_the_loop(door: Door, content: bytes) -> None:
+    unit = calibrated()
+
+    assert await hold_of(door, content, "application/x-ndjson") < MOST * max(unit, calibrated())
+
+
+MOTIFS = st.sampled_from(
+    [
+        b"1,",
+        b"[],",
+        b"{},",
+        b'"",',
+        b'{"a":1},',
+        b"[",
+        b"]",
+        b'"',
+        b"\\",
+        b",",
+        b" ",
+        b"\n",
+        b"NaN,",
+        b"9" * 30 + b",",
+    ]
+)
+
+
+@given(
+    motif=MOTIFS,
+    other=MOTIFS,
+    size=st.integers(1, 2_000_000),
+    wrap=st.sampled_from([b"[%s]", b"[[%s1]]", b"%s"]),
+)
+@settings(
+    max_examples=int(os.environ.get("ONRAMP_FUZZ_EXAMPLES", "10")),
+    deadline=None,
+    derandomize="ONRAMP_FUZZ_EXAMPLES" not in os.environ,
+    suppress_health_check=list(HealthCheck),
+)
+async def test_no_motif_holds_the_loop(
+    door: Door, motif: bytes, other: bytes, size: int, wrap: bytes
+) -> None:
+    content = wrap.replace(b"%s", many(motif, size) + other)
+    unit = calibrated()
+
+    assert await hold_of(door, content, "application/json") < MOST * max(unit, calibrated())
+
+
+@pytest.mark.parametrize("make", HOSTILE.values(), ids=list(HOSTILE))
+async def test_no_parser_sees_more_than_a_piece(
+    make_door: MakeDoor, make: Callable[[], bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[int] = []
+
+    class Counting:
+        dumps, JSONDecodeError, JSONEncodeError = orjson.dumps, orjson.JSONDecodeError, orjson.JSONEncodeError
+
+        @staticmethod
+        def loads(body: bytes) -> Any:
+            seen.append(len(body))
+            return orjson.loads(body)
+
+    monkeypatch.setattr(strict_json, "orjson", Counting)
+    door = make_door(REGISTRY)
+    await door.post(make())
+
+    assert max(seen, default=0) < max(decode._WHOLE * 1.1, door.settings.max_event_bytes + 1)
+
+
+def test_what_is_over_the_limit_is_not_cut() -> None:
+    assert cut(b"[" + b"1," * 5_000_000 + b"NaN]", 10) == [b"1"] * 11
+    assert cut(b'["a,b", [1, {"c": "]"}] , {}\n]', 10) == [b'"a,b"', b'[1, {"c": "]"}]', b"{}"]
+    assert cut(b"[ ]", 10) == []
+    assert cut(b'["' + b"x" * 10_000, 10) is None

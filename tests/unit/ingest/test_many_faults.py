@@ -1,0 +1,107 @@
+"""What is said of many faults is bounded: names compared, faults looked for, problems told in full."""
+
+import difflib
+import threading
+from typing import Any
+
+import pytest
+
+from services.ingest import accept, schemas
+from services.ingest.check import Checker
+from tests.fixtures.ingest import body, envelope, one
+from tests.unit.ingest.conftest import MakeDoor
+
+pytestmark = pytest.mark.anyio
+
+FIELDS = [f"the_field_{n}" for n in range(20)]
+SCHEMA = {"required": FIELDS, "additionalProperties": False, "properties": {name: {} for name in FIELDS}}
+REGISTRY = {"event_types": {"order_placed": {"schema": SCHEMA}}}
+
+
+@pytest.fixture
+def compared(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    seen: list[int] = []
+    near = difflib.get_close_matches
+
+    def count(name: str, names: Any, n: int) -> list[str]:
+        seen.append(len(names))
+        return near(name, names, n)
+
+    monkeypatch.setattr(difflib, "get_close_matches", count)
+    return seen
+
+
+async def faults(make_door: MakeDoor, fields: int) -> list[str]:
+    answer = await make_door(REGISTRY).post(body(envelope(**{f"the_field_{n}_": n for n in range(fields)})))
+    assert answer.json()["type"] == "/errors/schema_mismatch"
+    return [each["detail"] for each in answer.json()["errors"]]
+
+
+async def test_a_few_fields_are_compared(make_door: MakeDoor, compared: list[int]) -> None:
+    told = await faults(make_door, 15)
+
+    assert len(told) == 21
+    assert any("and 5 more" in each for each in told)
+    assert any("the field the_field_0 is missing; did you mean the_field_" in each for each in told)
+    assert max(compared) == 20
+
+
+async def test_many_fields_are_not(make_door: MakeDoor, compared: list[int]) -> None:
+    told = await faults(make_door, 500)
+
+    assert len(told) == 21
+    assert max(compared) == 20  # the registry's own
+
+
+async def test_of_a_large_event_the_first_fault_is_told(make_door: MakeDoor) -> None:
+    assert len(await faults(make_door, 2000)) == 1
+
+
+async def test_of_a_batch_a_hundred_faults_are_told_in_full_and_the_rest_by_code(
+    make_door: MakeDoor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked = seen(monkeypatch, schemas, "_errors")
+    door = make_door(REGISTRY)
+    answer = await door.post(body([envelope(f"id-{n}", x=1) for n in range(1000)]))
+    errors = [each["error"] for each in answer.json()["results"]]
+
+    assert len(looked) == 5
+    assert sum(len(each.get("errors", ())) for each in errors) == 5 * 21
+    assert ["fix" in each for each in errors] == [True] * 5 + [False] * 995
+    assert {(e["type"], e["status"], e["accepted"], e["step"]) for e in errors} == {
+        ("/errors/schema_mismatch", 422, False, "check")
+    }
+
+
+async def test_heavy_bodies_are_judged_elsewhere(
+    make_door: MakeDoor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decoded, judged = seen(monkeypatch, accept, "decode"), seen(monkeypatch, Checker, "check")
+    door = make_door()
+    here = threading.get_ident()
+    for heavy in (one(text="x" * 200_000), b"[" + b"1," * 6_000 + b"1]", b"\n" * 6_000 + one()):
+        await door.post(heavy)
+    assert here not in decoded + judged
+
+    await door.post(one())
+    assert (decoded[3:], judged[3:]) == ([here], [here])
+
+
+def seen(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> list[int]:
+    """The threads of every call."""
+    threads: list[int] = []
+    real = getattr(owner, name)
+
+    def noted(*given: Any, **named: Any) -> Any:
+        threads.append(threading.get_ident())
+        return real(*given, **named)
+
+    monkeypatch.setattr(owner, name, noted)
+    return threads
+
+
+async def test_bad_items_by_the_thousand_are_told_by_code(make_door: MakeDoor) -> None:
+    answer = await make_door().post(b"[" + b"{}," * 999 + b"{}]")
+
+    assert sum("detail" in each["error"] for each in answer.json()["results"]) == 100
+    assert len(answer.content) < 200 * 1000
