@@ -15,7 +15,8 @@ from shared.errors import BAD_ENVELOPE, UserError
 
 Id = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9._:-]{1,128}\Z")]
 EventName = Annotated[str, Meta(pattern=r"\A[a-z][a-z0-9_]{0,62}\Z")]
-Version = Annotated[str, Meta(min_length=1, max_length=32)]
+#: Without control characters: it is printed, and escape codes would be obeyed.
+Version = Annotated[str, Meta(pattern=r"\A[^\x00-\x1f\x7f-\x9f]{1,32}\Z")]
 
 
 class Metadata(msgspec.Struct, frozen=True):

@@ -15,7 +15,7 @@ _ENVELOPE: Final[dict[str, Any]] = {
             "properties": {
                 "id": {"type": "string", "pattern": "^[A-Za-z0-9._:-]{1,128}$"},
                 "timestamp": {"type": "string", "format": "date-time"},
-                "version": {"type": "string", "minLength": 1, "maxLength": 32},
+                "version": {"type": "string", "pattern": "^[^\\u0000-\\u001f\\u007f-\\u009f]{1,32}$"},
             },
         },
         "event_name": {"type": "string", "pattern": "^[a-z][a-z0-9_]{0,62}$"},

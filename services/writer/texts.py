@@ -13,9 +13,9 @@ import pyarrow.compute as pc
 _FEW: Final = 200
 ID: Final = r"^[A-Za-z0-9._:-]{1,128}$"
 NAME: Final = r"^[a-z][a-z0-9_]{0,62}$"
-VERSION: Final = r"^(?s:.){1,32}$"
+VERSION: Final = r"^[^\x00-\x1f\x7f-\x9f]{1,32}$"
 #: The same as it stands between quotes in JSON, if nothing in it is an escape or has to be one.
-PLAIN_VERSION: Final = r'^[^\\"\x00-\x1f]{1,32}$'
+PLAIN_VERSION: Final = r'^[^\\"\x00-\x1f\x7f-\x9f]{1,32}$'
 #: The usual RFC 3339; other spellings and centuries go the slow way.
 TIME: Final = (
     r"^[12]\d{3}-\d{2}-\d{2}T([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,6})?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)$"

@@ -1,10 +1,12 @@
 import json
 
 import msgspec
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from services.writer import texts
 from shared import envelope
 from shared.errors import BAD_ENVELOPE, UserError
 
@@ -113,3 +115,30 @@ def test_no_value_of_the_event_is_in_the_message(secret: str) -> None:
 @pytest.mark.parametrize("name", ["a", "a" * 63, "order_placed_2"])
 def test_names_that_are_allowed(name: str) -> None:
     assert envelope.parse(changed("event_name", name)).event_name == name
+
+
+@pytest.mark.parametrize("character", ["\r", "\n", "\0", "\x1b", "\x7f", "\x85", "\x9b", "\t"])
+def test_a_version_has_no_control_characters_here_nor_in_the_writers_patterns(character: str) -> None:
+    for version in (character, f"1{character}", f"1{character}2"):
+        event = {
+            "metadata": {"id": "a", "timestamp": "2026-11-21T08:00:00Z", "version": version},
+            "event_name": "order",
+            "payload": {},
+        }
+        with pytest.raises(UserError, match="bad_envelope"):
+            envelope.parse(json.dumps(event).encode())
+        for pattern in (texts.VERSION, texts.PLAIN_VERSION):
+            for several in (1, 300):  # by Python, and by Arrow
+                assert not any(texts.match(pa.array([version] * several), pattern).to_pylist())
+
+
+def test_versions_of_all_other_characters_are_taken() -> None:
+    for version in ("1", "ä€😀" * 10, "v 1.0-β", "\u2028"):
+        event = {
+            "metadata": {"id": "a", "timestamp": "2026-11-21T08:00:00Z", "version": version},
+            "event_name": "order",
+            "payload": {},
+        }
+        assert envelope.parse(json.dumps(event).encode()).metadata.version == version
+        for several in (1, 300):
+            assert all(texts.match(pa.array([version] * several), texts.VERSION).to_pylist())
