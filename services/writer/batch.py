@@ -142,6 +142,7 @@ async def _land(
         with parts.status.phase("land"):
             lines = await asyncio.to_thread(parts.spark.run, order, arrivals)
         parts.rates.count(lines)
+        parts.view.sizes.count(lines)
         parts.status.worked(lines)
         for name in {line.database for line in lines if line.waiting}:
             parts.databases.held(name)

@@ -31,6 +31,7 @@ from services.writer.resolve import resolve
 from services.writer.routes import Routes
 from services.writer.settings import WriterSettings
 from services.writer.settled import Settled
+from services.writer.sizes import Sizes
 from services.writer.spark import Spark
 from services.writer.status import Status, StatusServer
 from services.writer.trimming import Trimming
@@ -188,7 +189,16 @@ class Job:
         self._status.see_unknown(databases.unknown())
         turns = Turns(self._settings.small_batch)
         view = View(
-            positions, spark, databases, settled, group, epoch=epoch, index=index, rates=rates, turns=turns
+            positions,
+            spark,
+            databases,
+            settled,
+            group,
+            epoch=epoch,
+            index=index,
+            rates=rates,
+            turns=turns,
+            sizes=Sizes(self._settings.batch_bytes),
         )
         for database in self._configured:
             self._status.limit(database, spark.slots)

@@ -23,6 +23,7 @@ REPORT: Final = pa.schema(
         ("failure", pa.string()),
         ("detail", pa.string()),
         ("read", pa.int64()),
+        ("size", pa.int64()),
         ("filtered", pa.int64()),
         ("unroutable", pa.int64()),
         ("refused", pa.int64()),
@@ -69,6 +70,8 @@ class Line:
     failure: str | None = None
     detail: str | None = None
     read: int = 0
+    #: Bytes of their values.
+    size: int = 0
     filtered: int = 0
     unroutable: int = 0
     refused: int = 0

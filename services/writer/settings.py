@@ -92,6 +92,12 @@ class WriterSettings(BaseSettings):
         ge=1,
         description="Most events of one batch; bounds memory and the time that a crash repeats.",
     )
+    batch_bytes: int = Field(
+        64 << 20,
+        ge=1,
+        description="About how many bytes of events a batch has at most, as large as each topic's last "
+        "ones were; bounds memory, which takes several times as much.",
+    )
     batch_s: float = Field(
         1.5,
         gt=0,

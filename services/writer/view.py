@@ -20,6 +20,7 @@ from services.writer.ranges import Life, Partition, Range
 from services.writer.rates import Rates
 from services.writer.routes import Routes
 from services.writer.settled import Settled
+from services.writer.sizes import Sizes
 from services.writer.spark import Spark
 from services.writer.stands import Committed, Stand
 from services.writer.turns import Turns
@@ -50,6 +51,7 @@ class View:
         index: Index,
         rates: Rates,
         turns: Turns,
+        sizes: Sizes,
     ) -> None:
         """`group`: the group's offsets, read before the markers were (the model's rule)."""
         self._positions = positions
@@ -61,6 +63,7 @@ class View:
         self._group = dict(group)
         self._rates = rates
         self._turns = turns
+        self.sizes = sizes
         self._pins: dict[Partition, list[tuple[Range, Routes]]] = {}
         self.stands = databases.stands
         self.refused: dict[Partition, str] = {}
@@ -182,8 +185,7 @@ class View:
     async def plan(self, limit: int, routes: Routes) -> Planned:
         """The next ranges, at most `limit` offsets in all, and their routes.
 
-        What a dead writer had planned comes first, as it was planned: a batch never spans
-        two snapshots of the routes.
+        What a dead writer had planned comes first, and a batch has one snapshot of the routes.
         """
         if not self.stands:
             return [], routes
@@ -197,7 +199,7 @@ class View:
             return pinned
         unpinned = {p: self._unpinned(p, *span) for p, span in backlog.items()}
         landing = [d.name for d in self._databases.landing()]
-        shares = self._rates.share(unpinned, limit, landing, self._turns)
+        shares = self.sizes.bound(self._rates.share(unpinned, limit, landing, self._turns))
         return [Range(self.stands[p].topic_id, p, *span) for p, span in sorted(shares.items())], routes
 
     async def _ends(self, tips: dict[Partition, Tip]) -> dict[Partition, int]:
@@ -258,7 +260,7 @@ class View:
         return max(stand.next_offset, self._index.furthest(Life(stand.topic_id, p)), *planned, 0)
 
     def _pinned(self, ends: Mapping[Partition, int]) -> Planned | None:
-        """Ranges that were planned and not finished, all of one snapshot."""
+        """Ranges that were planned and not finished, all of one snapshot; a large one in pieces."""
         found: list[tuple[Range, Routes]] = []
         for p, pins in self._pins.items():
             at = self.stands[p].next_offset
@@ -269,7 +271,7 @@ class View:
         if not found:
             return None
         routes = found[0][1]
-        return [r for r, of in found if of == routes], routes
+        return self.sizes.cut([r for r, of in found if of == routes]), routes
 
     def _unpinned(self, p: Partition, start: int, end: int) -> tuple[int, int]:
         return start, min([end, *(r.start for r, _ in self._pins[p] if r.start > start)])

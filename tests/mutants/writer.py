@@ -3,7 +3,7 @@
 from tests.mutants.machine import run
 from tests.mutants.writer_databases import DATABASES
 from tests.mutants.writer_driver import DRIVER
-from tests.mutants.writer_growth import GROWTH
+from tests.mutants.writer_growth import BYTES, GROWTH
 from tests.mutants.writer_holds import HALTS, HOLDS
 from tests.mutants.writer_kafka import CUTS, LOGS
 from tests.mutants.writer_limits import LIMITS, SLOW
@@ -15,5 +15,5 @@ if __name__ == "__main__":
     run(
         "services/writer",
         (*TASKS, *RECORDS, *TABLES, *LIMITS, *HOLDS, *GROWTH, *CUTS),
-        (*DRIVER, *DATABASES, *SLOW, *HALTS, *FOREIGNERS, *LOGS),
+        (*DRIVER, *BYTES, *DATABASES, *SLOW, *HALTS, *FOREIGNERS, *LOGS),
     )

@@ -9,6 +9,9 @@ _RELEASES: Final = "tests/integration/writer/test_releases.py::test_"
 
 _WATCHES: Final = "tests/integration/writer/test_watches.py::test_"
 
+_SIZES: Final = "tests/unit/writer/test_sizes.py"
+_BYTES: Final = "tests/faults/test_batches_of_bytes.py::test_f51_"
+
 GROWTH: Final = (
     Mutant(
         "each life of a topic released by itself",
@@ -139,5 +142,50 @@ GROWTH: Final = (
         "        self._faded.discard(hold.name)\n",
         "",
         f"{_WATCHES}a_type_of_two_tables_is_judged_by_both",
+    ),
+)
+
+BYTES: Final = (
+    Mutant(
+        "larger events believed at once",
+        "sizes.py",
+        "max(line.size / line.read, known * _FORGET, 1.0)",
+        "max(known * _FORGET, 1.0) if known else line.size / line.read",
+        _SIZES,
+    ),
+    Mutant(
+        "caution with a topic of which nothing was read",
+        "sizes.py",
+        "_UNKNOWN: Final = 64 << 10",
+        "_UNKNOWN: Final = 1",
+        _SIZES,
+    ),
+    Mutant(
+        "an event of each partition",
+        "sizes.py",
+        "[1] / each[p]), 1) for p in spans}",
+        "[1] / each[p]), 0) for p in spans}",
+        _SIZES,
+    ),
+    Mutant(
+        "planning by bytes",
+        "view.py",
+        "self.sizes.bound(self._rates.share(unpinned, limit, landing, self._turns))",
+        "self._rates.share(unpinned, limit, landing, self._turns)",
+        f"{_BYTES}events_of_100_kb_come_in_batches_of_few",
+    ),
+    Mutant(
+        "learning what tasks read",
+        "batch.py",
+        "        parts.view.sizes.count(lines)\n",
+        "",
+        f"{_BYTES}events_of_100_kb_come_in_batches_of_few",
+    ),
+    Mutant(
+        "finishing a large plan in pieces",
+        "view.py",
+        "self.sizes.cut([r for r, of in found if of == routes])",
+        "[r for r, of in found if of == routes]",
+        f"{_BYTES}a_plan_that_is_too_large_is_finished_in_pieces_under_its_routes",
     ),
 )

@@ -1,0 +1,56 @@
+"""How many bytes a batch has: events are planned by their number, and no index says how large they are.
+
+Twenty thousand events can be 5 MB or 20 GB.  Tasks report what they read, so the next ranges of
+a topic are as long as its last events were large; what is not known yet is begun with caution.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from services.writer.orders import Line
+from services.writer.ranges import Partition, Range, share
+
+Span = tuple[int, int]
+#: What an event of a topic is taken to have before the first one was read.
+_UNKNOWN: Final = 64 << 10
+_FORGET: Final = 0.9
+
+
+class Sizes:
+    """What the events of each topic had lately."""
+
+    def __init__(self, most: int) -> None:
+        """A batch should have at most so many bytes."""
+        self._most = most
+        #: Bytes for each event.
+        self._of: dict[str, float] = {}
+
+    def count(self, lines: Iterable[Line]) -> None:
+        """Learn from what tasks report: larger events at once, smaller ones less quickly."""
+        for line in lines:
+            if line.read:
+                known = self._of.get(line.topic, 0.0)
+                self._of[line.topic] = max(line.size / line.read, known * _FORGET, 1.0)
+
+    def cut(self, planned: Sequence[Range]) -> list[Range]:
+        """What a dead writer had `planned`, or a piece of it.
+
+        Its plan stands on the topic beside that of the piece, which lies within it and is newer.
+        """
+        whole = {r.partition: r for r in planned}
+        spans = self.bound({p: (r.start, r.end) for p, r in whole.items()})
+        return [replace(whole[p], start=start, end=end) for p, (start, end) in spans.items()]
+
+    def bound(self, spans: Mapping[Partition, Span]) -> dict[Partition, Span]:
+        """`spans` (partition to start and end) cut so that all are as large as a batch may be.
+
+        Those that are small stay whole, and of each an event remains.
+        """
+        each = {p: self._of.get(p.topic, _UNKNOWN) for p in spans}
+        sizes = {p: (0, int((end - start) * each[p])) for p, (start, end) in spans.items()}
+        if sum(size for _, size in sizes.values()) <= self._most:
+            return dict(spans)
+        shares = share(sizes, self._most)
+        fitting = {p: max(int(shares.get(p, (0, 0))[1] / each[p]), 1) for p in spans}
+        return {p: (start, min(end, start + fitting[p])) for p, (start, end) in spans.items()}

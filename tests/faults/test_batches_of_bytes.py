@@ -1,0 +1,68 @@
+"""Batches are bounded by bytes, and a planned range that is too large is finished in pieces."""
+
+from collections.abc import Iterator
+
+import orjson
+
+from shared import wire
+from tests.fixtures.inline import KilledError, Places
+from tests.fixtures.other import Other
+from tests.fixtures.scenes import Scene
+from tests.fixtures.writer import envelope, event, eventually, landed, records
+
+#: What an event of a topic is taken to have that was not read yet.
+_UNKNOWN = 64 << 10
+
+
+def _planned(scene: Scene) -> Iterator[tuple[int, int, str]]:
+    """Epoch, length and digest of every plan of the scene's topic, in their order."""
+    for r in records(scene.bootstrap, wire.SETTLED):
+        kind, _, epoch = (r.key or b"").decode().partition("/")
+        if kind == "plan" and r.value:
+            plan = orjson.loads(r.value)
+            lengths = [end - start for _, topic, _, start, end in plan["ranges"] if topic == scene.topic]
+            if lengths:
+                yield int(epoch), sum(lengths), plan["digest"]
+
+
+def test_f51_events_of_100_kb_come_in_batches_of_few(inline: Scene) -> None:
+    body = b'{"text":"%b"}' % (b"x" * 100_000)
+    inline.produce(*(envelope(f"{inline.name}-{i}", inline.name, body) for i in range(40)))
+    inline.accepted += 40
+    inline.writer(batch_bytes=500_000)
+    inline.all_landed_once()
+    lengths = [length for _, length, _ in _planned(inline)]
+    assert (sum(lengths), max(lengths)) == (40, 500_000 // _UNKNOWN)
+    assert lengths[1:-1] == [4] * (len(lengths) - 2)  # of 100,108 bytes each
+
+
+def test_f51_a_plan_that_is_too_large_is_finished_in_pieces_under_its_routes(
+    inline: Scene, places: Places, other: Other
+) -> None:
+    """Also when two more writers die on the way, and the route to the other database is taken away."""
+    first = inline.writer_into(other)
+    eventually(lambda: set(first.states.values()) == {"landing"})
+    places.kill_at("writer.after_commit")
+    inline.produce(*(event(f"e-{i}", inline.name) for i in range(29)), b"no json " + inline.name.encode())
+    inline.accepted += 29
+    assert isinstance(first.ended(), KilledError)
+    assert (inline.landed(), landed(other.dsn, inline.name)) == (29, 0)
+    whole = [digest for _, _, digest in _planned(inline)]
+    settings = {
+        "registry": inline.route(),
+        "databases": orjson.dumps({other.name: other.dsn}).decode(),
+        "batch_bytes": 4 * _UNKNOWN,
+    }
+    for after in (0, 1):
+        places.kill_at("writer.before_group_commit", after=after)
+        assert isinstance(inline.writer(wait=False, **settings).ended(), KilledError)
+    inline.writer(**settings)
+    inline.all_landed_once()
+    assert landed(other.dsn, inline.name) == 29
+    pieces = list(_planned(inline))[len(whole) :]
+    assert max(length for _, length, _ in pieces[:1]) == 4
+    assert {digest for _, _, digest in pieces} == set(whole)
+    assert sum(line.unroutable for line in inline.audited(other).lines) == 1
+    inline.send(5)
+    inline.all_landed_once()
+    assert landed(other.dsn, inline.name) == 29

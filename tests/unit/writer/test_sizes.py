@@ -1,0 +1,70 @@
+"""A batch is bounded by bytes: as large as the last events were, and with caution where none were seen."""
+
+from services.writer.orders import Line
+from services.writer.ranges import Partition
+from services.writer.sizes import Sizes
+
+BIG, SMALL = Partition("events.big", 0), Partition("events.small", 0)
+MB = 1_000_000
+
+
+def _read(sizes: Sizes, p: Partition, events: int, each: int) -> None:
+    sizes.count([Line(*p, read=events, size=events * each), Line(*p, database="onramp", rows=events)])
+
+
+def test_f51_events_of_100_kb_make_a_short_range() -> None:
+    sizes = Sizes(64 * MB)
+    _read(sizes, BIG, 10, 100_000)
+    assert sizes.bound({BIG: (500, 20_500)}) == {BIG: (500, 1_140)}
+
+
+def test_what_is_small_stays_whole_beside_what_is_large() -> None:
+    sizes = Sizes(64 * MB)
+    _read(sizes, BIG, 10, 100_000)
+    _read(sizes, SMALL, 10, 250)
+    found = sizes.bound({BIG: (0, 20_000), SMALL: (0, 20_000)})
+    assert found == {BIG: (0, 590), SMALL: (0, 20_000)}
+
+
+def test_a_batch_that_is_small_enough_stays_as_it_is() -> None:
+    sizes = Sizes(64 * MB)
+    _read(sizes, SMALL, 10, 250)
+    assert sizes.bound({SMALL: (7, 120_000)}) == {SMALL: (7, 120_000)}
+
+
+def test_f51_a_topic_of_which_nothing_was_read_is_begun_with_caution() -> None:
+    [(start, end)] = Sizes(64 << 20).bound({BIG: (0, 120_000)}).values()
+    assert (start, end) == (0, 1024)
+
+
+def test_another_partition_of_the_topic_is_known_by_its_neighbour() -> None:
+    sizes = Sizes(64 * MB)
+    _read(sizes, SMALL, 10, 250)
+    other = SMALL._replace(number=1)
+    assert sizes.bound({other: (0, 100_000)}) == {other: (0, 100_000)}
+
+
+def test_larger_events_are_believed_at_once_and_smaller_ones_less_quickly() -> None:
+    sizes = Sizes(MB)
+    _read(sizes, BIG, 10, 1_000)
+    _read(sizes, BIG, 10, 100_000)
+    assert sizes.bound({BIG: (0, 1_000)}) == {BIG: (0, 10)}
+    _read(sizes, BIG, 10, 1_000)
+    assert sizes.bound({BIG: (0, 1_000)}) == {BIG: (0, 11)}
+    for _ in range(50):
+        _read(sizes, BIG, 10, 1_000)
+    assert sizes.bound({BIG: (0, 1_000)}) == {BIG: (0, 1_000)}
+
+
+def test_of_each_partition_an_event_comes_however_large_it_is() -> None:
+    sizes = Sizes(MB)
+    _read(sizes, BIG, 1, 5 * MB)
+    spans = {BIG: (0, 10), BIG._replace(number=1): (3, 10)}
+    assert sizes.bound(spans) == {BIG: (0, 1), BIG._replace(number=1): (3, 4)}
+
+
+def test_a_report_of_nothing_teaches_nothing() -> None:
+    sizes = Sizes(MB)
+    sizes.count([Line(*BIG, failure="internal")])
+    [(_, end)] = sizes.bound({BIG: (0, 10_000)}).values()
+    assert end == 15
