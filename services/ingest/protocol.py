@@ -37,6 +37,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self.settings: IngestSettings = app_state["settings"]
         self._late: asyncio.TimerHandle | None = None
         self._incomplete = True
+        self._ended = False
         self._header_bytes = 0
         self._hosts = 0
 
@@ -55,6 +56,17 @@ class LimitedProtocol(HttpToolsProtocol):
         super().data_received(data)
         if self._incomplete and not self.transport.is_closing():
             self._wait()
+
+    def eof_received(self) -> bool:  # type: ignore[override]
+        """A client that has said everything may still listen: it gets the answer that is under way."""
+        self._ended = not self._incomplete and self.cycle is not None and not self.cycle.response_complete
+        return self._ended
+
+    def on_response_complete(self) -> None:
+        """Nothing more can come from one who has said everything."""
+        super().on_response_complete()
+        if self._ended and self.cycle.response_complete:
+            self.transport.close()
 
     def on_message_begin(self) -> None:
         """A request's first byte."""

@@ -70,6 +70,9 @@ QUICK: Final = (
     Mutant("names that are compared", "schemas.py", "> _MOST_CHARACTERS:", "> 10**9:", tests=COUNTED),
     Mutant("faults that are told", "schemas.py", "if told.faults >= MOST_TOLD:", "if False:", tests=COUNTED),
     Mutant("problems in full", "answer.py", "in_full=left > 0", "in_full=True", tests=COUNTED),
+    Mutant(
+        "the answer to a half-closed client", "protocol.py", "return self._ended", "return False", tests=DOOR
+    ),
     Mutant("the registry's watcher", "app.py", "except Exception:", "except KeyError:", tests=WATCH),
     Mutant(
         "reading the registry off the loop",
