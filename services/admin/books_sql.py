@@ -16,26 +16,31 @@ from psycopg2.extensions import connection
 
 from services.admin.findings import Life, Place, Source
 from services.admin.spans import Span
-from shared import wire
+from shared import landing_table, wire
 from shared.errors import DATABASE_UNAVAILABLE, InfrastructureError
+from shared.landing_table import Part
 
 _OPTIONS: Final = "-c search_path=pg_catalog,pg_temp -c timezone=UTC"
 _AT_ONCE: Final = 2000
 
+#: The columns that every landing table has, whichever release made it.
+_FIRST: Final = [c for c in landing_table.COLUMNS if not c.is_later and c.part is not Part.ORIGIN]
+_RECEIPT: Final = ", ".join(landing_table.named(Part.RECEIPT))
+_EVENT: Final = ", ".join(
+    f"{c.name}::text" if c.type == "jsonb" else c.name for c in _FIRST if c.part in (Part.KEY, Part.CONTENT)
+)
 #: Landing tables: they are known by their columns, so that one that was moved is still seen.
-_LANDING: Final = """
+_LANDING: Final = f"""
     SELECT n.nspname, c.relname FROM pg_class c
     JOIN pg_namespace n ON n.oid = c.relnamespace
     WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND n.nspname <> 'onramp'
       AND has_table_privilege(c.oid, 'SELECT')
-      AND 8 = (
+      AND {len(_FIRST)} = (
         SELECT count(*) FROM pg_attribute a
-        WHERE a.attrelid = c.oid AND NOT a.attisdropped AND (a.attname, a.atttypid::regtype::text) IN (
-            ('_id', 'text'), ('_event_name', 'text'), ('_timestamp', 'timestamp with time zone'),
-            ('_version', 'text'), ('_topic', 'text'), ('_partition', 'integer'), ('_offset', 'bigint'),
-            ('payload', 'jsonb')))
+        WHERE a.attrelid = c.oid AND NOT a.attisdropped AND (a.attname, a.atttypid) IN (
+            {", ".join(f"('{c.name}', '{c.type}'::regtype)" for c in _FIRST)}))
     ORDER BY 1, 2
-"""
+"""  # noqa: S608 - the definition's own names
 _UNDER: Final = """
     SELECT topic_id::text, topic, partition, start, "end", digest FROM (
         SELECT id, topic_id, topic, partition, start, "end", digest FROM onramp.settled_under
@@ -51,18 +56,18 @@ _WAITING_EVENTS: Final = """
     FROM onramp.waiting ORDER BY kept_at, topic, partition, "offset"
 """
 _COUNTS: Final = "SELECT _topic, _partition, count(*) FROM {} GROUP BY 1, 2"
-_REPEATED: Final = """
-    SELECT _topic, _partition, _offset, count(*) FROM {} GROUP BY 1, 2, 3 HAVING count(*) > 1
+_REPEATED: Final = f"""
+    SELECT {_RECEIPT}, count(*) FROM {{}} GROUP BY 1, 2, 3 HAVING count(*) > 1
     ORDER BY 1, 2, 3
-"""
-_ROWS: Final = """
-    SELECT _topic, _partition, _offset, _id, _event_name, _timestamp, _version, payload::text FROM {}
+"""  # noqa: S608 - the definition's own names
+_ROWS: Final = f"""
+    SELECT {_RECEIPT}, {_EVENT} FROM {{}}
     WHERE _topic = %s AND _partition = %s ORDER BY _offset
-"""
-_BY_ID: Final = """
-    SELECT _topic, _partition, _offset, _id, _event_name, _timestamp, _version, payload::text FROM {}
+"""  # noqa: S608 - the definition's own names
+_BY_ID: Final = f"""
+    SELECT {_RECEIPT}, {_EVENT} FROM {{}}
     WHERE _id = ANY (%s)
-"""
+"""  # noqa: S608 - the definition's own names
 
 
 class Row(NamedTuple):

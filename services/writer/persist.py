@@ -21,25 +21,25 @@ from services.writer.persisted import Parked, Persisted, assemble, refuse
 from services.writer.postgres import Database
 from services.writer.refusals import refusal
 from services.writer.targets import Target
+from shared import landing_table
 from shared.errors import ID_REUSE, UserError
+from shared.landing_table import Part
 
 __all__ = ["Parked", "Persisted", "check_at_once", "persist", "refuse"]
 
-_JSONB: Final = frozenset({"payload"})
+#: Types by their names in the catalogue, which a cast is written with.
+_CAST_TO: Final = {"integer": "int4", "bigint": "int8"}
+_JSONB: Final = frozenset(c.name for c in landing_table.COLUMNS if c.type == "jsonb")
 _FIELDS: Final = tuple(
-    Field(name, ("pg_catalog", kind), kind)
-    for name, kind in zip(
-        landing.COLUMNS.names,
-        ("text", "text", "timestamptz", "text", "timestamptz", "text", "int4", "int8", "jsonb"),
-        strict=True,
-    )
+    Field(c.name, ("pg_catalog", _CAST_TO.get(c.type, c.type)), c.type) for c in landing_table.COLUMNS
 )
+_CONTENT: Final = [(at, c) for at, c in enumerate(landing_table.COLUMNS) if c.part is Part.CONTENT]
 #: A repeat of an event has the same body; where and when it arrived may differ.
-_OTHER_BODY: Final = """
-    SELECT s.n FROM {stage} s JOIN {table} t ON t._id = s.c0
-    WHERE s.n = ANY ({duplicates}) AND (t._event_name, t._timestamp, t._version, t.payload)
-        IS DISTINCT FROM (s.c1, s.c2::timestamptz, s.c3, s.c8::jsonb)
-"""
+_OTHER_BODY: Final = f"""
+    SELECT s.n FROM {{stage}} s JOIN {{table}} t ON t.{landing.KEY} = s.c0
+    WHERE s.n = ANY ({{duplicates}}) AND ({", ".join(f"t.{c.name}" for _, c in _CONTENT)})
+        IS DISTINCT FROM ({", ".join(f"s.c{at}::{c.type}" for at, c in _CONTENT)})
+"""  # noqa: S608 - the definition's own names
 
 
 def check_at_once(conn: connection) -> None:
@@ -107,7 +107,11 @@ def _insert(conn: connection, database: Database, what: Insertion, rows: pa.Tabl
             stage=what.stage, table=what.table, duplicates=sql.Literal(duplicates)
         )
         error = refusal(
-            database, what.target, why="another body is there under this id", column="_id", fault=ID_REUSE
+            database,
+            what.target,
+            why="another body is there under this id",
+            column=landing.KEY,
+            fault=ID_REUSE,
         )
         with conn.cursor() as cursor:
             cursor.execute(statement)

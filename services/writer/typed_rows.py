@@ -24,11 +24,12 @@ from services.writer.insertion import Field, Insertion
 from services.writer.json_values import as_texts
 from services.writer.targets import DISCARD, Target
 from shared.errors import DATA_REJECTED, UNKNOWN_FIELD, Fault
+from shared.landing_table import PAYLOAD, Part, named
 
 #: A table has at most as many columns, and a statement 1,664 targets.
 MAX_FIELDS: Final = 1_600
-_METADATA: Final = (ID, "_event_name", "_timestamp", "_version")
-_ORIGIN: Final = ("_received_at", "_topic", "_partition", "_offset")
+_METADATA: Final = tuple(n for n in named(Part.KEY, Part.CONTENT) if n != PAYLOAD)
+_ORIGIN: Final = named(Part.ORIGIN, Part.RECEIPT)
 _decode: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 

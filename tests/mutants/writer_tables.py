@@ -10,6 +10,7 @@ VALUES: Final = f"{_FOLDER}/test_lossless.py"
 REMEMBERED: Final = f"{_FOLDER}/test_remembered.py"
 WIDE: Final = f"{_FOLDER}/test_wide.py"
 RAISED: Final = "tests/integration/writer/test_raised.py"
+LATER: Final = f"{_FOLDER}/test_later_columns.py"
 
 TABLES: Final = (
     Mutant(
@@ -155,5 +156,19 @@ TABLES: Final = (
         "_MOST_SUSPECTS: Final = 200",
         "_MOST_SUSPECTS: Final = 5",
         RAISED,
+    ),
+    Mutant(
+        "tables that are there get the columns of a later release",
+        "landing.py",
+        "    elif missing := [c for c in _LATER if c.name not in found.columns]:\n",
+        "    elif missing := []:\n",
+        LATER,
+    ),
+    Mutant(
+        "events wait for a column, nobody is parked for it",
+        "landing.py",
+        "        raise _waits(database, statement, e) from None\n",
+        "        raise\n",
+        LATER,
     ),
 )

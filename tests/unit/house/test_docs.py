@@ -11,8 +11,9 @@ from pydantic import BaseModel
 from docs import generate
 from services.cli.app import app
 from services.writer import landing
-from shared import envelope, strict_json
+from shared import envelope, landing_table, strict_json
 from shared.errors import TABLE
+from shared.landing_table import Part
 from shared.registry import ApiKey, EventType
 from shared.registry.file import load
 from tests.unit.house.tree import ROOT, product_files
@@ -133,8 +134,11 @@ def test_the_examples_are_envelopes() -> None:
 def test_the_landing_tables_columns_are_the_documented_ones() -> None:
     page = (ROOT / "docs/path-of-an-event.md").read_text("utf-8")
     table = page[page.index("| column | type | from |") :].split("\n\n")[0]
-    rows = [line.split("|")[1] for line in table.splitlines()[2:]]
-    assert re.findall(r"`(\w+)`", "".join(rows)) == landing.COLUMNS.names
+    assert table.splitlines()[2:] == [
+        f"| `{c.name}` | `{c.type}`{', primary key' if c.part is Part.KEY else ''} | {c.comes_from} |"
+        for c in landing_table.COLUMNS
+    ]
+    assert landing.SOURCES.keys() == {c.name for c in landing_table.COLUMNS}
 
 
 SOURCES = sorted(

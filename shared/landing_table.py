@@ -1,0 +1,59 @@
+"""The landing table: one definition, from which DDL, COPY, the audit's questions and the docs' table come.
+
+A column that is added later `is_later`: tables that were made without it get it by ADD COLUMN,
+so it is nullable or has a constant default, and costs them no rewriting.
+"""
+
+from enum import Enum, auto
+from typing import Final, NamedTuple
+
+
+class Part(Enum):
+    """What a column says."""
+
+    KEY = auto()
+    CONTENT = auto()  # what the sender wrote: a repeat of the event has the same
+    ORIGIN = auto()  # when and where it arrived: a repeat's may differ
+    RECEIPT = auto()  # where Kafka holds it
+
+
+class Column(NamedTuple):
+    """A column: its type as Postgres' own short name, and where its values are from, as the docs say it."""
+
+    name: str
+    type: str
+    comes_from: str
+    part: Part
+    is_later: bool = False
+    default: str = ""
+
+    @property
+    def definition(self) -> str:
+        """As CREATE TABLE and ADD COLUMN write it."""
+        kept = " PRIMARY KEY" if self.part is Part.KEY else "" if self.is_later else " NOT NULL"
+        return f"{self.name} {self.type}{kept}{f' DEFAULT {self.default}' if self.default else ''}"
+
+
+SCHEMA: Final = "events"
+PAYLOAD: Final = "payload"
+COLUMNS: Final = (
+    Column("_id", "text", "`metadata.id`", Part.KEY),
+    Column("_event_name", "text", "`event_name`", Part.CONTENT),
+    Column("_timestamp", "timestamptz", "`metadata.timestamp`", Part.CONTENT),
+    Column("_version", "text", "`metadata.version`", Part.CONTENT),
+    Column(
+        "_received_at",
+        "timestamptz",
+        "the header `onramp-received-at`, else the record's own timestamp",
+        Part.ORIGIN,
+    ),
+    Column("_topic", "text", "where Kafka holds it: the topic", Part.RECEIPT),
+    Column("_partition", "integer", "its partition", Part.RECEIPT),
+    Column("_offset", "bigint", "its offset there", Part.RECEIPT),
+    Column(PAYLOAD, "jsonb", "`payload`", Part.CONTENT),
+)
+
+
+def named(*parts: Part) -> tuple[str, ...]:
+    """The names of the columns that say one of these, in order."""
+    return tuple(c.name for c in COLUMNS if c.part in parts)
