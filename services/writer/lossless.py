@@ -15,6 +15,8 @@ import numpy as np
 from services.writer.column_kinds import Type
 
 _FLOATS: Final[dict[str, Any]] = {"float4": np.float32, "float8": np.float64}
+#: So many signs without an exponent hold no more digits than are surely given back.
+_SURE: Final = {"float4": 7, "float8": 15}
 #: Up to these every integer is kept.
 _INTEGERS: Final = {"float4": 1 << 24, "float8": 1 << 53}
 #: A number with a fraction, and the unit after it.
@@ -34,10 +36,13 @@ def keeps_integers(of: Type, values: Iterable[int | None]) -> bool:
 def keeps_number(of: Type, text: str) -> bool:
     """Whether the column gives back the number `text`, or refuses it itself."""
     kind = _FLOATS.get(of.float_name)
-    if kind is None:
+    if kind is None or (len(text) <= _SURE[of.float_name] and "e" not in text.lower()):
+        return True
+    number = float(text)
+    if kind is np.float64 and repr(number) == text:
         return True
     with np.errstate(over="ignore", under="ignore"):
-        kept = kind(float(text))
+        kept = kind(number)
     if not np.isfinite(kept) or kept == 0:
         return True  # zero, or out of range, which Postgres says
     shortest = np.format_float_scientific(kept, unique=True)
