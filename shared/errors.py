@@ -393,6 +393,24 @@ NO_PERMISSION: Final = _parked(
     "The writer's role may not write this table.",
     "Grant INSERT and SELECT on the table to the writer's role, then replay.",
 )
+INTERNAL_SORT: Final = _parked(
+    "internal_sort",
+    Step.SORT,
+    "The writer failed at this event while it sorted it; this is our fault.",
+    "Report the exception's type, which `detail` names, with the event; replay it when that is mended.",
+)
+INTERNAL_PERSIST: Final = _parked(
+    "internal_persist",
+    Step.PERSIST,
+    "The writer failed at this event while it wrote its row; this is our fault.",
+    "Report the exception's type, which `detail` names, with the event; replay it when that is mended.",
+)
+INTERNAL_WRITER: Final = _waiting(
+    "internal_writer",
+    Step.PERSIST,
+    "The writer failed for a reason that it does not know; this is our fault.",
+    "Report the exception in the writer's log; what waits lands by itself when that is mended.",
+)
 DATABASE_UNAVAILABLE: Final = _waiting(
     "database_unavailable",
     Step.PERSIST,

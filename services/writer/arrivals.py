@@ -3,7 +3,7 @@
 The columns are made by ``spark.py``; this is the other side of that contract.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -47,6 +47,11 @@ class Run:
     def __len__(self) -> int:
         return int(self.rows.num_rows)
 
+    @property
+    def first(self) -> int:
+        """The first record's offset."""
+        return int(self.rows.column("offset")[0].as_py())
+
     def since(self, offset: int) -> "Run":
         """The records at `offset` and after it."""
         offsets = self.rows.column("offset").to_numpy()
@@ -80,6 +85,16 @@ def runs(batch: pa.RecordBatch) -> Iterator[Run]:
     for start, end in zip(starts, [*starts[1:], batch.num_rows], strict=True):
         partition = Partition(names[codes[start]], int(numbers[start]))
         yield Run(partition, batch.slice(start, end - start))
+
+
+def cut(read: Iterable[Run], start: int, end: int) -> Iterator[Run]:
+    """The records at the places from `start` to `end` of all that were `read`."""
+    at = 0
+    for run in read:
+        first, last = max(start - at, 0), min(end - at, len(run))
+        if first < last:
+            yield Run(run.partition, run.rows.slice(first, last - first))
+        at += len(run)
 
 
 def _means_us(context: bytes) -> bool:

@@ -25,7 +25,7 @@ from services.writer.routes import Routes
 from services.writer.task import Task
 from services.writer.waiting import Index, Waiting, lowest
 from shared import failpoints, wire
-from shared.errors import LEDGER_GAP, InfrastructureError
+from shared.errors import INTERNAL_WRITER, LEDGER_GAP, InfrastructureError, OnrampError
 
 log = logging.getLogger(__name__)
 
@@ -100,7 +100,7 @@ class Drainer:
             known = _checked(database, marker, events, routes)
             for piece, of_it in pieces(marker.range, events, self._rates.most(database.name)):
                 await self._rates.wait(database.name)
-                lines = await apart(self._land, database, piece, of_it, known)
+                lines = await apart(self._land_or_wait, database, piece, of_it, known)
                 self._rates.count(lines)
                 self._worked(lines)
             failpoints.reach("writer.mid_drain")
@@ -137,6 +137,16 @@ class Drainer:
                 events[marker.range.partition] = {o: e for o, e in held.items() if o >= marker.range.end}
             if not wanted:
                 return
+
+    def _land_or_wait(self, database: Database, piece: Range, events: Events, routes: Routes) -> list[Line]:
+        """`_land`; what it fails at for a reason that nobody foresaw waits, and harms no other database."""
+        try:
+            return self._land(database, piece, events, routes)
+        except (OnrampError, MemoryError):
+            raise
+        except Exception as e:
+            log.exception("what waits cannot drain for a reason that the writer does not know")
+            raise InfrastructureError(INTERNAL_WRITER, f"{piece} cannot drain: {type(e).__name__}") from None
 
     def _land(self, database: Database, piece: Range, events: Events, routes: Routes) -> list[Line]:
         order = WorkOrder(

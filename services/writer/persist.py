@@ -9,24 +9,28 @@ at COMMIT they would refuse the whole batch.
 from typing import Final
 
 import numpy as np
+import psycopg2
 import pyarrow as pa
 from psycopg2 import sql
 from psycopg2.extensions import connection
 
 from services.writer import landing, typed, unkeyed
 from services.writer.copy_first import copy_first
-from services.writer.copy_rows import copy_into
+from services.writer.copy_rows import copy_into, savepoint
+from services.writer.halving import Odds, halve
 from services.writer.insertion import Field, Insertion, Verdicts, insert
-from services.writer.persisted import Parked, Persisted, assemble, refuse
+from services.writer.persisted import Parked, Persisted, assemble, refuse, together
 from services.writer.postgres import Database
 from services.writer.refusals import refusal
 from services.writer.targets import Target
 from shared import landing_table
-from shared.errors import ID_REUSE, UserError
+from shared.errors import ID_REUSE, INTERNAL_PERSIST, OnrampError, UserError
 from shared.landing_table import Part
 
-__all__ = ["Parked", "Persisted", "check_at_once", "persist", "refuse"]
+__all__ = ["Parked", "Persisted", "check_at_once", "persist", "persist_apart", "refuse"]
 
+#: What passed and what failed in this process.
+_odds = Odds()
 #: Types by their names in the catalogue, which a cast is written with.
 _CAST_TO: Final = {"integer": "int4", "bigint": "int8"}
 _JSONB: Final = frozenset(c.name for c in landing_table.COLUMNS if c.type == "jsonb")
@@ -53,6 +57,37 @@ def persist(conn: connection, database: Database, target: Target, rows: pa.Table
 
     Raises `InfrastructureError` (through psycopg2's error) when the fault is not the rows'.
     """
+    done = _persist(conn, database, target, rows)
+    _odds.passed(rows.num_rows)
+    return done
+
+
+def persist_apart(conn: connection, database: Database, target: Target, rows: pa.Table) -> Persisted:
+    """`persist`, with each row parked that makes it raise for a reason that nobody foresaw.
+
+    Raises as `persist` does, and such an exception itself when it is not the rows' fault.
+    """
+    pieces: dict[int, Persisted] = {}
+
+    def work(start: int, end: int) -> None:
+        with savepoint(conn):
+            pieces[start] = _persist(conn, database, target, rows.slice(start, end - start))
+
+    failed = halve(rows.num_rows, work, (psycopg2.Error, OnrampError, MemoryError))
+    places = [(target, *_place(rows, at)) for at in failed]
+    if failed and not _odds.are_at_fault(places, rows.num_rows - len(failed)):
+        raise next(iter(failed.values()))
+    for at, e in failed.items():
+        error = UserError(INTERNAL_PERSIST, f"{type(e).__name__}, where others passed")
+        pieces[at] = refuse(rows.slice(at, 1), error)
+    return together(pieces)
+
+
+def _place(rows: pa.Table, at: int) -> tuple[str, ...]:
+    return tuple(str(rows.column(name)[at]) for name in ("_topic", "_partition", "_offset"))
+
+
+def _persist(conn: connection, database: Database, target: Target, rows: pa.Table) -> Persisted:
     if target.typed:
         return typed.persist(conn, database, target, rows)
     try:

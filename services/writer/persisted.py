@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -66,3 +66,16 @@ def assemble(
     ]
     new = rows if landed.all() else rows.filter(pa.array(landed))
     return Persisted(by_partition(rows), by_partition(new), parked, mask=landed)
+
+
+def together(pieces: Mapping[int, Persisted]) -> Persisted:
+    """What became of rows that were persisted in `pieces`, by the place of each one's first row."""
+    out = Persisted(Counter())
+    for start, piece in sorted(pieces.items(), key=lambda item: item[0]):
+        out.rows += piece.rows
+        out.landed += piece.landed
+        out.parked += [replace(p, place=start + p.place) for p in piece.parked]
+        out.unkeyed |= piece.unkeyed
+        out.discarded_fields += piece.discarded_fields
+    out.mask = np.concatenate([piece.mask for _, piece in sorted(pieces.items(), key=lambda item: item[0])])
+    return out

@@ -31,6 +31,8 @@ class _Watch:
     again_at: float = 0.0
     fruitless: int = 0
     task: "asyncio.Task[list[Hold]] | None" = None
+    #: Something may be held that the look which is under way did not see.
+    missed: bool = False
     known: tuple[Hold, ...] = ()
 
 
@@ -49,6 +51,7 @@ class Releasing:
     def held(self, name: str) -> None:
         """A task let events of `name` wait, or somebody else may have: look soon."""
         watch = self._watched[name]
+        watch.missed = watch.task is not None
         if not watch.due:
             watch.due, watch.again_at = True, 0.0
 
@@ -61,6 +64,10 @@ class Releasing:
                     self._see(name, watch, task.result())
                 except InfrastructureError as e:
                     yield name, e
+                except Exception:
+                    log.exception("a release failed for a reason that the writer does not know")
+                    watch.fruitless += 1
+                    watch.again_at = time.monotonic() + pause(watch.fruitless)
             if watch.due and watch.task is None and name in able and time.monotonic() >= watch.again_at:
                 watch.task = asyncio.create_task(apart(self._run, name, routes))
 
@@ -93,8 +100,9 @@ class Releasing:
         for key in before.keys() - now.keys():
             log.info("nothing waits for it any more", extra={"database": name, key[0]: key[1]})
         watch.fruitless = watch.fruitless + 1 if left and before == now else 0
-        watch.known, watch.due = tuple(left), bool(left)
-        watch.again_at = time.monotonic() + (0.0 if watch.release.nearly else pause(watch.fruitless))
+        watch.known, watch.due = tuple(left), bool(left) or watch.missed
+        soon = watch.release.nearly or watch.missed
+        watch.again_at, watch.missed = time.monotonic() + (0.0 if soon else pause(watch.fruitless)), False
 
 
 def _say(name: str, hold: Hold) -> None:

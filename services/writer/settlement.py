@@ -4,8 +4,9 @@ Rows land, are duplicates, are parked, or wait behind a hold; everything that sa
 written by `keep`, in the transaction that makes it true.
 """
 
+import logging
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -18,7 +19,7 @@ from psycopg2.extensions import connection
 from services.writer import encodings, event_log, holds, ledger, outbox, user_errors, waiting_rows
 from services.writer.holds import STOPPED, TYPE, WATCHED, Hold, Holds, by_type
 from services.writer.pausing import Pausing, Share
-from services.writer.persist import Parked, Persisted, check_at_once, persist, refuse
+from services.writer.persist import Parked, Persisted, check_at_once, persist, persist_apart, refuse
 from services.writer.postgres import Database, is_a_functions_own, translate
 from services.writer.ranges import Partition
 from services.writer.sqlstates import Verdict, is_of_one_table, may_be_of_one_row, verdict
@@ -26,9 +27,11 @@ from services.writer.stopwatch import Stopwatch
 from services.writer.targets import Target
 from services.writer.user_errors import ParkedRecord
 from shared import wire
-from shared.errors import PAUSED, UNKNOWN_TABLE, Fault, InfrastructureError, UserError
+from shared.errors import PAUSED, UNKNOWN_TABLE, Fault, InfrastructureError, OnrampError, UserError
 from shared.outcomes import Outcome
 from shared.steps import Step
+
+log = logging.getLogger(__name__)
 
 #: The records of one partition at some offsets, as they arrived.
 Records = Callable[[Partition, list[int]], pa.Table]
@@ -46,6 +49,14 @@ class BlockedError(Exception):
         self.target = target
         self.sqlstate = sqlstate
         self.suspicious = suspicious
+
+
+class UnforeseenError(Exception):
+    """The rows of `target` met an exception that nobody foresaw: begun again, they go apart."""
+
+    def __init__(self, target: Target) -> None:
+        super().__init__(str(target))
+        self.target = target
 
 
 class LostRaceError(InfrastructureError):
@@ -75,8 +86,10 @@ class Work:
 class Settlement:
     """The outcomes of one transaction."""
 
-    def __init__(self, work: Work, held: Holds) -> None:
+    def __init__(self, work: Work, held: Holds, apart: Collection[Target] = ()) -> None:
+        """`apart`: tables whose rows met an exception that nobody foresaw."""
         self._work = work
+        self._apart = apart
         self.holds = held
         #: Rows that a table was asked to take.
         self.rows: Counter[Partition] = Counter()
@@ -92,7 +105,7 @@ class Settlement:
     def land(self, target: Target, rows: pa.Table) -> None:
         """Decide about `rows`, which go to `target`.
 
-        Raises `BlockedError` or `LostRaceError`: the transaction is lost.
+        Raises `BlockedError`, `LostRaceError` or `UnforeseenError`: the transaction is lost.
         """
         target = encodings.spelled(self._work.conn, target)
         for hold, part in self.holds.split(target, rows):
@@ -100,7 +113,7 @@ class Settlement:
                 self._wait(target, part, hold.fault.code)
                 self._say(target, part, None)
                 continue
-            done = self._persist(target, part)
+            done = self._persist(target, part, apart=target in self._apart)
             self._count(target, Outcome.LANDED, done.landed)
             self._count(target, Outcome.DUPLICATE, done.duplicates())
             late = self._judge(target, part, done)
@@ -110,7 +123,7 @@ class Settlement:
 
     def release(self, target: Target, rows: pa.Table) -> None:
         """Decide about `rows` that waited for `target`; nobody judges their type by them."""
-        done = self._persist(target, rows)
+        done = self._persist(target, rows, apart=True)
         self._count(target, Outcome.LANDED, done.landed)
         self._count(target, Outcome.DUPLICATE, done.duplicates())
         self._park(target, done, set())
@@ -132,7 +145,7 @@ class Settlement:
         ledger.count(self._work.conn, self._tallies)
         ledger.remark(self._work.conn, self._remarks)
 
-    def _persist(self, target: Target, rows: pa.Table) -> Persisted:
+    def _persist(self, target: Target, rows: pa.Table, *, apart: bool) -> Persisted:
         conn = self._work.conn
         if not self._checks_at_once:
             check_at_once(conn)
@@ -143,7 +156,7 @@ class Settlement:
         )
         try:
             with timed:
-                done = persist(conn, self._work.database, target, rows)
+                done = (persist_apart if apart else persist)(conn, self._work.database, target, rows)
         except psycopg2.Error as e:
             own = is_a_functions_own(e)
             blocked = BlockedError(target, e.pgcode, suspicious=own or may_be_of_one_row(e.pgcode))
@@ -154,6 +167,13 @@ class Settlement:
                 raise blocked from None
             raise
         except InfrastructureError:  # its table could not be made
+            raise BlockedError(target, None) from None
+        except (OnrampError, MemoryError):
+            raise
+        except Exception as e:
+            if not apart:
+                raise UnforeseenError(target) from e
+            log.exception("a table takes no rows for a reason that the writer does not know")
             raise BlockedError(target, None) from None
         self.rows += done.rows
         self._remark(target, done)

@@ -7,7 +7,7 @@ skips.
 
 import gc
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Final
 
@@ -21,9 +21,10 @@ from services.writer.orders import Line, WorkOrder, as_arrow
 from services.writer.pool import transaction
 from services.writer.postgres import Database
 from services.writer.ranges import Partition
-from services.writer.settlement import BlockedError, LostRaceError, Settlement, Work, watch
+from services.writer.settlement import BlockedError, LostRaceError, Settlement, UnforeseenError, Work, watch
 from services.writer.sort import Sorted, Unroutable, sort
 from services.writer.stopwatch import Stopwatch
+from services.writer.taking import take_each
 from services.writer.targets import Target
 from services.writer.turn_about import in_all
 from services.writer.user_errors import ParkedRecord
@@ -43,7 +44,7 @@ def settle(order: WorkOrder, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.R
     """
     task = Task(order)
     for batch in batches:
-        task.take(list(runs(batch)))
+        task.take_each(list(runs(batch)))
     try:
         task.see_all_known()
         task.park_unroutable()
@@ -98,6 +99,11 @@ class Task:
             found = list(sort(wanted, self._order.routes))
         for run, ours, events in zip(read, wanted, found, strict=True):
             self._note(run, ours, events)
+
+    def take_each(self, read: Sequence[Run]) -> None:
+        """`take`, with each event parked that makes it raise for a reason that nobody foresaw."""
+        for run, verdict in take_each(self.take, read):
+            self._note(run, run, verdict)
 
     def _note(self, run: Run, wanted: Run, events: Sorted) -> None:
         for target, rows in events.tables.items():
@@ -171,12 +177,15 @@ class Task:
         events wait.
         """
         blocked: dict[Target, BlockedError] = {}
+        apart: set[Target] = set()
         races = 0
         while True:
             try:
-                self._land(database, blocked)
+                self._land(database, blocked, apart)
             except BlockedError as e:
                 blocked[e.target] = e
+            except UnforeseenError as e:
+                apart.add(e.target)
             except LostRaceError as e:
                 races += 1
                 if races > _RACES:  # always the same one: no other's matter
@@ -190,7 +199,9 @@ class Task:
             else:
                 return
 
-    def _land(self, database: Database, blocked: Mapping[Target, BlockedError]) -> None:
+    def _land(
+        self, database: Database, blocked: Mapping[Target, BlockedError], apart: Collection[Target]
+    ) -> None:
         ranges = [self._order.ranges[p] for p in self._read]
         with transaction(database, "land") as conn:
             settled = ledger.lock(conn, ranges, self._order.epoch)
@@ -204,7 +215,7 @@ class Task:
                 self._stopwatch,
                 self._order.log_events,
             )
-            settlement = Settlement(work, watch(holds.look(conn, self._types(database)), blocked))
+            settlement = Settlement(work, watch(holds.look(conn, self._types(database)), blocked), apart)
             for target, pieces in sorted(self._rows.items()):
                 if target.database == database.name:
                     rows = pa.Table.from_batches([_since(rows, settled[p]) for p, rows in pieces])

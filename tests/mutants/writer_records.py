@@ -18,8 +18,52 @@ RECORDS: Final = (
     ),
 )
 
+UNFORESEEN: Final = "tests/faults/test_f46_unforeseen.py"
+
 #: With Spark, or a Kafka of their own.
 FOREIGNERS: Final = (
+    Mutant(
+        "an event that cannot be sorted, alone",
+        "task.py",
+        "        for run, verdict in take_each(self.take, read):",
+        "        for run, verdict in self.take(read) or ():",
+        f"{UNFORESEEN} -k in_sort",
+    ),
+    Mutant(
+        "an event that cannot be persisted, alone",
+        "task.py",
+        "apart.add(e.target)",
+        "blocked[e.target] = None",
+        f"{UNFORESEEN} -k in_persist",
+    ),
+    Mutant(
+        "a bound of how many are at fault",
+        "halving.py",
+        "_LEAST: Final = 5",
+        "_LEAST: Final = 50_000",
+        f"{UNFORESEEN} -k table_at_which",
+    ),
+    Mutant(
+        "an event that cannot be released, alone",
+        "settlement.py",
+        "done = self._persist(target, rows, apart=True)",
+        "done = self._persist(target, rows, apart=False)",
+        f"{UNFORESEEN} -k in_a_release",
+    ),
+    Mutant(
+        "a drain that fails harms its database alone",
+        "drainer.py",
+        "asyncio.to_thread(self._land_or_wait,",
+        "asyncio.to_thread(self._land,",
+        f"{UNFORESEEN} -k cannot_be_sorted_when",
+    ),
+    Mutant(
+        "a hold that comes while a look is under way",
+        "releasing.py",
+        "bool(left) or watch.missed",
+        "bool(left)",
+        f"{UNFORESEEN} -k table_at_which",
+    ),
     Mutant(
         "the other reader for what one cannot read",
         "tail.py",
