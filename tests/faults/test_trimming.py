@@ -6,12 +6,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from uuid import uuid4
 
-import orjson
 import pytest
 
 from services.writer import ledger
 from services.writer.arrivals import Run
-from services.writer.divert import HEADER, Marker, divert, key_of, marker_of
+from services.writer.divert import Marker, divert, head_of, key_of
 from services.writer.drainer import Drainer
 from services.writer.migrations import migrate
 from services.writer.pausing import Pausing
@@ -57,8 +56,8 @@ class Stage:
         """What a driver that starts now finds of this stage."""
         index = Index()
         async for record in positions.log(wire.SYSTEM_ERRORS):
-            marker = marker_of(orjson.loads(dict(record.headers)[HEADER]))
-            if marker and marker.range.partition == self.partition:
+            marker = head_of(dict(record.headers))
+            if isinstance(marker, Marker) and marker.range.partition == self.partition:
                 index.add(marker, Place(record.partition, record.offset), record.timestamp / 1000)
         return index
 
