@@ -102,16 +102,19 @@ def sort_fails(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
 @pytest.fixture
 def persist_fails(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Let PERSIST raise at events with such ids, in one database if it is named."""
-    real = persist.copy_first
+    real, armed = persist.copy_first, {"id": "", "in": ""}
+
+    def copy_first(conn: Any, database: Any, what: Any, rows: Any, **ways: Any) -> Any:
+        found = real(conn, database, what, rows, **ways)
+        # Asked afterwards: one that waits for a lock while it is armed raises as well.
+        if armed["id"] and armed["in"] in ("", database.name) and _has(rows.column("_id"), armed["id"]):
+            raise BugError
+        return found
 
     def arm(poison: str, name: str = "") -> None:
-        def copy_first(conn: Any, database: Any, what: Any, rows: Any, **ways: Any) -> Any:
-            if name in ("", database.name) and _has(rows.column("_id"), poison):
-                raise BugError
-            return real(conn, database, what, rows, **ways)
+        armed.update({"id": poison, "in": name})
 
-        monkeypatch.setattr(persist, "copy_first", copy_first)
-
+    monkeypatch.setattr(persist, "copy_first", copy_first)
     return arm
 
 
