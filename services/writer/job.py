@@ -61,7 +61,7 @@ class Job:
         self._settings = settings
         self._kafka = kafka
         self._configured = configured(settings)
-        self._registry = FileRegistry(registry.file, only_known(self._configured))
+        self._registry = FileRegistry(registry.file, only_known(self._configured), named=registry.named)
         self._pausing = Pausing(settings.pause_share, settings.pause_window, settings.pause_least)
         self._status = Status()
         self._stop = asyncio.Event()
@@ -237,8 +237,9 @@ class Job:
         pace = Pace(self._settings.batch_events, self._settings.batch_s)
         while not self._stop.is_set():
             if clock() >= look_again:
-                self._registry.refresh()
+                await asyncio.to_thread(self._registry.refresh)  # a large one takes a second
                 snapshot = self._registry.snapshot()
+                self._status.see_registry(snapshot.digest)
                 routes = current.of(snapshot)
                 async with asyncio.timeout(_KAFKA_SECONDS):
                     await parts.view.discover(topics_of(snapshot))

@@ -131,6 +131,12 @@ class Metrics:
             ["database"],
             registry=self.registry,
         )
+        self.registry_info = Gauge(
+            "onramp_registry_info",
+            "1 for the digest of the registry that events are routed by.",
+            ["digest"],
+            registry=self.registry,
+        )
         self.halted_partitions = Gauge(
             "onramp_writer_halted_partitions",
             "Partitions that are not read until a person resolves them.",

@@ -74,6 +74,10 @@ class Status:
                 extra={"database": name, "waiting": events},
             )
 
+    def see_registry(self, digest: str) -> None:
+        """Which registry events are routed by."""
+        self.metrics.show(self.metrics.registry_info, {(digest,): 1.0}, max)
+
     def see_holds(self, holds: Mapping[str, Sequence[Hold]]) -> None:
         """What events wait for in the databases themselves."""
         self.holds = [{"database": name, **each} for name, of in holds.items() for each in described(of)]

@@ -103,3 +103,11 @@ def test_lag_waiting_and_age_are_shown_and_go_away() -> None:
     assert found['onramp_writer_oldest_waiting_seconds{database="db",where="kafka"}'] > 1e9
     status.waits({"db": (0, None)})
     assert page(status)['onramp_writer_oldest_waiting_seconds{database="db",where="kafka"}'] == 0
+
+
+def test_the_registry_that_holds_is_shown_and_no_older_one() -> None:
+    status = Status()
+    status.see_registry("old")
+    status.see_registry("new")
+    shown = {series: value for series, value in page(status).items() if "registry_info" in series}
+    assert shown == {'onramp_registry_info{digest="new"}': 1.0}
