@@ -94,6 +94,7 @@ async def _check_life(
         seen = None
     if seen is not None:
         line.holes, line.probes = upto - first - seen.records, seen.probes
+        line.waiting += seen.waiting_too
     sums = Sums(books, life, line, seen)
     if why := sums.unchecked(moving(books, life)):
         report.unchecked.append(why)

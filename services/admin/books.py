@@ -184,7 +184,9 @@ def one_destination(books: Books, life: Life) -> bool:
     """Whether all events of `life` that have a destination have the same."""
     found = {(name, destination) for name, d in books.databases.items() for destination, _ in d.counted(life)}
     waits = {name for name in books.databases if books.waiting(name, life)}
-    return len(found) <= 1 and (not waits or {name for name, _ in found} in (waits, set()))
+    if len(found) > 1 or len(waits) > 1:
+        return False
+    return not waits or {name for name, _ in found} in (waits, set())
 
 
 def check_markers(books: Books, life: Life) -> Iterable[Finding]:

@@ -6,6 +6,7 @@ have been parked for a reason that it does not know, and parked is a place.
 """
 
 import json
+from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -57,14 +58,15 @@ class Event:
     def _same_payload(self, text: str) -> bool:
         return _alike(_exact(self.value or b"null")["payload"], _exact(text))
 
-    def destinations(self, refused: Collection[str]) -> int:
-        """How many different destinations a packet names, without those at the pointers `refused`."""
+    def destinations(self, refused: Collection[str]) -> Counter[str]:
+        """How many tables a packet names, by database, without those at the pointers `refused`."""
         context = self.document["pipeline_context"]
         named = context.get("destinations") if isinstance(context, dict) else None
         if not isinstance(named, list) or not named:
-            return 1
+            return Counter({"": 1})
         places = [f"/pipeline_context/destinations/{i}" for i in range(len(named))]
-        return len({_identity(d) for place, d in zip(places, named, strict=True) if place not in refused})
+        kept = [d for place, d in zip(places, named, strict=True) if place not in refused]
+        return Counter({_identity(d): _database(d) for d in kept}.values())
 
 
 def classify(record: LogRecord) -> Event:
@@ -91,13 +93,23 @@ def _is_for_us(headers: Mapping[str, bytes]) -> bool:
         return False
 
 
+def _database(destination: Any) -> str:
+    """The public name of the database; empty where none can be read."""
+    named = _named(destination) if isinstance(destination, dict) else None
+    return named if isinstance(named, str) else ""
+
+
+def _named(destination: Mapping[str, Any]) -> Any:
+    """A database is named by vanity or by database."""
+    return destination.get("vanity") or destination.get("database")
+
+
 def _identity(destination: Any) -> str:
-    """Equal for destinations that are one table: named by vanity or by database."""
+    """Equal for destinations that are one table."""
     if not isinstance(destination, dict):
         return json.dumps(destination)
-    database = destination.get("vanity") or destination.get("database")
     return json.dumps(
-        [database, destination.get("schema"), destination.get("table"), destination.get("type")]
+        [_named(destination), destination.get("schema"), destination.get("table"), destination.get("type")]
     )
 
 

@@ -33,6 +33,8 @@ class Seen:
     probes: int = 0
     #: (event, destination) pairs without the filtered
     pairs: int = 0
+    #: (event, destination) pairs that wait and that the books, which count an event once, leave out
+    waiting_too: int = 0
     #: by place, events that the table had already
     duplicates: Counter[Place] = field(default_factory=Counter)
     #: by place, events for typed tables: they have no receipt to look for
@@ -120,7 +122,12 @@ class Reading:
     def _judge_packet(self, event: Event) -> None:
         """A packet's outcomes are counted; its tables keep no receipts."""
         refused = self._refused.get(event.offset, set())
-        self.seen.pairs += 1 if "" in refused else len(refused) + event.destinations(refused)
+        if "" in refused:
+            self.seen.pairs += 1
+            return
+        places = event.destinations(refused)
+        self.seen.pairs += len(refused) + places.total()
+        self._see_waiting(event, places)
 
     def _judge_refused(self, event: Event, rows: list[At]) -> None:
         """An event that should be, or is, parked without a destination."""
@@ -133,18 +140,27 @@ class Reading:
     def _judge_envelope(self, event: Event, rows: list[At]) -> None:
         sure, possible = self._expected(event)
         unjudged = self.seen.unjudged.total()
+        judged: Counter[str] = Counter()
         for routed in sorted(possible):
             here = [row for _, place, row in rows if place == routed.place]
             if routed in sure or here or self._is_kept(event, routed.place):
-                self.seen.pairs += 1
+                judged[routed.place.database] += 1
                 self._judge_place(event, routed, here)
             else:
                 self.seen.unjudged[routed.place] += 1
+        self.seen.pairs += judged.total()
+        self._see_waiting(event, judged)
         self.seen.events_unjudged += self.seen.unjudged.total() > unjudged
         places = {r.place for r in possible}
         for _, place, _ in rows:
             if place not in places:
                 self._find(Code.PHANTOM, event.offset, f"a row of {place}, where its event does not go")
+
+    def _see_waiting(self, event: Event, places: Mapping[str, int]) -> None:
+        """An event that waits for a database waits for each of its `places` there."""
+        for database, waiting in self._waiting.items():
+            if event.offset in waiting:
+                self.seen.waiting_too += max(places.get(database, 0) - 1, 0)
 
     def _expected(self, event: Event) -> tuple[set[Routed], set[Routed]]:
         """Where the event went, and where it may have gone, which is more where nobody knows its routes."""

@@ -9,6 +9,8 @@ STAGE: Final = "tests/integration/admin/test_settled_under.py"
 BOOKS: Final = "tests/integration/admin/test_audit.py"
 #: A destination that silently never landed, before and after a change of routes, under a whole writer.
 ROUTES: Final = "tests/faults/test_routes_of_the_time.py"
+#: Events for several tables of a database that is out, under a whole writer.
+WAITING: Final = "tests/faults/test_audit_of_what_waits.py"
 
 QUICK: Final = (
     Mutant(
@@ -91,6 +93,13 @@ QUICK: Final = (
         "elif False:",
         BOOKS,
     ),
+    Mutant(
+        "that an event may wait for two databases and be nowhere else",
+        "books.py",
+        "if len(found) > 1 or len(waits) > 1:",
+        "if len(found) > 1:",
+        UNIT,
+    ),
 )
 
 SLOW: Final = (
@@ -107,6 +116,20 @@ SLOW: Final = (
         "if not digests or not digests <= log.routes.keys():",
         "if True:",
         ROUTES,
+    ),
+    Mutant(
+        "counting an event that waits once for each of its tables",
+        "receipts.py",
+        "        self._see_waiting(event, judged)\n",
+        "",
+        WAITING,
+    ),
+    Mutant(
+        "counting a packet that waits once for each of its tables",
+        "receipts.py",
+        "        self._see_waiting(event, places)\n",
+        "",
+        WAITING,
     ),
 )
 

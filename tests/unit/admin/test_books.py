@@ -2,7 +2,8 @@
 
 import pytest
 
-from services.admin.books import Books, DatabaseBooks, between, check_markers
+from services.admin.balance import Sums
+from services.admin.books import Books, DatabaseBooks, between, check_markers, line_of
 from services.admin.error_records import Marker
 from services.admin.findings import Life, Source
 from services.admin.settled_log import SettledLog
@@ -78,3 +79,20 @@ def test_markers_that_overlap_count_an_event_once() -> None:
     assert books.waiting("db", LIFE) == set(range(6))
     assert [f.offset for f in check_markers(books, LIFE)] == [0]
     assert list(between([1, 3, 5], 2, 5)) == [3]
+
+
+def test_what_waits_for_two_databases_balances_by_the_books_alone() -> None:
+    """None of its events is anywhere else: a third database is up, and has none of them."""
+    out = _outage(5)
+    away, up = out.databases["db"], DatabaseBooks({LIFE: 5}, {}, frozenset(), frozenset(), {}, ())
+    [diverted], [markers] = out.diverted.values(), out.markers.values()
+    books = Books(
+        {"one": away, "two": away, "up": up},
+        SettledLog(),
+        {},
+        {},
+        {(name, SOURCE): diverted for name in ("one", "two")},
+        {(name, LIFE): markers for name in ("one", "two")},
+        {},
+    )
+    assert list(Sums(books, LIFE, line_of(books, LIFE), None).findings()) == []
