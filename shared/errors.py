@@ -320,6 +320,8 @@ INTERNAL: Final = _waiting(
 )
 
 # --- the writer ---------------------------------------------------------------------------
+#: What a person can do for a parked event, as soon as the cause is mended.
+_SEND_AGAIN: Final = "then send the event again (docs/operating.md, Sending a parked event again)."
 NO_ENVELOPE: Final = _parked(
     "no_envelope",
     Step.SORT,
@@ -330,7 +332,7 @@ UNKNOWN_DATABASE: Final = _parked(
     "unknown_database",
     Step.SORT,
     "The destination names no configured database.",
-    "Correct the destination's database or vanity, or configure it.",
+    f"Correct the destination's database or vanity, or configure it, {_SEND_AGAIN}",
 )
 UNSUPPORTED_DESTINATION: Final = _parked(
     "unsupported_destination",
@@ -349,37 +351,38 @@ FORBIDDEN_DESTINATION: Final = _parked(
     "forbidden_destination",
     Step.SORT,
     "Packets on this topic may not address this table.",
-    "Send to a table that the topic may address, or have an operator grant it, then replay.",
+    f"Send to a table that the topic may address, or have an operator grant it, {_SEND_AGAIN}",
 )
 UNKNOWN_TABLE: Final = _parked(
     "unknown_table",
     Step.PERSIST,
     "The database has no such table.",
-    "Correct the destination's schema and table (letter case counts), or create the table, then replay.",
+    f"Correct the destination's schema and table (letter case counts), or create the table, {_SEND_AGAIN}",
 )
 UNSUITABLE_TABLE: Final = _parked(
     "unsuitable_table",
     Step.PERSIST,
     "The table cannot take events once each.",
-    "Give the table a primary key that is not deferrable, then replay.",
+    f"Give the table a primary key that is not deferrable, {_SEND_AGAIN}",
 )
 UNKNOWN_FIELD: Final = _parked(
     "unknown_field",
     Step.PERSIST,
     "The event has a field that the table takes no values for.",
-    "Drop the field, add the column, or set the table's contract to discard unknown fields.",
+    f"Drop the field, add the column, or set the table's contract to discard unknown fields, {_SEND_AGAIN}",
 )
 SWALLOWED: Final = _parked(
     "swallowed",
     Step.PERSIST,
     "The table took the row without an error and did not keep it.",
-    "Look for a trigger or rule on the table that suppresses rows, then replay.",
+    f"Look for a trigger or rule on the table that suppresses rows, {_SEND_AGAIN}",
 )
 DATA_REJECTED: Final = _parked(
     "data_rejected",
     Step.PERSIST,
     "The database refused the event's values.",
-    "Compare the event with the table's columns; the SQLSTATE and column say where.",
+    "Compare the event with the table's columns (the SQLSTATE and column say where), mend one of them, "
+    f"{_SEND_AGAIN}",
 )
 ID_REUSE: Final = _parked(
     "id_reuse",
@@ -391,19 +394,19 @@ NO_PERMISSION: Final = _parked(
     "no_permission",
     Step.PERSIST,
     "The writer's role may not write this table.",
-    "Grant INSERT and SELECT on the table to the writer's role, then replay.",
+    f"Grant INSERT and SELECT on the table to the writer's role, {_SEND_AGAIN}",
 )
 INTERNAL_SORT: Final = _parked(
     "internal_sort",
     Step.SORT,
     "The writer failed at this event while it sorted it; this is our fault.",
-    "Report the exception's type, which `detail` names, with the event; replay it when that is mended.",
+    f"Report the exception's type, which `detail` names, and have it mended, {_SEND_AGAIN}",
 )
 INTERNAL_PERSIST: Final = _parked(
     "internal_persist",
     Step.PERSIST,
     "The writer failed at this event while it wrote its row; this is our fault.",
-    "Report the exception's type, which `detail` names, with the event; replay it when that is mended.",
+    f"Report the exception's type, which `detail` names, and have it mended, {_SEND_AGAIN}",
 )
 INTERNAL_WRITER: Final = _waiting(
     "internal_writer",
@@ -439,7 +442,7 @@ PAUSED: Final = _waiting(
     "paused",
     Step.PERSIST,
     "Too many of the event type's events are parked; the others wait.",
-    "Mend what refuses them (`onramp errors` says why), then `onramp types resume`.",
+    "Mend what refuses them (`onramp errors tail --kind parked` says why), then `onramp types resume NAME`.",
 )
 NOT_CONFIGURED: Final = _waiting(
     "not_configured",

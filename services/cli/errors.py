@@ -112,11 +112,20 @@ def show(
     key: Annotated[str, typer.Argument(help="The event's key, as `tail` prints it.")],
     *,
     value: ValueOption = False,
+    raw: Annotated[
+        bool, typer.Option("--raw", help="Write the event's very bytes and nothing else, for a file.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Print why one event is parked or waits; exits with 1 when there is none of this key.
 
-    Example: onramp errors show events.order_placed/0/17/onramp.events.order_placed --value
+    To send a parked event again, mended or as it is, write its bytes into a file. Examples:
+
+    onramp errors show events.order_placed/0/17/onramp.events.order_placed --value
+
+    onramp errors show events.order_placed/0/17/onramp.events.order_placed --raw > event.json
+
+    onramp send event.json
     """
 
     async def run(view: "ErrorView") -> None:
@@ -124,6 +133,9 @@ def show(
         if event is None:
             print("onramp: no parked or waiting event has this key", file=sys.stderr)
             raise typer.Exit(Exit.FAILED)
+        if raw:
+            _write(event)
+            return
         found = event.as_dict(value=value)
         if as_json:
             print(json.dumps(found))
@@ -166,6 +178,14 @@ def _print(event: "ErrorEvent", *, value: bool, as_json: bool) -> None:
     at = _at(event.timestamp)
     said = f"{at}  {event.state}  {event.code}  {event.key}  {event.reason.get('detail', '')}"
     print(_safe(f"{said}  {found['value']}" if value else said), flush=True)
+
+
+def _write(event: "ErrorEvent") -> None:
+    if event.value is None:
+        print("onramp: the record has no value, so there are no bytes", file=sys.stderr)
+        raise typer.Exit(Exit.FAILED)
+    sys.stdout.buffer.write(event.value)
+    sys.stdout.buffer.flush()
 
 
 def _at(milliseconds: int) -> str:

@@ -64,6 +64,16 @@ def test_its_value_is_shown_on_request_with_control_characters_escaped(stage: St
     assert "code: no_envelope" in shown.output
 
 
+def test_its_very_bytes_are_written_for_a_file_and_where_there_are_none_that_is_said(stage: Stage) -> None:
+    first = stage.settle(b"no json \x1b[2J\xff\n", None)
+    assert _run(stage, "show", f"{stage.partition.topic}/0/{first}/", "--raw").stdout_bytes == (
+        b"no json \x1b[2J\xff\n"
+    )
+    nothing = _run(stage, "show", f"{stage.partition.topic}/0/{first + 1}/", "--raw")
+    assert (nothing.exit_code, nothing.stdout_bytes) == (1, b"")
+    assert "there are no bytes" in nothing.stderr
+
+
 def test_repeats_under_one_key_are_one_event(parked: Stage) -> None:
     assert [(g["code"], g["destination"], g["events"]) for g in _of(parked, "count")] == [
         ("data_rejected", f"onramp.{parked.table}", 1)

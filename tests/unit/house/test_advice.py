@@ -1,0 +1,112 @@
+"""What errors, logs, help and documentation advise can be done: the verbs that they name exist, as named."""
+
+import ast
+import re
+import shlex
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import typer
+
+from docs import generate
+from services.cli.app import app
+from shared.errors import TABLE
+from tests.unit.house.test_docs import PAGES
+from tests.unit.house.tree import ROOT, product_files
+
+#: A command that is named: in backticks or quotes to their end, else from a line's begin (behind
+#: variables or a pipe) or a colon to the line's.  Two spaces end it: help explains behind them.
+COMMAND = re.compile(
+    r"`(?:bin/)?onramp ([^`]+)`"
+    r"|'(?:bin/)?onramp ([^']+)'"
+    r"|(?:^|: |\| )[ \t]*(?:[A-Z_]+=\S+ )*(?:bin/)?onramp ([a-z][^\n`]*?)(?=  |\n|$)",
+    re.MULTILINE,
+)
+#: `docs/cli.md` is help that is wrapped: its sources are among the product's files.
+FILES = [*map(str, product_files()), *(str(page) for page in PAGES if str(page) != "docs/cli.md")]
+ROOT_COMMAND: Any = typer.main.get_command(app)
+
+
+def literals(source: str) -> Iterator[str]:
+    """The string literals of a module, what is put into them written as X."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.JoinedStr):
+            yield "".join(str(part.value) if isinstance(part, ast.Constant) else "X" for part in node.values)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
+
+
+def commands(text: str) -> Iterator[str]:
+    """The commands of ours that `text` names, from their verb on."""
+    for match in COMMAND.finditer(text):
+        yield next(filter(None, match.groups())).strip()
+
+
+def wrong(command: str) -> str:
+    """Why nobody can do as `command` says; empty if they can.  A verb alone is only a name."""
+    given = shlex.split(re.split(r"[>|…]", command)[0])
+    found, path = ROOT_COMMAND, "onramp"
+    while given and hasattr(found, "commands") and not given[0].startswith("-"):
+        path = f"{path} {given[0]}"
+        if given[0] not in found.commands:
+            return f"there is no {path}"
+        found = found.commands[given.pop(0)]
+    if not given or "--help" in given or "…" in command:
+        return ""
+    try:
+        found.make_context(path, [*given]).close()
+    except Exception as error:  # noqa: BLE001 - click's exceptions have no public name in typer
+        return f"{path}: {error}"
+    return ""
+
+
+def texts(file: str) -> Iterator[str]:
+    text = (ROOT / file).read_text("utf-8")
+    yield from literals(text) if file.endswith(".py") else [text]
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_every_command_that_is_named_can_be_given(file: str) -> None:
+    assert [why for text in texts(file) for command in commands(text) if (why := wrong(command))] == []
+
+
+def test_commands_are_found_where_they_are_named() -> None:
+    """Else the test above would hold by seeing nothing."""
+    found = {command for file in FILES for text in texts(file) for command in commands(text)}
+    assert found >= {
+        "types resume X",  # the writer's log
+        "partitions resolve X accept",
+        "types resume NAME",  # an error's fix
+        "errors tail --kind parked",
+        "databases resolve NAME …",  # a page
+        "up --events 1000 --exit --json",  # help
+        "errors show events.order_placed/0/17/onramp.events.order_placed --raw > event.json",
+    }
+    named = {command.split()[0] for command in found}
+    assert named >= {name.split()[1] for name, _ in generate.verbs(ROOT_COMMAND, "onramp")}
+
+
+@pytest.mark.parametrize(
+    "advice",
+    [
+        "mend it, then `onramp errors replay`",
+        "`onramp replay events.x/0/17`",
+        "see 'onramp error count'",
+        "onramp errors show KEY --bytes > event.json",
+        "ONRAMP_URL=http://x onramp send --file event.json",
+        "cat event.json | onramp send -- a b",
+        "to go on: onramp partitions resolve events.x/0 skip",
+        "`onramp types resume order_placed in_all_databases`",
+        "onramp errors show --raw",
+    ],
+)
+def test_wrong_advice_is_seen(advice: str) -> None:
+    [command] = commands(advice)
+    assert wrong(command)
+
+
+@pytest.mark.parametrize("code", TABLE)
+def test_no_fix_calls_for_a_replay_while_no_verb_does_it(code: str) -> None:
+    verbs = {name for name, _ in generate.verbs(ROOT_COMMAND, "onramp")}
+    assert "replay" not in TABLE[code].fix or any(name.endswith(" replay") for name in verbs)
