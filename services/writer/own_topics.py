@@ -6,6 +6,7 @@ notices before they are missed, so what exists is not taken as found.
 """
 
 import asyncio
+import logging
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -17,11 +18,16 @@ from shared.errors import OWN_TOPIC_UNSAFE, InfrastructureError
 from shared.settings import KafkaSettings
 from shared.topics import OWN_TOPICS, TopicSpec
 
+log = logging.getLogger(__name__)
+
 _MIN_INSYNC: Final = "min.insync.replicas"
 #: More is as good.
 _AT_LEAST: Final = frozenset({_MIN_INSYNC, "max.message.bytes"})
 _SECONDS: Final = 8.0
 _UNHEARD_SECONDS: Final = 0.02
+#: An entry of Kafka's answer, and its DYNAMIC_TOPIC_CONFIG.
+_NAME, _VALUE, _SOURCE = 0, 1, 3
+_OF_THE_TOPIC: Final = 1
 
 
 class OwnTopics:
@@ -32,9 +38,14 @@ class OwnTopics:
         self._settings = settings
 
     async def ensure(self) -> None:
-        """Make those that are missing.  Raises `InfrastructureError` when one is set up unsafely."""
+        """Make those that are missing.  Raises `InfrastructureError` when one is set up unsafely.
+
+        What nobody has set on a topic itself it has from its broker, perhaps because an older
+        release made it: it is set.  What somebody has set is a person's to change.
+        """
         for spec in OWN_TOPICS:
             await self._make(spec)
+        await self._set_what_nobody_has_set()
         if wrong := await self.wrong():
             raise InfrastructureError(OWN_TOPIC_UNSAFE, "; ".join(wrong))
 
@@ -47,6 +58,23 @@ class OwnTopics:
             for spec in OWN_TOPICS
             for name, is_, must in differences(self._wanted(spec), found[spec.name])
         ]
+
+    async def _set_what_nobody_has_set(self) -> None:
+        async with asyncio.timeout(_SECONDS):
+            own = await self._settings_of([spec.name for spec in OWN_TOPICS], own=True)
+            all_ = await self._settings_of([spec.name for spec in OWN_TOPICS])
+        for spec in OWN_TOPICS:
+            inherited = {
+                name: must
+                for name, _, must in differences(self._wanted(spec), all_[spec.name])
+                if name not in own[spec.name]
+            }
+            if inherited:
+                log.warning("a topic of Onramp's own gets settings", extra={"topic": spec.name, **inherited})
+                # Kafka takes what is not named for not set any more.
+                settings = own[spec.name] | inherited
+                topic = ConfigResource(ConfigResourceType.TOPIC, spec.name, configs=settings)
+                await self._admin.alter_configs([topic])  # what was refused is seen by the next look
 
     def _wanted(self, spec: TopicSpec) -> dict[str, str]:
         return {**spec.config, _MIN_INSYNC: str(self._settings.min_insync)}
@@ -63,14 +91,17 @@ class OwnTopics:
             if code not in (0, TopicAlreadyExistsError.errno):
                 raise for_code(code)(f"topic {spec.name} could not be made: {message}")
 
-    async def _settings_of(self, names: list[str]) -> dict[str, dict[str, str]]:
-        """Every setting of each topic; the caller's patience bounds it."""
+    async def _settings_of(self, names: list[str], *, own: bool = False) -> dict[str, dict[str, str]]:
+        """The settings of each topic, or its `own` without its broker's; the caller's patience bounds it."""
         while True:
             asked = [ConfigResource(ConfigResourceType.TOPIC, name) for name in names]
             resources: list[Any] = [r for a in await self._admin.describe_configs(asked) for r in a.resources]
             errors = {for_code(code) for code, *_ in resources} - {NoError}
             if not errors:
-                return {name: {e[0]: e[1] for e in entries} for _, _, _, name, entries in resources}
+                return {
+                    name: {e[_NAME]: e[_VALUE] for e in entries if not own or e[_SOURCE] == _OF_THE_TOPIC}
+                    for _, _, _, name, entries in resources
+                }
             if errors != {UnknownTopicOrPartitionError}:
                 raise errors.pop()("the settings of Onramp's own topics cannot be read")
             await asyncio.sleep(_UNHEARD_SECONDS)  # made, but this broker has not heard of it yet

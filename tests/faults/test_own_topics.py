@@ -61,10 +61,22 @@ def test_f49_a_topic_that_would_lose_what_it_keeps_is_refused_until_it_is_mended
     assert "onramp.settled: cleanup.policy is compact,delete and must be compact" in writer.trouble
     assert "--entity-name onramp.settled --add-config cleanup.policy=compact" in writer.trouble
     assert alone.landed() == 0
-    _set(alone, wire.USER_ERRORS, retention_ms="-1", retention_bytes="-1")
+    _set(alone, wire.USER_ERRORS, retention_ms="-1")
     _set(alone, wire.SETTLED, cleanup_policy="compact")
     eventually(lambda: alone.landed() == 1)
     assert writer.trouble == "None"
+
+
+def test_f49_what_an_older_release_left_to_the_broker_is_set(alone: Scene) -> None:
+    admin = AdminClient({"bootstrap.servers": alone.bootstrap})
+    older = {"retention.ms": "-1", "max.message.bytes": "10485760", "segment.ms": "3600000"}
+    for future in admin.create_topics([NewTopic(wire.USER_ERRORS, 2, 1, config=older)]).values():
+        future.result(20)
+    alone.writer()
+    topic = ConfigResource(ConfigResource.Type.TOPIC, wire.USER_ERRORS)
+    [found] = [future.result(20) for future in admin.describe_configs([topic]).values()]
+    assert found["retention.bytes"].value == "-1"
+    assert {name: found[name].value for name in older} == older
 
 
 def test_f49_one_that_is_set_otherwise_under_a_running_writer_is_said_and_stops_nobody(

@@ -143,6 +143,13 @@ LOGS: Final = (
         f"{_OWN}a_topic_that_would_lose_what_it_keeps_is_refused_until_it_is_mended",
     ),
     Mutant(
+        "setting what nobody has set on own topics",
+        "own_topics.py",
+        "        await self._set_what_nobody_has_set()\n",
+        "",
+        f"{_OWN}what_an_older_release_left_to_the_broker_is_set",
+    ),
+    Mutant(
         "looking at own topics by the clock",
         "upkeep.py",
         "        await self._see_own_topics()\n",
