@@ -211,6 +211,7 @@ def test_f46_what_cannot_be_sorted_when_it_drains_waits_and_harms_no_other_datab
 ) -> None:
     writer = two.writer(other)
     _let_wait(two, writer, other)
+    epoch = writer.job._epoch
     real, main, draining = landing.rows, threading.main_thread(), threading.Event()
 
     def rows_of(partition: Any, arrivals: Any, events: Any) -> Any:
@@ -229,6 +230,7 @@ def test_f46_what_cannot_be_sorted_when_it_drains_waits_and_harms_no_other_datab
     monkeypatch.setattr(landing, "rows", real)
     eventually(lambda: two.landed(other.dsn) == {"first", POISON, *_of(40)}, 60)
     two.scene.audited(other)
+    assert writer.job._epoch == epoch, "the loop was never begun again"
 
 
 def _let_wait(two: Two, writer: Inline, other: Other) -> None:
