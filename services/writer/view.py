@@ -31,6 +31,7 @@ log = logging.getLogger(__name__)
 
 #: What to do about a halted partition.
 _FROM_ITS_BEGIN: Final = "to read it from its begin, delete the group's offset of it and restart"
+_RESTART: Final = "restart: a topic that has this name then is read from its begin"
 _CONFIGURE: Final = "configure the database again under that name, at its new address, and restart"
 
 Planned = tuple[list[Range], Routes]
@@ -128,7 +129,7 @@ class View:
         at = self._group.get(p)
         return Stand(stand.topic_id, at.offset) if at and at.life == _named(stand, topic_id) else stand
 
-    def _let_go(self, p: Partition, why: str, mend: str = _FROM_ITS_BEGIN) -> None:
+    def _let_go(self, p: Partition, why: str, mend: str = _RESTART) -> None:
         for known in (self.stands, self._pins, self.lag):
             known.pop(p, None)
         self._turns.forget(p)
@@ -147,18 +148,17 @@ class View:
         """Refuse, loudly, what would skip events, lose them, or take one topic for another."""
         known = (stand.topic_id, p.number) in self._settled.baselines
         if p in self._group and not known:
-            self._refuse(p, "the topic was deleted and made anew: its offsets begin again")
+            self._refuse(p, "the topic was deleted and made anew: its offsets begin again", _FROM_ITS_BEGIN)
         elif stand.next_offset < begin:
             self._refuse(p, _deleted(stand, begin), _accept(p))
             self._halted[p] = stand
-        elif unknown := self._settled.unfinished_in(p, stand) - set(self._databases.names):
-            names = ", ".join(sorted(unknown))
-            self._refuse(p, f"a writer began events for {names}, which is not configured", _CONFIGURE)
+        elif unknown := ", ".join(sorted(self._settled.unfinished_in(p, stand) - set(self._databases.names))):
+            self._refuse(p, f"a writer began events for {unknown}, which is not configured", _CONFIGURE)
         else:
             return True
         return False
 
-    def _refuse(self, p: Partition, why: str, mend: str = _FROM_ITS_BEGIN) -> None:
+    def _refuse(self, p: Partition, why: str, mend: str) -> None:
         self.refused[p] = why
         log.error(
             "a partition is halted",

@@ -3,10 +3,12 @@
 from collections.abc import Iterator
 
 import pytest
+from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 from typer.testing import CliRunner
 
 from services.cli.app import app
+from shared import wire
 from tests.fixtures.inline import Inline, Places
 from tests.fixtures.other import Other
 from tests.fixtures.scenes import Scene
@@ -75,7 +77,7 @@ def test_f13_a_deleted_topic_halts_its_partitions_and_no_other(
 
 
 def test_f14_a_topic_made_anew_is_never_read_from_the_offset_of_the_old(
-    inline: Scene, beside: Neighbour
+    inline: Scene, beside: Neighbour, caplog: pytest.LogCaptureFixture
 ) -> None:
     _produce(inline, 0, 6, lands=False)
     both = rf"events\.{inline.name}.*"
@@ -87,9 +89,37 @@ def test_f14_a_topic_made_anew_is_never_read_from_the_offset_of_the_old(
     beside.goes_on()
     assert inline.landed() == 6
     writer.stop()
+    assert _advised(caplog) == {"restart: a topic that has this name then is read from its begin"}
     inline.writer(topics=both)  # Kafka forgot the group's offset with the topic
     eventually(lambda: inline.landed() == 15)
     beside.goes_on()
+
+
+def _advised(caplog: pytest.LogCaptureFixture) -> set[str]:
+    """What the log says to do about halted partitions."""
+    return {r.mend for r in caplog.records if r.message == "a partition is halted"}  # type: ignore[attr-defined]
+
+
+def test_f14_an_offset_of_the_old_topic_that_the_group_still_has_halts_until_it_is_deleted(
+    inline: Scene, caplog: pytest.LogCaptureFixture
+) -> None:
+    writer = inline.writer()
+    _produce(inline, 0, 6)
+    writer.stop()
+    delete_topic(inline.bootstrap, inline.topic)
+    _produce(inline, 6, 3, lands=False)
+    admin = AdminClient({"bootstrap.servers": inline.bootstrap})
+    late = ConsumerGroupTopicPartitions(wire.WRITER_GROUP, [TopicPartition(inline.topic, 0, 2)])
+    for future in admin.alter_consumer_group_offsets([late]).values():
+        future.result(20)
+    halted = inline.writer(wait=False)
+    assert "its offsets begin again" in _halted(halted)
+    halted.stop()
+    assert "delete the group's offset of it" in "".join(_advised(caplog))
+    for deleted in admin.delete_consumer_groups([wire.WRITER_GROUP]).values():
+        deleted.result(20)
+    inline.writer()
+    eventually(lambda: inline.landed() == 9)
 
 
 def test_f14_what_waits_of_a_topic_lands_after_the_topic_was_made_anew(inline: Scene, other: Other) -> None:

@@ -14,8 +14,8 @@ DATABASES: Final = (
     Mutant(
         "a plan for a database that is not configured halts its partitions",
         "view.py",
-        "elif unknown := self._settled.unfinished_in(p, stand) - set(self._databases.names):",
-        "elif unknown := set():",
+        "self._settled.unfinished_in(p, stand) - set(self._databases.names)",
+        "set()",
         f"{_CHANGE}f45_a_plan_for_a_renamed_database_halts_its_partitions_and_lands_under_the_old_name",
     ),
     Mutant(
