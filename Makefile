@@ -49,7 +49,7 @@ mutants: $(STAMP) ## Remove one protection of the code at a time: the tests must
 	$(PY) -m tests.mutants.writer --all
 	$(PY) -m tests.mutants.audit --all
 
-proof: $(STAMP) ## 100,000 flights and 1,000 broken ones, an outage and six kills: the books balance
+proof: $(STAMP) ## 100,000 flights, 1,000 broken ones, an outage, a hang, a cut log and six kills: the books balance
 	ONRAMP_PROOF_FLIGHTS=100000 $(PY) -m pytest tests/faults/test_proof.py --timeout 3600 $(ARGS)
 
 bench-gateway: $(STAMP) ## The gateway beside a bare Kafka producer: CPU per event, latency, memory

@@ -110,8 +110,8 @@ class Positions:
     async def log(self, topic: str, since: Mapping[int, int] | None = None) -> AsyncIterator[Any]:
         """Every record of `topic`, from its begin or `since` (partition to offset) to where it ends now."""
         consumer = AIOKafkaConsumer(bootstrap_servers=self._settings.bootstrap, enable_auto_commit=False)
-        await consumer.start()
         try:
+            await consumer.start()
             numbers = since.keys() if since else await self._partitions_of(topic)
             assigned = [TopicPartition(topic, n) for n in numbers]
             consumer.assign(assigned)

@@ -1,5 +1,6 @@
 """A ground of their own: these writers fence each other, and Kafka is stopped under them."""
 
+import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -10,11 +11,13 @@ import pytest
 
 from stack import services
 from stack.kafka import Kafka
+from stack.postgres import Postgres
 from tests.fixtures.fix_postgres import Database, HasDsn
 from tests.fixtures.fix_stack import StartWriter
 from tests.fixtures.inline import Inline, Places, start_inline
 from tests.fixtures.other import Other
 from tests.fixtures.scenes import Scene
+from tests.fixtures.silent import Stopped
 from tests.fixtures.started import started
 
 
@@ -76,3 +79,19 @@ def other(postgres: HasDsn, database: Database) -> Iterator[Other]:
         yield other
     finally:
         other.drop()
+
+
+@pytest.fixture
+def hung(own_postgres: Postgres) -> Other:
+    """A database of a server that can be stopped."""
+    other = Other(own_postgres.dsn, f"hung_{secrets.token_hex(4)}")
+    other.create()
+    return other
+
+
+@pytest.fixture
+def server(own_postgres: Postgres) -> Iterator[Stopped]:
+    """The server of `hung`; it goes on when the test is over."""
+    server = Stopped(own_postgres)
+    yield server
+    server.go_on()

@@ -1,4 +1,5 @@
-"""The proof: flights and broken events, one database down, kills on the way, and every book balances.
+"""The proof: flights and broken events, one database down and one that hangs, a log that goes back,
+kills on the way, and every book balances.
 
 `make proof` sends 100,000 real flights and 1,000 broken ones through writers that are killed
 with kill -9.  Among the tests it is a twentieth of that, and the writers are threads that end
@@ -9,6 +10,7 @@ import asyncio
 import os
 import re
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import orjson
@@ -17,6 +19,9 @@ import pytest
 from services.admin.audit import Request, audit
 from services.writer.divert import HEADER
 from shared import wire
+from stack.kafka import Kafka
+from tests.fixtures.cut_topic import CutTopic
+from tests.fixtures.fix_postgres import Database
 from tests.fixtures.flights import (
     KINDS,
     Flight,
@@ -30,9 +35,10 @@ from tests.fixtures.flights import (
     mixed,
     slices,
 )
-from tests.fixtures.inline import KilledError, Places
+from tests.fixtures.inline import Inline, KilledError, Places, start_inline
 from tests.fixtures.other import Other
 from tests.fixtures.scenes import Scene, gone, kill_driver_alone
+from tests.fixtures.silent import Stopped
 from tests.fixtures.writer import eventually, group_offsets, ledger_of, make_topics, records, rows
 
 FLIGHTS = int(os.environ.get("ONRAMP_PROOF_FLIGHTS", "5000"))
@@ -51,15 +57,17 @@ PATIENCE = 120 + FLIGHTS / 200
 
 
 class Proof:
-    """Three event types: to a table of A and to B's landing table; to A's table; to B's keyless one."""
+    """Three event types: to A's table and the landing tables of B and C; to A's table; to B's keyless one."""
 
-    def __init__(self, scene: Scene, other: Other, places: Places, folder: Path) -> None:
-        self.scene, self.other, self._places = scene, other, places
+    def __init__(self, scene: Scene, other: Other, hung: Other, places: Places, folder: Path) -> None:
+        self.scene, self.other, self.hung, self._places = scene, other, hung, places
+        self.cut = CutTopic(scene, folder / "kafka", PATIENCE)
         self.names = [f"{scene.name}{suffix}" for suffix in ("", "_a", "_b")]
         self.topics = [wire.topic_of(name) for name in self.names]
         table = {"type": "postgres", "schema": "public", "table": "flights"}
         there = {"vanity": other.name}
-        destinations = ([table, {"type": "postgres"} | there], [table], [table | there])
+        landings = [{"type": "postgres", "vanity": database.name} for database in (other, hung)]
+        destinations = ([table, *landings], [table], [table | there])
         types = {name: {"destinations": to} for name, to in zip(self.names, destinations, strict=True)}
         self.registry = folder / "onramp.yaml"
         self.registry.write_bytes(orjson.dumps({"event_types": types}))
@@ -76,6 +84,7 @@ class Proof:
         make_tables(self.scene.dsn, key=True)
         make_tables(self.other.dsn, key=False)
         make_topics(self.scene.bootstrap, *self.topics, partitions=2)
+        self.cut.prepare()
         return self
 
     def pieces(self, count: int) -> Iterator[None]:
@@ -96,8 +105,8 @@ class Proof:
             place if REAL else "",
             wait=False,
             registry=self.registry,
-            databases=orjson.dumps({self.other.name: self.other.dsn}).decode(),
-            topics="|".join(map(re.escape, self.topics)),
+            databases=orjson.dumps({o.name: o.dsn for o in (self.other, self.hung)}).decode(),
+            topics="|".join(map(re.escape, [*self.topics, self.cut.topic])),
             batch_events=max(FLIGHTS // 40, 50),
         )
 
@@ -114,30 +123,48 @@ class Proof:
         orphans = kill_driver_alone(self._running)
         eventually(lambda: gone(orphans), 30)
 
-    def ranges_waiting(self) -> int:
-        """Markers of the other database."""
+    def ranges_waiting(self, database: Other) -> int:
+        """Markers of one of the other databases."""
         heads = [orjson.loads(r.headers[HEADER]) for r in records(self.scene.bootstrap, wire.SYSTEM_ERRORS)]
-        return sum((h["kind"], h["database"]) == ("marker", self.other.name) for h in heads)
+        return sum((h["kind"], h["database"]) == ("marker", database.name) for h in heads)
 
-    def settled(self) -> bool:
-        """Whether every offset is settled in both databases and the group says so."""
+    def settled(self, *dsns: str) -> bool:
+        """Whether every offset is settled in these databases and the group says so."""
         for topic in self.topics:
             group = group_offsets(self.scene.bootstrap, topic)
-            if not group == ledger_of(self.scene.dsn, topic) == ledger_of(self.other.dsn, topic):
+            if any(ledger_of(dsn, topic) != group for dsn in dsns):
                 return False
-        sent = len(self.sent)
-        ends = "SELECT coalesce(sum(next_offset), 0)::int FROM onramp.ledger"
-        return rows(self.scene.dsn, ends) == rows(self.other.dsn, ends) == [(sent,)]
+        return all(self.offsets_in(dsn) == len(self.sent) for dsn in dsns)
+
+    def offsets_in(self, dsn: str) -> int:
+        """How many offsets of the flights a database's ledger has settled."""
+        ends = "SELECT coalesce(sum(next_offset), 0)::int FROM onramp.ledger WHERE topic NOT LIKE '%\\_cut'"
+        return int(rows(dsn, ends)[0][0])
 
 
 @pytest.fixture
-def proof(request: pytest.FixtureRequest, other: Other, places: Places, tmp_path: Path) -> Proof:
-    scene = request.getfixturevalue("scene" if REAL else "inline")
-    return Proof(scene, other, places, tmp_path).prepare()
+def alone(
+    request: pytest.FixtureRequest, own_kafka: Kafka, database: Database, tmp_path: Path
+) -> Iterator[Scene]:
+    """A scene on a Kafka that nobody else has, because it is broken."""
+    running: list[Inline] = []
+    start = request.getfixturevalue("start_writer") if REAL else partial(start_inline, running)
+    try:
+        yield Scene(start, own_kafka.bootstrap, database.dsn, "", tmp_path)
+    finally:
+        for writer in reversed(running):
+            writer.stop()
 
 
-def test_every_flight_is_where_it_belongs_and_every_broken_one_is_parked_once(proof: Proof) -> None:
-    pieces = proof.pieces(len(KILLS))
+@pytest.fixture
+def proof(alone: Scene, other: Other, hung: Other, places: Places, tmp_path: Path) -> Proof:
+    return Proof(alone, other, hung, places, tmp_path).prepare()
+
+
+def test_every_flight_is_where_it_belongs_and_every_broken_one_is_parked_once(
+    proof: Proof, server: Stopped, own_kafka: Kafka
+) -> None:
+    pieces = proof.pieces(len(KILLS) + 1)
     for at, (place, after) in enumerate(KILLS.items()):
         next(pieces)
         if at == 1:
@@ -145,22 +172,39 @@ def test_every_flight_is_where_it_belongs_and_every_broken_one_is_parked_once(pr
         proof.writer(place, after)
         proof.killed()
     proof.writer(MIDDLE, 2)
-    eventually(lambda: proof.ranges_waiting() >= 10, PATIENCE)
+    _hangs_under_load(proof, server, pieces)
+    eventually(lambda: proof.ranges_waiting(proof.other) >= 10, PATIENCE)
     proof.other.open()
     proof.killed()
     proof.writer()
-    eventually(proof.settled, PATIENCE)
+    eventually(lambda: proof.settled(proof.scene.dsn, proof.other.dsn), PATIENCE)
+    server.go_on()
+    proof.cut.goes_back(own_kafka)
+    proof.cut.is_accepted()
+    eventually(lambda: proof.settled(proof.scene.dsn, proof.other.dsn, proof.hung.dsn), PATIENCE)
+    eventually(proof.cut.settled, PATIENCE)
 
     _see_rows(proof)
     _see_parked(proof)
     _see_audit(proof)
 
 
+def _hangs_under_load(proof: Proof, server: Stopped, pieces: Iterator[None]) -> None:
+    """The server of one database stops between two of its batches; what is sent then lands beside it."""
+    before = proof.offsets_in(proof.hung.dsn)
+    eventually(lambda: proof.offsets_in(proof.hung.dsn) > before, PATIENCE)
+    server.stop()
+    next(pieces)
+    eventually(lambda: proof.settled(proof.scene.dsn), PATIENCE)
+    assert proof.ranges_waiting(proof.hung)
+
+
 def _see_rows(proof: Proof) -> None:
     """Exactly the right rows: none is missing, none is there twice, none is another."""
     assert in_table(proof.scene.dsn) == expected([*proof.both, *proof.a])
     assert in_table(proof.other.dsn) == expected(proof.b)
-    assert in_landing(proof.other.dsn, proof.names[0]) == expected(proof.both)
+    for database in (proof.other, proof.hung):
+        assert in_landing(database.dsn, proof.names[0]) == expected(proof.both)
 
 
 def _see_parked(proof: Proof) -> None:
@@ -184,13 +228,14 @@ def _see_parked(proof: Proof) -> None:
 
 
 def _see_audit(proof: Proof) -> None:
-    databases = {proof.scene.database: proof.scene.dsn, proof.other.name: proof.other.dsn}
+    databases = {proof.scene.database: proof.scene.dsn}
+    databases |= {database.name: database.dsn for database in (proof.other, proof.hung)}
     topics = "|".join(map(re.escape, proof.topics))
     report = asyncio.run(audit(Request(proof.scene.bootstrap, databases, topics, deep=True)))
     assert (report.findings, report.unsettled) == ([], 0)
     assert report.receipts == len(proof.sent)
     outcomes = [(n, o) for line in report.lines for o, n in line.outcomes.items()]
-    landed = len(expected(proof.sent)) + len(expected(proof.both))
+    landed = len(expected(proof.sent)) + 2 * len(expected(proof.both))
     assert sum(n for n, o in outcomes if o == "landed") == landed
     assert sum(n for n, o in outcomes if o == "duplicate") == 0
     no_json = sum(f.kind == "no JSON" for f in proof.sent)

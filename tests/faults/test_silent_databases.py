@@ -1,12 +1,9 @@
 """F47: databases that hang.  Each is out after its patience; its neighbours are not held."""
 
 import time
-from collections.abc import Iterator
 
 import orjson
-import pytest
 
-from stack.postgres import Postgres
 from tests.fixtures.inline import Places
 from tests.fixtures.other import Other
 from tests.fixtures.scenes import Scene
@@ -15,21 +12,6 @@ from tests.fixtures.writer import event, eventually, landed, make_topics, produc
 
 #: The promise is 2 s for 99 of 100; without it they wait for as long as the server is stopped.
 _MOST_SECONDS = 5.0
-
-
-@pytest.fixture
-def hung(own_postgres: Postgres, inline: Scene) -> Other:
-    """A database of a server that can be stopped."""
-    other = Other(own_postgres.dsn, f"hung_{inline.name}")
-    other.create()
-    return other
-
-
-@pytest.fixture
-def server(own_postgres: Postgres) -> Iterator[Stopped]:
-    server = Stopped(own_postgres)
-    yield server
-    server.go_on()
 
 
 def latencies(scene: Scene, name: str, count: int) -> list[float]:

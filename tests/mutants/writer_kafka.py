@@ -7,6 +7,7 @@ from tests.mutants.machine import Mutant
 _CUTS: Final = "tests/unit/writer/test_cuts.py"
 _LOGS: Final = "tests/faults/test_cut_logs.py::test_f44_"
 _OWN: Final = "tests/faults/test_own_topics.py::test_f49_"
+_POSITIONS: Final = "tests/unit/writer/test_positions.py"
 _TOPICS: Final = "tests/faults/test_topics.py::test_f16_"
 _UPKEEP: Final = "tests/faults/test_upkeep.py::test_"
 
@@ -176,5 +177,12 @@ LOGS: Final = (
         "if at and at.life == _named(stand, topic_id) else stand",
         "if at else stand",
         f"{_LOGS}a_person_lets_it_go_on_from_the_cut_and_what_is_there_lands",
+    ),
+    Mutant(
+        "a client that could not connect is closed",
+        "positions.py",
+        "        try:\n            await consumer.start()\n",
+        "        await consumer.start()\n        try:\n",
+        _POSITIONS,
     ),
 )
