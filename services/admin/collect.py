@@ -3,10 +3,11 @@
 import re
 from collections import defaultdict
 from collections.abc import Mapping
+from dataclasses import replace
 
 from services.admin.books import Books, DatabaseBooks
 from services.admin.books_sql import Snapshot
-from services.admin.error_records import ErrorEvent, Marker, diverted, parked
+from services.admin.error_records import Empty, ErrorEvent, Marker, diverted, parked
 from services.admin.findings import Life, Source
 from services.admin.kafka_logs import KafkaLogs
 from services.admin.settled_log import SettledLog
@@ -30,12 +31,16 @@ async def collect(logs: KafkaLogs, snapshots: Mapping[str, Snapshot], topics: re
             foreign += 1
     offsets: dict[tuple[str, Source], set[int]] = defaultdict(set)
     markers: dict[tuple[str, Life], dict[tuple[int, int], Marker]] = defaultdict(dict)
+    empty: dict[tuple[str, Life], list[Marker]] = defaultdict(list)
     async for record in logs.whole(wire.SYSTEM_ERRORS):
         match diverted(record):
             case ErrorEvent() as event:
                 offsets[event.destination, event.source].add(event.offset)
             case Marker() as m:
                 markers[m.database, Life(m.topic_id, m.source)][m.start, m.end] = m
+            case Empty() as closed:
+                for m in closed.markers:
+                    _add(empty[m.database, Life(m.topic_id, m.source)], m)
             case None:
                 foreign += 1
     probe = wire.topic_of(wire.PROBE_EVENT)
@@ -46,10 +51,19 @@ async def collect(logs: KafkaLogs, snapshots: Mapping[str, Snapshot], topics: re
         group,
         found,
         {key: sorted(held) for key, held in offsets.items()},
-        {key: list(of.values()) for key, of in markers.items()},
+        {key: [*markers[key].values(), *empty[key]] for key in markers.keys() | empty.keys()},
         spans,
         foreign=foreign + settled.foreign,
     )
+
+
+def _add(empty: list[Marker], new: Marker) -> None:
+    """Take in a range without events: one with that before it, for an outage has many."""
+    last = empty[-1] if empty else None
+    if last and (last.end, last.digest) == (new.start, new.digest):
+        empty[-1] = replace(last, end=new.end)
+    else:
+        empty.append(new)
 
 
 def _database(snapshot: Snapshot, topics: re.Pattern[str]) -> DatabaseBooks:

@@ -75,6 +75,13 @@ class Marker:
     digest: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Empty:
+    """Closes ranges of which nothing waits for their database."""
+
+    markers: tuple[Marker, ...]
+
+
 class _Reason(msgspec.Struct):
     topic: str
     partition: int
@@ -93,6 +100,12 @@ class _MarkerHead(msgspec.Struct, tag_field="kind", tag="marker"):
     digest: str = ""
 
 
+class _EmptyHead(msgspec.Struct, tag_field="kind", tag="empty"):
+    database: str
+    digest: str
+    topics: list[tuple[str, str, list[tuple[int, int, int]]]]
+
+
 class _EventHead(msgspec.Struct, tag_field="kind", tag="event"):
     database: str
     topic: str
@@ -100,7 +113,7 @@ class _EventHead(msgspec.Struct, tag_field="kind", tag="event"):
     offset: int
 
 
-_Head: Final = _MarkerHead | _EventHead
+_Head: Final = _MarkerHead | _EmptyHead | _EventHead
 
 
 def parked(record: LogRecord) -> ErrorEvent | None:
@@ -124,8 +137,8 @@ def parked(record: LogRecord) -> ErrorEvent | None:
     )
 
 
-def diverted(record: LogRecord) -> ErrorEvent | Marker | None:
-    """The event or the marker of a record of `onramp.system_errors`; None if it is none of Onramp's."""
+def diverted(record: LogRecord) -> ErrorEvent | Marker | Empty | None:
+    """The event or the markers of a record of `onramp.system_errors`; None if it is none of Onramp's."""
     given = _header(record, HEADER_WAITING)
     head = _shaped(given, _Head)
     if given is None or head is None:
@@ -133,6 +146,14 @@ def diverted(record: LogRecord) -> ErrorEvent | Marker | None:
     if isinstance(head, _MarkerHead):
         source = Source(*head.partition)
         return Marker(head.database, head.topic_id, source, head.start, head.end, head.count, head.digest)
+    if isinstance(head, _EmptyHead):
+        spans = ((of, topic, span) for of, topic, spans in head.topics for span in spans)
+        return Empty(
+            tuple(
+                Marker(head.database, of, Source(topic, n), start, end, 0, head.digest)
+                for of, topic, (n, start, end) in spans
+            )
+        )
     source = Source(head.topic, head.partition)
     return ErrorEvent(
         f"{source}/{head.offset}/{head.database}",

@@ -11,7 +11,7 @@ import pyarrow as pa
 from services.writer import ledger
 from services.writer.apart import failures
 from services.writer.databases import Databases
-from services.writer.divert import Marker
+from services.writer.divert import Empty, Marker, closing
 from services.writer.orders import Line, WorkOrder
 from services.writer.pausing import Pausing
 from services.writer.pool import transaction
@@ -177,6 +177,17 @@ def _advance(order: WorkOrder, database: Database, ranges: Sequence[Range]) -> N
 async def mark(parts: Parts, order: WorkOrder, lines: Sequence[Line]) -> None:
     """Close every diverted range, empty ones included, now that Kafka holds its records."""
     failpoints.reach("writer.between_divert_and_marker")
+    await _close(parts, closing(_markers(order, lines)))
+
+
+@_phase("mark")
+async def mark_each(parts: Parts, order: WorkOrder, lines: Sequence[Line]) -> None:
+    """The same, and each by a marker of its own: it stands behind those that it replaces."""
+    failpoints.reach("writer.between_divert_and_marker")
+    await _close(parts, _markers(order, lines))
+
+
+def _markers(order: WorkOrder, lines: Sequence[Line]) -> list[Marker]:
     diverted = {(line.database, line.range_of): line for line in lines}
     markers = []
     for name in order.diverted:
@@ -184,9 +195,13 @@ async def mark(parts: Parts, order: WorkOrder, lines: Sequence[Line]) -> None:
             line = diverted.get((name, p))
             count, first = (line.diverted, line.diverted_from) if line else (0, -1)
             markers.append(Marker(name, r, count, first, order.routes.digest))
-    places = await parts.positions.append([m.as_record() for m in markers])
-    for marker, place in zip(markers, places, strict=True):
-        parts.index.add(marker, place, time.time())
+    return markers
+
+
+async def _close(parts: Parts, found: Sequence[Marker | Empty]) -> None:
+    places = await parts.positions.append([each.as_record() for each in found])
+    for each, place in zip(found, places, strict=True):
+        parts.index.add(each, place, time.time())
 
 
 @_phase("settle")

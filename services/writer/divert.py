@@ -1,11 +1,12 @@
 """Diverting: the events of a database that is out wait on `onramp.system_errors`.
 
-Every diverted range, empty ones included, is closed by a marker after all its records are
-acknowledged.  Records and markers of one (database, source partition) share a key, hence a
-partition and its order.
+Every diverted range is closed after all its records are acknowledged: by a marker, or, where it
+has no events, together with all others of its batch that have none.  Records and markers of one
+(database, source partition) share a key, hence a partition and its order; what is empty needs none.
 """
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -20,6 +21,8 @@ from services.writer.ranges import Partition, Range
 from shared import wire
 
 HEADER: Final = "onramp-waiting"
+#: So many ranges make a record of some 80 kB when each is of another topic.
+_MOST_RANGES: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +60,46 @@ class Marker:
         return Record(wire.SYSTEM_ERRORS, self.key, None, ((HEADER, orjson.dumps(head)),))
 
 
+@dataclass(frozen=True, slots=True)
+class Empty:
+    """Ranges of which no event waits for `database`, sorted by the routes `digest`."""
+
+    database: str
+    digest: str
+    ranges: tuple[Range, ...]
+
+    @classmethod
+    def of(cls, database: str, digest: str, ranges: Sequence[Range]) -> "Iterator[Empty]":
+        """`ranges`, as many as a record may hold at a time."""
+        for at in range(0, len(ranges), _MOST_RANGES):
+            yield cls(database, digest, tuple(ranges[at : at + _MOST_RANGES]))
+
+    def as_record(self) -> Record:
+        """The record that closes them all."""
+        topics: dict[tuple[str, str], list[tuple[int, int, int]]] = defaultdict(list)
+        for r in self.ranges:
+            topics[r.topic_id, r.partition.topic].append((r.partition.number, r.start, r.end))
+        head = {
+            "kind": "empty",
+            "database": self.database,
+            "digest": self.digest,
+            "topics": [(*topic, spans) for topic, spans in topics.items()],
+        }
+        return Record(wire.SYSTEM_ERRORS, self.database.encode(), None, ((HEADER, orjson.dumps(head)),))
+
+
+def closing(markers: Iterable[Marker]) -> list[Marker | Empty]:
+    """What says the same as `markers` in fewer records: those without events together."""
+    found: list[Marker | Empty] = []
+    empty: dict[tuple[str, str], list[Range]] = defaultdict(list)
+    for m in markers:
+        if m.count:
+            found.append(m)
+        else:
+            empty[m.database, m.digest].append(m.range)
+    return found + [e for (name, digest), ranges in empty.items() for e in Empty.of(name, digest, ranges)]
+
+
 def key_of(database: str, partition: Partition) -> bytes:
     """The key of everything that waits for `database` out of `partition`."""
     return f"{database}/{partition}".encode()
@@ -83,10 +126,16 @@ class _MarkerHead(msgspec.Struct, tag_field="kind", tag="marker"):
     end: int
 
 
-_decode: Final = msgspec.json.Decoder(EventHead | _MarkerHead).decode
+class _EmptyHead(msgspec.Struct, tag_field="kind", tag="empty"):
+    database: str
+    digest: str
+    topics: list[tuple[str, str, list[tuple[int, int, int]]]]
 
 
-def head_of(headers: Mapping[str, bytes]) -> EventHead | Marker | None:
+_decode: Final = msgspec.json.Decoder(EventHead | _MarkerHead | _EmptyHead).decode
+
+
+def head_of(headers: Mapping[str, bytes]) -> EventHead | Marker | Empty | None:
     """What a record with these `headers` is; None: not Onramp's."""
     try:
         head = _decode(headers[HEADER])
@@ -94,6 +143,10 @@ def head_of(headers: Mapping[str, bytes]) -> EventHead | Marker | None:
         return None
     if isinstance(head, EventHead):
         return head
+    if isinstance(head, _EmptyHead):
+        spans = ((of, topic, span) for of, topic, spans in head.topics for span in spans)
+        ranges = (Range(of, Partition(topic, n), start, end) for of, topic, (n, start, end) in spans)
+        return Empty(head.database, head.digest, tuple(ranges))
     source = Range(head.topic_id, Partition(*head.partition), head.start, head.end)
     return Marker(head.database, source, head.count, head.first, head.digest)
 

@@ -2,24 +2,25 @@
 
 It is part of the writer and has its epoch.  A marker's range goes through the same task as
 a batch's: lock, compare, write, advance in one transaction; a settled prefix is skipped
-and a gap halts.
+and a gap halts.  Where there are no events the ledger is moved on over all partitions at once.
 """
 
 import logging
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from services.writer import outbox
+from services.writer import ledger, outbox
 from services.writer.apart import apart
 from services.writer.divert import EventHead, Marker, as_run, head_of
 from services.writer.orders import Line, WorkOrder
 from services.writer.pausing import Pausing
+from services.writer.pool import transaction
 from services.writer.positions import Positions
 from services.writer.postgres import Database
 from services.writer.publishing import Place
-from services.writer.ranges import Partition, Range
+from services.writer.ranges import Life, Partition, Range
 from services.writer.rates import Rates
 from services.writer.routes import Routes
 from services.writer.task import Task
@@ -65,8 +66,9 @@ class Drainer:
         Raises `InfrastructureError` at the first that cannot land; those before it have.
         """
         drained = 0
-        while waiting := self._index.next(database.name):
-            drained += await self._pass(database, routes, waiting)
+        while self._index.waits(database.name):
+            drained += await self._move_on(database)
+            drained += await self._pass(database, routes, self._index.next(database.name))
         return drained
 
     async def lost(self, database: Database, routes: Mapping[str, Routes]) -> list[Marker]:
@@ -98,6 +100,8 @@ class Drainer:
         drained = 0
         async for marker, events in self._ranges(database.name, waiting):
             known = _checked(database, marker, events, routes)
+            # What passed it by in the meantime too: batches go on beside this.
+            await self._move_on(database, [marker.range.life])
             for piece, of_it in pieces(marker.range, events, self._rates.most(database.name)):
                 await self._rates.wait(database.name)
                 lines = await apart(self._land_or_wait, database, piece, of_it, known)
@@ -111,6 +115,21 @@ class Drainer:
                 LEDGER_GAP, f"{database.name}: markers that were on {wire.SYSTEM_ERRORS} are there no more"
             )
         return drained
+
+    async def _move_on(self, database: Database, of: Collection[Life] | None = None) -> int:
+        """Settle what has no events and comes first, of all partitions together; returns how many ranges."""
+        moved = 0
+        for digest, ranges in together(self._index.leading(database.name, of)):
+            await apart(self._advance, database, ranges, digest)
+            for r in ranges:
+                self._index.forget_settled(database.name, {r.life: r.end})
+            moved += len(ranges)
+        return moved
+
+    def _advance(self, database: Database, ranges: Sequence[Range], digest: str) -> None:
+        with transaction(database, "driver") as conn:
+            at = ledger.lock(conn, ranges, self._epoch)
+            ledger.advance(conn, [r for r in ranges if at[r.partition] < r.end], self._epoch, digest)
 
     async def _ranges(
         self, database: str, waiting: Sequence[Waiting]
@@ -178,6 +197,20 @@ def pieces(whole: Range, events: Events, most: int | None) -> Iterator[tuple[Ran
     for start, end in zip(starts, [*starts[1:], whole.end], strict=True):
         of_it = {o: events[o] for o in offsets[bisect_left(offsets, start) : bisect_left(offsets, end)]}
         yield Range(whole.topic_id, whole.partition, start, end), of_it
+
+
+def together(lanes: Sequence[Sequence[Marker]]) -> Iterator[tuple[str, list[Range]]]:
+    """What may be settled in one transaction: of one digest, of a partition once, each lane in its order."""
+    left = [list(reversed(lane)) for lane in lanes]
+    while left:
+        digest = left[0][-1].digest
+        found: dict[Partition, Range] = {}
+        for lane in left:
+            of = lane[-1].range.partition
+            if lane[-1].digest == digest and of not in found:
+                found[of] = lane.pop().range
+        yield digest, list(found.values())
+        left = [lane for lane in left if lane]
 
 
 def _is_of(marker: Marker, offset: int, at: int) -> bool:

@@ -15,7 +15,7 @@ from aiokafka.errors import KafkaError
 from services.writer import halts
 from services.writer.batch import Parts, see_newest, write_batch
 from services.writer.databases import Databases
-from services.writer.divert import Marker, head_of
+from services.writer.divert import Empty, Marker, head_of
 from services.writer.drainer import Drainer
 from services.writer.meter import Meter
 from services.writer.pace import Pace
@@ -163,7 +163,7 @@ class Job:
             head = head_of(dict(record.headers))
             if head is None:
                 positions.foreign.pass_over(wire.SYSTEM_ERRORS, record.partition, record.offset)
-            elif isinstance(head, Marker):
+            elif isinstance(head, (Marker, Empty)):
                 index.add(head, Place(record.partition, record.offset), record.timestamp / 1000)
         bootstrap = self._kafka.bootstrap
         rates = Rates({d.name: d.max_rows_per_second for d in self._configured if d.max_rows_per_second})

@@ -10,7 +10,7 @@ import asyncio
 
 from services.writer import halts
 from services.writer.apart import apart
-from services.writer.batch import Parts, mark, see_newest
+from services.writer.batch import Parts, mark_each, see_newest
 from services.writer.halts import Gap
 from services.writer.orders import Line
 from services.writer.ranges import Range
@@ -61,7 +61,7 @@ async def _replay(parts: Parts, name: str, pieces: list[Range], routes: Routes) 
         for line in lines:
             if line.error:
                 raise line.error
-        await mark(parts, order, lines)
+        await mark_each(parts, order, lines)
 
 
 async def _skip(parts: Parts, name: str, gaps: list[Gap], routes: Routes) -> None:
@@ -71,4 +71,4 @@ async def _skip(parts: Parts, name: str, gaps: list[Gap], routes: Routes) -> Non
     for marker in lost:
         known = parts.settled.routes.get(marker.digest, routes)
         left = Line(*marker.range.partition, database=name, diverted=marker.count, diverted_from=marker.first)
-        await mark(parts, parts.order([marker.range], known, diverted=(name,)), [left])
+        await mark_each(parts, parts.order([marker.range], known, diverted=(name,)), [left])

@@ -2,11 +2,11 @@
 
 import threading
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from services.writer.divert import Marker
+from services.writer.divert import Empty, Marker
 from services.writer.publishing import Place
 from services.writer.ranges import Life, Range
 
@@ -24,6 +24,8 @@ class _Lane:
     """What waits of one life of a partition, sorted by where its ranges start."""
 
     waiting: list[Waiting] = field(default_factory=list)
+    #: Ranges without events, whose place does not matter: neighbours are one, at the place of the first.
+    empty: list[Waiting] = field(default_factory=list)
     events: int = 0
     #: Since when the oldest event waits; None: there is none, or it is not known now.
     since: float | None = None
@@ -38,14 +40,33 @@ class _Lane:
         self._gone(inside, kept)
         self.events += new.marker.count
 
+    def add_empty(self, new: Waiting) -> None:
+        """Take in that there is nothing; where a marker says otherwise, it has the last word."""
+        at = bisect_left(self.empty, new.marker.range.start, key=_start)
+        while at and _are_one(self.empty[at - 1], new):
+            at -= 1
+            new = _joined(self.empty.pop(at), new)
+        while at < len(self.empty) and _are_one(new, self.empty[at]):
+            new = _joined(new, self.empty.pop(at))
+        self.empty.insert(at, new)
+
+    def leading(self) -> Iterator[Marker]:
+        """What has no events, as far as the first range that has its own marker."""
+        first = self.waiting[0].marker.range.start if self.waiting else None
+        for marker in (w.marker for w in self.empty):
+            if first is None or marker.range.end <= first:
+                yield marker
+            elif marker.range.start < first:
+                yield replace(marker, range=replace(marker.range, end=first))
+
+    def all(self) -> list[Waiting]:
+        """Everything, sorted by where its ranges start."""
+        return sorted([*self.waiting, *self.empty], key=_start)
+
     def forget(self, upto: int) -> None:
         """What ends at `upto` or before it is settled."""
-        settled = 0
-        while settled < len(self.waiting) and self.waiting[settled].marker.range.end <= upto:
-            settled += 1
-        gone = self.waiting[:settled]
-        del self.waiting[:settled]
-        self._gone(gone)
+        self._gone(_cut(self.waiting, upto))
+        _cut(self.empty, upto)
 
     def _gone(self, before: Sequence[Waiting], kept: Sequence[Waiting] = ()) -> None:
         self.events -= sum(w.marker.count for w in before) - sum(w.marker.count for w in kept)
@@ -63,7 +84,8 @@ class Index:
 
     The loop adds while a thread that claims a database forgets: each call has the lock.
     An outage of an hour leaves hundreds of thousands, so what the loop asks on each turn
-    looks at partitions, and what is added or drained at its own place.
+    looks at partitions, and what is added or drained at its own place.  What has no events
+    is one range of each partition, however many batches it is of.
     """
 
     def __init__(self) -> None:
@@ -73,26 +95,31 @@ class Index:
         self.news = 0
         self._lock = threading.Lock()
 
-    def add(self, marker: Marker, place: Place, since: float) -> None:
+    def add(self, found: Marker | Empty, place: Place, since: float) -> None:
         """A range was diverted.  A repeat of a marker replaces it, and so does one that covers it."""
         with self._lock:
-            lanes = self._lanes.setdefault(marker.database, {})
-            lanes.setdefault(marker.range.life, _Lane()).add(Waiting(marker, place, since))
+            lanes = self._lanes.setdefault(found.database, {})
+            if isinstance(found, Marker):
+                lanes.setdefault(found.range.life, _Lane()).add(Waiting(found, place, since))
+                return
+            for r in found.ranges:
+                marker = Marker(found.database, r, 0, -1, found.digest)
+                lanes.setdefault(r.life, _Lane()).add_empty(Waiting(marker, place, since))
 
     def databases(self) -> set[str]:
         """Those that anything waits for, configured or not."""
         with self._lock:
             return {
-                name for name, lanes in self._lanes.items() if any(lane.waiting for lane in lanes.values())
+                name for name, lanes in self._lanes.items() if any(_waits(lane) for lane in lanes.values())
             }
 
     def waits(self, database: str) -> bool:
         """Whether anything waits for `database`."""
         with self._lock:
-            return any(lane.waiting for lane in self._of(database))
+            return any(_waits(lane) for lane in self._of(database))
 
     def nearly_drained(self, database: str) -> bool:
-        """Whether at most one marker of each partition is left."""
+        """Whether of each partition at most one range that has a marker of its own is left."""
         with self._lock:
             return all(len(lane.waiting) <= 1 for lane in self._of(database))
 
@@ -105,10 +132,17 @@ class Index:
         with self._lock:
             return [w for lane in self._of(database) for w in _in_order(lane.waiting)]
 
+    def leading(self, database: str, of: Collection[Life] | None = None) -> list[list[Marker]]:
+        """What has no events and comes before the first that have: of all partitions, or `of` these."""
+        with self._lock:
+            lanes = self._lanes.get(database, {})
+            found = [list(lane.leading()) for life, lane in lanes.items() if of is None or life in of]
+        return [of_it for of_it in found if of_it]
+
     def lives(self, database: str) -> set[Life]:
         """Of what anything waits for `database`."""
         with self._lock:
-            return {life for life, lane in self._lanes.get(database, {}).items() if lane.waiting}
+            return {life for life, lane in self._lanes.get(database, {}).items() if _waits(lane)}
 
     def furthest(self, life: Life) -> int:
         """The highest offset of `life` that a ledger was seen at, or a marker of any database leads to."""
@@ -119,12 +153,14 @@ class Index:
         """What markers do not cover between the ledger's `at` and `upto`.
 
         When they cover it all, yet the database is halted, it is the first marker's range:
-        what it promised is not there.
+        what it promised is not there.  What has no events promises nothing.
         """
         ranges = self._ranges(database, life)
-        begins = [start for start, _ in ranges if start > at and _reached(ranges, start) >= upto]
         if _reached(ranges, at) >= upto:
-            return ranges[0] if ranges else (at, at)
+            with self._lock:
+                own = self._lanes.get(database, {}).get(life, _Lane()).waiting
+                return (own[0].marker.range.start, own[0].marker.range.end) if own else (at, at)
+        begins = [start for start, _ in ranges if start > at and _reached(ranges, start) >= upto]
         return at, min([upto, *begins])
 
     def forget_settled(self, database: str, ledger: Mapping[Life, int]) -> None:
@@ -145,7 +181,7 @@ class Index:
     def needed(self) -> dict[int, int]:
         """By partition of the topic, the lowest offset that an undrained marker of any database needs."""
         with self._lock:
-            return lowest(w for name in self._lanes for lane in self._of(name) for w in lane.waiting)
+            return lowest(w for name in self._lanes for lane in self._of(name) for w in lane.all())
 
     def oldest(self, database: str) -> float | None:
         """Since when the events that have waited longest for `database` wait; None: none does."""
@@ -162,13 +198,13 @@ class Index:
 
     def _furthest(self, life: Life) -> int:
         lanes = [lane[life] for lane in self._lanes.values() if life in lane]
-        ends = [lane.waiting[-1].marker.range.end for lane in lanes if lane.waiting]
+        ends = [last.marker.range.end for lane in lanes for last in (*lane.waiting[-1:], *lane.empty[-1:])]
         return max([self._ledgers.get(life, 0), *ends])
 
     def _ranges(self, database: str, life: Life) -> list[tuple[int, int]]:
         with self._lock:
             lane = self._lanes.get(database, {}).get(life, _Lane())
-            return [(w.marker.range.start, w.marker.range.end) for w in lane.waiting]
+            return [(w.marker.range.start, w.marker.range.end) for w in lane.all()]
 
 
 def lowest(waiting: Iterable[Waiting]) -> dict[int, int]:
@@ -192,6 +228,36 @@ def _in_order(lane: Iterable[Waiting]) -> Iterator[Waiting]:
             return
         yield w
         last = w.place.offset
+
+
+def _waits(lane: _Lane) -> bool:
+    return bool(lane.waiting or lane.empty)
+
+
+def _cut(waiting: list[Waiting], upto: int) -> list[Waiting]:
+    """Take from the head of `waiting` what ends at `upto` or before it."""
+    settled = 0
+    while settled < len(waiting) and waiting[settled].marker.range.end <= upto:
+        settled += 1
+    gone = waiting[:settled]
+    del waiting[:settled]
+    return gone
+
+
+def _are_one(first: Waiting, then: Waiting) -> bool:
+    """Whether `then` goes on where `first` ends: by the same routes, for the audit asks for them."""
+    one, other = first.marker, then.marker
+    return (
+        other.range.start <= one.range.end
+        and one.digest == other.digest
+        and first.place.partition == then.place.partition
+    )
+
+
+def _joined(first: Waiting, then: Waiting) -> Waiting:
+    whole = replace(first.marker.range, end=max(first.marker.range.end, then.marker.range.end))
+    place = min(first.place, then.place, key=lambda p: p.offset)
+    return Waiting(replace(first.marker, range=whole), place, min(first.since, then.since))
 
 
 def _covers(whole: Range, part: Range) -> bool:

@@ -3,7 +3,7 @@
 from tests.mutants.machine import run
 from tests.mutants.writer_databases import DATABASES
 from tests.mutants.writer_driver import DRIVER
-from tests.mutants.writer_growth import BYTES, GROWTH
+from tests.mutants.writer_growth import BYTES, EMPTY, GROWTH, OUTAGES
 from tests.mutants.writer_holds import HALTS, HOLDS
 from tests.mutants.writer_kafka import CUTS, LOGS
 from tests.mutants.writer_limits import LIMITS, SLOW
@@ -14,6 +14,6 @@ from tests.mutants.writer_tasks import TASKS
 if __name__ == "__main__":
     run(
         "services/writer",
-        (*TASKS, *RECORDS, *TABLES, *LIMITS, *HOLDS, *GROWTH, *CUTS),
-        (*DRIVER, *BYTES, *DATABASES, *SLOW, *HALTS, *FOREIGNERS, *LOGS),
+        (*TASKS, *RECORDS, *TABLES, *LIMITS, *HOLDS, *GROWTH, *EMPTY, *CUTS),
+        (*DRIVER, *BYTES, *OUTAGES, *DATABASES, *SLOW, *HALTS, *FOREIGNERS, *LOGS),
     )

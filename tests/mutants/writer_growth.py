@@ -11,6 +11,8 @@ _WATCHES: Final = "tests/integration/writer/test_watches.py::test_"
 
 _SIZES: Final = "tests/unit/writer/test_sizes.py"
 _BYTES: Final = "tests/faults/test_batches_of_bytes.py::test_f51_"
+_OUTAGES: Final = "tests/faults/test_long_outages.py::test_f51_"
+_INDEX: Final = "tests/unit/writer/test_waiting.py"
 
 GROWTH: Final = (
     Mutant(
@@ -187,5 +189,88 @@ BYTES: Final = (
         "self.sizes.cut([r for r, of in found if of == routes])",
         "[r for r, of in found if of == routes]",
         f"{_BYTES}a_plan_that_is_too_large_is_finished_in_pieces_under_its_routes",
+    ),
+)
+
+#: What has no events for a database that is out.
+EMPTY: Final = (
+    Mutant(
+        "neighbours without events as one",
+        "waiting.py",
+        "        other.range.start <= one.range.end\n",
+        "        other.range.start < one.range.end\n",
+        _INDEX,
+    ),
+    Mutant(
+        "what has no events by its own routes",
+        "waiting.py",
+        "        and one.digest == other.digest\n",
+        "",
+        _INDEX,
+    ),
+    Mutant(
+        "the place of the first that said so",
+        "waiting.py",
+        "    place = min(first.place, then.place, key=lambda p: p.offset)\n",
+        "    place = max(first.place, then.place, key=lambda p: p.offset)\n",
+        _INDEX,
+    ),
+    Mutant(
+        "a marker's last word",
+        "waiting.py",
+        "yield replace(marker, range=replace(marker.range, end=first))",
+        "yield marker",
+        _INDEX,
+    ),
+    Mutant(
+        "what has no events waiting for those before it",
+        "waiting.py",
+        "            elif marker.range.start < first:\n",
+        "            else:\n",
+        _INDEX,
+    ),
+    Mutant(
+        "a bound of what one record says",
+        "divert.py",
+        "range(0, len(ranges), _MOST_RANGES)",
+        "range(0, len(ranges[:1]), _MOST_RANGES)",
+        _INDEX,
+    ),
+)
+OUTAGES: Final = (
+    Mutant(
+        "one record for all ranges without events",
+        "batch.py",
+        "await _close(parts, closing(_markers(order, lines)))",
+        "await _close(parts, _markers(order, lines))",
+        f"{_OUTAGES}a_partition_without_events_costs_a_database_that_is_out_nothing_of_its_own",
+    ),
+    Mutant(
+        "moving on over all partitions at once",
+        "drainer.py",
+        "            if lane[-1].digest == digest and of not in found:\n",
+        "            if lane[-1].digest == digest and not found:\n",
+        f"{_OUTAGES}a_partition_without_events_costs_a_database_that_is_out_nothing_of_its_own",
+    ),
+    Mutant(
+        "moving on before what has events",
+        "drainer.py",
+        "            await self._move_on(database, [marker.range.life])\n",
+        "",
+        f"{_OUTAGES}events_land_in_order_between_ranges_that_have_none",
+    ),
+    Mutant(
+        "reading what was closed together",
+        "job.py",
+        "elif isinstance(head, (Marker, Empty)):",
+        "elif isinstance(head, Marker):",
+        f"{_OUTAGES}what_passed_a_database_by_is_known_after_a_restart_and_after_a_crash",
+    ),
+    Mutant(
+        "keeping the records of what has no events",
+        "waiting.py",
+        "for w in lane.all())",
+        "for w in lane.waiting)",
+        "tests/faults/test_trimming.py",
     ),
 )

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from services.writer.divert import Marker
+from services.writer.divert import Empty, Marker, closing, head_of
 from services.writer.publishing import Place
 from services.writer.ranges import Life, Partition, Range
 from services.writer.waiting import Index
@@ -24,6 +24,14 @@ class Scene:
         self.at += events + 1
         marker = Marker("db", Range(life, of, start, end), events, self.at - events - 1, "digest")
         self.index.add(marker, Place(0, self.at - 1), since=1000.0 + self.at)
+
+    def pass_by(self, start: int, end: int, *, digest: str = "digest") -> None:
+        """A range of which nothing is for the database."""
+        self.index.add(Empty("db", digest, (Range(NEW, A, start, end),)), Place(0, self.at), since=0.0)
+        self.at += 1
+
+    def leading(self) -> list[tuple[int, int]]:
+        return [(m.range.start, m.range.end) for lane in self.index.leading("db") for m in lane]
 
     def spans(self) -> list[tuple[int, int]]:
         return [(w.marker.range.start, w.marker.range.end) for w in self.index.next("db")]
@@ -157,3 +165,76 @@ def test_an_hour_of_diverted_batches_costs_no_more_than_its_length(scene: Scene)
     for at in range(2000):
         scene.drain(at + 1)
     assert compared < 20 * 2000
+
+
+def test_f51_what_has_no_events_is_one_range_however_many_batches_it_is_of(scene: Scene) -> None:
+    for at in range(1000):
+        scene.pass_by(at, at + 1)
+    assert scene.leading() == [(0, 1000)]
+    assert scene.index.needed() == {0: 0}  # all that said so must be there for the next writer
+    scene.drain(999)
+    assert scene.leading() == [(0, 1000)]
+    scene.drain(1000)
+    assert not scene.index.waits("db")
+
+
+def test_what_has_no_events_keeps_its_routes_apart(scene: Scene) -> None:
+    scene.pass_by(0, 3)
+    scene.pass_by(3, 5, digest="later")
+    scene.pass_by(5, 6, digest="later")
+    assert scene.leading() == [(0, 3), (3, 6)]
+    assert scene.index.covers("db", Life(NEW, A), 0, 6)
+    assert not scene.index.covers("db", Life(NEW, A), 0, 7)
+
+
+def test_what_has_no_events_waits_for_those_before_it(scene: Scene) -> None:
+    scene.pass_by(0, 3)
+    scene.divert(3, 5, 2)
+    scene.pass_by(5, 9)
+    assert (scene.leading(), scene.spans()) == ([(0, 3)], [(3, 5)])
+    scene.drain(3)
+    assert (scene.leading(), scene.spans()) == ([], [(3, 5)])
+    scene.drain(5)
+    assert (scene.leading(), scene.spans()) == ([(5, 9)], [])
+
+
+@pytest.mark.parametrize("first", ["marker", "empty"])
+def test_a_marker_has_the_last_word_about_a_range_whichever_was_read_first(scene: Scene, first: str) -> None:
+    """They stand on the topic under different keys, so nothing says which is the later."""
+    if first == "empty":
+        scene.pass_by(0, 20)
+    scene.divert(10, 15, 5)
+    if first == "marker":
+        scene.pass_by(0, 20)
+    assert (scene.leading(), scene.spans()) == ([(0, 10)], [(10, 15)])
+    scene.drain(15)
+    assert scene.leading() == [(0, 20)]
+    scene.drain(20)
+    assert not scene.index.waits("db")
+
+
+def test_what_is_said_again_of_what_has_no_events_changes_nothing(scene: Scene) -> None:
+    for span in ((0, 5), (5, 9), (5, 9), (5, 7), (7, 12)):
+        scene.pass_by(*span)
+    assert scene.leading() == [(0, 12)]
+    assert scene.index.furthest(Life(NEW, A)) == 12
+
+
+def test_nothing_is_missing_where_there_is_nothing(scene: Scene) -> None:
+    """A halted database whose own word is not there has nothing to replay of it."""
+    scene.pass_by(4, 9)
+    start, end = scene.index.missing("db", Life(NEW, A), 4, 9)
+    assert start == end
+    assert scene.index.missing("db", Life(NEW, A), 2, 9) == (2, 4)
+    scene.divert(9, 10)
+    assert scene.index.missing("db", Life(NEW, A), 4, 10) == (9, 10)
+
+
+def test_the_records_of_what_has_no_events_are_read_as_they_were_written() -> None:
+    ranges = [Range(NEW, Partition(f"events.e{n % 700}", n // 700), n, n + 3) for n in range(1400)]
+    markers = [Marker("db", r, 0, -1, "digest") for r in ranges]
+    busy = Marker("db", Range(OLD, A, 0, 9), 2, 17, "digest")
+    found = [head_of(dict(each.as_record().headers)) for each in closing([busy, *markers])]
+    assert found[0] == busy
+    assert len(found) == 3  # a record has a bound
+    assert {r for each in found[1:] for r in each.ranges} == set(ranges)

@@ -1,0 +1,159 @@
+"""What a database leaves behind that is out for long follows what waits for it, not what passes it by."""
+
+import asyncio
+import re
+from typing import Any
+
+import orjson
+import pytest
+from confluent_kafka import Producer
+
+from services.admin.audit import Request, audit
+from services.writer.divert import HEADER
+from shared import wire
+from tests.fixtures.inline import Inline, KilledError, Places
+from tests.fixtures.other import Other
+from tests.fixtures.scenes import Scene
+from tests.fixtures.writer import CONTEXT, event, eventually, landed, ledger_of, make_topics, records, rows
+
+_PARTITIONS = 99
+_ROUNDS = 4
+
+
+class Outage:
+    """Two databases, of which one gets the events of one topic of the two."""
+
+    def __init__(self, scene: Scene, other: Other, places: Places) -> None:
+        self.scene = scene
+        self.other = other
+        self.places = places
+        self.quiet = f"{scene.name}_quiet"
+        self.topic = wire.topic_of(self.quiet)
+        self.sent = 0
+        make_topics(scene.bootstrap, scene.topic)
+        make_topics(scene.bootstrap, self.topic, partitions=_PARTITIONS)
+
+    def writer(self) -> Inline:
+        writer: Inline = self.scene.writer_into(self.other, topics=rf"events\.{self.scene.name}.*")
+        return writer
+
+    def round(self) -> None:
+        """One event of every partition, in as few batches as the writer makes of them."""
+        held = self.places.hold_at("writer.before_group_commit")
+        self.scene.send(1)
+        held.wait()
+        self._produce()
+        self.scene.send(1)
+        held.go_on()
+        eventually(self.is_landed)
+
+    def _produce(self) -> None:
+        producer = Producer({"bootstrap.servers": self.scene.bootstrap, "acks": "all"})
+        for partition in range(_PARTITIONS):
+            value = event(f"{self.quiet}-{self.sent}", self.quiet)
+            producer.produce(self.topic, value, partition=partition, headers=CONTEXT)
+            self.sent += 1
+        assert producer.flush(30) == 0
+
+    def is_landed(self) -> bool:
+        """Whether the healthy database has it all, and the writer has gone on behind it."""
+        there = landed(self.scene.dsn, self.quiet), self.scene.landed()
+        return there == (self.sent, self.scene.accepted) and self.scene.group() == self.scene.settled()
+
+    def has_drained(self) -> bool:
+        """Whether the other database has what is its own, and stands where the healthy one does."""
+        stands = [ledger_of(dsn, self.topic) for dsn in (self.other.dsn, self.scene.dsn)]
+        return landed(self.other.dsn, self.scene.name) == self.scene.accepted and stands[0] == stands[1]
+
+    def kept(self) -> list[dict[str, Any]]:
+        """What `onramp.system_errors` has of the other database beside events."""
+        found = [r.headers[HEADER] for r in records(self.scene.bootstrap, wire.SYSTEM_ERRORS)]
+        heads = [(orjson.loads(head), len(head)) for head in found]
+        ours = [h | {"bytes": n} for h, n in heads if h["database"] == self.other.name]
+        return [head for head in ours if head["kind"] != "event"]
+
+    def batches(self) -> int:
+        """How many of the writer's batches had anything of the quiet topic."""
+        found = records(self.scene.bootstrap, wire.SETTLED)
+        plans = [r.value or b"" for r in found if (r.key or b"").startswith(b"plan/")]
+        return sum(self.topic.encode() in plan for plan in plans)
+
+    def audited(self) -> None:
+        databases = {self.scene.database: self.scene.dsn, self.other.name: self.other.dsn}
+        topics = rf"{re.escape(self.scene.topic)}(_quiet)?"
+        report = asyncio.run(audit(Request(self.scene.bootstrap, databases, topics, deep=True)))
+        assert (report.findings, report.unsettled) == ([], 0), (report.findings, report.unsettled)
+
+
+@pytest.fixture
+def outage(inline: Scene, other: Other, places: Places) -> Outage:
+    return Outage(inline, other, places)
+
+
+def test_f51_a_partition_without_events_costs_a_database_that_is_out_nothing_of_its_own(
+    outage: Outage,
+) -> None:
+    writer = outage.writer()
+    outage.round()
+    eventually(outage.has_drained)
+    passed = outage.batches()
+    outage.other.close()
+    for _ in range(_ROUNDS):
+        outage.round()
+    kept, batches = outage.kept(), outage.batches() - passed
+    assert sum(k["kind"] == "empty" for k in kept) <= batches < len(kept) < _PARTITIONS
+    outage.other.open()
+    eventually(outage.has_drained)
+    eventually(lambda: set(writer.states.values()) == {"landing"})
+    moved = "SELECT count(DISTINCT xmin::text)::int FROM onramp.ledger WHERE topic = %s"
+    assert rows(outage.other.dsn, moved, outage.topic) <= [(3,)]  # together, not one after the other
+    outage.round()  # live traffic takes over again
+    eventually(outage.has_drained)
+    outage.audited()
+
+
+def test_f51_what_passed_a_database_by_is_known_after_a_restart_and_after_a_crash(outage: Outage) -> None:
+    writer = outage.writer()
+    outage.round()
+    eventually(outage.has_drained)
+    outage.other.close()
+    outage.round()
+    writer.stop()
+    writer = outage.writer()
+    outage.round()
+    writer.stop()
+    outage.other.open()
+    outage.audited()  # while it waits
+    outage.other.close()
+    writer = outage.writer()
+    outage.places.kill_at("writer.between_divert_and_marker")
+    outage.scene.send(1)
+    assert isinstance(writer.ended(), KilledError)
+    writer = outage.writer()
+    outage.round()
+    writer.stop()
+    outage.places.kill_at("writer.mid_drain")
+    outage.other.open()
+    writer = outage.writer()
+    assert isinstance(writer.ended(), KilledError)
+    writer = outage.writer()
+    eventually(outage.has_drained)
+    eventually(lambda: set(writer.states.values()) == {"landing"})
+    outage.audited()
+
+
+def test_f51_events_land_in_order_between_ranges_that_have_none(outage: Outage) -> None:
+    """A batch of what nobody wants is a range without events, of a partition that has events."""
+    outage.writer()
+    outage.round()
+    eventually(outage.has_drained)
+    outage.other.close()
+    for _ in range(3):
+        outage.scene.send(1)
+        eventually(outage.is_landed)
+        outage.scene.produce(b"not for us", headers=[])
+        eventually(lambda: outage.scene.group() == outage.scene.settled())
+    assert [k["kind"] for k in outage.kept()].count("empty") == 3
+    outage.other.open()
+    eventually(outage.has_drained)
+    outage.audited()
