@@ -50,6 +50,7 @@ async def accept(flow: Flow, arrival: Arrival, receive: Receive) -> list[Item]:
     items = (
         await _elsewhere(decode, body, arrival, flow.limits) if heavy else decode(body, arrival, flow.limits)
     )
+    arrival.expect(len(items))
     arrival.sender.quota.charge(len(items), len(body))
     arrival.step = Step.CHECK
     if heavy:

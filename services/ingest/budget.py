@@ -21,7 +21,7 @@ class Budget:
         self.held += size
 
     def hold(self, size: int) -> None:
-        """Count bytes that already exist (a copy on its way to Kafka), over the limit if need be."""
+        """Count bytes that exist already (an answer, a copy for Kafka), over the limit if need be."""
         self.held += size
 
     def give(self, size: int) -> None:

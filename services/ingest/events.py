@@ -56,6 +56,7 @@ class Events:
         with self._seen.request() as request:
             arrival = arrived(headers)
             body = Body(arrival.headers, receive, self._budget, self._settings.max_body_bytes)
+            arrival.expect = body.expect
             with body:
                 try:
                     given = await self._judged(arrival, headers, body)
@@ -67,6 +68,7 @@ class Events:
                     # The rest of the body would be read as the next request.
                     more = [*more, _CLOSE]
                 request.answered(given.status)
+                body.answered(len(given.body))
                 await given.plus(more).give(send)
 
     async def _judged(self, arrival: Arrival, headers: list[Header], body: Body) -> Answer:

@@ -1,6 +1,6 @@
 """What one request becomes on its way: an arrival and its items, each with one verdict at the end."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from services.ingest.forms import Form
 from services.ingest.senders import ANONYMOUS, Sender
@@ -27,7 +27,7 @@ class Item:
 class Arrival:
     """One request, however it came in.  `step` says where it is, so a failure knows its place."""
 
-    __slots__ = ("form", "headers", "received_at", "request_id", "sender", "single", "step")
+    __slots__ = ("expect", "form", "headers", "received_at", "request_id", "sender", "single", "step")
 
     def __init__(self, request_id: str, received_at: str, headers: Mapping[bytes, bytes]) -> None:
         self.request_id = request_id
@@ -36,6 +36,8 @@ class Arrival:
         self.form = Form.ENVELOPES
         self.sender: Sender = ANONYMOUS
         self.step = Step.RECEIVE
+        #: Told how many events there are, before any is judged; may refuse them all.
+        self.expect: Callable[[int], None] = _any_number
         #: One envelope rather than a batch: it is answered without a list.
         self.single = True
 
@@ -43,3 +45,7 @@ class Arrival:
     def producer(self) -> str:
         """The sender's public name."""
         return self.sender.name
+
+
+def _any_number(_: int) -> None:
+    """Who answers nobody needs no room for an answer."""

@@ -1,6 +1,7 @@
 """HTTP/1.1 as uvicorn speaks it, with the limits that uvicorn lacks.
 
-uvicorn 0.54 waits for ever for a stalled header or body and takes any number of headers.
+uvicorn 0.54 waits for ever for a stalled header or body, and for a client that does not read
+its answer, and takes any number of headers.
 The parser is httptools, pinned: it refuses requests that carry both Content-Length and
 Transfer-Encoding, which h11 answers twice.
 """
@@ -9,8 +10,9 @@ import asyncio
 import re
 from typing import Any, Final
 
+from uvicorn._types import ASGI3Application
 from uvicorn.config import Config
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
 from services.ingest import problems
@@ -35,7 +37,10 @@ class LimitedProtocol(HttpToolsProtocol):
         super().__init__(config, server_state, app_state, _loop)
         # uvicorn makes protocols from a class; the lifespan's state is what it hands them.
         self.settings: IngestSettings = app_state["settings"]
+        #: The request that is being answered; uvicorn remembers the latest, which may wait in line.
+        self._answering: RequestResponseCycle | None = None
         self._late: asyncio.TimerHandle | None = None
+        self._unread: asyncio.TimerHandle | None = None
         self._incomplete = True
         self._ended = False
         self._header_bytes = 0
@@ -49,6 +54,9 @@ class LimitedProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Nobody to be late any more."""
         self._in_time()
+        self._was_read()
+        if self._answering is not None:
+            self._answering.disconnected = True
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -67,6 +75,24 @@ class LimitedProtocol(HttpToolsProtocol):
         super().on_response_complete()
         if self._ended and self.cycle.response_complete:
             self.transport.close()
+        if self.transport.is_closing():
+            self._await_reader()
+
+    def pause_writing(self) -> None:
+        """The client does not read: for a while that is the network's way, then it is closed."""
+        super().pause_writing()
+        self._await_reader()
+
+    def resume_writing(self) -> None:
+        """The client has read."""
+        super().resume_writing()
+        if not self.transport.is_closing():
+            self._was_read()
+
+    def timeout_keep_alive_handler(self) -> None:
+        """Whoever has not read the last answer by now gets no more than its time."""
+        super().timeout_keep_alive_handler()
+        self._await_reader()
 
     def on_message_begin(self) -> None:
         """A request's first byte."""
@@ -113,6 +139,10 @@ class LimitedProtocol(HttpToolsProtocol):
         """What is not HTTP, or ambiguous HTTP: answered as a problem, and the connection closed."""
         self._refuse(BAD_REQUEST, msg)
 
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+        self._answering = cycle
+        super()._start_asgi_task(cycle, app)
+
     def _check_host(self, value: bytes) -> None:
         self._hosts += 1
         if self._hosts > 1 or not _HOST.fullmatch(value):
@@ -136,6 +166,16 @@ class LimitedProtocol(HttpToolsProtocol):
         self._late = None
         self._refuse(REQUEST_TIMEOUT, f"the limit is {self.settings.read_seconds:g} s")
 
+    def _await_reader(self) -> None:
+        # Closing waits for what is buffered, and without a clock for ever.
+        if self._unread is None:
+            self._unread = self.loop.call_later(self.settings.read_seconds, self.transport.abort)
+
+    def _was_read(self) -> None:
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = None
+
     def _refuse(self, fault: Fault, detail: str) -> None:
         if self.transport.is_closing():
             return
@@ -148,3 +188,4 @@ class LimitedProtocol(HttpToolsProtocol):
         )
         self.transport.write(head + answer.body)
         self.transport.close()
+        self._await_reader()

@@ -1,16 +1,24 @@
-"""RECEIVE: the body of an HTTP request, inflated, under its caps, out of the byte budget."""
+"""RECEIVE: the body of an HTTP request, inflated, under its caps, out of the byte budget.
+
+What a request takes out of the budget is its body's until it is judged and sent, and its
+answer's from then on: thousands of bad events in a few bytes have a large answer, and a
+client may take its time to read it.
+"""
 
 from collections.abc import Mapping
-from typing import Self
+from typing import Final, Self
 
 from services.ingest.budget import Budget
 from services.ingest.codecs import Inflater, codec_of
 from services.ingest.web import AsgiReceive, ClientGoneError, Message
 from shared.errors import BODY_TOO_LARGE, UserError
 
+#: What a batch's answer says of one event, but for the event's own words.
+_RESULT_BYTES: Final = 200
+
 
 class Body:
-    """One request's body; a context that gives back the budget's bytes at its end."""
+    """One request's body, then its answer; a context that gives back the budget's bytes at its end."""
 
     def __init__(
         self, headers: Mapping[bytes, bytes], receive: AsgiReceive, budget: Budget, cap: int
@@ -49,6 +57,18 @@ class Body:
         if codec is None:
             return await self._plain(bytearray(body))
         return await self._inflated(Inflater(codec, self._cap), body)
+
+    def expect(self, events: int) -> None:
+        """Take what the answer for so many events will hold: once some are sent, nobody can refuse."""
+        size = events * _RESULT_BYTES
+        self._budget.take(size)
+        self._taken += size
+
+    def answered(self, size: int) -> None:
+        """The body is gone; from now on an answer of `size` bytes is held."""
+        self._budget.give(self._taken)
+        self._budget.hold(size)
+        self._taken = size
 
     async def _plain(self, body: bytearray) -> bytes:
         self._take_up_to(len(body))

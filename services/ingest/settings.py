@@ -51,7 +51,10 @@ class IngestSettings(BaseSettings):
     max_header_bytes: int = Field(16 * 2**10, ge=1024, description="Most bytes of a request's headers.")
     max_headers: int = Field(64, ge=8, description="Most headers of a request.")
     read_seconds: float = Field(
-        10, gt=0, description="Longest that a request's header, and then its body, may take to arrive."
+        10,
+        gt=0,
+        description="Longest that a request's header, and then its body, may take to arrive, and its answer "
+        "to be read.",
     )
 
     syslog_host: str = Field("127.0.0.1", description="Address to listen on for syslog.")

@@ -6,13 +6,16 @@ of the flow; everything that is not hot goes through FastAPI.
 
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
 AsgiReceive = Callable[[], Awaitable[Message]]
 AsgiSend = Callable[[Message], Awaitable[None]]
 Header = tuple[bytes, bytes]
+
+#: What uvicorn lets lie on its way to a client before a sender has to wait.
+_BUFFERED: Final = 64 * 1024
 
 
 class ClientGoneError(Exception):
@@ -33,11 +36,16 @@ class Answer:
         return Answer(self.status, self.media_type, self.body, [*self.headers, *headers]) if headers else self
 
     async def give(self, send: AsgiSend) -> None:
-        """Send it."""
+        """Send it; returns when it is on its way, but for what fits a connection's buffer."""
         headers = [
             (b"content-type", self.media_type),
             (b"content-length", b"%d" % len(self.body)),
             *self.headers,
         ]
         await send({"type": "http.response.start", "status": self.status, "headers": headers})
-        await send({"type": "http.response.body", "body": self.body})
+        if len(self.body) > _BUFFERED:
+            # uvicorn takes a message of any size and lets only the next one wait.
+            await send({"type": "http.response.body", "body": self.body, "more_body": True})
+            await send({"type": "http.response.body", "body": b""})
+        else:
+            await send({"type": "http.response.body", "body": self.body})

@@ -11,6 +11,7 @@ STEPS: Final = "tests/unit/ingest/test_steps.py"
 WATCH: Final = "tests/unit/ingest/test_registry_watch.py"
 HOLD: Final = "tests/unit/ingest/test_loop_hold.py"
 COUNTED: Final = "tests/unit/ingest/test_many_faults.py"
+UNREAD: Final = "tests/integration/ingest/test_unread_answers.py"
 DOOR: Final = "tests/integration/ingest/test_bad_input.py"
 KAFKA: Final = "tests/integration/ingest/test_gateway_kafka.py"
 SINK: Final = "tests/contract/test_sink.py"
@@ -91,6 +92,45 @@ QUICK: Final = (
     Mutant("the limit of a batch", "decode.py", "if count > limits.max_batch:", "if False:", tests=DOOR),
     Mutant("the byte budget", "budget.py", "if self.held + size > self.limit:", "if False:"),
     Mutant("giving the budget back", "receive.py", "self._budget.give(self._taken)", "pass"),
+    Mutant("counting answers", "receive.py", "self._budget.hold(size)", "size = 0", tests=UNREAD),
+    Mutant("giving back bodies", "events.py", "body.answered(len(given.body))", "pass", tests=UNREAD),
+    Mutant("room for answers", "receive.py", "events * _RESULT_BYTES", "0", tests=UNREAD),
+    Mutant("waiting for readers", "web.py", "len(self.body) > _BUFFERED", "False", tests=UNREAD),
+    Mutant(
+        "the clock of readers",
+        "protocol.py",
+        "super().pause_writing()\n        self._await_reader()",
+        "super().pause_writing()",
+        tests=UNREAD,
+    ),
+    Mutant(
+        "the clock after an answer",
+        "protocol.py",
+        "if self.transport.is_closing():\n            self._await_reader()",
+        "pass",
+        tests=UNREAD,
+    ),
+    Mutant(
+        "the clock after keep-alive",
+        "protocol.py",
+        "super().timeout_keep_alive_handler()\n        self._await_reader()",
+        "super().timeout_keep_alive_handler()",
+        tests=UNREAD,
+    ),
+    Mutant(
+        "the clock after a refusal",
+        "protocol.py",
+        "self.transport.close()\n        self._await_reader()",
+        "self.transport.close()",
+        tests=UNREAD,
+    ),
+    Mutant(
+        "who left while another waits in line",
+        "protocol.py",
+        "self._answering.disconnected = True",
+        "pass",
+        tests=UNREAD,
+    ),
     Mutant("the cap of the body", "receive.py", "if size > self._cap:", "if False:", tests=DOOR),
     Mutant("the cap of inflation", "codecs.py", "if len(self.out) > self._cap:", "if False:", tests=DOOR),
     Mutant("noticing a cut-off stream", "codecs.py", "if not self._codec.eof:", "if False:", tests=DOOR),
