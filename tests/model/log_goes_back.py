@@ -4,6 +4,10 @@ One partition, two databases, one event at a time of which nobody knows whether 
 tomorrow: the log is cut (its leader epoch grows), and refilled or not; the group's offsets are lost;
 a database is out; a person accepts what is lost.  An older writer goes on as a zombie.
 
+What was read of a log that was cut since its plan is marked, because the code does not notice (see
+`MISSING`): a configuration with "nothing excused" must show what comes of it, the others that nothing
+else does.
+
 A transaction, a claim and a look at Kafka are a step each; a range is diverted in one.  What
 diverting and draining need beyond that is shown by the model of settling.
 """
@@ -17,27 +21,32 @@ RULES = {
     "ledgers_tell": "what is settled is what any ledger says, once it was seen",
     "markers_tell": "and what any marker says",
     "plans_tell": "and what was planned",
-    "read_checked": "what was read counts if its leader's log still reaches the range's end",
     "another_life": "an accepted cut begins another life of the partition, with ledgers, plans and markers of its own",
     "life_kept": "the life that was begun is kept, for whoever comes next",
     "below_first": "what is planned or new below a cut is settled before the partition is halted",
-    "group_first": "the group's offset goes back before the new life is kept",
+    "group_signed": "the group's offset names its life: of another life it is no position",
+    "line_checked": "after writing its plan a writer checks that it is still the newest, also in a life of its own",
+}
+#: Rules that the code has not (docs/adr/0013-logs-that-go-back.md, what remains), and what they would spare.
+#: Without them a batch may read other events than it planned.  Those, and no others, may land twice once the
+#: cut was accepted, and their marker takes the place of a dead writer's of the same range.
+MISSING = {
+    "read_checked": "what was read counts if its leader's log still reaches the range's end",
 }
 
 Budget = namedtuple("Budget", "cut refill down crash lost elect resolve twin", defaults=(0,) * 8)
 #: next, epoch: of each life
 Db = namedtuple("Db", "up next epoch rows")
-#: by: the writer's epoch
+#: by: the writer's epoch; life: 0 the topic's own, else the epoch of the writer that began it
 Marker = namedtuple("Marker", "frm to life by events")
 Plan = namedtuple("Plan", "frm to life by")
-#: A life of the partition that a person began: from where, and by which writer.
+#: A life of the partition that a person accepted: from where, and by which writer.
 Life = namedtuple("Life", "at by")
-#: known: the furthest ledger seen; le: the leader epoch of its plan; seen: the life there was and who had
-#: committed the group's offset, when it was read
+#: known: the furthest ledger seen; le: the leader epoch of its plan; seen: the group's offset, when it was read
 W = namedtuple("W", "pc at life known le to mine ev ok halted seen")
-#: starts: (leader epoch, first offset); led: the leader epoch that is kept; group: (offset, by which
-#: writer); owed: what the newest writer diverted
-S = namedtuple("S", "log starts led sent group epochs plans begun marks dbs ws twin owed budget")
+#: starts: (leader epoch, first offset); led: the leader epoch that is kept, of each life; group: (offset,
+#: life); owed: what the newest writer diverted; late: what was read of a log that was cut since its plan
+S = namedtuple("S", "log starts led sent group epochs plans begun marks dbs ws twin owed late budget")
 
 NEW = W("new", 0, 0, 0, 0, 0, 0, (), (False, False), False, ())
 DEAD = NEW._replace(pc="dead")
@@ -60,10 +69,18 @@ class LogGoesBack:
         return rule in self.rules
 
     def initial(self):
-        db = Db(True, (0, None), (0, 0), ())
+        others = (None,) * self.c.writers
+        db = Db(True, (0, *others), (0,) * (1 + self.c.writers), ())
         sent = self.c.sizes[0]
-        return S(tuple(range(sent)), ((0, 0),), 0, sent, (0, 0), 0, (), None, ((), ()), (db, db),
-                 (NEW,) * self.c.writers, None, frozenset(), self.c.budget)
+        return S(tuple(range(sent)), ((0, 0),), (0, *others), sent, (0, 0), 0, (), (), ((), ()), (db, db),
+                 (NEW,) * self.c.writers, None, frozenset(), frozenset(), self.c.budget)
+
+    def line(self, s):
+        """The life that the partition goes on with: of two writers' the one of the later epoch."""
+        return max((begun.by for begun in s.begun), default=0) if self.has("life_kept") else 0
+
+    def start(self, s, life):
+        return next((begun.at for begun in s.begun if begun.by == life), 0)
 
     def epoch(self, s):
         return s.starts[-1][0]
@@ -85,7 +102,8 @@ class LogGoesBack:
             settled += [p.to for p in self.pins(s, w.life)]
         if self.has("markers_tell"):
             settled += [m.to for d in (0, 1) for m in self.undrained(s, d, w.life, 0)]
-        end = self.end_of(s, s.led if self.has("leader_kept") else w.le)
+        kept = s.led[w.life] if self.has("leader_kept") else w.le
+        end = self.end_of(s, self.epoch(s) if kept is None else kept)
         return end if self.has("cut_seen") and end < max(settled) else None
 
     def undrained(self, s, d, life, upto):
@@ -114,56 +132,58 @@ class LogGoesBack:
             out.append((f"W{n + 1} {label}", s._replace(ws=put(s.ws, n, DEAD))))
         newer = s.epochs > w.mine
         if w.pc == "start":
-            at, by = s.group
-            go(f"reads group offset {at}", at=at, seen=(s.begun, by), pc="epoch")
+            go(f"reads group offset {s.group}", seen=s.group, pc="epoch")
         elif w.pc == "epoch":
-            mine, life = s.epochs + 1, int(s.begun is not None and self.has("life_kept"))
-            go(f"takes epoch {mine}", s._replace(epochs=mine), mine=mine, life=life, pc="idle", le=self.epoch(s))
+            mine, life, (at, of) = s.epochs + 1, self.line(s), w.seen
+            at = at if of == life or not self.has("group_signed") else self.start(s, life)
+            go(f"takes epoch {mine}", s._replace(epochs=mine), mine=mine, life=life, at=at, pc="idle", le=self.epoch(s))
         elif w.pc == "idle":
+            self.look(s, n, go)
             if newer:
                 die("finds a newer writer")
-                return out
-            for d in (0, 1):
-                if s.dbs[d].up and not w.ok[d]:
-                    self.claim(s, n, d, go)
-            if w.halted:
-                self.accept(s, n, go)
-            elif s.group[0] != w.at:
-                go("puts the group offset back", s._replace(group=(w.at, w.mine)))
-            elif any(w.ok):
+            elif not w.halted and s.group != (w.at, w.life):
+                go("puts the group offset back", s._replace(group=(w.at, w.life)))
+            elif not w.halted and any(w.ok):
                 self.plan(s, n, go)
+        elif w.pc == "read" and newer and self.has("line_checked"):
+            die("finds a newer writer")
         elif w.pc == "read":
             ev = s.log[w.at : w.to]
             if len(ev) < w.to - w.at:
                 go("cannot read what it planned", pc="idle")
             else:
-                go("reads", ev=ev, pc="check" if self.has("read_checked") else "land0")
+                late = s.late | set(ev[max(self.end_of(s, w.le) - w.at, 0) :])
+                go("reads", s._replace(late=late), ev=ev, pc="check" if self.has("read_checked") else "land0")
         elif w.pc == "check":
             same = self.end_of(s, w.le) >= w.to
             go("has read what it planned", pc="land0") if same else go("has read what may be new", pc="idle")
         elif w.pc in ("land0", "land1"):
             self.land(s, n, int(w.pc[-1]), go, die)
-        elif w.pc == "half":
-            group = s._replace(group=(s.cut.at, w.mine), budget=s.budget._replace(resolve=0))
-            go("accepts, second half", group, pc="start")
         elif w.pc == "commit":
             plans = tuple(p for p in s.plans if p.by != w.mine)
-            go(f"commits {w.to}", s._replace(group=(w.to, w.mine), plans=plans), at=w.to, to=0, ev=(), pc="idle")
+            go(f"commits {w.to}", s._replace(group=(w.to, w.life), plans=plans), at=w.to, to=0, ev=(), pc="idle")
         return out
+
+    def look(self, s, n, go):
+        """Claim what is up and hear a person's word; whether there is a newer writer is asked after it."""
+        w = s.ws[n]
+        for d in (0, 1):
+            if s.dbs[d].up and not w.ok[d]:
+                self.claim(s, n, d, go)
+        if w.halted:
+            self.accept(s, n, go)
 
     def claim(self, s, n, d, go):
         w, db = s.ws[n], s.dbs[d]
-        if max(db.epoch) > w.mine:
+        if db.epoch[w.life] > w.mine:
             return
         at = db.next[w.life]
         if at is None:
-            at = s.begun.at
+            at = self.start(s, w.life)
         db = db._replace(next=put(db.next, w.life, at), epoch=put(db.epoch, w.life, w.mine))
         state = s._replace(dbs=put(s.dbs, d, db))
         if not w.halted and not self.covered(state, d, w.life, w.at):
-            begun, by = w.seen  # a zombie, or who read it before the life began: loud, and replayed
-            stale = begun != s.begun or (s.begun and by < s.begun.by)
-            go(f"finds a gap in {NAMES[d]}", state, **({"at": at} if stale else {"pc": "gap"}))
+            go(f"halts {NAMES[d]}: its ledger is at {at}, and {w.at} are settled", state, pc="gap")
             return
         go(f"claims {NAMES[d]} at {at}", state, ok=put(w.ok, d, True), known=max(w.known, at))
 
@@ -181,7 +201,8 @@ class LogGoesBack:
             ends = range(w.at + 1, min([end, *(p.frm for p in self.pins(s, w.life) if p.frm > w.at)]) + 1)
         for to in ends:
             whole = lost is None
-            state = s._replace(led=max(s.led, le)) if whole and self.has("leader_first") else s
+            led = put(s.led, w.life, max(s.led[w.life] or 0, le))
+            state = s._replace(led=led) if whole and self.has("leader_first") else s
             plans = (*(p for p in s.plans if p.by != w.mine), Plan(w.at, to, w.life, w.mine))
             go(f"plans [{w.at},{to})", state._replace(plans=plans), to=to, le=le, pc="read")
 
@@ -201,6 +222,9 @@ class LogGoesBack:
         else:
             mark = Marker(w.at, w.to, w.life, w.mine, w.ev)
             owed = s.owed | ({(d, e) for e in w.ev} if w.mine == s.epochs else set())
+            if s.late & set(w.ev) and "nothing excused" not in self.c.sizes:
+                gone = [m for m in self.undrained(s, d, w.life, 0) if w.at <= m.frm and m.to <= w.to]
+                owed -= {(d, e) for m in gone for e in m.events} - {(d, e) for e in w.ev}
             state = s._replace(marks=put(s.marks, d, (*s.marks[d], mark)), owed=owed)
             go(f"diverts [{w.at},{w.to}) of {name}", state, pc=pc, ok=w.ok if behind else put(w.ok, d, False))
 
@@ -229,14 +253,12 @@ class LogGoesBack:
         w, at = s.ws[n], self.lost_at(s, s.ws[n])
         if s.budget.resolve != 1 or at is None or w.life:
             return
-        life = s._replace(begun=Life(at, w.mine), led=self.epoch(s)) if self.has("another_life") else s
-        first = self.has("group_first")
-        if first and s.group[0] != at:
-            go(f"puts the group offset back to {at}", s._replace(group=(at, w.mine)))
-            return
-        go(f"goes on from {at} as another life", life._replace(budget=s.budget._replace(resolve=0)), at=at,
-           life=int(self.has("another_life")), known=0, ok=(False, False), halted=False, le=self.epoch(s),
-           seen=(life.begun, s.group[1] if first else w.mine))
+        if self.has("another_life"):
+            life, state = w.mine, s._replace(begun=(*s.begun, Life(at, w.mine)))
+        else:
+            life, state = 0, s._replace(led=put(s.led, 0, self.epoch(s)))
+        go(f"goes on from {at} as another life", state, at=at, life=life, known=0, ok=(False, False), halted=False,
+           le=self.epoch(s))
 
     def protocol(self, s):
         for n in range(len(s.ws)):
@@ -265,7 +287,7 @@ class LogGoesBack:
             elif b.down and d == 0:
                 yield f"{name} goes down", less("down")._replace(dbs=put(s.dbs, d, db._replace(up=False)))
         if b.lost:
-            yield "the group's offsets are lost", less("lost")._replace(group=(0, s.epochs))
+            yield "the group's offsets are lost", less("lost")._replace(group=(0, 0))
         if b.elect:
             yield "another leader", less("elect")._replace(starts=(*s.starts, (self.epoch(s) + 1, len(s.log))))
         if b.refill and b.cut < self.c.budget.cut:
@@ -280,7 +302,8 @@ class LogGoesBack:
 
     def broken(self, s):
         for db, name in zip(s.dbs, NAMES):
-            if len(set(db.rows)) != len(db.rows):
+            excused = s.late if "nothing excused" not in self.c.sizes else ()
+            if any(db.rows.count(e) > 1 and e not in excused for e in db.rows):
                 return f"2: duplicate row in {name}"
             if any(w.pc == "gap" for w in s.ws):
                 return "9: a database is halted that was not restored"
@@ -293,8 +316,7 @@ class LogGoesBack:
     def unfinished(self, s):
         """What is wrong with a state in which nothing is left to do, or None."""
         if any(w.halted for w in s.ws):
-            waits = s.budget.resolve == 1
-            return "halted after a person accepted" if waits or (self.c.budget.resolve and not s.budget.resolve) else None
+            return "halted after a person accepted" if s.budget.resolve == 1 else None
         for d, (db, name) in enumerate(zip(s.dbs, NAMES)):
             skipped = {*s.log, *(e for of, e in s.owed if of == d)} - set(db.rows)
             if skipped:

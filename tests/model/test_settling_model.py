@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.model.settling_model import CONFIGS, Config, explore, model_of
+from tests.model.settling_model import CONFIGS, KNOWN, Config, explore, model_of
 
 _SMALL = [
     c
@@ -59,14 +59,13 @@ _NEEDED = {
     "cut_seen": "log cut, same leader",
     "leader_kept": "log cut, crash, accepted",
     "leader_first": "log cut and refilled",
-    "ledgers_tell": "log cut, crash, accepted",
-    "markers_tell": "log cut, crash, accepted",
+    "ledgers_tell": "log cut, zombie, offsets lost",
+    "markers_tell": "log cut, zombie, offsets lost",
     "plans_tell": "log cut, crash, accepted",
-    "read_checked": "log cut and refilled",
     "another_life": "log cut and refilled",
     "life_kept": "log cut, crash, accepted",
     "below_first": "log cut and refilled",
-    "group_first": "log cut, crash, accepted",
+    "group_signed": "log cut, crash, accepted",
     "unknown_halts": "a database goes and comes back",
     "unknown_kept": "a database goes and comes back",
     "sight_at_stand": "a database comes in",
@@ -100,3 +99,13 @@ def test_without_both_rules_about_unknown_databases_their_events_are_lost() -> N
 
     assert verdict is not None
     assert "skipped in silence in B" in verdict
+
+
+@pytest.mark.parametrize(("name", "verdict", "rule"), [(n, *of) for n, of in KNOWN.items()], ids=KNOWN)
+def test_what_the_code_does_not_prevent_is_this_and_a_rule_that_it_has_not_would(
+    name: str, verdict: str, rule: str
+) -> None:
+    config = next(c for c in CONFIGS if c.name == name)
+
+    assert explore(model_of(config), _LIMIT)[1] == verdict
+    assert explore(model_of(config, besides={rule}), _LIMIT)[1] is None
