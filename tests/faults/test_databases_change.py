@@ -1,17 +1,23 @@
 """The databases change between a crash and a restart: nothing is dropped, a person is told by name."""
 
+import asyncio
+import re
 from typing import Any
 
 import orjson
 import pytest
+from typer.testing import CliRunner
 
+from services.admin.audit import Request, audit
+from services.admin.findings import Code
+from services.cli.app import app
 from services.writer.trimming import Trimming
 from shared import wire
 from tests.faults.test_owners import hand_over
 from tests.fixtures.inline import Inline, KilledError, Places
 from tests.fixtures.other import Other
 from tests.fixtures.scenes import Scene
-from tests.fixtures.writer import event, eventually, landed, make_topics, produce, records
+from tests.fixtures.writer import event, eventually, landed, make_topics, produce, records, rows
 
 
 @pytest.fixture
@@ -102,6 +108,53 @@ def test_f45_what_waits_for_a_removed_database_is_named_and_kept_until_it_is_bac
     inline.writer_into(other)
     eventually(lambda: landed(other.dsn, inline.name) == 20)
     inline.audited(other)
+
+
+@pytest.mark.parametrize(
+    ("word", "there"), [("skip", range(10)), ("replay", range(20))], ids=["skip", "replay"]
+)
+def test_f45_a_database_that_is_put_back_after_events_went_on_without_it_is_halted(
+    inline: Scene, other: Other, word: str, there: range
+) -> None:
+    first = inline.writer_into(other)
+    inline.send(10)
+    eventually(lambda: (inline.landed(), landed(other.dsn, inline.name)) == (10, 10))
+    eventually(lambda: inline.group() == inline.settled())
+    first.stop()
+
+    inline.route()
+    alone = inline.writer()
+    inline.send(10)
+    eventually(lambda: inline.landed() == 20)
+    eventually(lambda: inline.group() == inline.settled())
+    alone.stop()
+
+    again = inline.writer_into(other)
+    eventually(lambda: again.states[other.name] == "halted")
+    assert "ledger" in again.reasons[other.name]
+    asked = ["databases", "resolve", other.name, word]
+    where = ["--dsn", inline.dsn, "--databases", orjson.dumps({other.name: other.dsn}).decode()]
+    assert CliRunner().invoke(app, [*asked, *where]).exit_code == 0
+    eventually(lambda: again.states[other.name] == "landing")
+    inline.send(3)
+    eventually(lambda: landed(other.dsn, inline.name) == len(there) + 3)
+    assert numbers(other, inline.name) == [*there, *range(20, 23)]
+    assert inline.landed() == 23
+    assert given_up(inline, other) == (word == "skip")
+
+
+def given_up(scene: Scene, other: Other) -> bool:
+    """Whether the audit finds ranges that nobody settled in the other database, and nothing else."""
+    databases = {scene.database: scene.dsn, other.name: other.dsn}
+    report = asyncio.run(audit(Request(scene.bootstrap, databases, re.escape(scene.topic), deep=True)))
+    assert all(f.code is Code.GAP and other.name in f.detail for f in report.findings), report.findings
+    return bool(report.findings)
+
+
+def numbers(database: Other, name: str) -> list[int]:
+    """Which events are in a landing table."""
+    found = rows(database.dsn, f"SELECT (payload->>'n')::int FROM events.{name}")  # noqa: S608
+    return sorted(n for (n,) in found)
 
 
 def _counted(monkeypatch: pytest.MonkeyPatch) -> list[None]:
