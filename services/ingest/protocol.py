@@ -39,6 +39,9 @@ class LimitedProtocol(HttpToolsProtocol):
         self.settings: IngestSettings = app_state["settings"]
         #: The request that is being answered; uvicorn remembers the latest, which may wait in line.
         self._answering: RequestResponseCycle | None = None
+        #: The request whose body is being read, and what is said of it once those before it are answered.
+        self._own: RequestResponseCycle | None = None
+        self._refusal: bytes | None = None
         self._late: asyncio.TimerHandle | None = None
         self._unread: asyncio.TimerHandle | None = None
         self._incomplete = True
@@ -61,19 +64,24 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Feed the parser; a clock runs only while a message is incomplete."""
-        super().data_received(data)
-        if self._incomplete and not self.transport.is_closing():
+        if not self._deaf:
+            super().data_received(data)
+        if self._incomplete and not self._deaf:
             self._wait()
 
     def eof_received(self) -> bool:  # type: ignore[override]
         """A client that has said everything may still listen: it gets the answer that is under way."""
-        self._ended = not self._incomplete and self.cycle is not None and not self.cycle.response_complete
+        said = not self._incomplete or self._refusal is not None
+        self._ended = said and self._answering is not None and not self._answering.response_complete
         return self._ended
 
     def on_response_complete(self) -> None:
         """Nothing more can come from one who has said everything."""
+        last = not self.pipeline
         super().on_response_complete()
-        if self._ended and self.cycle.response_complete:
+        if last and self._refusal is not None and not self.transport.is_closing():
+            self._end(self._refusal)
+        elif self._ended and self.cycle.response_complete:
             self.transport.close()
         if self.transport.is_closing():
             self._await_reader()
@@ -97,6 +105,7 @@ class LimitedProtocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """A request's first byte."""
         super().on_message_begin()
+        self._own = None
         self._incomplete = True
         self._header_bytes = 0
         self._hosts = 0
@@ -120,20 +129,22 @@ class LimitedProtocol(HttpToolsProtocol):
         self._in_time()
         if not self._hosts and self.parser.get_http_version() == "1.1":
             self._refuse(BAD_REQUEST, "the Host header is missing")
-        if not self.transport.is_closing():
+        if not self._deaf:
             super().on_headers_complete()
+            self._own = self.cycle
 
     def on_body(self, body: bytes) -> None:
         """A piece of the body."""
-        if not self.transport.is_closing():
+        if not self._deaf:
             super().on_body(body)
 
     def on_message_complete(self) -> None:
         """The request is here."""
         self._incomplete = False
         self._in_time()
-        if not self.transport.is_closing():
+        if not self._deaf:
             super().on_message_complete()
+            self._own = None
 
     def send_400_response(self, msg: str) -> None:
         """What is not HTTP, or ambiguous HTTP: answered as a problem, and the connection closed."""
@@ -176,16 +187,41 @@ class LimitedProtocol(HttpToolsProtocol):
             self._unread.cancel()
             self._unread = None
 
+    @property
+    def _deaf(self) -> bool:
+        return self._refusal is not None or self.transport.is_closing()
+
     def _refuse(self, fault: Fault, detail: str) -> None:
-        if self.transport.is_closing():
+        if self._deaf:
             return
-        answer = problems.answer(UserError(fault, detail), new_request_id(), 1)
-        head = b"HTTP/1.1 %d %s\r\ncontent-type: %s\r\ncontent-length: %d\r\nconnection: close\r\n\r\n" % (
-            answer.status,
-            _REASONS[answer.status],
-            answer.media_type,
-            len(answer.body),
-        )
-        self.transport.write(head + answer.body)
+        self._in_time()
+        own = self._own
+        # What is answered already is not refused as well: the client would count two answers.
+        self._refusal = b"" if own is not None and own.response_started else _refusal(fault, detail)
+        for waiting in [each for each in self.pipeline if each[0] is own]:
+            self.pipeline.remove(waiting)
+        if not self._awaited(own):
+            self._end(self._refusal)
+
+    def _awaited(self, own: RequestResponseCycle | None) -> bool:
+        """Whether an answer must be whole before anything else is said."""
+        now = self._answering
+        if now is None or now.response_complete:
+            return False
+        return now is not own or now.response_started
+
+    def _end(self, refusal: bytes) -> None:
+        self.transport.write(refusal)
         self.transport.close()
         self._await_reader()
+
+
+def _refusal(fault: Fault, detail: str) -> bytes:
+    answer = problems.answer(UserError(fault, detail), new_request_id(), 1)
+    head = b"HTTP/1.1 %d %s\r\ncontent-type: %s\r\ncontent-length: %d\r\nconnection: close\r\n\r\n" % (
+        answer.status,
+        _REASONS[answer.status],
+        answer.media_type,
+        len(answer.body),
+    )
+    return head + answer.body

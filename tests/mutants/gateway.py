@@ -12,6 +12,7 @@ WATCH: Final = "tests/unit/ingest/test_registry_watch.py"
 HOLD: Final = "tests/unit/ingest/test_loop_hold.py"
 COUNTED: Final = "tests/unit/ingest/test_many_faults.py"
 UNREAD: Final = "tests/integration/ingest/test_unread_answers.py"
+PIPELINES: Final = "tests/integration/ingest/test_pipelines.py"
 DOOR: Final = "tests/integration/ingest/test_bad_input.py"
 KAFKA: Final = "tests/integration/ingest/test_gateway_kafka.py"
 SINK: Final = "tests/contract/test_sink.py"
@@ -131,6 +132,28 @@ QUICK: Final = (
         "pass",
         tests=UNREAD,
     ),
+    Mutant("answering in turn", "protocol.py", "if not self._awaited(own):", "if True:", tests=PIPELINES),
+    Mutant(
+        "taking a broken request out of the line",
+        "protocol.py",
+        "self.pipeline.remove(waiting)",
+        "pass",
+        tests=PIPELINES,
+    ),
+    Mutant(
+        "hearing nothing after a refusal",
+        "protocol.py",
+        "return self._refusal is not None or self.transport.is_closing()",
+        "return self.transport.is_closing()",
+        tests=PIPELINES,
+    ),
+    Mutant(
+        "one answer to one request",
+        "protocol.py",
+        "own is not None and own.response_started",
+        "False",
+        tests=PIPELINES,
+    ),
     Mutant("the cap of the body", "receive.py", "if size > self._cap:", "if False:", tests=DOOR),
     Mutant("the cap of inflation", "codecs.py", "if len(self.out) > self._cap:", "if False:", tests=DOOR),
     Mutant("noticing a cut-off stream", "codecs.py", "if not self._codec.eof:", "if False:", tests=DOOR),
@@ -166,7 +189,7 @@ QUICK: Final = (
     Mutant(
         "the clock of slow requests",
         "protocol.py",
-        "if self._incomplete and not self.transport.is_closing():",
+        "if self._incomplete and not self._deaf:",
         "if False:",
         tests=DOOR,
     ),
