@@ -1,0 +1,249 @@
+"""``python -m loadtest.bench_growth``: what grows in the writer, measured (docs/adr, what grows is bounded).
+
+`large`: the most memory that the writer takes for a backlog of events of 100 kB.  `outage`: what a
+database that is out leaves on `onramp.system_errors` in a minute, when one of many topics is its own.
+`names`: what a transaction locks, and how long single events take, after packets for tables that
+somebody made up.  Each case is one run of the writer on Kafka and Postgres of its own.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import psycopg2
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+from psycopg2.extensions import connection
+
+from loadtest import growth_page
+from loadtest.background import repeatedly
+from loadtest.bench_writer import MEMORY_SECONDS, Memory, parts, settled
+from loadtest.pages import RESULTS
+from loadtest.report import machine, versions
+from shared import wire
+from stack.kafka import Kafka
+from stack.postgres import Postgres
+from stack.services import Service, writer
+
+#: Nobody listens there.
+_NOWHERE: Final = "postgresql://nobody@127.0.0.1:9/nowhere"
+_HEADERS: Final = [(wire.HEADER_CONTEXT, wire.CONTEXT_BYTES)]
+_PATIENCE_SECONDS: Final = 300.0
+_MOST_IN_FLIGHT: Final = 1000
+_MADE_UP: Final = "events.bench_made_up"
+_WATCHED: Final = "SELECT count(*) FROM onramp.holds"
+
+
+class Bench:
+    """A writer, and what it works on."""
+
+    def __init__(self, kafka: Kafka, postgres: Postgres, folder: Path, **settings: str) -> None:
+        self.bootstrap = kafka.bootstrap
+        self.conn: connection = psycopg2.connect(postgres.dsn)
+        self.conn.autocommit = True
+        env = {f"ONRAMP_WRITER_{name.upper()}": value for name, value in settings.items() if name.islower()}
+        env |= {name: value for name, value in settings.items() if name.isupper()}
+        env |= {"ONRAMP_WRITER_MASTER": "local[2]"}
+        self.service: Service = writer(
+            bootstrap=kafka.bootstrap, dsn=postgres.dsn, log=folder / "writer.log", env=env
+        )
+        self.producer = Producer({"bootstrap.servers": kafka.bootstrap, "message.max.bytes": 1 << 20})
+        self.sent = 0
+
+    def make(self, *topics: str) -> None:
+        """Make topics of one partition."""
+        admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        for made in admin.create_topics([NewTopic(topic, 1, 1) for topic in topics]).values():
+            made.result()
+
+    def send(self, topic: str, values: Iterator[bytes]) -> None:
+        """Put `values` on Kafka."""
+        for value in values:
+            while len(self.producer) > _MOST_IN_FLIGHT:
+                self.producer.poll(0.05)
+            self.producer.produce(topic, value, headers=_HEADERS)
+            self.sent += 1
+        self.producer.flush()
+
+    def wait(self, seconds: float = _PATIENCE_SECONDS) -> float:
+        """Until the default database has settled all that was sent; returns the seconds that it took."""
+        began = time.perf_counter()
+        while settled(self.conn) < self.sent:
+            self.service.check()
+            if time.perf_counter() - began > seconds:
+                raise TimeoutError(f"{settled(self.conn)} of {self.sent} events settled")
+            time.sleep(0.01)
+        return time.perf_counter() - began
+
+    def ask(self, statement: str) -> int:
+        """The number that `statement` gives."""
+        with self.conn.cursor() as cursor:
+            cursor.execute(statement)
+            return int((cursor.fetchone() or [0])[0])
+
+
+def large(bench: Bench, given: argparse.Namespace) -> dict[str, Any]:
+    """A backlog of events of 100 kB, and the most memory of the writer's processes together."""
+    note = "x" * given.bytes
+    bench.make("events.bench")
+    bench.send("events.bench", (_envelope("bench", n, note) for n in range(given.events)))
+    memory = Memory(bench.service)
+    with repeatedly(MEMORY_SECONDS / 10, memory.look):
+        bench.service.start()
+        took = bench.wait()
+    return {
+        "events": given.events,
+        "event_bytes": given.bytes,
+        "most_pss_mib": round(sum(memory.most.values()), 1),
+        "pss_mib_then": memory.most,
+        "seconds": round(took, 1),
+    }
+
+
+def outage(bench: Bench, given: argparse.Namespace) -> dict[str, Any]:
+    """Each topic has an event a tenth of a second; the database that is out has those of the first."""
+    names = [f"bench_{n}" for n in range(given.topics)]
+    bench.make(*map(wire.topic_of, names))
+    bench.service.start()
+    bench.service.wait_ready()
+    for name in names:  # tables and ledgers
+        bench.send(wire.topic_of(name), iter([_envelope(name, 0, "")]))
+    bench.wait()
+    before, began, n = _left(bench.bootstrap), time.perf_counter(), 0
+    while time.perf_counter() - began < given.seconds:
+        n += 1
+        for name in names:
+            bench.producer.produce(wire.topic_of(name), _envelope(name, n, ""), headers=_HEADERS)
+            bench.sent += 1
+        bench.producer.flush()
+        time.sleep(0.1)
+    bench.wait()
+    minutes = (time.perf_counter() - began) / 60
+    after = _left(bench.bootstrap)
+    return {
+        "topics": given.topics,
+        "seconds": round(minutes * 60, 1),
+        **{f"{what}_a_minute": round((after[what] - before[what]) / minutes) for what in after},
+    }
+
+
+def names(bench: Bench, given: argparse.Namespace) -> dict[str, Any]:
+    """Packets for tables that are not there, each another; then single events."""
+    bench.make(_MADE_UP, "events.bench")
+    bench.service.start()
+    bench.service.wait_ready()
+    bench.send("events.bench", iter([_envelope("bench", -1, "")]))
+    bench.wait()
+    before = [_one(bench, n) for n in range(given.singles)]
+    bench.send(_MADE_UP, (_packet(n) for n in range(given.names)))
+    took = bench.wait()
+    after = [_one(bench, n) for n in range(given.singles, 2 * given.singles)]
+    return {
+        "names": given.names,
+        "rows_watched": bench.ask(_WATCHED),
+        "parked": bench.ask("SELECT coalesce(sum(events), 0) FROM onramp.totals WHERE outcome = 'parked'"),
+        "seconds": round(took, 1),
+        "single_ms_before": round(statistics.median(before) * 1000, 1),
+        "single_ms_after": round(statistics.median(after) * 1000, 1),
+    }
+
+
+def _one(bench: Bench, n: int) -> float:
+    bench.send("events.bench", iter([_envelope("bench", n, "")]))
+    return bench.wait()
+
+
+def _left(bootstrap: str) -> dict[str, int]:
+    """What `onramp.system_errors` holds: records beside events, their bytes, and bytes of all."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "bench", "enable.auto.commit": False})
+    numbers = consumer.list_topics(wire.SYSTEM_ERRORS, timeout=20).topics[wire.SYSTEM_ERRORS].partitions
+    found = {"closing_records": 0, "closing_bytes": 0, "bytes": 0}
+    for n in numbers:
+        at = TopicPartition(wire.SYSTEM_ERRORS, n, 0)
+        _, end = consumer.get_watermark_offsets(at)
+        consumer.assign([at])
+        while consumer.position([at])[0].offset < end:
+            if (message := consumer.poll(1)) is not None:  # one without a value is false
+                heads = [value or b"" for _, value in message.headers() or []]
+                size = len(message.key() or b"") + len(message.value() or b"") + sum(map(len, heads))
+                closing = not any(b'"kind":"event"' in head for head in heads)
+                found["bytes"] += size
+                found["closing_records"] += closing
+                found["closing_bytes"] += size * closing
+    consumer.close()
+    return found
+
+
+def _envelope(name: str, n: int, note: str) -> bytes:
+    head = {"id": f"{name}-{n}", "timestamp": "2026-11-21T08:00:00Z", "version": "1"}
+    return json.dumps({"metadata": head, "event_name": name, "payload": {"n": n, "note": note}}).encode()
+
+
+def _packet(n: int) -> bytes:
+    place = {"type": "postgres", "vanity": "onramp", "schema": "public", "table": f"made_up_{n}"}
+    return json.dumps({"pipeline_context": {"destinations": [place]}, "data": {"n": n}}).encode()
+
+
+Case = Callable[[Bench, argparse.Namespace], dict[str, Any]]
+CASES: Final[dict[str, Case]] = {"large": large, "outage": outage, "names": names}
+
+
+def run(case: str, given: argparse.Namespace) -> dict[str, Any]:
+    """One case, on a stack of its own."""
+    with tempfile.TemporaryDirectory() as name, parts(Path(name)) as (kafka, postgres):
+        settings = {"batch_bytes": str(given.batch_bytes)} if given.batch_bytes else {}
+        if case == "outage":
+            own: dict[str, Any] = {"type": "postgres"}
+            types = {"bench_0": {"destinations": [own, own | {"vanity": "away"}]}}
+            registry = Path(name) / "onramp.yaml"
+            registry.write_text(json.dumps({"event_types": types}), "utf-8")
+            settings |= {"databases": json.dumps({"away": _NOWHERE}), "ONRAMP_REGISTRY_FILE": str(registry)}
+        bench = Bench(kafka, postgres, Path(name), **settings)
+        try:
+            return {"case": case, "batch_bytes": given.batch_bytes} | CASES[case](bench, given)
+        finally:
+            bench.service.stop()
+            bench.conn.close()
+
+
+def main() -> None:
+    """Run and print JSON; ``--keep`` makes it the committed result of its name."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("case", choices=CASES)
+    parser.add_argument("--events", type=int, default=20_000, help="large: how many")
+    parser.add_argument("--bytes", type=int, default=100_000, help="large: of each")
+    parser.add_argument("--batch-bytes", type=int, default=0, help="instead of the writer's own bound")
+    parser.add_argument("--topics", type=int, default=100, help="outage: how many")
+    parser.add_argument("--seconds", type=float, default=60.0, help="outage: how long")
+    parser.add_argument("--names", type=int, default=10_000, help="names: how many")
+    parser.add_argument("--singles", type=int, default=30, help="names: single events before and after")
+    parser.add_argument("--keep", default="", metavar="NAME", help="keep it as growth-NAME.json")
+    given = parser.parse_args()
+    load = os.getloadavg()[0]
+    told = run(given.case, given) | {
+        "at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "load_average_before": round(load, 2),
+        "load_average_after": round(os.getloadavg()[0], 2),
+        "machine": machine(),
+        "versions": versions(),
+        "command": "python -m loadtest.bench_growth " + " ".join(sys.argv[1:]),
+    }
+    figures = json.dumps(told, indent=1) + "\n"
+    print(figures)
+    if given.keep:
+        (RESULTS / f"growth-{given.keep}.json").write_text(figures, "utf-8")
+        growth_page.write()
+
+
+if __name__ == "__main__":
+    main()
