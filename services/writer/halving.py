@@ -34,11 +34,12 @@ class Odds:
 
     def are_at_fault(self, failed: Iterable[Hashable], passed: int) -> bool:
         """Whether those that `failed` (their places) are at fault, and not the step."""
-        self.passed(passed)
         together = self._failed | dict.fromkeys(failed)
-        if not self._passed or len(together) > _LEAST + self._passed // _ONE_IN:
-            return False
+        seen = min(self._passed + passed, _WINDOW)
+        if not seen or len(together) > _LEAST + seen // _ONE_IN:
+            return False  # nothing is kept of it: what is tried again would count again
         self._failed = together
+        self.passed(passed)
         return True
 
 

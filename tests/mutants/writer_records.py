@@ -16,6 +16,13 @@ RECORDS: Final = (
         "int(digits)",
         NUMBERS,
     ),
+    Mutant(
+        "the count of what passed, where the verdict is no",
+        "halving.py",
+        "        seen = min(self._passed + passed, _WINDOW)\n",
+        "        self.passed(passed)\n        seen = self._passed\n",
+        "tests/unit/writer/test_halving.py",
+    ),
 )
 
 UNFORESEEN: Final = "tests/faults/test_f46_unforeseen.py"

@@ -64,6 +64,12 @@ def test_f46_few_are_at_fault_and_many_are_not() -> None:
     assert not odds.are_at_fault([15, 16], passed=0)
 
 
+def test_f46_what_is_tried_again_and_again_does_not_speak_for_itself() -> None:
+    odds = Odds()
+    assert not any(odds.are_at_fault(range(6), passed=34) for _ in range(100))
+    assert odds.are_at_fault(range(5), passed=34)
+
+
 def test_f46_what_passed_long_ago_speaks_for_nobody() -> None:
     odds = Odds()
     odds.passed(10**9)
