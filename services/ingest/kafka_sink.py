@@ -67,6 +67,7 @@ class KafkaSink:
         self._deadlines: deque[tuple[float, Part]] = deque()
         self._sweeper: asyncio.Task[None] | None = None
         self._health: tuple[float, Health] | None = None
+        self._asking: asyncio.Task[Health] | None = None
         self._closed = False
 
     async def start(self) -> None:
@@ -84,15 +85,26 @@ class KafkaSink:
         if self._sweeper is not None:
             self._sweeper.cancel()
             await asyncio.wait([self._sweeper])
+        if self._asking is not None:
+            self._asking.cancel()
+            await asyncio.wait([self._asking])
         await self._topics.stop()
         await self._producers.stop()
 
     async def health(self) -> Health:
-        """Ask the cluster, at most twice a second however many probes there are."""
+        """Ask the cluster, one question at a time and two a second, however many probes there are."""
         now = asyncio.get_running_loop().time()
-        if self._health is None or now - self._health[0] > _HEALTH_SECONDS:
-            self._health = (now, await self._topics.health())
-        return self._health[1]
+        if self._health is not None and now - self._health[0] <= _HEALTH_SECONDS:
+            return self._health[1]
+        if self._asking is None or self._asking.done():
+            self._asking = asyncio.create_task(self._ask(), name="health")
+        # Shielded: a probe that leaves takes nobody else's answer along.
+        return await asyncio.shield(self._asking)
+
+    async def _ask(self) -> Health:
+        health = await self._topics.health()
+        self._health = (asyncio.get_running_loop().time(), health)
+        return health
 
     async def send(self, records: Sequence[Record]) -> list[Sent]:
         """One outcome per record, in order, within the deadline."""

@@ -13,6 +13,7 @@ HOLD: Final = "tests/unit/ingest/test_loop_hold.py"
 COUNTED: Final = "tests/unit/ingest/test_many_faults.py"
 UNREAD: Final = "tests/integration/ingest/test_unread_answers.py"
 PIPELINES: Final = "tests/integration/ingest/test_pipelines.py"
+READINESS: Final = "tests/integration/ingest/test_readiness.py"
 DOOR: Final = "tests/integration/ingest/test_bad_input.py"
 KAFKA: Final = "tests/integration/ingest/test_gateway_kafka.py"
 SINK: Final = "tests/contract/test_sink.py"
@@ -153,6 +154,20 @@ QUICK: Final = (
         "own is not None and own.response_started",
         "False",
         tests=PIPELINES,
+    ),
+    Mutant(
+        "one question for all probes",
+        "kafka_sink.py",
+        "if self._asking is None or self._asking.done():",
+        "if True:",
+        tests=READINESS,
+    ),
+    Mutant(
+        "a probe that leaves alone",
+        "kafka_sink.py",
+        "await asyncio.shield(self._asking)",
+        "await self._asking",
+        tests=READINESS,
     ),
     Mutant("the cap of the body", "receive.py", "if size > self._cap:", "if False:", tests=DOOR),
     Mutant("the cap of inflation", "codecs.py", "if len(self.out) > self._cap:", "if False:", tests=DOOR),
