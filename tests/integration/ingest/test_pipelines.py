@@ -64,7 +64,7 @@ async def test_a_broken_request_never_overtakes_a_pending_answer(
     done, _ = await asyncio.wait([first], timeout=1.5)
     assert not done
     held.let.set()
-    answers = await first
+    answers = await asyncio.wait_for(first, 20)
     writer.close()
 
     assert statuses(answers)[:good] == [202] * good
