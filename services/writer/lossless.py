@@ -1,8 +1,9 @@
 """What a column would keep otherwise than it was given: floats, intervals, ranges of times.
 
-A column of floats takes a number that it gives back: the shortest text that stands for what
-is stored is the number that was given (0.1 is, 16777217 in a `real` is not).  What is beyond
-a type's range Postgres refuses itself.
+A column of floats takes a number that it gives back: what is stored, written with as many digits
+as were given, is the number that was given (0.1 and 0.10000000000000001 are, 16777217 in a `real`
+is not).  No more digits than tell all floats apart: further ones say what no float holds.  What is
+beyond a type's range Postgres refuses itself.
 """
 
 import re
@@ -17,6 +18,8 @@ from services.writer.column_kinds import Type
 _FLOATS: Final[dict[str, Any]] = {"float4": np.float32, "float8": np.float64}
 #: So many signs without an exponent hold no more digits than are surely given back.
 _SURE: Final = {"float4": 7, "float8": 15}
+#: So many significant digits tell all of them apart, and `%.17g` writes them all.
+_DIGITS: Final = {"float4": 9, "float8": 17}
 #: Up to these every integer is kept.
 _INTEGERS: Final = {"float4": 1 << 24, "float8": 1 << 53}
 #: A number with a fraction, and the unit after it.
@@ -46,7 +49,15 @@ def keeps_number(of: Type, text: str) -> bool:
     if not np.isfinite(kept) or kept == 0:
         return True  # zero, or out of range, which Postgres says
     shortest = np.format_float_scientific(kept, unique=True)
-    return shortest == text or Decimal(shortest) == Decimal(text)
+    if shortest == text or Decimal(shortest) == Decimal(text):
+        return True  # beside a power of two the shortest text is not always the nearest of its length
+    return _is_spelled(float(kept), text, _DIGITS[of.float_name])
+
+
+def _is_spelled(kept: float, text: str, most: int) -> bool:
+    """Whether `text` is `kept` with as many significant digits as it has, at `most` so many."""
+    digits = len(text.lower().partition("e")[0].replace(".", "").strip("-0"))
+    return digits <= most and Decimal(f"{kept:.{digits - 1}e}") == Decimal(text)
 
 
 def interval_loss(of: Type, text: str) -> str | None:

@@ -7,6 +7,7 @@ from tests.mutants.machine import Mutant
 _FOLDER: Final = "tests/integration/writer_tables"
 ENCODINGS: Final = f"{_FOLDER}/test_encodings.py"
 VALUES: Final = f"{_FOLDER}/test_lossless.py"
+FLOATS: Final = "tests/unit/writer/test_floats.py"
 REMEMBERED: Final = f"{_FOLDER}/test_remembered.py"
 WIDE: Final = f"{_FOLDER}/test_wide.py"
 RAISED: Final = "tests/integration/writer/test_raised.py"
@@ -64,6 +65,27 @@ TABLES: Final = (
         "if not lossless.keeps_number(of, text):",
         "if False:",
         VALUES,
+    ),
+    Mutant(
+        "floats spelled with all of their digits",
+        "lossless.py",
+        "return _is_spelled(float(kept), text, _DIGITS[of.float_name])",
+        "return False",
+        FLOATS,
+    ),
+    Mutant(
+        "no more digits than a float has",
+        "lossless.py",
+        "return digits <= most and Decimal",
+        "return Decimal",
+        FLOATS,
+    ),
+    Mutant(
+        "the shortest text beside a power of two",
+        "lossless.py",
+        "    if shortest == text or Decimal(shortest) == Decimal(text):\n",
+        "    if shortest == text and False:\n",
+        FLOATS,
     ),
     Mutant(
         "intervals keep their digits",
