@@ -14,7 +14,7 @@ from services.admin.findings import Place
 
 LANDING_SCHEMA: Final = "events"
 #: Entries that the writer asks for and the audit does not.
-_NOT_ASKED: Final = ("plan", "leader", "halt", "word", "line")
+_NOT_ASKED: Final = ("plan", "pin", "leader", "halt", "word", "line")
 
 
 class Totals(NamedTuple):

@@ -1,15 +1,17 @@
 """One batch, top to bottom: plan, read, land or divert (and relay what was parked), mark, settle, commit."""
 
 import asyncio
+import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeVar, cast
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeVar, cast
 
 import pyarrow as pa
 
-from services.writer import ledger
+from services.writer import ledger, reasons
 from services.writer.apart import failures
+from services.writer.aside import Fault, Strikes, in_halves, kind_of, up_to_fault
 from services.writer.databases import Databases
 from services.writer.divert import Empty, Marker, closing
 from services.writer.orders import Line, WorkOrder
@@ -17,6 +19,7 @@ from services.writer.pausing import Pausing
 from services.writer.pool import transaction
 from services.writer.positions import Positions
 from services.writer.postgres import Database
+from services.writer.publishing import FORESEEN
 from services.writer.ranges import Range, total
 from services.writer.rates import Rates
 from services.writer.routes import Routes
@@ -27,6 +30,11 @@ from services.writer.view import View
 from services.writer.waiting import Index
 from shared import failpoints
 from shared.errors import FENCED, InfrastructureError
+
+log = logging.getLogger(__name__)
+
+#: Kafka answers, or nothing of a batch that failed is tried again.
+_KAFKA_SECONDS: Final = 8.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +55,7 @@ class Parts:
     log_events: bool
     #: Up to so many events of a batch are read by the driver.
     small_batch: int
+    strikes: Strikes = field(default_factory=Strikes)
 
     def order(
         self,
@@ -97,6 +106,21 @@ async def write_batch(parts: Parts, ranges: Sequence[Range], routes: Routes) -> 
     again, and what was settled of them is skipped then.
     """
     await _plan(parts, ranges, routes)
+    try:
+        await _write(parts, ranges, routes)
+    except FORESEEN:
+        raise
+    except Exception as e:
+        if not await asyncio.to_thread(parts.spark.is_alive):
+            raise
+        log.error(  # noqa: TRY400 - its text may have values of events
+            "a batch failed for a reason that the writer does not know and is done again in halves",
+            extra={"reason": kind_of(e)},
+        )
+        await _write_apart(parts, ranges, routes)
+
+
+async def _write(parts: Parts, ranges: Sequence[Range], routes: Routes) -> None:
     arrivals = await _read(parts, ranges)
     order, lines = await _land(parts, ranges, routes, arrivals)
     await mark(parts, order, lines)
@@ -105,6 +129,37 @@ async def write_batch(parts: Parts, ranges: Sequence[Range], routes: Routes) -> 
     await parts.positions.commit({r.partition: r.end for r in ranges})
     parts.view.settled(ranges)
     parts.status.batch_done(lines)
+
+
+async def _write_apart(parts: Parts, ranges: Sequence[Range], routes: Routes) -> None:
+    """Settle what can be settled of `ranges`, and set aside what fails."""
+
+    async def again(some: Sequence[Range]) -> None:
+        async with asyncio.timeout(_KAFKA_SECONDS):
+            await see_newest(parts)  # an outage would be waited for in each half
+        await _write(parts, some, routes)
+
+    async def piece(some: Sequence[Range]) -> None:
+        async with asyncio.timeout(_KAFKA_SECONDS):
+            await _plan(parts, some, routes)  # whoever repeats it must repeat the same
+        await _write(parts, some, routes)
+
+    faults = await in_halves(ranges, again)
+    await parts.view.record(e for f in faults for e in parts.settled.pin(parts.epoch, f.range, routes))
+    found = [await up_to_fault(f, piece, known=parts.strikes.knows(f.range)) for f in faults]
+    _set_aside(parts, ranges, [f for f in found if f])
+
+
+def _set_aside(parts: Parts, ranges: Sequence[Range], left: Sequence[Fault]) -> None:
+    """The others go on.  Raises where nothing passes: the loop begins again first, with all that is its."""
+    passed = any(parts.view.stands[r.partition].next_offset > r.start for r in ranges)
+    again = all(parts.strikes.knows(f.range) for f in left)
+    parts.strikes.count(left)
+    if not passed and not again:
+        raise left[0].error
+    for r, error in left:
+        why, mend = reasons.unforeseen(r.start, kind_of(error)), reasons.try_again(r.partition, r.start)
+        parts.view.set_aside(r.partition, why, mend, parts.strikes.again_at(r.partition))
 
 
 @_phase("plan")

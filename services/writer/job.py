@@ -13,6 +13,7 @@ from typing import Final
 from aiokafka.errors import KafkaError
 
 from services.writer import halts
+from services.writer.aside import Strikes
 from services.writer.batch import Parts, see_newest, write_batch
 from services.writer.databases import Databases
 from services.writer.divert import Empty, Marker, head_of
@@ -64,6 +65,7 @@ class Job:
         self._registry = FileRegistry(registry.file, only_known(self._configured), named=registry.named)
         self._pausing = Pausing(settings.pause_share, settings.pause_window, settings.pause_least)
         self._status = Status()
+        self._strikes = Strikes()
         self._stop = asyncio.Event()
         self._failures = 0
         self._epoch: int | None = None
@@ -216,6 +218,7 @@ class Job:
             self._pausing,
             self._settings.log_events,
             self._settings.small_batch,
+            self._strikes,
         )
 
     async def _next_epoch(self, positions: Positions) -> int:

@@ -12,8 +12,11 @@ from typing import Final
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError
 
-from shared.errors import KAFKA_UNAVAILABLE, InfrastructureError
+from shared.errors import KAFKA_UNAVAILABLE, InfrastructureError, OnrampError
 from shared.wire import partition_of
+
+#: What is known to come, and is no one record's fault.
+FORESEEN: Final = (OnrampError, KafkaError, TimeoutError, MemoryError)
 
 _DEADLINE_SECONDS: Final = 60.0
 _STOP_SECONDS: Final = 2.0

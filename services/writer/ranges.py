@@ -40,6 +40,10 @@ class Range:
         """What its offsets count."""
         return Life(self.topic_id, self.partition)
 
+    def covers(self, other: "Range") -> bool:
+        """Whether all of `other` is in it."""
+        return self.life == other.life and self.start <= other.start and other.end <= self.end
+
     def __len__(self) -> int:
         return self.end - self.start
 

@@ -9,7 +9,7 @@ group's offsets of the last one are committed, so only a writer's last plan can 
 unfinished (docs/adr, settling).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -44,6 +44,7 @@ class Plan:
 
 
 _PLAN: Final = "plan"
+_PIN: Final = "pin"
 _ROUTES: Final = "routes"
 _BASELINE: Final = "baseline"
 _TOTALS: Final = "totals"
@@ -66,6 +67,8 @@ class Settled:
     """What the topic says.  `apply` reads an entry; the other methods make entries."""
 
     plans: dict[int, Plan] = field(default_factory=dict)
+    #: Ranges that were set aside: later plans of the same writer do not name them any more.
+    set_aside: dict[tuple[str, int, int], Plan] = field(default_factory=dict)
     routes: dict[str, Routes] = field(default_factory=dict)
     baselines: dict[LifeKey, dict[str, int]] = field(default_factory=dict)
     totals: dict[LifeKey, Totals] = field(default_factory=dict)
@@ -93,9 +96,9 @@ class Settled:
         if kind == _ROUTES:
             self.routes[rest[0]] = Routes.from_json(value)
         elif kind == _PLAN:
-            plan = _decode_plan(value)
-            ranges = (Range(i, Partition(t, n), start, end) for i, t, n, start, end in plan.ranges)
-            self.plans[int(rest[0])] = Plan(tuple(ranges), plan.digest)
+            self.plans[int(rest[0])] = _plan(value)
+        elif kind == _PIN:
+            self.set_aside[rest[0], int(rest[1]), int(rest[2])] = _plan(value)
         elif kind == _BASELINE:
             self.baselines[rest[0], int(rest[1])] = _decode_baseline(value)
         elif kind == _TOTALS:
@@ -109,12 +112,21 @@ class Settled:
 
     def pins(self, partition: Partition, topic_id: str) -> list[tuple[Range, Routes]]:
         """Planned ranges of `partition`, the newest writer's first, with the routes they began with."""
-        return [
-            (r, self.routes[plan.digest])
-            for _, plan in sorted(self.plans.items(), reverse=True)
-            for r in plan.ranges
-            if (r.partition, r.topic_id) == (partition, topic_id)
-        ]
+        begun = self._begun(partition, topic_id)
+        return [(r, self.routes[digest]) for r, digest in begun if digest in self.routes]
+
+    def lost_routes(self, partition: Partition, stand: Stand) -> set[str]:
+        """Digests of routes that nobody has, under which unfinished ranges of `partition` were begun."""
+        begun = self._begun(partition, stand.topic_id)
+        return {d for r, d in begun if stand.next_offset < r.end and d not in self.routes}
+
+    def _begun(self, partition: Partition, topic_id: str) -> Iterator[tuple[Range, str]]:
+        plans = [plan for _, plan in sorted(self.plans.items(), reverse=True)]
+        aside = [plan for _, plan in sorted(self.set_aside.items(), reverse=True)]
+        for plan in (*plans, *aside):
+            for r in plan.ranges:
+                if (r.partition, r.topic_id) == (partition, topic_id):
+                    yield r, plan.digest
 
     def unfinished_in(self, partition: Partition, stand: Stand) -> set[str]:
         """Databases that what was planned of `partition` and is not finished may be for."""
@@ -124,9 +136,14 @@ class Settled:
 
     def plan(self, epoch: int, ranges: Sequence[Range], routes: Routes) -> list[Entry]:
         """Entries that say: writer `epoch` begins `ranges` under `routes`."""
-        listed = [(r.topic_id, r.partition.topic, r.partition.number, r.start, r.end) for r in ranges]
-        body = orjson.dumps({"digest": routes.digest, "ranges": listed})
-        return [*self.name(routes), (f"{_PLAN}/{epoch}", body)]
+        return [*self.name(routes), (f"{_PLAN}/{epoch}", _as_json(ranges, routes))]
+
+    def pin(self, epoch: int, r: Range, routes: Routes) -> list[Entry]:
+        """Entries that keep what `r` was begun with, whatever is planned next; none where that is kept."""
+        known = (p for (i, _, _), p in self.set_aside.items() if (i, p.digest) == (r.topic_id, routes.digest))
+        if any(of.covers(r) for plan in known for of in plan.ranges):
+            return []
+        return [(f"{_PIN}/{r.topic_id}/{r.partition.number}/{epoch}", _as_json([r], routes))]
 
     def name(self, routes: Routes) -> list[Entry]:
         """Entries that keep `routes` under their digest, unless it is there."""
@@ -166,3 +183,14 @@ class Settled:
             was.refused + found.refused,
         )
         return [(f"{_TOTALS}/{life[0]}/{life[1]}/{epoch}", orjson.dumps([*now]))]
+
+
+def _plan(value: bytes) -> Plan:
+    plan = _decode_plan(value)
+    ranges = (Range(i, Partition(t, n), start, end) for i, t, n, start, end in plan.ranges)
+    return Plan(tuple(ranges), plan.digest)
+
+
+def _as_json(ranges: Sequence[Range], routes: Routes) -> bytes:
+    listed = [(r.topic_id, r.partition.topic, r.partition.number, r.start, r.end) for r in ranges]
+    return orjson.dumps({"digest": routes.digest, "ranges": listed})

@@ -6,9 +6,10 @@ holds), the databases' baselines are recorded, and the ledgers are claimed.
 
 import asyncio
 import logging
+import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Final
 
+from services.writer import reasons
 from services.writer.answers import Answers
 from services.writer.cuts import Cuts
 from services.writer.databases import Databases
@@ -28,11 +29,6 @@ from services.writer.waiting import Index
 from shared import wire
 
 log = logging.getLogger(__name__)
-
-#: What to do about a halted partition.
-_FROM_ITS_BEGIN: Final = "to read it from its begin, delete the group's offset of it and restart"
-_RESTART: Final = "restart: a topic that has this name then is read from its begin"
-_CONFIGURE: Final = "configure the database again under that name, at its new address, and restart"
 
 Planned = tuple[list[Range], Routes]
 
@@ -74,12 +70,14 @@ class View:
         self._halted: dict[Partition, Stand] = {}
         self._cut_off: dict[Partition, Stand] = {}
         self._answers = Answers(positions, settled, self.record)
+        self._again_at: dict[Partition, float] = {}
         self._news = 0
 
     async def discover(self, topics: Collection[str]) -> None:
         """Adopt partitions that are new, of `topics` too, which the registry names; let go what is gone."""
         there = await self._positions.partitions(topics)
         ids = await self.let_go_of_other_lives()
+        self._try_again()
         await self._let_go_of_what_was_deleted()
         await self._see_what_came_back(ids)
         await self._hear(ids)
@@ -116,7 +114,7 @@ class View:
         """Retention or `kafka-delete-records` took events that were not settled."""
         for p, begin in (await self._positions.begins(self.stands)).items() if self.stands else ():
             if (stand := self.stands[p]).next_offset < begin:
-                self._let_go(p, _deleted(stand, begin), _accept(p))
+                self._let_go(p, reasons.deleted(stand, begin), reasons.accept(p))
                 self._halted[p] = stand
 
     def _life(self, p: Partition, ids: Mapping[str, str]) -> str | None:
@@ -129,14 +127,14 @@ class View:
         at = self._group.get(p)
         return Stand(stand.topic_id, at.offset) if at and at.life == _named(stand, topic_id) else stand
 
-    def _let_go(self, p: Partition, why: str, mend: str = _RESTART) -> None:
+    def _let_go(self, p: Partition, why: str, mend: str = reasons.RESTART) -> None:
         for known in (self.stands, self._pins, self.lag):
             known.pop(p, None)
         self._turns.forget(p)
         self._refuse(p, why, mend)
 
-    def _say_more_partitions(self, new: Collection[Partition]) -> None:
-        grown = {p.topic for p in new} & {p.topic for p in self.stands}
+    def _say_more_partitions(self, new: set[Partition]) -> None:
+        grown = {p.topic for p in new - self._group.keys()} & {p.topic for p in self.stands}
         for topic in sorted(grown):
             log.warning(
                 "a topic has more partitions than before: keys may have moved, and between an event "
@@ -148,15 +146,29 @@ class View:
         """Refuse, loudly, what would skip events, lose them, or take one topic for another."""
         known = (stand.topic_id, p.number) in self._settled.baselines
         if p in self._group and not known:
-            self._refuse(p, "the topic was deleted and made anew: its offsets begin again", _FROM_ITS_BEGIN)
+            self._refuse(p, reasons.MADE_ANEW, reasons.FROM_ITS_BEGIN)
         elif stand.next_offset < begin:
-            self._refuse(p, _deleted(stand, begin), _accept(p))
+            self._refuse(p, reasons.deleted(stand, begin), reasons.accept(p))
             self._halted[p] = stand
         elif unknown := ", ".join(sorted(self._settled.unfinished_in(p, stand) - set(self._databases.names))):
-            self._refuse(p, f"a writer began events for {unknown}, which is not configured", _CONFIGURE)
+            self._refuse(p, reasons.unknown(unknown), reasons.CONFIGURE)
+        elif lost := ", ".join(sorted(self._settled.lost_routes(p, stand))):
+            self._refuse(p, reasons.lost_routes(lost), reasons.accept(p))
+            self._halted[p] = stand
         else:
             return True
         return False
+
+    def set_aside(self, p: Partition, why: str, mend: str, again_at: float) -> None:
+        """Plan nothing of `p` until then; it stands where it stands."""
+        self._group[p] = Committed(self.stands[p].next_offset, self._positions.lives.get(p, ""))
+        self._let_go(p, why, mend)
+        self._again_at[p] = again_at
+
+    def _try_again(self) -> None:
+        for p in [p for p, at in self._again_at.items() if time.monotonic() >= at]:
+            del self._again_at[p]
+            self.refused.pop(p, None)
 
     def _refuse(self, p: Partition, why: str, mend: str) -> None:
         self.refused[p] = why
@@ -213,7 +225,7 @@ class View:
         for p, cut in cuts.items():
             stand = self.stands[p]
             if cut <= stand.next_offset:  # else what is below it is finished first
-                self._let_go(p, _cut(cut, self._furthest(p, stand)), _accept(p))
+                self._let_go(p, reasons.cut(cut, self._furthest(p, stand)), reasons.accept(p))
                 self._halted[p] = self._cut_off[p] = stand
                 self._group[p] = Committed(stand.next_offset, self._positions.lives.get(p, ""))
         return {p: min(tip.offset, cuts.get(p, tip.offset)) for p, tip in tips.items() if p in self.stands}
@@ -283,18 +295,6 @@ class View:
             self.lag[r.partition] = max(self.lag.get(r.partition, 0) - len(r), 0)
 
 
-def _cut(cut: int, furthest: int) -> str:
-    return f"Kafka's log was cut at {cut} and what is above was lost or written anew: {furthest} are settled"
-
-
-def _accept(p: Partition) -> str:
-    return f"to go on with what Kafka has: onramp partitions resolve {p} accept"
-
-
 def _named(stand: Stand, topic_id: str) -> str:
     """What the group's offsets say of the life: nothing of the topic's own."""
     return stand.topic_id if stand.topic_id != topic_id else ""
-
-
-def _deleted(stand: Stand, begin: int) -> str:
-    return f"Kafka deleted [{stand.next_offset}, {begin}) before it was settled"

@@ -41,10 +41,13 @@ class Two:
     def beside(self) -> str:
         return f"{self.topic}_beside"
 
+    @property
+    def topics(self) -> str:
+        return self.topic.replace(".", r"\.") + ".*"
+
     def writer(self, *others: Other) -> Inline:
-        topics = self.topic.replace(".", r"\.") + ".*"
         start: Callable[..., Any] = self.scene.writer_into if others else self.scene.writer
-        return start(*others, topics=topics)
+        return start(*others, topics=self.topics)
 
     def send(self, *ids: str) -> None:
         """Put events of these ids on the topic."""

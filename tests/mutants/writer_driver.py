@@ -19,15 +19,13 @@ _COMMIT: Final = """\
     await parts.positions.commit({r.partition: r.end for r in ranges})
 """
 
-_PLAN: Final = """\
-    await _plan(parts, ranges, routes)
-    arrivals = await _read(parts, ranges)
-    order, lines = await _land(parts, ranges, routes, arrivals)
+_PLAN: Final = """    await _plan(parts, ranges, routes)
+    try:
+        await _write(parts, ranges, routes)
 """
-_LATE_PLAN: Final = """\
-    arrivals = await _read(parts, ranges)
-    order, lines = await _land(parts, ranges, routes, arrivals)
-    await _plan(parts, ranges, routes)
+_LATE_PLAN: Final = """    try:
+        await _write(parts, ranges, routes)
+        await _plan(parts, ranges, routes)
 """
 _READING: Final = "tests/contract/test_reading.py::test_"
 

@@ -7,6 +7,8 @@ from tests.mutants.machine import Mutant
 NUMBERS: Final = "tests/unit/writer/test_numbers.py"
 READING: Final = "tests/contract/test_reading.py"
 FOREIGN: Final = "tests/faults/test_f46_foreign_records.py"
+_ASIDE: Final = "tests/faults/test_f46_set_aside.py::test_f46_"
+_STEPS: Final = f"{_ASIDE}a_partition_at_which_a_step_raises_is_set_aside_at_its_record_and_the_others_land"
 
 RECORDS: Final = (
     Mutant(
@@ -98,6 +100,48 @@ FOREIGNERS: Final = (
         "            return False\n",
         "            raise\n",
         FOREIGN,
+    ),
+    Mutant(
+        "the others of a batch that fails",
+        "batch.py",
+        "        await _write_apart(parts, ranges, routes)\n",
+        "        raise\n",
+        f"{_STEPS}[keep]",
+    ),
+    Mutant(
+        "the routes of a range that is set aside",
+        "batch.py",
+        "parts.settled.pin(parts.epoch, f.range, routes))\n",
+        "())\n",
+        f"{_ASIDE}what_was_set_aside_is_finished_under_the_routes_it_began_with_by_a_successor",
+    ),
+    Mutant(
+        "what lies before the record",
+        "aside.py",
+        "while end - start > 1:",
+        "while False:",
+        f"{_STEPS}[park]",
+    ),
+    Mutant(
+        "setting aside what fails alone",
+        "batch.py",
+        "if not passed and not again:",
+        "if not passed:",
+        f"{_ASIDE}a_partition_that_fails_alone_is_set_aside_after_the_loop_was_begun_again",
+    ),
+    Mutant(
+        "another try of what was set aside",
+        "view.py",
+        "        self._try_again()\n",
+        "",
+        f"{_STEPS}[report]",
+    ),
+    Mutant(
+        "a halt of what was begun under routes that are lost",
+        "view.py",
+        "self._settled.lost_routes(p, stand)",
+        "set()",
+        f"{_ASIDE}a_plan_whose_routes_nobody_has_halts_its_partition_until_a_person_says_go_on",
     ),
     Mutant("foreign records on onramp.writers", "positions.py", "if _is_entry(record):", "if True:", FOREIGN),
     Mutant(

@@ -1,0 +1,51 @@
+"""Why partitions are halted, and what to do about each, in words."""
+
+from typing import Final
+
+from services.writer.ranges import Partition
+from services.writer.stands import Stand
+from shared import wire
+
+MADE_ANEW: Final = "the topic was deleted and made anew: its offsets begin again"
+FROM_ITS_BEGIN: Final = "to read it from its begin, delete the group's offset of it and restart"
+RESTART: Final = "restart: a topic that has this name then is read from its begin"
+CONFIGURE: Final = "configure the database again under that name, at its new address, and restart"
+
+
+def cut(at: int, furthest: int) -> str:
+    """Kafka's log went back."""
+    return f"Kafka's log was cut at {at} and what is above was lost or written anew: {furthest} are settled"
+
+
+def deleted(stand: Stand, begin: int) -> str:
+    """Retention, or a person, took events."""
+    return f"Kafka deleted [{stand.next_offset}, {begin}) before it was settled"
+
+
+def unknown(databases: str) -> str:
+    """Nobody can finish what was begun for them."""
+    return f"a writer began events for {databases}, which is not configured"
+
+
+def lost_routes(digests: str) -> str:
+    """Nobody knows where the events of an unfinished range go."""
+    return f"a writer began events under the routes {digests}, which {wire.SETTLED} does not have"
+
+
+def unforeseen(offset: int, kind: str) -> str:
+    """The writer fails at a record."""
+    return f"the writer fails at offset {offset} for a reason that it does not know: {kind}"
+
+
+def accept(p: Partition) -> str:
+    """A person may let it go on."""
+    return f"to go on with what Kafka has: onramp partitions resolve {p} accept"
+
+
+def try_again(p: Partition, offset: int) -> str:
+    """Nothing helps but a mended writer, or to do without the record."""
+    return (
+        "report the exception; the partition is tried again by itself, also after a restart with a release "
+        "that mends it. To do without the record, keep a copy, delete what is below "
+        f"{offset + 1} with kafka-delete-records, then: onramp partitions resolve {p} accept"
+    )

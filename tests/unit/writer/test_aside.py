@@ -1,0 +1,98 @@
+"""What fails alone is found, what lies before it is done, and an exception's words stay out of it."""
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+from aiokafka.errors import KafkaError
+
+from services.writer.aside import Fault, Strikes, in_halves, kind_of, up_to_fault
+from services.writer.ranges import Partition, Range
+from services.writer.routes import Routes
+from services.writer.settled import Settled
+from services.writer.stands import Stand
+
+
+def _range(number: int = 0, start: int = 0, end: int = 10) -> Range:
+    return Range("id", Partition("events.x", number), start, end)
+
+
+class Batches:
+    """Batches that fail where `poison` is among their offsets."""
+
+    def __init__(self, *poison: tuple[int, int], error: type[Exception] = ValueError) -> None:
+        self.poison, self.error = set(poison), error
+        self.done: set[tuple[int, int]] = set()
+        self.tried = 0
+
+    async def write(self, ranges: Sequence[Range]) -> None:
+        self.tried += 1
+        offsets = {(r.partition.number, o) for r in ranges for o in range(r.start, r.end)}
+        if offsets & self.poison:
+            raise self.error
+        self.done |= offsets
+
+
+@pytest.mark.parametrize("poison", [0, 3, 9])
+def test_all_but_the_one_that_fails_alone_is_done_up_to_its_fault(poison: int) -> None:
+    batches = Batches((3, poison))
+    faults = asyncio.run(in_halves([_range(n) for n in range(7)], batches.write))
+    assert [f.range for f in faults] == [_range(3)]
+    found = asyncio.run(up_to_fault(faults[0], batches.write, known=False))
+    assert found is not None
+    assert found.range == _range(3, poison)
+    assert {o for n, o in batches.done if n == 3} == set(range(poison))
+    assert len(batches.done) == 60 + poison
+
+
+def test_what_is_known_costs_one_try_and_is_done_when_it_fails_no_more() -> None:
+    batches = Batches((0, 0))
+    fault = Fault(_range(), ValueError())
+    assert asyncio.run(up_to_fault(fault, batches.write, known=True)) is not None
+    assert batches.tried == 1
+    batches.poison.clear()
+    assert asyncio.run(up_to_fault(fault, batches.write, known=True)) is None
+    assert len(batches.done) == 10
+
+
+def test_what_is_foreseen_is_not_halved() -> None:
+    batches = Batches((0, 0), error=KafkaError)
+    with pytest.raises(KafkaError):
+        asyncio.run(in_halves([_range(0), _range(1)], batches.write))
+    assert batches.tried == 1
+
+
+def test_a_strike_is_known_at_its_offset_alone() -> None:
+    strikes = Strikes()
+    strikes.count([Fault(_range(), ValueError())])
+    assert strikes.knows(_range())
+    assert not strikes.knows(_range(start=1))
+    assert not strikes.knows(_range(number=1))
+
+
+def test_an_exception_is_named_without_its_words() -> None:
+    with pytest.raises(ValueError, match="secret") as caught:
+        int("a secret")
+    said = kind_of(caught.value)
+    assert said.startswith("ValueError (test_an_exception_is_named")
+    assert "secret" not in said
+    spark = type("PythonException", (Exception,), {"__module__": "pyspark.errors.exceptions.captured"})
+    text = 'Traceback:\n  File "task.py", line 1, in take\nValueError: a secret\n'
+    assert kind_of(spark(text)) == "ValueError"
+    assert kind_of(spark("no name in it")) == "PythonException"
+
+
+def test_a_range_that_was_set_aside_keeps_its_routes_whatever_is_planned_next() -> None:
+    settled, then, now = Settled(), Routes("then"), Routes("now")
+    part, whole = _range(start=4), _range()
+    for entry in (*settled.plan(1, [whole], then), *settled.pin(1, whole, then)):
+        settled.apply(*entry)
+    for entry in settled.plan(1, [_range(1)], now):
+        settled.apply(*entry)
+    assert settled.pins(whole.partition, "id") == [(whole, then)]
+    assert settled.pin(1, part, then) == []
+    assert settled.lost_routes(whole.partition, Stand("id", 3)) == set()
+    settled.routes.clear()
+    assert settled.pins(whole.partition, "id") == []
+    assert settled.lost_routes(whole.partition, Stand("id", 3)) == {then.digest}
+    assert settled.lost_routes(whole.partition, Stand("id", 10)) == set()
