@@ -16,8 +16,9 @@ from services.admin.balance import Sums
 from services.admin.books import Books, check_held, check_markers, check_parked, check_rows, line_of, moving
 from services.admin.books_sql import Snapshot
 from services.admin.collect import collect
-from services.admin.findings import Code, Finding, Life, Report
+from services.admin.findings import Code, Finding, Report
 from services.admin.kafka_logs import KafkaLogs
+from services.admin.lives import Part, deleted, given_up, parts, say_unread
 from services.admin.receipts import Reading, Seen
 from services.admin.settled_under import check_gaps
 
@@ -56,17 +57,18 @@ async def _once(request: Request, logs: KafkaLogs, *, last: bool) -> Report | No
     with ExitStack() as stack:
         snapshots = {n: stack.enter_context(books_sql.opened(n, d)) for n, d in request.databases.items()}
         books = await collect(logs, snapshots, re.compile(request.topics))
-        lives = books.newest()
         if not last and _in_motion(books):
             return None
         report = Report(foreign=books.foreign)
         _see_unsettled(books, report)
         check_rows(books, report)
-        total = sum(max(upto - first, 0) for first, upto in (_span(books, life) for life in lives))
+        report.findings += [*deleted(books), *given_up(books)]
+        total = sum(map(len, parts(books)))
         report.deep = total <= DEEP_AT_MOST if request.deep is None else request.deep
-        for life in lives:
-            await _check_life(logs, books, snapshots, life, report)
-        _say_lives(books, report)
+        for part in parts(books):
+            await _check_life(logs, books, snapshots, part, report)
+        _check_others(books, report)
+        say_unread(books, report)
         if not report.deep:
             report.unchecked.append("receipts were not read again: --deep reads them")
     report.findings.sort(key=lambda f: (f.source, -1 if f.offset is None else f.offset, f.code))
@@ -77,42 +79,45 @@ async def _once(request: Request, logs: KafkaLogs, *, last: bool) -> Report | No
 def _in_motion(books: Books) -> bool:
     """Whether looking again could change the verdict: sums that are not of one moment do not match."""
     suspects = [life for life in books.newest() if moving(books, life)]
-    return any(line.accounted != line.read for line in (line_of(books, life) for life in suspects))
+    lines = (line_of(books, life) for life in suspects)
+    return any(line.accounted != line.read for line in lines) or any(deleted(books))
 
 
 async def _check_life(
-    logs: KafkaLogs, books: Books, snapshots: Mapping[str, Snapshot], life: Life, report: Report
+    logs: KafkaLogs, books: Books, snapshots: Mapping[str, Snapshot], part: Part, report: Report
 ) -> None:
-    """Everything that must hold of one partition."""
+    """Everything that must hold of one life of a partition."""
+    life = part.life
     line = line_of(books, life)
     report.lines.append(line)
     report.findings += [*check_markers(books, life), *check_parked(books, life), *check_held(books, life)]
     report.findings += check_gaps(books, life)
-    first, upto = _span(books, life)
-    seen = await _read_again(logs, books, snapshots, life, report) if report.deep else None
-    if seen is not None and first > line.baseline:  # what Kafka has deleted cannot be counted
-        seen = None
+    seen = await _read_again(logs, books, snapshots, part, report) if report.deep else None
+    if part.first > line.baseline or part.upto < line.next_offset:
+        seen = None  # what Kafka has no more cannot be counted
     if seen is not None:
-        line.holes, line.probes = upto - first - seen.records, seen.probes
+        line.holes, line.probes = len(part) - seen.records, seen.probes
         line.waiting += seen.waiting_too
-    sums = Sums(books, life, line, seen)
+    sums = Sums(books, life, line, None if part.shared > line.baseline else seen)
     if why := sums.unchecked(moving(books, life)):
         report.unchecked.append(why)
     else:
         report.findings += sums.findings()
 
 
-def _span(books: Books, life: Life) -> tuple[int, int]:
-    """The offsets of `life` to read again: settled, and not yet deleted by Kafka."""
-    begin = books.spans.get(life.source, (0, 0))[0]
-    upto = max(books.covered(n, life) for n, d in books.databases.items() if life in d.ledger)
-    return max(begin, min(books.baseline(life).values(), default=0)), upto
+def _check_others(books: Books, report: Report) -> None:
+    """What still must hold of a life whose log is gone: what waits of it, and what its ledger passed over."""
+    for source in books.lives:
+        chain = books.chain(source)
+        for life in books.of(source):
+            if life not in chain:
+                report.findings += [*check_held(books, life), *check_gaps(books, life)]
 
 
 def _see_unsettled(books: Books, report: Report) -> None:
-    stands = {life.source: _span(books, life)[1] for life in books.newest()}
+    stands = {life.source: books.stand(life) for life in books.newest()}
     for source, (begin, end) in books.spans.items():
-        report.unsettled += max(end - stands.get(source, begin), 0)
+        report.unsettled += max(end - max(stands.get(source, begin), begin), 0)
         if stands.get(source, 0) > end:
             text = (
                 f"the ledger stands at {stands[source]}, Kafka's log ends at {end}: was the topic made anew?"
@@ -120,25 +125,15 @@ def _see_unsettled(books: Books, report: Report) -> None:
             report.findings.append(Finding(Code.UNBALANCED, source, None, text))
 
 
-def _say_lives(books: Books, report: Report) -> None:
-    for source, ids in books.lives.items():
-        if len(ids) > 1:
-            report.unchecked.append(
-                f"{source} has had {len(ids)} lives; its receipts are not read again, and its parked "
-                "events cannot be told from those of the others"
-            )
-
-
 async def _read_again(
-    logs: KafkaLogs, books: Books, snapshots: Mapping[str, Snapshot], life: Life, report: Report
+    logs: KafkaLogs, books: Books, snapshots: Mapping[str, Snapshot], part: Part, report: Report
 ) -> Seen | None:
-    first, upto = _span(books, life)
-    end = books.spans.get(life.source, (0, 0))[1]
-    if len(books.lives[life.source]) > 1 or upto > end:
+    life, first, upto = part[:3]
+    if upto > books.spans.get(life.source, (0, 0))[1]:
         return None
-    if first > min(books.baseline(life).values(), default=0):
+    if first > books.start(life):
         report.unchecked.append(f"{life.source}: Kafka has deleted what is below offset {first}")
-    reading = Reading(books, snapshots, life, first, upto)
+    reading = Reading(books, snapshots, part)
     seen = await reading.run(logs.read({life.source: (first, upto)}))
     report.findings += seen.findings
     report.receipts += seen.records

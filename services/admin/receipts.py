@@ -13,8 +13,9 @@ from typing import Final
 from services.admin.books import Books
 from services.admin.books_sql import Row, Snapshot
 from services.admin.classify import Event, Kind, classify
-from services.admin.findings import Code, Finding, Life, Place
+from services.admin.findings import Code, Finding, Place
 from services.admin.kafka_logs import LogRecord
+from services.admin.lives import Part
 from services.admin.settled_log import Routed
 from services.admin.settled_under import Under
 
@@ -48,14 +49,12 @@ class Seen:
 class Reading:
     """One partition's life, read from its first offset that is left to `upto`."""
 
-    def __init__(
-        self, books: Books, snapshots: Mapping[str, Snapshot], life: Life, first: int, upto: int
-    ) -> None:
+    def __init__(self, books: Books, snapshots: Mapping[str, Snapshot], part: Part) -> None:
         self._books = books
         self._snapshots = snapshots
-        self._life = life
-        self._first = first
-        self._upto = upto
+        self._part = part
+        self._life = life = part.life
+        self._upto = upto = part.upto
         self._under = Under(books, life, next(iter(snapshots)))
         self._parked = {n: books.parked_keys(life, n, upto) for n in snapshots}
         self._refused: dict[int, set[str]] = defaultdict(set)
@@ -95,9 +94,11 @@ class Reading:
     def _unknown(self, at: At) -> None:
         """A row whose receipt is no record that is settled."""
         offset, place, _ = at
+        if offset < self._part.shared or (self._part.until is not None and offset >= self._part.until):
+            return  # another life's
         if offset >= self._upto:
             self._find(Code.PHANTOM, offset, f"a row of {place} is above the ledger")
-        elif offset >= self._first:
+        elif offset >= self._part.first:
             self._find(Code.PHANTOM, offset, f"a row of {place} has a receipt that Kafka does not know")
 
     def _find(self, code: Code, offset: int, detail: str) -> None:
@@ -108,6 +109,8 @@ class Reading:
         seen.records += 1
         if event.kind is Kind.PROBE:
             seen.probes += 1
+        elif event.offset < self._part.shared:
+            self._judge_shared(event, rows)
         elif event.kind is Kind.FILTERED:
             seen.filtered += 1
             for _, place, _ in rows:
@@ -118,6 +121,16 @@ class Reading:
             self._judge_refused(event, rows)
         else:
             self._judge_envelope(event, rows)
+
+    def _judge_shared(self, event: Event, rows: list[At]) -> None:
+        """An event whose receipt another life has too: of what bears that, its own is what has its id."""
+        if event.kind is Kind.UNROUTABLE:
+            self._judge_refused(event, [])
+        elif event.kind is Kind.ENVELOPE and event.offset not in self._refused:
+            for routed in sorted(self._expected(event)[0]):
+                here = [row for _, place, row in rows if place == routed.place and row.id == event.id]
+                if here or not self._is_elsewhere(event, routed.place):
+                    self._judge_row(event, routed, here)
 
     def _judge_packet(self, event: Event) -> None:
         """A packet's outcomes are counted; its tables keep no receipts."""
@@ -178,6 +191,10 @@ class Reading:
         parked = (event.offset, str(place)) in self._parked[place.database]
         return parked or (event.offset, place.destination) in self._held[place.database]
 
+    def _is_elsewhere(self, event: Event, place: Place) -> bool:
+        """Whether the event is parked for `place`, or waits for it anywhere."""
+        return event.offset in self._waiting[place.database] or self._is_kept(event, place)
+
     def _has_seen(self, database: str, offset: int) -> bool:
         """Whether `offset` is this database's matter: it was there already."""
         return offset >= self._books.baseline(self._life).get(database, 0)
@@ -190,9 +207,15 @@ class Reading:
         found = [name for name, there in (("landed", rows), ("parked", parked), ("waiting", waits)) if there]
         if len(found) > 1:
             self._find(Code.DOUBLE_TERMINAL, event.offset, f"{' and '.join(found)} for {place}")
-        elif not found and routed.typed:
+        elif rows or not found:
+            self._judge_row(event, routed, rows)
+
+    def _judge_row(self, event: Event, routed: Routed, rows: list[Row]) -> None:
+        """An event that is not parked and does not wait."""
+        place = routed.place
+        if not rows and routed.typed:
             self.seen.unseen[place] += 1
-        elif not found:
+        elif not rows:
             self._absent.setdefault(place, []).append(event)
             if len(self._absent[place]) >= _LOOK_UP_AT:
                 self._look_up(place)
@@ -208,7 +231,7 @@ class Reading:
             row = there.get(event.id)
             if row is None:
                 self._find(Code.LOST, event.offset, f"in no place of {place}")
-            elif row.source == self._life.source and row.offset > event.offset:
+            elif row.source == self._life.source and row.offset > max(event.offset, self._part.shared - 1):
                 # Of equal ids the first lands; a later receipt is another event's.
                 self._find(
                     Code.LOST, event.offset, f"its id is in {place} with the later receipt {row.offset}"

@@ -14,7 +14,7 @@ from services.admin.findings import Place
 
 LANDING_SCHEMA: Final = "events"
 #: Entries that the writer asks for and the audit does not.
-_NOT_ASKED: Final = ("plan", "pin", "leader", "halt", "word", "line")
+_NOT_ASKED: Final = ("plan", "pin", "leader", "halt")
 
 
 class Totals(NamedTuple):
@@ -24,6 +24,19 @@ class Totals(NamedTuple):
     filtered: int = 0
     unroutable: int = 0
     refused: int = 0
+
+
+class Line(msgspec.Struct):
+    """The life that a partition goes on with after a person said so, and those between it and the first."""
+
+    epoch: int
+    life: str
+    before: tuple[str, ...] = ()
+
+
+class _Word(msgspec.Struct):
+    how: str
+    by: str
 
 
 class _Route(msgspec.Struct):
@@ -54,6 +67,10 @@ class SettledLog:
     baselines: dict[tuple[str, int], Mapping[str, int]] = field(default_factory=dict)
     totals: dict[tuple[str, int], Totals] = field(default_factory=dict)
     routes: dict[str, "Ways"] = field(default_factory=dict)
+    #: Which lives follow a topic's own id, by that.
+    lines: dict[tuple[str, int], Line] = field(default_factory=dict)
+    #: Who spoke last about a halt, by (topic, partition).
+    words: dict[tuple[str, int], str] = field(default_factory=dict)
     #: Entries that nobody of Onramp's has written.
     foreign: int = 0
     _ever: dict[str, list[frozenset[Routed]]] = field(default_factory=dict)
@@ -82,8 +99,30 @@ class SettledLog:
             life = (rest[0], int(rest[1]))
             found = msgspec.json.decode(value, type=Totals)
             self.totals[life] = max(self.totals.get(life, Totals()), found)
+        elif kind == "line":
+            self._follow((rest[0], int(rest[1])), msgspec.json.decode(value, type=Line))
+        elif kind == "word":
+            by = msgspec.json.decode(value, type=_Word).by
+            self.words[rest[0], int(rest[1])] = by if by.isprintable() else "somebody"
         elif kind not in _NOT_ASKED:
             raise ValueError(kind)
+
+    def _follow(self, of: tuple[str, int], line: Line) -> None:
+        """Take in a line.  An older release's does not name those before; some may stand here still."""
+        known = self.lines.get(of)
+        if known is None:
+            self.lines[of] = line
+        elif known.epoch <= line.epoch:  # a zombie's word is not the last
+            before = dict.fromkeys((*known.before, known.life, *line.before))
+            line.before = tuple(life for life in before if life != line.life)
+            self.lines[of] = line
+
+    def followed(self, life: str, number: int) -> list[str]:
+        """The lives of the same log up to `life`: each went on where the one before was given up."""
+        for (first, n), line in self.lines.items():
+            if n == number and life in (lives := [first, *line.before, line.life]):
+                return lives[: lives.index(life) + 1]
+        return [life]
 
     def destinations(self, event: str, digest: str) -> frozenset[Routed]:
         """Where events of this name went under the routes `digest`, which are known."""

@@ -47,11 +47,15 @@ class Word(msgspec.Struct, frozen=True):
 
 
 class Line(msgspec.Struct, frozen=True):
-    """The life that a partition goes on with, from `start` on, as the writer `epoch` wrote it down."""
+    """The life that a partition goes on with, from `start` on, as the writer `epoch` wrote it down.
+
+    `before`: those that it went on with until then, which the audit asks for: compaction keeps one line.
+    """
 
     epoch: int
     life: str
     start: int
+    before: tuple[str, ...] = ()
 
 
 _halt: Final = msgspec.json.Decoder(Halt).decode
@@ -117,6 +121,8 @@ class Lines:
 
     def go_on(self, topic_id: str, number: int, line: Line) -> list[Entry]:
         """Entries that say: the partition goes on as `line`."""
+        if known := self.lines.get((topic_id, number)):
+            line = msgspec.structs.replace(line, before=(*known.before, known.life))
         return [(_key(_LINE, topic_id, number), _bytes(line))]
 
 

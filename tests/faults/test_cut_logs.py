@@ -197,6 +197,8 @@ def test_f44_a_person_lets_it_go_on_from_the_cut_and_what_is_there_lands(broken:
     eventually(lambda: broken.scene.landed() == 20, _PATIENCE)
     assert broken.writer.refused == {}
     assert broken.scene.totals() == {"landed": 20}
+    report = broken.scene.audited()
+    assert (report.unjudged, report.balanced) == (4, False)  # [6, 10) of the log that was
     broken.neighbour_goes_on()
     broken.goes_back(9)  # another halt: the word about the first says nothing of it
     assert "cut at 9" in broken.halted()

@@ -11,6 +11,10 @@ BOOKS: Final = "tests/integration/admin/test_audit.py"
 ROUTES: Final = "tests/faults/test_routes_of_the_time.py"
 #: Events for several tables of a database that is out, under a whole writer.
 WAITING: Final = "tests/faults/test_audit_of_what_waits.py"
+#: Two lives of one log, and of two topics of one name.
+LIVES: Final = "tests/integration/admin/test_lives.py"
+#: Events that Kafka deleted before they were settled, under a whole writer.
+DELETED: Final = "tests/faults/test_audit_of_lives.py"
 
 QUICK: Final = (
     Mutant(
@@ -100,9 +104,86 @@ QUICK: Final = (
         "if len(found) > 1:",
         UNIT,
     ),
+    Mutant(
+        "what was settled above a cut, or of a topic that is gone, is unjudged",
+        "lives.py",
+        "                report.unjudged += n\n",
+        "                pass\n",
+        LIVES,
+    ),
+    Mutant(
+        "reading the lives before",
+        "lives.py",
+        "for life in books.chain(source)]",
+        "for life in books.chain(source)[-1:]]",
+        LIVES,
+    ),
+    Mutant(
+        "that rows above its end are the next life's",
+        "lives.py",
+        "        until,\n    )",
+        "        None,\n    )",
+        LIVES,
+    ),
+    Mutant(
+        "that below another life's end a row may be the other's",
+        "lives.py",
+        "        max(others, default=0),\n",
+        "        0,\n",
+        LIVES,
+    ),
+    Mutant(
+        "an event in shared offsets must be somewhere",
+        "receipts.py",
+        "            self._judge_shared(event, rows)\n",
+        "            pass\n",
+        LIVES,
+    ),
+    Mutant(
+        "one row of a receipt for each life that has it",
+        "books.py",
+        "if n > max(len(books.having(source, offset)), 1):",
+        "if n > len(books.of(source)):",
+        LIVES,
+    ),
+    Mutant(
+        "the gaps of a life whose log is gone",
+        "audit.py",
+        "        _check_others(books, report)\n",
+        "",
+        LIVES,
+    ),
+    Mutant(
+        "that lives follow each other",
+        "settled_log.py",
+        "[first, *line.before, line.life]",
+        "[first, line.life]",
+        UNIT,
+    ),
+    Mutant(
+        "that a zombie's line is not the last",
+        "settled_log.py",
+        "elif known.epoch <= line.epoch:",
+        "else:",
+        UNIT,
+    ),
 )
 
 SLOW: Final = (
+    Mutant(
+        "what Kafka deleted before it was settled is lost",
+        "audit.py",
+        "[*deleted(books), *given_up(books)]",
+        "[*given_up(books)]",
+        DELETED,
+    ),
+    Mutant(
+        "it stays lost when a person accepts it",
+        "audit.py",
+        "[*deleted(books), *given_up(books)]",
+        "[*deleted(books)]",
+        DELETED,
+    ),
     Mutant(
         "asking the neighbours where a ledger was moved",
         "settled_under.py",

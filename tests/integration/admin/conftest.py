@@ -77,10 +77,14 @@ class Stage:
     def prepare(self) -> "Stage":
         make_topics(self.bootstrap, self.partition.topic, partitions=1)
         migrate(self.database)
-        with transaction(self.database, "driver") as conn:
-            ledger.claim(conn, {Life(self.topic_id, self.partition): 0}, EPOCH)
-        self._note(self.notes.first_sight({(self.topic_id, 0): 0}, ["onramp"]))
+        self.begin(0)
         return self
+
+    def begin(self, at: int) -> None:
+        """Claim this life from `at` on."""
+        with transaction(self.database, "driver") as conn:
+            ledger.claim(conn, {Life(self.topic_id, self.partition): at}, EPOCH)
+        self.tell(self.notes.first_sight({(self.topic_id, 0): at}, ["onramp"]))
 
     def send(self, *values: bytes | None, wanted: bool = True) -> int:
         """Put `values` on Kafka only; the offset of the first."""
@@ -105,7 +109,7 @@ class Stage:
             routes,
             self.bootstrap,
         )
-        self._note(self.notes.name(routes))
+        self.tell(self.notes.name(routes))
         lines = [line for report in settle(order, iter([batch])) for line in report.to_pylist()]
         assert not [line["failure"] for line in lines if line["failure"]], lines
         outbox.relay(self.database, self.bootstrap)
@@ -113,7 +117,7 @@ class Stage:
             if divert and line["database"]:
                 self.mark(range_, line["diverted"], routes.digest)
             elif not line["database"]:
-                self._note(self.notes.count(EPOCH, range_, _totals(line)))
+                self.tell(self.notes.count(EPOCH, range_, _totals(line)))
         self.commit()
         return first
 
@@ -164,9 +168,10 @@ class Stage:
 
     def note_routes(self, routes: Routes) -> None:
         """Write a plan under `routes`, as a writer of this Kafka."""
-        self._note(self.notes.plan(EPOCH, [Range(self.topic_id, self.partition, 0, self.at)], routes))
+        self.tell(self.notes.plan(EPOCH, [Range(self.topic_id, self.partition, 0, self.at)], routes))
 
-    def _note(self, entries: Sequence[tuple[str, bytes]]) -> None:
+    def tell(self, entries: Sequence[tuple[str, bytes]]) -> None:
+        """Append entries to the writer's notes."""
         publish(self.bootstrap, [Record(wire.SETTLED, key.encode(), value) for key, value in entries])
         for key, value in entries:
             self.notes.apply(key, value)

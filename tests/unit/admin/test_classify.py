@@ -104,8 +104,6 @@ def test_the_furthest_totals_and_all_routes_count() -> None:
     log.apply(b"plan/1", b"not looked at")
     log.apply(b"leader/t/0", b"not looked at")
     log.apply(b"halt/t/0", b"not looked at")
-    log.apply(b"word/t/0", b"not looked at")
-    log.apply(b"line/t/0", b"not looked at")
     for key, value in ((b"onramp", b"1"), (b"baseline/t/0", None), (b"\xff", b"{}"), (None, b"{}")):
         log.apply(key, value)
     assert log.foreign == 4

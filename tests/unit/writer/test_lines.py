@@ -57,4 +57,5 @@ def test_a_partition_goes_on_as_the_last_writers_line() -> None:
     assert (settled.lines.life(TOPIC_ID, 0), settled.lines.start(TOPIC_ID, 0, 3)) == ("a-life", 6)
     _take(settled, settled.lines.go_on(TOPIC_ID, 0, Line(7, "its-next", 9)))
     assert settled.lines.life(TOPIC_ID, 0) == "its-next"
+    assert settled.lines.lines[TOPIC_ID, 0].before == ("a-life",)
     assert settled.lines.life(TOPIC_ID, 1) == TOPIC_ID

@@ -1,0 +1,83 @@
+"""The audit of logs that went back, or were made anew: what nobody can judge is never balanced."""
+
+from dataclasses import replace
+from uuid import uuid4
+
+import pytest
+
+from services.writer.lines import Line
+from services.writer.settled import Settled
+from tests.fixtures.writer import event
+from tests.integration.admin.conftest import Stage
+
+_AS_THE_LOG_WAS = """
+    INSERT INTO {t} SELECT 'gone-' || n, _event_name, _timestamp, _version, _received_at, _topic, _partition,
+        n, payload FROM {t}, generate_series(6, 9) AS n WHERE _offset = 0;
+    UPDATE onramp.totals SET events = events + 4 WHERE outcome = 'landed';
+    UPDATE onramp.ledger SET next_offset = 10, upto = 10
+"""
+
+
+def _another_life(stage: Stage, at: int, *, accepted: bool) -> Stage:
+    """The same partition as another life from `at` on, which a person accepted or not."""
+    after = replace(stage, topic_id=str(uuid4()), notes=Settled())
+    after.begin(at)
+    if accepted:
+        stage.tell(stage.notes.lines.go_on(stage.topic_id, 0, Line(2, after.topic_id, at)))
+    return after
+
+
+@pytest.fixture
+def cut(stage: Stage) -> Stage:
+    """10 had landed, the log was cut at 6, and 6 to 13 are other events, which landed after a word."""
+    stage.settle(*(event(f"old-{n}", stage.name, n=n) for n in range(6)))
+    stage.execute(_AS_THE_LOG_WAS.format(t=stage.table))
+    after = _another_life(stage, 6, accepted=True)
+    after.settle(*(event(f"new-{n}", stage.name, n=n) for n in range(8)))
+    return after
+
+
+def test_of_a_log_that_was_cut_both_lives_are_read_and_what_is_gone_is_unjudged(cut: Stage) -> None:
+    report = cut.audit()
+    assert (report.findings, report.unjudged, report.balanced) == ([], 4, False)
+    assert [(line.baseline, line.next_offset) for line in report.lines] == [(0, 10), (6, 14)]
+    assert report.receipts == 14
+    assert any("4 events are of a log that was cut at 6" in said for said in report.unchecked)
+
+
+@pytest.mark.parametrize(
+    ("plant", "named"),
+    [
+        ("DELETE FROM {t} WHERE _id = 'old-2'", {("lost", 2), ("wrong_total", None)}),
+        ("DELETE FROM {t} WHERE _id = 'new-1'", {("lost", 7), ("wrong_total", None)}),
+        ("DELETE FROM {t} WHERE _id = 'new-5'", {("lost", 11), ("wrong_total", None)}),
+        ("DELETE FROM {t} WHERE _id = 'gone-8'", {("wrong_total", None)}),
+        ("UPDATE {t} SET payload = '{{}}' WHERE _id = 'new-1'", {("corrupt", 7)}),
+        ("UPDATE {t} SET _offset = 2 WHERE _id = 'gone-8'", {("duplicate", 2)}),
+        ("UPDATE {t} SET _offset = 7 WHERE _id = 'gone-8'", {("duplicate", 7)}),
+        ("UPDATE {t} SET _offset = 12 WHERE _id = 'gone-8'", {("duplicate", 12)}),
+        ("UPDATE onramp.ledger SET upto = 9 WHERE next_offset = 10", {("gap", 9)}),
+    ],
+)
+def test_what_is_planted_in_either_life_is_named(
+    cut: Stage, plant: str, named: set[tuple[str, int | None]]
+) -> None:
+    cut.execute(plant.format(t=cut.table))
+    assert cut.found() == named
+
+
+def test_an_event_of_the_log_that_was_that_is_sent_again_is_no_loss(cut: Stage) -> None:
+    """At the offset it had, or below: whose the row is nobody can tell."""
+    cut.execute(f"UPDATE {cut.table} SET _id = 'old-life' WHERE _id = 'new-0'")  # noqa: S608
+    cut.execute(f"UPDATE {cut.table} SET _id = 'new-0', payload = '{{\"n\":0}}' WHERE _id = 'gone-8'")  # noqa: S608
+    assert cut.found() == set()
+
+
+def test_lives_that_nothing_tells_apart_are_unjudged(stage: Stage) -> None:
+    stage.settle(*(event(f"old-{n}", stage.name, n=n) for n in range(3)))
+    after = _another_life(stage, 3, accepted=False)
+    after.settle(event("new", stage.name))
+    report = after.audit()
+    assert (report.findings, report.unjudged, report.balanced, report.receipts) == ([], 3, False, 1)
+    stage.execute("UPDATE onramp.ledger SET upto = 2 WHERE next_offset = 3")
+    assert after.found() == {("gap", 2)}
