@@ -70,7 +70,7 @@ class Line:
     failure: str | None = None
     detail: str | None = None
     read: int = 0
-    #: Bytes of their values.
+    #: Bytes of all that came of them.
     size: int = 0
     filtered: int = 0
     unroutable: int = 0

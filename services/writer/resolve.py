@@ -7,6 +7,8 @@ Kafka has lost events that wait, a new marker counts those that are left, and th
 """
 
 import asyncio
+from collections.abc import Iterator
+from dataclasses import replace
 
 from services.writer import halts
 from services.writer.apart import apart
@@ -15,6 +17,7 @@ from services.writer.halts import Gap
 from services.writer.orders import Line
 from services.writer.ranges import Range
 from services.writer.routes import Routes
+from services.writer.sizes import Sizes
 from shared.errors import LEDGER_GAP, InfrastructureError
 
 
@@ -36,7 +39,7 @@ async def _resolve(parts: Parts, name: str, how: str, routes: Routes, most: int)
         await _skip(parts, name, gaps, routes)
     else:
         await _see_deleted(parts, gaps)
-        await _replay(parts, name, [piece for gap in gaps for piece in gap.pieces(most)], routes)
+        await _replay(parts, name, gaps, most, routes)
     await parts.databases.resolved(name, how)
 
 
@@ -51,17 +54,39 @@ async def _see_deleted(parts: Parts, gaps: list[Gap]) -> None:
             )
 
 
-async def _replay(parts: Parts, name: str, pieces: list[Range], routes: Routes) -> None:
+async def _replay(parts: Parts, name: str, gaps: list[Gap], most: int, routes: Routes) -> None:
     await see_newest(parts)
     await parts.view.record(parts.settled.name(routes))
     others = tuple(n for n in parts.databases.names if n != name)
-    for piece in pieces:
+    for piece in _pieces(gaps, most, parts.view.sizes):
         order = parts.order([piece], routes, diverted=(name,), elsewhere=others)
         lines = await asyncio.to_thread(parts.spark.run, order)
+        parts.view.sizes.count(lines)
         for line in lines:
             if line.error:
                 raise line.error
         await mark_each(parts, order, lines)
+
+
+def _pieces(gaps: list[Gap], most: int, sizes: Sizes) -> Iterator[Range]:
+    """`gaps` in ranges that are as large as a batch may be: each by what the ones before taught.
+
+    A marker is replaced whole: it is as large as the batch that it closes.
+    """
+    for gap in gaps:
+        if gap.marked:
+            yield gap.range
+            continue
+        for piece in gap.pieces(most):
+            yield from _bounded(piece, sizes)
+
+
+def _bounded(piece: Range, sizes: Sizes) -> Iterator[Range]:
+    at = piece.start
+    while at < piece.end:
+        [part] = sizes.cut([replace(piece, start=at)])
+        yield part
+        at = part.end
 
 
 async def _skip(parts: Parts, name: str, gaps: list[Gap], routes: Routes) -> None:

@@ -99,7 +99,7 @@ class Tail:
             for p, records in (await self._consumer.getmany(*left, timeout_ms=_POLL_MS)).items():
                 ours = [record for record in records if record.offset < wanted[p].end]
                 found[p] += ours
-                size += sum(len(record.value or b"") for record in ours)
+                size += sum(map(_bytes, ours))
             if size > _MOST_BYTES:
                 return None
             # Transaction markers and compaction leave holes: the position says where the end is.
@@ -107,6 +107,12 @@ class Tail:
                 self._consumer.pause(p)
                 del left[p]
         return found
+
+
+def _bytes(record: Any) -> int:
+    """What `record` holds: who sends it chooses its key and headers as well."""
+    headers = sum(len(name) + len(value or b"") for name, value in record.headers)
+    return len(record.key or b"") + len(record.value or b"") + headers
 
 
 def _as_arrivals(found: Records) -> pa.RecordBatch:

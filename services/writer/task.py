@@ -112,7 +112,7 @@ class Task:
         self._runs[run.partition].append(wanted)
         line = self._read.setdefault(run.partition, Line(*run.partition))
         line.read += len(run)
-        line.size += run.rows.column("value").nbytes
+        line.size += run.rows.nbytes
         line.filtered += len(run) - len(wanted)
         line.unroutable += events.events_unroutable()
         line.refused += len(events.unroutable)

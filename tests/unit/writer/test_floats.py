@@ -36,6 +36,7 @@ numbers = st.decimals(allow_nan=False, allow_infinity=False, min_value=-(10**30)
         (REAL, "-1.17549435E-38"),
         (REAL, "0.1"),
         (REAL, "0.100000001"),
+        (REAL, "1.2379401e+27"),  # 2 ** 90, of which 1.2379400e+27 is nearer
     ],
 )
 def test_a_number_lands_however_many_digits_tell_what_is_stored(of: Type, text: str) -> None:

@@ -56,6 +56,31 @@ def test_larger_events_are_believed_at_once_and_smaller_ones_less_quickly() -> N
     assert sizes.bound({BIG: (0, 1_000)}) == {BIG: (0, 1_000)}
 
 
+def test_a_hot_partition_is_not_forgotten_among_those_of_small_events() -> None:
+    """Its lines stand among the others' in one report, and later reports are of the others alone."""
+    sizes, partitions = Sizes(64 * MB), [BIG._replace(number=n) for n in range(50)]
+    sizes.count([Line(*p, read=10, size=10 * (250 if p.number else MB)) for p in partitions])
+    assert sizes.bound({BIG: (0, 20_000)}) == {BIG: (0, 64)}
+    for _ in range(50):
+        sizes.count([Line(*p, read=10, size=10 * 250) for p in partitions[1:]])
+    assert sizes.bound({BIG: (0, 20_000)}) == {BIG: (0, 64)}
+    assert sizes.bound(dict.fromkeys(partitions[1:], (0, 5000))) == dict.fromkeys(partitions[1:], (0, 5000))
+
+
+def test_tasks_that_share_a_partition_are_one_report_of_it() -> None:
+    sizes = Sizes(64 * MB)
+    sizes.count([Line(*BIG, read=10, size=10 * MB), *(Line(*BIG, read=10, size=2_500) for _ in range(50))])
+    assert sizes.bound({BIG: (0, 20_000)}) == {BIG: (0, 64)}
+
+
+def test_a_partition_that_was_not_read_yet_is_taken_for_the_largest_of_its_topic() -> None:
+    sizes = Sizes(64 * MB)
+    _read(sizes, BIG, 10, MB)
+    _read(sizes, BIG._replace(number=1), 10, 250)
+    other = BIG._replace(number=2)
+    assert sizes.bound({other: (0, 20_000)}) == {other: (0, 64)}
+
+
 def test_of_each_partition_an_event_comes_however_large_it_is() -> None:
     sizes = Sizes(MB)
     _read(sizes, BIG, 1, 5 * MB)

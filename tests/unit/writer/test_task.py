@@ -1,5 +1,7 @@
 """What a task refuses before it touches anything."""
 
+import pyarrow as pa
+
 from services.writer.orders import WorkOrder
 from services.writer.ranges import Range
 from services.writer.routes import EventRoute, Routes
@@ -18,6 +20,16 @@ def failures(**order: tuple[str, ...]) -> list[str | None]:
 
 def test_f45_rows_for_a_database_that_neither_lands_nor_waits_are_never_dropped() -> None:
     assert failures() == ["not_configured"]
+
+
+def test_the_size_that_a_task_reports_is_of_all_that_a_record_brings() -> None:
+    batch = arrivals([event()] * 3)
+    long = pa.array([b'{"consumer":"%b"}' % (b"x" * 100_000)] * 3)
+    batch = batch.set_column(batch.schema.get_field_index("context"), "context", long)
+    ranges = {PARTITION: Range(TOPIC_ID, PARTITION, 0, 3)}
+    order = WorkOrder(1, ranges, (), (), Routes("onramp"), "127.0.0.1:1")
+    (report,) = settle(order, iter([batch]))
+    assert report.column("size")[0].as_py() >= 300_000
 
 
 def test_rows_that_are_no_matter_of_an_order_are_left_alone() -> None:

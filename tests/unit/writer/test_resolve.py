@@ -1,0 +1,25 @@
+"""A replay of what is missing comes in pieces as large as a batch may be."""
+
+from services.writer.halts import Gap
+from services.writer.orders import Line
+from services.writer.ranges import Partition, Range
+from services.writer.resolve import _pieces
+from services.writer.sizes import Sizes
+
+PARTITION = Partition("events.e", 0)
+MB = 1_000_000
+GAP = Gap("id", PARTITION, 0, 10_000, marked=False)
+MARKED = GAP._replace(marked=True)
+
+
+def test_a_replay_is_cut_by_what_its_pieces_before_taught() -> None:
+    sizes, lengths = Sizes(64 * MB), []
+    for piece in _pieces([GAP], 5_000, sizes):
+        lengths.append(len(piece))
+        sizes.count([Line(*PARTITION, read=len(piece), size=len(piece) * MB)])
+    assert lengths[:3] == [64 * MB >> 16, 64, 64]
+    assert sum(lengths) == 10_000
+
+
+def test_a_marker_is_replaced_whole() -> None:
+    assert list(_pieces([MARKED], 5_000, Sizes(MB))) == [Range("id", PARTITION, 0, 10_000)]
