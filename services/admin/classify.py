@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from services.admin.kafka_logs import LogRecord
 from shared import wire
+from shared.unreadable import UNREADABLE
 
 _FILTER: Final = {"consumer": {"type": "data_pipeline"}}
 
@@ -75,7 +76,7 @@ def classify(record: LogRecord) -> Event:
         return Event(Kind.FILTERED, record.offset)
     try:
         document = json.loads(record.value or b"")
-    except (ValueError, RecursionError):
+    except UNREADABLE:
         document = None
     match document:
         case {"pipeline_context": _}:
@@ -89,7 +90,7 @@ def classify(record: LogRecord) -> Event:
 def _is_for_us(headers: Mapping[str, bytes]) -> bool:
     try:
         return bool(json.loads(headers[wire.HEADER_CONTEXT]) == _FILTER)
-    except (KeyError, ValueError, TypeError):
+    except UNREADABLE:
         return False
 
 

@@ -14,6 +14,7 @@ from aiokafka.errors import KafkaError
 from services.admin.kafka_logs import KafkaLogs
 from shared import wire
 from shared.errors import KAFKA_UNAVAILABLE, InfrastructureError
+from shared.unreadable import UNREADABLE
 
 #: Go on with what Kafka has.
 ACCEPT: Final = "accept"
@@ -87,6 +88,6 @@ async def _read(bootstrap: str) -> tuple[dict[str, _Halt], dict[str, _Word]]:
                     found[key.removeprefix(_HALT)] = msgspec.json.decode(record.value or b"", type=_Halt)
                 elif key.startswith(_WORD):
                     words[key.removeprefix(_WORD)] = msgspec.json.decode(record.value or b"", type=_Word)
-            except msgspec.MsgspecError:
+            except UNREADABLE:
                 continue  # anybody may write there: it is none of the writer's
     return {p: halt for p, halt in found.items() if not halt.over}, words

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from services.admin.findings import Place
+from shared.unreadable import UNREADABLE
 
 LANDING_SCHEMA: Final = "events"
 #: Entries that the writer asks for and the audit does not.
@@ -82,7 +83,7 @@ class SettledLog:
         """
         try:
             self._apply((key or b"").decode().split("/"), value or b"")
-        except (ValueError, IndexError):
+        except UNREADABLE:
             self.foreign += 1
 
     def _apply(self, key: list[str], value: bytes) -> None:

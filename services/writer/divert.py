@@ -19,6 +19,7 @@ from services.writer.arrivals import ARRIVALS, USUAL, Run
 from services.writer.publishing import Record, publish
 from services.writer.ranges import Partition, Range
 from shared import wire
+from shared.unreadable import UNREADABLE
 
 HEADER: Final = "onramp-waiting"
 #: So many ranges make a record of some 80 kB when each is of another topic.
@@ -139,7 +140,7 @@ def head_of(headers: Mapping[str, bytes]) -> EventHead | Marker | Empty | None:
     """What a record with these `headers` is; None: not Onramp's."""
     try:
         head = _decode(headers[HEADER])
-    except (KeyError, TypeError, ValueError):
+    except UNREADABLE:
         return None
     if isinstance(head, EventHead):
         return head

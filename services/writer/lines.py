@@ -15,6 +15,7 @@ from uuid import uuid4
 import msgspec
 
 from services.writer.ranges import Partition
+from shared.unreadable import UNREADABLE
 
 LifeKey = tuple[str, int]
 """A life of a partition as the keys name it: the topic's UUID, or the life's own, and the number."""
@@ -88,7 +89,7 @@ class Lines:
 
     def hear(self, of: Sequence[str], value: bytes) -> None:
         """Take in a person's word; what is none is passed over."""
-        with suppress(ValueError, IndexError):
+        with suppress(*UNREADABLE):
             self.apply(WORD, of, value)
 
     def life(self, topic_id: str, number: int) -> str:

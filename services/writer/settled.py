@@ -20,6 +20,7 @@ from services.writer.lines import Entry, LifeKey, Lines
 from services.writer.ranges import Partition, Range
 from services.writer.routes import Routes
 from services.writer.stands import Stand
+from shared.unreadable import UNREADABLE
 
 
 class Totals(NamedTuple):
@@ -72,6 +73,8 @@ class Settled:
     routes: dict[str, Routes] = field(default_factory=dict)
     baselines: dict[LifeKey, dict[str, int]] = field(default_factory=dict)
     totals: dict[LifeKey, Totals] = field(default_factory=dict)
+    #: What the plans began of each life of a partition, by their writers.
+    _planned: dict[tuple[Partition, str], dict[int, list[Range]]] = field(default_factory=dict)
     #: The latest leader epoch that a life was planned under.
     leaders: dict[LifeKey, int] = field(default_factory=dict)
     #: Halted partitions, what a person says of them, and the lives that they go on with.
@@ -83,20 +86,20 @@ class Settled:
         """Take in a record of the topic; False: it is none of Onramp's."""
         try:
             self.apply((key or b"").decode(), value or b"")
-        except (ValueError, IndexError):
+        except UNREADABLE:
             return False
         return True
 
     def apply(self, key: str, value: bytes) -> None:
         """Take in one entry.  Of several epochs' totals the furthest counts.
 
-        Raises `ValueError` or `IndexError`: it is no entry.
+        Raises one of `UNREADABLE`: it is no entry.
         """
         kind, *rest = key.split("/")
         if kind == _ROUTES:
             self.routes[rest[0]] = Routes.from_json(value)
         elif kind == _PLAN:
-            self.plans[int(rest[0])] = _plan(value)
+            self._begin(int(rest[0]), _plan(value))
         elif kind == _PIN:
             self.set_aside[rest[0], int(rest[1]), int(rest[2])] = _plan(value)
         elif kind == _BASELINE:
@@ -121,12 +124,22 @@ class Settled:
         return {d for r, d in begun if stand.next_offset < r.end and d not in self.routes}
 
     def _begun(self, partition: Partition, topic_id: str) -> Iterator[tuple[Range, str]]:
-        plans = [plan for _, plan in sorted(self.plans.items(), reverse=True)]
-        aside = [plan for _, plan in sorted(self.set_aside.items(), reverse=True)]
-        for plan in (*plans, *aside):
+        planned = self._planned.get((partition, topic_id), {})
+        for epoch, ranges in sorted(planned.items(), reverse=True):
+            yield from ((r, self.plans[epoch].digest) for r in ranges)
+        for _, plan in sorted(self.set_aside.items(), reverse=True):
             for r in plan.ranges:
                 if (r.partition, r.topic_id) == (partition, topic_id):
                     yield r, plan.digest
+
+    def _begin(self, epoch: int, plan: Plan) -> None:
+        """Take in a writer's plan in place of its last one."""
+        last = self.plans.get(epoch)
+        for r in last.ranges if last else ():
+            self._planned[r.partition, r.topic_id].pop(epoch, None)
+        self.plans[epoch] = plan
+        for r in plan.ranges:
+            self._planned.setdefault((r.partition, r.topic_id), {}).setdefault(epoch, []).append(r)
 
     def unfinished_in(self, partition: Partition, stand: Stand) -> set[str]:
         """Databases that what was planned of `partition` and is not finished may be for."""
