@@ -11,6 +11,7 @@ began below what is settled the log was cut.  While the epoch stays the same not
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
+from services.writer import reasons
 from services.writer.leaders import Tip
 from services.writer.lines import LifeKey
 from services.writer.ranges import Partition
@@ -34,6 +35,8 @@ class Cuts:
         self._settled = settled
         self._furthest = furthest
         self._whole: dict[Partition, int] = {}
+        #: Epochs that no leader knows.
+        self._unknown: dict[Partition, int] = {}
 
     def doubt(self) -> None:
         """More is known to be settled: compare everything again."""
@@ -55,11 +58,22 @@ class Cuts:
         for p, stand in doubted.items():
             if p not in reached:
                 del tips[p]
+            elif reached[p] < 0:
+                # What is lost cannot be told, and what is settled must not land again.
+                cuts[p] = min(tips[p].offset, stand.next_offset)
+                self._unknown[p] = known[p]
             elif reached[p] < self._furthest(p, stand):
-                cuts[p] = max(reached[p], 0)
+                cuts[p] = reached[p]
+                self._unknown.pop(p, None)
             else:
                 self._whole[p] = tips[p].epoch
         return cuts
+
+    def why(self, p: Partition, stand: Stand, cut: int) -> str:
+        """What a person is told of a partition that `see` found cut there."""
+        if p in self._unknown:
+            return reasons.no_such_epoch(self._unknown[p], cut)
+        return reasons.cut(cut, self._furthest(p, stand))
 
     def led(self, stands: Mapping[Partition, Stand], tips: Mapping[Partition, Tip]) -> dict[LifeKey, int]:
         """Leader epochs that are not on `onramp.settled` yet, of what was found whole."""

@@ -1,11 +1,13 @@
-"""Asks partitions' leaders where a log ends, under which leader epoch, and where an older one's ended.
+"""Asks partitions' leaders where a log begins and ends, under which epoch, and where an older one's ended.
 
 A log that was cut, by a crash, an unclean election or a restored disk, goes on under a later
-leader epoch, and its leader knows where that epoch began.  aiokafka asks neither, so the two
-requests are here, and with them aiokafka's protocol.
+leader epoch, and its leader knows where that epoch began.  aiokafka asks neither, and of begins it
+waits until every leader answers, so the requests are here, and with them aiokafka's protocol.  A
+partition that has no leader, or one that is silent, is left out of the answer and holds up no other.
 """
 
 import asyncio
+import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple, Self
@@ -18,13 +20,18 @@ from aiokafka.protocol.types import Array, Int8, Int16, Int32, Int64, Schema, St
 
 from services.writer.ranges import Partition
 
+log = logging.getLogger(__name__)
+
 #: Kafka's word for "none" and "unknown" in every field below.
 _NONE: Final = -1
 _READ_COMMITTED: Final = 1
 _LATEST: Final = -1
+_EARLIEST: Final = -2
 _AGAIN_SECONDS: Final = 0.1
-#: The topic is gone, or the broker that was asked does not lead the partition (yet).
-_ASK_ANOTHER_TIME: Final = frozenset({3, 5, 6, 9, 74, 75})
+#: A broker that takes longer is left out for now: a frozen one must not hold up the others.
+_BROKER_MS: Final = 1500
+#: The topic is gone, the broker that was asked does not lead the partition (yet), or its disk is away.
+_ASK_ANOTHER_TIME: Final = frozenset({3, 5, 6, 9, 56, 74, 75, 78})
 
 
 class Tip(NamedTuple):
@@ -147,7 +154,9 @@ class Leaders:
     """The leaders of the partitions that the writer reads."""
 
     def __init__(self, bootstrap: str) -> None:
-        self._client = AIOKafkaClient(bootstrap_servers=bootstrap)
+        self._client = AIOKafkaClient(bootstrap_servers=bootstrap, request_timeout_ms=_BROKER_MS)
+        #: Errors that partitions answered with, each said once until it is over.
+        self._said: dict[Partition, int] = {}
 
     async def start(self) -> Self:
         """Connect.  Raises aiokafka's errors."""
@@ -162,10 +171,18 @@ class Leaders:
         """Know the leaders of `topics`, in place of those before."""
         await self._client.set_topics(sorted(set(topics)))
 
-    async def tips(self, partitions: Iterable[Partition]) -> dict[Partition, Tip]:
-        """Where each partition ends; one whose leader does not answer now is left out."""
+    async def begins(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
+        """The first offset of each partition; one whose leader does not answer now is left out."""
+        answers = await self._ask(dict.fromkeys(partitions, (_NONE, _EARLIEST)), _EndsRequest)
+        return {p: offset for p, (_, offset, _) in answers.items()}
+
+    async def tips(self, partitions: Iterable[Partition], *, patient: bool) -> dict[Partition, Tip]:
+        """Where each partition ends; one whose leader does not answer now is left out.
+
+        `patient`: while no broker at all answers, ask until the caller has no more patience.
+        """
         asked = dict.fromkeys(partitions, (_NONE, _LATEST))
-        answers = await self._ask(asked, _EndsRequest)
+        answers = await self._ask(asked, _EndsRequest, patient=patient)
         return {p: Tip(offset, epoch) for p, (_, offset, epoch) in answers.items()}
 
     async def reached(self, epochs: Mapping[Partition, int]) -> dict[Partition, int]:
@@ -178,9 +195,13 @@ class Leaders:
         return {p: end for p, (_, end) in answers.items()}
 
     async def _ask(
-        self, asked: Mapping[Partition, tuple[int, ...]], request: Callable[[_Topics], Any]
+        self,
+        asked: Mapping[Partition, tuple[int, ...]],
+        request: Callable[[_Topics], Any],
+        *,
+        patient: bool = False,
     ) -> dict[Partition, tuple[int, ...]]:
-        """One request for each broker; again, until the caller has no more patience, when all fail."""
+        """One request for each broker; what fails is left out, or when all fail asked again if `patient`."""
         while True:
             by_node = self._by_leader(asked)
             sent = [self._client.send(node, request(topics)) for node, topics in by_node.items()]
@@ -190,7 +211,7 @@ class Leaders:
                 if not isinstance(failure, KafkaError):
                     raise failure
                 self._client.force_metadata_update()
-            if responses or not sent:
+            if responses or not sent or not patient:
                 return {p: found for r in responses for p, found in self._answered(r).items()}
             await asyncio.sleep(_AGAIN_SECONDS)
 
@@ -213,8 +234,18 @@ class Leaders:
                 number, code = (first, second) if ends else (second, first)
                 if code == 0:
                     found[Partition(topic, number)] = tuple(rest)
-                elif code in _ASK_ANOTHER_TIME:
-                    self._client.force_metadata_update()
+                    self._said.pop(Partition(topic, number), None)
                 else:
-                    raise for_code(code)(f"{topic}/{number}: where it ends cannot be asked")
+                    self._client.force_metadata_update()
+                    self._say(Partition(topic, number), code)
         return found
+
+    def _say(self, p: Partition, code: int) -> None:
+        """Say what somebody may have to mend; leaders that change are everyday."""
+        if code in _ASK_ANOTHER_TIME or self._said.get(p) == code:
+            return
+        self._said[p] = code
+        log.error(
+            "Kafka does not say where a partition begins or ends: it waits, the others go on",
+            extra={"topic": p.topic, "partition": p.number, "reason": for_code(code).__name__},
+        )

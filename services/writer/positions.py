@@ -25,6 +25,7 @@ from services.writer.tail import Tail
 from shared import wire
 from shared.polling import poll
 from shared.settings import KafkaSettings
+from shared.unreadable import UNREADABLE
 
 #: What every writer enters itself into.
 _ENTRIES: Final = TopicPartition(wire.WRITERS, 0)
@@ -159,12 +160,12 @@ class Positions:
         }
 
     async def begins(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
-        """The first offset that each partition still holds."""
-        return _named(await self._consumer.beginning_offsets([TopicPartition(*p) for p in partitions]))
+        """The first offset that each partition still holds, as far as their leaders answer now."""
+        return await self._leaders.begins(partitions)
 
-    async def tips(self, partitions: Iterable[Partition]) -> dict[Partition, Tip]:
-        """Where the committed records of each partition end, as far as their leaders answer now."""
-        return await self._leaders.tips(partitions)
+    async def tips(self, partitions: Iterable[Partition], *, patient: bool = True) -> dict[Partition, Tip]:
+        """Where the committed records of each partition end (`Leaders.tips`)."""
+        return await self._leaders.tips(partitions, patient=patient)
 
     async def reached(self, epochs: Mapping[Partition, int]) -> dict[Partition, int]:
         """Where leaders later than those of `epochs` began to write (`Leaders.reached`)."""
@@ -215,14 +216,10 @@ def _is_entry(record: Any) -> bool:
     """Whether a writer made this record of `onramp.writers`."""
     try:
         entry = json.loads(record.value or b"")
-    except ValueError:
+    except UNREADABLE:
         return False
     return record.key == _WRITER and isinstance(entry, dict) and {"host", "pid"} <= entry.keys()
 
 
 def _no_matter(*_: object) -> None:
     """The next batch says what is wrong with it."""
-
-
-def _named(offsets: Mapping[TopicPartition, int]) -> dict[Partition, int]:
-    return {Partition(p.topic, p.partition): o for p, o in offsets.items()}

@@ -17,6 +17,14 @@ def cut(at: int, furthest: int) -> str:
     return f"Kafka's log was cut at {at} and what is above was lost or written anew: {furthest} are settled"
 
 
+def no_such_epoch(epoch: int, at: int) -> str:
+    """Nobody can say what of the log is what was settled."""
+    return (
+        f"the leader knows no leader epoch as late as {epoch}, which {wire.SETTLED} names: what Kafka's log "
+        f"lost cannot be told, or somebody else wrote that epoch; what is kept goes on at {at}"
+    )
+
+
 def deleted(stand: Stand, begin: int) -> str:
     """Retention, or a person, took events."""
     return f"Kafka deleted [{stand.next_offset}, {begin}) before it was settled"

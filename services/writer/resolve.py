@@ -47,6 +47,11 @@ async def _see_deleted(parts: Parts, gaps: list[Gap]) -> None:
     """Raises `InfrastructureError` when Kafka does not have all of `gaps`: the halt goes on and says so."""
     begins = await parts.positions.begins([gap.partition for gap in gaps])
     for p, start in ((gap.partition, gap.start) for gap in gaps):
+        if p not in begins:
+            raise InfrastructureError(
+                LEDGER_GAP,
+                f"{p}: no leader says whether Kafka still has {start}: say it again when its broker is back",
+            )
         if start < begins[p]:
             raise InfrastructureError(
                 LEDGER_GAP,

@@ -44,7 +44,9 @@ class Upkeep:
 
     async def _see_own_topics(self) -> None:
         """Say what is wrong and land on: to stop would save nothing that expires, and delay the rest."""
-        wrong = await self._parts.positions.own_topics.wrong()
+        wrong = await self._parts.positions.own_topics.look()
+        if wrong is None:
+            return
         self._parts.status.warning = "; ".join(wrong)
         for each in wrong:
             log.error(

@@ -13,6 +13,7 @@ from services.writer import reasons
 from services.writer.answers import Answers
 from services.writer.cuts import Cuts
 from services.writer.databases import Databases
+from services.writer.grown import Grown
 from services.writer.leaders import Tip
 from services.writer.lines import Entry, new_line
 from services.writer.positions import Positions
@@ -71,6 +72,9 @@ class View:
         self._cut_off: dict[Partition, Stand] = {}
         self._answers = Answers(positions, settled, self.record)
         self._again_at: dict[Partition, float] = {}
+        self._grown = Grown()
+        #: New ones of which no leader said the begin.
+        self._unheard: set[Partition] = set()
         self._news = 0
 
     async def discover(self, topics: Collection[str]) -> None:
@@ -81,14 +85,16 @@ class View:
         await self._let_go_of_what_was_deleted()
         await self._see_what_came_back(ids)
         await self._hear(ids)
+        self._grown.see(there)
         new = there - self.stands.keys() - self.refused.keys()
         if not new:
             return
-        self._say_more_partitions(new)
-        # First into view: aiokafka looks for a topic that it does not follow one at a time.
-        await self._positions.read(self.stands.keys() | self._halted.keys() | new)
+        if new != self._unheard:
+            # First into view: who leads a topic is known of those alone.
+            await self._positions.read(self.stands.keys() | self._halted.keys() | new)
         begins = await self._positions.begins(new)
-        found = {p: self._stand(p, ids[p.topic], begins[p]) for p in new if p.topic in ids}
+        self._unheard = new - begins.keys()  # they are asked again: without a begin there is no start
+        found = {p: self._stand(p, ids[p.topic], begin) for p, begin in begins.items() if p.topic in ids}
         stands = {p: s for p, s in found.items() if self._may_adopt(p, s, begins[p])}
         await self._record_baselines(stands)
         for p, stand in stands.items():
@@ -132,15 +138,6 @@ class View:
             known.pop(p, None)
         self._turns.forget(p)
         self._refuse(p, why, mend)
-
-    def _say_more_partitions(self, new: set[Partition]) -> None:
-        grown = {p.topic for p in new - self._group.keys()} & {p.topic for p in self.stands}
-        for topic in sorted(grown):
-            log.warning(
-                "a topic has more partitions than before: keys may have moved, and between an event "
-                "before the change and one after it their order is not kept",
-                extra={"topic": topic, "new": sorted(p.number for p in new if p.topic == topic)},
-            )
 
     def _may_adopt(self, p: Partition, stand: Stand, begin: int) -> bool:
         """Refuse, loudly, what would skip events, lose them, or take one topic for another."""
@@ -225,7 +222,7 @@ class View:
         for p, cut in cuts.items():
             stand = self.stands[p]
             if cut <= stand.next_offset:  # else what is below it is finished first
-                self._let_go(p, reasons.cut(cut, self._furthest(p, stand)), reasons.accept(p))
+                self._let_go(p, self._cuts.why(p, stand, cut), reasons.accept(p))
                 self._halted[p] = self._cut_off[p] = stand
                 self._group[p] = Committed(stand.next_offset, self._positions.lives.get(p, ""))
         return {p: min(tip.offset, cuts.get(p, tip.offset)) for p, tip in tips.items() if p in self.stands}
@@ -236,7 +233,7 @@ class View:
         self._cut_off = {p: s for p, s in self._cut_off.items() if p in self._halted}
         if not self._cut_off:
             return
-        tips = await self._positions.tips(self._cut_off)
+        tips = await self._positions.tips(self._cut_off, patient=False)
         cuts = await self._cuts.see(self._cut_off, tips)
         for p in [p for p in self._cut_off if p in tips and p not in cuts]:
             await self.record(self._settled.lines.over(p))
@@ -250,12 +247,14 @@ class View:
         """Go on with what Kafka has of partitions of which a person says so."""
         for p in await self._answers.accepted({p: self.refused[p] for p in self._halted}):
             stand = self._halted[p]
-            begin = (await self._positions.begins([p]))[p]
-            tips = await self._positions.tips([p])
+            begins = await self._positions.begins([p])
+            tips = await self._positions.tips([p], patient=False)
             cuts = await self._cuts.see({p: stand}, tips)
-            if p not in tips or (p in self._cut_off and p not in cuts):
+            if p not in begins or p not in tips or (p in self._cut_off and p not in cuts):
                 continue  # where to go on cannot be told now
-            line = new_line(self._epoch, max(cuts.get(p, stand.next_offset), begin))
+            # A better replica may lead since: what it has above the stand is nobody's yet.
+            whole = min(cuts.get(p, stand.next_offset), stand.next_offset)
+            line = new_line(self._epoch, max(whole, begins[p]))
             lines, baselines = self._settled.lines, {(line.life, p.number): line.start}
             first = self._settled.first_sight(baselines, self._databases.names)
             await self.record([*first, *lines.go_on(ids[p.topic], p.number, line), *lines.over(p)])

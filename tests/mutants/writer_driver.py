@@ -194,7 +194,7 @@ DRIVER: Final = (
     Mutant(
         "saying that a topic grew",
         "view.py",
-        "        self._say_more_partitions(new)\n",
+        "        self._grown.see(there)\n",
         "",
         f"{TOPICS}::test_f15_new_partitions_are_read_from_their_begin_and_said_aloud",
     ),

@@ -4,10 +4,14 @@ from typing import Final
 
 from tests.mutants.machine import Mutant
 
+_ACCEPTED: Final = "tests/unit/writer/test_accepted_again.py"
+_BROKERS: Final = "tests/faults/test_lost_brokers.py"
 _CUTS: Final = "tests/unit/writer/test_cuts.py"
+_LEADERS: Final = "tests/unit/writer/test_leaders.py"
 _LOGS: Final = "tests/faults/test_cut_logs.py::test_f44_"
 _OWN: Final = "tests/faults/test_own_topics.py::test_f49_"
 _POSITIONS: Final = "tests/unit/writer/test_positions.py"
+_SETTLED: Final = "tests/unit/writer/test_settled.py"
 _TOPICS: Final = "tests/faults/test_topics.py::test_f16_"
 _UPKEEP: Final = "tests/faults/test_upkeep.py::test_"
 
@@ -63,6 +67,83 @@ CUTS: Final = (
         "tests/unit/writer/test_own_topics.py",
     ),
     Mutant(
+        "an epoch that no leader knows puts nothing back",
+        "cuts.py",
+        "cuts[p] = min(tips[p].offset, stand.next_offset)",
+        "cuts[p] = max(reached[p], 0)",
+        f"{_CUTS} {_ACCEPTED}",
+    ),
+    Mutant(
+        "saying that nobody knows the epoch",
+        "cuts.py",
+        "        if p in self._unknown:\n",
+        "        if False:\n",
+        f"{_CUTS} {_ACCEPTED}",
+    ),
+    Mutant(
+        "going on from the stand where a better replica leads",
+        "view.py",
+        "whole = min(cuts.get(p, stand.next_offset), stand.next_offset)",
+        "whole = cuts.get(p, stand.next_offset)",
+        _ACCEPTED,
+    ),
+    Mutant(
+        "a begin before a partition goes on",
+        "view.py",
+        "            if p not in begins or p not in tips or",
+        "            begins.setdefault(p, 0)\n            if p not in tips or",
+        _ACCEPTED,
+    ),
+    Mutant(
+        "leaving out what a leader cannot say",
+        "leaders.py",
+        "                    self._say(Partition(topic, number), code)\n",
+        "                    raise for_code(code)\n",
+        _LEADERS,
+    ),
+    Mutant(
+        "saying what somebody may have to mend",
+        "leaders.py",
+        "        self._said[p] = code\n",
+        "        return\n",
+        _LEADERS,
+    ),
+    Mutant(
+        "no patience with a frozen broker",
+        "leaders.py",
+        ", request_timeout_ms=_BROKER_MS)",
+        ")",
+        _LEADERS,
+    ),
+    Mutant(
+        "no more patience for a look than for a plan",
+        "leaders.py",
+        "            if responses or not sent or not patient:\n",
+        "            if responses or not sent:\n",
+        f"{_LEADERS} --timeout 30",
+    ),
+    Mutant(
+        "a look at own topics while a broker is away",
+        "own_topics.py",
+        "        except (KafkaError, TimeoutError) as e:\n",
+        "        except ZeroDivisionError as e:\n",
+        "tests/unit/writer/test_own_topics.py",
+    ),
+    Mutant(
+        "deep records that are not Onramp's",
+        "settled.py",
+        "        except UNREADABLE:\n",
+        "        except (ValueError, IndexError):\n",
+        _SETTLED,
+    ),
+    Mutant(
+        "forgetting a writer's plan when its next one is read",
+        "settled.py",
+        "            self._begun[r.partition, r.topic_id].pop(epoch, None)\n",
+        "            pass\n",
+        _SETTLED,
+    ),
+    Mutant(
         "a word is about one halt",
         "lines.py",
         " and word.halt == halt.id else None",
@@ -80,6 +161,22 @@ CUTS: Final = (
 
 #: Each has a Kafka of its own, or a gateway.
 LOGS: Final = (
+    Mutant(
+        "adopting what no leader says the begin of",
+        "view.py",
+        "        self._unheard = new - begins.keys()  # they",
+        "        begins = dict.fromkeys(new, 0) | begins  # they",
+        _BROKERS,
+    ),
+    Mutant(
+        "begins of those whose leaders answer",
+        "positions.py",
+        "        return await self._leaders.begins(partitions)\n",
+        "        places = [TopicPartition(*p) for p in partitions]\n"
+        "        found = await self._consumer.beginning_offsets(places)\n"
+        "        return {Partition(*p): o for p, o in found.items()}\n",
+        _BROKERS,
+    ),
     Mutant(
         "halting what was cut",
         "view.py",

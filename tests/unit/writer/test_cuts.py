@@ -3,6 +3,8 @@
 import asyncio
 from collections.abc import Mapping
 
+import pytest
+
 from services.writer.cuts import Cuts
 from services.writer.leaders import Tip
 from services.writer.ranges import Partition
@@ -102,11 +104,33 @@ def test_a_ledger_that_comes_late_is_compared_too() -> None:
     assert scene.look() == {P: 6}
 
 
-def test_epochs_that_went_back_are_a_log_that_nobody_knows() -> None:
+@pytest.mark.parametrize(("end", "goes_on"), [(10, 10), (14, 10), (6, 6)])
+def test_an_epoch_that_no_leader_knows_halts_where_the_writer_stands(end: int, goes_on: int) -> None:
+    """Epochs that went back, or an epoch that somebody else wrote: what is settled lands no second time."""
+    scene = _Scene(_Log({7: 0}, 10), 10)
+    scene.look()
+    scene.log.begins, scene.log.end = {2: 0}, end
+    assert scene.look() == {P: goes_on}
+    why = scene.cuts.why(P, scene.stand, goes_on)
+    assert "no leader epoch as late as 7" in why
+    assert f"goes on at {goes_on}" in why
+
+
+def test_what_was_planned_above_it_does_not_move_the_place_of_an_unknown_epoch() -> None:
+    scene = _Scene(_Log({7: 0}, 10), 10, furthest=14)
+    scene.look()
+    scene.log.begins = {2: 0}
+    assert scene.look() == {P: 10}
+
+
+def test_an_epoch_that_is_known_again_tells_the_cut_again() -> None:
     scene = _Scene(_Log({7: 0}, 10), 10)
     scene.look()
     scene.log.begins = {2: 0}
-    assert scene.look() == {P: 0}
+    scene.look()
+    scene.log.begins, scene.log.end = {7: 0, 8: 6}, 20
+    assert scene.look() == {P: 6}
+    assert "cut at 6" in scene.cuts.why(P, scene.stand, 6)
 
 
 def test_transactions_that_hold_up_the_end_are_no_cut() -> None:

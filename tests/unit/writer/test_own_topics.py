@@ -1,6 +1,13 @@
 """Which settings of Onramp's own topics are wrong."""
 
-from services.writer.own_topics import differences
+import asyncio
+from typing import Any
+
+import pytest
+from aiokafka.errors import KafkaConnectionError, NodeNotReadyError
+
+from services.writer.own_topics import OwnTopics, differences
+from shared.settings import KafkaSettings
 
 WANTED = {"retention.ms": "-1", "min.insync.replicas": "2", "max.message.bytes": "100"}
 
@@ -18,3 +25,24 @@ def test_less_other_and_missing_are_wrong() -> None:
         ("min.insync.replicas", "1", "2"),
         ("max.message.bytes", None, "100"),
     ]
+
+
+class _Away:
+    """An admin client that asks a broker that is gone, or that does not answer."""
+
+    def __init__(self, error: type[Exception]) -> None:
+        self._error = error
+
+    async def describe_configs(self, _: object) -> list[object]:
+        raise self._error
+
+
+@pytest.mark.parametrize("error", [NodeNotReadyError, KafkaConnectionError, TimeoutError])
+def test_a_look_that_a_dead_broker_was_asked_for_says_nothing_and_the_first_one_raises(
+    error: type[Exception],
+) -> None:
+    admin: Any = _Away(error)
+    own = OwnTopics(admin, KafkaSettings())
+    assert asyncio.run(own.look()) is None
+    with pytest.raises(error):
+        asyncio.run(own.wrong())

@@ -1,0 +1,101 @@
+"""A broker of three is away: what only it leads waits, and holds up nothing beside it."""
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from shared.topics import OWN_TOPICS
+from stack.kafka import Kafka
+from tests.fixtures.fix_postgres import Database
+from tests.fixtures.inline import Inline, start_inline
+from tests.fixtures.scenes import Scene
+from tests.fixtures.started import started
+from tests.fixtures.writer import event, eventually, landed, produce
+
+_PATIENCE = 120.0
+#: Brokers by their place; their ids count from 1.
+_THIRD = 2
+
+
+class Three:
+    """Three brokers, of which the third alone holds the scene's topic and the first two its neighbour."""
+
+    def __init__(self, cluster: Kafka, scene: Scene) -> None:
+        self.cluster = cluster
+        self.scene = scene
+        self.beside = f"{scene.name}_beside"
+        self.admin = AdminClient({"bootstrap.servers": scene.bootstrap})
+        self.make(scene.topic, [3])
+        self.make(f"events.{self.beside}", [1, 2])
+        one = {"min.insync.replicas": "1"}
+        self._make([NewTopic(t.name, t.partitions, 3, config={**t.config, **one}) for t in OWN_TOPICS])
+
+    def make(self, topic: str, holders: list[int]) -> None:
+        self._make([NewTopic(topic, 1, replica_assignment=[holders], config={"min.insync.replicas": "1"})])
+
+    def _make(self, topics: list[NewTopic]) -> None:
+        for future in self.admin.create_topics(topics).values():
+            future.result(30)
+
+    def start(self, **settings: object) -> Inline:
+        writer: Inline = self.scene.writer(topics=rf"events\.{self.scene.name}.*", **settings)
+        return writer
+
+    def leader(self, topic: str) -> int:
+        return int(self.admin.list_topics(topic, timeout=20).topics[topic].partitions[0].leader)
+
+    def lose_the_third(self) -> None:
+        self.cluster.kill(_THIRD)
+        eventually(lambda: self.leader(self.scene.topic) == -1, _PATIENCE)
+
+    def neighbour_lands(self, writer: Inline) -> None:
+        before = landed(self.scene.dsn, self.beside)
+        produce(self.scene.bootstrap, f"events.{self.beside}", [event(f"b-{before}", self.beside)])
+        eventually(lambda: landed(self.scene.dsn, self.beside) == before + 1, _PATIENCE)
+        assert writer.job._failures == 0
+
+
+@pytest.fixture
+def three(database: Database, tmp_path: Path) -> Iterator[Three]:
+    running: list[Inline] = []
+    with started(Kafka(tmp_path / "kafka", brokers=3, heap_mb=256)) as cluster:
+        scene = Scene(partial(start_inline, running), cluster.bootstrap, database.dsn, "", tmp_path)
+        try:
+            yield Three(cluster, scene)
+        finally:
+            for writer in reversed(running):
+                writer.stop()
+
+
+@pytest.mark.timeout(400)
+def test_f44_a_partition_without_a_leader_holds_up_no_other(
+    three: Three, caplog: pytest.LogCaptureFixture
+) -> None:
+    writer = three.start(upkeep_s=1)
+    produce(three.scene.bootstrap, three.scene.topic, [event("a-0", three.scene.name)])
+    eventually(lambda: three.scene.landed() == 1, _PATIENCE)
+    three.lose_the_third()
+    # What was under way with the dead broker ends first; from then on nothing stops the writer.
+    eventually(lambda: writer.job._failures == 0 and writer.job._status.ready()[0], _PATIENCE)
+    caplog.clear()
+    for _ in range(5):
+        three.neighbour_lands(writer)
+    fresh = f"{three.scene.topic}_made_now"
+    three.make(fresh, [1, 2])
+    produce(three.scene.bootstrap, fresh, [event("n-0", f"{three.scene.name}_made_now")])
+    eventually(lambda: landed(three.scene.dsn, f"{three.scene.name}_made_now") == 1, _PATIENCE)
+    assert not [r for r in caplog.records if r.getMessage() == "the writer waits"]
+
+    writer.stop()
+    caplog.clear()
+    writer = three.start(upkeep_s=1)  # nobody can say where the one without a leader begins
+    three.neighbour_lands(writer)
+    assert writer.refused == {}
+
+    three.cluster.children[_THIRD].start()
+    eventually(lambda: three.leader(three.scene.topic) == 3, _PATIENCE)
+    produce(three.scene.bootstrap, three.scene.topic, [event("a-1", three.scene.name)])
+    eventually(lambda: three.scene.landed() == 2, _PATIENCE)

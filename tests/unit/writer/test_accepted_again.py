@@ -1,0 +1,122 @@
+"""Where a halted partition goes on when a person says so."""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from services.writer.leaders import Tip
+from services.writer.lines import Entry
+from services.writer.ranges import Partition, Range
+from services.writer.rates import Rates
+from services.writer.routes import Routes
+from services.writer.settled import Settled
+from services.writer.sizes import Sizes
+from services.writer.stands import Stand
+from services.writer.turns import Turns
+from services.writer.view import View
+from services.writer.waiting import Index
+
+P = Partition("events.order_placed", 0)
+TOPIC = "a-topic"
+IDS = {P.topic: TOPIC}
+EPOCH = 2
+
+
+class _Log:
+    """A log from `begin` to 12, of which leaders after the kept one began at `cut`."""
+
+    def __init__(self, cut: int) -> None:
+        self.cut = cut
+        self.begin: int | None = 0
+        self.lives: dict[Partition, str] = {}
+
+    async def reached(self, epochs: Mapping[Partition, int]) -> dict[Partition, int]:
+        return dict.fromkeys(epochs, self.cut)
+
+    async def tips(self, partitions: Iterable[Partition], **_: bool) -> dict[Partition, Tip]:
+        return {p: Tip(12, 5) for p in partitions}
+
+    async def begins(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
+        return {} if self.begin is None else dict.fromkeys(partitions, self.begin)
+
+
+class _Yes:
+    async def accepted(self, halted: Mapping[Partition, str]) -> list[Partition]:
+        return list(halted)
+
+
+class _Scene:
+    """The writer stands at 6, and of what a dead one had planned above it nothing is settled."""
+
+    def __init__(self, cut: int) -> None:
+        self.settled, routes = Settled(), Routes("main")
+        planned = self.settled.plan(1, [Range(TOPIC, P, 6, 10)], routes)
+        for key, value in [*planned, *self.settled.led({(TOPIC, 0): 3})]:
+            self.settled.apply(key, value)
+        self.log = _Log(cut)
+        databases: Any = SimpleNamespace(names=["main"], stands={P: Stand(TOPIC, 6)})
+        log: Any = self.log
+        self.view = View(
+            log,
+            databases,
+            databases,
+            self.settled,
+            {},
+            epoch=EPOCH,
+            index=Index(),
+            rates=Rates({}),
+            turns=Turns(1),
+            sizes=Sizes(1 << 20),
+        )
+        self.view._answers = _Yes()  # type: ignore[assignment]
+        self.view.record = self._record  # type: ignore[method-assign]
+
+    async def _record(self, entries: Iterable[Entry]) -> None:
+        for key, value in entries:
+            self.settled.apply(key, value)
+
+    async def halt(self) -> None:
+        await self.view._ends(await self.log.tips([P]))
+        assert P in self.view.refused
+
+    async def go_on(self) -> int | None:
+        """Where it goes on; None: it is halted as before."""
+        await self.view._hear(IDS)
+        line = self.settled.lines.lines.get((TOPIC, 0))
+        return line.start if line else None
+
+
+@pytest.mark.parametrize(("leads_now", "goes_on"), [(4, 4), (8, 6)], ids=["the same", "a better replica"])
+def test_it_goes_on_with_nothing_left_out_between_the_stand_and_the_log(leads_now: int, goes_on: int) -> None:
+    async def play() -> None:
+        scene = _Scene(cut=4)
+        await scene.halt()
+        scene.log.cut = leads_now
+        assert await scene.go_on() == goes_on
+
+    asyncio.run(play())
+
+
+def test_with_an_epoch_that_nobody_knows_it_goes_on_where_the_writer_stood() -> None:
+    async def play() -> None:
+        scene = _Scene(cut=-1)
+        await scene.halt()
+        assert "no leader epoch as late as 3" in scene.view.refused[P]
+        assert await scene.go_on() == 6
+
+    asyncio.run(play())
+
+
+def test_while_nobody_says_where_the_log_begins_it_stays_halted() -> None:
+    async def play() -> None:
+        scene = _Scene(cut=4)
+        await scene.halt()
+        scene.log.begin = None
+        assert await scene.go_on() is None
+        scene.log.begin = 5
+        assert await scene.go_on() == 5
+
+    asyncio.run(play())

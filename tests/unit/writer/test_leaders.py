@@ -1,0 +1,111 @@
+"""What leaders that are away, silent or at fault take from the answer: their own partitions alone."""
+
+import asyncio
+import logging
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from aiokafka import TopicPartition
+from aiokafka.errors import NodeNotReadyError
+
+from services.writer.leaders import Leaders
+from services.writer.ranges import Partition
+
+NEAR, FAR = Partition("events.near", 0), Partition("events.far", 0)
+_JOBS_PATIENCE = 8.0
+
+
+class _Client:
+    """Brokers 1 and 2: each leads one partition, and answers with an error code, or not at all."""
+
+    def __init__(self, codes: dict[int, int | None]) -> None:
+        self.codes = codes
+        self.looked = 0
+        #: From this look on they answer so.
+        self.at_look: tuple[int, dict[int, int | None]] = (-1, {})
+        self.cluster = SimpleNamespace(leader_for_partition=self._leader)
+
+    def _leader(self, p: TopicPartition) -> int:
+        return 1 if p.topic == NEAR.topic else 2
+
+    def force_metadata_update(self) -> None:
+        self.looked += 1
+        if self.looked == self.at_look[0]:
+            self.codes = self.at_look[1]
+
+    async def send(self, node: int, request: Any) -> Any:
+        code = self.codes[node]
+        if code is None:
+            raise NodeNotReadyError
+        [(topic, [(number, *_)])] = request._topics
+        return SimpleNamespace(API_KEY=2, topics=[(topic, [(number, code, -1, 7, 3)])])
+
+
+def _leaders(codes: dict[int, int | None]) -> tuple[Leaders, _Client]:
+    leaders, client = Leaders.__new__(Leaders), _Client(codes)
+    leaders._client, leaders._said = client, {}
+    return leaders, client
+
+
+@pytest.mark.parametrize("code", [None, 3, 5, 6, 9, 56, 74, 75, 78, 1, 29, 43, -1])
+def test_one_that_fails_is_left_out_and_the_others_are_told(code: int | None) -> None:
+    leaders, client = _leaders({1: 0, 2: code})
+    assert asyncio.run(leaders.begins([NEAR, FAR])) == {NEAR: 7}
+    assert asyncio.run(leaders.tips([NEAR, FAR], patient=True)) == {NEAR: (7, 3)}
+    assert client.looked == 2
+
+
+@pytest.mark.parametrize(("code", "times"), [(6, 0), (56, 0), (78, 0), (29, 1)])
+def test_what_somebody_may_have_to_mend_is_said_once(
+    code: int, times: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    leaders, client = _leaders({1: 0, 2: code})
+    for _ in range(3):
+        asyncio.run(leaders.begins([NEAR, FAR]))
+    said = [r for r in caplog.records if r.levelno == logging.ERROR]
+    assert [(r.topic, r.reason) for r in said] == [  # type: ignore[attr-defined]
+        (FAR.topic, "TopicAuthorizationFailedError")
+    ] * times
+    client.codes[2] = 0
+    asyncio.run(leaders.begins([NEAR, FAR]))
+    client.codes[2] = code
+    asyncio.run(leaders.begins([NEAR, FAR]))
+    assert len([r for r in caplog.records if r.levelno == logging.ERROR]) == 2 * times
+
+
+def test_while_no_broker_answers_a_plan_waits_and_a_look_does_not() -> None:
+    leaders, client = _leaders({1: None, 2: None})
+
+    async def both() -> Any:
+        assert await leaders.begins([NEAR, FAR]) == {}
+        assert await leaders.tips([NEAR, FAR], patient=False) == {}
+        client.at_look = (client.looked + 2, {1: 0, 2: 0})
+        return await leaders.tips([NEAR, FAR], patient=True)
+
+    assert asyncio.run(both()) == {NEAR: (7, 3), FAR: (7, 3)}
+
+
+@contextmanager
+def _silent() -> Iterator[int]:
+    """The port of a process that is frozen: its machine takes connections, and nobody answers."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()[1]
+
+
+def test_a_frozen_broker_is_left_out_before_the_writer_loses_its_patience() -> None:
+    async def ask(port: int) -> dict[Partition, int]:
+        leaders = Leaders(f"127.0.0.1:{port}")
+        leaders._client.cluster = SimpleNamespace(
+            leader_for_partition=lambda _: 1,
+            broker_metadata=lambda _: SimpleNamespace(host="127.0.0.1", port=port),
+        )
+        leaders._client.force_metadata_update = lambda: None
+        async with asyncio.timeout(_JOBS_PATIENCE):
+            return await leaders.begins([NEAR])
+
+    with _silent() as port:
+        assert asyncio.run(ask(port)) == {}
