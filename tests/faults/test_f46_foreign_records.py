@@ -24,7 +24,30 @@ from tests.fixtures.writer import event, eventually, landed, make_topics, produc
 
 OWN = (wire.SETTLED, wire.SYSTEM_ERRORS, wire.USER_ERRORS, wire.WRITERS)
 SHAPES = (b"hello", b"[]", b"{}", b'{"kind":"marker","database":7}', b'{"kind":"event"}', b'{"code":[]}', b"")
-KEYS = ("plan/x", "totals/x/1/2", "baseline/x/1", "routes/x", "routes", "plan", "writer", "\x00", "x/y")
+#: Parsers give up on these by another error than on what is no JSON; as much as a header may hold.
+DEEP = b"[" * 5000
+DEEP_SHAPES = (
+    DEEP,
+    b'{"zz":' + DEEP + b"]" * 5000 + b"}",
+    b'{"kind":"event","database":"x","topic":"t","partition":0,"offset":1,"z":' + DEEP + b"]" * 5000 + b"}",
+)
+KEYS = (
+    "plan/x",
+    "plan/7",
+    "baseline/x/2",
+    "leader/x/1",
+    "halt/x/1",
+    "word/x/1",
+    "line/x/1",
+    "totals/x/1/2",
+    "baseline/x/1",
+    "routes/x",
+    "routes",
+    "plan",
+    "writer",
+    "\x00",
+    "x/y",
+)
 
 
 @pytest.fixture
@@ -44,7 +67,7 @@ def _litter(bootstrap: str) -> None:
     for topic in OWN:
         compacted = topic in (wire.SETTLED, wire.WRITERS)  # Kafka takes no record without a key there
         for key in (None, *KEYS)[compacted:]:
-            for value in (None, *SHAPES):
+            for value in (None, *SHAPES, *DEEP_SHAPES):
                 for name in ("onramp-error", "onramp-waiting"):
                     producer.produce(topic, key=key, value=value, headers=[(name, value)])
                 producer.produce(topic, key=key, value=value)
