@@ -8,6 +8,7 @@ _CHANGE: Final = "tests/faults/test_databases_change.py::test_"
 _OWNERS: Final = "tests/faults/test_owners.py::test_"
 _SILENCE: Final = "tests/integration/writer/test_silence.py::test_"
 _SILENT: Final = "tests/faults/test_silent_databases.py::test_"
+_WATCH: Final = "tests/unit/writer/test_watch.py::test_"
 _RIGHTS: Final = "tests/faults/test_rights.py::test_"
 
 DATABASES: Final = (
@@ -64,10 +65,53 @@ DATABASES: Final = (
     ),
     Mutant(
         "busy is not silent",
+        "signs.py",
+        "            self._answered.set()\n",
+        "            pass\n",
+        f"{_WATCH}who_answers_is_waited_for_however_long_it_takes "
+        f"{_SILENCE}a_statement_may_take_longer_than_a_silence",
+    ),
+    Mutant(
+        "a patience of its own for each use",
         "watch.py",
-        "        answered.set()\n",
-        "        pass\n",
-        "tests/unit/writer/test_watch.py",
+        "        if self.quiet_s >= self.patience_s:\n",
+        "        if self.quiet_s >= _TURNS * turn_s:\n",
+        f"{_WATCH}nobodys_patience_is_a_neighbours",
+    ),
+    Mutant(
+        "asking again",
+        "watch.py",
+        "len(self.questions) < _OPEN",
+        "not self.asked",
+        f"{_WATCH}a_lost_question_is_asked_again",
+    ),
+    Mutant(
+        "asking where the connection is",
+        "watch.py",
+        "peer_of(own)\n",
+        "Address(socket.AF_UNSPEC, ('db.example.invalid', 1))\n",
+        f"{_WATCH}the_server_of_a_connection_is_asked_where_it_is_and_not_by_its_name",
+    ),
+    Mutant(
+        "what moves on a connection being a sign of life",
+        "watch.py",
+        "            self.quiet_s = 0.0\n        return before.given",
+        "            pass\n        return False and before.given",
+        f"{_WATCH}what_the_server_gives_is_a_sign_of_life {_WATCH}what_the_server_takes_is_a_sign_of_life",
+    ),
+    Mutant(
+        "what a stopped server's kernel takes being nobody else's sign",
+        "watch.py",
+        "        return before.given != self._moved.given\n",
+        "        return before != self._moved\n",
+        f"{_WATCH}what_a_stopped_server_takes_of_one_is_no_sign_of_life_to_another",
+    ),
+    Mutant(
+        "a watch that goes on without room for a thread",
+        "watch.py",
+        "            except (RuntimeError, MemoryError):  # no room for a thread; asked next time\n",
+        "            except MemoryError:\n",
+        f"{_WATCH}a_watch_without_room_for_a_thread_goes_on",
     ),
     Mutant(
         "a deadline for a new connection",

@@ -2,16 +2,22 @@
 
 import io
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
 from dataclasses import replace
 
+import psutil
+import psycopg2
 import pytest
+from psycopg2.extensions import make_dsn
 
 from services.writer.pool import transaction
 from services.writer.postgres import Database
 from shared.errors import DATABASE_UNAVAILABLE, InfrastructureError
+from stack.ports import LOOPBACK
 from stack.postgres import Postgres
 from tests.fixtures.silent import Stopped, black_holes
-from tests.fixtures.writer import database_of, rows
+from tests.fixtures.writer import database_of, eventually, rows
 
 _SILENT_S = 0.5
 
@@ -28,10 +34,68 @@ def server(own_postgres: Postgres) -> Iterator[Stopped]:
     server.go_on()
 
 
-def test_a_statement_may_take_longer_than_a_silence(database: Database) -> None:
+def pass_patiences(database: Database, count: int) -> None:
+    """Return when the watch itself, however slow, has counted so many patiences."""
+    with black_holes(1) as [dsn]:
+        for _ in range(count):
+            with (
+                pytest.raises(InfrastructureError, match="does not answer"),
+                transaction(replace(database, dsn=dsn), "land"),
+            ):
+                pass
+
+
+@contextmanager
+def waiting(database: Database) -> Iterator[None]:
+    """A statement of `database` waits for a lock over the block, and ends well after it."""
+    with closing(psycopg2.connect(database.dsn)) as holder, ThreadPoolExecutor() as pool:
+        with holder.cursor() as cursor:
+            cursor.execute("SELECT pg_advisory_lock(1)")
+        waiter = pool.submit(_wait_for_lock, replace(database, options="-c lock_timeout=0"))
+        try:
+            locks = "SELECT count(*)::int FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+            eventually(lambda: waiter.done() or rows(database.dsn, locks) == [(1,)])
+            yield
+        finally:
+            holder.rollback()
+            with holder.cursor() as cursor:
+                cursor.execute("SELECT pg_advisory_unlock(1)")
+        waiter.result()
+
+
+def _wait_for_lock(database: Database) -> None:
     with transaction(database, "land") as conn, conn.cursor() as cursor:
-        cursor.execute("SELECT pg_sleep(%s)", (4 * _SILENT_S,))
-        assert cursor.rowcount == 1
+        cursor.execute("SELECT pg_advisory_lock(1)")
+
+
+def test_a_statement_may_take_longer_than_a_silence(own_postgres: Postgres, database: Database) -> None:
+    with waiting(database):
+        pass_patiences(database, 4)
+    said = (own_postgres.data_dir.parent / "postgres.log").read_text("utf-8")
+    assert "startup packet" not in said  # who asks and goes away is no line of its log
+    assert "protocol" not in said
+
+
+def test_a_database_whose_name_leads_nowhere_else_is_asked_at_its_address(database: Database) -> None:
+    named = replace(database, dsn=make_dsn(database.dsn, host="db.example.invalid", hostaddr=LOOPBACK))
+    with closing(psycopg2.connect(named.dsn)) as conn:
+        assert conn.info.host == "db.example.invalid"
+    with waiting(named):
+        pass_patiences(named, 4)
+
+
+@pytest.mark.timeout(60)
+def test_a_server_that_starts_no_session_is_alive_while_a_session_answers(
+    database: Database, own_postgres: Postgres
+) -> None:
+    listener = psutil.Process(own_postgres.pid)
+    with transaction(database, "land") as conn, conn.cursor() as cursor:
+        listener.suspend()
+        try:
+            for _ in range(6 * 10):
+                cursor.execute("SELECT pg_sleep(%s)", (_SILENT_S / 10,))
+        finally:
+            listener.resume()
 
 
 @pytest.mark.timeout(60)
