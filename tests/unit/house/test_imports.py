@@ -53,6 +53,7 @@ OWNERS = {
         "services/writer/persist.py",
         "services/writer/pool.py",
         "services/writer/unfit.py",
+        "services/writer/signs.py",
         "services/writer/watch.py",
         "services/writer/postgres.py",
         "services/writer/release.py",  # hands its connection on
