@@ -6,7 +6,7 @@ While a hold is there, later events queue behind it; who ends one locks it first
 task that looks at holds keeps them from ending until it commits.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from psycopg2.extensions import connection
 from psycopg2.extras import execute_values
 
+from services.writer import encodings
 from services.writer.pausing import Share
 from services.writer.targets import Target
 from shared.errors import PAUSED, TABLE_BLOCKED, Fault
@@ -169,10 +170,11 @@ def types_of(target: Target, pieces: Iterable[pa.RecordBatch]) -> set[str]:
     return {str(target) if name is None else name for name in names}
 
 
-def look(conn: connection, types: Collection[str]) -> Holds:
-    """What holds, and what is watched of `types`; no hold ends before this transaction does."""
+def look(conn: connection, rows: Mapping[Target, Iterable[pa.RecordBatch]]) -> Holds:
+    """What holds, and what is watched of the types of `rows`; no hold ends before this transaction does."""
+    types = {name for t, pieces in rows.items() for name in types_of(encodings.spelled(conn, t), pieces)}
     with conn.cursor() as cursor:
-        cursor.execute(_LOOK, (list(types),))
+        cursor.execute(_LOOK, (sorted(types),))
         return _as_holds(cursor.fetchall())
 
 

@@ -215,12 +215,13 @@ class Task:
                 self._stopwatch,
                 self._order.log_events,
             )
-            settlement = Settlement(work, watch(holds.look(conn, self._types(database)), blocked), apart)
-            for target, pieces in sorted(self._rows.items()):
-                if target.database == database.name:
-                    rows = pa.Table.from_batches([_since(rows, settled[p]) for p, rows in pieces])
-                    if rows.num_rows:
-                        settlement.land(target, rows)
+            of_it = {t: pieces for t, pieces in sorted(self._rows.items()) if t.database == database.name}
+            held = holds.look(conn, {t: [rows for _, rows in pieces] for t, pieces in of_it.items()})
+            settlement = Settlement(work, watch(held, blocked), apart)
+            for target, pieces in of_it.items():
+                rows = pa.Table.from_batches([_since(rows, settled[p]) for p, rows in pieces])
+                if rows.num_rows:
+                    settlement.land(target, rows)
             failpoints.reach("writer.after_copy")
             settlement.keep()
             fresh = [r for r in ranges if settled[r.partition] < r.end]
@@ -236,13 +237,6 @@ class Task:
                 parked=settlement.parked[p],
                 waiting=settlement.waiting[p],
             )
-
-    def _types(self, database: Database) -> set[str]:
-        """The event types that `database` gets rows of."""
-        of_it = {t: pieces for t, pieces in self._rows.items() if t.database == database.name}
-        return {
-            name for t, pieces in of_it.items() for name in holds.types_of(t, [rows for _, rows in pieces])
-        }
 
     def refusal(self, error: InfrastructureError) -> list[Line]:
         """The report of a task that could not put on Kafka what must be there before it lands."""

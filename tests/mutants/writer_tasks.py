@@ -24,7 +24,7 @@ _BEFORE: Final = '            failpoints.reach("writer.before_commit")\n'
 _AFTER: Final = '        failpoints.reach("writer.after_commit")\n'
 _LAND: Final = _KEEP + _ADVANCE + _BEFORE + _AFTER
 _AGAIN: Final = '        with transaction(database, "land") as conn:\n'
-_ROWS: Final = "            for target, pieces in sorted(self._rows.items()):\n"
+_ROWS: Final = "            for target, pieces in of_it.items():\n"
 #: Holds and blocked tables, and their Kafka-free tests.
 HOLDS: Final = "tests/integration/writer/test_holds.py"
 

@@ -9,6 +9,7 @@ import pytest
 
 from services.writer import holds
 from services.writer.pool import transaction
+from services.writer.targets import Target
 from tests.fixtures.writer import envelope, event
 from tests.integration.writer.hall import Hall
 
@@ -62,7 +63,7 @@ def test_f51_a_transaction_locks_no_watched_type_and_reads_only_its_own(hall: Ha
     with hall.locked():
         hall.settle(event("b"))
     with transaction(hall.bench.database, "land") as conn:
-        looked = holds.look(conn, {"other_7", "order_placed"})
+        looked = holds.look(conn, {Target("onramp", "events", t): [] for t in ("other_7", "order_placed")})
         assert (list(looked.types), list(looked.tables)) == (["other_7"], ["events.order_placed"])
         with closing(psycopg2.connect(hall.bench.dsn)) as another, another.cursor() as cursor:
             cursor.execute("SELECT kind FROM onramp.holds FOR UPDATE SKIP LOCKED")
