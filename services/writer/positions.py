@@ -4,6 +4,7 @@ Owns aiokafka for the driver.  Group offsets are the restart point and the lag t
 Kafka tool shows; which offsets are settled is the ledgers' word.
 """
 
+import asyncio
 import json
 import os
 import re
@@ -14,6 +15,7 @@ from typing import Any, Final, Self
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.admin.records_to_delete import RecordsToDelete
+from aiokafka.errors import KafkaConnectionError, NodeNotReadyError
 
 from services.writer.foreign import Foreign
 from services.writer.leaders import Leaders, Tip
@@ -30,6 +32,9 @@ from shared.unreadable import UNREADABLE
 #: What every writer enters itself into.
 _ENTRIES: Final = TopicPartition(wire.WRITERS, 0)
 _WRITER: Final = b"writer"
+#: So often when a broker that was asked is gone; an outage of all of Kafka is its caller's to wait for.
+_ASKED_AGAIN: Final = 10
+_AGAIN_SECONDS: Final = 0.1
 
 
 class Positions:
@@ -128,12 +133,21 @@ class Positions:
             await consumer.stop()
 
     async def _partitions_of(self, topic: str) -> list[int]:
-        [found] = await self._admin.describe_topics([topic])
+        [found] = await self._described([topic])
         return [p["partition"] for p in found["partitions"]]
+
+    async def _described(self, topics: list[str] | None = None) -> list[Any]:
+        """What Kafka says of `topics`, or of all: aiokafka asks any broker, also one that is gone by now."""
+        for _ in range(_ASKED_AGAIN):
+            try:
+                return list(await self._admin.describe_topics(topics))
+            except (NodeNotReadyError, KafkaConnectionError):
+                await asyncio.sleep(_AGAIN_SECONDS)  # it looks anew which brokers there are
+        return list(await self._admin.describe_topics(topics))
 
     async def partitions(self, named: Collection[str]) -> set[Partition]:
         """Every partition, now, of the topics that the writer reads: its pattern's and those `named`."""
-        topics = await self._admin.describe_topics()
+        topics = await self._described()
         return {
             Partition(t["topic"], p["partition"])
             for t in topics

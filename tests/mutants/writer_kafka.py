@@ -120,7 +120,7 @@ CUTS: Final = (
         "leaders.py",
         "            if responses or not sent or not patient:\n",
         "            if responses or not sent:\n",
-        f"{_LEADERS} --timeout 30",
+        _LEADERS,
     ),
     Mutant(
         "a look at own topics while a broker is away",
@@ -139,9 +139,16 @@ CUTS: Final = (
     Mutant(
         "forgetting a writer's plan when its next one is read",
         "settled.py",
-        "            self._begun[r.partition, r.topic_id].pop(epoch, None)\n",
+        "            self._planned[r.partition, r.topic_id].pop(epoch, None)\n",
         "            pass\n",
         _SETTLED,
+    ),
+    Mutant(
+        "asking another broker than one that is gone",
+        "positions.py",
+        "            except (NodeNotReadyError, KafkaConnectionError):\n",
+        "            except ZeroDivisionError:\n",
+        _POSITIONS,
     ),
     Mutant(
         "a word is about one halt",

@@ -8,6 +8,7 @@ from tests.mutants import (
     writer_databases,
     writer_driver,
     writer_holds,
+    writer_kafka,
     writer_limits,
     writer_tasks,
 )
@@ -20,6 +21,7 @@ LISTED += [
     ("services/writer", m) for m in (*writer_tasks.TASKS, *writer_driver.DRIVER, *writer_databases.DATABASES)
 ]
 LISTED += [("services/writer", m) for m in (*writer_limits.LIMITS, *writer_limits.SLOW)]
+LISTED += [("services/writer", m) for m in (*writer_kafka.CUTS, *writer_kafka.LOGS)]
 LISTED += [("services/writer", m) for m in (*writer_holds.HOLDS, *writer_holds.HALTS)]
 
 

@@ -81,8 +81,9 @@ def test_while_no_broker_answers_a_plan_waits_and_a_look_does_not() -> None:
     leaders, client = _leaders({1: None, 2: None})
 
     async def both() -> Any:
-        assert await leaders.begins([NEAR, FAR]) == {}
-        assert await leaders.tips([NEAR, FAR], patient=False) == {}
+        async with asyncio.timeout(_JOBS_PATIENCE):
+            assert await leaders.begins([NEAR, FAR]) == {}
+            assert await leaders.tips([NEAR, FAR], patient=False) == {}
         client.at_look = (client.looked + 2, {1: 0, 2: 0})
         return await leaders.tips([NEAR, FAR], patient=True)
 

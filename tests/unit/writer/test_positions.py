@@ -2,12 +2,14 @@
 
 import asyncio
 import gc
+import re
 import warnings
 
 import pytest
-from aiokafka.errors import KafkaError
+from aiokafka.errors import KafkaError, NodeNotReadyError
 
 from services.writer.positions import Positions
+from services.writer.ranges import Partition
 from shared import wire
 from shared.settings import KafkaSettings
 
@@ -28,3 +30,30 @@ def test_a_log_that_cannot_be_read_leaves_no_client_behind() -> None:
         asyncio.run(_read_of_nobody())
         gc.collect()
     assert [str(w.message) for w in said if w.category is ResourceWarning] == []
+
+
+class _OneIsGone:
+    """An admin client that asks a broker that is gone, so many times, before one that is there."""
+
+    def __init__(self, times: int) -> None:
+        self.left = times
+
+    async def describe_topics(self, _: object) -> list[dict[str, object]]:
+        self.left -= 1
+        if self.left >= 0:
+            raise NodeNotReadyError
+        return [{"topic": "events.x", "is_internal": False, "partitions": [{"partition": 0}]}]
+
+
+@pytest.mark.parametrize("times", [0, 2])
+def test_a_broker_that_is_gone_is_not_all_of_kafka(times: int) -> None:
+    positions = Positions.__new__(Positions)
+    positions._admin, positions._pattern = _OneIsGone(times), re.compile("events.*")
+    assert asyncio.run(positions.partitions(set())) == {Partition("events.x", 0)}
+
+
+def test_while_all_of_kafka_is_gone_it_is_said() -> None:
+    positions = Positions.__new__(Positions)
+    positions._admin, positions._pattern = _OneIsGone(1000), re.compile("events.*")
+    with pytest.raises(NodeNotReadyError):
+        asyncio.run(positions.partitions(set()))
