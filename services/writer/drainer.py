@@ -180,6 +180,7 @@ class Drainer:
         )
         task = Task(order)
         task.take([as_run(piece.partition, events)])
+        task.expect(database)
         task.land(database)
         lines = task.report()
         for line in lines:

@@ -8,7 +8,7 @@ behind it, and while it is there later events queue behind.
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -28,11 +28,12 @@ from services.writer.routes import Routes
 from services.writer.routing import routing_of
 from services.writer.settlement import BlockedError, LostRaceError, Settlement, Work
 from services.writer.sqlstates import STATEMENT_TIMEOUT
+from services.writer.strays import places_of
 from services.writer.targets import Target
 from services.writer.values import read
 from services.writer.waiting_rows import At, Place, Taken
 from shared import failpoints
-from shared.errors import InfrastructureError
+from shared.errors import InfrastructureError, UserError
 
 log = logging.getLogger(__name__)
 
@@ -69,8 +70,20 @@ class Release:
             return before.holding()
         for place in places:
             if place.typed or place.table not in stopped:  # a landing table has one type
-                self._drain(place, stopped, before.tables.get(place.destination), routes)
+                self._drain_or_pass_over(place, stopped, before.tables.get(place.destination), routes)
         return self._end()
+
+    def _drain_or_pass_over(
+        self, place: Place, stopped: Sequence[str], hold: Hold | None, routes: Routes
+    ) -> None:
+        """`_drain`; a place at which it fails for a reason that nobody foresaw waits alone."""
+        try:
+            self._drain(place, stopped, hold, routes)
+        except (InfrastructureError, MemoryError):
+            raise
+        except Exception:
+            extra = {"database": self._database.name, "table": place.destination}
+            log.exception("what waits cannot be released, for a reason that nobody foresaw", extra=extra)
 
     def _drain(self, place: Place, stopped: Sequence[str], hold: Hold | None, routes: Routes) -> None:
         """Land what waits for `place` until nothing is left or it is blocked."""
@@ -122,23 +135,22 @@ class Release:
             ]
         for one in singles:
             try:
-                self._land_one(place, target, one)
+                landed |= self._land_one(place, target, one)
             except BlockedError as e:
                 suspects.append((one, e))
                 if not e.suspicious or (not landed and len(suspects) >= _most(e)):
                     raise
-            else:
-                landed = True
         if suspects and not landed and (len(singles) > 1 or not _is_slow(suspects[0][1])):
             raise suspects[-1][1]
         for suspect, why in suspects:
             self._park(place, target, suspect, why.sqlstate)
 
-    def _land_one(self, place: Place, target: Target, one: Taken) -> None:
+    def _land_one(self, place: Place, target: Target, one: Taken) -> bool:
+        """Whether the table took it; what is parked without a try says nothing of the table."""
         try:
             with self._paid_for() as conn:
-                if taken := waiting_rows.retake(conn, place, one):
-                    self._settle(conn, target, [taken])
+                taken = waiting_rows.retake(conn, place, one)
+                return taken is not None and self._settle(conn, target, [taken]) > 0
         except LostRaceError as e:
             raise e.blocked from None
 
@@ -148,7 +160,7 @@ class Release:
                 settlement = Settlement(self._work(conn, [taken]), Holds())
                 why = "the table takes the others, and fails at this one again and again"
                 error = refusal(self._database, target, sqlstate, why)
-                settlement.give_up(target, _rows([taken]), error)
+                settlement.give_up(target, pa.Table.from_batches([places_of(taken.arrivals)]), error)
                 settlement.keep()
                 waiting_rows.drop(conn, [taken])
 
@@ -169,13 +181,18 @@ class Release:
         with transaction(self._database, "driver") as conn:
             yield conn
 
-    def _settle(self, conn: connection, target: Target, taken: Sequence[Taken]) -> None:
-        rows = _rows(taken)
+    def _settle(self, conn: connection, target: Target, taken: Sequence[Taken]) -> int:
+        """Decide about them all; returns how many the table was asked to take."""
+        rows, refused = _rows(taken)
         self._rates.spend(self._database.name, rows.num_rows)
         settlement = Settlement(self._work(conn, taken), Holds())
-        settlement.release(target, rows)
+        for place, error in refused:
+            settlement.give_up(target, place, error)
+        if rows.num_rows:
+            settlement.release(target, rows)
         settlement.keep()
         waiting_rows.drop(conn, taken)
+        return int(rows.num_rows)
 
     def _work(self, conn: connection, taken: Sequence[Taken]) -> Work:
         return Work(
@@ -225,14 +242,23 @@ def _is_waited_for(conn: connection, hold: Hold, left: Sequence[Hold]) -> bool:
     return waiting_rows.waits_of_type(conn, hold.name, others)
 
 
-def _rows(taken: Sequence[Taken]) -> pa.Table:
-    """What waited, as the rows of its table."""
-    batches = []
+def _rows(taken: Sequence[Taken]) -> tuple[pa.Table, list[tuple[pa.Table, UserError]]]:
+    """What waited, as the rows of its table; and where those came from that read as no event, and why.
+
+    They did when they were let wait: a later release may read more strictly.
+    """
+    batches, refused = [], []
     for t in taken:
         events = read(t.arrivals.column("value"))
-        assert not events.errors  # noqa: S101 - they were sorted before they waited
-        batches.append(landing.rows(t.partition, t.arrivals, events.columns))
-    return pa.Table.from_batches(batches)
+        for at, error in events.errors.items():
+            refused.append((pa.Table.from_batches([places_of(t.arrivals.slice(at, 1))]), error))
+        batches.append(_without(events.errors, landing.rows(t.partition, t.arrivals, events.columns)))
+    return pa.Table.from_batches(batches), refused
+
+
+def _without(at: Collection[int], rows: pa.RecordBatch) -> pa.RecordBatch:
+    left = [i for i in range(len(rows)) if i not in at]
+    return rows.take(pa.array(left, pa.int64())) if at else rows
 
 
 def _records(taken: Sequence[Taken]) -> Callable[[Partition, list[int]], pa.Table]:

@@ -129,10 +129,17 @@ class Settlement:
         self._park(target, done, set())
         self._count(target, Outcome.WAITING, Counter({p: -n for p, n in done.rows.items()}))
 
+    def park(self, target: Target, rows: pa.Table, error: UserError) -> Persisted:
+        """Park `rows`, of which only their places are asked, without a try to land them in `target`."""
+        done = refuse(rows, error)
+        self._park(encodings.spelled(self._work.conn, target), done, set())
+        if self._work.log_events:
+            self.said += [event_log.refused(p.partition, p.offset, p.error) for p in done.parked]
+        return done
+
     def give_up(self, target: Target, rows: pa.Table, error: UserError) -> None:
         """Park `rows` that waited for `target`."""
-        done = refuse(rows, error)
-        self._park(target, done, set())
+        done = self.park(target, rows, error)
         self._count(target, Outcome.WAITING, Counter({p: -n for p, n in done.rows.items()}))
 
     def keep(self) -> None:

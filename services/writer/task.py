@@ -21,9 +21,11 @@ from services.writer.orders import Line, WorkOrder, as_arrow
 from services.writer.pool import transaction
 from services.writer.postgres import Database
 from services.writer.ranges import Partition
+from services.writer.routing import routing_of
 from services.writer.settlement import BlockedError, LostRaceError, Settlement, UnforeseenError, Work, watch
 from services.writer.sort import Sorted, Unroutable, sort
 from services.writer.stopwatch import Stopwatch
+from services.writer.strays import Stray, park, strays
 from services.writer.taking import take_each
 from services.writer.targets import Target
 from services.writer.turn_about import in_all
@@ -89,6 +91,7 @@ class Task:
         self._runs: dict[Partition, list[Run]] = defaultdict(list)
         self._rows: dict[Target, list[tuple[Partition, pa.RecordBatch]]] = defaultdict(list)
         self._unroutable: list[tuple[Partition, Unroutable]] = []
+        self._strays: list[Stray] = []
         self._stopwatch = Stopwatch()
 
     def take(self, read: Sequence[Run]) -> None:
@@ -116,6 +119,14 @@ class Task:
         line.filtered += len(run) - len(wanted)
         line.unroutable += events.events_unroutable()
         line.refused += len(events.unroutable)
+
+    def expect(self, database: Database) -> None:
+        """All that was taken waited for `database`: what is not sorted there any more is parked there."""
+        routing = routing_of(self._order.routes)
+        for run in (run for pieces in self._runs.values() for run in pieces):
+            sent = self._offsets_for(database.name, run)
+            refused = [u for p, u in self._unroutable if p == run.partition]
+            self._strays += strays(run, sent, refused, database.name, routing)
 
     def see_all_known(self) -> None:
         """Raises `InfrastructureError`: a row that neither lands nor waits anywhere would be lost."""
@@ -222,6 +233,7 @@ class Task:
                 rows = pa.Table.from_batches([_since(rows, settled[p]) for p, rows in pieces])
                 if rows.num_rows:
                     settlement.land(target, rows)
+            park(self._strays, settlement, settled)
             failpoints.reach("writer.after_copy")
             settlement.keep()
             fresh = [r for r in ranges if settled[r.partition] < r.end]

@@ -29,8 +29,31 @@ RECORDS: Final = (
 
 UNFORESEEN: Final = "tests/faults/test_f46_unforeseen.py"
 
+STRICTER: Final = "tests/faults/test_stricter_rules.py"
+
 #: With Spark, or a Kafka of their own.
 FOREIGNERS: Final = (
+    Mutant(
+        "what waited and is sorted to its database no more, parked",
+        "drainer.py",
+        "        task.expect(database)\n",
+        "",
+        f"{STRICTER}::test_an_event_that_is_refused_when_it_drains_is_parked_for_its_database",
+    ),
+    Mutant(
+        "what waited and reads as no event any more, parked",
+        "release.py",
+        "            settlement.give_up(target, place, error)\n",
+        "            raise error\n",
+        f"{STRICTER}::test_an_event_that_is_refused_when_it_is_released_is_parked_and_the_others_land",
+    ),
+    Mutant(
+        "a place at which a release fails, alone",
+        "release.py",
+        "                self._drain_or_pass_over(place,",
+        "                self._drain(place,",
+        f"{STRICTER}::test_a_place_at_which_a_release_fails_waits_alone",
+    ),
     Mutant(
         "an event that cannot be sorted, alone",
         "task.py",

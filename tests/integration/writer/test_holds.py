@@ -13,6 +13,7 @@ from services.writer.rates import Rates
 from services.writer.release import Release
 from services.writer.routes import EventRoute, Routes
 from shared import failpoints
+from tests.fixtures.inline import KilledError
 from tests.fixtures.writer import arrivals, database_of, envelope, event
 from tests.integration.writer.hall import LIMIT, Hall
 
@@ -96,11 +97,11 @@ def test_a_release_that_dies_is_begun_again_and_lands_once(
 
     def die(name: str) -> None:
         assert name == "writer.mid_release"
-        raise RuntimeError("killed")
+        raise KilledError(name)
 
     with monkeypatch.context() as patch:
         patch.setattr(failpoints, "reach", die)
-        with pytest.raises(RuntimeError, match="killed"):
+        with pytest.raises(KilledError):
             hall.release()
     assert (hall.landed(), hall.waiting()) == (["a"], [1])
     assert hall.release() == []
