@@ -257,8 +257,10 @@ def _rows(taken: Sequence[Taken]) -> tuple[pa.Table, list[tuple[pa.Table, UserEr
 
 
 def _without(at: Collection[int], rows: pa.RecordBatch) -> pa.RecordBatch:
+    if not at:
+        return rows
     left = [i for i in range(len(rows)) if i not in at]
-    return rows.take(pa.array(left, pa.int64())) if at else rows
+    return rows.take(pa.array(left, pa.int64()))
 
 
 def _records(taken: Sequence[Taken]) -> Callable[[Partition, list[int]], pa.Table]:
