@@ -95,3 +95,15 @@ def server(own_postgres: Postgres) -> Iterator[Stopped]:
     server = Stopped(own_postgres)
     yield server
     server.go_on()
+
+
+@pytest.fixture
+def alone(own_kafka: Kafka, database: Database, tmp_path: Path) -> Iterator[Scene]:
+    """A scene on a Kafka of one broker that nobody else has."""
+    running: list[Inline] = []
+    scene = Scene(partial(start_inline, running), own_kafka.bootstrap, database.dsn, "", tmp_path)
+    try:
+        yield scene
+    finally:
+        for writer in reversed(running):
+            writer.stop()

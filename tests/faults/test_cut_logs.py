@@ -4,7 +4,6 @@ Each scene has a Kafka of its own, because it is broken: one broker that lost th
 got an older one back, and three of which one that was not in sync was made leader.
 """
 
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,18 +26,6 @@ from tests.fixtures.writer import event, eventually, landed, make_topics, produc
 
 #: A broker that came back leads again after its session.
 _PATIENCE = 120.0
-
-
-@pytest.fixture
-def alone(own_kafka: Kafka, database: Database, tmp_path: Path) -> Iterator[Scene]:
-    """A scene on a Kafka of one broker that nobody else has."""
-    running: list[Inline] = []
-    scene = Scene(partial(start_inline, running), own_kafka.bootstrap, database.dsn, "", tmp_path)
-    try:
-        yield scene
-    finally:
-        for writer in reversed(running):
-            writer.stop()
 
 
 class Broken:

@@ -1,9 +1,6 @@
 """Onramp's own topics are not taken as found: what would lose parked events or plans is refused, or said."""
 
 import logging
-from collections.abc import Iterator
-from functools import partial
-from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import (
@@ -15,23 +12,8 @@ from confluent_kafka.admin import (
 )
 
 from shared import wire
-from stack.kafka import Kafka
-from tests.fixtures.fix_postgres import Database
-from tests.fixtures.inline import Inline, start_inline
 from tests.fixtures.scenes import Scene
 from tests.fixtures.writer import event, eventually
-
-
-@pytest.fixture
-def alone(own_kafka: Kafka, database: Database, tmp_path: Path) -> Iterator[Scene]:
-    """A scene on a Kafka that nobody else has."""
-    running: list[Inline] = []
-    scene = Scene(partial(start_inline, running), own_kafka.bootstrap, database.dsn, "", tmp_path)
-    try:
-        yield scene
-    finally:
-        for writer in reversed(running):
-            writer.stop()
 
 
 def _set(scene: Scene, topic: str, **settings: str) -> None:
