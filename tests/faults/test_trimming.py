@@ -48,6 +48,8 @@ class Stage:
         positions = await Positions(KafkaSettings(bootstrap=self.bootstrap), r"events\..+").start()
         try:
             await positions.own_topics.ensure()
+            # Leaders are known of what is in view, so that a refresh of what is known forgets no other.
+            await positions.read([Partition(wire.SYSTEM_ERRORS, n) for n in range(2)])
             yield positions
         finally:
             await positions.stop()
