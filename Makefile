@@ -43,7 +43,7 @@ types: $(STAMP) ## Check types
 fuzz: $(STAMP) ## Throw bad requests at the gateway for some minutes (part of `test` in short)
 	ONRAMP_FUZZ_EXAMPLES=20000 $(PY) -m pytest tests/unit/ingest/test_fuzz.py --timeout 3600 $(ARGS)
 
-mutants: $(STAMP) ## Remove one protection of the code at a time: the tests must notice (half an hour)
+mutants: $(STAMP) ## Remove one protection of the code at a time: the tests must notice (an hour and a half)
 	$(PY) -m tests.mutants.gateway --all
 	$(PY) -m tests.mutants.registry --all
 	$(PY) -m tests.mutants.writer --all

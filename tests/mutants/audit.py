@@ -93,7 +93,7 @@ QUICK: Final = (
     Mutant(
         "that of equal ids the first lands",
         "receipts.py",
-        "elif row.source == self._life.source and row.offset > event.offset:",
+        "elif row.source == self._life.source and row.offset > max(event.offset, self._part.shared - 1):",
         "elif False:",
         BOOKS,
     ),

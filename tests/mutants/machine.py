@@ -20,7 +20,8 @@ from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 COPIED: Final = ("services", "shared", "stack", "tests", "clients", "docs", "pyproject.toml")
-AT_ONCE: Final = 2
+#: Of what the tests wait for, most comes at once or, without a protection, never.
+PATIENCE: Final = "0.3"
 _GREEN, _RED = 0, 1
 
 
@@ -39,14 +40,19 @@ def run(folder: str, quick: Sequence[Mutant], slow: Sequence[Mutant]) -> None:
     """Run the mutants of the files in `folder` as the command line asks; exit 1 if one survives."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--all", action="store_true", help="those whose tests are slow as well")
-    parser.add_argument("--only", default="", help="those whose protection contains this text")
+    parser.add_argument("--only", action="append", help="those whose protection contains this text")
+    parser.add_argument("--at-once", type=int, default=2, help="so many at a time (2)")
     given = parser.parse_args()
-    mutants = [m for m in ((*quick, *slow) if given.all else quick) if given.only in m.removes]
+    mutants = [
+        m
+        for m in ((*quick, *slow) if given.all else quick)
+        if not given.only or any(text in m.removes for text in given.only)
+    ]
     for mutant in mutants:
         _see_text(folder, mutant)
     with tempfile.TemporaryDirectory(prefix="onramp-mutants-") as copies:
         _see_green(mutants, Path(copies) / "green")
-        with ThreadPoolExecutor(AT_ONCE) as pool:
+        with ThreadPoolExecutor(given.at_once) as pool:
             survived = list(
                 pool.map(
                     lambda at: _survives(folder, mutants[at], Path(copies) / str(at)), range(len(mutants))
@@ -95,5 +101,5 @@ def _copy_tree(copy: Path) -> None:
 
 def _pytest(copy: Path, tests: str) -> "subprocess.CompletedProcess[bytes]":
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests.split()]
-    environment = {**os.environ, "PYTHONPATH": str(copy)}
+    environment = {"ONRAMP_TEST_PATIENCE": PATIENCE, **os.environ, "PYTHONPATH": str(copy)}
     return subprocess.run(command, cwd=copy, env=environment, capture_output=True, check=False)

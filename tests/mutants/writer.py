@@ -11,9 +11,8 @@ from tests.mutants.writer_records import FOREIGNERS, RECORDS
 from tests.mutants.writer_tables import TABLES
 from tests.mutants.writer_tasks import TASKS
 
+QUICK = (*TASKS, *RECORDS, *TABLES, *LIMITS, *HOLDS, *GROWTH, *EMPTY, *CUTS)
+SLOWER = (*DRIVER, *BYTES, *OUTAGES, *DATABASES, *SLOW, *HALTS, *FOREIGNERS, *LOGS)
+
 if __name__ == "__main__":
-    run(
-        "services/writer",
-        (*TASKS, *RECORDS, *TABLES, *LIMITS, *HOLDS, *GROWTH, *EMPTY, *CUTS),
-        (*DRIVER, *BYTES, *OUTAGES, *DATABASES, *SLOW, *HALTS, *FOREIGNERS, *LOGS),
-    )
+    run("services/writer", QUICK, SLOWER)

@@ -170,7 +170,7 @@ FOREIGNERS: Final = (
     Mutant(
         "foreign records on onramp.system_errors",
         "divert.py",
-        "    except (KeyError, TypeError, ValueError):",
+        "    except UNREADABLE:",
         "    except KeyError:",
         FOREIGN,
     ),
