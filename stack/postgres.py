@@ -16,6 +16,7 @@ from pathlib import Path
 from stack.errors import StackError, UnavailableError
 from stack.ports import LOOPBACK, free_port
 from stack.postgres_account import Account, account_for, hand_over
+from stack.private import secret
 from stack.processes import Child, Command, wait_for
 
 READY_SECONDS = 60.0
@@ -161,9 +162,7 @@ class Postgres:
 
     def _initialise(self, account: Account) -> None:
         password_file = self._dir / "password"
-        if not password_file.exists():
-            password_file.touch(mode=0o600)
-            password_file.write_text(secrets.token_urlsafe(18), "utf-8")
+        secret(password_file, lambda: secrets.token_urlsafe(18))
         self.data_dir.mkdir(mode=0o700, exist_ok=True)
         hand_over(self.data_dir, account)
         hand_over(password_file, account)

@@ -21,6 +21,7 @@ from stack.interrupts import Interrupts
 from stack.jars import ensure_jars
 from stack.kafka import Kafka
 from stack.postgres import Postgres
+from stack.private import private_folder
 from stack.probe import has_landed, post_probe
 from stack.processes import Child, wait_for
 from stack.report import Report
@@ -145,7 +146,7 @@ class Stack:
     def _lock_data(self) -> None:
         """Two stacks on one data folder would damage it: the second one is told so."""
         folder = self._plan.data_dir
-        folder.mkdir(parents=True, exist_ok=True)
+        private_folder(folder)
         lock = (folder / "lock").open("a+", encoding="utf-8")
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -16,7 +16,7 @@ STOP_SECONDS: Final = 6.0
 class IngestSettings(BaseSettings):
     """What an operator may turn on the gateway."""
 
-    model_config = SettingsConfigDict(env_prefix="ONRAMP_INGEST_", frozen=True)
+    model_config = SettingsConfigDict(env_prefix="ONRAMP_INGEST_", frozen=True, hide_input_in_errors=True)
 
     host: str = Field("127.0.0.1", description="Address to listen on.")
     port: int = Field(8080, ge=0, le=65535, description="Port to listen on; 0 picks a free one.")
@@ -79,6 +79,13 @@ class IngestSettings(BaseSettings):
         description="Longest time from SIGTERM to exit; at least 7 more than the deadline, so that all "
         "that was taken is answered.",
     )
+
+    @model_validator(mode="after")
+    def _no_empty_key(self) -> Self:
+        # Taken for none, it would open the door to everybody.
+        if "dev_key" in self.model_fields_set and not self.dev_key.get_secret_value().strip():
+            raise ValueError("dev_key is set and empty: give a key, or unset it to have none")
+        return self
 
     @model_validator(mode="after")
     def _time_to_answer(self) -> Self:

@@ -7,6 +7,7 @@ from tests.mutants.machine import Mutant as AnyMutant
 from tests.mutants.machine import run
 
 UNIT: Final = "tests/unit/ingest"
+SENDERS: Final = "tests/unit/ingest/test_senders.py"
 STEPS: Final = "tests/unit/ingest/test_steps.py"
 WATCH: Final = "tests/unit/ingest/test_registry_watch.py"
 HOLD: Final = "tests/unit/ingest/test_loop_hold.py"
@@ -189,6 +190,14 @@ QUICK: Final = (
     Mutant("the retriever that refuses", "schemas.py", "retriever=_refuse", "retriever=lambda uri: {}"),
     Mutant("the cap of names", "names.py", "if len(used) >= cap:", "if False:"),
     Mutant("comparing secrets", "senders.py", "or not any(matches)", "or not matches"),
+    Mutant(
+        "an empty key",
+        "settings.py",
+        'if "dev_key" in self.model_fields_set and',
+        "if False and",
+        tests=SENDERS,
+    ),
+    Mutant("silence of errors", "settings.py", ", hide_input_in_errors=True", "", tests=SENDERS),
     Mutant("keys in production", "senders.py", "and not self._keys_needed", ""),
     Mutant("one key only", "senders.py", "if len(given) != 1:", "if not given:", tests=UNIT),
     Mutant("quotas", "quotas.py", "if wait > 0:", "if False:"),

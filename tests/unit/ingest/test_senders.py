@@ -53,6 +53,23 @@ async def test_the_development_key(make_door: MakeDoor) -> None:
     assert (await door.post(one())).status_code == 401
 
 
+@pytest.mark.parametrize("empty", ["", " ", "\n"])
+def test_an_empty_development_key_is_refused_not_taken_for_none(
+    monkeypatch: pytest.MonkeyPatch, empty: str
+) -> None:
+    monkeypatch.setenv("ONRAMP_INGEST_DEV_KEY", empty)
+    with pytest.raises(ValueError, match="set and empty"):
+        IngestSettings()
+
+
+def test_a_setting_that_is_refused_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ONRAMP_INGEST_DEV_KEY", "canary-4711")
+    monkeypatch.setenv("ONRAMP_INGEST_PORT", "canary-4711")
+    with pytest.raises(ValueError, match="port") as refused:
+        IngestSettings()
+    assert "canary" not in str(refused.value)
+
+
 async def test_a_key_is_never_in_an_answer_or_log(
     make_door: MakeDoor, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -1,0 +1,61 @@
+"""What nobody else on this machine may see: the data folder, and the secrets in it.
+
+Keys, the database's password and the logs of a laptop's stack lie there. A secret is written
+beside its place and moved there whole: a crash or a full disk leaves none, never an empty one.
+"""
+
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+from stack.errors import UnavailableError
+
+_FOLDER, _FILE = 0o700, 0o600
+_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+
+
+def private_folder(folder: Path) -> None:
+    """Make a folder for its owner alone; one that is there and wider is narrowed.
+
+    Raises:
+        UnavailableError: it is everybody's (such as /tmp), or another account's.
+    """
+    folder.mkdir(mode=_FOLDER, parents=True, exist_ok=True)
+    if folder.stat().st_mode & stat.S_ISVTX:
+        raise UnavailableError(
+            f"{folder} is a folder that everybody writes to: keys would not be safe there.",
+            fix="Give a folder of its own with --data-dir, for example one below it.",
+        )
+    try:
+        _narrow(folder, _FOLDER)
+    except PermissionError as error:
+        raise UnavailableError(
+            f"{folder} is open to others, and belongs to another account: keys would not be safe there.",
+            fix="Give a folder of your own with --data-dir, or have its owner run 'chmod 700' on it.",
+        ) from error
+
+
+def secret(file: Path, make: Callable[[], str]) -> str:
+    """The secret in the file, for its owner alone to read; made when there is none or an empty one."""
+    found = file.read_text("utf-8").strip() if file.exists() else ""
+    if not found:
+        found = make()
+        _write(file, found)
+    _narrow(file, _FILE)
+    return found
+
+
+def _write(file: Path, text: str) -> None:
+    beside = file.with_name(f"{file.name}.{os.getpid()}")
+    beside.unlink(missing_ok=True)
+    with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _FILE), "w") as opened:
+        opened.write(f"{text}\n")
+        opened.flush()
+        os.fsync(opened.fileno())
+    beside.replace(file)
+
+
+def _narrow(path: Path, mode: int) -> None:
+    if path.stat().st_mode & _OTHERS:
+        path.chmod(mode)
