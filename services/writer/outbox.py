@@ -8,7 +8,7 @@ from typing import Final
 
 from psycopg2.extensions import connection
 
-from services.writer import user_errors
+from services.writer import user_errors, within
 from services.writer.pool import transaction
 from services.writer.postgres import Database
 from services.writer.ranges import Partition
@@ -16,17 +16,20 @@ from services.writer.user_errors import ParkedRecord
 from shared import failpoints
 
 _AT_ONCE: Final = 500
+_MOST_BYTES: Final = 16 << 20
 _ADD: Final = """
     INSERT INTO onramp.outbox (topic_id, topic, partition, "offset", destination, value, error)
     VALUES (%s, %s, %s, %s, %s, %s, %s)
     ON CONFLICT DO NOTHING
 """
 #: By keyset: what was relayed leaves dead rows, and each step would walk over all of them again.
-_TAKE: Final = """
-    SELECT ctid, topic_id::text AS life, topic, partition, "offset", destination, value, error::text
+_TAKE: Final = within.bytes_of(
+    """
+    SELECT ctid, topic_id, topic, partition, "offset", destination, value, error::text
     FROM onramp.outbox WHERE (topic_id, partition, "offset", destination) > (%s::uuid, %s, %s, %s)
-    ORDER BY topic_id, partition, "offset", destination LIMIT %s FOR UPDATE SKIP LOCKED
-"""
+    ORDER BY topic_id, partition, "offset", destination LIMIT %s FOR UPDATE SKIP LOCKED""",
+    'topic_id, partition, "offset", destination',
+)
 _REMOVE: Final = "DELETE FROM onramp.outbox WHERE ctid = ANY(%s::tid[])"
 _Key = tuple[str, int, int, str]
 _BEGIN: Final[_Key] = ("00000000-0000-0000-0000-000000000000", -1, -1, "")
@@ -56,9 +59,9 @@ def relay(database: Database, bootstrap: str) -> int:
     """
     moved, after = 0, _BEGIN
     while True:
-        keys = _relay(database, bootstrap, after)
+        keys, size = _relay(database, bootstrap, after)
         moved += len(keys)
-        if len(keys) == _AT_ONCE:
+        if len(keys) == _AT_ONCE or size >= _MOST_BYTES:
             after = keys[-1]
         elif after == _BEGIN:
             return moved
@@ -66,10 +69,10 @@ def relay(database: Database, bootstrap: str) -> int:
             after = _BEGIN
 
 
-def _relay(database: Database, bootstrap: str, after: _Key) -> list[_Key]:
-    """Move the first records behind `after`; returns their keys."""
+def _relay(database: Database, bootstrap: str, after: _Key) -> tuple[list[_Key], int]:
+    """Move the first records behind `after`; returns their keys, and how many bytes they have."""
     with transaction(database, "driver") as conn, conn.cursor() as cursor:
-        cursor.execute(_TAKE, (*after, _AT_ONCE))
+        cursor.execute(_TAKE, (*after, _AT_ONCE, _MOST_BYTES))
         found = cursor.fetchall()
         user_errors.publish(
             bootstrap,
@@ -81,9 +84,10 @@ def _relay(database: Database, bootstrap: str, after: _Key) -> list[_Key]:
                     None if value is None else bytes(value),
                     error.encode(),
                 )
-                for _, _, topic, number, offset, destination, value, error in found
+                for _, _, topic, number, offset, destination, value, error, _ in found
             ],
         )
         failpoints.reach("writer.after_outbox_publish")
         cursor.execute(_REMOVE, ([row[0] for row in found],))
-    return [(topic_id, number, offset, where) for _, topic_id, _, number, offset, where, _, _ in found]
+    keys = [(topic_id, number, offset, where) for _, topic_id, _, number, offset, where, *_ in found]
+    return keys, sum(len(row[6] or b"") for row in found)

@@ -113,7 +113,7 @@ class Release:
         after = waiting_rows.BEGIN
         while True:
             taken = self._land(place, target, stopped, after)
-            if sum(t.arrivals.num_rows for t in taken) == self._at_once:
+            if waiting_rows.is_full(taken, self._at_once):
                 self.nearly = False
                 after = taken[-1].last
             elif after == waiting_rows.BEGIN:
@@ -127,12 +127,10 @@ class Release:
         Where none lands it is the table, but for one that is alone and runs out of time.
         Raises `BlockedError` then.
         """
-        suspects: list[tuple[Taken, BlockedError]] = []
+        suspects: list[tuple[At, BlockedError]] = []
         landed = False
         with transaction(self._database, "driver") as conn:
-            singles = [
-                one for t in waiting_rows.take(conn, place, stopped, self._at_once) for one in t.apart()
-            ]
+            singles = waiting_rows.first(conn, place, stopped, self._at_once)
         for one in singles:
             try:
                 landed |= self._land_one(place, target, one)
@@ -145,7 +143,7 @@ class Release:
         for suspect, why in suspects:
             self._park(place, target, suspect, why.sqlstate)
 
-    def _land_one(self, place: Place, target: Target, one: Taken) -> bool:
+    def _land_one(self, place: Place, target: Target, one: At) -> bool:
         """Whether the table took it; what is parked without a try says nothing of the table."""
         try:
             with self._paid_for() as conn:
@@ -154,7 +152,7 @@ class Release:
         except LostRaceError as e:
             raise e.blocked from None
 
-    def _park(self, place: Place, target: Target, one: Taken, sqlstate: str | None) -> None:
+    def _park(self, place: Place, target: Target, one: At, sqlstate: str | None) -> None:
         with transaction(self._database, "driver") as conn:
             if taken := waiting_rows.retake(conn, place, one):
                 settlement = Settlement(self._work(conn, [taken]), Holds())

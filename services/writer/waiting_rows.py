@@ -5,12 +5,16 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from psycopg2.extensions import connection
 from psycopg2.extras import execute_values
 
+from services.writer import within
 from services.writer.arrivals import ARRIVALS, USUAL
 from services.writer.ranges import Partition
 
+#: What a release takes at once: as rows and as a table of Arrow it is some times as much of memory.
+MOST_BYTES: Final = 16 << 20
 _AT_ONCE: Final = 500
 _ADD: Final = """
     INSERT INTO onramp.waiting (topic_id, topic, partition, "offset", destination, db_schema, db_table,
@@ -28,18 +32,24 @@ _PLACES: Final = """
     )
     SELECT db_schema, db_table, typed FROM place
 """
-_EVENTS: Final = """
-    SELECT ctid, topic_id::text AS life, topic, partition, "offset", value, received_at, timestamp
-    FROM onramp.waiting WHERE destination = %s AND db_schema = %s AND typed = %s
+_WAITING: Final = "FROM onramp.waiting WHERE destination = %s AND db_schema = %s AND typed = %s"
+_EVENTS: Final = f"""
+    SELECT ctid, topic_id, topic, partition, "offset", value, received_at, timestamp {_WAITING}
 """
 _ONE: Final = f"""{_EVENTS}
     AND topic_id = %s AND partition = %s AND "offset" = %s FOR UPDATE
 """
+_ORDER: Final = 'topic_id, partition, "offset"'
 #: By keyset: what has landed leaves dead rows, and each step would walk over all of them again.
-#: An output column named `topic_id` would be what is sorted by, and all that waits at each step.
-_TAKE: Final = f"""{_EVENTS} AND event_type <> ALL (%s)
+#: ORDER BY means an output column: with `topic_id::text` among them all that waits would be sorted.
+_TAKE: Final = within.bytes_of(
+    f"""{_EVENTS} AND event_type <> ALL (%s)
     AND (topic_id, partition, "offset") > (%s::uuid, %s, %s)
-    ORDER BY topic_id, partition, "offset" LIMIT %s FOR UPDATE
+    ORDER BY {_ORDER} LIMIT %s FOR UPDATE""",
+    _ORDER,
+)
+_FIRST: Final = f"""
+    SELECT {_ORDER} {_WAITING} AND event_type <> ALL (%s) ORDER BY {_ORDER} LIMIT %s
 """
 _DROP: Final = "DELETE FROM onramp.waiting WHERE ctid = ANY (%s::tid[])"
 _WAITS: Final = """
@@ -90,12 +100,10 @@ class Taken:
         """Where the last of them stands."""
         return At(self.topic_id, self.partition.number, self.arrivals.column("offset")[-1].as_py())
 
-    def apart(self) -> "list[Taken]":
-        """Each event alone."""
-        return [
-            Taken(self.topic_id, self.partition, self.arrivals.slice(i, 1), (ctid,))
-            for i, ctid in enumerate(self.ctids)
-        ]
+    @property
+    def size(self) -> int:
+        """Bytes of the events."""
+        return int(pc.sum(pc.binary_length(self.arrivals.column("value"))).as_py())
 
 
 def add(
@@ -137,18 +145,32 @@ def places(conn: connection) -> list[Place]:
 def take(
     conn: connection, place: Place, stopped: Collection[str], limit: int, after: At = BEGIN
 ) -> list[Taken]:
-    """The first events behind `after` that wait for `place` and are of no `stopped` type."""
+    """The first events behind `after` that wait for `place` and are of no `stopped` type.
+
+    So many that all but the last have less than `MOST_BYTES`.
+    """
     with conn.cursor() as cursor:
-        cursor.execute(_TAKE, (*_of(place), list(stopped), *after, limit))
+        cursor.execute(_TAKE, (*_of(place), list(stopped), *after, limit, MOST_BYTES))
         found = cursor.fetchall()
     return list(_by_partition(found))
 
 
-def retake(conn: connection, place: Place, one: Taken) -> Taken | None:
-    """The event `one` again, locked; None: it waits no more."""
-    offset = one.arrivals.column("offset")[0].as_py()
+def is_full(taken: Collection[Taken], limit: int) -> bool:
+    """Whether `take` may have left something because of a bound."""
+    return sum(t.arrivals.num_rows for t in taken) == limit or sum(t.size for t in taken) >= MOST_BYTES
+
+
+def first(conn: connection, place: Place, stopped: Collection[str], limit: int) -> list[At]:
+    """Where the first events stand that wait for `place` and are of no `stopped` type, however large."""
     with conn.cursor() as cursor:
-        cursor.execute(_ONE, (*_of(place), one.topic_id, one.partition.number, offset))
+        cursor.execute(_FIRST, (*_of(place), list(stopped), limit))
+        return [At(*row) for row in cursor.fetchall()]
+
+
+def retake(conn: connection, place: Place, at: At) -> Taken | None:
+    """The event that stands `at`, locked; None: it waits no more."""
+    with conn.cursor() as cursor:
+        cursor.execute(_ONE, (*_of(place), *at))
         return next(_by_partition(cursor.fetchall()), None)
 
 
@@ -158,7 +180,7 @@ def _of(place: Place) -> tuple[str, str, bool]:
 
 def _by_partition(found: list[tuple[Any, ...]]) -> Iterator[Taken]:
     groups: dict[tuple[str, Partition], list[tuple[str, dict[str, Any]]]] = {}
-    for ctid, topic_id, topic, number, offset, value, received_at, timestamp in found:
+    for ctid, topic_id, topic, number, offset, value, received_at, timestamp, *_ in found:
         row = {
             "topic": topic,
             "partition": number,

@@ -7,6 +7,7 @@ from tests.mutants.machine import Mutant
 _ROUTING: Final = "tests/unit/writer_sort/test_routing.py"
 _RELEASES: Final = "tests/integration/writer/test_releases.py::test_"
 
+_STEPS: Final = "tests/integration/writer/test_steps_of_bytes.py::test_f51_a_"
 _WATCHES: Final = "tests/integration/writer/test_watches.py::test_"
 
 _SIZES: Final = "tests/unit/writer/test_sizes.py"
@@ -39,8 +40,8 @@ GROWTH: Final = (
     Mutant(
         "a release that reads by its key",
         "waiting_rows.py",
-        "topic_id::text AS life, topic, partition",
-        "topic_id::text, topic, partition",
+        "SELECT ctid, topic_id, topic, partition",
+        "SELECT ctid, topic_id::text, topic, partition",
         f"{_RELEASES}f51_a_release_walks_over_no_dead_row_twice",
     ),
     Mutant(
@@ -63,6 +64,35 @@ GROWTH: Final = (
         "        elif after == _BEGIN:\n",
         "        elif after:\n",
         f"{_RELEASES}what_is_parked_during_a_relay_is_relayed_by_it",
+    ),
+    Mutant(
+        "the bytes of a step",
+        "within.py",
+        "WHERE coalesce(bytes_before, 0) < %s",
+        "WHERE coalesce(bytes_before, 0) >= least(%s, 0)",
+        f"{_STEPS}release_takes_events_up_to_a_number_of_bytes "
+        f"{_STEPS}relay_takes_records_up_to_a_number_of_bytes",
+    ),
+    Mutant(
+        "a release that goes on after as many bytes as a step has",
+        "waiting_rows.py",
+        " or sum(t.size for t in taken) >= MOST_BYTES",
+        "",
+        f"{_STEPS}release_takes_events_up_to_a_number_of_bytes",
+    ),
+    Mutant(
+        "a relay that goes on after as many bytes as a step has",
+        "outbox.py",
+        " or size >= _MOST_BYTES",
+        "",
+        f"{_STEPS}relay_takes_records_up_to_a_number_of_bytes",
+    ),
+    Mutant(
+        "judging a large event beside those behind it",
+        "release.py",
+        "waiting_rows.first(conn, place, stopped, self._at_once)",
+        "waiting_rows.first(conn, place, stopped, 1)",
+        f"{_STEPS}large_event_that_fails_is_told_from_its_neighbours_behind_it",
     ),
     Mutant(
         "keeping the layout of routes",
