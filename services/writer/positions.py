@@ -4,8 +4,8 @@ Owns aiokafka for the driver.  Group offsets are the restart point and the lag t
 Kafka tool shows; which offsets are settled is the ledgers' word.
 """
 
-import asyncio
 import json
+import logging
 import os
 import re
 import socket
@@ -13,10 +13,10 @@ from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequen
 from typing import Any, Final, Self
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
-from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.admin.records_to_delete import RecordsToDelete
-from aiokafka.errors import KafkaConnectionError, NodeNotReadyError
+from aiokafka.errors import KafkaError
 
+from services.writer.any_broker import AnyBroker
 from services.writer.foreign import Foreign
 from services.writer.leaders import Leaders, Tip
 from services.writer.own_topics import OwnTopics
@@ -29,12 +29,11 @@ from shared.polling import poll
 from shared.settings import KafkaSettings
 from shared.unreadable import UNREADABLE
 
+log = logging.getLogger(__name__)
+
 #: What every writer enters itself into.
 _ENTRIES: Final = TopicPartition(wire.WRITERS, 0)
 _WRITER: Final = b"writer"
-#: So often when a broker that was asked is gone; an outage of all of Kafka is its caller's to wait for.
-_ASKED_AGAIN: Final = 10
-_AGAIN_SECONDS: Final = 0.1
 
 
 class Positions:
@@ -44,7 +43,7 @@ class Positions:
         self._settings = settings
         self._pattern = re.compile(pattern)
         common = {"bootstrap_servers": settings.bootstrap}
-        self._admin = AIOKafkaAdminClient(**common)
+        self._admin = AnyBroker(settings.bootstrap)
         self.own_topics = OwnTopics(self._admin, settings)
         self._consumer = AIOKafkaConsumer(
             **common,
@@ -133,21 +132,12 @@ class Positions:
             await consumer.stop()
 
     async def _partitions_of(self, topic: str) -> list[int]:
-        [found] = await self._described([topic])
+        [found] = await self._admin.describe_topics([topic])
         return [p["partition"] for p in found["partitions"]]
-
-    async def _described(self, topics: list[str] | None = None) -> list[Any]:
-        """What Kafka says of `topics`, or of all: aiokafka asks any broker, also one that is gone by now."""
-        for _ in range(_ASKED_AGAIN):
-            try:
-                return list(await self._admin.describe_topics(topics))
-            except (NodeNotReadyError, KafkaConnectionError):
-                await asyncio.sleep(_AGAIN_SECONDS)  # it looks anew which brokers there are
-        return list(await self._admin.describe_topics(topics))
 
     async def partitions(self, named: Collection[str]) -> set[Partition]:
         """Every partition, now, of the topics that the writer reads: its pattern's and those `named`."""
-        topics = await self._described()
+        topics = await self._admin.describe_topics()
         return {
             Partition(t["topic"], p["partition"])
             for t in topics
@@ -172,6 +162,14 @@ class Positions:
             for p, o in offsets.items()
             if o.offset >= 0
         }
+
+    async def group_offsets_now(self) -> dict[Partition, Committed] | None:
+        """As `group_offsets`; None: it cannot be told now, because its coordinator is away."""
+        try:
+            return await self.group_offsets()
+        except (KafkaError, TimeoutError) as e:
+            log.warning("the group's offsets are looked at another time", extra={"reason": type(e).__name__})
+            return None
 
     async def begins(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
         """The first offset that each partition still holds, as far as their leaders answer now."""

@@ -56,7 +56,9 @@ class Upkeep:
 
     async def _recommit(self, now: float) -> None:
         at = {p: s.next_offset for p, s in self._parts.databases.stands.items()}
-        group = await self._parts.positions.group_offsets()
+        group = await self._parts.positions.group_offsets_now()
+        if group is None:
+            return
         lives = self._parts.positions.lives
         rewound = {p: o for p, o in at.items() if p in group and group[p] != Committed(o, lives.get(p, ""))}
         daily = at if now - self._committed > _RECOMMIT_SECONDS else {}

@@ -5,6 +5,7 @@ from typing import Final
 from tests.mutants.machine import Mutant
 
 _ACCEPTED: Final = "tests/unit/writer/test_accepted_again.py"
+_ANY_BROKER: Final = "tests/unit/writer/test_any_broker.py"
 _BROKERS: Final = "tests/faults/test_lost_brokers.py"
 _CUTS: Final = "tests/unit/writer/test_cuts.py"
 _LEADERS: Final = "tests/unit/writer/test_leaders.py"
@@ -144,10 +145,31 @@ CUTS: Final = (
         _SETTLED,
     ),
     Mutant(
-        "asking another broker than one that is gone",
+        "asking another broker than one that is gone or silent",
+        "any_broker.py",
+        "                except _UNANSWERED as e:\n",
+        "                except ZeroDivisionError as e:\n",
+        _ANY_BROKER,
+    ),
+    Mutant(
+        "no patience with a broker that is frozen",
+        "any_broker.py",
+        "        async with asyncio.timeout(seconds):\n",
+        "        async with asyncio.timeout(None):\n",
+        _ANY_BROKER,
+    ),
+    Mutant(
+        "those that were silent, last",
+        "any_broker.py",
+        "key=self._silent.__contains__",
+        "key=bool",
+        _ANY_BROKER,
+    ),
+    Mutant(
+        "a look at the group's offsets while their coordinator is away",
         "positions.py",
-        "            except (NodeNotReadyError, KafkaConnectionError):\n",
-        "            except ZeroDivisionError:\n",
+        "        except (KafkaError, TimeoutError) as e:\n",
+        "        except ZeroDivisionError as e:\n",
         _POSITIONS,
     ),
     Mutant(

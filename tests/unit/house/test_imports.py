@@ -27,6 +27,7 @@ OWNERS = {
     "aiokafka": [
         "services/admin/kafka_*.py",
         "services/ingest/kafka_*.py",
+        "services/writer/any_broker.py",
         "services/writer/job.py",  # its errors alone: the loop decides what waits
         "services/writer/leaders.py",
         "services/writer/meter.py",  # its errors alone: what cannot be read is shown as it was

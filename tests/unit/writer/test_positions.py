@@ -2,14 +2,12 @@
 
 import asyncio
 import gc
-import re
 import warnings
 
 import pytest
-from aiokafka.errors import KafkaError, NodeNotReadyError
+from aiokafka.errors import GroupCoordinatorNotAvailableError, KafkaError, NodeNotReadyError
 
 from services.writer.positions import Positions
-from services.writer.ranges import Partition
 from shared import wire
 from shared.settings import KafkaSettings
 
@@ -32,28 +30,20 @@ def test_a_log_that_cannot_be_read_leaves_no_client_behind() -> None:
     assert [str(w.message) for w in said if w.category is ResourceWarning] == []
 
 
-class _OneIsGone:
-    """An admin client that asks a broker that is gone, so many times, before one that is there."""
+class _NoCoordinator:
+    """An admin client of a Kafka that moves a group from one broker to another."""
 
-    def __init__(self, times: int) -> None:
-        self.left = times
+    def __init__(self, error: Exception) -> None:
+        self._error = error
 
-    async def describe_topics(self, _: object) -> list[dict[str, object]]:
-        self.left -= 1
-        if self.left >= 0:
-            raise NodeNotReadyError
-        return [{"topic": "events.x", "is_internal": False, "partitions": [{"partition": 0}]}]
+    async def list_consumer_group_offsets(self, _: str) -> dict[object, object]:
+        raise self._error
 
 
-@pytest.mark.parametrize("times", [0, 2])
-def test_a_broker_that_is_gone_is_not_all_of_kafka(times: int) -> None:
+@pytest.mark.parametrize("error", [GroupCoordinatorNotAvailableError(), NodeNotReadyError(), TimeoutError()])
+def test_while_the_groups_coordinator_is_away_its_offsets_cannot_be_told(error: Exception) -> None:
     positions = Positions.__new__(Positions)
-    positions._admin, positions._pattern = _OneIsGone(times), re.compile("events.*")
-    assert asyncio.run(positions.partitions(set())) == {Partition("events.x", 0)}
-
-
-def test_while_all_of_kafka_is_gone_it_is_said() -> None:
-    positions = Positions.__new__(Positions)
-    positions._admin, positions._pattern = _OneIsGone(1000), re.compile("events.*")
-    with pytest.raises(NodeNotReadyError):
-        asyncio.run(positions.partitions(set()))
+    positions._admin = _NoCoordinator(error)
+    assert asyncio.run(positions.group_offsets_now()) is None
+    with pytest.raises(type(error)):
+        asyncio.run(positions.group_offsets())
