@@ -4,9 +4,10 @@ Frozen, checked at boot and passed as an argument.  Each comes from the environm
 (`ONRAMP_INGEST_PORT` …).
 """
 
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Final, Literal, Self
 
-from pydantic import Field, SecretStr, model_validator
+from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 #: What stopping takes after the last answer: syslog, the producer by force if it must be.
@@ -65,6 +66,14 @@ class IngestSettings(BaseSettings):
         16 * 2**20, ge=1, description="Most bytes of UDP messages that wait for Kafka; more are lost."
     )
     syslog_connections: int = Field(500, ge=1, description="Most syslog connections at once.")
+    syslog_idle_seconds: float = Field(
+        900, gt=0, description="A syslog connection that says nothing for this long is closed."
+    )
+    syslog_networks: str = Field(
+        "",
+        description="Networks that may send syslog (10.1.0.0/16, 2001:db8::/32), comma-separated; every "
+        "address when it is empty.",
+    )
 
     deadline_seconds: float = Field(10, gt=0, description="Longest wait for Kafka's acknowledgement.")
     wedged_seconds: float = Field(
@@ -79,6 +88,12 @@ class IngestSettings(BaseSettings):
         description="Longest time from SIGTERM to exit; at least 7 more than the deadline, so that all "
         "that was taken is answered.",
     )
+
+    @field_validator("syslog_networks")
+    @classmethod
+    def _are_networks(cls, given: str) -> str:
+        _networks(given)
+        return given
 
     @model_validator(mode="after")
     def _no_empty_key(self) -> Self:
@@ -98,3 +113,12 @@ class IngestSettings(BaseSettings):
     def origins(self) -> frozenset[bytes]:
         """The origins of `cors_origins`."""
         return frozenset(each.strip().encode() for each in self.cors_origins.split(",") if each.strip())
+
+    @property
+    def networks(self) -> tuple[IPv4Network | IPv6Network, ...]:
+        """The networks of `syslog_networks`."""
+        return _networks(self.syslog_networks)
+
+
+def _networks(given: str) -> tuple[IPv4Network | IPv6Network, ...]:
+    return tuple(ip_network(each.strip()) for each in given.split(",") if each.strip())

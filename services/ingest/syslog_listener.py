@@ -11,42 +11,27 @@ import itertools
 import logging
 from collections import deque
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import Any, Final
 
-import orjson
-
-from services.ingest.accept import Flow, accept
-from services.ingest.forms import Form
-from services.ingest.items import Arrival, Item
-from services.ingest.metrics import ACCEPTED, SYSLOG_MESSAGES
-from services.ingest.quotas import UNLIMITED
+from services.ingest.accept import Flow
 from services.ingest.rejections import RejectionLog
-from services.ingest.senders import Sender
 from services.ingest.settings import IngestSettings
-from services.ingest.sink import Receipt
-from services.ingest.syslog import to_envelope
+from services.ingest.syslog_delivery import LOST, REFUSED, Delivery, count
 from services.ingest.syslog_framing import Framer, FramingError
-from shared.errors import OnrampError
+from services.ingest.syslog_sources import Sources
 
 logger = logging.getLogger(__name__)
 
-SENDER: Final = Sender("syslog", None, UNLIMITED)
 _READ_BYTES: Final = 64 * 1024
-_BATCH: Final = 500
-_RETRY_SECONDS: Final = 0.5
-_LOST: Final = "lost"
-_REFUSED: Final = "refused"
 
 
 class Syslog:
     """Both listeners; started and stopped by `app.py`."""
 
     def __init__(self, flow: Flow, settings: IngestSettings, log: RejectionLog) -> None:
-        self._flow = flow
+        self._delivery = Delivery(flow, log)
         self._settings = settings
-        self._log = log
-        self._sequence = itertools.count()
+        self._sources = Sources(settings)
         self._server: asyncio.Server | None = None
         self._transport: asyncio.BaseTransport | None = None
         self._connections: set[asyncio.Task[None]] = set()
@@ -94,7 +79,12 @@ class Syslog:
         ending = [*self._connections, *([self._pump] if self._pump else [])]
         if ending:
             await asyncio.wait(ending)
-        self._count("udp", _LOST, len(self._queue))
+        count("udp", LOST, len(self._queue))
+
+    @property
+    def waiting(self) -> int:
+        """How many messages that came over UDP are not on Kafka yet."""
+        return len(self._queue)
 
     # --- TCP ------------------------------------------------------------------------------
 
@@ -103,13 +93,18 @@ class Syslog:
         if task is None or len(self._connections) >= self._settings.syslog_connections:
             writer.close()
             return
+        peer = _peer(writer.get_extra_info("peername"))
+        if not self._sources.admits(peer):
+            count("tcp", REFUSED, 1)
+            writer.close()
+            return
         self._connections.add(task)
         try:
-            await self._read(reader, _peer(writer.get_extra_info("peername")), task)
+            await self._read(reader, peer, task)
         except (ConnectionError, asyncio.CancelledError):
             pass  # the sender left, or we are stopping; what was read is on Kafka or with the sender
         except FramingError as e:
-            self._count("tcp", _REFUSED, 1)
+            count("tcp", REFUSED, 1)
             logger.warning("syslog connection refused", extra={"reason": str(e)})
         finally:
             self._connections.discard(task)
@@ -119,14 +114,22 @@ class Syslog:
         framer = Framer(self._settings.syslog_message_bytes)
         ended = False
         while not ended and not self._closing:
-            data = await reader.read(_READ_BYTES)
+            data = await self._said(reader)
             ended = not data
             messages = framer.finish() if ended else framer.feed(data)
             self._delivering.add(task)
             try:
-                await self._send(messages, "tcp", peer)
+                await self._delivery.send(messages, "tcp", peer)
             finally:
                 self._delivering.discard(task)
+
+    async def _said(self, reader: asyncio.StreamReader) -> bytes:
+        """What comes next; nothing when the sender has ended, or has been silent for too long."""
+        try:
+            async with asyncio.timeout(self._settings.syslog_idle_seconds):
+                return await reader.read(_READ_BYTES)
+        except TimeoutError:
+            return b""
 
     # --- UDP ------------------------------------------------------------------------------
 
@@ -134,10 +137,13 @@ class Syslog:
         message = data[: self._settings.syslog_message_bytes].rstrip(b"\r\n\x00")
         if not message:
             return
-        if self._queued_bytes + len(message) > self._settings.syslog_queue_bytes:
-            self._count("udp", _LOST, 1)
+        if not self._sources.admits(peer):
+            count("udp", REFUSED, 1)
             return
-        line = orjson.dumps(self._envelope(message, "udp", peer))
+        if self._queued_bytes + len(message) > self._settings.syslog_queue_bytes:
+            count("udp", LOST, 1)
+            return
+        line = self._delivery.line(message, "udp", peer)
         self._queue.append(line)
         self._queued_bytes += len(line)
         self._empty.clear()
@@ -146,62 +152,13 @@ class Syslog:
     async def _drain(self) -> None:
         while True:
             await self._arrived.wait()
-            lines = list(itertools.islice(self._queue, _BATCH))
-            await self._deliver(lines, "udp")
+            lines = list(itertools.islice(self._queue, self._delivery.most))
+            await self._delivery.deliver(lines, "udp")
             for _ in lines:
                 self._queued_bytes -= len(self._queue.popleft())
             if not self._queue:
                 self._arrived.clear()
                 self._empty.set()
-
-    # --- both -----------------------------------------------------------------------------
-
-    async def _send(self, messages: list[bytes], transport: str, peer: str) -> None:
-        lines = [orjson.dumps(self._envelope(message, transport, peer)) for message in messages]
-        for start in range(0, len(lines), _BATCH):
-            await self._deliver(lines[start : start + _BATCH], transport)
-
-    def _envelope(self, message: bytes, transport: str, peer: str) -> dict[str, Any]:
-        now = datetime.now(UTC).isoformat(timespec="microseconds")
-        return to_envelope(message, now, peer, transport, next(self._sequence))
-
-    async def _deliver(self, lines: list[bytes], transport: str) -> None:
-        """Send until every message is acknowledged or refused for good."""
-        while lines:
-            items = await self._accepted(lines)
-            again = [item.value for item in items if _may_help(item)]
-            accepted = sum(isinstance(item.verdict, Receipt) for item in items)
-            self._count(transport, ACCEPTED, accepted)
-            self._count(transport, _REFUSED, len(items) - accepted - len(again))
-            lines = again
-            if lines:
-                await self._pause(len(lines), transport)
-
-    async def _pause(self, waiting: int, transport: str) -> None:
-        try:
-            await asyncio.sleep(_RETRY_SECONDS)
-        except asyncio.CancelledError:
-            if transport == "tcp":  # what UDP leaves behind is counted from its queue
-                self._count(transport, _LOST, waiting)
-            raise
-
-    async def _accepted(self, lines: list[bytes]) -> list[Item]:
-        now = datetime.now(UTC).isoformat(timespec="microseconds")
-        arrival = Arrival("syslog", now, {})
-        arrival.form = Form.LINES
-        arrival.sender = SENDER
-
-        async def receive(_: Arrival) -> bytes:
-            return b"\n".join(lines)
-
-        items = await accept(self._flow, arrival, receive)
-        self._log.judged(arrival, items)
-        return items
-
-    @staticmethod
-    def _count(transport: str, outcome: str, count: int) -> None:
-        if count:
-            SYSLOG_MESSAGES.labels(transport, outcome).inc(count)
 
 
 class _Datagrams(asyncio.DatagramProtocol):
@@ -214,7 +171,3 @@ class _Datagrams(asyncio.DatagramProtocol):
 
 def _peer(address: Any) -> str:
     return str(address[0]) if address else ""
-
-
-def _may_help(item: Item) -> bool:
-    return isinstance(item.verdict, OnrampError) and item.verdict.fault.retry

@@ -3,6 +3,7 @@
 from functools import partial
 from typing import Final
 
+from tests.mutants.gateway_networks import NETWORKS
 from tests.mutants.machine import Mutant as AnyMutant
 from tests.mutants.machine import run
 
@@ -219,13 +220,13 @@ QUICK: Final = (
     ),
     Mutant("production needs keys", "app.py", "if not registry.snapshot().keys:", "if False:"),
     Mutant("production needs replicas", "app.py", "if kafka.min_insync < _PRODUCTION_REPLICAS:", "if False:"),
-    Mutant("resending what syslog read", "syslog_listener.py", "lines = again", "lines = []"),
     Mutant(
         "the bound of the syslog queue",
         "syslog_listener.py",
         "> self._settings.syslog_queue_bytes:",
         "> 10**12:",
     ),
+    *NETWORKS,
 )
 
 SLOW: Final = (

@@ -5,15 +5,20 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx2
+import orjson
 import pytest
 from fastapi import FastAPI
 
 from services.ingest.app import Gateway, State, assemble
 from services.ingest.budget import Budget
+from services.ingest.metrics import REGISTRY
+from services.ingest.rejections import RejectionLog
 from services.ingest.schemas import check_schemas
 from services.ingest.settings import IngestSettings
 from services.ingest.sink import MemorySink
+from services.ingest.syslog_listener import Syslog
 from shared.registry.memory import MemoryRegistry
+from stack.ports import free_port
 
 
 class Door:
@@ -65,3 +70,51 @@ async def make_door() -> AsyncIterator[MakeDoor]:
 @pytest.fixture
 def door(make_door: MakeDoor) -> Door:
     return make_door()
+
+
+class Rig:
+    """Both syslog listeners on a sink in memory."""
+
+    def __init__(self, door: Door, syslog: Syslog, tcp: int, udp: int) -> None:
+        self.door = door
+        self.syslog = syslog
+        self.tcp = tcp
+        self.udp = udp
+
+    @property
+    def payloads(self) -> list[dict[str, Any]]:
+        records = self.door.sink.records("events.syslog_message")
+        return [orjson.loads(record.value)["payload"] for record in records]
+
+    @property
+    def messages(self) -> list[str]:
+        return sorted(payload["message"] for payload in self.payloads)
+
+
+@pytest.fixture
+async def start(make_door: MakeDoor) -> AsyncIterator[Callable[..., Any]]:
+    started: list[Rig] = []
+
+    async def start(**settings: Any) -> Rig:
+        tcp, udp = free_port(), free_port()
+        door = make_door(syslog_tcp_port=tcp, syslog_udp_port=udp, **settings)
+        syslog = Syslog(door.gateway.flow, door.settings, RejectionLog(log_events=False))
+        await syslog.start()
+        started.append(Rig(door, syslog, tcp, udp))
+        return started[-1]
+
+    yield start
+    for rig in started:
+        await rig.syslog.stop(within=1)
+
+
+@pytest.fixture
+async def rig(start: Callable[..., Any]) -> Rig:
+    rig: Rig = await start()
+    return rig
+
+
+def counted(transport: str, outcome: str) -> float:
+    """How many syslog messages met that outcome since the process began."""
+    labels = {"transport": transport, "outcome": outcome}
+    return REGISTRY.get_sample_value("onramp_ingest_syslog_messages_total", labels) or 0.0

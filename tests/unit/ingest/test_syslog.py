@@ -5,7 +5,7 @@ import contextlib
 import re
 import shutil
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from typing import Any
 
 import orjson
@@ -13,15 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.ingest.metrics import REGISTRY
-from services.ingest.rejections import RejectionLog
 from services.ingest.syslog import parse, to_envelope
 from services.ingest.syslog_framing import Framer, FramingError
-from services.ingest.syslog_listener import Syslog
 from shared import envelope, strict_json
-from stack.ports import free_port
 from tests.fixtures.ingest import until
-from tests.unit.ingest.conftest import Door, MakeDoor
+from tests.unit.ingest.conftest import Rig, counted
 
 pytestmark = pytest.mark.anyio
 
@@ -135,46 +131,6 @@ def test_memory_is_bounded_whatever_comes() -> None:
             assert len(framer._buffer) <= 200
 
 
-class Rig:
-    def __init__(self, door: Door, syslog: Syslog, tcp: int, udp: int) -> None:
-        self.door = door
-        self.syslog = syslog
-        self.tcp = tcp
-        self.udp = udp
-
-    @property
-    def payloads(self) -> list[dict[str, Any]]:
-        records = self.door.sink.records("events.syslog_message")
-        return [orjson.loads(record.value)["payload"] for record in records]
-
-    @property
-    def messages(self) -> list[str]:
-        return sorted(payload["message"] for payload in self.payloads)
-
-
-@pytest.fixture
-async def start(make_door: MakeDoor) -> AsyncIterator[Callable[..., Any]]:
-    started: list[Rig] = []
-
-    async def start(**settings: Any) -> Rig:
-        tcp, udp = free_port(), free_port()
-        door = make_door(syslog_tcp_port=tcp, syslog_udp_port=udp, **settings)
-        syslog = Syslog(door.gateway.flow, door.settings, RejectionLog(log_events=False))
-        await syslog.start()
-        started.append(Rig(door, syslog, tcp, udp))
-        return started[-1]
-
-    yield start
-    for rig in started:
-        await rig.syslog.stop(within=1)
-
-
-@pytest.fixture
-async def rig(start: Callable[..., Any]) -> Rig:
-    rig: Rig = await start()
-    return rig
-
-
 @pytest.mark.skipif(shutil.which("logger") is None, reason="util-linux is not installed")
 @pytest.mark.parametrize(
     "options",
@@ -219,23 +175,18 @@ async def test_tcp_reading_stops_while_kafka_is_down(rig: Rig) -> None:
 
 async def test_udp_keeps_what_fits_and_counts_the_rest(start: Callable[..., Any]) -> None:
     rig: Rig = await start(syslog_queue_bytes=5000)
-    before = lost()
+    before = counted("udp", "lost")
     rig.door.sink.down = True
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
         for n in range(50):
             sender.sendto(b"<13>message %d" % n, ("127.0.0.1", rig.udp))
             await asyncio.sleep(0)
-    await until(lambda: lost() > before, 5)
+    await until(lambda: counted("udp", "lost") > before, 5)
     rig.door.sink.down = False
-    await until(lambda: len(rig.payloads) + lost() - before == 50, 5)
+    await until(lambda: len(rig.payloads) + counted("udp", "lost") - before == 50, 5)
     assert 5 <= len(rig.payloads) < 50
     ids = [record.key for record in rig.door.sink.records("events.syslog_message")]
     assert len(set(ids)) == len(ids)
-
-
-def lost() -> float:
-    name = "onramp_ingest_syslog_messages_total"
-    return REGISTRY.get_sample_value(name, {"transport": "udp", "outcome": "lost"}) or 0.0
 
 
 async def test_stopping_delivers_what_was_read(rig: Rig) -> None:

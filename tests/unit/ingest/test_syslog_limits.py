@@ -1,0 +1,115 @@
+"""Syslog on real networks: whatever comes, nothing ends the listeners, and each has its share alone."""
+
+import asyncio
+import socket
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from services.ingest import accept
+from services.ingest.settings import IngestSettings
+from tests.fixtures.ingest import until
+from tests.unit.ingest.conftest import Rig, counted
+
+pytestmark = pytest.mark.anyio
+
+PATIENT = 6
+
+
+async def test_an_outage_does_not_end_the_udp_pump(start: Callable[..., Any]) -> None:
+    rig: Rig = await start(max_batch=100)
+    rig.door.sink.down = True
+    await say(rig, *(b"<13>message %d" % n for n in range(300)))
+    await until(lambda: rig.syslog.waiting == 300, PATIENT)
+    rig.door.sink.down = False
+    await until(lambda: len(rig.payloads) == 300, PATIENT)
+    await say(rig, b"<13>later")
+    await until(lambda: len(rig.payloads) == 301, PATIENT)
+
+
+async def test_tcp_takes_more_messages_at_once_than_a_batch_may_have(start: Callable[..., Any]) -> None:
+    rig: Rig = await start(max_batch=10)
+    _, writer = await asyncio.open_connection("127.0.0.1", rig.tcp)
+    writer.write(b"".join(b"<13>message %d\n" % n for n in range(100)))
+    writer.write_eof()
+    await until(lambda: len(rig.payloads) == 100, PATIENT)
+    writer.close()
+
+
+async def test_a_message_at_which_the_flow_fails_harms_only_itself(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, before = accept.decode, counted("udp", "refused")
+
+    def poisoned(body: bytes, *rest: Any) -> Any:
+        if b"poison" in body:
+            raise RuntimeError
+        return real(body, *rest)
+
+    monkeypatch.setattr(accept, "decode", poisoned)
+    rig.door.sink.down = True
+    await say(rig, b"<13>one", b"<13>poison", b"<13>two", b"<13>three")
+    await until(lambda: rig.syslog.waiting == 4, PATIENT)
+    rig.door.sink.down = False
+    await until(lambda: rig.messages == ["one", "three", "two"], PATIENT)
+    await until(lambda: counted("udp", "refused") == before + 1, PATIENT)
+
+
+async def test_what_fails_on_its_way_to_kafka_is_sent_again(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, failures = rig.door.sink.send, [RuntimeError(), RuntimeError()]
+
+    async def flaky(records: Any) -> Any:
+        if failures:
+            raise failures.pop()
+        return await real(records)
+
+    monkeypatch.setattr(rig.door.sink, "send", flaky)
+    await say(rig, b"<13>kept")
+    await until(lambda: rig.messages == ["kept"], PATIENT)
+
+
+async def test_only_networks_that_are_listed_may_send(start: Callable[..., Any]) -> None:
+    rig: Rig = await start(syslog_networks="127.0.0.2/32, 10.0.0.0/8")
+    before = counted("udp", "refused"), counted("tcp", "refused")
+    await say(rig, b"<13>foreign")
+    reader, writer = await asyncio.open_connection("127.0.0.1", rig.tcp)
+    async with asyncio.timeout(PATIENT):
+        assert await reader.read() == b""
+    writer.close()
+    await say(rig, b"<13>listed udp", source="127.0.0.2")
+    _, writer = await asyncio.open_connection("127.0.0.1", rig.tcp, local_addr=("127.0.0.2", 0))
+    writer.write(b"<13>listed tcp\n")
+    await until(lambda: rig.messages == ["listed tcp", "listed udp"], PATIENT)
+    writer.close()
+    assert (counted("udp", "refused"), counted("tcp", "refused")) == (before[0] + 1, before[1] + 1)
+
+
+def test_a_network_that_is_none_stops_the_start() -> None:
+    with pytest.raises(ValidationError, match=r"10\.0\.0\.0/99"):
+        IngestSettings(syslog_networks="10.0.0.0/99")
+
+
+async def test_a_connection_that_says_nothing_is_closed(start: Callable[..., Any]) -> None:
+    rig: Rig = await start(syslog_idle_seconds=0.3, syslog_connections=1)
+    reader, writer = await asyncio.open_connection("127.0.0.1", rig.tcp)
+    writer.write(b"<13>whole\n<13>its last line")
+    async with asyncio.timeout(PATIENT):
+        assert await reader.read() == b""
+    assert rig.messages == ["its last line", "whole"]
+    writer.close()
+    _, writer = await asyncio.open_connection("127.0.0.1", rig.tcp)
+    writer.write(b"<13>another\n")
+    await until(lambda: len(rig.payloads) == 3, PATIENT)
+    writer.close()
+
+
+async def say(rig: Rig, *messages: bytes, source: str = "127.0.0.1") -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+        sender.bind((source, 0))
+        for message in messages:
+            sender.sendto(message, ("127.0.0.1", rig.udp))
+            await asyncio.sleep(0)
