@@ -70,7 +70,7 @@ def three(database: Database, tmp_path: Path) -> Iterator[Three]:
                 writer.stop()
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(1800)
 def test_f44_a_partition_without_a_leader_holds_up_no_other(
     three: Three, caplog: pytest.LogCaptureFixture
 ) -> None:

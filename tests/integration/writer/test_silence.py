@@ -84,7 +84,7 @@ def test_a_database_whose_name_leads_nowhere_else_is_asked_at_its_address(databa
         pass_patiences(named, 4)
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(300)
 def test_a_server_that_starts_no_session_is_alive_while_a_session_answers(
     database: Database, own_postgres: Postgres
 ) -> None:
@@ -98,7 +98,7 @@ def test_a_server_that_starts_no_session_is_alive_while_a_session_answers(
             listener.resume()
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(300)
 def test_f47_a_statement_of_a_stopped_server_ends(database: Database, server: Stopped) -> None:
     def ask() -> None:
         with transaction(database, "land") as conn, conn.cursor() as cursor:
@@ -115,7 +115,7 @@ def test_f47_a_statement_of_a_stopped_server_ends(database: Database, server: St
         cursor.execute("SELECT 1")
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(300)
 def test_f47_a_copy_into_a_stopped_server_ends(database: Database, server: Stopped) -> None:
     class Endless(io.RawIOBase):
         """Lines without end; the server is stopped on the way."""
@@ -139,7 +139,7 @@ def test_f47_a_copy_into_a_stopped_server_ends(database: Database, server: Stopp
     assert rows(database.dsn, "SELECT to_regclass('public.t')::text") == [(None,)]
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(300)
 def test_f47_a_connection_to_a_black_hole_is_given_up() -> None:
     with black_holes(1) as [dsn]:
         hole = replace(database_of(dsn), silent_s=_SILENT_S)
