@@ -18,6 +18,7 @@ import aiokafka.client
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError, ProducerClosed
 
+from services.ingest.kafka_second import Second, ready_to_move
 from shared.errors import KAFKA_UNAVAILABLE, KAFKA_UNREACHABLE, InfrastructureError
 
 logger = logging.getLogger(__name__)
@@ -36,8 +37,11 @@ Build = Callable[[], AIOKafkaProducer]
 class Generation:
     """One producer and what it has in flight."""
 
-    def __init__(self, producer: AIOKafkaProducer, wedged_seconds: float) -> None:
+    def __init__(
+        self, producer: AIOKafkaProducer, wedged_seconds: float, second: Second | None = None
+    ) -> None:
         self.producer = producer
+        self._second = second
         self.in_flight = 0
         self.idle = asyncio.Event()
         self.idle.set()
@@ -59,19 +63,33 @@ class Generation:
                     acknowledged = await self.producer.send_batch(batch, topic, partition=partition)
                 except (KafkaError, AssertionError) as e:  # a partition that is gone is an assertion
                     raise InfrastructureError(KAFKA_UNREACHABLE, type(e).__name__) from e
-                return int((await acknowledged).offset)
+            return int((await self._answer(acknowledged, topic, partition)).offset)
         finally:
             self.in_flight -= 1
             if not self.in_flight:
                 self.idle.set()
 
+    async def _answer(self, acknowledged: "asyncio.Future[Any]", topic: str, partition: int) -> Any:
+        """Wait for it as long as the producer may take; for a partition that refuses, without an end."""
+        try:
+            while True:
+                done, _ = await asyncio.wait([acknowledged], timeout=self._wedged_seconds)
+                if done:
+                    return acknowledged.result()
+                if self._second is None or not self._second.holds(topic, partition):
+                    raise TimeoutError
+                self._second.still(topic)
+        finally:
+            acknowledged.cancel()  # not the batch: nobody else would look at how it fails
+
 
 class Producers:
     """Keeps one working producer; `current` waits for it, `replace` retires it."""
 
-    def __init__(self, build: Build, wedged_seconds: float) -> None:
+    def __init__(self, build: Build, wedged_seconds: float, second: Second | None = None) -> None:
         self._build = build
         self._wedged_seconds = wedged_seconds
+        self._second = second
         self._current: Generation | None = None
         self._ready = asyncio.Event()
         self._wanted = asyncio.Event()
@@ -93,6 +111,12 @@ class Producers:
         while self._current is None:
             await self._ready.wait()
         return self._current
+
+    def now(self) -> AIOKafkaProducer | None:
+        """The producer, None while there is none; one whose sender died is replaced."""
+        if self._current is not None and self._current.producer._sender.sender_task.done():  # noqa: SLF001
+            self.replace(self._current, "its sender died")
+        return None if self._current is None else self._current.producer
 
     def partitions(self, topic: str) -> int | None:
         """How many partitions the current producer knows of the topic."""
@@ -151,13 +175,13 @@ class Producers:
             producer = await self._started()
             if producer is not None:
                 self._wanted.clear()
-                self._current = Generation(producer, self._wedged_seconds)
+                self._current = Generation(producer, self._wedged_seconds, self._second)
                 self._ready.set()
             else:
                 await asyncio.sleep(_BACKOFF_SECONDS)
 
     async def _started(self) -> AIOKafkaProducer | None:
-        producer = self._build()
+        producer = ready_to_move(self._build())
         try:
             async with asyncio.timeout(_START_SECONDS):
                 await producer.start()
@@ -168,6 +192,8 @@ class Producers:
             logger.warning("Kafka cannot be reached", extra={"reason": repr(e)})
             await close(producer)
             return None
+        if self._second is not None:
+            self._second.serve(producer)
         return producer
 
 

@@ -17,6 +17,7 @@ from aiokafka import AIOKafkaProducer
 from services.ingest.budget import Budget
 from services.ingest.kafka_lanes import Landing, Lane, Part, give_up
 from services.ingest.kafka_producer import Producers
+from services.ingest.kafka_second import Second
 from services.ingest.kafka_topics import PartitionsOf, TopicKeeper
 from services.ingest.sink import Health, Receipt, Record, Sent
 from shared import wire
@@ -42,6 +43,8 @@ _BATCH_BYTES: Final = 512 * 1024
 _RECORD_OVERHEAD: Final = 1024
 _REQUEST_TIMEOUT_MS: Final = 5000
 _RETRY_BACKOFF_MS: Final = 50
+#: What a partition refuses, it refuses for a while: its broker need not be asked at once.
+_SECOND_BACKOFF_MS: Final = 100
 #: How soon a partition that was added is used.
 _METADATA_AGE_MS: Final = 60_000
 
@@ -61,7 +64,9 @@ class KafkaSink:
         self._budget = budget
         self._deadline_seconds = deadline_seconds
         self._topics = TopicKeeper(kafka, partitions_of)
-        self._producers = Producers(self._build, wedged_seconds)
+        self._seconds = Producers(self._build_second, wedged_seconds)
+        self._second = Second(self._seconds.now, self._topics.forget)
+        self._producers = Producers(self._build, wedged_seconds, self._second)
         self._lanes: dict[tuple[str, int], Lane] = {}
         self._counts: dict[str, int] = {}
         self._deadlines: deque[tuple[float, Part]] = deque()
@@ -73,6 +78,7 @@ class KafkaSink:
     async def start(self) -> None:
         """Begin to connect; returns at once, Kafka may be down."""
         self._producers.start()
+        self._seconds.start()
         self._sweeper = asyncio.create_task(self._sweep(), name="sink-sweeper")
 
     async def stop(self, within: float) -> None:
@@ -89,7 +95,7 @@ class KafkaSink:
             self._asking.cancel()
             await asyncio.wait([self._asking])
         await self._topics.stop()
-        await self._producers.stop()
+        await asyncio.gather(self._producers.stop(), self._seconds.stop())
 
     async def health(self) -> Health:
         """Ask the cluster, one question at a time and two a second, however many probes there are."""
@@ -215,14 +221,19 @@ class KafkaSink:
         give_up(late, self._deadline_seconds)
         return bool(late)
 
-    def _build(self) -> AIOKafkaProducer:
+    def _build_second(self) -> AIOKafkaProducer:
+        return self._build("onramp-ingest-second", _SECOND_BACKOFF_MS)
+
+    def _build(
+        self, client_id: str = "onramp-ingest", retry_backoff_ms: int = _RETRY_BACKOFF_MS
+    ) -> AIOKafkaProducer:
         return AIOKafkaProducer(
             bootstrap_servers=self._kafka.bootstrap,
-            client_id="onramp-ingest",
+            client_id=client_id,
             acks="all",
             enable_idempotence=True,
             request_timeout_ms=_REQUEST_TIMEOUT_MS,
-            retry_backoff_ms=_RETRY_BACKOFF_MS,
+            retry_backoff_ms=retry_backoff_ms,
             metadata_max_age_ms=_METADATA_AGE_MS,
         )
 

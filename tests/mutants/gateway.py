@@ -19,6 +19,7 @@ READINESS: Final = "tests/integration/ingest/test_readiness.py"
 DOOR: Final = "tests/integration/ingest/test_bad_input.py"
 KAFKA: Final = "tests/integration/ingest/test_gateway_kafka.py"
 SINK: Final = "tests/contract/test_sink.py"
+SICK: Final = "tests/integration/ingest/test_sick_topic.py"
 Mutant = partial(AnyMutant, tests=UNIT)
 
 QUICK: Final = (
@@ -254,6 +255,20 @@ SLOW: Final = (
         "await self._fly(self._waiting.popleft(), generation)",
         "asyncio.ensure_future(self._fly(self._waiting.pop(), generation))",
         tests=SINK,
+    ),
+    Mutant(
+        "moving what a partition refuses",
+        "kafka_second.py",
+        "        if second is not None:\n",
+        "        if second is None:\n",
+        tests=SICK,
+    ),
+    Mutant(
+        "waiting for a partition that refuses",
+        "kafka_producer.py",
+        "not self._second.holds(topic, partition)",
+        "self._second.holds(topic, partition)",
+        tests=SICK,
     ),
     Mutant(
         "a success at SIGTERM",

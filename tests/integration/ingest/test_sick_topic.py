@@ -1,0 +1,164 @@
+"""A topic below its min ISR beside healthy ones of the same broker: it harms itself alone."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.producer.sender import Sender
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from services.ingest.app import assemble
+from services.ingest.budget import Budget
+from services.ingest.kafka_second import Second
+from services.ingest.kafka_sink import KafkaSink
+from services.ingest.settings import IngestSettings
+from shared.registry.memory import MemoryRegistry
+from shared.settings import KafkaSettings
+from stack.kafka import Kafka
+from tests.fixtures.ingest import JSON, one, until
+from tests.fixtures.started import started
+
+pytestmark = pytest.mark.anyio
+
+DEADLINE = 6.0
+WEDGED = 7.0
+#: Brokers by their place; their ids count from 1.
+_THIRD = 2
+_PATIENCE = 120.0
+
+
+@dataclass
+class Seen:
+    """The produce requests of each producer: the topics in each."""
+
+    requests: list[tuple[str, frozenset[str]]] = field(default_factory=list)
+    #: How often a batch of the sick topic was found to have waited for long.
+    long: int = 0
+
+    def of(self, client: str, topic: str) -> int:
+        return sum(topic in topics for by, topics in self.requests if by == client)
+
+
+@pytest.fixture
+def seen(monkeypatch: pytest.MonkeyPatch) -> Seen:
+    seen = Seen()
+    send, still = Sender._send_produce_req, Second.still
+
+    async def noted(sender: Any, node: int, batches: dict[TopicPartition, Any]) -> None:
+        seen.requests.append((sender.client._client_id, frozenset(tp.topic for tp in batches)))
+        await send(sender, node, batches)
+
+    def looked(second: Second, topic: str) -> None:
+        seen.long += 1
+        still(second, topic)
+
+    monkeypatch.setattr(Sender, "_send_produce_req", noted)
+    monkeypatch.setattr(Second, "still", looked)
+    return seen
+
+
+class Gateway:
+    """A gateway in this process on three brokers, the first of which leads all topics."""
+
+    def __init__(self, cluster: Kafka) -> None:
+        self.cluster = cluster
+        self.admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+        kafka = KafkaSettings(bootstrap=cluster.bootstrap, replication=3, min_insync=2)
+        self.sink = KafkaSink(kafka, Budget(2**24), DEADLINE, WEDGED)
+        app = assemble(IngestSettings(), self.sink, Budget(2**24), MemoryRegistry(), lambda _: None)  # type: ignore[arg-type, return-value]
+        self.client = httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app), base_url="http://gateway")
+
+    def make(self, name: str, min_insync: int) -> None:
+        config = {"min.insync.replicas": str(min_insync)}
+        topic = NewTopic(f"events.{name}", 1, replica_assignment=[[1, 2, 3]], config=config)
+        for future in self.admin.create_topics([topic]).values():
+            future.result(30)
+
+    def in_sync(self, name: str) -> int:
+        topic = self.admin.list_topics(f"events.{name}", timeout=20).topics[f"events.{name}"]
+        return len(topic.partitions[0].isrs)
+
+    async def post(self, event_id: str, name: str) -> httpx2.Response:
+        return await self.client.post("/v1/events", content=one(event_id, name), headers=JSON)
+
+    async def accepts(self, event_id: str, name: str) -> None:
+        answer = await self.post(event_id, name)
+        assert answer.status_code == 202, answer.text
+
+    async def on_kafka(self, name: str) -> Counter[str]:
+        """How often each id is there."""
+        consumer = AIOKafkaConsumer(bootstrap_servers=self.cluster.bootstrap, auto_offset_reset="earliest")
+        await consumer.start()
+        try:
+            place = TopicPartition(f"events.{name}", 0)
+            consumer.assign([place])
+            end = (await consumer.end_offsets([place]))[place]
+            found: Counter[str] = Counter()
+            while await consumer.position(place) < end:
+                batches = await consumer.getmany(timeout_ms=1000)
+                found.update(message.key.decode() for batch in batches.values() for message in batch)
+            return found
+        finally:
+            await consumer.stop()
+
+
+@pytest.fixture
+async def gateway(tmp_path: Path) -> AsyncIterator[Gateway]:
+    with started(Kafka(tmp_path / "kafka", brokers=3, heap_mb=256)) as cluster:
+        gateway = Gateway(cluster)
+        await gateway.sink.start()
+        yield gateway
+        await gateway.client.aclose()
+        await gateway.sink.stop(within=1)
+
+
+@pytest.mark.timeout(500)
+async def test_f53_a_topic_below_its_min_isr_harms_itself_alone(
+    gateway: Gateway, seen: Seen, caplog: pytest.LogCaptureFixture
+) -> None:
+    gateway.make("sick", 3)
+    gateway.make("well", 2)
+    await gateway.accepts("before", "sick")
+    await gateway.accepts("before", "well")
+    first = gateway.sink._producers.now()
+    gateway.cluster.children[_THIRD].stop()
+    await until(lambda: gateway.in_sync("sick") == 2, _PATIENCE)
+    seen.requests.clear()
+
+    ids = [f"sick-{n}" for n in range(5)]
+    refused = [asyncio.create_task(gateway.post(each, "sick")) for each in ids]
+    await until(lambda: seen.of("onramp-ingest-second", "events.sick") >= 3, _PATIENCE)
+    for n in range(30):
+        await gateway.accepts(f"during-{n}", "well")
+    # Its one batch came to the first producer once; whoever was sent meanwhile found nobody's pause there.
+    assert seen.of("onramp-ingest", "events.sick") == 1
+    assert seen.of("onramp-ingest-second", "events.well") == 0
+
+    answers = [await each for each in refused]
+    assert {answer.status_code for answer in answers} == {503}
+    assert {"retry-after" in answer.headers for answer in answers} == {True}
+    await until(lambda: seen.long > 0, _PATIENCE)  # longer than any healthy batch may take
+    await gateway.accepts("after-long", "well")
+    assert seen.of("onramp-ingest", "events.sick") == 1
+
+    gateway.cluster.children[_THIRD].start()
+    await until(lambda: not gateway.sink._second.holds("events.sick", 0), _PATIENCE)
+    for each in ids:
+        await gateway.accepts(each, "sick")
+    knocks = seen.of("onramp-ingest-second", "events.sick")
+    await gateway.accepts("last", "sick")
+    assert seen.of("onramp-ingest-second", "events.sick") == knocks
+    assert gateway.sink._producers.now() is first
+    assert [each for each in caplog.messages if "replaced" in each] == []
+
+    found = await gateway.on_kafka("sick")
+    unknown = {each for each, answer in zip(ids, answers, strict=True) if answer.json()["accepted"] is None}
+    assert unknown
+    # A batch that was tried a hundred times is there once, beside what was sent again.
+    assert found == Counter({"before", *ids, "last"}) + Counter(unknown)
