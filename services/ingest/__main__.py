@@ -52,7 +52,8 @@ def _serve(settings: IngestSettings) -> None:
         proxy_headers=False,
         # A worker that is busy is not dead: the default of 5 s kills one under load.
         timeout_worker_healthcheck=30,
-        timeout_graceful_shutdown=int(settings.grace_seconds - STOP_SECONDS),
+        timeout_keep_alive=settings.keep_alive_seconds,
+        timeout_graceful_shutdown=int(settings.grace_seconds - settings.drain_seconds - STOP_SECONDS),
     )
 
 

@@ -21,6 +21,7 @@ from services.ingest.check import Checker
 from services.ingest.decode import Limits
 from services.ingest.events import Events
 from services.ingest.kafka_sink import KafkaSink
+from services.ingest.leaving import Leaving
 from services.ingest.metrics import INFLIGHT_BYTES, RegistryInfo, Seen
 from services.ingest.names import NameCap
 from services.ingest.pages import pages
@@ -55,6 +56,7 @@ class State(TypedDict):
     """What the lifespan hands to the HTTP protocol."""
 
     settings: IngestSettings
+    leaving: Leaving
 
 
 Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[State]]
@@ -90,6 +92,7 @@ def create() -> Gateway:
     registry = open_registry(compiler)
     refuse_unsafe(settings, kafka, registry)
     budget = Budget(settings.inflight_bytes)
+    leaving = Leaving(settings.drain_seconds)
     sink = KafkaSink(
         kafka, budget, settings.deadline_seconds, settings.wedged_seconds, _partitions_of(registry)
     )
@@ -100,13 +103,14 @@ def create() -> Gateway:
         await syslog.start()
         watching = asyncio.create_task(_watch(registry, budget), name="registry-watch")
         try:
-            yield {"settings": settings}
+            with leaving.on_sigterm():
+                yield {"settings": settings, "leaving": leaving}
         finally:
             watching.cancel()
             await syslog.stop(within=_LAST_SECONDS)
             await sink.stop(within=_LAST_SECONDS)
 
-    gateway = assemble(settings, sink, budget, registry, lifespan, compiler=compiler)
+    gateway = assemble(settings, sink, budget, registry, lifespan, compiler=compiler, leaving=leaving)
     syslog = Syslog(gateway.flow, settings, RejectionLog(log_events=settings.log_events))
     return gateway
 
@@ -119,6 +123,7 @@ def assemble(
     lifespan: Lifespan,
     *,
     compiler: Compiler | None = None,
+    leaving: Leaving | None = None,
 ) -> Gateway:
     """A gateway on any sink and registry."""
     schemas = (compiler or Compiler()).of
@@ -132,7 +137,7 @@ def assemble(
     )
     log = RejectionLog(log_events=settings.log_events)
     events = Events(flow=flow, senders=senders, budget=budget, settings=settings, log=log, seen=Seen())
-    return Gateway(events, flow, pages(sink, settings.retry_after_seconds, lifespan))
+    return Gateway(events, flow, pages(sink, settings.retry_after_seconds, lifespan, leaving or Leaving()))
 
 
 def open_registry(check: Check) -> FileRegistry:

@@ -10,6 +10,7 @@ from starlette.exceptions import HTTPException
 
 from services.ingest import problems
 from services.ingest.events import new_request_id
+from services.ingest.leaving import Leaving
 from services.ingest.metrics import exposition
 from services.ingest.openapi import describe_events
 from services.ingest.sink import Sink
@@ -18,7 +19,7 @@ from shared.errors import BAD_REQUEST, METHOD_NOT_ALLOWED, NOT_FOUND, TABLE, Use
 _FAULTS = {404: NOT_FOUND, 405: METHOD_NOT_ALLOWED}
 
 
-def pages(sink: Sink, retry_after: int, lifespan: Callable[[FastAPI], Any]) -> FastAPI:
+def pages(sink: Sink, retry_after: int, lifespan: Callable[[FastAPI], Any], leaving: Leaving) -> FastAPI:
     """The FastAPI application with every page but `POST /v1/events`."""
     app = FastAPI(
         title="Onramp gateway",
@@ -26,32 +27,34 @@ def pages(sink: Sink, retry_after: int, lifespan: Callable[[FastAPI], Any]) -> F
         summary="POST an event; the answer comes when Kafka holds it.",
         lifespan=lifespan,
     )
-    _add_health(app, sink, retry_after)
+    _add_health(app, sink, retry_after, leaving)
     _add_metrics(app)
     _add_errors(app)
     describe_events(app)
     return app
 
 
-def _add_health(app: FastAPI, sink: Sink, retry_after: int) -> None:
+def _add_health(app: FastAPI, sink: Sink, retry_after: int, leaving: Leaving) -> None:
     @app.get("/healthz", tags=["health"])
     async def healthz() -> dict[str, str]:
         """Whether this process answers; says nothing of Kafka."""
         return {"status": "ok"}
 
-    @app.get("/readyz", tags=["health"], responses={503: {"description": "Kafka cannot be reached."}})
+    unready = "Kafka cannot be reached, or the gateway is about to stop."
+
+    @app.get("/readyz", tags=["health"], responses={503: {"description": unready}})
     async def readyz() -> Response:
         """Whether events can be accepted now, and how many replicas an acceptance stands on."""
         health = await sink.health()
         body = {
-            "status": "ready" if health.ready else "unready",
+            "status": "leaving" if leaving.begun else "ready" if health.ready else "unready",
             "kafka": {
                 "reachable": health.reachable,
                 "brokers": health.brokers,
                 "min_insync_replicas": health.min_insync_replicas,
             },
         }
-        if health.ready:
+        if health.ready and not leaving.begun:
             return JSONResponse(body)
         return JSONResponse(body, 503, {"Retry-After": str(retry_after)})
 

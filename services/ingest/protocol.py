@@ -17,6 +17,7 @@ from uvicorn.server import ServerState
 
 from services.ingest import problems
 from services.ingest.events import new_request_id
+from services.ingest.leaving import Leaving
 from services.ingest.settings import IngestSettings
 from shared.errors import BAD_REQUEST, HEADERS_TOO_LARGE, REQUEST_TIMEOUT, Fault, UserError
 
@@ -37,6 +38,7 @@ class LimitedProtocol(HttpToolsProtocol):
         super().__init__(config, server_state, app_state, _loop)
         # uvicorn makes protocols from a class; the lifespan's state is what it hands them.
         self.settings: IngestSettings = app_state["settings"]
+        self._leaving: Leaving = app_state["leaving"]
         #: The request that is being answered; uvicorn remembers the latest, which may wait in line.
         self._answering: RequestResponseCycle | None = None
         #: The request whose body is being read, and what is said of it once those before it are answered.
@@ -52,6 +54,7 @@ class LimitedProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """A client that connects and says nothing is late as well."""
         super().connection_made(transport)
+        self._leaving.connections.add(self)
         self._wait()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -61,6 +64,11 @@ class LimitedProtocol(HttpToolsProtocol):
         if self._answering is not None:
             self._answering.disconnected = True
         super().connection_lost(exc)
+
+    def leave(self) -> None:
+        """The answer that is under way says that it is the last."""
+        if self._answering is not None:
+            self._answering.keep_alive = False
 
     def data_received(self, data: bytes) -> None:
         """Feed the parser; a clock runs only while a message is incomplete."""
@@ -152,6 +160,8 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
         self._answering = cycle
+        if self._leaving.begun:
+            self.leave()
         super()._start_asgi_task(cycle, app)
 
     def _check_host(self, value: bytes) -> None:

@@ -85,8 +85,19 @@ class IngestSettings(BaseSettings):
     grace_seconds: float = Field(
         20,
         gt=0,
-        description="Longest time from SIGTERM to exit; at least 7 more than the deadline, so that all "
-        "that was taken is answered.",
+        description="Longest time from SIGTERM to exit; at least 7 more than the deadline and "
+        "drain_seconds, so that all that was taken is answered.",
+    )
+    drain_seconds: float = Field(
+        0,
+        ge=0,
+        description="How long the gateway goes on serving after SIGTERM, while /readyz is 503 and answers "
+        "say Connection: close; behind a balancer longer than it takes to notice.",
+    )
+    keep_alive_seconds: int = Field(
+        75,
+        ge=1,
+        description="How long a connection may be silent between two requests; longer than the balancer's.",
     )
 
     @field_validator("syslog_networks")
@@ -104,9 +115,11 @@ class IngestSettings(BaseSettings):
 
     @model_validator(mode="after")
     def _time_to_answer(self) -> Self:
-        least = self.deadline_seconds + STOP_SECONDS + 1
+        least = self.deadline_seconds + self.drain_seconds + STOP_SECONDS + 1
         if self.grace_seconds < least:
-            raise ValueError(f"grace_seconds must be at least {least:g}, 7 more than deadline_seconds")
+            raise ValueError(
+                f"grace_seconds must be at least {least:g}, 7 more than deadline_seconds and drain_seconds"
+            )
         return self
 
     @property

@@ -6,6 +6,7 @@ from typing import Final
 from tests.mutants.machine import Mutant as AnyMutant
 
 SYSLOG: Final = "tests/unit/ingest/test_syslog.py tests/unit/ingest/test_syslog_limits.py"
+LEAVING: Final = "tests/integration/ingest/test_leaving.py"
 Mutant = partial(AnyMutant, tests=SYSLOG)
 
 NETWORKS: Final = (
@@ -40,4 +41,21 @@ NETWORKS: Final = (
         "asyncio.timeout(self._settings.syslog_idle_seconds)",
         "asyncio.timeout(None)",
     ),
+    Mutant(
+        "the last answer of a connection",
+        "protocol.py",
+        "if self._leaving.begun:\n            self.leave()",
+        "pass",
+        tests=LEAVING,
+    ),
+    Mutant("telling those who wait", "leaving.py", "connection.leave()", "pass", tests=LEAVING),
+    Mutant("readiness of one that leaves", "pages.py", "and not leaving.begun", "", tests=LEAVING),
+    Mutant(
+        "the time to leave",
+        "leaving.py",
+        "loop.call_later(self._seconds,",
+        "loop.call_later(0,",
+        tests=LEAVING,
+    ),
+    Mutant("leaving at all", "app.py", "with leaving.on_sigterm():", "if True:", tests=LEAVING),
 )

@@ -11,6 +11,7 @@ from fastapi import FastAPI
 
 from services.ingest.app import Gateway, State, assemble
 from services.ingest.budget import Budget
+from services.ingest.leaving import Leaving
 from services.ingest.metrics import REGISTRY
 from services.ingest.rejections import RejectionLog
 from services.ingest.schemas import check_schemas
@@ -43,7 +44,7 @@ class Door:
 
     @asynccontextmanager
     async def _lifespan(self, _: FastAPI) -> AsyncIterator[State]:
-        yield {"settings": self.settings}
+        yield {"settings": self.settings, "leaving": Leaving()}
 
 
 MakeDoor = Callable[..., Door]

@@ -25,6 +25,7 @@ from schemathesis.specs.openapi.checks import (
 
 from services.ingest.app import State, assemble
 from services.ingest.budget import Budget
+from services.ingest.leaving import Leaving
 from services.ingest.settings import IngestSettings
 from services.ingest.sink import MemorySink
 from shared import envelope
@@ -139,7 +140,7 @@ def _gateway() -> Any:
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[State]:
-        yield {"settings": given_settings}
+        yield {"settings": given_settings, "leaving": Leaving()}
 
     return assemble(given_settings, MemorySink(), budget, registry, lifespan)
 

@@ -1,0 +1,113 @@
+"""A gateway that leaves: a balancer hears of it while it still serves, and no request is refused."""
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import psutil
+import pytest
+
+from stack.services import Service
+from tests.fixtures.fix_kafka import HasBootstrap
+from tests.fixtures.fix_stack import StartGateway
+from tests.fixtures.ingest import one, until
+
+pytestmark = pytest.mark.anyio
+
+PATIENT = 90
+SECONDS = 1.0
+
+
+class Client:
+    """One connection, and what is said on it."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    async def ask(self, *pieces: bytes) -> bytes:
+        """Say `pieces`; returns the head of the answer."""
+        self._writer.writelines(pieces)
+        async with asyncio.timeout(PATIENT):
+            head = await self._reader.readuntil(b"\r\n\r\n")
+            [size] = [line for line in head.split(b"\r\n") if line.lower().startswith(b"content-length:")]
+            await self._reader.readexactly(int(size.split(b":")[1]))
+        return head.lower()
+
+    async def ends(self) -> bool:
+        """Whether the other side closes."""
+        async with asyncio.timeout(PATIENT):
+            return await self._reader.read() == b""
+
+    def say(self, piece: bytes) -> None:
+        """Say something to which no answer comes yet."""
+        self._writer.write(piece)
+
+
+@asynccontextmanager
+async def connected(service: Service) -> AsyncIterator[Client]:
+    reader, writer = await asyncio.open_connection("127.0.0.1", service.port)
+    try:
+        yield Client(reader, writer)
+    finally:
+        writer.close()
+
+
+def request(event_id: str) -> bytes:
+    content = one(event_id, "leaving_event")
+    head = b"POST /v1/events HTTP/1.1\r\nHost: gateway\r\nContent-Type: application/json\r\n"
+    return head + b"Content-Length: %d\r\n\r\n" % len(content) + content
+
+
+async def is_leaving(service: Service) -> bool:
+    async with connected(service) as probe:
+        return b" 503 " in await probe.ask(b"GET /readyz HTTP/1.1\r\nHost: gateway\r\n\r\n")
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+async def test_after_sigterm_it_serves_and_says_so(
+    kafka: HasBootstrap, start_gateway: StartGateway, workers: int
+) -> None:
+    drain = {"ONRAMP_INGEST_DRAIN_SECONDS": "600", "ONRAMP_INGEST_GRACE_SECONDS": "617"}
+    service = start_gateway(kafka.bootstrap, drain | {"ONRAMP_INGEST_WORKERS": str(workers)})
+    async with connected(service) as kept, connected(service) as slow:
+        assert b"connection: close" not in await kept.ask(request("before"))
+        whole = request("begun-before")
+        slow.say(whole[:-10])
+        os.kill(service.pid, signal.SIGTERM)
+        await until(lambda: service.log.read_text().count("the gateway leaves") == workers, PATIENT)
+        assert await is_leaving(service)
+        await last(kept, request("kept-alive"))
+        await last(slow, whole[-10:])
+    async with connected(service) as new:
+        await last(new, request("new"))
+    for process in psutil.Process(service.pid).children(recursive=True) or [psutil.Process(service.pid)]:
+        process.send_signal(signal.SIGINT)
+    await until(lambda: not service.child.running, PATIENT)
+
+
+async def last(client: Client, *pieces: bytes) -> None:
+    """The answer to `pieces` is a 202, and the connection's last."""
+    head = await client.ask(*pieces)
+    assert b" 202 " in head
+    assert b"connection: close" in head
+    assert await client.ends()
+
+
+async def test_when_the_time_is_over_it_stops_by_itself(
+    kafka: HasBootstrap, start_gateway: StartGateway
+) -> None:
+    drain = {"ONRAMP_INGEST_DRAIN_SECONDS": str(SECONDS), "ONRAMP_INGEST_WORKERS": "2"}
+    service = start_gateway(kafka.bootstrap, drain)
+    workers = psutil.Process(service.pid).children(recursive=True)
+    began = time.monotonic()
+    os.kill(service.pid, signal.SIGTERM)
+    # As a supervisor does that asks all processes of a service.
+    for worker in workers:
+        worker.send_signal(signal.SIGTERM)
+    await until(lambda: not service.child.running, PATIENT)
+    assert time.monotonic() - began >= SECONDS
+    assert service.child.exit_code == 0
