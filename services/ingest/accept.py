@@ -45,20 +45,17 @@ async def accept(flow: Flow, arrival: Arrival, receive: Receive) -> list[Item]:
     """Take one request to Kafka.  Raises `OnrampError` when the request as a whole is refused."""
     arrival.step = Step.RECEIVE
     body = await receive(arrival)
+    arrival.sender.quota.charge(0, len(body))  # what it takes to judge it is spent, whatever it is
     arrival.step = Step.DECODE
     heavy = is_heavy(body)
-    items = (
-        await _elsewhere(decode, body, arrival, flow.limits) if heavy else decode(body, arrival, flow.limits)
-    )
+    judge = _elsewhere if heavy else _here
+    items = await judge(decode, body, arrival, flow.limits)
     arrival.expect(len(items))
-    arrival.sender.quota.charge(len(items), len(body))
+    arrival.sender.quota.charge(len(items), 0)
     arrival.step = Step.CHECK
-    if heavy:
-        await _elsewhere(flow.checker.check, items, arrival)
-    else:
-        flow.checker.check(items, arrival)
+    await judge(flow.checker.check, items, arrival)
     arrival.step = Step.ROUTE
-    route(items, arrival)
+    await judge(route, items, arrival)
     arrival.step = Step.SEND
     await send(flow.sink, items)
     return items
@@ -67,6 +64,10 @@ async def accept(flow: Flow, arrival: Arrival, receive: Receive) -> list[Item]:
 def is_heavy(body: bytes) -> bool:
     """Whether judging `body` might hold up the event loop: by its bytes, or by what they can be."""
     return len(body) > _HEAVY_BYTES or body.count(b",") + body.count(b"\n") > _HEAVY_MARKS
+
+
+async def _here(step: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    return step(*args, **kwargs)
 
 
 async def _elsewhere(step: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

@@ -9,10 +9,19 @@ import json
 import re
 from typing import Final
 
-_STRING: Final = rb'"(?:[^"\\]++|\\.)*+"'
-#: Up to the next mark.  At most 1,000 pieces in one match, so that other threads get a turn.
-_TO_COMMA: Final = re.compile(rb'(?:[^"\[\]{},]++|%s){0,1000}+([\[\]{},]?)' % _STRING, re.DOTALL)
-_TO_BRACKET: Final = re.compile(rb'(?:[^"\[\]{}]++|%s){0,1000}+([\[\]{}]?)' % _STRING, re.DOTALL)
+#: None of the pieces is long, and no match has many: between two matches other threads get a turn.
+_STRING: Final = rb'"[^"\\]{0,1000}+(?:\\.[^"\\]{0,1000}+){0,4}+"'
+_FLAT: Final = rb'\[[^"\[\]{}]{0,1000}+\]|\{[^"\[\]{}]{0,1000}+\}'
+_PIECES: Final = rb"(?:[^%s]{1,1000}+|" + _STRING + b"|" + _FLAT + rb"){0,200}+"
+_MARK: Final = rb'([\[{]{1,1000}+|[\]}]{1,1000}+|[,"]?)'
+#: Up to the next mark: where items end, brackets that are next to one another, a long string's begin.
+_TO_COMMA: Final = re.compile(_PIECES % rb'"\[\]{},' + _MARK, re.DOTALL)
+_TO_BRACKET: Final = re.compile(_PIECES % rb'"\[\]{}' + _MARK, re.DOTALL)
+#: Within a string, up to its end.
+_TO_QUOTE: Final = re.compile(rb'(?:[^"\\]{1,1000}+|\\.){0,1000}+("?)', re.DOTALL)
+_ARRAY: Final = b"["
+_OPEN: Final = (_ARRAY, b"{")
+_QUOTE: Final = b'"'
 _WHITESPACE: Final = b" \t\r\n"
 
 
@@ -21,27 +30,43 @@ def cut(body: bytes, most: int) -> list[bytes] | None:
 
     Of an array of more than `most` items the first `most` + 1.
     """
-    depth = position = start = 0
+    start = position = body.find(_ARRAY) + 1
+    depth = 1
     slices: list[bytes] = []
     while len(slices) <= most:
         token = (_TO_BRACKET if depth > 1 else _TO_COMMA).match(body, position)
         if token is None or token.end() == position:
-            return None  # the end, or a string without one
+            return None  # the end
         position, mark = token.end(), token[1]
-        if mark in {b"[", b"{"}:
-            depth += 1
+        if mark.startswith(_OPEN):
+            depth += len(mark)
+        elif mark == _QUOTE:
+            position = _end_of_string(body, position)
+            if not position:
+                return None
+        elif mark == b",":
             if depth == 1:
-                start = position
-        elif mark in {b"]", b"}"}:
-            depth -= 1
-            if depth == 0:
                 slices.append(body[start : position - 1].strip(_WHITESPACE))
-                whole = mark == b"]" and not body[position:].strip(_WHITESPACE)
-                return ([] if slices == [b""] else slices) if whole else None
-        elif mark == b"," and depth == 1:
-            slices.append(body[start : position - 1].strip(_WHITESPACE))
-            start = position
+                start = position
+        elif len(mark) < depth:
+            depth -= len(mark)
+        else:
+            end = token.start(1) + depth - 1
+            slices.append(body[start:end].strip(_WHITESPACE))
+            whole = body[end : end + 1] == b"]" and not body[end + 1 :].strip(_WHITESPACE)
+            return ([] if slices == [b""] else slices) if whole else None
     return slices
+
+
+def _end_of_string(body: bytes, position: int) -> int:
+    """Behind the string that began before `position`; 0: it has no end."""
+    while True:
+        token = _TO_QUOTE.match(body, position)
+        if token is None or token.end() == position:
+            return 0
+        position = token.end()
+        if token[1]:
+            return position
 
 
 def is_json(text: bytes) -> bool:

@@ -12,6 +12,7 @@ SENDERS: Final = "tests/unit/ingest/test_senders.py"
 STEPS: Final = "tests/unit/ingest/test_steps.py"
 WATCH: Final = "tests/unit/ingest/test_registry_watch.py"
 HOLD: Final = "tests/unit/ingest/test_loop_hold.py"
+PIECES: Final = "tests/unit/ingest/test_slices.py"
 COUNTED: Final = "tests/unit/ingest/test_many_faults.py"
 UNREAD: Final = "tests/integration/ingest/test_unread_answers.py"
 PIPELINES: Final = "tests/integration/ingest/test_pipelines.py"
@@ -71,6 +72,15 @@ QUICK: Final = (
         tests=COUNTED,
     ),
     Mutant("counting before cutting", "slices.py", "while len(slices) <= most:", "while True:", tests=HOLD),
+    Mutant("the length of a piece", "slices.py", "{1,1000}+|", "++|", tests=PIECES),
+    Mutant("letting documents go", "route.py", "        item.document = None\n", "", tests=PIECES),
+    Mutant(
+        "the bytes of what cannot be read",
+        "accept.py",
+        "    arrival.sender.quota.charge(0, len(body))",
+        "    ",
+        tests=SENDERS,
+    ),
     Mutant("what a parser may see", "decode.py", "if len(body) > _WHOLE:", "if False:", tests=HOLD),
     Mutant("faults of large events", "schemas.py", "if size <= _MOST_BYTES:", "if True:", tests=COUNTED),
     Mutant("names that are compared", "schemas.py", "> _MOST_CHARACTERS:", "> 10**9:", tests=COUNTED),

@@ -185,6 +185,13 @@ async def test_byte_quotas(make_door: MakeDoor) -> None:
     assert (await send(door)).status_code == 429
 
 
+async def test_what_cannot_be_read_is_charged_as_well(make_door: MakeDoor) -> None:
+    """It took as long to judge as what can."""
+    door = make_door(registry(bytes_per_second=1000))
+    assert (await send(door, b"{" * 3000)).status_code == 400
+    assert (await send(door)).status_code == 429
+
+
 def test_a_bucket_fills_with_time() -> None:
     now = 0.0
     bucket = Bucket(10, lambda: now)
