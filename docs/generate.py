@@ -90,8 +90,9 @@ What an object in `ONRAMP_WRITER_DATABASES` may say:
 #: What no settings class knows: variables of the command line, the compose file and tests.
 OTHER_VARIABLES: Final[Mapping[str, str]] = {
     "ONRAMP_DATA_DIR": "Where `onramp up` keeps data and logs, as `--data-dir`.",
-    "ONRAMP_API_KEY": "The key that `onramp send` sends with, and a load run that was given a `--url`.",
-    "ONRAMP_URL": "The gateway that `onramp send` sends to, as `--url`.",
+    "ONRAMP_API_KEY": "The key of `onramp send`, of a load run with a `--url`, and of the Lambda.",
+    "ONRAMP_URL": "The gateway of `onramp send`, as `--url`, and of the Lambda in clients/python.",
+    "ONRAMP_EVENT_NAME": "The Lambda in clients/python: what the records of its queue or stream are called.",
     "ONRAMP_CACHE": "Folder for downloaded jars, instead of `$XDG_CACHE_HOME/onramp` or `~/.cache/onramp`.",
     "ONRAMP_POSTGRES_PASSWORD": "Password of the database in `docker-compose.yml`; `onramp` unless set.",
     "ONRAMP_LOAD_ORDER": "Load runs only: the file in which a run tells its generator what to send.",

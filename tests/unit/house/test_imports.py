@@ -11,14 +11,16 @@ from tests.unit.house.tree import ROOT, imports, package_of, product_files
 # Who may import what of ours; the longest folder that holds the file decides.
 MAY_IMPORT = {
     "shared": ["shared"],
-    "stack": ["stack", "shared"],
+    # It is installed where nothing else of ours is.
+    "clients": ["clients.python.onramp_client"],
+    "stack": ["stack", "shared", "clients.python.onramp_client"],
     "services": ["shared"],
     "services/ingest": ["services.ingest", "shared"],
     "services/writer": ["services.writer", "shared"],
     "services/admin": ["services.admin", "shared"],
     # The command line starts the stack on this machine, and its verbs for operators are the
     # admin service's; the gateway and the writer are programs to it.
-    "services/cli": ["services.cli", "services.admin", "stack", "shared"],
+    "services/cli": ["services.cli", "services.admin", "stack", "shared", "clients.python.onramp_client"],
 }
 
 # The adapter files that own a driver. A file that is added here needs a reason to speak
@@ -67,7 +69,7 @@ OWNERS = {
     "pyspark": ["services/writer/spark.py"],
     "confluent_kafka": [],
 }
-OURS = ("services", "shared", "stack", "tests", "docs", "loadtest")
+OURS = ("clients", "services", "shared", "stack", "tests", "docs", "loadtest")
 
 
 def breaches(file: Path, source: str) -> Iterator[str]:
@@ -100,6 +102,8 @@ def test_the_file_imports_only_what_it_may(file: Path) -> None:
         ("shared/x.py", "import services.writer"),
         ("shared/registry/x.py", "import stack"),
         ("stack/x.py", "from services.cli import up"),
+        ("clients/python/onramp_client/x.py", "from shared import wire"),
+        ("services/writer/x.py", "from clients.python.onramp_client import Onramp"),
         ("shared/x.py", "from tests.fixtures import writer"),
         ("services/ingest/check.py", "import aiokafka.errors"),
         ("services/ingest/check.py", "import psycopg2"),

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parents[3]
-PRODUCT: Final = ("services", "shared", "stack")
+PRODUCT: Final = ("clients", "services", "shared", "stack")
 
 
 def product_files() -> list[Path]:

@@ -1,0 +1,1 @@
+"""Senders for applications: what a producer installs, or copies, and nothing of the services."""

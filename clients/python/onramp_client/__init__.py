@@ -1,0 +1,15 @@
+"""Send events to an Onramp gateway and lose none; the standard library is all it needs.
+
+from onramp_client import Onramp
+
+with Onramp("http://gateway:8080", key="onramp_shop_…") as onramp:
+    onramp.send("order_placed", {"amount": 12.5})
+print(onramp.tally)
+"""
+
+from .aio import AsyncOnramp
+from .client import Onramp, send_all
+from .events import QueueFullError, Tally
+from .version import VERSION
+
+__all__ = ["VERSION", "AsyncOnramp", "Onramp", "QueueFullError", "Tally", "send_all"]

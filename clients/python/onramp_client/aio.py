@@ -1,0 +1,122 @@
+"""The same client for asyncio: the threads that send are the same, and no call holds up the loop."""
+
+import asyncio
+from datetime import datetime
+from types import TracebackType
+from typing import Any, Final, Self
+
+from .client import Onramp
+from .events import QueueFullError, Tally, Verdict, new_id
+from .telling import OnSettled, Telling
+
+#: A thread of the loop's waits so long at a time, so that one that is cancelled ends soon.
+_SLICE_SECONDS: Final = 0.2
+
+#: An outcome, and the gateway's receipt or problem.
+Delivery = tuple[str, dict[str, Any]]
+
+
+class AsyncOnramp:
+    """`Onramp` for one event loop: made, used and closed in it."""
+
+    def __init__(
+        self, url: str, key: str | None = None, *, on_settled: OnSettled | None = None, **options: Any
+    ) -> None:
+        """As `Onramp`, with its options; `on_settled` is called in the loop.
+
+        Raises:
+            RuntimeError: no loop is running.
+            ValueError: the URL is no http or https one.
+        """
+        self._telling = _InLoop(on_settled)
+        self._onramp = Onramp(url, key, telling=self._telling, **options)
+        self._turn = asyncio.Lock()
+
+    async def __aenter__(self) -> Self:
+        """Use as a context, so that it is closed."""
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close it."""
+        await self.close()
+
+    @property
+    def tally(self) -> Tally:
+        """What became of the events."""
+        return self._onramp.tally
+
+    async def send(
+        self,
+        event_name: str,
+        payload: dict[str, Any],
+        *,
+        id: str | None = None,  # noqa: A002 - the envelope's own word
+        timestamp: datetime | None = None,
+        version: str | None = None,
+    ) -> str:
+        """Queue an event and return its id; waits for room as long as there is none.
+
+        Raises:
+            ValueError, TypeError: the payload is not JSON, or the client is closed.
+            OSError: the spool cannot be written; the event was not taken.
+        """
+        event_id = id or new_id()
+        async with self._turn:  # Who asked first is first.
+            while True:
+                try:
+                    return self._onramp.send(
+                        event_name, payload, id=event_id, timestamp=timestamp, version=version
+                    )
+                except QueueFullError:
+                    await asyncio.to_thread(self._onramp.wait, _SLICE_SECONDS)
+
+    async def deliver(self, event_name: str, payload: dict[str, Any], **given: Any) -> Delivery:
+        """Send an event, as `send` does, and wait for its outcome and what the gateway said."""
+        event_id = given.pop("id", None) or new_id()
+        delivery = self._telling.promise(event_id)
+        await self.send(event_name, payload, id=event_id, **given)
+        return await asyncio.shield(delivery)
+
+    async def flush(self, timeout_seconds: float | None = None) -> bool:
+        """Wait until every event is settled; returns whether all are."""
+        try:
+            async with asyncio.timeout(timeout_seconds):
+                while not await asyncio.to_thread(self._onramp.flush, _SLICE_SECONDS):
+                    pass
+        except TimeoutError:
+            return False
+        return True
+
+    async def close(self, timeout_seconds: float = 30.0) -> Tally:
+        """Flush for at most `timeout_seconds`, stop, and return the tally."""
+        return await asyncio.to_thread(self._onramp.close, timeout_seconds)
+
+
+class _InLoop(Telling):
+    """Tells in the loop what the sending threads learn, a batch at a time."""
+
+    def __init__(self, on_settled: OnSettled | None) -> None:
+        super().__init__(on_settled)
+        self._loop = asyncio.get_running_loop()
+        self._promises: dict[str, asyncio.Future[Delivery]] = {}
+
+    def promise(self, event_id: str) -> "asyncio.Future[Delivery]":
+        """What will become of that event; the same id is the same event."""
+        return self._promises.setdefault(event_id, self._loop.create_future())
+
+    def tell(self, verdicts: list[Verdict]) -> int:
+        """Tell in the loop; one that is closed hears nothing."""
+        try:
+            self._loop.call_soon_threadsafe(self._tell, verdicts)
+        except RuntimeError:
+            return len(verdicts)
+        return 0
+
+    def _tell(self, verdicts: list[Verdict]) -> None:
+        for event, outcome, said in verdicts:
+            promise = self._promises.pop(event.id, None)
+            if promise is not None and not promise.done():
+                promise.set_result((outcome, said))
+        super().tell(verdicts)

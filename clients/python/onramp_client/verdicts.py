@@ -1,0 +1,134 @@
+"""What an answer says about each event of a batch: settled, or to be sent again, whole or in halves.
+
+Only the gateway's own documents settle an event: a receipt, or a problem that says that the
+event is surely not on Kafka.  All else is a proxy's word, or nobody's, and is waited out.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from .events import ACCEPTED, REJECTED, Event, Verdict
+
+#: Of a request as a whole: the same bytes would be refused again.  404 and 405 are about its
+#: address, 401 and 403 about its key: those are mended elsewhere.
+_FINAL: Final = frozenset({400, 413, 415, 422, 431})
+#: Of one event among others.
+_MENDED_ELSEWHERE: Final = frozenset({401, 403, 404, 405, 408, 425, 429})
+#: Something on the way wants less at once.
+_LESS: Final = frozenset({408, 413})
+_ACCEPTED: Final = 202
+_TOO_LARGE: Final = 413
+_TOO_SLOW: Final = 408
+_CLIENT_ERRORS: Final = range(400, 500)
+_KINDS: Final = frozenset({"application/json", "application/problem+json"})
+_PROBLEMS: Final = "/errors/"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came back; the headers' names are in lower case."""
+
+    status: int
+    headers: Mapping[str, str]
+    content: bytes
+
+
+@dataclass(slots=True)
+class Judgement:
+    """What becomes of a batch."""
+
+    settled: list[Verdict] = field(default_factory=list)
+    #: Each part is sent again by itself.
+    again: list[list[Event]] = field(default_factory=list)
+    #: Waiting would change nothing: the parts go at once.
+    at_once: bool = False
+    #: What was said, for a log; without any value of the events.
+    said: dict[str, Any] = field(default_factory=dict)
+
+
+def judge(events: list[Event], answer: Answer) -> Judgement:
+    """What `answer` says about `events`."""
+    document = _document(answer)
+    results = document.get("results")
+    if isinstance(results, list) and len(results) == len(events):
+        return _each(events, results, document)
+    if _is_final(answer, document) or answer.status == _TOO_LARGE:
+        return _refused(events, document or _alien(answer))
+    said = document or _alien(answer)
+    parts = _halves(events) if answer.status in _LESS else [events]
+    return Judgement(again=parts, said=said)
+
+
+def unsent(events: list[Event], said: dict[str, Any]) -> Judgement:
+    """The way broke down under the body: less of it may come through."""
+    return Judgement(again=_halves(events), said=said)
+
+
+def _each(events: list[Event], results: list[Any], document: dict[str, Any]) -> Judgement:
+    judgement = Judgement(said=document)
+    again = []
+    for event, result in zip(events, results, strict=True):
+        verdict = _verdict(event, result)
+        if verdict is None:
+            again.append(event)
+        else:
+            judgement.settled.append(verdict)
+    if again:
+        judgement.again = [again]
+        judgement.said = _first_problem(results) or document
+    return judgement
+
+
+def _verdict(event: Event, result: Any) -> Verdict | None:
+    if not isinstance(result, dict):
+        return None
+    status, error = result.get("status"), result.get("error")
+    if status == _ACCEPTED and result.get("id") == event.id and isinstance(result.get("receipt"), dict):
+        return event, ACCEPTED, result
+    if status in _MENDED_ELSEWHERE or status not in _CLIENT_ERRORS:
+        return None
+    return (event, REJECTED, error) if isinstance(error, dict) and _is_problem(error) else None
+
+
+def _refused(events: list[Event], said: dict[str, Any]) -> Judgement:
+    """A refusal of all is one only of an event that is alone: the others' fault is not its own."""
+    if len(events) == 1:
+        return Judgement(settled=[(events[0], REJECTED, said)], said=said)
+    return Judgement(again=_halves(events), at_once=True, said=said)
+
+
+def _halves(events: list[Event]) -> list[list[Event]]:
+    half = len(events) // 2
+    return [part for part in (events[:half], events[half:]) if part]
+
+
+def _is_final(answer: Answer, document: dict[str, Any]) -> bool:
+    return answer.status in _FINAL and _is_problem(document)
+
+
+def _is_problem(document: dict[str, Any]) -> bool:
+    """Whether the gateway itself says that the event is surely not on Kafka."""
+    return document.get("accepted") is False and str(document.get("type")).startswith(_PROBLEMS)
+
+
+def _document(answer: Answer) -> dict[str, Any]:
+    if answer.headers.get("content-type", "").partition(";")[0].strip().lower() not in _KINDS:
+        return {}
+    try:
+        document = json.loads(answer.content)
+    except (ValueError, RecursionError):
+        return {}
+    return document if isinstance(document, dict) else {}
+
+
+def _alien(answer: Answer) -> dict[str, Any]:
+    """An answer that is no document of the gateway's, without its words: they may be a page."""
+    kind = answer.headers.get("content-type", "nothing")[:100]
+    return {"status": answer.status, "detail": f"no answer of the gateway's: {answer.status} with {kind}"}
+
+
+def _first_problem(results: list[Any]) -> dict[str, Any]:
+    errors = (result.get("error") for result in results if isinstance(result, dict))
+    return next((error for error in errors if isinstance(error, dict)), {})
