@@ -98,7 +98,7 @@ OTHER_VARIABLES: Final[Mapping[str, str]] = {
     "ONRAMP_LOAD_ORDER": "Load runs only: the file in which a run tells its generator what to send.",
     "ONRAMP_PROOF_FLIGHTS": "Tests only: how many flights the proof sends (`make proof`).",
     "ONRAMP_FUZZ_EXAMPLES": "Tests only: how many bad requests a fuzz test tries (`make fuzz`).",
-    "ONRAMP_FAILPOINTS": "Tests only: where to end or hold a service: `name=kill` or `name=pause`, …",
+    "ONRAMP_FAILPOINTS": "Tests only: where to end, hold or fail: `name=kill`, `name=pause`, `name=raise`, …",
     "ONRAMP_FAILPOINT_DIR": "Tests only: where a pause leaves its file; without the file it ends.",
     "ONRAMP_FAILPOINT_PID": "Tests only: which process a `kill` failpoint ends, instead of its own.",
 }

@@ -4,12 +4,15 @@ Off unless ``ONRAMP_FAILPOINTS`` is set, e.g. ``writer.before_commit=kill``; sev
 separated by commas.  Actions: ``kill`` (SIGKILL to the process group's leader named by
 ``ONRAMP_FAILPOINT_PID``, else to this process), ``pause`` (touch the file
 ``ONRAMP_FAILPOINT_DIR/<name>`` and wait until it is removed).  A pause proves to the test
-that the place was reached: it sees the file.
+that the place was reached: it sees the file.  Where a step meets what it works on there is a
+third: ``raise``, or ``raise:TEXT`` for what contains the text alone, is an exception that
+nobody foresaw.
 """
 
 import os
 import signal
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -23,6 +26,10 @@ def _armed(configured: str) -> dict[str, str]:
 _ARMED: Final = _armed(os.environ.get("ONRAMP_FAILPOINTS", ""))
 
 
+class FailpointError(Exception):
+    """What nobody foresaw."""
+
+
 def reach(name: str) -> None:
     """Do what the environment asks for at this place; usually nothing."""
     action = _ARMED.get(name) if _ARMED else None
@@ -30,6 +37,13 @@ def reach(name: str) -> None:
         os.kill(int(os.environ.get("ONRAMP_FAILPOINT_PID", os.getpid())), signal.SIGKILL)
     elif action == "pause":
         _pause(Path(os.environ["ONRAMP_FAILPOINT_DIR"]) / name)
+
+
+def meet(name: str, columns: Iterable[Iterable[object]]) -> None:
+    """Raise where the environment asks for it, at what is worked on here; usually nothing is looked at."""
+    action, _, of = _ARMED.get(name, "").partition(":") if _ARMED else ("", "", "")
+    if action == "raise" and any(of in str(value) for column in columns for value in column):
+        raise FailpointError(name)
 
 
 def _pause(flag: Path) -> None:

@@ -3,6 +3,7 @@
 The columns are made by ``spark.py``; this is the other side of that contract.
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -85,6 +86,19 @@ def runs(batch: pa.RecordBatch) -> Iterator[Run]:
     for start, end in zip(starts, [*starts[1:], batch.num_rows], strict=True):
         partition = Partition(names[codes[start]], int(numbers[start]))
         yield Run(partition, batch.slice(start, end - start))
+
+
+def rows_by_topic(read: Iterable[Run]) -> Counter[str]:
+    """How many records of each topic were `read`."""
+    found: Counter[str] = Counter()
+    for run in read:
+        found[run.partition.topic] += len(run)
+    return found
+
+
+def values_of(read: Iterable[Run]) -> Iterator[pa.Array]:
+    """The values of what was `read`."""
+    return (run.rows.column("value") for run in read)
 
 
 def cut(read: Iterable[Run], start: int, end: int) -> Iterator[Run]:

@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from services.writer import ledger, outbox
 from services.writer.apart import apart
+from services.writer.arrivals import values_of
 from services.writer.divert import EventHead, Marker, as_run, head_of
 from services.writer.orders import Line, WorkOrder
 from services.writer.pausing import Pausing
@@ -178,8 +179,9 @@ class Drainer:
             self._pausing,
             self._log_events,
         )
-        task = Task(order)
-        task.take([as_run(piece.partition, events)])
+        task, run = Task(order), as_run(piece.partition, events)
+        failpoints.meet("writer.drain", values_of([run]))
+        task.take([run])
         task.expect(database)
         task.land(database)
         lines = task.report()

@@ -17,13 +17,13 @@ from psycopg2.extensions import connection
 from services.writer import landing, typed, unkeyed
 from services.writer.copy_first import copy_first
 from services.writer.copy_rows import copy_into, savepoint
-from services.writer.halving import Odds, halve
+from services.writer.halving import Failed, Odds, halve
 from services.writer.insertion import Field, Insertion, Verdicts, insert
 from services.writer.persisted import Parked, Persisted, assemble, refuse, together
 from services.writer.postgres import Database
 from services.writer.refusals import refusal
 from services.writer.targets import Target
-from shared import landing_table
+from shared import failpoints, landing_table
 from shared.errors import ID_REUSE, INTERNAL_PERSIST, OnrampError, UserError
 from shared.landing_table import Part
 
@@ -58,7 +58,7 @@ def persist(conn: connection, database: Database, target: Target, rows: pa.Table
     Raises `InfrastructureError` (through psycopg2's error) when the fault is not the rows'.
     """
     done = _persist(conn, database, target, rows)
-    _odds.passed(rows.num_rows)
+    _odds.passed({target: rows.num_rows})
     return done
 
 
@@ -74,8 +74,8 @@ def persist_apart(conn: connection, database: Database, target: Target, rows: pa
             pieces[start] = _persist(conn, database, target, rows.slice(start, end - start))
 
     failed = halve(rows.num_rows, work, (psycopg2.Error, OnrampError, MemoryError))
-    places = [(target, *_place(rows, at)) for at in failed]
-    if failed and not _odds.are_at_fault(places, rows.num_rows - len(failed)):
+    places = [Failed(target, _place(rows, at)) for at in failed]
+    if failed and not _odds.are_at_fault(places, {target: rows.num_rows - len(failed)}):
         raise next(iter(failed.values()))
     for at, e in failed.items():
         error = UserError(INTERNAL_PERSIST, f"{type(e).__name__}, where others passed")
@@ -88,16 +88,17 @@ def _place(rows: pa.Table, at: int) -> tuple[str, ...]:
 
 
 def _persist(conn: connection, database: Database, target: Target, rows: pa.Table) -> Persisted:
-    if target.typed:
-        return typed.persist(conn, database, target, rows)
+    way = typed.persist if target.typed else _land
+    done = way(conn, database, target, rows)
+    failpoints.meet("writer.persist", [rows.column("_id")])  # who has waited for a lock meets it too
+    return done
+
+
+def _land(conn: connection, database: Database, target: Target, rows: pa.Table) -> Persisted:
     try:
         landing.ensure_table(conn, database, target.table)
     except UserError as e:  # no permission to make it: every row would meet the same
         return refuse(rows, e)
-    return _land(conn, database, target, rows)
-
-
-def _land(conn: connection, database: Database, target: Target, rows: pa.Table) -> Persisted:
     what = _insertion(database, target)
     found = copy_first(
         conn,

@@ -190,6 +190,7 @@ class Release:
             settlement.release(target, rows)
         settlement.keep()
         waiting_rows.drop(conn, taken)
+        failpoints.meet("writer.release", (t.arrivals.column("value") for t in taken))
         return int(rows.num_rows)
 
     def _work(self, conn: connection, taken: Sequence[Taken]) -> Work:

@@ -6,7 +6,7 @@ skips.
 """
 
 import gc
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Final
@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from services.writer import event_log, holds, ledger, user_errors
-from services.writer.arrivals import Run, runs
+from services.writer.arrivals import Run, rows_by_topic, runs, values_of
 from services.writer.divert import divert
 from services.writer.orders import Line, WorkOrder, as_arrow
 from services.writer.pool import transaction
@@ -46,6 +46,7 @@ def settle(order: WorkOrder, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.R
     """
     task = Task(order)
     for batch in batches:
+        failpoints.meet("writer.read", [batch.column("value")])
         task.take_each(list(runs(batch)))
     try:
         task.see_all_known()
@@ -96,9 +97,10 @@ class Task:
 
     def take(self, read: Sequence[Run]) -> None:
         """FILTER and SORT the records of what was READ."""
-        with self._stopwatch.timed_by_topic(Step.FILTER, _rows_by_topic(read)):
+        with self._stopwatch.timed_by_topic(Step.FILTER, rows_by_topic(read)):
             wanted = [run.wanted() for run in read]
-        with self._stopwatch.timed_by_topic(Step.SORT, _rows_by_topic(wanted)):
+        with self._stopwatch.timed_by_topic(Step.SORT, rows_by_topic(wanted)):
+            failpoints.meet("writer.sort", values_of(wanted))
             found = list(sort(wanted, self._order.routes))
         for run, ours, events in zip(read, wanted, found, strict=True):
             self._note(run, ours, events)
@@ -137,6 +139,7 @@ class Task:
 
     def park_unroutable(self) -> None:
         """Events that no database decides about go to the topic before their offset settles."""
+        self._meet("writer.park")
         user_errors.publish(
             self._order.bootstrap,
             [
@@ -158,6 +161,7 @@ class Task:
             waiting = [
                 run.only(self._offsets_for(name, run)) for pieces in self._runs.values() for run in pieces
             ]
+            failpoints.meet("writer.divert", values_of(waiting))
             found = divert(self._order.bootstrap, name, waiting)
             self._say(
                 entry
@@ -235,6 +239,7 @@ class Task:
                     settlement.land(target, rows)
             park(self._strays, settlement, settled)
             failpoints.reach("writer.after_copy")
+            self._meet("writer.keep")
             settlement.keep()
             fresh = [r for r in ranges if settled[r.partition] < r.end]
             ledger.advance(conn, fresh, self._order.epoch, self._order.routes.digest)
@@ -256,6 +261,7 @@ class Task:
 
     def report(self) -> list[Line]:
         """What became of every range, in every database."""
+        self._meet("writer.report")
         lines = [*self._read.values(), *self._databases.values()]
         if lines:  # ranges may hold no record at all: aborted transactions, compaction
             lines[0].work = self._stopwatch.as_json()
@@ -277,16 +283,12 @@ class Task:
             raise LookupError(f"{partition}: not all of {offsets} are in this task")
         return found
 
+    def _meet(self, place: str) -> None:
+        failpoints.meet(place, values_of(run for pieces in self._runs.values() for run in pieces))
+
     def _say(self, entries: Iterable[event_log.Entry]) -> None:
         if self._order.log_events:
             event_log.write(entries)
-
-
-def _rows_by_topic(of: Iterable[Run]) -> Counter[str]:
-    found: Counter[str] = Counter()
-    for run in of:
-        found[run.partition.topic] += len(run)
-    return found
 
 
 def _since(rows: pa.RecordBatch, offset: int) -> pa.RecordBatch:

@@ -1,10 +1,11 @@
 """A ground of their own: these writers fence each other, and Kafka is stopped under them."""
 
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -19,6 +20,9 @@ from tests.fixtures.other import Other
 from tests.fixtures.scenes import Scene
 from tests.fixtures.silent import Stopped
 from tests.fixtures.started import started
+from tests.fixtures.two import Bug, Two
+
+StartInline = Callable[..., Inline]
 
 
 @dataclass(frozen=True)
@@ -58,16 +62,20 @@ def places(monkeypatch: pytest.MonkeyPatch) -> Places:
 
 
 @pytest.fixture
-def inline(ground: Ground, database: Database, tmp_path: Path) -> Iterator[Scene]:
-    """A scene whose writers are threads of this process: no Spark, and a second each."""
+def inline_writers() -> Iterator[StartInline]:
+    """Starts writers that are threads of this process: no Spark, and a second each."""
     running: list[Inline] = []
-    start = partial(start_inline, running)
-    scene = Scene(start, ground.kafka.bootstrap, database.dsn, ground.gateway, tmp_path)
     try:
-        yield scene
+        yield partial(start_inline, running)
     finally:
         for writer in reversed(running):
             writer.stop()
+
+
+@pytest.fixture
+def inline(ground: Ground, database: Database, inline_writers: StartInline, tmp_path: Path) -> Scene:
+    """A scene of inline writers."""
+    return Scene(inline_writers, ground.kafka.bootstrap, database.dsn, ground.gateway, tmp_path)
 
 
 @pytest.fixture
@@ -98,12 +106,24 @@ def server(own_postgres: Postgres) -> Iterator[Stopped]:
 
 
 @pytest.fixture
-def alone(own_kafka: Kafka, database: Database, tmp_path: Path) -> Iterator[Scene]:
+def start_alone(inline_writers: StartInline) -> Callable[..., Any]:
+    """What starts the writers of `alone`."""
+    return inline_writers
+
+
+@pytest.fixture
+def alone(own_kafka: Kafka, database: Database, start_alone: Callable[..., Any], tmp_path: Path) -> Scene:
     """A scene on a Kafka of one broker that nobody else has."""
-    running: list[Inline] = []
-    scene = Scene(partial(start_inline, running), own_kafka.bootstrap, database.dsn, "", tmp_path)
-    try:
-        yield scene
-    finally:
-        for writer in reversed(running):
-            writer.stop()
+    return Scene(start_alone, own_kafka.bootstrap, database.dsn, "", tmp_path)
+
+
+@pytest.fixture
+def two(inline: Scene) -> Two:
+    """A scene's topic and another beside it."""
+    return Two(inline)
+
+
+@pytest.fixture
+def bug(monkeypatch: pytest.MonkeyPatch) -> Bug:
+    """What nobody foresaw, in the steps of inline writers."""
+    return Bug(monkeypatch)

@@ -3,20 +3,13 @@
 import asyncio
 import json
 import re
-from collections.abc import Iterator
-from functools import partial
-from pathlib import Path
 
-import pytest
 from confluent_kafka import Producer
 from typer.testing import CliRunner
 
 from services.admin.audit import Request, audit
 from services.cli.app import app
 from shared import wire
-from stack.kafka import Kafka
-from tests.fixtures.fix_postgres import Database
-from tests.fixtures.inline import Inline, start_inline
 from tests.fixtures.odd import produce_with_odd_header
 from tests.fixtures.other import Other
 from tests.fixtures.scenes import Scene
@@ -50,17 +43,6 @@ KEYS = (
 )
 
 
-@pytest.fixture
-def alone(own_kafka: Kafka, database: Database, tmp_path: Path) -> Iterator[Scene]:
-    """A scene with a Kafka of its own: what is written to its topics stays there."""
-    running: list[Inline] = []
-    scene = Scene(partial(start_inline, running), own_kafka.bootstrap, database.dsn, "", tmp_path)
-    make_topics(scene.bootstrap, scene.topic)
-    yield scene
-    for writer in reversed(running):
-        writer.stop()
-
-
 def _litter(bootstrap: str) -> None:
     """Put on every topic of Onramp's what others may put there."""
     producer = Producer({"bootstrap.servers": bootstrap})
@@ -82,6 +64,7 @@ def _add(scene: Scene, n: int) -> None:
 
 
 def test_f46_a_foreign_record_on_onramps_own_topics_stops_nobody(alone: Scene, other: Other) -> None:
+    make_topics(alone.bootstrap, alone.topic)
     writer = alone.writer_into(other)
     _add(alone, 5)
     eventually(lambda: landed(other.dsn, alone.name) == 5)

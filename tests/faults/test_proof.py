@@ -9,9 +9,9 @@ where they are.
 import asyncio
 import os
 import re
-from collections.abc import Iterator
-from functools import partial
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
@@ -21,7 +21,6 @@ from services.writer.divert import HEADER
 from shared import wire
 from stack.kafka import Kafka
 from tests.fixtures.cut_topic import CutTopic
-from tests.fixtures.fix_postgres import Database
 from tests.fixtures.flights import (
     KINDS,
     Flight,
@@ -35,7 +34,7 @@ from tests.fixtures.flights import (
     mixed,
     slices,
 )
-from tests.fixtures.inline import Inline, KilledError, Places, start_inline
+from tests.fixtures.inline import KilledError, Places
 from tests.fixtures.other import Other
 from tests.fixtures.scenes import Scene, gone, kill_driver_alone
 from tests.fixtures.silent import Stopped
@@ -143,17 +142,9 @@ class Proof:
 
 
 @pytest.fixture
-def alone(
-    request: pytest.FixtureRequest, own_kafka: Kafka, database: Database, tmp_path: Path
-) -> Iterator[Scene]:
-    """A scene on a Kafka that nobody else has, because it is broken."""
-    running: list[Inline] = []
-    start = request.getfixturevalue("start_writer") if REAL else partial(start_inline, running)
-    try:
-        yield Scene(start, own_kafka.bootstrap, database.dsn, "", tmp_path)
-    finally:
-        for writer in reversed(running):
-            writer.stop()
+def start_alone(request: pytest.FixtureRequest) -> Callable[..., Any]:
+    """Starts real writers where the proof is the large one."""
+    return request.getfixturevalue("start_writer" if REAL else "inline_writers")  # type: ignore[no-any-return]
 
 
 @pytest.fixture

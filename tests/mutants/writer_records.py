@@ -8,7 +8,7 @@ NUMBERS: Final = "tests/unit/writer/test_numbers.py"
 READING: Final = "tests/contract/test_reading.py"
 FOREIGN: Final = "tests/faults/test_f46_foreign_records.py"
 _ASIDE: Final = "tests/faults/test_f46_set_aside.py::test_f46_"
-_STEPS: Final = f"{_ASIDE}a_partition_at_which_a_step_raises_is_set_aside_at_its_record_and_the_others_land"
+_HALVING: Final = "tests/unit/writer/test_halving.py"
 
 RECORDS: Final = (
     Mutant(
@@ -21,13 +21,49 @@ RECORDS: Final = (
     Mutant(
         "the count of what passed, where the verdict is no",
         "halving.py",
-        "        seen = min(self._passed + passed, _WINDOW)\n",
+        "        seen = self._passed + Counter(passed)\n",
         "        self.passed(passed)\n        seen = self._passed\n",
-        "tests/unit/writer/test_halving.py",
+        _HALVING,
+    ),
+    Mutant(
+        "what a poll had taken beside a record that cannot be read",
+        "../../shared/polling.py",
+        "            consumer.seek(partition, at)\n",
+        "            pass\n",
+        "tests/unit/shared/test_polling.py",
+    ),
+    Mutant(
+        "a bound of how many of a topic are found at fault",
+        "halving.py",
+        "_LEAST: Final = 5",
+        "_LEAST: Final = 50_000",
+        _HALVING,
+    ),
+    Mutant(
+        "a bound of how many of all are found at fault",
+        "halving.py",
+        "_LEAST_OF_ALL: Final = 20",
+        "_LEAST_OF_ALL: Final = 50_000",
+        _HALVING,
+    ),
+    Mutant(
+        "judging a topic by its own events",
+        "halving.py",
+        "known[of] > _LEAST + seen[of] //",
+        "len(together) > _LEAST + seen[of] //",
+        _HALVING,
+    ),
+    Mutant(
+        "forgetting topics that are made up",
+        "halving.py",
+        " for of, n in self._passed.items() if n > 1}",
+        " for of, n in self._passed.items()}",
+        _HALVING,
     ),
 )
 
 UNFORESEEN: Final = "tests/faults/test_f46_unforeseen.py"
+_STEPS: Final = f"{UNFORESEEN}::test_f46_one_record_at_which_a_step_raises_stops_nobody"
 
 STRICTER: Final = "tests/faults/test_stricter_rules.py"
 
@@ -59,35 +95,28 @@ FOREIGNERS: Final = (
         "task.py",
         "        for run, verdict in take_each(self.take, read):",
         "        for run, verdict in self.take(read) or ():",
-        f"{UNFORESEEN}::test_f46_an_exception_nobody_foresaw_in_sort_parks_its_event_and_the_others_land",
+        f"{_STEPS}[sort]",
     ),
     Mutant(
         "an event that cannot be persisted, alone",
         "task.py",
         "apart.add(e.target)",
         "blocked[e.target] = None",
-        f"{UNFORESEEN}::test_f46_an_exception_nobody_foresaw_in_persist_parks_its_event_and_the_others_land",
-    ),
-    Mutant(
-        "a bound of how many are found at fault, alone",
-        "halving.py",
-        "_LEAST: Final = 5",
-        "_LEAST: Final = 50_000",
-        f"{UNFORESEEN}::test_f46_a_table_at_which_every_event_raises_waits_and_nothing_is_parked",
+        f"{_STEPS}[persist]",
     ),
     Mutant(
         "an event that cannot be released, alone",
         "settlement.py",
         "done = self._persist(target, rows, apart=True)",
         "done = self._persist(target, rows, apart=False)",
-        f"{UNFORESEEN}::test_f46_an_exception_nobody_foresaw_in_a_release_parks_its_event_and_the_others_land",
+        f"{_STEPS}[release-persist]",
     ),
     Mutant(
         "what fails when it drains, and harms its database alone",
         "drainer.py",
         "apart(self._land_or_wait,",
         "apart(self._land,",
-        f"{UNFORESEEN}::test_f46_what_cannot_be_sorted_when_it_drains_waits_and_harms_no_other_database",
+        f"{_STEPS}[drain-sort]",
     ),
     Mutant(
         "a hold that comes while a look is under way",

@@ -15,12 +15,16 @@ ROOT = Path(failpoints.__file__).parents[1]
 PROGRAM = "from shared import failpoints; failpoints.reach('here'); print('went on')"
 
 
-def start(**env: str) -> "subprocess.Popen[str]":
+MEETS = "from shared import failpoints; failpoints.meet('here', [['ab', b'cd'], [None]]); print('went on')"
+
+
+def start(program: str = PROGRAM, **env: str) -> "subprocess.Popen[str]":
     clean = {k: v for k, v in os.environ.items() if not k.startswith("ONRAMP_")}
     return subprocess.Popen(
-        [sys.executable, "-c", PROGRAM],
+        [sys.executable, "-c", program],
         env={**clean, "PYTHONPATH": str(ROOT), **env},
         stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
     )
 
@@ -54,3 +58,17 @@ def test_a_pause_shows_that_it_was_reached_and_ends_when_told(tmp_path: Path) ->
         assert process.poll() is None
         flag.unlink()
         assert process.communicate()[0] == "went on\n"
+
+
+@pytest.mark.parametrize("armed", ["", "elsewhere=raise", "here=raise:xy", "here=pause:ab"])
+def test_what_is_met_passes_unless_it_is_named(armed: str) -> None:
+    with start(MEETS, ONRAMP_FAILPOINTS=armed) as process:
+        assert process.communicate()[0] == "went on\n"
+
+
+@pytest.mark.parametrize("armed", ["here=raise", "here=raise:b", "elsewhere=kill,here=raise:cd"])
+def test_a_raise_is_what_nobody_foresaw(armed: str) -> None:
+    with start(MEETS, ONRAMP_FAILPOINTS=armed) as process:
+        out, error = process.communicate()
+    assert out == ""
+    assert "FailpointError: here" in error

@@ -2,7 +2,7 @@
 
 import pytest
 
-from services.writer.halving import Odds, halve
+from services.writer.halving import Failed, Odds, halve
 
 
 class BugError(Exception):
@@ -50,30 +50,58 @@ def test_f46_an_outage_in_the_middle_of_it_is_nobodys_fault() -> None:
         halve(8, work, (OutageError,))
 
 
+def _of(topic: str, *places: int) -> list[Failed]:
+    return [Failed(topic, place) for place in places]
+
+
 def test_f46_nothing_is_at_fault_where_nothing_passes() -> None:
     odds = Odds()
-    assert not odds.are_at_fault(["a"], passed=0)
-    assert odds.are_at_fault(["a"], passed=1)
+    assert not odds.are_at_fault(_of("a", 1), {})
+    assert odds.are_at_fault(_of("a", 1), {"a": 1})
 
 
 def test_f46_few_are_at_fault_and_many_are_not() -> None:
     odds = Odds()
-    odds.passed(1000)
-    assert odds.are_at_fault(range(15), passed=0)
-    assert odds.are_at_fault(range(15), passed=0), "the same ones again, in a batch that is repeated"
-    assert not odds.are_at_fault([15, 16], passed=0)
+    odds.passed({"a": 1000})
+    assert odds.are_at_fault(_of("a", *range(30)), {})
+    assert odds.are_at_fault(_of("a", *range(30)), {}), "the same ones again, in a batch that is repeated"
+    assert not odds.are_at_fault(_of("a", 30), {})
 
 
 def test_f46_what_is_tried_again_and_again_does_not_speak_for_itself() -> None:
     odds = Odds()
-    assert not any(odds.are_at_fault(range(6), passed=34) for _ in range(100))
-    assert odds.are_at_fault(range(5), passed=34)
+    assert not any(odds.are_at_fault(_of("a", *range(9)), {"a": 34}) for _ in range(100))
+    assert odds.are_at_fault(_of("a", *range(8)), {"a": 34})
+
+
+def test_f46_a_topic_is_judged_by_its_own_events() -> None:
+    odds = Odds()
+    odds.passed({"well": 9_000})
+    assert odds.are_at_fault(_of("sick", *range(5)), {})
+    assert not odds.are_at_fault(_of("sick", 5), {}), "none of its own has passed"
+    assert odds.are_at_fault(_of("well", *range(50)), {}), "another's are no matter of it"
+    assert odds.are_at_fault(_of("fresh", 1), {})
+    odds.passed({"sick": 10})
+    assert odds.are_at_fault(_of("sick", 5), {})
+
+
+def test_f46_many_topics_that_fail_are_the_steps_fault() -> None:
+    odds = Odds()
+    found = [odds.are_at_fault(_of(f"topic-{n}", 1), {"well": 1}) for n in range(100)]
+    assert sum(found) == 20
 
 
 def test_f46_what_passed_long_ago_speaks_for_nobody() -> None:
     odds = Odds()
-    odds.passed(10**9)
-    found = [odds.are_at_fault([n], passed=0) for n in range(1_000)]
-    assert sum(found) == 105
-    odds.passed(10_000)
-    assert odds.are_at_fault(["later"], passed=0), "what failed is forgotten with the time"
+    odds.passed({"a": 10**9})
+    found = [odds.are_at_fault(_of("a", n), {}) for n in range(1_000)]
+    assert sum(found) == 70, "20 and one in a hundred of the half of 10,000 that is remembered"
+    odds.passed({"a": 10_000})
+    assert odds.are_at_fault(_of("a", 10_000), {}), "what failed is forgotten with the time"
+
+
+def test_f46_topics_that_are_made_up_are_forgotten() -> None:
+    odds = Odds()
+    for n in range(30_000):
+        odds.passed({f"made-up-{n}": 1})
+    assert len(odds._passed) <= 10_000
