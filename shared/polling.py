@@ -17,12 +17,13 @@ async def poll(consumer: Any, passed_over: PassedOver, *partitions: Any, timeout
 
     Where that fails, what comes before the record at fault, which is passed over.
     """
+    stood = {p: await consumer.position(p) for p in partitions or consumer.assignment()}
     try:
         found: dict[Any, Any] = await consumer.getmany(*partitions, timeout_ms=timeout_ms)
     except UnicodeDecodeError:
-        found = {}
-        for partition in partitions or consumer.assignment():
-            found[partition] = await _poll_one(consumer, passed_over, partition, timeout_ms)
+        for partition, at in stood.items():  # what it had taken of the others went with the exception
+            consumer.seek(partition, at)
+        found = {p: await _poll_one(consumer, passed_over, p, timeout_ms) for p in stood}
     return found
 
 
