@@ -5,9 +5,12 @@ them all with their defaults and reasons, and a test holds the two together.
 """
 
 from pathlib import Path
+from typing import Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from shared.kafka_security import Brokers, KafkaSecurity, Mechanism, Protocol
 
 
 class KafkaSettings(BaseSettings):
@@ -31,6 +34,48 @@ class KafkaSettings(BaseSettings):
         le=10,
         description="min.insync.replicas of a new topic: how many replicas a 202 stands on; 2 in production.",
     )
+    security_protocol: Protocol = Field(
+        "PLAINTEXT",
+        description="PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL, as the brokers' listener (docs/tls.md).",
+    )
+    sasl_mechanism: Mechanism = Field(
+        "SCRAM-SHA-512", description="How to log in: SCRAM-SHA-512, SCRAM-SHA-256 or PLAIN."
+    )
+    username: str = Field("", description="The user to log in as, with SASL.")
+    password_file: Path | None = Field(
+        None, description="The file that holds the password; read again at each login."
+    )
+    ca_file: Path | None = Field(
+        None,
+        description="The CAs that may have issued the brokers' certificates, as PEM; without it those that "
+        "this machine trusts.",
+    )
+    cert_file: Path | None = Field(
+        None, description="Our own certificate and its chain, as PEM, for brokers that ask for one (mTLS)."
+    )
+    key_file: Path | None = Field(
+        None, description="The key of that certificate, as PEM in PKCS #8, without a passphrase."
+    )
+
+    @property
+    def security(self) -> KafkaSecurity:
+        """How Kafka is spoken to; files by their full paths, for processes that run elsewhere."""
+        return KafkaSecurity(
+            self.security_protocol,
+            self.sasl_mechanism,
+            self.username,
+            *(f and f.absolute() for f in (self.password_file, self.ca_file, self.cert_file, self.key_file)),
+        )
+
+    @property
+    def brokers(self) -> Brokers:
+        """What every client is built from."""
+        return Brokers(self.bootstrap, self.security)
+
+    @model_validator(mode="after")
+    def _goes_together(self) -> Self:
+        self.security.check()
+        return self
 
 
 class RegistrySettings(BaseSettings):

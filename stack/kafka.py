@@ -8,14 +8,14 @@ to start, the data stays.
 import base64
 import os
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from stack import kafka_probe
 from stack.errors import StackError
 from stack.jars import ensure_jars
 from stack.java import find_java
-from stack.kafka_node import Node, format_node, settings_of
+from stack.kafka_node import Listener, Node, format_node, settings_of
 from stack.ports import LOOPBACK, free_ports
 from stack.processes import Child, Command, wait_for
 
@@ -36,6 +36,8 @@ class Kafka:
         brokers: int = 1,
         *,
         heap_mb: int = 512,
+        listeners: Mapping[str, str] | None = None,
+        settings: Mapping[str, str] | None = None,
         jars: Callable[[], list[Path]] = lambda: ensure_jars("broker"),
     ) -> None:
         """Describe the cluster; nothing is written or started before `start`.
@@ -45,6 +47,8 @@ class Kafka:
             port: the first broker's port, None for a free one.
             brokers: 1 or 3.
             heap_mb: each broker's Java heap.
+            listeners: further ones beside the plain one: name to security protocol.
+            settings: of the brokers, beside our own.
             jars: gives the class path; asked at the first start.
         """
         if brokers not in (1, 3):
@@ -53,6 +57,8 @@ class Kafka:
         self._wanted_port = port
         self._brokers = brokers
         self._heap_mb = heap_mb
+        self._listeners = dict(listeners or {})
+        self._settings = dict(settings or {})
         self._jars = jars
         self._nodes: list[Node] = []
         self._children: list[Child] = []
@@ -67,6 +73,11 @@ class Kafka:
         if not self._nodes:
             raise StackError("Kafka has no address before it is started.")
         return ",".join(f"{LOOPBACK}:{node.port}" for node in self._nodes)
+
+    def bootstrap_of(self, listener: str) -> str:
+        """The brokers' addresses for clients of one of the further listeners."""
+        ports = [each.port for node in self._nodes for each in node.listeners if each.name == listener]
+        return ",".join(f"{LOOPBACK}:{port}" for port in ports)
 
     @property
     def promise(self) -> dict[str, str]:
@@ -152,7 +163,8 @@ class Kafka:
                 f"{self._data_dir} holds a Kafka of {held} broker(s), asked for are {self._brokers}.",
                 fix="Ask for as many as it holds, or use another folder with --data-dir.",
             )
-        ports = free_ports(2 * self._brokers)
+        doors = len(self._listeners)
+        ports, more = free_ports(2 * self._brokers), free_ports(doors * self._brokers)
         if self._wanted_port is not None:
             ports[0] = self._wanted_port
         return [
@@ -161,6 +173,11 @@ class Kafka:
                 port=ports[number],
                 controller_port=ports[self._brokers + number],
                 folder=self._data_dir / f"broker-{number + 1}",
+                listeners=tuple(
+                    Listener(name, protocol, more[number * doors + at])
+                    for at, (name, protocol) in enumerate(self._listeners.items())
+                ),
+                more=self._settings,
             )
             for number in range(self._brokers)
         ]

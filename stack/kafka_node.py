@@ -1,7 +1,8 @@
 """One broker of the embedded Kafka: its settings file and its formatted data folder."""
 
 import subprocess
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from stack.errors import StackError
@@ -12,6 +13,15 @@ _FORMAT_SECONDS = 60
 
 
 @dataclass(frozen=True, slots=True)
+class Listener:
+    """One more door of a broker, for clients that come by TLS or with a password."""
+
+    name: str
+    protocol: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
 class Node:
     """Where one broker listens and keeps its data; it is its own controller as well."""
 
@@ -19,6 +29,9 @@ class Node:
     port: int
     controller_port: int
     folder: Path
+    listeners: tuple[Listener, ...] = ()
+    #: Settings of this cluster alone.
+    more: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def settings_file(self) -> Path:
@@ -36,14 +49,17 @@ def settings_of(node: Node, nodes: list[Node]) -> str:
     voters = ",".join(f"{each.id}@{LOOPBACK}:{each.controller_port}" for each in nodes)
     replicas = len(nodes)
     in_sync = 1 if replicas == 1 else replicas - 1
+    doors = [Listener("PLAINTEXT", "PLAINTEXT", node.port), *node.listeners]
+    advertised = ",".join(f"{each.name}://{LOOPBACK}:{each.port}" for each in doors)
+    protocols = ",".join(f"{each.name}:{each.protocol}" for each in doors)
     settings = {
         "process.roles": "broker,controller",
         "node.id": node.id,
         "controller.quorum.voters": voters,
         "controller.listener.names": "CONTROLLER",
-        "listeners": (f"PLAINTEXT://{LOOPBACK}:{node.port},CONTROLLER://{LOOPBACK}:{node.controller_port}"),
-        "advertised.listeners": f"PLAINTEXT://{LOOPBACK}:{node.port}",
-        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "listeners": f"{advertised},CONTROLLER://{LOOPBACK}:{node.controller_port}",
+        "advertised.listeners": advertised,
+        "listener.security.protocol.map": f"{protocols},CONTROLLER:PLAINTEXT",
         "log.dirs": node.log_dir,
         # Topics are created by Onramp with explicit settings, never by a stray question.
         "auto.create.topics.enable": "false",
@@ -72,6 +88,7 @@ def settings_of(node: Node, nodes: list[Node]) -> str:
         # Batches of 10 MB bodies must fit (the gateway's own limit is lower).
         "message.max.bytes": 10 * 1024**2,
         "replica.fetch.max.bytes": 10 * 1024**2,
+        **node.more,
     }
     return "".join(f"{key}={value}\n" for key, value in settings.items())
 

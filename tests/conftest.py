@@ -10,4 +10,5 @@ pytest_plugins = (
     "tests.fixtures.fix_kafka",
     "tests.fixtures.fix_postgres",
     "tests.fixtures.fix_stack",
+    "tests.fixtures.fix_tls",
 )

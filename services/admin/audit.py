@@ -21,6 +21,7 @@ from services.admin.kafka_logs import KafkaLogs
 from services.admin.lives import Part, deleted, given_up, parts, say_unread
 from services.admin.receipts import Reading, Seen
 from services.admin.settled_under import check_gaps
+from shared.kafka_security import Brokers
 
 #: Without a wish, receipts are read again when there are at most so many.
 DEEP_AT_MOST: Final = 2_000_000
@@ -32,7 +33,7 @@ _BETWEEN_SECONDS: Final = 0.3
 class Request:
     """What to audit.  `deep` None: when there are few enough receipts."""
 
-    bootstrap: str
+    brokers: Brokers
     databases: Mapping[str, str]
     topics: str = r"events\..+"
     deep: bool | None = None
@@ -44,7 +45,7 @@ async def audit(request: Request) -> Report:
     A writer in the middle of a batch is looked at again, a few times: its books are of two
     moments then, and what is still so at the end is said, not guessed.
     """
-    async with KafkaLogs(request.bootstrap) as logs:
+    async with KafkaLogs(request.brokers) as logs:
         for _ in range(_ATTEMPTS - 1):
             if report := await _once(request, logs, last=False):
                 return report

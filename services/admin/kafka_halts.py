@@ -14,6 +14,7 @@ from aiokafka.errors import KafkaError
 from services.admin.kafka_logs import KafkaLogs
 from shared import wire
 from shared.errors import KAFKA_UNAVAILABLE, InfrastructureError
+from shared.kafka_security import Brokers
 from shared.unreadable import UNREADABLE
 
 #: Go on with what Kafka has.
@@ -44,25 +45,25 @@ class _Word(msgspec.Struct):
     by: str
 
 
-async def halts(bootstrap: str) -> list[Halt]:
+async def halts(brokers: Brokers) -> list[Halt]:
     """The halts that are, by partition.  Raises `InfrastructureError`."""
-    found, words = await _read(bootstrap)
+    found, words = await _read(brokers)
     return [
         Halt(p, halt.reason, halt.since, words[p].how if p in words and words[p].halt == halt.id else None)
         for p, halt in sorted(found.items())
     ]
 
 
-async def answer(bootstrap: str, partition: str, how: str) -> bool:
+async def answer(brokers: Brokers, partition: str, how: str) -> bool:
     """Tell the writer what to do about the halt of `partition`; False: there is none.
 
     Raises `InfrastructureError`.
     """
-    found, _ = await _read(bootstrap)
+    found, _ = await _read(brokers)
     if partition not in found:
         return False
     word = _Word(found[partition].id, how, getpass.getuser())
-    producer = AIOKafkaProducer(bootstrap_servers=bootstrap, acks="all")
+    producer = AIOKafkaProducer(**brokers.aiokafka(), acks="all")
     try:
         await producer.start()
         await producer.send_and_wait(
@@ -70,17 +71,17 @@ async def answer(bootstrap: str, partition: str, how: str) -> bool:
         )
     except KafkaError as e:
         raise InfrastructureError(
-            KAFKA_UNAVAILABLE, f"Kafka at {bootstrap} did not take the word: {type(e).__name__}"
+            KAFKA_UNAVAILABLE, f"Kafka at {brokers} did not take the word: {type(e).__name__}"
         ) from None
     finally:
         await producer.stop()
     return True
 
 
-async def _read(bootstrap: str) -> tuple[dict[str, _Halt], dict[str, _Word]]:
+async def _read(brokers: Brokers) -> tuple[dict[str, _Halt], dict[str, _Word]]:
     found: dict[str, _Halt] = {}
     words: dict[str, _Word] = {}
-    async with KafkaLogs(bootstrap) as logs:
+    async with KafkaLogs(brokers) as logs:
         async for record in logs.whole(wire.SETTLED):
             key = (record.key or b"").decode(errors="replace")
             try:

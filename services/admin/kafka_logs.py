@@ -16,6 +16,7 @@ from aiokafka.errors import KafkaError
 from services.admin.findings import Source
 from shared import wire
 from shared.errors import KAFKA_UNAVAILABLE, InfrastructureError
+from shared.kafka_security import Brokers
 from shared.polling import poll
 
 log = logging.getLogger(__name__)
@@ -43,15 +44,15 @@ class KafkaLogs:
     Every method raises `InfrastructureError` when Kafka is away.
     """
 
-    def __init__(self, bootstrap: str) -> None:
-        self._bootstrap = bootstrap
+    def __init__(self, brokers: Brokers) -> None:
+        self._brokers = brokers
         self._parts = AsyncExitStack()
         self._admin: Any = None
         self._consumer: Any = None
 
     async def __aenter__(self) -> Self:
-        common = {"bootstrap_servers": self._bootstrap, "request_timeout_ms": _TIMEOUT_MS}
         with self._translated():
+            common = {**self._brokers.aiokafka(), "request_timeout_ms": _TIMEOUT_MS}
             async with AsyncExitStack() as parts:
                 self._admin = AIOKafkaAdminClient(**common)
                 parts.push_async_callback(self._admin.close)
@@ -139,9 +140,9 @@ class KafkaLogs:
     def _translated(self) -> Iterator[None]:
         try:
             yield
-        except KafkaError as e:
+        except (KafkaError, OSError) as e:
             raise InfrastructureError(
-                KAFKA_UNAVAILABLE, f"Kafka at {self._bootstrap} cannot be read: {type(e).__name__}"
+                KAFKA_UNAVAILABLE, f"Kafka at {self._brokers} cannot be read: {type(e).__name__}"
             ) from None
 
 

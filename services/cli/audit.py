@@ -58,7 +58,7 @@ def audit(
         raise typer.BadParameter(f"no regular expression: {error}", param_hint="--topics") from error
     where.must_know_a_database()
     try:
-        report = asyncio.run(run(Request(where.kafka, where.databases, topics, deep)))
+        report = asyncio.run(run(Request(where.brokers, where.databases, topics, deep)))
     except InfrastructureError as error:
         print(f"onramp: {error.detail}", file=sys.stderr)
         raise typer.Exit(Exit.UNAVAILABLE) from error

@@ -154,7 +154,7 @@ def _viewed(where: Where, run: "Callable[[ErrorView], Awaitable[None]]") -> None
     from shared.errors import InfrastructureError
 
     async def work() -> None:
-        async with KafkaLogs(where.kafka) as logs:
+        async with KafkaLogs(where.brokers) as logs:
             view = ErrorView(logs, where.databases)
             await view.load()
             for why in view.unknown:

@@ -47,7 +47,7 @@ def list_(where: Where, *, as_json: JsonOption = False) -> None:
     """
     from services.admin import kafka_halts
 
-    found = _asked(kafka_halts.halts(where.kafka))
+    found = _asked(kafka_halts.halts(where.brokers))
     if as_json:
         print(json.dumps([each._asdict() for each in found]))
     else:
@@ -80,7 +80,7 @@ def resolve(
     """
     from services.admin import kafka_halts
 
-    told = _asked(kafka_halts.answer(where.kafka, partition, how))
+    told = _asked(kafka_halts.answer(where.brokers, partition, how))
     if as_json:
         print(json.dumps({"partition": partition, "resolution": how if told else None}))
     elif told:

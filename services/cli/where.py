@@ -9,9 +9,12 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from shared.kafka_security import Brokers
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -49,6 +52,16 @@ class Where:
 
     kafka: str
     databases: Mapping[str, str]
+
+    @property
+    def brokers(self) -> "Brokers":
+        """The same brokers with how they are spoken to, by the services' own settings."""
+        from shared.settings import KafkaSettings
+
+        try:
+            return KafkaSettings(bootstrap=self.kafka).brokers
+        except ValueError as error:
+            raise typer.BadParameter(str(error), param_hint="ONRAMP_KAFKA_*") from error
 
     def must_know_a_database(self) -> None:
         """Raises `BadParameter` when none is known."""

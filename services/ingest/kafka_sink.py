@@ -228,7 +228,7 @@ class KafkaSink:
         self, client_id: str = "onramp-ingest", retry_backoff_ms: int = _RETRY_BACKOFF_MS
     ) -> AIOKafkaProducer:
         return AIOKafkaProducer(
-            bootstrap_servers=self._kafka.bootstrap,
+            **self._kafka.brokers.aiokafka(),
             client_id=client_id,
             acks="all",
             enable_idempotence=True,

@@ -160,7 +160,7 @@ class TopicKeeper:
     async def _admin(self) -> AsyncIterator[AIOKafkaAdminClient]:
         # A client per question: questions are rare, and a fresh one knows no dead broker.
         admin = AIOKafkaAdminClient(
-            bootstrap_servers=self._settings.bootstrap,
+            **self._settings.brokers.aiokafka(),
             request_timeout_ms=int(_TIMEOUT_SECONDS * 1000),
             client_id="onramp-ingest-admin",
         )

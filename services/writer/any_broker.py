@@ -17,6 +17,8 @@ from aiokafka.errors import (
     StaleMetadata,
 )
 
+from shared.kafka_security import Brokers
+
 #: A broker that takes longer is passed over, while there is another; each round has twice the patience.
 _BROKER_SECONDS: Final = 1.5
 _ROUNDS: Final = 4
@@ -35,8 +37,8 @@ _UNANSWERED: Final = (
 class AnyBroker(AIOKafkaAdminClient):  # type: ignore[misc]  # aiokafka has no types
     """An admin client that one broker's silence does not stop."""
 
-    def __init__(self, bootstrap: str) -> None:
-        super().__init__(bootstrap_servers=bootstrap, request_timeout_ms=_REQUEST_MS)
+    def __init__(self, brokers: Brokers) -> None:
+        super().__init__(**brokers.aiokafka(), request_timeout_ms=_REQUEST_MS)
         #: They did not answer when they were asked last.
         self._silent: set[int] = set()
 

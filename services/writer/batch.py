@@ -30,6 +30,7 @@ from services.writer.view import View
 from services.writer.waiting import Index
 from shared import failpoints
 from shared.errors import FENCED, InfrastructureError
+from shared.kafka_security import Brokers
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +48,7 @@ class Parts:
     settled: Settled
     index: Index
     view: View
-    bootstrap: str
+    brokers: Brokers
     epoch: int
     status: Status
     rates: Rates
@@ -76,7 +77,7 @@ class Parts:
             landing,
             diverted,
             routes,
-            self.bootstrap,
+            self.brokers,
             self.pausing,
             self.log_events,
             elsewhere,

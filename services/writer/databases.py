@@ -36,6 +36,7 @@ from shared.errors import (
     LEDGER_GAP,
     InfrastructureError,
 )
+from shared.kafka_security import Brokers
 
 log = logging.getLogger(__name__)
 
@@ -55,7 +56,7 @@ class Databases:
         drainer: Drainer,
         rates: Rates,
         epoch: int,
-        bootstrap: str,
+        brokers: Brokers,
         cluster_id: str,
     ) -> None:
         self._all = {d.name: d for d in configured}
@@ -66,9 +67,9 @@ class Databases:
         self._cluster_id = cluster_id
         self._epoch = epoch
         self._claims = Claims(settled, index, epoch)
-        self._bootstrap = bootstrap
+        self._brokers = brokers
         self._returning: dict[str, asyncio.Task[None]] = {}
-        self._releasing = Releasing(configured, rates, bootstrap)
+        self._releasing = Releasing(configured, rates, brokers)
         # A database that comes back and a partition that is adopted must not miss each other.
         self._claiming = asyncio.Lock()
         #: Every adopted partition and where the writer stands in it.
@@ -206,7 +207,7 @@ class Databases:
                     await apart(self._claims.claim, database, dict(self.stands))
                     await apart(halts.clear, database)
                     health.is_up()
-                await apart(outbox.relay, database, self._bootstrap)
+                await apart(outbox.relay, database, self._brokers)
                 log.info("a database is up", extra={"database": name, "waiting": self._index.events(name)})
             await self._drainer.drain(database, self._settled.routes)
             self._releasing.held(name)
@@ -268,7 +269,7 @@ class Databases:
 
     async def relay(self, databases: Iterable[Database]) -> None:
         """Move what the outboxes of `databases` still have to the topic."""
-        self._all_failed(await failures(databases, lambda d: outbox.relay(d, self._bootstrap)))
+        self._all_failed(await failures(databases, lambda d: outbox.relay(d, self._brokers)))
 
     async def adopt(self, stands: Mapping[Partition, Stand]) -> None:
         """Take new partitions in and claim them in every database that is up."""

@@ -19,6 +19,7 @@ from services.writer.arrivals import ARRIVALS, USUAL, Run
 from services.writer.publishing import Record, publish
 from services.writer.ranges import Partition, Range
 from shared import wire
+from shared.kafka_security import Brokers
 from shared.unreadable import UNREADABLE
 
 HEADER: Final = "onramp-waiting"
@@ -152,14 +153,14 @@ def head_of(headers: Mapping[str, bytes]) -> EventHead | Marker | Empty | None:
     return Marker(head.database, source, head.count, head.first, head.digest)
 
 
-def divert(bootstrap: str, database: str, runs: Sequence[Run]) -> dict[Partition, tuple[int, int]]:
+def divert(brokers: Brokers, database: str, runs: Sequence[Run]) -> dict[Partition, tuple[int, int]]:
     """Put the records of `runs` on the topic and return when Kafka holds them all.
 
     Returns, by source partition, how many they are and the lowest offset they got.
     Raises `InfrastructureError`.
     """
     rows = [(run.partition, row) for run in runs for row in run.rows.to_pylist()]
-    places = publish(bootstrap, [_as_record(database, partition, row) for partition, row in rows])
+    places = publish(brokers, [_as_record(database, partition, row) for partition, row in rows])
     found: dict[Partition, tuple[int, int]] = {}
     for (partition, _), place in zip(rows, places, strict=True):
         count, first = found.get(partition, (0, place.offset))

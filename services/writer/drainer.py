@@ -28,6 +28,7 @@ from services.writer.task import Task
 from services.writer.waiting import Index, Waiting, lowest
 from shared import failpoints, wire
 from shared.errors import INTERNAL_WRITER, LEDGER_GAP, InfrastructureError, OnrampError
+from shared.kafka_security import Brokers
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +48,7 @@ class Drainer:
         rates: Rates,
         *,
         epoch: int,
-        bootstrap: str,
+        brokers: Brokers,
         pausing: Pausing,
         worked: Callable[[Sequence[Line]], None],
         log_events: bool = False,
@@ -56,7 +57,7 @@ class Drainer:
         self._index = index
         self._rates = rates
         self._epoch = epoch
-        self._bootstrap = bootstrap
+        self._brokers = brokers
         self._pausing = pausing
         self._worked = worked
         self._log_events = log_events
@@ -175,7 +176,7 @@ class Drainer:
             (database,),
             (),
             routes,
-            self._bootstrap,
+            self._brokers,
             self._pausing,
             self._log_events,
         )
@@ -189,7 +190,7 @@ class Drainer:
             if line.error:
                 raise line.error
         if any(line.parked for line in lines):
-            outbox.relay(database, self._bootstrap)
+            outbox.relay(database, self._brokers)
         return lines
 
 

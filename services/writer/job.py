@@ -79,7 +79,7 @@ class Job:
             server = StatusServer(self._status, self._settings.http_host, self._settings.http_port).start()
             stack.callback(server.stop)
             # Spark last in, first out: a job that still runs must not outlive the driver's word.
-            spark = await asyncio.to_thread(Spark, self._settings, self._kafka.bootstrap)
+            spark = await asyncio.to_thread(Spark, self._settings, self._kafka.brokers)
             stack.push_async_callback(asyncio.to_thread, spark.stop)
             work = asyncio.create_task(self._work(spark))
             await self._until_stopped(work, spark)
@@ -167,7 +167,7 @@ class Job:
                 positions.foreign.pass_over(wire.SYSTEM_ERRORS, record.partition, record.offset)
             elif isinstance(head, (Marker, Empty)):
                 index.add(head, Place(record.partition, record.offset), record.timestamp / 1000)
-        bootstrap = self._kafka.bootstrap
+        brokers = self._kafka.brokers
         rates = Rates({d.name: d.max_rows_per_second for d in self._configured if d.max_rows_per_second})
         databases = Databases(
             self._configured,
@@ -178,14 +178,14 @@ class Job:
                 index,
                 rates,
                 epoch=epoch,
-                bootstrap=bootstrap,
+                brokers=brokers,
                 pausing=self._pausing,
                 worked=self._status.worked,
                 log_events=self._settings.log_events,
             ),
             rates=rates,
             epoch=epoch,
-            bootstrap=bootstrap,
+            brokers=brokers,
             cluster_id=await positions.cluster_id(),
         )
         self._status.see_unknown(databases.unknown())
@@ -211,7 +211,7 @@ class Job:
             settled,
             index,
             view,
-            bootstrap,
+            brokers,
             epoch,
             self._status,
             rates,

@@ -19,6 +19,7 @@ from aiokafka.protocol.api import Request, RequestStruct, Response
 from aiokafka.protocol.types import Array, Int8, Int16, Int32, Int64, Schema, String
 
 from services.writer.ranges import Partition
+from shared.kafka_security import Brokers
 
 log = logging.getLogger(__name__)
 
@@ -153,8 +154,8 @@ class _EpochsRequest(Request[_EpochsRequestV3]):  # type: ignore[misc]  # aiokaf
 class Leaders:
     """The leaders of the partitions that the writer reads."""
 
-    def __init__(self, bootstrap: str) -> None:
-        self._client = AIOKafkaClient(bootstrap_servers=bootstrap, request_timeout_ms=_BROKER_MS)
+    def __init__(self, brokers: Brokers) -> None:
+        self._client = AIOKafkaClient(**brokers.aiokafka(), request_timeout_ms=_BROKER_MS)
         #: Errors that partitions answered with, each said once until it is over.
         self._said: dict[Partition, int] = {}
 

@@ -11,6 +11,7 @@ from services.writer.postgres import Database
 from services.writer.ranges import Partition, Range
 from services.writer.routes import Routes
 from shared.errors import TABLE, InfrastructureError
+from shared.kafka_security import Brokers
 
 #: A task's report: for each of its ranges a row with database "" that says what was read,
 #: and a row for each database.  `failure` is a code of the error table, null when the range
@@ -48,7 +49,7 @@ class WorkOrder:
     landing: tuple[Database, ...]
     diverted: tuple[str, ...]
     routes: Routes
-    bootstrap: str
+    brokers: Brokers
     pausing: Pausing = field(default_factory=Pausing)
     log_events: bool = False
     #: Databases whose events are no matter of this order: a replay is for one database alone.

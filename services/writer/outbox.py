@@ -14,6 +14,7 @@ from services.writer.postgres import Database
 from services.writer.ranges import Partition
 from services.writer.user_errors import ParkedRecord
 from shared import failpoints
+from shared.kafka_security import Brokers
 
 _AT_ONCE: Final = 500
 _MOST_BYTES: Final = 16 << 20
@@ -51,7 +52,7 @@ def add(conn: connection, topic_id: str, record: ParkedRecord) -> None:
         cursor.execute(_ADD, row)
 
 
-def relay(database: Database, bootstrap: str) -> int:
+def relay(database: Database, brokers: Brokers) -> int:
     """Move what is in the outbox of `database` to the topic.  Returns how many.
 
     Raises `InfrastructureError`; what was published and not removed is published again
@@ -59,7 +60,7 @@ def relay(database: Database, bootstrap: str) -> int:
     """
     moved, after = 0, _BEGIN
     while True:
-        keys, size = _relay(database, bootstrap, after)
+        keys, size = _relay(database, brokers, after)
         moved += len(keys)
         if len(keys) == _AT_ONCE or size >= _MOST_BYTES:
             after = keys[-1]
@@ -69,13 +70,13 @@ def relay(database: Database, bootstrap: str) -> int:
             after = _BEGIN
 
 
-def _relay(database: Database, bootstrap: str, after: _Key) -> tuple[list[_Key], int]:
+def _relay(database: Database, brokers: Brokers, after: _Key) -> tuple[list[_Key], int]:
     """Move the first records behind `after`; returns their keys, and how many bytes they have."""
     with transaction(database, "driver") as conn, conn.cursor() as cursor:
         cursor.execute(_TAKE, (*after, _AT_ONCE, _MOST_BYTES))
         found = cursor.fetchall()
         user_errors.publish(
-            bootstrap,
+            brokers,
             [
                 ParkedRecord(
                     Partition(topic, number),

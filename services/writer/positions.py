@@ -42,8 +42,8 @@ class Positions:
     def __init__(self, settings: KafkaSettings, pattern: str) -> None:
         self._settings = settings
         self._pattern = re.compile(pattern)
-        common = {"bootstrap_servers": settings.bootstrap}
-        self._admin = AnyBroker(settings.bootstrap)
+        common = settings.brokers.aiokafka()
+        self._admin = AnyBroker(settings.brokers)
         self.own_topics = OwnTopics(self._admin, settings)
         self._consumer = AIOKafkaConsumer(
             **common,
@@ -52,11 +52,11 @@ class Positions:
             isolation_level="read_committed",
             auto_offset_reset="earliest",
         )
-        self.tail = Tail(settings.bootstrap)
+        self.tail = Tail(settings.brokers)
         self.foreign = Foreign()
         #: No record of `onramp.writers` from here on was looked at.
         self._looked_upto = 0
-        self._leaders = Leaders(settings.bootstrap)
+        self._leaders = Leaders(settings.brokers)
         #: Lives that are not their topic's own: the group's offsets say of which they are.
         self.lives: dict[Partition, str] = {}
         self._producer = AIOKafkaProducer(**common, acks="all", enable_idempotence=True)
@@ -114,7 +114,7 @@ class Positions:
 
     async def log(self, topic: str, since: Mapping[int, int] | None = None) -> AsyncIterator[Any]:
         """Every record of `topic`, from its begin or `since` (partition to offset) to where it ends now."""
-        consumer = AIOKafkaConsumer(bootstrap_servers=self._settings.bootstrap, enable_auto_commit=False)
+        consumer = AIOKafkaConsumer(**self._settings.brokers.aiokafka(), enable_auto_commit=False)
         try:
             await consumer.start()
             numbers = since.keys() if since else await self._partitions_of(topic)

@@ -13,6 +13,7 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError
 
 from shared.errors import KAFKA_UNAVAILABLE, InfrastructureError, OnrampError
+from shared.kafka_security import Brokers
 from shared.wire import partition_of
 
 #: What is known to come, and is no one record's fault.
@@ -42,17 +43,17 @@ class Place:
     offset: int
 
 
-def publish(bootstrap: str, records: Sequence[Record]) -> list[Place]:
+def publish(brokers: Brokers, records: Sequence[Record]) -> list[Place]:
     """Put `records` on their topics and return, in their order, where Kafka holds them all.
 
     Raises `InfrastructureError`; some of the records may have got there then.
     """
-    return asyncio.run(_publish(bootstrap, records)) if records else []
+    return asyncio.run(_publish(brokers, records)) if records else []
 
 
-async def _publish(bootstrap: str, records: Sequence[Record]) -> list[Place]:
+async def _publish(brokers: Brokers, records: Sequence[Record]) -> list[Place]:
     producer = AIOKafkaProducer(
-        bootstrap_servers=bootstrap,
+        **brokers.aiokafka(),
         acks="all",
         enable_idempotence=True,
         max_request_size=_MAX_REQUEST_BYTES,

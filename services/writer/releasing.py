@@ -19,6 +19,7 @@ from services.writer.rates import Rates
 from services.writer.release import Release
 from services.writer.routes import Routes
 from shared.errors import InfrastructureError
+from shared.kafka_security import Brokers
 
 log = logging.getLogger(__name__)
 
@@ -39,8 +40,8 @@ class _Watch:
 class Releasing:
     """The releases of all databases."""
 
-    def __init__(self, databases: Collection[Database], rates: Rates, bootstrap: str) -> None:
-        self._bootstrap = bootstrap
+    def __init__(self, databases: Collection[Database], rates: Rates, brokers: Brokers) -> None:
+        self._brokers = brokers
         self._databases = {d.name: d for d in databases}
         self._watched = {d.name: _Watch(Release(d, rates)) for d in databases}
 
@@ -87,7 +88,7 @@ class Releasing:
     def _run(self, name: str, routes: Routes) -> list[Hold]:
         """Release, and relay what was parked by it (blocking)."""
         left = self._watched[name].release.run(routes)
-        outbox.relay(self._databases[name], self._bootstrap)
+        outbox.relay(self._databases[name], self._brokers)
         return left
 
     def _see(self, name: str, watch: _Watch, left: list[Hold]) -> None:

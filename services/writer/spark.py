@@ -4,59 +4,55 @@ Owns pyspark.  Spark decides nothing: ranges come from the driver's loop, truth 
 ledgers.  The settings' reasons and figures are in docs/adr (a loop of batch reads).
 """
 
-import base64
 import functools
 import json
 import os
-import re
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
-from uuid import UUID
+from typing import Final
 
 import pyarrow as pa
-from py4j.protocol import Py4JError, Py4JJavaError
+from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 
 from services.writer import limits
 from services.writer.arrivals import ARRIVALS, FIRST_MS, LAST_MS, USUAL
+from services.writer.java_admin import JavaAdmin
 from services.writer.orders import REPORT_DDL, Line, WorkOrder
 from services.writer.ranges import Range, total
 from services.writer.settings import WriterSettings
 from services.writer.task import settle, settle_given
 from services.writer.turns import MOST_READERS
 from shared import wire
-from shared.errors import KAFKA_UNAVAILABLE, InfrastructureError
+from shared.kafka_security import Brokers, KafkaSecurity
 
 #: Set by spark-submit, whose JVM is there before us.
 _SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
 _ROOT: Final = Path(__file__).resolve().parents[2]
 _READ_GROUP: Final = "onramp-writer-read"
-_ASK_MS: Final = "4000"
 #: What all partitions' consumers hold of Kafka's bytes between two batches.  As Java's objects the
 #: records take about five times as much: a fetch, the next one, and what was made of them.
 _FETCHED_BYTES: Final = 48 << 20
 _MOST_FETCH_BYTES: Final = 2 << 20
 _LEAST_FETCH_BYTES: Final = 16 << 10
-#: `TopicListing.toString` of Kafka's client.
-_LISTED: Final = re.compile(r"\(name=([\w.-]+), topicId=([\w-]{22}), internal=")
 
 
 class Spark:
     """The writer's Spark session."""
 
-    def __init__(self, settings: WriterSettings, bootstrap: str) -> None:
+    def __init__(self, settings: WriterSettings, brokers: Brokers) -> None:
         """Start the session: a JVM, which takes seconds."""
-        self._bootstrap = bootstrap
+        self._brokers = brokers
         self._session = _session(settings)
         self._session.sparkContext.setLogLevel("ERROR")
-        self._reader = self._session.read.format("kafka").options(**_read_options(bootstrap))
+        self._reader = self._session.read.format("kafka").options(**_read_options(brokers))
         #: A task without records of its own.
         self._nothing = self._session.range(0, 1, 1, 1)
-        self._admin: Any = None
+        # The JVM's Kafka client has no other door.
+        self._admin = JavaAdmin(self._session._jvm, brokers)  # noqa: SLF001
         #: The most partitions that batches may be of.
         self._partitions = 0
 
@@ -98,22 +94,8 @@ class Spark:
         return int(self._session.sparkContext.defaultParallelism)
 
     def topic_ids(self) -> dict[str, str]:
-        """Kafka's UUIDs of all topics: aiokafka does not speak the protocol's version that tells them.
-
-        Raises `InfrastructureError`.
-        """
-        if self._admin is None:
-            jvm: Any = self._session._jvm  # noqa: SLF001 - the JVM's Kafka client has no other door
-            properties = jvm.java.util.HashMap()
-            properties["bootstrap.servers"] = self._bootstrap
-            properties["default.api.timeout.ms"] = properties["request.timeout.ms"] = _ASK_MS
-            self._admin = jvm.org.apache.kafka.clients.admin.Admin.create(properties)
-        try:
-            # As one text: a call to the JVM for each of a thousand topics would take a second.
-            listed = self._admin.listTopics().listings().get().toString()
-        except Py4JJavaError as e:
-            raise InfrastructureError(KAFKA_UNAVAILABLE, f"topics: {e.java_exception.getClass()}") from None
-        return {name: _uuid(text) for name, text in _LISTED.findall(listed)}
+        """Kafka's UUIDs of all topics (`JavaAdmin`).  Raises `InfrastructureError`."""
+        return self._admin.topic_ids()
 
     def is_alive(self) -> bool:
         """Whether the JVM still answers."""
@@ -125,8 +107,7 @@ class Spark:
     def stop(self) -> None:
         """Stop the session and its JVM, if it is still there."""
         if self.is_alive():
-            if self._admin is not None:
-                self._admin.close()
+            self._admin.close()
             self._session.stop()
 
     def _read(self, ranges: Iterable[Range]) -> DataFrame:
@@ -143,6 +124,7 @@ class Spark:
             .option("endingOffsets", json.dumps(ends))
             # Another value makes other consumers: it only ever falls.
             .option("kafka.max.partition.fetch.bytes", str(fetch_bytes(self._partitions)))
+            .option("kafka.group.id", read_group(self._brokers.security))
             .load()
             # In two steps: Spark looks a header up again wherever an expression names it.
             .selectExpr(*_WITH_HEADERS_SQL)
@@ -211,22 +193,23 @@ _WITH_HEADERS_SQL: Final = (
 _ARRIVALS_SQL: Final = _arrivals_sql()
 
 
-def _read_options(bootstrap: str) -> dict[str, str]:
+def read_group(security: KafkaSecurity) -> str:
+    """Consumers are cached by group, and a batch read would make new ones each time.
+
+    A consumer keeps the secrets that it was made with: after a change others are wanted.
+    """
+    return f"{_READ_GROUP}-{security.moment}".rstrip("-")
+
+
+def _read_options(brokers: Brokers) -> dict[str, str]:
     return {
-        "kafka.bootstrap.servers": bootstrap,
+        **{f"kafka.{name}": value for name, value in brokers.java().items()},
         "includeHeaders": "true",
         "kafka.isolation.level": "read_committed",
         # A consumer of the last batch must not hold the connection in a long poll.
         "kafka.fetch.max.wait.ms": "1",
         "kafka.max.poll.records": "5000",
-        # Consumers are cached by group, and a batch read would make a new one each time.
-        "kafka.group.id": _READ_GROUP,
     }
-
-
-def _uuid(kafka_text: str) -> str:
-    """Kafka writes its UUIDs in base 64."""
-    return str(UUID(bytes=base64.urlsafe_b64decode(kafka_text + "==")))
 
 
 def _session(settings: WriterSettings) -> SparkSession:

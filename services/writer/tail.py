@@ -17,6 +17,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from services.writer.arrivals import ARRIVALS, FIRST_MS, LAST_MS, USUAL
 from services.writer.ranges import Partition, Range
 from shared import wire
+from shared.kafka_security import Brokers
 
 log = logging.getLogger(__name__)
 
@@ -34,9 +35,9 @@ _MOST_BYTES: Final = 4 << 20
 class Tail:
     """A consumer of every partition that the writer reads, still until it is asked for ranges."""
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, brokers: Brokers) -> None:
         self._consumer = AIOKafkaConsumer(
-            bootstrap_servers=bootstrap,
+            **brokers.aiokafka(),
             enable_auto_commit=False,
             isolation_level="read_committed",
             # What Kafka has deleted must fail, not be passed over.

@@ -141,7 +141,7 @@ class Task:
         """Events that no database decides about go to the topic before their offset settles."""
         self._meet("writer.park")
         user_errors.publish(
-            self._order.bootstrap,
+            self._order.brokers,
             [
                 ParkedRecord(
                     p,
@@ -162,7 +162,7 @@ class Task:
                 run.only(self._offsets_for(name, run)) for pieces in self._runs.values() for run in pieces
             ]
             failpoints.meet("writer.divert", values_of(waiting))
-            found = divert(self._order.bootstrap, name, waiting)
+            found = divert(self._order.brokers, name, waiting)
             self._say(
                 entry
                 for target, pieces in self._rows.items()

@@ -15,6 +15,7 @@ from services.writer.publishing import Record
 from services.writer.ranges import Partition
 from shared import wire
 from shared.errors import OnrampError
+from shared.kafka_security import Brokers
 
 HEADER_ERROR: Final = "onramp-error"
 
@@ -54,12 +55,12 @@ def reason(error: OnrampError, partition: Partition, offset: int, destination: s
     )
 
 
-def publish(bootstrap: str, records: Sequence[ParkedRecord]) -> None:
+def publish(brokers: Brokers, records: Sequence[ParkedRecord]) -> None:
     """Put `records` on the topic and return when Kafka holds them all.
 
     Raises `InfrastructureError`; some may have got there then, and a repeat has the same keys.
     """
     publishing.publish(
-        bootstrap,
+        brokers,
         [Record(wire.USER_ERRORS, r.key, r.value, ((HEADER_ERROR, r.error),)) for r in records],
     )

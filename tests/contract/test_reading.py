@@ -16,6 +16,7 @@ from services.writer.settings import WriterSettings
 from services.writer.spark import Spark
 from services.writer.tail import Tail
 from shared import wire
+from shared.kafka_security import Brokers
 from stack.jars import ensure_jars
 from tests.fixtures.fix_kafka import HasBootstrap
 from tests.fixtures.odd import make_topic_of_any_time, produce_at, produce_with_odd_header
@@ -31,7 +32,7 @@ EMPTY = (wire.HEADER_CONTEXT, b"")
 @pytest.fixture(scope="module")
 def spark(kafka: HasBootstrap) -> Iterator[Spark]:
     jars = ",".join(map(str, ensure_jars("spark")))
-    spark = Spark(WriterSettings(spark_jars=jars, master="local[1]"), kafka.bootstrap)
+    spark = Spark(WriterSettings(spark_jars=jars, master="local[1]"), Brokers(kafka.bootstrap))
     yield spark
     spark.stop()
 
@@ -51,7 +52,7 @@ def _by_driver(bootstrap: str, *batches: Sequence[Range]) -> list[pa.Table | Non
     """What the driver reads of each of `batches`, one after the other."""
 
     async def read() -> list[pa.RecordBatch | None]:
-        tail = Tail(bootstrap)
+        tail = Tail(Brokers(bootstrap))
         await tail.start()
         try:
             tail.follow({r.partition for ranges in batches for r in ranges})

@@ -9,13 +9,14 @@ from typer.testing import CliRunner
 from services.admin.audit import Request, audit
 from services.admin.findings import Report
 from services.cli.app import app
+from shared.kafka_security import Brokers
 from tests.fixtures.scenes import Scene
 from tests.fixtures.writer import delete_records, event, eventually, execute, make_topics, produce
 
 
 def _audited(scene: Scene) -> Report:
     databases = {scene.database: scene.dsn}
-    return asyncio.run(audit(Request(scene.bootstrap, databases, re.escape(scene.topic), deep=True)))
+    return asyncio.run(audit(Request(Brokers(scene.bootstrap), databases, re.escape(scene.topic), deep=True)))
 
 
 def _named(scene: Scene) -> set[tuple[str, int | None]]:

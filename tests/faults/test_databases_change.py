@@ -13,6 +13,7 @@ from services.admin.findings import Code
 from services.cli.app import app
 from services.writer.trimming import Trimming
 from shared import wire
+from shared.kafka_security import Brokers
 from tests.faults.test_owners import hand_over
 from tests.fixtures.inline import Inline, KilledError, Places
 from tests.fixtures.other import Other
@@ -146,7 +147,9 @@ def test_f45_a_database_that_is_put_back_after_events_went_on_without_it_is_halt
 def given_up(scene: Scene, other: Other) -> bool:
     """Whether the audit finds ranges that nobody settled in the other database, and nothing else."""
     databases = {scene.database: scene.dsn, other.name: other.dsn}
-    report = asyncio.run(audit(Request(scene.bootstrap, databases, re.escape(scene.topic), deep=True)))
+    report = asyncio.run(
+        audit(Request(Brokers(scene.bootstrap), databases, re.escape(scene.topic), deep=True))
+    )
     assert all(f.code is Code.GAP and other.name in f.detail for f in report.findings), report.findings
     return bool(report.findings)
 

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 from services.admin.audit import Request, audit
 from services.cli.app import app
 from shared import wire
+from shared.kafka_security import Brokers
 from tests.fixtures.odd import produce_with_odd_header
 from tests.fixtures.other import Other
 from tests.fixtures.scenes import Scene
@@ -86,7 +87,9 @@ def test_f46_a_foreign_record_on_onramps_own_topics_stops_nobody(alone: Scene, o
     alone.all_landed_once()
 
     databases = {alone.database: alone.dsn, other.name: other.dsn}
-    report = asyncio.run(audit(Request(alone.bootstrap, databases, re.escape(alone.topic), deep=True)))
+    report = asyncio.run(
+        audit(Request(Brokers(alone.bootstrap), databases, re.escape(alone.topic), deep=True))
+    )
     assert (report.findings, report.unsettled) == ([], 0)
     said = CliRunner().invoke(app, ["errors", "tail", "-n", "1000", "--json", "--kafka", alone.bootstrap])
     assert said.exit_code == 0, said.output

@@ -11,6 +11,7 @@ from confluent_kafka import Producer
 from services.admin.audit import Request, audit
 from services.writer.divert import HEADER
 from shared import wire
+from shared.kafka_security import Brokers
 from tests.fixtures.inline import Inline, KilledError, Places
 from tests.fixtures.other import Other
 from tests.fixtures.scenes import Scene
@@ -81,7 +82,7 @@ class Outage:
     def audited(self) -> None:
         databases = {self.scene.database: self.scene.dsn, self.other.name: self.other.dsn}
         topics = rf"{re.escape(self.scene.topic)}(_quiet)?"
-        report = asyncio.run(audit(Request(self.scene.bootstrap, databases, topics, deep=True)))
+        report = asyncio.run(audit(Request(Brokers(self.scene.bootstrap), databases, topics, deep=True)))
         assert (report.findings, report.unsettled) == ([], 0), (report.findings, report.unsettled)
 
 

@@ -19,6 +19,7 @@ import pytest
 from services.admin.audit import Request, audit
 from services.writer.divert import HEADER
 from shared import wire
+from shared.kafka_security import Brokers
 from stack.kafka import Kafka
 from tests.fixtures.cut_topic import CutTopic
 from tests.fixtures.flights import (
@@ -222,7 +223,7 @@ def _see_audit(proof: Proof) -> None:
     databases = {proof.scene.database: proof.scene.dsn}
     databases |= {database.name: database.dsn for database in (proof.other, proof.hung)}
     topics = "|".join(map(re.escape, proof.topics))
-    report = asyncio.run(audit(Request(proof.scene.bootstrap, databases, topics, deep=True)))
+    report = asyncio.run(audit(Request(Brokers(proof.scene.bootstrap), databases, topics, deep=True)))
     assert (report.findings, report.unsettled) == ([], 0)
     assert report.receipts == len(proof.sent)
     outcomes = [(n, o) for line in report.lines for o, n in line.outcomes.items()]

@@ -10,6 +10,7 @@ from services.admin.audit import Request, audit
 from services.admin.findings import Report
 from services.writer.settlement import Settlement
 from services.writer.targets import Target
+from shared.kafka_security import Brokers
 from tests.fixtures.other import Other
 from tests.fixtures.scenes import Scene
 from tests.fixtures.writer import eventually, execute, landed
@@ -28,7 +29,7 @@ def _settle(scene: Scene, n: int, other: Other, *, routed: bool) -> None:
 
 def _audited(scene: Scene, *others: Other) -> Report:
     databases = {scene.database: scene.dsn} | {o.name: o.dsn for o in others}
-    return asyncio.run(audit(Request(scene.bootstrap, databases, re.escape(scene.topic), deep=True)))
+    return asyncio.run(audit(Request(Brokers(scene.bootstrap), databases, re.escape(scene.topic), deep=True)))
 
 
 def _codes(report: Report) -> dict[str, int]:

@@ -23,6 +23,7 @@ from services.writer.routes import Routes
 from services.writer.trimming import Trimming
 from services.writer.waiting import Index
 from shared import wire
+from shared.kafka_security import Brokers
 from shared.settings import KafkaSettings
 from tests.faults.conftest import Ground
 from tests.fixtures.fix_postgres import Database
@@ -71,7 +72,7 @@ class Stage:
         """Divert n events, with their marker; the offset of the first on the topic."""
         values = [event(f"{self.name}-{i}", self.name) for i in range(self.at, self.at + n)]
         run = Run(self.partition, arrivals(values, first=self.at, partition=self.partition))
-        found = await asyncio.to_thread(divert, self.bootstrap, self.database.name, [run])
+        found = await asyncio.to_thread(divert, Brokers(self.bootstrap), self.database.name, [run])
         count, first = found.get(self.partition, (0, -1))
         range_ = Range(self.topic_id, self.partition, self.at, self.at + max(n, 1))
         if close:
@@ -97,7 +98,7 @@ class Stage:
             index,
             Rates({}),
             epoch=EPOCH,
-            bootstrap=self.bootstrap,
+            brokers=Brokers(self.bootstrap),
             pausing=Pausing(),
             worked=lambda _: None,
         )

@@ -116,7 +116,7 @@ DRIVER: Final = (
         _MARK,
         "    from services.writer.orders import WorkOrder as O\n"
         "    early = O(parts.epoch, {r.partition: r for r in ranges}, parts.databases.landing(), "
-        "parts.databases.diverted(), routes, parts.bootstrap)\n"
+        "parts.databases.diverted(), routes, parts.brokers)\n"
         "    await mark(parts, early, [])\n"
         "    order, lines = await _land(parts, ranges, routes, arrivals)\n",
         f"{_ONE_WAITING}a_range_is_closed_after_its_records_and_repeats_of_them_count_once",

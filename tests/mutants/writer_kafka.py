@@ -251,14 +251,14 @@ LOGS: Final = (
     Mutant(
         "relaying what a drain parked",
         "drainer.py",
-        "            outbox.relay(database, self._bootstrap)\n",
+        "            outbox.relay(database, self._brokers)\n",
         "            pass\n",
         f"{_UPKEEP}what_a_drain_parks_is_relayed_at_once",
     ),
     Mutant(
         "relaying what a release parked",
         "releasing.py",
-        "        outbox.relay(self._databases[name], self._bootstrap)\n",
+        "        outbox.relay(self._databases[name], self._brokers)\n",
         "",
         f"{_UPKEEP}what_a_release_parks_is_relayed_at_once",
     ),

@@ -29,6 +29,7 @@ from services.writer.routes import Routes
 from services.writer.settled import Settled, Totals
 from services.writer.task import settle
 from shared import wire
+from shared.kafka_security import Brokers
 from stack.kafka import Kafka
 from tests.fixtures.fix_kafka import HasBootstrap
 from tests.fixtures.fix_postgres import Database, HasDsn
@@ -107,12 +108,12 @@ class Stage:
             landing,
             ("onramp",) if divert else (),
             routes,
-            self.bootstrap,
+            Brokers(self.bootstrap),
         )
         self.tell(self.notes.name(routes))
         lines = [line for report in settle(order, iter([batch])) for line in report.to_pylist()]
         assert not [line["failure"] for line in lines if line["failure"]], lines
-        outbox.relay(self.database, self.bootstrap)
+        outbox.relay(self.database, Brokers(self.bootstrap))
         for line in lines:
             if divert and line["database"]:
                 self.mark(range_, line["diverted"], routes.digest)
@@ -123,12 +124,12 @@ class Stage:
 
     def mark(self, range_: Range, count: int, digest: str = ROUTES.digest) -> None:
         """Close a diverted range."""
-        publish(self.bootstrap, [Marker("onramp", range_, count, 0, digest).as_record()])
+        publish(Brokers(self.bootstrap), [Marker("onramp", range_, count, 0, digest).as_record()])
 
     def note(self, totals: Totals) -> None:
         """Say in the writer's notes what no database counts."""
         key = f"totals/{self.topic_id}/0/{EPOCH}".encode()
-        publish(self.bootstrap, [Record(wire.SETTLED, key, orjson.dumps([*totals]))])
+        publish(Brokers(self.bootstrap), [Record(wire.SETTLED, key, orjson.dumps([*totals]))])
 
     def commit(self) -> None:
         """Move the writer's group to where this stage is."""
@@ -155,7 +156,7 @@ class Stage:
 
     def audit(self, *, deep: bool = True) -> Report:
         topics = self.partition.topic.replace(".", r"\.")
-        return asyncio.run(audit(Request(self.bootstrap, {"onramp": self.dsn}, topics, deep)))
+        return asyncio.run(audit(Request(Brokers(self.bootstrap), {"onramp": self.dsn}, topics, deep)))
 
     def found(self, *, deep: bool = True) -> set[tuple[str, int | None]]:
         """The findings' codes and offsets."""
@@ -172,7 +173,9 @@ class Stage:
 
     def tell(self, entries: Sequence[tuple[str, bytes]]) -> None:
         """Append entries to the writer's notes."""
-        publish(self.bootstrap, [Record(wire.SETTLED, key.encode(), value) for key, value in entries])
+        publish(
+            Brokers(self.bootstrap), [Record(wire.SETTLED, key.encode(), value) for key, value in entries]
+        )
         for key, value in entries:
             self.notes.apply(key, value)
 

@@ -14,6 +14,7 @@ from services.writer.release import Release
 from services.writer.routes import Routes
 from services.writer.settled import Totals
 from shared import wire
+from shared.kafka_security import Brokers
 from tests.fixtures.writer import envelope, event
 from tests.integration.admin.conftest import BAD, Stage
 
@@ -173,7 +174,7 @@ def test_a_record_that_no_marker_closed_waits_for_nobody(stage: Stage) -> None:
         "offset": 0,
     }
     header = (HEADER, orjson.dumps(head))
-    publish(stage.bootstrap, [Record(wire.SYSTEM_ERRORS, b"k", b"v", (header,))])
+    publish(Brokers(stage.bootstrap), [Record(wire.SYSTEM_ERRORS, b"k", b"v", (header,))])
     assert stage.found() == set()
 
 

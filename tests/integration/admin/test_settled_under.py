@@ -11,6 +11,7 @@ from services.writer.divert import HEADER
 from services.writer.publishing import Record, publish
 from services.writer.routes import EventRoute, Routes
 from shared import wire
+from shared.kafka_security import Brokers
 from tests.fixtures.writer import event
 from tests.integration.admin.conftest import Stage
 
@@ -105,7 +106,7 @@ def test_records_that_are_none_of_onramps_are_left_out_and_counted(stage: Stage)
     before = stage.audit().foreign
     header = (HEADER, orjson.dumps({"kind": "marker", "database": 7}))
     publish(
-        stage.bootstrap,
+        Brokers(stage.bootstrap),
         [
             Record(wire.SYSTEM_ERRORS, b"k", b"v", (header,)),
             Record(wire.SYSTEM_ERRORS, b"k", None, ()),

@@ -7,6 +7,7 @@ import pytest
 from services.writer import outbox
 from shared import failpoints, wire
 from shared.errors import InfrastructureError
+from shared.kafka_security import Brokers
 from tests.fixtures.fix_kafka import HasBootstrap
 from tests.fixtures.writer import Bench, Kept, arrivals, envelope, event, make_topics, records
 
@@ -35,7 +36,7 @@ def test_what_is_parked_goes_to_the_topic_and_leaves_the_outbox(
     bench: Bench, topic: HasBootstrap, bad: list[bytes]
 ) -> None:
     bench.settle(arrivals([event("good"), *bad]))
-    assert outbox.relay(bench.database, topic.bootstrap) == 3
+    assert outbox.relay(bench.database, Brokers(topic.bootstrap)) == 3
     found = _kept(topic, bad)
     assert len(found) == 3
     assert _waiting(bench) == 0
@@ -50,7 +51,7 @@ def test_what_is_parked_goes_to_the_topic_and_leaves_the_outbox(
 def test_while_kafka_is_away_it_stays_in_the_outbox(bench: Bench, bad: list[bytes]) -> None:
     bench.settle(arrivals(bad))
     with pytest.raises(InfrastructureError):
-        outbox.relay(bench.database, bench.bootstrap)  # where nobody listens
+        outbox.relay(bench.database, Brokers(bench.bootstrap))  # where nobody listens
     assert _waiting(bench) == 3
 
 
@@ -66,9 +67,9 @@ def test_a_relay_that_dies_after_the_publish_repeats_it_under_the_same_keys(
     with monkeypatch.context() as patch:
         patch.setattr(failpoints, "reach", die)
         with pytest.raises(RuntimeError, match="killed"):
-            outbox.relay(bench.database, topic.bootstrap)
+            outbox.relay(bench.database, Brokers(topic.bootstrap))
     assert _waiting(bench) == 3
-    outbox.relay(bench.database, topic.bootstrap)
+    outbox.relay(bench.database, Brokers(topic.bootstrap))
     found = _kept(topic, bad)
     assert _waiting(bench) == 0
     assert (len(found), len({r.key for r in found})) == (6, 3)
@@ -78,12 +79,12 @@ def test_more_than_a_relay_takes_at_once_leaves_too(
     bench: Bench, topic: HasBootstrap, bad: list[bytes]
 ) -> None:
     bench.settle(arrivals([bad[0].replace(b'"id":"', b'"id":"%d-' % i) for i in range(1001)]))
-    assert outbox.relay(bench.database, topic.bootstrap) == 1001
+    assert outbox.relay(bench.database, Brokers(topic.bootstrap)) == 1001
     assert _waiting(bench) == 0
 
 
 def test_an_empty_outbox_needs_no_kafka(bench: Bench) -> None:
-    assert outbox.relay(bench.database, bench.bootstrap) == 0
+    assert outbox.relay(bench.database, Brokers(bench.bootstrap)) == 0
 
 
 def test_what_has_no_destination_is_on_the_topic_before_its_offset_settles(

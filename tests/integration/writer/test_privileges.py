@@ -16,6 +16,7 @@ from services.writer.routes import Routes
 from services.writer.settings import WriterSettings
 from services.writer.task import settle
 from shared import wire
+from shared.kafka_security import Brokers
 from stack.postgres import Postgres
 from tests.fixtures.fix_kafka import HasBootstrap
 from tests.fixtures.writer import (
@@ -64,11 +65,11 @@ def test_the_documented_rights_are_enough_and_no_more(
             (database,),
             (),
             Routes("onramp"),
-            kafka.bootstrap,
+            Brokers(kafka.bootstrap),
         )
         (report,) = settle(order, iter([arrivals(values, first=first)]))
         assert report.column("failure").null_count == report.num_rows, report.to_pylist()
-    assert outbox.relay(database, kafka.bootstrap) == 1
+    assert outbox.relay(database, Brokers(kafka.bootstrap)) == 1
 
     dsn = own_postgres.dsn
     totals = dict(rows(dsn, "SELECT outcome, sum(events)::int FROM onramp.totals GROUP BY 1"))

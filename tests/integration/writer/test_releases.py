@@ -10,6 +10,7 @@ import pytest
 from services.writer import outbox, pool, release, user_errors
 from services.writer.pool import transaction
 from services.writer.user_errors import ParkedRecord
+from shared.kafka_security import Brokers
 from tests.fixtures.writer import PARTITION, TOPIC_ID, Bench, envelope, event, eventually
 from tests.integration.writer.hall import Hall
 
@@ -130,7 +131,7 @@ def test_f51_a_relay_walks_over_no_dead_row_twice(bench: Bench, monkeypatch: pyt
     """Each record once, in order."""
     published: list[int] = []
 
-    def publish(_: str, records: list[ParkedRecord]) -> None:
+    def publish(_: Brokers, records: list[ParkedRecord]) -> None:
         published.extend(r.offset for r in records)
 
     monkeypatch.setattr(user_errors, "publish", publish)
@@ -140,7 +141,7 @@ def test_f51_a_relay_walks_over_no_dead_row_twice(bench: Bench, monkeypatch: pyt
             outbox.add(conn, TOPIC_ID, ParkedRecord(PARTITION, offset, "onramp.events.t", b"{}", b"{}"))
     before = _entries(bench, "outbox")
     with _somebody_reads(bench):
-        assert outbox.relay(bench.database, bench.bootstrap) == 4_000
+        assert outbox.relay(bench.database, Brokers(bench.bootstrap)) == 4_000
     assert published == list(range(4_000))
     assert (_entries(bench, "outbox") - before) / 4_000 < _FEW
 
@@ -155,7 +156,7 @@ def test_what_is_parked_during_a_relay_is_relayed_by_it(
         with transaction(bench.database, "driver") as conn:
             outbox.add(conn, TOPIC_ID, ParkedRecord(PARTITION, offset, "onramp.events.t", b"{}", b"{}"))
 
-    def publish(_: str, records: list[ParkedRecord]) -> None:
+    def publish(_: Brokers, records: list[ParkedRecord]) -> None:
         published.extend(r.offset for r in records)
         if len(published) == 4:
             park(0)
@@ -164,5 +165,5 @@ def test_what_is_parked_during_a_relay_is_relayed_by_it(
     monkeypatch.setattr(outbox, "_AT_ONCE", 2)
     for offset in range(1, 6):
         park(offset)
-    assert outbox.relay(bench.database, bench.bootstrap) == 6
+    assert outbox.relay(bench.database, Brokers(bench.bootstrap)) == 6
     assert sorted(published) == [0, 1, 2, 3, 4, 5]

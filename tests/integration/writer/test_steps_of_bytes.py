@@ -8,6 +8,7 @@ import pytest
 from services.writer import outbox, user_errors, waiting_rows
 from services.writer.pool import transaction
 from services.writer.user_errors import ParkedRecord
+from shared.kafka_security import Brokers
 from tests.fixtures.writer import PARTITION, TOPIC_ID, Bench, envelope, event
 from tests.integration.writer.hall import Hall
 
@@ -79,6 +80,6 @@ def test_f51_a_relay_takes_records_up_to_a_number_of_bytes(
     with transaction(bench.database, "driver") as conn:
         for offset, value in enumerate(values):
             outbox.add(conn, TOPIC_ID, ParkedRecord(PARTITION, offset, "onramp.events.t", value, b"{}"))
-    assert outbox.relay(bench.database, bench.bootstrap) == len(sizes)
+    assert outbox.relay(bench.database, Brokers(bench.bootstrap)) == len(sizes)
     assert [[r.offset for r in step] for step in published if step] == [[0], [1, 2, 3], [4, 5, 6]]
     assert [r.value for step in published for r in step] == values

@@ -15,6 +15,7 @@ from services.writer.publishing import Place
 from services.writer.ranges import Partition, Range
 from services.writer.rates import Rates
 from services.writer.waiting import Index
+from shared.kafka_security import Brokers
 from tests.fixtures.writer import TOPIC_ID
 
 P = Partition("events.order_placed", 0)
@@ -58,7 +59,7 @@ class Log:
             self.index,
             Rates({}),
             epoch=1,
-            bootstrap="",
+            brokers=Brokers(""),
             pausing=Pausing(),
             worked=lambda _: None,
         )

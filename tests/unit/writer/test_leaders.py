@@ -14,6 +14,7 @@ from aiokafka.errors import NodeNotReadyError
 
 from services.writer.leaders import Leaders
 from services.writer.ranges import Partition
+from shared.kafka_security import Brokers
 
 NEAR, FAR = Partition("events.near", 0), Partition("events.far", 0)
 _JOBS_PATIENCE = 8.0
@@ -99,7 +100,7 @@ def _silent() -> Iterator[int]:
 
 def test_a_frozen_broker_is_left_out_before_the_writer_loses_its_patience() -> None:
     async def ask(port: int) -> dict[Partition, int]:
-        leaders = Leaders(f"127.0.0.1:{port}")
+        leaders = Leaders(Brokers(f"127.0.0.1:{port}"))
         leaders._client.cluster = SimpleNamespace(
             leader_for_partition=lambda _: 1,
             broker_metadata=lambda _: SimpleNamespace(host="127.0.0.1", port=port),

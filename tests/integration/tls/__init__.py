@@ -1,0 +1,1 @@
+"""TLS and passwords at every hop, against real brokers and a throw-away authority."""
