@@ -1,0 +1,81 @@
+"""`python -m tests.mutants.secured`: secrets stay secret, certificates fresh; and the tests of both."""
+
+from typing import Final
+
+from tests.mutants.machine import Mutant, run
+
+_KAFKA: Final = "tests/unit/shared/test_kafka_security.py"
+_TLS: Final = "tests/unit/shared/test_tls.py"
+_CLIENTS: Final = "tests/integration/tls/test_clients.py"
+
+QUICK: Final = (
+    Mutant(
+        "a password that is read at each login",
+        "kafka_security.py",
+        "return read_secret(self._file).encode(encoding, errors)",
+        "return str.encode(self, encoding, errors)",
+        f"{_KAFKA}::test_a_password_is_what_the_file_says_now",
+    ),
+    Mutant(
+        "a password that says nothing of itself",
+        "kafka_security.py",
+        'return f"<the password in {self._file}>"',
+        "return str.__repr__(self)",
+        f"{_KAFKA}::test_nothing_that_travels_holds_the_password",
+    ),
+    Mutant(
+        "references instead of secrets",
+        "kafka_security.py",
+        "reference = _reference(password_file)",
+        "reference = read_secret(password_file)",
+        f"{_KAFKA}::test_nothing_that_travels_holds_the_password",
+    ),
+    Mutant(
+        "passwords that all clients can take",
+        "kafka_security.py",
+        "if not found or _unfit(found):",
+        "if not found:",
+        f"{_KAFKA}::test_a_password_that_not_all_clients_can_take_is_refused",
+    ),
+    Mutant(
+        "other consumers after a change",
+        "kafka_security.py",
+        "files = (self.password_file,",
+        "files = (",
+        f"{_KAFKA}::test_a_change_of_the_file_is_another_moment",
+    ),
+    Mutant(
+        "files by their full paths",
+        "settings.py",
+        "f and f.absolute()",
+        "f",
+        f"{_KAFKA}::test_files_are_named_by_their_full_paths",
+    ),
+    Mutant("certificates that are read anew", "tls.py", "if seen != self._seen:", "if False:", _TLS),
+    Mutant(
+        "certificates that stay while others cannot be read",
+        "tls.py",
+        "except (OSError, ValueError) as e:",
+        "except ValueError as e:",
+        f"{_TLS}::test_half_of_a_renewal_leaves_what_was",
+    ),
+)
+SLOW: Final = (
+    Mutant(
+        "a line break at the end of a password file",
+        "kafka_security.py",
+        "_REST: Final = '\" unused=",
+        "_REST: Final = '\";' #",
+        "tests/integration/tls/test_services.py::test_a_password_that_changes_under_load_loses_nothing",
+    ),
+    Mutant(
+        "the reason why a certificate is refused",
+        "tls.py",
+        "context.sslobject_class = _Explained",
+        "pass",
+        f"{_CLIENTS}::test_a_bad_certificate_is_refused_with_what_to_do",
+    ),
+)
+
+if __name__ == "__main__":
+    run("shared", QUICK, SLOW)
