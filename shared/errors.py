@@ -182,6 +182,13 @@ UNAUTHENTICATED: Final = _rejected(
     "The API key is missing or not valid.",
     "Send the header Authorization: Bearer <key> once, with a key that is neither expired nor revoked.",
 )
+FOREIGN_PAGE: Final = _rejected(
+    "foreign_page",
+    403,
+    Step.RECEIVE,
+    "Without API keys the gateway answers this machine's programs alone.",
+    "Call it as 127.0.0.1 or localhost, list a web page in ONRAMP_INGEST_CORS_ORIGINS, or have keys made.",
+)
 NOT_GRANTED: Final = _rejected(
     "not_granted",
     403,

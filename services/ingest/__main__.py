@@ -9,8 +9,9 @@ from contextlib import contextmanager
 
 import uvicorn
 
-from services.ingest.app import UnsafeSetupError, open_registry, refuse_unsafe
+from services.ingest.app import open_registry
 from services.ingest.protocol import LimitedProtocol
+from services.ingest.safety import UnsafeSetupError, refuse_unsafe
 from services.ingest.schemas import check_schemas
 from services.ingest.settings import STOP_SECONDS, IngestSettings
 from shared.logs import set_up
@@ -29,7 +30,9 @@ def main() -> None:
     try:
         # Here as well as in the workers: a supervisor would start dying workers for ever.
         refuse_unsafe(settings, KafkaSettings(), open_registry(check_schemas))
-    except (UnsafeSetupError, RegistryFileError) as e:
+    except UnsafeSetupError as e:
+        sys.exit(f"The gateway does not start:\n{e}")
+    except RegistryFileError as e:
         sys.exit(f"The gateway does not start: {e}.")
     with _shared_metrics(settings.workers):
         _serve(settings)

@@ -51,7 +51,7 @@ _PROBLEM: Final[dict[str, Any]] = {
 _REFUSALS: Final = {
     "400": "The body is not strict JSON.",
     "401": "The API key is missing or not valid.",
-    "403": "The API key may not send this.",
+    "403": "The API key may not send this, or a foreign web page sent it without one.",
     "408": "The request took too long to arrive.",
     "413": "The body, the batch or an event is too large.",
     "415": "The content type or encoding is not supported.",

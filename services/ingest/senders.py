@@ -10,6 +10,7 @@ import re
 from datetime import UTC, datetime
 from typing import Final
 
+from services.ingest.loopback import Doorstep
 from services.ingest.quotas import UNLIMITED, Quota, Quotas
 from services.ingest.web import Header
 from shared.errors import UNAUTHENTICATED, UserError
@@ -37,25 +38,28 @@ ANONYMOUS: Final = Sender("anonymous", None, UNLIMITED)
 
 
 class Senders:
-    """Opens the door to those who have a key; in the dev profile to everybody while there is none.
+    """Opens the door to those who have a key; while there is none to those who pass the doorstep.
 
-    In production no keys means a closed door: the last one may be revoked while it runs.
+    Without a doorstep no keys means a closed door: the last one may be revoked while it runs.
     """
 
     def __init__(
-        self, registry: Registry, quotas: Quotas, dev_key: str = "", *, keys_needed: bool = False
+        self, registry: Registry, quotas: Quotas, dev_key: str = "", *, doorstep: Doorstep | None = None
     ) -> None:
-        self._keys_needed = keys_needed
+        self._doorstep = doorstep
         self._registry = registry
         self._quotas = quotas
         digest = hashlib.sha256(dev_key.encode()).hexdigest()
         self._dev_keys = {DEV_KEY_ID: _dev(digest)} if dev_key else {}
 
     def identify(self, headers: list[Header]) -> Sender:
-        """The sender of a request.  Raises `UserError` UNAUTHENTICATED, always with the same words."""
+        """The sender of a request.
+
+        Raises `UserError`: UNAUTHENTICATED, always with the same words, or FOREIGN_PAGE.
+        """
         registered = self._registry.snapshot().keys
         given = [value for name, value in headers if name == b"authorization"]
-        if not registered and not self._dev_keys and not given and not self._keys_needed:
+        if not given and self.guard(headers):
             return ANONYMOUS
         if len(given) != 1:
             raise _refused()
@@ -72,6 +76,13 @@ class Senders:
         if key is None or not any(matches):
             raise _refused()
         return Sender(name, key, self._quotas.of(name, key))
+
+    def guard(self, headers: list[Header]) -> bool:
+        """Whether nobody needs a key.  Raises `UserError` FOREIGN_PAGE."""
+        if self._registry.snapshot().keys or self._dev_keys or self._doorstep is None:
+            return False
+        self._doorstep.check(headers)
+        return True
 
 
 def _dev(sha256: str) -> ApiKey:

@@ -27,11 +27,32 @@ class IngestSettings(BaseSettings):
 
     profile: Literal["dev", "production"] = Field(
         "dev",
-        description="production refuses to start without API keys or with less than two in-sync replicas.",
+        description="production refuses to start with less than two in-sync replicas, and with what no ALLOW "
+        "setting accepts (docs/security.md).",
     )
     dev_key: SecretStr = Field(
         SecretStr(""),
         description="A key that the embedded stack makes and prints; works beside the registered ones.",
+    )
+    allow_anonymous: bool = Field(
+        False,
+        description="Accept the risk of a door without keys: everybody who reaches the gateway sends what "
+        "they like. Without it a gateway without keys is for its own machine alone.",
+    )
+    allow_cleartext_http: bool = Field(
+        False,
+        description="Accept the risk that keys and events are read on their way: in production, HTTP without "
+        "TLS beyond this machine.",
+    )
+    allow_open_syslog: bool = Field(
+        False,
+        description="Accept the risk that everybody who reaches its port sends syslog: in production, beyond "
+        "this machine without named networks.",
+    )
+    allow_unsecured_kafka: bool = Field(
+        False,
+        description="Accept the risk that whoever reaches Kafka reads and writes events: in production, "
+        "Kafka without TLS and a login.",
     )
     cors_origins: str = Field(
         "", description="Origins of web pages that may send events, comma-separated; none by default."

@@ -3,6 +3,7 @@
 from functools import partial
 from typing import Final
 
+from tests.mutants.gateway_closed import CLOSED
 from tests.mutants.gateway_networks import NETWORKS
 from tests.mutants.machine import Mutant as AnyMutant
 from tests.mutants.machine import run
@@ -210,7 +211,6 @@ QUICK: Final = (
         tests=SENDERS,
     ),
     Mutant("silence of errors", "settings.py", ", hide_input_in_errors=True", "", tests=SENDERS),
-    Mutant("keys in production", "senders.py", "and not self._keys_needed", ""),
     Mutant("one key only", "senders.py", "if len(given) != 1:", "if not given:", tests=UNIT),
     Mutant("quotas", "quotas.py", "if wait > 0:", "if False:"),
     Mutant("the list of origins", "cors.py", "if origin not in self._origins:", "if False:"),
@@ -229,8 +229,6 @@ QUICK: Final = (
         "if False:",
         tests=DOOR,
     ),
-    Mutant("production needs keys", "app.py", "if not registry.snapshot().keys:", "if False:"),
-    Mutant("production needs replicas", "app.py", "if kafka.min_insync < _PRODUCTION_REPLICAS:", "if False:"),
     Mutant(
         "the bound of the syslog queue",
         "syslog_listener.py",
@@ -238,6 +236,7 @@ QUICK: Final = (
         "> 10**12:",
     ),
     *NETWORKS,
+    *CLOSED,
 )
 
 SLOW: Final = (

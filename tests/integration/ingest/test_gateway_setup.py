@@ -85,7 +85,7 @@ async def test_the_registry_file_decides_and_a_revocation_works_within_two_secon
 @pytest.mark.parametrize(
     ("env", "registry", "said"),
     [
-        ({"ONRAMP_KAFKA_MIN_INSYNC": "2"}, {"keys": {}}, "at least one API key"),
+        ({"ONRAMP_KAFKA_MIN_INSYNC": "2"}, {"keys": {}}, "There is no API key"),
         ({}, None, "onramp.yaml is not there"),
         ({"ONRAMP_KAFKA_MIN_INSYNC": "1"}, REGISTRY, "ONRAMP_KAFKA_MIN_INSYNC of at least 2"),
         ({}, {"keys": {"shop": {}}}, "keys.shop.hashes: Field required"),

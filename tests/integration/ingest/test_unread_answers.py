@@ -167,7 +167,8 @@ async def test_the_body_is_given_back_before_the_answer_is_sent(serve: Serve) ->
         held.append(served.budget.held)
         sizes.append(len(message.get("body", b"")))
 
-    headers = [(b"content-type", b"application/json"), (b"content-encoding", b"gzip")]
+    headers = [(b"host", b"localhost"), (b"content-encoding", b"gzip")]
+    headers.append((b"content-type", b"application/json"))
     scope = {"type": "http", "method": "POST", "path": "/v1/events", "headers": headers}
     await served.gateway(scope, receive, send)
 

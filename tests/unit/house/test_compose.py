@@ -1,7 +1,10 @@
 """docker-compose.yml: the Compose specification's own schema, then what a schema cannot see."""
 
 import copy
+import hashlib
 import json
+import re
+import runpy
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +14,12 @@ import pytest
 import yaml
 
 from docs import generate
+from services.ingest.safety import UnsafeSetupError, refuse_unsafe
+from services.ingest.schemas import check_schemas
+from services.ingest.settings import IngestSettings
+from shared.registry.file import FileRegistry
+from shared.registry.memory import MemoryRegistry
+from shared.settings import KafkaSettings
 from stack.kafka_node import Node, settings_of
 from tests.unit.house.tree import ROOT
 
@@ -18,7 +27,8 @@ Compose = dict[str, Any]
 
 SCHEMA = json.loads((Path(__file__).parent / "vendor/compose-spec.json").read_text("utf-8"))
 COMPOSE: Compose = yaml.safe_load((ROOT / "docker-compose.yml").read_text("utf-8"))
-OURS = {"gateway": "deploy/ingest.Dockerfile", "writer": "deploy/writer.Dockerfile"}
+OURS = dict.fromkeys(("secrets", "gateway"), "deploy/ingest.Dockerfile")
+OURS["writer"] = "deploy/writer.Dockerfile"
 
 
 def _no_remote(reference: str) -> Any:
@@ -127,7 +137,72 @@ def test_a_health_that_is_waited_for_is_checked() -> None:
 
 
 def test_the_gateway_needs_kafka_alone() -> None:
-    assert set(COMPOSE["services"]["gateway"]["depends_on"]) == {"kafka"}
+    assert set(COMPOSE["services"]["gateway"]["depends_on"]) == {"kafka", "secrets"}  # the latter ends
+
+
+def _mounts(service: str) -> set[str]:
+    return {volume.split(":")[0] for volume in COMPOSE["services"][service].get("volumes", [])}
+
+
+def test_no_secret_stands_in_the_file() -> None:
+    text = (ROOT / "docker-compose.yml").read_text("utf-8")
+    defaults = re.findall(r"\$\{\w*(?:PASSWORD|KEY|SECRET|TOKEN)\w*:?-([^}]*)\}", text)
+    assert set(defaults) == {""}
+    assert not re.search(r"://[^/\s:@]+:[^/\s@]+@", text), "a password in an address"
+    for service in COMPOSE["services"].values():
+        for name, value in service.get("environment", {}).items():
+            is_secret = re.search("PASSWORD|SECRET|TOKEN|_KEY$", name) and not name.endswith("_FILE")
+            assert not is_secret or value.startswith("${"), name
+
+
+def test_secrets_are_mounted_by_those_who_need_them() -> None:
+    assert [name for name in COMPOSE["services"] if "sender" in _mounts(name)] == ["secrets"]
+    assert "database" not in _mounts("gateway")
+    for name in ("gateway", "postgres", "writer"):
+        mine = [
+            v for v in COMPOSE["services"][name]["volumes"] if v.split(":")[0] in {"registry", "database"}
+        ]
+        assert all(each.endswith(":ro") for each in mine), name
+        needed = COMPOSE["services"][name]["depends_on"]["secrets"]["condition"]
+        assert needed == "service_completed_successfully"
+
+
+def test_the_gateway_starts_with_the_key_that_is_made_and_not_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in COMPOSE["services"]["gateway"]["environment"].items():
+        monkeypatch.setenv(name, value)
+    registry = _made(tmp_path)
+    refuse_unsafe(IngestSettings(), KafkaSettings(), FileRegistry(registry, check_schemas))
+    with pytest.raises(UnsafeSetupError, match="no API key"):
+        refuse_unsafe(IngestSettings(), KafkaSettings(), MemoryRegistry())
+
+
+def test_secrets_are_made_once_and_readable_by_their_owner_alone(tmp_path: Path) -> None:
+    registry = _made(tmp_path)
+    files = [file for file in tmp_path.rglob("*") if file.is_file()]
+    before = {file: file.read_text() for file in files}
+    assert len(files) == 4
+    assert all(file.stat().st_mode & 0o777 == 0o600 for file in files)
+    key = (tmp_path / "sender/compose.key").read_text().strip()
+    assert hashlib.sha256(key.encode()).hexdigest() in registry.read_text()
+    assert key not in registry.read_text()
+    _made(tmp_path)
+    assert {file: file.read_text() for file in files} == before
+
+
+def test_an_older_databases_password_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("POSTGRES_PASSWORD", "a:b\\c")
+    _made(tmp_path)
+    assert (tmp_path / "database/password").read_text() == "a:b\\c"
+    assert (tmp_path / "database/pgpass").read_text() == "postgres:5432:onramp:onramp:a\\:b\\\\c\n"
+
+
+def _made(volumes: Path) -> Path:
+    for name in ("registry", "sender", "database"):
+        (volumes / name).mkdir(exist_ok=True)
+    runpy.run_path(str(ROOT / "deploy/secrets.py"))["main"](volumes)
+    return volumes / "registry/onramp.yaml"
 
 
 def test_kafkas_variables_are_settings_that_the_embedded_broker_knows_too() -> None:

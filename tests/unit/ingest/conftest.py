@@ -32,7 +32,7 @@ class Door:
         self.budget = Budget(settings.inflight_bytes)
         self.gateway: Gateway = assemble(settings, self.sink, self.budget, self.registry, self._lifespan)
         transport = httpx2.ASGITransport(app=self.gateway)
-        self.client = httpx2.AsyncClient(transport=transport, base_url="http://gateway")
+        self.client = httpx2.AsyncClient(transport=transport, base_url="http://localhost")
 
     async def post(self, content: Any, **headers: str) -> httpx2.Response:
         given = {"content-type": "application/json"} | {k.replace("_", "-"): v for k, v in headers.items()}

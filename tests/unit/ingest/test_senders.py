@@ -8,12 +8,9 @@ import httpx2
 import pytest
 from pydantic import SecretStr
 
-from services.ingest.app import UnsafeSetupError, refuse_unsafe
 from services.ingest.quotas import Bucket
 from services.ingest.settings import IngestSettings
 from shared.registry.keys import new_key
-from shared.registry.memory import MemoryRegistry
-from shared.settings import KafkaSettings
 from tests.fixtures.ingest import body, envelope, one
 from tests.unit.ingest.conftest import Door, MakeDoor
 
@@ -200,21 +197,6 @@ def test_a_bucket_fills_with_time() -> None:
     assert bucket.wait() == pytest.approx(3.1)
     now = 3.2
     assert bucket.wait() == 0
-
-
-PRODUCTION = IngestSettings(profile="production")
-SAFE = KafkaSettings(min_insync=2, replication=3)
-
-
-def test_production_refuses_to_start_without_keys_or_replicas() -> None:
-    keyed = MemoryRegistry(registry())
-    with pytest.raises(UnsafeSetupError, match="API key"):
-        refuse_unsafe(PRODUCTION, SAFE, MemoryRegistry())
-    with pytest.raises(UnsafeSetupError, match="MIN_INSYNC"):
-        refuse_unsafe(PRODUCTION, KafkaSettings(min_insync=1), keyed)
-    with pytest.raises(UnsafeSetupError, match="development key"):
-        refuse_unsafe(IngestSettings(profile="production", dev_key=SecretStr("x")), SAFE, keyed)
-    refuse_unsafe(PRODUCTION, SAFE, keyed)
 
 
 PAGE = "https://shop.example"

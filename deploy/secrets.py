@@ -1,0 +1,45 @@
+"""The secrets of docker-compose.yml: made once, each in a volume that only those who need it mount.
+
+Nothing is overwritten: who has volumes from before keeps them, and gives the database's old
+password once, as ONRAMP_POSTGRES_PASSWORD.
+"""
+
+import os
+import secrets
+import sys
+from pathlib import Path
+
+from shared.registry.keys import new_key
+
+#: The user of our images (deploy/*.Dockerfile).
+OURS = 10001
+_REGISTRY = 'keys:\n  compose:\n    hashes:\n      - sha256: "{sha256}"\n    destinations: ["*"]\n'
+
+
+def main(volumes: Path) -> None:
+    """Make what is missing below `volumes`: registry/, sender/, database/."""
+    registry, key_file = volumes / "registry" / "onramp.yaml", volumes / "sender" / "compose.key"
+    if not registry.exists():
+        key, sha256 = new_key("compose")
+        _write(key_file, f"{key}\n", owner=OURS)
+        _write(registry, _REGISTRY.format(sha256=sha256), owner=OURS)
+    password_file = volumes / "database" / "password"
+    if not password_file.exists():
+        _write(password_file, os.environ.get("POSTGRES_PASSWORD") or secrets.token_urlsafe(24), owner=0)
+    password = password_file.read_text("utf-8").replace("\\", "\\\\").replace(":", "\\:")
+    _write(volumes / "database" / "pgpass", f"postgres:5432:onramp:onramp:{password}\n", owner=OURS)
+
+
+def _write(file: Path, text: str, owner: int) -> None:
+    """Whole or not at all, and nobody's but its owner's to read."""
+    beside = file.with_name(f".{file.name}")
+    beside.unlink(missing_ok=True)
+    with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as opened:
+        opened.write(text)
+    if os.geteuid() == 0:
+        os.chown(beside, owner, owner)
+    beside.replace(file)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

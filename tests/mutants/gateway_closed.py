@@ -1,0 +1,28 @@
+"""What keeps the gateway closed: to foreign pages, and to setups that would open it unsaid."""
+
+from functools import partial
+from typing import Final
+
+from tests.mutants.machine import Mutant
+
+_DOORSTEP = partial(Mutant, tests="tests/unit/ingest/test_doorstep.py")
+_SAFETY = partial(Mutant, tests="tests/unit/ingest/test_safety.py", file="safety.py")
+
+CLOSED: Final = (
+    _DOORSTEP("the host of the keyless", "loopback.py", "if not self._any_host and not", "if False and not"),
+    _DOORSTEP("the origin of the keyless", "loopback.py", 'name == b"origin" and', "False and"),
+    _DOORSTEP("whole names", "loopback.py", "_HOST.fullmatch(host)", "_HOST.match(host)"),
+    _DOORSTEP("the doorstep", "senders.py", "self._doorstep.check(headers)", "pass"),
+    _DOORSTEP("the doorstep of pages", "app.py", "self.senders.guard(scope[", "(scope["),
+    _DOORSTEP("no keys beyond loopback", "app.py", "and is_loopback(settings.host)", ""),
+    _DOORSTEP("keys in production", "app.py", 'settings.profile == "dev" and', ""),
+    _SAFETY("keys beyond loopback", old="or is_loopback(settings.host):", new="or True:"),
+    _SAFETY("keys at production's start", old="if not registered:", new="if False:"),
+    _SAFETY("no cleartext", old="if not is_loopback(settings.host):", new="if False:"),
+    _SAFETY("no open syslog", old="if _takes_syslog(settings) and", new="if False and"),
+    _SAFETY("networks that are all", old="and all(each.prefixlen", new="and any(1 or each.prefixlen"),
+    _SAFETY("a secured Kafka", old="if not kafka.secured:", new="if False:"),
+    _SAFETY("production's replicas", old="kafka.min_insync < _PRODUCTION_REPLICAS", new="False"),
+    _SAFETY("no development key", old="if settings.dev_key.get_secret_value():", new="if False:"),
+    _SAFETY("all at once", old='"\\n".join(f"- {each}" for each in found)', new="found[0]"),
+)

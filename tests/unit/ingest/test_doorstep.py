@@ -1,0 +1,104 @@
+"""Without keys: this machine's programs come in, a web page in a browser on it does not."""
+
+from typing import Any
+
+import httpx2
+import pytest
+
+from services.ingest.loopback import is_loopback
+from tests.fixtures.ingest import JSON, one
+from tests.unit.ingest.conftest import Door, MakeDoor
+from tests.unit.ingest.test_senders import KEY, registry
+
+pytestmark = pytest.mark.anyio
+
+EVIL = "https://evil.example"
+
+
+async def post(door: Door, **headers: str) -> httpx2.Response:
+    return await door.client.post("/v1/events", content=one(), headers=JSON | headers)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.1:8080", "LocalHost:8080", "[::1]:8080", "127.8.8.8"])
+async def test_programs_of_this_machine_come_in(door: Door, host: str) -> None:
+    assert (await post(door, host=host)).status_code == 202
+
+
+async def test_any_web_page_could_post(door: Door) -> None:
+    answer = await post(door, host="127.0.0.1:8080", origin=EVIL)
+
+    assert answer.status_code == 403
+    assert answer.json()["type"] == "/errors/foreign_page"
+    assert answer.json()["accepted"] is False
+    assert door.produced == 0
+
+
+@pytest.mark.parametrize(
+    "origin", ["null", "http://localhost:3000", "http://127.0.0.1.evil.example:8080", "localhost:8080", ""]
+)
+async def test_a_page_from_elsewhere_is_foreign(door: Door, origin: str) -> None:
+    assert (await post(door, host="localhost:8080", origin=origin)).status_code == 403
+    assert door.produced == 0
+
+
+async def test_pages_of_our_own_and_listed_ones_come_in(make_door: MakeDoor) -> None:
+    door = make_door(cors_origins="http://localhost:3000")
+    for origin in ("http://localhost:3000", "http://127.0.0.1:8080"):
+        assert (await post(door, host="127.0.0.1:8080", origin=origin)).status_code == 202
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["evil.example:8080", "localhost.evil.example", "10.0.0.1", "127.0.0.1.nip.io", "localhost:80.example"],
+)
+async def test_dns_rebinding_leads_nowhere(door: Door, host: str) -> None:
+    own = f"http://{host}"  # to the browser the page's own origin, by which it may read the answer
+    assert (await post(door, host=host, origin=own)).status_code == 403
+    assert (await post(door, host=host)).status_code == 403
+    assert door.produced == 0
+
+
+@pytest.mark.parametrize("path", ["/docs", "/openapi.json", "/metrics", "/readyz", "/errors/bad_json", "/no"])
+async def test_no_page_is_read_by_a_rebound_name(door: Door, path: str) -> None:
+    assert (await door.client.get(path, headers={"host": "evil.example"})).status_code == 403
+
+
+async def test_with_keys_host_and_origin_do_not_matter(make_door: MakeDoor) -> None:
+    door = make_door(registry())
+    proxied = {"host": "events.example", "origin": EVIL}
+    assert (await post(door, authorization=f"Bearer {KEY}", **proxied)).status_code == 202
+    assert (await door.client.get("/healthz", headers=proxied)).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("settings", "status"),
+    [
+        ({"host": "0.0.0.0"}, 401),  # the last key was revoked while it ran
+        ({"host": "10.0.0.1"}, 401),
+        ({"host": ""}, 401),
+        ({"host": "0.0.0.0", "allow_anonymous": True}, 202),
+        ({"profile": "production"}, 401),
+        ({"profile": "production", "allow_anonymous": True}, 202),
+    ],
+)
+async def test_without_keys_it_is_for_this_machine_alone(
+    make_door: MakeDoor, settings: dict[str, Any], status: int
+) -> None:
+    door = make_door(**settings)
+    assert (await post(door, host="127.0.0.1:8080")).status_code == status
+
+
+async def test_an_open_door_is_still_none_for_foreign_pages(make_door: MakeDoor) -> None:
+    door = make_door(host="0.0.0.0", allow_anonymous=True)
+    assert (await post(door, host="events.lan", origin="http://events.lan")).status_code == 202
+    assert (await post(door, host="events.lan", origin=EVIL)).status_code == 403
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1", "127.1.2.3"])
+def test_loopback(host: str) -> None:
+    assert is_loopback(host)
+
+
+@pytest.mark.parametrize("host", ["", "0.0.0.0", "::", "192.168.0.1", "gateway", "127.0.0.1.nip.io"])
+def test_not_loopback(host: str) -> None:
+    assert not is_loopback(host)
