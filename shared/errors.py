@@ -433,6 +433,12 @@ DATABASE_UNFIT: Final = _waiting(
     "The database lacks a right, or its schema onramp is not this Onramp's.",
     "Do what the writer's log says: its events land by themselves then.",
 )
+DATABASE_NEWER: Final = _waiting(
+    "database_newer",
+    Step.PERSIST,
+    "A newer Onramp has worked on the database: this writer ends before it touches it.",
+    "Start the newer version again, or one after it: see docs/machines.md, Upgrade and downgrade.",
+)
 DATABASE_OWNED: Final = _waiting(
     "database_owned",
     Step.PERSIST,

@@ -15,6 +15,7 @@ from services.writer.apart import apart, failures
 from services.writer.claims import Claims
 from services.writer.divert import Marker
 from services.writer.drainer import Drainer
+from services.writer.ends import ends
 from services.writer.halts import Gap
 from services.writer.health import Health
 from services.writer.holds import Hold
@@ -126,8 +127,8 @@ class Databases:
         return self._health[name].up and not self._health[name].halted
 
     def failed(self, name: str, error: InfrastructureError) -> None:
-        """A database failed a batch or a drain.  Raises the error when a newer writer is there."""
-        if error.fault is FENCED:
+        """A database failed a batch or a drain.  Raises the error when a newer writer is or was there."""
+        if ends(error):
             raise error
         if error.fault is KAFKA_UNAVAILABLE:
             log.warning("Kafka is away: what a database has for it waits", extra=_fields(name, error))

@@ -18,6 +18,7 @@ from services.writer.batch import Parts, see_newest, write_batch
 from services.writer.databases import Databases
 from services.writer.divert import Empty, Marker, head_of
 from services.writer.drainer import Drainer
+from services.writer.ends import EXIT_FAILED, EXIT_STOPPED, code_of, ends
 from services.writer.meter import Meter
 from services.writer.pace import Pace
 from services.writer.pauses import pause
@@ -34,6 +35,7 @@ from services.writer.settings import WriterSettings
 from services.writer.settled import Settled
 from services.writer.sizes import Sizes
 from services.writer.spark import Spark
+from services.writer.standby import stand_by
 from services.writer.status import Status, StatusServer
 from services.writer.trimming import Trimming
 from services.writer.turns import Turns
@@ -47,9 +49,6 @@ from shared.settings import KafkaSettings, RegistrySettings
 
 log = logging.getLogger(__name__)
 
-EXIT_STOPPED: Final = 0
-EXIT_FAILED: Final = 1
-EXIT_FENCED: Final = 3
 #: aiokafka goes on asking for longer than anyone who watches /readyz wants to wait.
 _KAFKA_SECONDS: Final = 8.0
 _NO_DATABASE_SECONDS: Final = 0.5
@@ -71,7 +70,7 @@ class Job:
         self._epoch: int | None = None
 
     async def run(self) -> int:
-        """Run until SIGTERM or SIGINT (0) or until a newer writer takes over (3)."""
+        """Run until SIGTERM or SIGINT (0), or until it must end (`ends`)."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop.set)
@@ -105,9 +104,8 @@ class Job:
             try:
                 await self._session(spark)
             except InfrastructureError as e:
-                if e.fault is FENCED:
-                    log.error("a newer writer has taken over, this one ends", extra={"reason": e.detail})  # noqa: TRY400
-                    return EXIT_FENCED
+                if ends(e):
+                    return code_of(e)
                 await self._pause(e.fault.code, e.detail)
             except (KafkaError, TimeoutError) as e:
                 await self._pause(KAFKA_UNAVAILABLE.code, repr(e))
@@ -145,6 +143,11 @@ class Job:
             await positions.start()
             await positions.own_topics.ensure()
             self._status.warning = ""
+            asked = self._configured if self._settings.standby else []
+            if await stand_by(stack, asked, positions, self._status, self._stop):
+                self._epoch = None  # no successor of this one is alive
+            if self._stop.is_set():
+                return
             parts = await self._take_over(positions, spark)
             stack.push_async_callback(parts.databases.stop)
             log.info("the writer takes over", extra={"epoch": parts.epoch})

@@ -137,6 +137,11 @@ class Metrics:
             ["digest"],
             registry=self.registry,
         )
+        self.standby = Gauge(
+            "onramp_writer_standby",
+            "1 while this writer stands by because another one lands.",
+            registry=self.registry,
+        )
         self.halted_partitions = Gauge(
             "onramp_writer_halted_partitions",
             "Partitions that are not read until a person resolves them.",

@@ -1,7 +1,8 @@
 """Brings Onramp's own schema in a database up to date: numbered files, each applied once.
 
 A file that was applied is never edited: its checksum is compared, and a database with another
-text, or with a file of a newer Onramp, is out before a row of it is touched.
+text is out before a row of it is touched, and one with a file of a newer Onramp ends the writer:
+what that one left on Kafka, this one might not understand either.
 """
 
 from collections.abc import Iterable
@@ -13,7 +14,7 @@ from psycopg2.extensions import connection
 
 from services.writer.pool import transaction
 from services.writer.postgres import Database
-from shared.errors import DATABASE_UNFIT, InfrastructureError
+from shared.errors import DATABASE_NEWER, DATABASE_UNFIT, InfrastructureError
 
 #: Read as a resource: a cluster gets the code as an archive.
 _FILES: Final = files(__package__) / "sql"
@@ -28,7 +29,11 @@ _SCHEMA: Final = """
 
 
 def migrate(database: Database) -> None:
-    """Apply what is missing.  Raises `InfrastructureError`: DATABASE_UNFIT when the schema is not ours."""
+    """Apply what is missing.
+
+    Raises `InfrastructureError`: DATABASE_UNFIT when the schema is not ours, DATABASE_NEWER when it is
+    a newer Onramp's.
+    """
     with transaction(database, "migrate") as conn:
         applied = _applied(conn)
         _see_no_newer(database, applied)
@@ -49,7 +54,7 @@ def _see_no_newer(database: Database, applied: Iterable[str]) -> None:
     """What an older Onramp wrote into a schema that it does not know, nobody could vouch for."""
     if unknown := set(applied) - {file.name for file in _FILES.iterdir()}:
         raise InfrastructureError(
-            DATABASE_UNFIT,
+            DATABASE_NEWER,
             f"{', '.join(sorted(unknown))} was applied to database {database.name} by a newer Onramp: "
             "start that version, or one after it",
         )

@@ -25,6 +25,7 @@ from shared.errors import DATABASE_UNAVAILABLE, InfrastructureError
 ENCODING: Final = "UTF8"
 #: Roles that own tables and so have an address of their own, if one is configured.
 _OWNERS: Final = frozenset({"ddl", "migrate"})
+_ALWAYS_COMMITTED: Final = frozenset({"ddl", "standby"})
 #: How soon a thread that waits for a connection sees that there will be none.
 _LOOK_SECONDS: Final = 0.05
 
@@ -165,7 +166,7 @@ def _silent(database: Database) -> InfrastructureError:
 
 def _connecting(found: "Future[connection]", database: Database, role: str) -> None:
     try:
-        found.set_result(_connect(database, role))
+        found.set_result(connect(database, role))
     except BaseException as e:  # noqa: BLE001 - it is the waiting thread's
         found.set_exception(e)
 
@@ -176,7 +177,8 @@ def _throw_away(found: "Future[connection]") -> None:
         discard(found.result())
 
 
-def _connect(database: Database, role: str) -> connection:
+def connect(database: Database, role: str) -> connection:
+    """A connection outside of the pool, for who keeps it.  Raises `OnrampError`."""
     dsn = _dsn(database, role)
     try:
         # The operator's own options first (`-c role=…`): what the writer stands on has the last word.
@@ -195,7 +197,7 @@ def _connect(database: Database, role: str) -> connection:
         )
     except psycopg2.Error as e:
         raise translate(e, database) from None
-    conn.autocommit = role == "ddl"
+    conn.autocommit = role in _ALWAYS_COMMITTED
     return conn
 
 

@@ -122,6 +122,11 @@ class WriterSettings(BaseSettings):
     )
     http_host: str = Field("127.0.0.1", description="Address of /healthz, /readyz and /metrics.")
     http_port: int = Field(8081, ge=0, le=65535, description="Port of /healthz, /readyz and /metrics.")
+    standby: bool = Field(
+        True,
+        description="A writer that finds another one alive waits until that is gone. false: it takes over at "
+        "once, and the other ends.",
+    )
     stop_margin_s: float = Field(
         5.0,
         gt=0,

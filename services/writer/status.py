@@ -48,6 +48,7 @@ class Status:
         self._showing = threading.Lock()
         self._consuming = False
         self._trouble: str | None = "starting"
+        self._stands_by = False
         self._batch_since: float | None = None
 
     def see(
@@ -110,6 +111,15 @@ class Status:
         """How many connections a database is asked for."""
         most = limits.most_connections(slots)
         self.metrics.most_connections.labels(database.name).set(min(database.max_connections or most, most))
+
+    def stand_by(self, database: str) -> None:
+        """Another writer lands and has the lock in `database`; the empty name: no other one any more."""
+        self._stands_by = bool(database)
+        self.metrics.standby.set(self._stands_by)
+        if database:
+            self._trouble = (
+                f"another writer lands and has the lock in database {database}: this one stands by"
+            )
 
     def trouble(self, code: str, detail: str) -> None:
         """The loop stands still, and why."""
@@ -174,6 +184,11 @@ class Status:
         """How old the oldest event is that is not settled, in seconds by partition."""
         self.metrics.show(self.metrics.lag_seconds, {_labels(p): s for p, s in ages.items()}, max)
 
+    @property
+    def word(self) -> str:
+        """What the writer is at, in a word."""
+        return "standby" if self._stands_by else "consuming" if self._consuming else "waiting"
+
     def ready(self) -> tuple[bool, str | None]:
         """Whether the writer consumes, and if not, why."""
         return self._consuming, self._trouble
@@ -210,7 +225,7 @@ def _handler(status: Status) -> type[BaseHTTPRequestHandler]:
         ready, trouble = status.ready()
         body = orjson.dumps(
             {
-                "status": "consuming" if ready else "waiting",
+                "status": status.word,
                 "reason": trouble,
                 "databases": status.databases,
                 "reasons": status.reasons,
@@ -220,7 +235,12 @@ def _handler(status: Status) -> type[BaseHTTPRequestHandler]:
                 "halted_partitions": {str(p): why for p, why in status.refused.items()},
             }
         )
-        return HTTPStatus.OK if ready else HTTPStatus.SERVICE_UNAVAILABLE, "application/json", body
+        # One that stands by is as ready as it can be: a rollout waits for it before it ends the other.
+        return (
+            HTTPStatus.OK if ready or status.word == "standby" else HTTPStatus.SERVICE_UNAVAILABLE,
+            "application/json",
+            body,
+        )
 
     def metrics() -> tuple[HTTPStatus, str, bytes]:
         return HTTPStatus.OK, CONTENT_TYPE_LATEST, status.page()

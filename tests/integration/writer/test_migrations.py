@@ -9,7 +9,7 @@ import pytest
 
 from services.writer import migrations
 from services.writer.migrations import migrate
-from shared.errors import DATABASE_UNFIT, InfrastructureError
+from shared.errors import DATABASE_NEWER, DATABASE_UNFIT, InfrastructureError
 from stack.services import ROOT
 from tests.fixtures.fix_postgres import Database
 from tests.fixtures.writer import Bench, database_of, rows
@@ -17,7 +17,7 @@ from tests.fixtures.writer import Bench, database_of, rows
 _MIGRATE = """
 import sys
 from services.writer.migrations import migrate
-from shared.errors import DATABASE_UNFIT, InfrastructureError
+from shared.errors import DATABASE_NEWER, DATABASE_UNFIT, InfrastructureError
 from services.writer.postgres import Database
 migrate(Database("onramp", sys.argv[1]))
 """
@@ -68,7 +68,7 @@ def test_a_file_of_a_newer_onramp_is_refused_by_name(database: Database, files: 
     newer.unlink()
     with pytest.raises(InfrastructureError, match=newer.name) as refused:
         migrate(database_of(database.dsn))
-    assert refused.value.fault is DATABASE_UNFIT
+    assert refused.value.fault is DATABASE_NEWER
 
 
 def test_a_file_that_fails_leaves_no_trace(database: Database, files: Path) -> None:

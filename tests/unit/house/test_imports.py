@@ -52,6 +52,7 @@ OWNERS = {
         "services/writer/ledger.py",
         "services/writer/migrations.py",
         "services/writer/outbox.py",
+        "services/writer/standby.py",
         "services/writer/owner.py",
         "services/writer/persist.py",
         "services/writer/pool.py",

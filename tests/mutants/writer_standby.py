@@ -1,0 +1,28 @@
+"""The writer's manners: one lands, others stand by, and an older one keeps its hands off."""
+
+from functools import partial
+from typing import Final
+
+from tests.mutants.machine import Mutant as AnyMutant
+
+Mutant = partial(AnyMutant, tests="tests/faults/test_standby.py")
+
+STANDBY: Final = (
+    Mutant("standing by", "standby.py", "if not asking.done() or asking.result():", "if True:"),
+    Mutant("having the lock", "standby.py", "SELECT pg_try_advisory_lock(%s)", "SELECT %s IS NOT NULL"),
+    Mutant(
+        "the lock in the next database",
+        "standby.py",
+        "await apart(lock.keep)",
+        "pass",
+    ),
+    Mutant("giving up the lock", "standby.py", "stack.callback(lock.close)", "pass"),
+    Mutant("saying that it stands by", "standby.py", "status.stand_by(lock.place)", "pass"),
+    Mutant(
+        "ending before a newer schema",
+        "databases.py",
+        "if ends(error):",
+        "if False:",
+        tests="tests/faults/test_downgrade.py",
+    ),
+)
