@@ -80,9 +80,7 @@ class KafkaSettings(BaseSettings):
     @property
     def secured(self) -> bool:
         """Whether Kafka knows who we are and nobody in between reads along, as production asks for."""
-        # As far as the settings can say how Kafka is spoken to: without it, in cleartext.
-        security = getattr(self, "security", None)
-        return bool(security and security.is_tls and security.authenticates)
+        return self.security.is_tls and self.security.authenticates
 
 
 class RegistrySettings(BaseSettings):

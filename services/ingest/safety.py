@@ -53,7 +53,7 @@ def _production(settings: IngestSettings, kafka: KafkaSettings, *, registered: b
         found += _unless("ONRAMP_INGEST_ALLOW_OPEN_SYSLOG", settings.allow_open_syslog, danger, mend)
     if not kafka.secured:
         danger = "Kafka is reached without TLS and a login: whoever reaches it reads and writes events."
-        mend = "Have it speak TLS, with SASL or a certificate of its own"
+        mend = "Set ONRAMP_KAFKA_SECURITY_PROTOCOL: SASL_SSL, or SSL with a certificate (docs/tls.md)"
         found += _unless("ONRAMP_INGEST_ALLOW_UNSECURED_KAFKA", settings.allow_unsecured_kafka, danger, mend)
     return found
 

@@ -1,5 +1,6 @@
 """What the gateway refuses to start with: everything at once, each with a way out."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -76,6 +77,28 @@ def test_production_on_loopback_behind_a_proxy_that_speaks_tls() -> None:
     settings = OPEN | {"host": "127.0.0.1", "syslog_host": "127.0.0.1", "allow_unsecured_kafka": True}
     assert refusals(KEYED, SAFE, **settings) == []
     assert refusals(KEYED, SAFE, **settings | {"syslog_host": "::", "syslog_udp_port": 0}) == []
+
+
+@pytest.mark.parametrize(
+    ("protocol", "files", "told"),
+    [
+        ("PLAINTEXT", (), 1),
+        ("SASL_PLAINTEXT", ("password_file",), 1),
+        ("SSL", (), 1),
+        ("SSL", ("cert_file", "key_file"), 0),
+        ("SASL_SSL", ("password_file",), 0),
+    ],
+)
+def test_kafka_is_secured_by_tls_and_a_login(
+    tmp_path: Path, protocol: str, files: tuple[str, ...], told: int
+) -> None:
+    given: dict[str, Any] = {name: tmp_path / name for name in files}
+    for file in given.values():
+        file.write_text("x")
+    given["username"] = "gateway" if "SASL" in protocol else ""
+    kafka = KafkaSettings.model_construct(min_insync=2, security_protocol=protocol, **given)
+    taken = OPEN | dict.fromkeys(RISKS, True) | {"allow_unsecured_kafka": False}
+    assert len(refusals(KEYED, kafka, **taken)) == told
 
 
 @pytest.mark.parametrize(
