@@ -1,7 +1,8 @@
 """JSON lines on standard error, the same in the gateway, the driver and Spark's workers.
 
 Fields come with ``extra={...}``: event_id, step, outcome, receipt.  Never a payload value,
-never a secret: callers pass neither, and control characters are escaped by JSON itself.
+never a secret: callers pass neither, exceptions are told without their words, and control
+characters are escaped by JSON itself.
 """
 
 import logging
@@ -9,6 +10,8 @@ import sys
 from typing import Final
 
 import orjson
+
+from shared.tracebacks import without_words
 
 _STANDARD: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
@@ -30,9 +33,15 @@ class JsonFormatter(logging.Formatter):
             "message": record.getMessage(),
         }
         line |= {k: v for k, v in vars(record).items() if k not in _STANDARD}
-        if record.exc_info:
-            line["traceback"] = self.formatException(record.exc_info)
+        if record.exc_info and record.exc_info[1]:
+            line["traceback"] = without_words(record.exc_info[1])
         return orjson.dumps(line, default=str, option=orjson.OPT_NON_STR_KEYS).decode()
+
+
+def of_worker(service: str) -> None:
+    """As `set_up`, for a process that nobody has set up, such as a Spark worker."""
+    if not logging.getLogger().handlers:
+        set_up(service)
 
 
 def set_up(service: str, level: str = "INFO") -> None:

@@ -12,7 +12,6 @@ import pyarrow as pa
 from services.writer.persisted import Persisted
 from services.writer.ranges import Partition
 from services.writer.targets import Target
-from shared import logs
 from shared.errors import OnrampError
 from shared.outcomes import Outcome
 from shared.steps import Step
@@ -57,8 +56,6 @@ def _entry(
 
 
 def write(entries: Iterable[Entry]) -> None:
-    """Write the lines; a Spark worker has nobody else to set its log up."""
-    if not logging.getLogger().handlers:
-        logs.set_up("writer")
+    """Write the lines."""
     for entry in entries:
         log.info("event", extra={name: value for name, value in entry.items() if value is not None})

@@ -30,7 +30,7 @@ from services.writer.taking import take_each
 from services.writer.targets import Target
 from services.writer.turn_about import in_all
 from services.writer.user_errors import ParkedRecord
-from shared import failpoints
+from shared import failpoints, logs
 from shared.errors import DATABASE_UNAVAILABLE, NOT_CONFIGURED, InfrastructureError, UserError
 from shared.steps import Step
 
@@ -44,6 +44,7 @@ def settle(order: WorkOrder, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.R
     A database's failure rolls back that database's part and is reported, not raised: the
     others land, and the driver decides whether to try again, divert or exit.
     """
+    logs.of_worker("writer")
     task = Task(order)
     for batch in batches:
         failpoints.meet("writer.read", [batch.column("value")])

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from shared import logs
+from shared.errors import BAD_ENVELOPE, UserError
 
 Lines = Callable[[], list[dict[str, Any]]]
 
@@ -52,7 +53,44 @@ def test_a_traceback_is_a_field(lines: Lines) -> None:
     except ValueError:
         logging.getLogger("x").exception("failed")
     (line,) = lines()
-    assert "ValueError: invalid literal" in line["traceback"]
+    assert line["traceback"].endswith("\nValueError")
+    assert "in test_a_traceback_is_a_field" in line["traceback"]
+
+
+def _fails_at(value: str) -> None:
+    try:
+        int(value)
+    except ValueError as e:
+        e.add_note(value)
+        raise ExceptionGroup(value, [KeyError(value), *[e] * 2]) from UnicodeError(value)
+
+
+def test_no_words_of_an_exception_are_logged(lines: Lines) -> None:
+    spark = type("PythonException", (Exception,), {"__module__": "pyspark.errors.exceptions.captured"})
+    text = 'Traceback:\n  File "/opt/task.py", line 17, in take\nValueError: a-secret\n'
+    secret = text.rsplit(maxsplit=1)[-1]  # a traceback has the lines of code
+    for fails in (lambda: _fails_at(secret), lambda: _raise(spark(text))):
+        try:
+            fails()
+        except Exception:
+            logging.getLogger("x").exception("failed")
+    told, of_spark = (line["traceback"] for line in lines())
+    assert secret not in told + of_spark
+    assert {"UnicodeError", "ExceptionGroup", "KeyError", "ValueError"} <= set(told.split("\n"))
+    assert 'File "/opt/task.py", line 17, in take\nValueError' in of_spark
+
+
+def _raise(error: Exception) -> None:
+    raise error
+
+
+def test_what_our_own_errors_say_is_logged(lines: Lines) -> None:
+    try:
+        _raise(UserError(BAD_ENVELOPE, "metadata is missing"))
+    except UserError:
+        logging.getLogger("x").exception("failed")
+    (line,) = lines()
+    assert "bad_envelope: metadata is missing" in line["traceback"]
 
 
 def test_fields_that_json_does_not_know_are_written_as_text(lines: Lines) -> None:
