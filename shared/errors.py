@@ -463,6 +463,13 @@ NOT_CONFIGURED: Final = _waiting(
     "Events that were planned or wait are for a database that is not configured.",
     "Configure it again under that name: see docs/operating.md, When a database is renamed or removed.",
 )
+RECORD_TOO_LARGE: Final = _waiting(
+    "record_too_large",
+    Step.SEND,
+    "The event, with what Onramp says of it, is more than a topic of Onramp's own takes.",
+    "Raise max.message.bytes of the topic that `detail` names, and it goes on by itself: "
+    "see docs/operating.md, Events that are too large.",
+)
 LEDGER_GAP: Final = _waiting(
     "ledger_gap",
     Step.PERSIST,

@@ -7,9 +7,15 @@ from typing import Final
 from shared import wire
 
 _FOREVER: Final = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
+_MOST_BYTES: Final = "max.message.bytes"
+#: Whatever fits an event's topic (1 MiB by Kafka's default, 10 MiB in the stack of one machine) fits
+#: here too, with all that Onramp says of it.
+_ROOM: Final = {_MOST_BYTES: str(16 << 20)}
 _COMPACTED: Final = {"cleanup.policy": "compact"}
 #: Parked and waiting events are kept until a person or the drainer is done with them.
-_KEPT: Final = {**_FOREVER, "max.message.bytes": "10485760"}
+_KEPT: Final = {**_FOREVER, **_ROOM}
+#: What an older release set on its own topics, and a person hardly did.
+OUTGROWN: Final = frozenset({(_MOST_BYTES, str(10 << 20))})
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +31,7 @@ class TopicSpec:
 OWN_TOPICS: Final = (
     TopicSpec(wire.USER_ERRORS, 2, _KEPT),
     TopicSpec(wire.SYSTEM_ERRORS, 2, _KEPT),
-    TopicSpec(wire.SETTLED, 1, _COMPACTED),
+    TopicSpec(wire.SETTLED, 1, {**_COMPACTED, **_ROOM}),
     TopicSpec(wire.WRITERS, 1, _COMPACTED),
 )
 

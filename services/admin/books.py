@@ -159,9 +159,11 @@ class Books:
             if self.start(life) <= e.offset < below
             and (e.destination.startswith(prefix) or (database is None and not e.destination))
         }
-        if database is not None:
-            kept = self.databases[database].kept_of(life.source)
-            found |= {(o, d) for o, d in kept if self.start(life) <= o < below}
+        # What goes nowhere and is too large for the topic may be in any outbox.
+        for name in self.databases if database is None else (database,):
+            kept = self.databases[name].kept_of(life.source)
+            ours = ((o, d) for o, d in kept if self.start(life) <= o < below)
+            found |= {(o, d) for o, d in ours if (not d or d.startswith("/")) is (database is None)}
         return found
 
     def is_shared(self, m: Marker) -> bool:

@@ -6,24 +6,23 @@ where it stood, keeps the routes that its range began with, and is tried again (
 """
 
 import logging
-import re
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
 from traceback import extract_tb
 from typing import Final, NamedTuple
 
-from services.writer.publishing import FORESEEN
+from services.writer import reasons
+from services.writer.publishing import is_foreseen, is_too_large
 from services.writer.ranges import Partition, Range
+from shared.errors import OnrampError
+from shared.tracebacks import FOREIGN, NAMED
 
 log = logging.getLogger(__name__)
 
 Work = Callable[[Sequence[Range]], Awaitable[None]]
 #: Seconds until a partition is tried again: mended by a release, an operator, or by itself.
 _AGAIN: Final = (5.0, 15.0, 60.0)
-#: Spark says what a worker or its JVM met in the text of its own exception.
-_FOREIGN: Final = ("py4j.", "pyspark.")
-_NAMED: Final = re.compile(r"^(?:Caused by: )?([A-Za-z_][\w.$]*(?:Error|Exception))(?=:|\s|$)", re.MULTILINE)
 
 
 class Fault(NamedTuple):
@@ -89,19 +88,29 @@ async def up_to_fault(fault: Fault, work: Work, *, known: bool) -> Fault | None:
 
 
 async def _attempt(ranges: Sequence[Range], work: Work) -> Exception | None:
-    """The exception that nobody foresaw; any other is raised."""
+    """The exception that nobody foresaw, or what is too large; any other is raised."""
     try:
         await work(ranges)
-    except FORESEEN:
-        raise
-    except Exception as e:  # noqa: BLE001 - whose fault it is, is what is asked now
+    except Exception as e:
+        if is_foreseen(e):
+            raise
         return e
     return None
 
 
+def why(fault: Fault) -> tuple[str, str]:
+    """Why its partition is halted, and what to do about it."""
+    r, error = fault
+    if is_too_large(error):
+        return reasons.too_large(r.start, error.detail), reasons.make_room(r.partition, r.start)
+    return reasons.unforeseen(r.start, kind_of(error)), reasons.try_again(r.partition, r.start)
+
+
 def kind_of(error: Exception) -> str:
     """The exception's type and where in the code it was raised; none of its text: values may be there."""
-    if type(error).__module__.startswith(_FOREIGN):
-        return next(reversed([m[1] for m in _NAMED.finditer(str(error))]), type(error).__name__)
+    if isinstance(error, OnrampError):
+        return str(error)  # its words are ours
+    if type(error).__module__.startswith(FOREIGN):
+        return next(reversed([m[1] for m in NAMED.finditer(str(error))]), type(error).__name__)
     last = extract_tb(error.__traceback__)[-1:]
     return type(error).__name__ + "".join(f" ({f.name}, line {f.lineno})" for f in last)

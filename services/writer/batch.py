@@ -9,9 +9,9 @@ from typing import Any, Final, TypeVar, cast
 
 import pyarrow as pa
 
-from services.writer import ledger, reasons
+from services.writer import ledger
 from services.writer.apart import failures
-from services.writer.aside import Fault, Strikes, in_halves, kind_of, up_to_fault
+from services.writer.aside import Fault, Strikes, in_halves, kind_of, up_to_fault, why
 from services.writer.databases import Databases
 from services.writer.divert import Empty, Marker, closing
 from services.writer.orders import Line, WorkOrder
@@ -19,7 +19,7 @@ from services.writer.pausing import Pausing
 from services.writer.pool import transaction
 from services.writer.positions import Positions
 from services.writer.postgres import Database
-from services.writer.publishing import FORESEEN
+from services.writer.publishing import is_foreseen
 from services.writer.ranges import Range, total
 from services.writer.rates import Rates
 from services.writer.routes import Routes
@@ -109,13 +109,11 @@ async def write_batch(parts: Parts, ranges: Sequence[Range], routes: Routes) -> 
     await _plan(parts, ranges, routes)
     try:
         await _write(parts, ranges, routes)
-    except FORESEEN:
-        raise
     except Exception as e:
-        if not await asyncio.to_thread(parts.spark.is_alive):
+        if is_foreseen(e) or not await asyncio.to_thread(parts.spark.is_alive):
             raise
         log.error(  # noqa: TRY400 - its text may have values of events
-            "a batch failed for a reason that the writer does not know and is done again in halves",
+            "a batch failed for one of its records, as it seems, and is done again in halves",
             extra={"reason": kind_of(e)},
         )
         await _write_apart(parts, ranges, routes)
@@ -158,9 +156,9 @@ def _set_aside(parts: Parts, ranges: Sequence[Range], left: Sequence[Fault]) -> 
     parts.strikes.count(left)
     if not passed and not again:
         raise left[0].error
-    for r, error in left:
-        why, mend = reasons.unforeseen(r.start, kind_of(error)), reasons.try_again(r.partition, r.start)
-        parts.view.set_aside(r.partition, why, mend, parts.strikes.again_at(r.partition))
+    for fault in left:
+        p = fault.range.partition
+        parts.view.set_aside(p, *why(fault), parts.strikes.again_at(p))
 
 
 @_phase("plan")

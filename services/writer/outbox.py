@@ -4,7 +4,11 @@ They are written in the rows' own transaction, so an event is never both landed 
 never neither; a row is removed only after the topic has its record.
 """
 
-from typing import Final
+import logging
+import time
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
 
 from psycopg2.extensions import connection
 
@@ -12,12 +16,17 @@ from services.writer import user_errors, within
 from services.writer.pool import transaction
 from services.writer.postgres import Database
 from services.writer.ranges import Partition
-from services.writer.user_errors import ParkedRecord
+from services.writer.user_errors import Left, ParkedRecord
 from shared import failpoints
 from shared.kafka_security import Brokers
 
+log = logging.getLogger(__name__)
+
 _AT_ONCE: Final = 500
 _MOST_BYTES: Final = 16 << 20
+#: So long what the topic did not take is left alone; a person may let it take more meanwhile.
+_AGAIN_SECONDS: Final = 60.0
+_ANY_SIZE: Final = 1 << 31
 _ADD: Final = """
     INSERT INTO onramp.outbox (topic_id, topic, partition, "offset", destination, value, error)
     VALUES (%s, %s, %s, %s, %s, %s, %s)
@@ -28,6 +37,7 @@ _TAKE: Final = within.bytes_of(
     """
     SELECT ctid, topic_id, topic, partition, "offset", destination, value, error::text
     FROM onramp.outbox WHERE (topic_id, partition, "offset", destination) > (%s::uuid, %s, %s, %s)
+        AND coalesce(octet_length(value), 0) < %s
     ORDER BY topic_id, partition, "offset", destination LIMIT %s FOR UPDATE SKIP LOCKED""",
     'topic_id, partition, "offset", destination',
 )
@@ -52,43 +62,83 @@ def add(conn: connection, topic_id: str, record: ParkedRecord) -> None:
         cursor.execute(_ADD, row)
 
 
+@dataclass(slots=True)
+class _Stuck:
+    """What the topic did not take of a database: its smallest value, until when, and what was said."""
+
+    least: int = _ANY_SIZE
+    until: float = 0.0
+    said: set[bytes] = field(default_factory=set)
+
+    def note(self, left: Left) -> None:
+        """Leave events of that size alone for a while, and say it once of each."""
+        self.least = min(len(r.value or b"") for r in left.records)
+        self.until = time.monotonic() + _AGAIN_SECONDS
+        for record in left.records:
+            if record.key not in self.said:
+                self.said.add(record.key)
+                log.error(
+                    "a parked event is too large for its topic and waits in the outbox of its database",
+                    extra={
+                        "event": record.key.decode(),
+                        "code": left.error.fault.code,
+                        "reason": left.error.detail,
+                        "mend": left.error.fault.fix,
+                    },
+                )
+
+
+_stuck: Final[dict[str, _Stuck]] = defaultdict(_Stuck)
+
+
 def relay(database: Database, brokers: Brokers) -> int:
     """Move what is in the outbox of `database` to the topic.  Returns how many.
 
+    What is too large for the topic stays where it is, and is tried again after a while.
     Raises `InfrastructureError`; what was published and not removed is published again
     under the same key.
     """
-    moved, after = 0, _BEGIN
+    moved, in_pass, after = 0, 0, _BEGIN
     while True:
-        keys, size = _relay(database, brokers, after)
-        moved += len(keys)
-        if len(keys) == _AT_ONCE or size >= _MOST_BYTES:
-            after = keys[-1]
-        elif after == _BEGIN:
+        page = _relay(database, brokers, after)
+        moved, in_pass = moved + page.moved, in_pass + page.moved
+        if page.next:
+            after = page.next
+        elif after == _BEGIN or not in_pass:
             return moved
         else:  # once more from the begin, for what has come meanwhile
-            after = _BEGIN
+            in_pass, after = 0, _BEGIN
 
 
-def _relay(database: Database, brokers: Brokers, after: _Key) -> tuple[list[_Key], int]:
-    """Move the first records behind `after`; returns their keys, and how many bytes they have."""
+class _Page(NamedTuple):
+    """How many records have left, and the last one's key if there may be more behind it."""
+
+    moved: int
+    next: _Key | None
+
+
+def _relay(database: Database, brokers: Brokers, after: _Key) -> _Page:
+    """Move the first records behind `after`."""
+    stuck = _stuck[database.name]
+    least = stuck.least if time.monotonic() < stuck.until else _ANY_SIZE
     with transaction(database, "driver") as conn, conn.cursor() as cursor:
-        cursor.execute(_TAKE, (*after, _AT_ONCE, _MOST_BYTES))
+        cursor.execute(_TAKE, (*after, least, _AT_ONCE, _MOST_BYTES))
         found = cursor.fetchall()
-        user_errors.publish(
-            brokers,
-            [
-                ParkedRecord(
-                    Partition(topic, number),
-                    offset,
-                    destination,
-                    None if value is None else bytes(value),
-                    error.encode(),
-                )
-                for _, _, topic, number, offset, destination, value, error, _ in found
-            ],
-        )
+        records = {row[0]: _record(*row[2:8]) for row in found}
+        left = user_errors.publish(brokers, list(records.values()))
         failpoints.reach("writer.after_outbox_publish")
-        cursor.execute(_REMOVE, ([row[0] for row in found],))
-    keys = [(topic_id, number, offset, where) for _, topic_id, _, number, offset, where, *_ in found]
-    return keys, sum(len(row[6] or b"") for row in found)
+        stay = {r.key for r in left.records} if left else set()
+        gone = [at for at, record in records.items() if record.key not in stay]
+        cursor.execute(_REMOVE, (gone,))
+    if left:
+        stuck.note(left)
+    if len(found) < _AT_ONCE and sum(len(row[6] or b"") for row in found) < _MOST_BYTES:
+        return _Page(len(gone), None)
+    _, life, _, number, offset, destination, *_ = found[-1]
+    return _Page(len(gone), (life, number, offset, destination))
+
+
+def _record(topic: str, number: int, *rest: Any) -> ParkedRecord:
+    offset, destination, value, error = rest
+    kept = None if value is None else bytes(value)
+    return ParkedRecord(Partition(topic, number), offset, destination, kept, error.encode())

@@ -22,7 +22,7 @@ from aiokafka.errors import (
 
 from shared.errors import OWN_TOPIC_UNSAFE, InfrastructureError
 from shared.settings import KafkaSettings
-from shared.topics import OWN_TOPICS, TopicSpec
+from shared.topics import OUTGROWN, OWN_TOPICS, TopicSpec
 
 log = logging.getLogger(__name__)
 
@@ -47,11 +47,12 @@ class OwnTopics:
         """Make those that are missing.  Raises `InfrastructureError` when one is set up unsafely.
 
         What nobody has set on a topic itself it has from its broker, perhaps because an older
-        release made it: it is set.  What somebody has set is a person's to change.
+        release made it: it is set, and so is what that release set and is too little by now.
+        What somebody has set is a person's to change.
         """
         for spec in OWN_TOPICS:
             await self._make(spec)
-        await self._set_what_nobody_has_set()
+        await self._set_what_no_person_has_set()
         if wrong := await self.wrong():
             raise InfrastructureError(OWN_TOPIC_UNSAFE, "; ".join(wrong))
 
@@ -73,20 +74,20 @@ class OwnTopics:
             log.warning("Onramp's own topics are looked at another time", extra={"reason": type(e).__name__})
             return None
 
-    async def _set_what_nobody_has_set(self) -> None:
+    async def _set_what_no_person_has_set(self) -> None:
         async with asyncio.timeout(_SECONDS):
             own = await self._settings_of([spec.name for spec in OWN_TOPICS], own=True)
             all_ = await self._settings_of([spec.name for spec in OWN_TOPICS])
         for spec in OWN_TOPICS:
-            inherited = {
+            lacking = {
                 name: must
-                for name, _, must in differences(self._wanted(spec), all_[spec.name])
-                if name not in own[spec.name]
+                for name, is_, must in differences(self._wanted(spec), all_[spec.name])
+                if name not in own[spec.name] or (name, is_) in OUTGROWN
             }
-            if inherited:
-                log.warning("a topic of Onramp's own gets settings", extra={"topic": spec.name, **inherited})
+            if lacking:
+                log.warning("a topic of Onramp's own gets settings", extra={"topic": spec.name, **lacking})
                 # Kafka takes what is not named for not set any more.
-                settings = own[spec.name] | inherited
+                settings = own[spec.name] | lacking
                 topic = ConfigResource(ConfigResourceType.TOPIC, spec.name, configs=settings)
                 await self._admin.alter_configs([topic])  # what was refused is seen by the next look
 

@@ -20,7 +20,7 @@ from services.writer.any_broker import AnyBroker
 from services.writer.foreign import Foreign
 from services.writer.leaders import Leaders, Tip
 from services.writer.own_topics import OwnTopics
-from services.writer.publishing import Place, Record, send_all
+from services.writer.publishing import MAX_REQUEST_BYTES, Place, Record, send_all
 from services.writer.ranges import Partition
 from services.writer.stands import Committed
 from services.writer.tail import Tail
@@ -59,7 +59,9 @@ class Positions:
         self._leaders = Leaders(settings.brokers)
         #: Lives that are not their topic's own: the group's offsets say of which they are.
         self.lives: dict[Partition, str] = {}
-        self._producer = AIOKafkaProducer(**common, acks="all", enable_idempotence=True)
+        self._producer = AIOKafkaProducer(
+            **common, acks="all", enable_idempotence=True, max_request_size=MAX_REQUEST_BYTES
+        )
         # A look at single records: one batch of the log is the least that Kafka sends.
         self._looker = AIOKafkaConsumer(
             **common, enable_auto_commit=False, isolation_level="read_committed", max_partition_fetch_bytes=1

@@ -7,22 +7,41 @@ rare, and an idle producer in every worker process is not.
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeGuard
 
 from aiokafka import AIOKafkaProducer
-from aiokafka.errors import KafkaError
+from aiokafka.errors import KafkaError, MessageSizeTooLargeError, RecordListTooLargeError
 
-from shared.errors import KAFKA_UNAVAILABLE, InfrastructureError, OnrampError
+from shared.errors import KAFKA_UNAVAILABLE, RECORD_TOO_LARGE, InfrastructureError, OnrampError
 from shared.kafka_security import Brokers
 from shared.wire import partition_of
 
-#: What is known to come, and is no one record's fault.
-FORESEEN: Final = (OnrampError, KafkaError, TimeoutError, MemoryError)
+#: Well above what Onramp's own topics take, so that their limit is the one that counts; a broker closes
+#: the connection on requests of 100 MiB (`socket.request.max.bytes`), which would look like an outage.
+MAX_REQUEST_BYTES: Final = 96 << 20
 
 _DEADLINE_SECONDS: Final = 60.0
 _STOP_SECONDS: Final = 2.0
-#: Larger than any event that a topic takes, so that an event's error record fits as well.
-_MAX_REQUEST_BYTES: Final = 10 << 20
+#: From here on a record goes alone: a request has those of all partitions.
+ALONE_BYTES: Final = 1 << 20
+_TOO_LARGE: Final = (MessageSizeTooLargeError, RecordListTooLargeError)
+_FORESEEN: Final = (OnrampError, KafkaError, TimeoutError, MemoryError)
+
+
+class TooLargeError(InfrastructureError):
+    """A topic does not take a record of this size: Kafka is not away, and it is no other record's matter."""
+
+    size = 0
+
+
+def is_foreseen(error: BaseException) -> bool:
+    """Whether it was known to come, and is no one record's fault."""
+    return isinstance(error, _FORESEEN) and not is_too_large(error)
+
+
+def is_too_large(error: BaseException) -> TypeGuard[OnrampError]:
+    """Whether a record is larger than its topic takes, also if a worker says so."""
+    return isinstance(error, OnrampError) and error.fault is RECORD_TOO_LARGE
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +52,12 @@ class Record:
     key: bytes
     value: bytes | None
     headers: tuple[tuple[str, bytes], ...] = ()
+
+    @property
+    def size(self) -> int:
+        """How many bytes it has, but for what Kafka writes around them."""
+        headers = sum(len(name) + len(value) for name, value in self.headers)
+        return len(self.key) + len(self.value or b"") + headers
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +71,7 @@ class Place:
 def publish(brokers: Brokers, records: Sequence[Record]) -> list[Place]:
     """Put `records` on their topics and return, in their order, where Kafka holds them all.
 
-    Raises `InfrastructureError`; some of the records may have got there then.
+    Raises `InfrastructureError`, among them `TooLargeError`; some of the records may have got there then.
     """
     return asyncio.run(_publish(brokers, records)) if records else []
 
@@ -56,7 +81,7 @@ async def _publish(brokers: Brokers, records: Sequence[Record]) -> list[Place]:
         **brokers.aiokafka(),
         acks="all",
         enable_idempotence=True,
-        max_request_size=_MAX_REQUEST_BYTES,
+        max_request_size=MAX_REQUEST_BYTES,
     )
     try:
         async with asyncio.timeout(_DEADLINE_SECONDS):
@@ -72,9 +97,36 @@ async def _publish(brokers: Brokers, records: Sequence[Record]) -> list[Place]:
 
 
 async def send_all(producer: AIOKafkaProducer, records: Sequence[Record]) -> list[Place]:
-    """Send `records` with `producer` and return, in their order, where Kafka holds them."""
-    acknowledgements = [await _send(producer, r) for r in records]
-    return [Place(a.partition, a.offset) for a in await asyncio.gather(*acknowledgements)]
+    """Send `records` with `producer` and return, in their order, where Kafka holds them.
+
+    Raises `TooLargeError` and aiokafka's own; after the first one `producer` is of no more use.
+    """
+    sent: list[asyncio.Future[Place]] = []
+    try:
+        for record in records:
+            sent.append(await _send(producer, record))
+            if record.size > ALONE_BYTES:
+                await sent[-1]
+        return [Place(a.partition, a.offset) for a in await asyncio.gather(*sent)]
+    except _TOO_LARGE:
+        raise _refused(records, sent) from None
+
+
+def _refused(records: Sequence[Record], sent: Sequence["asyncio.Future[Place]"]) -> TooLargeError:
+    """What to raise: of the smallest that was refused, for all that are larger would be as well."""
+    answered = [r for r, a in zip(records, sent, strict=False) if _is_refused(a)]
+    smallest = min(answered or [records[len(sent)]], key=lambda r: r.size)  # else the client itself did
+    error = TooLargeError(
+        RECORD_TOO_LARGE,
+        f"with what Onramp says of it it has {smallest.size:,} bytes, more than {smallest.topic} takes "
+        "(its max.message.bytes)",
+    )
+    error.size = smallest.size
+    return error
+
+
+def _is_refused(answer: "asyncio.Future[Place]") -> bool:
+    return answer.done() and not answer.cancelled() and isinstance(answer.exception(), _TOO_LARGE)
 
 
 async def _send(producer: AIOKafkaProducer, record: Record) -> "asyncio.Future[Place]":

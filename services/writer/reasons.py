@@ -54,6 +54,25 @@ def try_again(p: Partition, offset: int) -> str:
     """Nothing helps but a mended writer, or to do without the record."""
     return (
         "report the exception; the partition is tried again by itself, also after a restart with a release "
-        "that mends it. To do without the record, keep a copy, delete what is below "
-        f"{offset + 1} with kafka-delete-records, then: onramp partitions resolve {p} accept"
+        f"that mends it. {_do_without(p, offset)}"
+    )
+
+
+def too_large(offset: int, detail: str) -> str:
+    """A topic of Onramp's own does not take what an event needs there."""
+    return f"the event at offset {offset} is too large: {detail}"
+
+
+def make_room(p: Partition, offset: int) -> str:
+    """The topic is to take more."""
+    return (
+        "raise max.message.bytes of that topic with kafka-configs; the partition goes on by itself within a "
+        f"minute, also when the database is back that the event waits for. {_do_without(p, offset)}"
+    )
+
+
+def _do_without(p: Partition, offset: int) -> str:
+    return (
+        f"To do without the record, keep a copy, delete what is below {offset + 1} with "
+        f"kafka-delete-records, then: onramp partitions resolve {p} accept"
     )

@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from services.writer import event_log, holds, ledger, user_errors
+from services.writer import event_log, holds, ledger, nowhere
 from services.writer.arrivals import Run, rows_by_topic, runs, values_of
 from services.writer.divert import divert
 from services.writer.orders import Line, WorkOrder, as_arrow
@@ -29,7 +29,6 @@ from services.writer.strays import Stray, park, strays
 from services.writer.taking import take_each
 from services.writer.targets import Target
 from services.writer.turn_about import in_all
-from services.writer.user_errors import ParkedRecord
 from shared import failpoints, logs
 from shared.errors import DATABASE_UNAVAILABLE, NOT_CONFIGURED, InfrastructureError, UserError
 from shared.steps import Step
@@ -141,19 +140,7 @@ class Task:
     def park_unroutable(self) -> None:
         """Events that no database decides about go to the topic before their offset settles."""
         self._meet("writer.park")
-        user_errors.publish(
-            self._order.brokers,
-            [
-                ParkedRecord(
-                    p,
-                    u.offset,
-                    u.destination,
-                    u.value,
-                    user_errors.reason(u.error, p, u.offset, u.destination),
-                )
-                for p, u in self._unroutable
-            ],
-        )
+        nowhere.park(self._order, self._unroutable)
         self._say(event_log.refused(p, u.offset, u.error) for p, u in self._unroutable)
 
     def divert(self) -> None:

@@ -11,7 +11,7 @@ from typing import Final
 import orjson
 
 from services.writer import publishing
-from services.writer.publishing import Record
+from services.writer.publishing import Record, TooLargeError
 from services.writer.ranges import Partition
 from shared import wire
 from shared.errors import OnrampError
@@ -35,6 +35,10 @@ class ParkedRecord:
         """The same for every repeat of this event's parking."""
         return f"{self.partition}/{self.offset}/{self.destination}".encode()
 
+    def as_record(self) -> Record:
+        """What is put on the topic."""
+        return Record(wire.USER_ERRORS, self.key, self.value, ((HEADER_ERROR, self.error),))
+
 
 def reason(error: OnrampError, partition: Partition, offset: int, destination: str) -> bytes:
     """The header's JSON: what a person needs to find and mend the event; never its values."""
@@ -55,12 +59,30 @@ def reason(error: OnrampError, partition: Partition, offset: int, destination: s
     )
 
 
-def publish(brokers: Brokers, records: Sequence[ParkedRecord]) -> None:
-    """Put `records` on the topic and return when Kafka holds them all.
+@dataclass(frozen=True, slots=True)
+class Left:
+    """What is too large for the topic, and why."""
+
+    records: tuple[ParkedRecord, ...]
+    error: TooLargeError
+
+
+def publish(brokers: Brokers, records: Sequence[ParkedRecord]) -> Left | None:
+    """Put `records` on the topic and return when Kafka holds all that it takes, with what it does not.
 
     Raises `InfrastructureError`; some may have got there then, and a repeat has the same keys.
     """
-    publishing.publish(
-        brokers,
-        [Record(wire.USER_ERRORS, r.key, r.value, ((HEADER_ERROR, r.error),)) for r in records],
-    )
+    found = [r.as_record() for r in records]
+    # The large ones last and the smallest of them first: what is refused is followed by what would be.
+    in_turn = sorted(found, key=lambda r: max(r.size, publishing.ALONE_BYTES))
+    refused: TooLargeError | None = None
+    while True:
+        try:
+            publishing.publish(brokers, [r for r in in_turn if not refused or r.size < refused.size])
+        except TooLargeError as e:
+            refused = e
+        else:
+            break
+    if refused is None:
+        return None
+    return Left(tuple(p for p, r in zip(records, found, strict=True) if r.size >= refused.size), refused)

@@ -272,9 +272,9 @@ LOGS: Final = (
     Mutant(
         "setting what nobody has set on own topics",
         "own_topics.py",
-        "        await self._set_what_nobody_has_set()\n",
+        "        await self._set_what_no_person_has_set()\n",
         "",
-        f"{_OWN}what_an_older_release_left_to_the_broker_is_set",
+        f"{_OWN}what_an_older_release_set_or_left_to_the_broker_is_set",
     ),
     Mutant(
         "looking at own topics by the clock",

@@ -62,6 +62,10 @@ RECORDS: Final = (
     ),
 )
 
+_LARGE: Final = "tests/faults/test_f46_too_large.py::test_f46_"
+_OUTBOX: Final = f"{_LARGE}parked_events_that_are_too_large_stay_in_the_outbox_and_the_others_leave_it"
+_NOWHERE: Final = f"{_LARGE}an_unroutable_event_that_is_too_large_is_kept_in_a_database_and_the_others_land"
+_DIVERTED: Final = f"{_LARGE}a_diverted_event_that_is_too_large_holds_its_partition_and_no_other"
 UNFORESEEN: Final = "tests/faults/test_f46_unforeseen.py"
 _STEPS: Final = f"{UNFORESEEN}::test_f46_one_record_at_which_a_step_raises_stops_nobody"
 
@@ -202,5 +206,47 @@ FOREIGNERS: Final = (
         "    except UNREADABLE:",
         "    except KeyError:",
         FOREIGN,
+    ),
+    Mutant(
+        "a refusal of one record, told from an outage",
+        "publishing.py",
+        "    except _TOO_LARGE:\n",
+        "    except ():\n",
+        f"{_OUTBOX} {_NOWHERE} {_DIVERTED}",
+    ),
+    Mutant(
+        "what is too large for a diversion, set aside",
+        "publishing.py",
+        " and not is_too_large(error)",
+        "",
+        _DIVERTED,
+    ),
+    Mutant(
+        "the others of a relay of which one is too large",
+        "user_errors.py",
+        "            refused = e\n",
+        "            raise\n",
+        _OUTBOX,
+    ),
+    Mutant(
+        "what is too large, left in the outbox",
+        "outbox.py",
+        "{r.key for r in left.records} if left else set()",
+        "set()",
+        _OUTBOX,
+    ),
+    Mutant(
+        "what goes nowhere and is too large, kept in a database",
+        "nowhere.py",
+        "                outbox.add(",
+        "                _ = (",
+        _NOWHERE,
+    ),
+    Mutant(
+        "a limit that an older release set, raised",
+        "own_topics.py",
+        " or (name, is_) in OUTGROWN",
+        "",
+        "tests/faults/test_own_topics.py::test_f49_what_an_older_release_set_or_left_to_the_broker_is_set",
     ),
 )
