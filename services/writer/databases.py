@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from services.writer import halts, outbox, owner
 from services.writer.apart import apart, failures
+from services.writer.aside import kind_of
 from services.writer.claims import Claims
 from services.writer.divert import Marker
 from services.writer.drainer import Drainer
@@ -22,6 +23,7 @@ from services.writer.holds import Hold
 from services.writer.migrations import migrate
 from services.writer.owner import Owner
 from services.writer.postgres import Database
+from services.writer.publishing import is_foreseen
 from services.writer.ranges import Partition
 from services.writer.rates import Rates
 from services.writer.releasing import Releasing
@@ -33,6 +35,7 @@ from shared.errors import (
     DATABASE_OWNED,
     DATABASE_UNAVAILABLE,
     FENCED,
+    INTERNAL_WRITER,
     KAFKA_UNAVAILABLE,
     LEDGER_GAP,
     InfrastructureError,
@@ -164,7 +167,7 @@ class Databases:
         for name, health in self._health.items():
             if (task := self._returning.get(name)) and task.done():
                 del self._returning[name]
-                task.result()
+                self._see(name, task.exception())
             if name in self._returning:
                 continue
             due = time.monotonic() >= health.again_at
@@ -175,6 +178,15 @@ class Databases:
 
         for name, error in self._releasing.tend([n for n in self._all if self._can(n)], routes):
             self.failed(name, error)
+
+    def _see(self, name: str, error: BaseException | None) -> None:
+        """What ended a return: a bug at one database keeps that one out, and is tried again."""
+        if error is None:
+            return
+        if is_foreseen(error) or not isinstance(error, Exception):
+            raise error
+        log.error("a database cannot return for a reason that the writer does not know", exc_info=error)
+        self.not_resolved(name, InfrastructureError(INTERNAL_WRITER, f"it cannot return: {kind_of(error)}"))
 
     async def settle_down(self) -> None:
         """Wait for a database of which at most the last batch waits: then it takes live traffic."""

@@ -13,13 +13,13 @@ from services.writer import aside, outbox
 from services.writer.ranges import Partition
 from shared import wire
 from stack.kafka import Kafka
-from tests.faults.test_f46_unforeseen import Two
 from tests.faults.test_own_topics import set_topic
 from tests.fixtures.fix_postgres import Database
 from tests.fixtures.inline import Inline, start_inline
 from tests.fixtures.other import Other
 from tests.fixtures.scenes import Scene
 from tests.fixtures.started import started
+from tests.fixtures.two import Two
 from tests.fixtures.writer import CONTEXT, envelope, event, eventually
 
 #: More than Onramp's own topics take, less than the scene's.

@@ -123,6 +123,13 @@ FOREIGNERS: Final = (
         f"{_STEPS}[drain-sort]",
     ),
     Mutant(
+        "a bug at one database's return, which is no other's matter",
+        "databases.py",
+        "        if is_foreseen(error) or not isinstance(error, Exception):\n",
+        "        if True:\n",
+        "tests/faults/test_f46_returns.py",
+    ),
+    Mutant(
         "a hold that comes while a look is under way",
         "releasing.py",
         "bool(left) or watch.missed",
