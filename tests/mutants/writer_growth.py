@@ -54,14 +54,14 @@ GROWTH: Final = (
     Mutant(
         "a relay that goes on where it was",
         "outbox.py",
-        "            after = keys[-1]\n",
+        "            after = page.next\n",
         "            after = _BEGIN\n",
         f"{_RELEASES}f51_a_relay_walks_over_no_dead_row_twice",
     ),
     Mutant(
         "a relay's look for what came meanwhile",
         "outbox.py",
-        "        elif after == _BEGIN:\n",
+        "        elif after == _BEGIN or not in_pass:\n",
         "        elif after:\n",
         f"{_RELEASES}what_is_parked_during_a_relay_is_relayed_by_it",
     ),
@@ -83,7 +83,7 @@ GROWTH: Final = (
     Mutant(
         "a relay that goes on after as many bytes as a step has",
         "outbox.py",
-        " or size >= _MOST_BYTES",
+        ' and sum(len(row[6] or b"") for row in found) < _MOST_BYTES',
         "",
         f"{_STEPS}relay_takes_records_up_to_a_number_of_bytes",
     ),
