@@ -50,6 +50,7 @@ mutants: $(STAMP) ## Remove one protection of the code at a time: the tests must
 	$(PY) -m tests.mutants.stack --all
 	$(PY) -m tests.mutants.writer --all
 	$(PY) -m tests.mutants.audit --all
+	$(PY) -m tests.mutants.client --all
 
 proof: $(STAMP) ## 100,000 flights, 1,000 broken ones, an outage, a hang, a cut log and six kills: the books balance
 	ONRAMP_PROOF_FLIGHTS=100000 $(PY) -m pytest tests/faults/test_proof.py --timeout 3600 $(ARGS)

@@ -1,21 +1,19 @@
 """The main job: real flights through the gateway, rows in Postgres, counts that add up."""
 
-import itertools
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from threading import Event, local
 from typing import Any
 
 import orjson
 
+from clients.python.onramp_client import ACCEPTED, REJECTED, Onramp, QueueFullError, Telling, Verdict
 from stack import flights
+from stack.away import unavailable
 from stack.books import Books
 from stack.errors import StackError
-from stack.posting import Poster
 from stack.report import Report
 
 BATCH = 500
@@ -23,7 +21,7 @@ CONNECTIONS = 4
 _AHEAD = 2 * CONNECTIONS
 _POLL_SECONDS = 0.1
 _STUCK_SECONDS = 60.0
-_ACCEPTED = 202
+_PATIENCE_SECONDS = 60.0
 
 QUESTION = """\
 SELECT payload->>'carrier' AS carrier,
@@ -59,10 +57,17 @@ class Outcome:
         return self.sent == self.accepted == self.landed
 
 
-@dataclass(frozen=True, slots=True)
-class _Batch:
-    ids: list[str]
-    body: bytes
+class _Answers(Telling):
+    """What the sending threads learn, for the one thread that keeps the books."""
+
+    def __init__(self) -> None:
+        super().__init__(None)
+        self.waiting: deque[list[Verdict]] = deque()
+
+    def tell(self, verdicts: list[Verdict]) -> int:
+        """Note all that one answer has settled."""
+        self.waiting.append(verdicts)
+        return 0
 
 
 class Demo:
@@ -94,8 +99,6 @@ class Demo:
         self._dsn = dsn
         self._limit = limit
         self._report = report
-        self._threads = local()
-        self._give_up = Event()
         self._sent = 0
         self._rejection = ""
 
@@ -125,35 +128,47 @@ class Demo:
             )
 
     def _send_all(self, books: Books) -> None:
-        """Keep a few batches on their way; read the next ones only as answers arrive."""
-        waiting: deque[tuple[_Batch, Future[list[dict[str, Any]]]]] = deque()
-        with ThreadPoolExecutor(CONNECTIONS, thread_name_prefix="demo") as pool:
+        """Keep a few batches on their way; read the next flights only as answers arrive."""
+        answers = _Answers()
+        onramp = Onramp(
+            self._gateway,
+            self._api_key,
+            batch=BATCH,
+            connections=CONNECTIONS,
+            queue_size=_AHEAD * BATCH,
+            give_up_seconds=_PATIENCE_SECONDS,
+            gzip_over=None,  # The gateway is next door: the processor is what is short.
+            telling=answers,
+        )
+        try:
+            for flight in flights.envelopes(self._limit):
+                self._send(onramp, flight)
+                if answers.waiting:
+                    self._note(books, answers.waiting.popleft())
+            while not onramp.flush(_POLL_SECONDS):
+                self._check()
+            while answers.waiting:
+                self._note(books, answers.waiting.popleft())
+        finally:
+            onramp.close(0)  # Ctrl-C, or a gateway that is gone: nobody goes on trying.
+
+    def _send(self, onramp: Onramp, flight: dict[str, Any]) -> None:
+        body = orjson.dumps(flight)
+        while True:
             try:
-                for batch in _batches(self._limit):
-                    waiting.append((batch, pool.submit(self._send, batch)))
-                    if len(waiting) >= _AHEAD:
-                        self._note(books, *waiting.popleft())
-                while waiting:
-                    self._note(books, *waiting.popleft())
-            except BaseException:
-                self._give_up.set()  # Ctrl-C, or a gateway that is gone: nobody goes on trying.
-                pool.shutdown(cancel_futures=True)
-                raise
+                return onramp.send_bytes(flight["metadata"]["id"], body, block_seconds=_POLL_SECONDS)
+            except QueueFullError:
+                self._check()
 
-    def _send(self, batch: _Batch) -> list[dict[str, Any]]:
-        if not hasattr(self._threads, "poster"):
-            self._threads.poster = Poster(self._gateway, api_key=self._api_key)
-        poster: Poster = self._threads.poster
-        return poster.post_patiently(batch.body, give_up=self._give_up.is_set).results(batch.ids)
-
-    def _note(self, books: Books, batch: _Batch, answer: Future[list[dict[str, Any]]]) -> None:
-        for event_id, result in zip(batch.ids, answer.result(), strict=True):
+    def _note(self, books: Books, verdicts: list[Verdict]) -> None:
+        for event, outcome, said in verdicts:
             self._sent += 1
-            if result["status"] == _ACCEPTED:
-                books.note(event_id, result["receipt"])
+            if outcome == ACCEPTED:
+                books.note(event.id, said["receipt"])
+            elif outcome != REJECTED:
+                raise unavailable(self._gateway, said)
             elif not self._rejection:
-                told = result.get("error", result)
-                self._rejection = f"{event_id}: {result['status']} {told.get('detail', '')}"
+                self._rejection = f"{event.id}: {said.get('status')} {said.get('detail', '')}"
         self._report.progress(f"{books.accepted:,} accepted")
         self._check()
 
@@ -178,12 +193,6 @@ class Demo:
                 progressed = time.monotonic()
             missing = still
             self._report.progress(f"{books.accepted - missing:,} of {books.accepted:,} settled")
-
-
-def _batches(limit: int | None) -> Iterator[_Batch]:
-    events = flights.envelopes(limit)
-    while batch := list(itertools.islice(events, BATCH)):
-        yield _Batch([each["metadata"]["id"] for each in batch], orjson.dumps(batch))
 
 
 def _worst(books: Books) -> list[tuple[str, str, float, int]]:

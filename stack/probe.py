@@ -5,36 +5,38 @@ Its type is reserved and stands outside all counts.
 
 import uuid
 from collections.abc import Callable
-from datetime import UTC, datetime
-from http import HTTPStatus
+from typing import Any, Final
 
-import orjson
 import psycopg2
 
+from clients.python.onramp_client import ACCEPTED, REJECTED, Onramp
 from shared.wire import PROBE_EVENT
+from stack.away import unavailable
 from stack.errors import StackError
-from stack.posting import Poster
+
+_SECONDS: Final = 30.0
+_POLL_SECONDS: Final = 0.2
 
 
 def post_probe(gateway: str, api_key: str, give_up: Callable[[], bool]) -> str:
     """Send one probe event and return its id; `give_up` tells that waiting is pointless.
 
     Raises:
-        StackError: it was not accepted.
+        StackError: it was refused.
+        UnavailableError: there was no verdict in time, or `give_up` said so.
     """
     event_id = f"probe-{uuid.uuid4()}"
-    envelope = {
-        "metadata": {"id": event_id, "timestamp": datetime.now(UTC).isoformat(), "version": "1"},
-        "event_name": PROBE_EVENT,
-        "payload": {"sent_by": "onramp up"},
-    }
-    poster = Poster(gateway, api_key=api_key)
-    try:
-        reply = poster.post_patiently(orjson.dumps(envelope), seconds=30, give_up=give_up)
-    finally:
-        poster.close()
-    if reply.status != HTTPStatus.ACCEPTED:
-        raise StackError(f"The gateway refused the probe event: {reply.status} {reply.document}.")
+    said: list[tuple[str, str, dict[str, Any]]] = []
+    onramp = Onramp(gateway, api_key, give_up_seconds=_SECONDS, on_settled=lambda *each: said.append(each))
+    onramp.send(PROBE_EVENT, {"sent_by": "onramp up"}, id=event_id)
+    while not onramp.flush(_POLL_SECONDS) and not give_up():
+        pass
+    onramp.close(0)
+    _, outcome, told = said[0]
+    if outcome == REJECTED:
+        raise StackError(f"The gateway refused the probe event: {told}.")
+    if outcome != ACCEPTED:
+        raise unavailable(gateway, told)
     return event_id
 
 

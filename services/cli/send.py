@@ -4,7 +4,6 @@ import sys
 import uuid
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated, Any
 
@@ -14,9 +13,15 @@ import typer
 from services.cli.exits import Exit, explain
 
 if TYPE_CHECKING:
-    from stack.posting import Poster
+    from clients.python.onramp_client import Onramp
 
-_ACCEPTED = 202
+#: So many batches are read before the first of them is answered.
+_AHEAD = 4
+#: Above the gateway's own deadline.
+_ANSWER_SECONDS = 30.0
+#: Room comes with an answer, or when an event is given up.
+_UNTIL_ONE_IS_GIVEN_UP = 86_400.0
+_KEY_REFUSED = (401, 403)
 
 
 def send(
@@ -31,7 +36,7 @@ def send(
     key: Annotated[
         str | None, typer.Option(help="API key: `onramp up` prints one.", envvar="ONRAMP_API_KEY")
     ] = None,
-    batch: Annotated[int, typer.Option(min=1, max=10_000, help="Events in one request.")] = 500,
+    batch: Annotated[int, typer.Option(min=1, max=10_000, help="Most events in one request.")] = 500,
     wait: Annotated[float, typer.Option(min=0, help="Seconds to go on trying while it is away.")] = 10.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print each result as a line of JSON.")] = False,
 ) -> None:
@@ -45,67 +50,110 @@ def send(
 
     my-program | onramp send -
     """
+    from clients.python.onramp_client import Onramp
     from stack.errors import StackError
-    from stack.posting import Poster
 
     if (file is None) == (event is None):
         raise typer.BadParameter("give either a FILE (- for standard input) or --event NAME")
+    receipts = _Receipts(as_json=as_json)
     try:
-        poster = Poster(url, api_key=key)
+        onramp = Onramp(
+            url,
+            key,
+            batch=batch,
+            connections=1,  # Lines keep their order.
+            queue_size=_AHEAD * batch,
+            timeout_seconds=_ANSWER_SECONDS,
+            give_up_seconds=wait,
+            on_settled=receipts,
+        )
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--url") from error
     try:
-        code = Exit.OK
-        for lines in _batches(file, event, payload, event_id, batch):
-            if not _send(poster, lines, wait, as_json=as_json):
-                code = Exit.FAILED
+        _send(onramp, _lines(file, event, payload, event_id), receipts)
+        code = receipts.code(url)
     except StackError as error:
         code = explain(error)
-    finally:
-        poster.close()
     raise typer.Exit(code)
 
 
-def _send(poster: "Poster", lines: list[bytes], wait: float, *, as_json: bool) -> bool:
-    """Send a batch as the very bytes that came in; tell whether all were accepted."""
-    ids = [_id_of(line) for line in lines]
-    reply = poster.post_patiently(b"[" + b",".join(lines) + b"]", seconds=wait)
-    results = reply.results(ids)
-    if len(results) != len(ids):  # The request as a whole was refused: one reason for all.
-        results = [{"status": reply.status, **reply.document} for _ in ids]
-    for event_id, result in zip(ids, results, strict=True):
-        if as_json:
+class _Receipts:
+    """Prints what becomes of each event, as soon as that is known."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        self._as_json = as_json
+        self._refused = False
+        self._unprinted: Exception | None = None
+        #: What was last said of an event that was given up.
+        self.given_up: dict[str, Any] | None = None
+
+    def __call__(self, event_id: str, outcome: str, said: dict[str, Any]) -> None:
+        if outcome == "unknown" and said.get("status") not in _KEY_REFUSED:
+            self.given_up = self.given_up or said
+            return
+        self._refused = self._refused or outcome != "accepted"
+        try:
+            self._print(event_id, said, accepted=outcome == "accepted")
+        except Exception as error:  # noqa: BLE001 - raised again where it is heard
+            self._unprinted = error
+
+    def code(self, url: str) -> Exit:
+        """The exit code.
+
+        Raises:
+            UnavailableError: the gateway gave no verdict in time.
+        """
+        from stack.away import unavailable
+
+        if self._unprinted is not None:
+            raise self._unprinted
+        if self.given_up is not None:
+            raise unavailable(url, self.given_up)
+        return Exit.FAILED if self._refused else Exit.OK
+
+    def _print(self, event_id: str, said: dict[str, Any], *, accepted: bool) -> None:
+        if self._as_json:
+            result = said if accepted else {"status": said.get("status"), "error": said}
             print(orjson.dumps({"id": event_id, **result}).decode())
-        elif result["status"] == _ACCEPTED:
-            receipt = result["receipt"]
+        elif accepted:
+            receipt = said["receipt"]
             print(f"{event_id} accepted: {receipt['topic']} {receipt['partition']} {receipt['offset']}")
         else:
-            told = result.get("error", result)
-            print(f"{event_id} rejected ({result['status']}): {told.get('detail')} {told.get('fix', '')}")
-    return all(result["status"] == _ACCEPTED for result in results)
+            print(f"{event_id} rejected ({said.get('status')}): {said.get('detail')} {said.get('fix', '')}")
 
 
-def _batches(
-    file: Path | None, event: str | None, payload: str, event_id: str | None, size: int
-) -> Iterator[list[bytes]]:
+def _send(onramp: "Onramp", lines: Iterator[bytes], receipts: _Receipts) -> None:
+    """Send the very bytes that came in, until all are settled or one is given up."""
+    try:
+        for line in lines:
+            onramp.send_bytes(_id_of(line), line, block_seconds=_UNTIL_ONE_IS_GIVEN_UP)
+            if receipts.given_up is not None:
+                break
+        onramp.flush()
+    except KeyboardInterrupt:
+        onramp.close(0)
+        raise
+    finally:
+        onramp.close()  # Also what came before a line that is none.
+
+
+def _lines(file: Path | None, event: str | None, payload: str, event_id: str | None) -> Iterator[bytes]:
     if event is not None:
-        yield [_envelope(event, payload, event_id)]
+        yield _envelope(event, payload, event_id)
         return
     if file is None or str(file) == "-":
-        yield from _read(sys.stdin.buffer, size)
+        yield from _read(sys.stdin.buffer)
         return
     try:
         with file.open("rb") as opened:
-            yield from _read(opened, size)
+            yield from _read(opened)
     except OSError as error:
         raise typer.BadParameter(f"{file} cannot be read: {error.strerror}") from error
 
 
-def _read(stream: IO[bytes], size: int) -> Iterator[list[bytes]]:
+def _read(stream: IO[bytes]) -> Iterator[bytes]:
     lines = (line.strip() for line in stream)
-    wanted = (_checked(line, number) for number, line in enumerate(lines, start=1) if line)
-    while batch := list(islice(wanted, size)):
-        yield batch
+    yield from (_checked(line, number) for number, line in enumerate(lines, start=1) if line)
 
 
 def _checked(line: bytes, number: int) -> bytes:

@@ -9,7 +9,21 @@ print(onramp.tally)
 
 from .aio import AsyncOnramp
 from .client import Onramp, send_all
-from .events import QueueFullError, Tally
+from .events import ACCEPTED, KEPT, REJECTED, UNKNOWN, QueueFullError, Tally, Verdict
+from .telling import Telling
 from .version import VERSION
 
-__all__ = ["VERSION", "AsyncOnramp", "Onramp", "QueueFullError", "Tally", "send_all"]
+__all__ = [
+    "ACCEPTED",
+    "KEPT",
+    "REJECTED",
+    "UNKNOWN",
+    "VERSION",
+    "AsyncOnramp",
+    "Onramp",
+    "QueueFullError",
+    "Tally",
+    "Telling",
+    "Verdict",
+    "send_all",
+]

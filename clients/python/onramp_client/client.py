@@ -3,6 +3,7 @@
 import contextlib
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
@@ -11,13 +12,14 @@ from typing import Any, Self
 
 from . import endings, forks
 from .courier import Courier
-from .events import KEPT, UNKNOWN, Event, QueueFullError, Tally, Verdict, envelope, new_id
+from .events import ACCEPTED, KEPT, UNKNOWN, Event, QueueFullError, Tally, Verdict, envelope, new_id
 from .keeping import keeping
 from .outbox import Bounds, Outbox
 from .target import Target
 from .telling import OnSettled, Telling
 
 _JOIN_SECONDS = 1.0
+_WITHOUT_PROBLEM = (ACCEPTED, KEPT)
 
 
 class Onramp:
@@ -125,7 +127,9 @@ class Onramp:
     def send_bytes(self, event_id: str, body: bytes, *, block_seconds: float = 0.0) -> None:
         """Queue an envelope's very bytes, one line of JSON; raises as `send` does."""
         with self._changed:
-            if not self._changed.wait_for(lambda: self._is_free_for(len(body)), block_seconds):
+            if not self._is_free_for(len(body)) and not self._changed.wait_for(
+                lambda: self._is_free_for(len(body)), block_seconds
+            ):
                 raise QueueFullError(
                     f"{self._outbox.pending:,} events wait for the gateway; {self._spool.told}"
                 )
@@ -268,9 +272,10 @@ class Onramp:
         if self._spool.wants_more():
             self._replay()  # Before these are settled: who flushes waits for what was left as well.
         with self._changed:
+            for outcome, count in Counter(outcome for _, outcome, _ in verdicts).items():
+                self.tally.count(outcome, count)
             for _, outcome, said in verdicts:
-                self.tally.count(outcome)
-                if outcome not in ("accepted", KEPT):
+                if outcome not in _WITHOUT_PROBLEM:
                     self.tally.tell(said)
             self.tally.callback_errors += failed
             outbox.settle([event for event, _, _ in verdicts])

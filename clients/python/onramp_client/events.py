@@ -50,9 +50,9 @@ class Tally:
     #: The last few problems that were told, for a log.
     problems: list[dict[str, Any]] = field(default_factory=list)
 
-    def count(self, outcome: str) -> None:
-        """One more event has this outcome."""
-        setattr(self, outcome, getattr(self, outcome) + 1)
+    def count(self, outcome: str, events: int) -> None:
+        """So many more events have this outcome."""
+        setattr(self, outcome, getattr(self, outcome) + events)
 
     def tell(self, problem: dict[str, Any]) -> None:
         """Remember a problem."""

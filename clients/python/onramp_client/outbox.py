@@ -62,12 +62,14 @@ class Outbox:
 
     def add(self, event: Event, now: float) -> bool:
         """Take an event; returns whether somebody should look at it now."""
-        was_full = self._is_full()
+        size = len(event.body)
         self._fresh.append((now, event))
-        self._fresh_bytes += len(event.body) + 1
+        self._fresh_bytes += size + 1
         self.pending += 1
-        self._bytes += len(event.body)
-        return len(self._fresh) == 1 or self._is_full() != was_full
+        self._bytes += size
+        if len(self._fresh) in {1, self.bounds.batch_events}:
+            return True
+        return self._fresh_bytes >= self._batch_bytes > self._fresh_bytes - size - 1
 
     def take(self, now: float, *, hurry: bool) -> Batch | None:
         """The next batch to send, which counts as flying from now on."""

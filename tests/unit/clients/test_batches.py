@@ -37,6 +37,17 @@ def test_a_batch_too_large_for_the_way_is_halved(worst: Worst, settled: Settled)
         assert len(worst.asked) < 20
 
 
+def test_a_size_that_was_refused_is_not_tried_again(worst: Worst, settled: Settled) -> None:
+    worst.script = lambda asked: limited(asked, page(413), 40_000)
+    onramp = Onramp(worst.url, on_settled=settled, backoff_seconds=0.01)
+    send(onramp, *MANY[:100], text="x" * 1_000)
+    assert onramp.flush(PATIENCE)
+    worst.asked.clear()
+    send(onramp, *MANY[100:200], text="x" * 1_000)
+    assert onramp.close().accepted == 200
+    assert max(sum(map(len, asked.lines)) for asked in worst.asked) <= 40_000
+
+
 def test_an_event_too_large_alone_is_a_verdict_and_stops_nobody(worst: Worst, settled: Settled) -> None:
     for refusal in (problem(413, "body_too_large"), page(413)):
         settled.said.clear()

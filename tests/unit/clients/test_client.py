@@ -1,6 +1,5 @@
 """What a program sees of the client: a queue that is bounded, ends in time and says what it did."""
 
-import os
 import subprocess
 import sys
 import threading
@@ -45,14 +44,19 @@ def test_a_connection_that_was_closed_while_idle_costs_no_pause(worst: Worst, se
         send(onramp, event_id)
         assert onramp.flush(PATIENCE)
     assert onramp.close().accepted == 3
+    assert onramp.tally.problems == []
 
 
 def test_who_refuses_a_body_before_it_has_come_is_heard(worst: Worst, settled: Settled) -> None:
     worst.early = lambda headers: page(413) if int(headers["content-length"]) > 300_000 else None
     with Onramp(worst.url, on_settled=settled, gzip_over=None, backoff_seconds=0.01) as onramp:
         for n in range(100):
-            onramp.send("order_placed", {"text": os.urandom(4_000).hex()}, id=f"e{n}")
-    assert (onramp.tally.accepted, onramp.tally.rejected) == (100, 0)
+            onramp.send("order_placed", {"text": "x" * 8_000}, id=f"e{n}")
+        assert onramp.flush(PATIENCE)
+        send(onramp, "huge", text="x" * 20_000_000)
+        assert onramp.flush(PATIENCE)
+    assert (onramp.tally.accepted, onramp.tally.rejected) == (100, 1)
+    assert settled.of("huge")["status"] == 413
 
 
 def test_what_never_settles_is_unknown_with_the_last_that_was_said(worst: Worst, settled: Settled) -> None:

@@ -13,6 +13,7 @@ from tests.unit.clients.conftest import PATIENCE, Settled, send, sent, until
 
 HEAD = b"HTTP/1.1 202 Accepted\r\nContent-Type: application/json\r\nContent-Length: 500\r\n\r\n"
 OTHERS_PROBLEM = json.dumps({"type": "about:blank", "title": "Bad Request", "status": 400}).encode()
+OTHERS_REFUSAL = json.dumps({"type": "https://other.test/bad", "status": 400, "accepted": False}).encode()
 
 NO_VERDICTS = {
     "a page with 200": page(200),
@@ -25,6 +26,7 @@ NO_VERDICTS = {
     "JSON too deep to read": answer(202, b"[" * 100_000, JSON),
     **{f"a page with {status}": page(status) for status in (400, 404, 405, 408, 422, 429, 500, 502, 504)},
     "a problem of somebody else": answer(400, OTHERS_PROBLEM, PROBLEM),
+    "another's problem that looks like ours": answer(400, OTHERS_REFUSAL, PROBLEM),
     "no such path": problem(404, "not_found"),
     "a redirect": page(301, Location="http://127.0.0.1:1/elsewhere"),
     "a redirect that keeps the method": page(308, Location="/v1/events"),
@@ -49,7 +51,8 @@ def test_what_is_no_verdict_is_asked_again(worst: Worst, settled: Settled, said:
 
 
 def test_a_drip_that_never_ends_holds_nobody(worst: Worst, settled: Settled) -> None:
-    worst.first(Bytes(HEAD + b" " * 100_000, drip=True))
+    endless = HEAD.replace(b"500", b"1000000")
+    worst.first(Bytes(endless + b" " * 1_000_000, drip=True))
     sent(worst, settled, "a", timeout_seconds=0.5, backoff_seconds=0.02)
     assert settled.outcomes == {"a": "accepted"}
 

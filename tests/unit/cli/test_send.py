@@ -1,0 +1,75 @@
+"""`onramp send` believes the gateway alone, keeps the lines' order, and says when it gave up."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from services.cli.app import app
+from tests.fixtures.worst import Worst, page, problem, results, serving
+
+LINES = [json.dumps({"metadata": {"id": f"e{n}"}}) for n in range(20)]
+
+
+@pytest.fixture
+def worst() -> Iterator[Worst]:
+    with serving() as server:
+        yield server
+
+
+def send(url: str, *options: str) -> Result:
+    return CliRunner().invoke(app, ["send", "-", "--url", url, *options], input="\n".join(LINES))
+
+
+def test_a_proxys_word_is_no_verdict(worst: Worst) -> None:
+    worst.first(page(404), page(200), problem(503))
+    result = send(worst.url, "--batch", "5", "--wait", "100")
+    assert result.exit_code == 0, result.output
+    assert sorted(result.stdout.split()[::5]) == sorted(f"e{n}" for n in range(20))
+
+
+def test_lines_keep_their_order_and_their_bytes(worst: Worst) -> None:
+    result = send(worst.url, "--batch", "5", "--json")
+    assert [json.loads(line)["id"] for line in result.stdout.splitlines()] == [f"e{n}" for n in range(20)]
+    assert b"\n".join(line for asked in worst.asked for line in asked.lines) == "\n".join(LINES).encode()
+    assert len(worst.asked) == 4
+
+
+def test_one_refusal_is_told_and_fails(worst: Worst) -> None:
+    worst.script = lambda asked: results(asked, e7="422 bad_envelope")
+    result = send(worst.url)
+    assert result.exit_code == 1
+    assert "e7 rejected (422): bad_envelope" in result.stdout
+    assert len(result.stdout.splitlines()) == 20
+
+
+def test_a_key_that_is_refused_is_told(worst: Worst) -> None:
+    worst.script = lambda _: problem(401, "unauthenticated")
+    result = send(worst.url, "--wait", "0", "--key", "onramp_shop_secret")
+    assert result.exit_code == 1
+    assert result.stdout.splitlines()[0].startswith("e0 rejected (401): unauthenticated")
+    assert "secret" not in result.output
+
+
+def test_patience_ends_with_what_was_said_last(worst: Worst) -> None:
+    worst.script = lambda _: problem(503)
+    result = send(worst.url, "--wait", "0.2")
+    assert result.exit_code == 3
+    assert "answered 503: kafka_unreachable" in result.output
+
+
+def test_nobody_there_is_said() -> None:
+    result = send("http://127.0.0.1:1", "--wait", "0")
+    assert result.exit_code == 3
+    assert "ConnectionRefusedError" in result.output
+
+
+def test_what_is_no_url_is_refused() -> None:
+    assert send("localhost:8080").exit_code == 2
+
+
+def test_what_came_before_a_line_that_is_none_is_sent(worst: Worst) -> None:
+    result = CliRunner().invoke(app, ["send", "-", "--url", worst.url], input=f"{LINES[0]}\nnonsense\n")
+    assert result.exit_code == 2
+    assert "e0 accepted" in result.stdout
