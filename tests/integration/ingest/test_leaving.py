@@ -58,13 +58,13 @@ async def connected(service: Service) -> AsyncIterator[Client]:
 
 def request(event_id: str) -> bytes:
     content = one(event_id, "leaving_event")
-    head = b"POST /v1/events HTTP/1.1\r\nHost: gateway\r\nContent-Type: application/json\r\n"
+    head = b"POST /v1/events HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
     return head + b"Content-Length: %d\r\n\r\n" % len(content) + content
 
 
 async def is_leaving(service: Service) -> bool:
     async with connected(service) as probe:
-        return b" 503 " in await probe.ask(b"GET /readyz HTTP/1.1\r\nHost: gateway\r\n\r\n")
+        return b" 503 " in await probe.ask(b"GET /readyz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
 
 
 @pytest.mark.parametrize("workers", [1, 2])
