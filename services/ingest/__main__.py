@@ -6,9 +6,11 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import uvicorn
 
+from services.ingest import levels
 from services.ingest.app import open_registry
 from services.ingest.protocol import LimitedProtocol
 from services.ingest.safety import UnsafeSetupError, refuse_unsafe
@@ -34,7 +36,7 @@ def main() -> None:
         sys.exit(f"The gateway does not start:\n{e}")
     except RegistryFileError as e:
         sys.exit(f"The gateway does not start: {e}.")
-    with _shared_metrics(settings.workers):
+    with _shared_by_workers(settings.workers):
         _serve(settings)
 
 
@@ -61,13 +63,19 @@ def _serve(settings: IngestSettings) -> None:
 
 
 @contextmanager
-def _shared_metrics(workers: int) -> Iterator[None]:
-    """A folder where several workers add up their metrics, empty at the start and gone at the end."""
+def _shared_by_workers(workers: int) -> Iterator[None]:
+    """A folder where several workers add up their metrics, and a file with how full their quotas are.
+
+    Empty at the start and gone at the end.
+    """
     if workers == 1:
         yield
         return
-    with tempfile.TemporaryDirectory(prefix="onramp-metrics-") as folder:
-        os.environ[_METRICS_FOLDER] = folder
+    with tempfile.TemporaryDirectory(prefix="onramp-workers-") as folder:
+        quotas = Path(folder) / "quotas"
+        with quotas.open("wb") as file:
+            file.truncate(levels.SIZE)
+        os.environ |= {_METRICS_FOLDER: folder, levels.FILE: str(quotas)}
         yield
 
 

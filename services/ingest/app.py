@@ -23,6 +23,7 @@ from services.ingest.decode import Limits
 from services.ingest.events import Events, new_request_id
 from services.ingest.kafka_sink import KafkaSink
 from services.ingest.leaving import Leaving
+from services.ingest.levels import shared_levels
 from services.ingest.loopback import Doorstep, is_loopback
 from services.ingest.metrics import INFLIGHT_BYTES, RegistryInfo, Seen
 from services.ingest.names import NameCap
@@ -101,6 +102,7 @@ def create() -> Gateway:
     refuse_unsafe(settings, kafka, registry)
     budget = Budget(settings.inflight_bytes)
     leaving = Leaving(settings.drain_seconds)
+    quotas = Quotas(settings.copies, shared_levels())
     sink = KafkaSink(
         kafka, budget, settings.deadline_seconds, settings.wedged_seconds, _partitions_of(registry)
     )
@@ -118,8 +120,10 @@ def create() -> Gateway:
             await syslog.stop(within=_LAST_SECONDS)
             await sink.stop(within=_LAST_SECONDS)
 
-    gateway = assemble(settings, sink, budget, registry, lifespan, compiler=compiler, leaving=leaving)
-    syslog = Syslog(gateway.flow, settings, RejectionLog(log_events=settings.log_events))
+    gateway = assemble(
+        settings, sink, budget, registry, lifespan, compiler=compiler, leaving=leaving, quotas=quotas
+    )
+    syslog = Syslog(gateway.flow, settings, RejectionLog(log_events=settings.log_events), quotas)
     return gateway
 
 
@@ -132,6 +136,7 @@ def assemble(
     *,
     compiler: Compiler | None = None,
     leaving: Leaving | None = None,
+    quotas: Quotas | None = None,
 ) -> Gateway:
     """A gateway on any sink and registry."""
     schemas = (compiler or Compiler()).of
@@ -139,7 +144,7 @@ def assemble(
     flow = Flow(sink, checker, Limits(settings.max_batch, settings.max_event_bytes))
     senders = Senders(
         registry,
-        Quotas(settings.workers),
+        quotas or Quotas(settings.copies),
         settings.dev_key.get_secret_value(),
         doorstep=_doorstep(settings),
     )

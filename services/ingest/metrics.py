@@ -61,7 +61,7 @@ REGISTRY_INFO: Final = Gauge(
 )
 SYSLOG_MESSAGES: Final = Counter(
     "onramp_ingest_syslog_messages",
-    "Syslog messages by transport and outcome: accepted, lost or refused.",
+    "Syslog messages by transport and outcome: accepted, lost, limited or refused.",
     ["transport", "outcome"],
     registry=REGISTRY,
 )

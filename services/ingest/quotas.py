@@ -1,7 +1,7 @@
 """Quotas: token buckets per key, for events and for bytes.
 
-One noisy producer must not starve the others.  A gateway of several workers divides each
-quota by their number: the sum is right when load is spread, and never too high.
+One noisy producer must not starve the others.  The workers of a machine share their buckets;
+copies on several machines each have their part of a quota (docs/adr/0024-several-machines.md).
 """
 
 import time
@@ -9,6 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final
 
+from services.ingest.levels import Levels, name_of
 from shared.errors import QUOTA, InfrastructureError
 from shared.registry import ApiKey
 
@@ -28,25 +29,29 @@ class QuotaError(InfrastructureError):
 class Bucket:
     """Tokens that grow with time up to a burst.  A single take may go below zero: the next waits."""
 
-    def __init__(self, rate: float | None, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        rate: float | None,
+        clock: Callable[[], float],
+        levels: Levels | None = None,
+        name: bytes = b"alone".ljust(16),
+    ) -> None:
         self._rate = rate
         self._clock = clock
-        self._tokens = 0.0 if rate is None else rate * _BURST_SECONDS
-        self._at = clock()
+        self._levels = levels or (Levels() if rate is not None else None)
+        self._name = name
 
     def wait(self) -> float:
         """Seconds until something may be taken, 0 when it may be now."""
-        if self._rate is None:
+        if self._rate is None or self._levels is None:
             return 0.0
-        now = self._clock()
-        self._tokens = min(self._rate * _BURST_SECONDS, self._tokens + (now - self._at) * self._rate)
-        self._at = now
-        return 0.0 if self._tokens > 0 else -self._tokens / self._rate + 1 / self._rate
+        behind = self._levels.full_at(self._name) - self._clock() - _BURST_SECONDS
+        return 0.0 if behind < 0 else behind + 1 / self._rate
 
     def take(self, amount: float) -> None:
         """Take more than there is if need be: a batch larger than the burst must pass some time."""
-        if self._rate is not None:
-            self._tokens -= amount
+        if self._rate is not None and self._levels is not None:
+            self._levels.take(self._name, amount / self._rate, self._clock())
 
 
 class Quota:
@@ -55,6 +60,10 @@ class Quota:
     def __init__(self, events: Bucket, size: Bucket) -> None:
         self._events = events
         self._size = size
+
+    def wait(self) -> float:
+        """Seconds until more may be sent, 0 when it may be now."""
+        return max(self._events.wait(), self._size.wait())
 
     def admit(self) -> None:
         """Raise `QuotaError` while either is used up: before the body is read."""
@@ -72,27 +81,35 @@ class Quota:
 class Quotas:
     """Every key's quota, remembered across requests; the longest unused go first."""
 
-    def __init__(self, workers: int = 1, clock: Callable[[], float] = time.monotonic) -> None:
-        self._workers = workers
+    def __init__(
+        self, copies: int = 1, levels: Levels | None = None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._copies = copies
         self._clock = clock
+        self._levels = levels or Levels()
         self._known: OrderedDict[tuple[str, float | None, float | None], Quota] = OrderedDict()
 
     def of(self, name: str, key: ApiKey) -> Quota:
         """The quota of a key; a changed limit begins a new one."""
-        if key.events_per_second is None and key.bytes_per_second is None:
+        return self.limited(name, key.events_per_second, key.bytes_per_second)
+
+    def limited(self, name: str, events: float | None, size: float | None) -> Quota:
+        """The quota under this name; None is no limit."""
+        if events is None and size is None:
             return UNLIMITED
-        identity = (name, key.events_per_second, key.bytes_per_second)
+        identity = (name, events, size)
         quota = self._known.get(identity)
         if quota is None:
-            quota = Quota(self._bucket(key.events_per_second), self._bucket(key.bytes_per_second))
+            quota = Quota(self._bucket("events", name, events), self._bucket("bytes", name, size))
             self._known[identity] = quota
             if len(self._known) > _MOST_KEYS:
                 self._known.popitem(last=False)
         self._known.move_to_end(identity)
         return quota
 
-    def _bucket(self, rate: float | None) -> Bucket:
-        return Bucket(None if rate is None else rate / self._workers, self._clock)
+    def _bucket(self, what: str, name: str, rate: float | None) -> Bucket:
+        part = None if rate is None else rate / self._copies
+        return Bucket(part, self._clock, self._levels, name_of(what, name, rate))
 
 
 UNLIMITED: Final = Quota(Bucket(None, time.monotonic), Bucket(None, time.monotonic))

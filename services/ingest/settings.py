@@ -22,6 +22,12 @@ class IngestSettings(BaseSettings):
     host: str = Field("127.0.0.1", description="Address to listen on.")
     port: int = Field(8080, ge=0, le=65535, description="Port to listen on; 0 picks a free one.")
     workers: int = Field(1, ge=1, le=64, description="Processes that share the port; one per core.")
+    copies: int = Field(
+        1,
+        ge=1,
+        le=1000,
+        description="Gateways on all machines together: each grants its part of every quota.",
+    )
     log_level: str = Field("INFO", description="Least level that is logged.")
     log_events: bool = Field(False, description="Log one line per accepted event as well.")
 
@@ -89,6 +95,21 @@ class IngestSettings(BaseSettings):
     syslog_connections: int = Field(500, ge=1, description="Most syslog connections at once.")
     syslog_idle_seconds: float = Field(
         900, gt=0, description="A syslog connection that says nothing for this long is closed."
+    )
+    syslog_events_per_second: float | None = Field(
+        None, gt=0, description="Most syslog messages per second of all senders together."
+    )
+    syslog_bytes_per_second: float | None = Field(
+        None, gt=0, description="Most bytes of syslog per second of all senders together."
+    )
+    syslog_source_events_per_second: float | None = Field(
+        None,
+        gt=0,
+        description="Most syslog messages per second of one address: a connection that has more waits, "
+        "datagrams above it are dropped and counted.",
+    )
+    syslog_source_bytes_per_second: float | None = Field(
+        None, gt=0, description="Most bytes of syslog per second of one address."
     )
     syslog_networks: str = Field(
         "",

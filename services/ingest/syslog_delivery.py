@@ -28,6 +28,7 @@ logger = logging.getLogger(__name__)
 
 SENDER: Final = Sender("syslog", None, UNLIMITED)
 LOST: Final = "lost"
+LIMITED: Final = "limited"
 REFUSED: Final = "refused"
 _BATCH: Final = 500
 _RETRY_SECONDS: Final = 0.5

@@ -14,9 +14,10 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from services.ingest.accept import Flow
+from services.ingest.quotas import Quotas
 from services.ingest.rejections import RejectionLog
 from services.ingest.settings import IngestSettings
-from services.ingest.syslog_delivery import LOST, REFUSED, Delivery, count
+from services.ingest.syslog_delivery import LIMITED, LOST, REFUSED, Delivery, count
 from services.ingest.syslog_framing import Framer, FramingError
 from services.ingest.syslog_sources import Sources
 
@@ -28,10 +29,12 @@ _READ_BYTES: Final = 64 * 1024
 class Syslog:
     """Both listeners; started and stopped by `app.py`."""
 
-    def __init__(self, flow: Flow, settings: IngestSettings, log: RejectionLog) -> None:
+    def __init__(
+        self, flow: Flow, settings: IngestSettings, log: RejectionLog, quotas: Quotas | None = None
+    ) -> None:
         self._delivery = Delivery(flow, log)
         self._settings = settings
-        self._sources = Sources(settings)
+        self._sources = Sources(settings, quotas or Quotas(settings.copies))
         self._server: asyncio.Server | None = None
         self._transport: asyncio.BaseTransport | None = None
         self._connections: set[asyncio.Task[None]] = set()
@@ -114,14 +117,24 @@ class Syslog:
         framer = Framer(self._settings.syslog_message_bytes)
         ended = False
         while not ended and not self._closing:
+            await self._turn_of(peer)
             data = await self._said(reader)
             ended = not data
             messages = framer.finish() if ended else framer.feed(data)
+            self._sources.charge(peer, len(messages), len(data))
             self._delivering.add(task)
             try:
                 await self._delivery.send(messages, "tcp", peer)
             finally:
                 self._delivering.discard(task)
+
+    async def _turn_of(self, peer: str) -> None:
+        """Wait until `peer` may send more: its connections share what it may."""
+        while True:
+            wait = self._sources.wait(peer)
+            if not wait:
+                return
+            await asyncio.sleep(wait)
 
     async def _said(self, reader: asyncio.StreamReader) -> bytes:
         """What comes next; nothing when the sender has ended, or has been silent for too long."""
@@ -140,6 +153,10 @@ class Syslog:
         if not self._sources.admits(peer):
             count("udp", REFUSED, 1)
             return
+        if self._sources.wait(peer):
+            count("udp", LIMITED, 1)
+            return
+        self._sources.charge(peer, 1, len(message))
         if self._queued_bytes + len(message) > self._settings.syslog_queue_bytes:
             count("udp", LOST, 1)
             return

@@ -1,10 +1,11 @@
-"""Which addresses may send syslog: it knows no keys, so the network is all there is to go by."""
+"""Which addresses may send syslog, and how much: there are no keys to go by, only addresses."""
 
 import ipaddress
 import logging
 import time
 from typing import Final
 
+from services.ingest.quotas import Quota, Quotas
 from services.ingest.settings import IngestSettings
 
 logger = logging.getLogger(__name__)
@@ -15,7 +16,12 @@ _SECONDS_BETWEEN_LINES: Final = 10.0
 class Sources:
     """Opens the syslog ports to the networks of the settings; without any to everybody."""
 
-    def __init__(self, settings: IngestSettings) -> None:
+    def __init__(self, settings: IngestSettings, quotas: Quotas) -> None:
+        self._settings = settings
+        self._quotas = quotas
+        self._all = quotas.limited(
+            "syslog", settings.syslog_events_per_second, settings.syslog_bytes_per_second
+        )
         self._networks = settings.networks
         self._said_at = -_SECONDS_BETWEEN_LINES
 
@@ -25,6 +31,24 @@ class Sources:
             return True
         self._say(peer)
         return False
+
+    def wait(self, peer: str) -> float:
+        """Seconds until `peer` may send more, 0 when it may now."""
+        return max(self._all.wait(), self._of(peer).wait())
+
+    def charge(self, peer: str, messages: int, size: int) -> None:
+        """Count what `peer` sent."""
+        self._all.charge(messages, size)
+        self._of(peer).charge(messages, size)
+
+    def _of(self, peer: str) -> Quota:
+        settings = self._settings
+        # No key is named so: it has a space.
+        return self._quotas.limited(
+            f"syslog {peer}",
+            settings.syslog_source_events_per_second,
+            settings.syslog_source_bytes_per_second,
+        )
 
     def _say(self, peer: str) -> None:
         # Whoever sends can send a flood.

@@ -6,6 +6,7 @@ from typing import Final
 from tests.mutants.machine import Mutant as AnyMutant
 
 SYSLOG: Final = "tests/unit/ingest/test_syslog.py tests/unit/ingest/test_syslog_limits.py"
+SHARED: Final = "tests/unit/ingest/test_shared_quotas.py"
 LEAVING: Final = "tests/integration/ingest/test_leaving.py"
 Mutant = partial(AnyMutant, tests=SYSLOG)
 
@@ -47,6 +48,32 @@ NETWORKS: Final = (
         "if self._leaving.begun:\n            self.leave()",
         "pass",
         tests=LEAVING,
+    ),
+    Mutant(
+        "quotas of all workers",
+        "levels.py",
+        "Levels(Path(file) if file else None)",
+        "Levels(None)",
+        tests="tests/integration/ingest/test_workers_quota.py",
+    ),
+    Mutant(
+        "a lock that is not awaited for ever",
+        "levels.py",
+        "for _ in range(_TRIES):",
+        "while True:",
+        tests=SHARED,
+    ),
+    Mutant("the lock", "levels.py", "return True\n    return False", "return False", tests=SHARED),
+    Mutant("places of full buckets", "levels.py", "or level < free[0]", "", tests=SHARED),
+    Mutant("parts of a quota", "quotas.py", "rate / self._copies", "rate", tests=SHARED),
+    Mutant("quotas of datagrams", "syslog_listener.py", "if self._sources.wait(peer):", "if False:"),
+    Mutant("quotas of connections", "syslog_listener.py", "await self._turn_of(peer)", "pass"),
+    Mutant("the quota of one source", "syslog_sources.py", 'f"syslog {peer}"', '"syslog"'),
+    Mutant(
+        "the quota of all sources",
+        "syslog_sources.py",
+        "max(self._all.wait(), self._of(peer).wait())",
+        "self._of(peer).wait()",
     ),
     Mutant("telling those who wait", "leaving.py", "connection.leave()", "pass", tests=LEAVING),
     Mutant("readiness of one that leaves", "pages.py", "and not leaving.begun", "", tests=LEAVING),

@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -104,6 +105,37 @@ async def test_a_connection_that_says_nothing_is_closed(start: Callable[..., Any
     _, writer = await asyncio.open_connection("127.0.0.1", rig.tcp)
     writer.write(b"<13>another\n")
     await until(lambda: len(rig.payloads) == 3, PATIENT)
+    writer.close()
+
+
+async def test_a_source_over_its_quota_harms_only_itself(start: Callable[..., Any]) -> None:
+    rig: Rig = await start(syslog_source_events_per_second=1)
+    before = counted("udp", "limited")
+    await say(rig, *(b"<13>flood %d" % n for n in range(50)))
+    await until(lambda: counted("udp", "limited") > before, PATIENT)
+    await say(rig, b"<13>modest", source="127.0.0.2")
+    await until(lambda: "modest" in rig.messages, PATIENT)
+    await until(lambda: len(rig.payloads) + counted("udp", "limited") - before == 51, PATIENT)
+
+
+async def test_all_sources_together_have_a_quota(start: Callable[..., Any]) -> None:
+    rig: Rig = await start(syslog_bytes_per_second=10)
+    before = counted("udp", "limited")
+    for source in ("127.0.0.1", "127.0.0.2"):
+        await say(rig, *(b"<13>" + b"x" * 100 for _ in range(5)), source=source)
+    await until(lambda: len(rig.payloads) + counted("udp", "limited") - before == 10, PATIENT)
+    assert counted("udp", "limited") > before
+
+
+async def test_a_connection_over_its_quota_waits_and_loses_nothing(start: Callable[..., Any]) -> None:
+    rig: Rig = await start(syslog_source_events_per_second=20)
+    began = time.monotonic()
+    _, writer = await asyncio.open_connection("127.0.0.1", rig.tcp)
+    writer.write(b"<13>early\n" * 60)
+    await until(lambda: len(rig.payloads) == 60, PATIENT)
+    writer.write(b"<13>late\n")
+    await until(lambda: len(rig.payloads) == 61, PATIENT)
+    assert time.monotonic() - began >= 1
     writer.close()
 
 

@@ -1,0 +1,89 @@
+"""Quotas of several workers: one file, no tokens from nowhere, and nobody waits for a dead worker."""
+
+import fcntl
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from services.ingest import levels
+from services.ingest.levels import Levels, name_of
+from services.ingest.quotas import QuotaError, Quotas
+
+_HOLDER = """
+import fcntl, sys, time
+file = open(sys.argv[1], "r+b")
+fcntl.flock(file, fcntl.LOCK_EX)
+print("held", flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    file = tmp_path / "quotas"
+    with file.open("wb") as made:
+        made.truncate(levels.SIZE)
+    return file
+
+
+def test_workers_share_a_quota(file: Path) -> None:
+    here, there = (Quotas(1, Levels(file), lambda: 100.0) for _ in range(2))
+    here.limited("shop", 10, None).charge(19, 0)
+    there.limited("shop", 10, None).admit()
+    there.limited("shop", 10, None).charge(1, 0)
+    for quotas in (here, there):
+        with pytest.raises(QuotaError, match="events"):
+            quotas.limited("shop", 10, None).admit()
+        quotas.limited("other", 10, None).admit()
+
+
+def test_copies_have_their_parts() -> None:
+    quota = Quotas(4, clock=lambda: 100.0).limited("shop", 40, None)
+    quota.charge(20, 0)
+    with pytest.raises(QuotaError):
+        quota.admit()
+
+
+def test_who_takes_has_the_lock(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shared, taken = Levels(file), []
+    real = Levels._place
+
+    def seen(self: Levels, name: bytes, now: float) -> tuple[int, float]:
+        with file.open("r+b") as other:
+            try:
+                fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                taken.append("locked")
+        return real(self, name, now)
+
+    monkeypatch.setattr(Levels, "_place", seen)
+    shared.take(name_of("a"), 1, 100)
+    assert taken == ["locked"]
+
+
+def test_a_worker_that_has_the_lock_and_is_stopped_or_dead_holds_up_nobody(file: Path) -> None:
+    holder = subprocess.Popen([sys.executable, "-c", _HOLDER, str(file)], stdout=subprocess.PIPE, text=True)
+    try:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "held\n"
+        shared, name = Levels(file), name_of("a")
+        shared.take(name, 5, 100)
+        assert shared.full_at(name) == 105
+    finally:
+        holder.kill()
+        holder.communicate()
+    assert levels._try(shared._lock or 0)
+
+
+def test_only_buckets_that_are_full_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(levels, "_SLOTS", levels._NEAR)
+    shared = Levels()
+    names = [name_of(n) for n in range(levels._NEAR)]
+    for n, name in enumerate(names):
+        shared.take(name, 1 if n == 3 else 50, 100)
+    new = name_of("new")
+    shared.take(new, 7, 110)
+    assert shared.full_at(new) == 117
+    assert [shared.full_at(name) for name in names] == [150.0] * 3 + [0.0] + [150.0] * 4
