@@ -135,7 +135,8 @@ async def test_every_header_is_an_answer(door: Door, headers: dict[str, str]) ->
 
 
 def _gateway() -> Any:
-    given_settings = IngestSettings()
+    # The client of the schema calls it by a name that is not this machine's.
+    given_settings = IngestSettings(allow_anonymous=True)
     registry, budget = MemoryRegistry(), Budget(given_settings.inflight_bytes)
 
     @asynccontextmanager
