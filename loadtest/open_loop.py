@@ -2,7 +2,8 @@
 
 Run as a process of its own: ``python -m loadtest.open_loop ORDER``, where ORDER is a JSON
 file: port, api_key, rate (events/s), seconds, names (at first; events take them in turn),
-fresh_every_s (one name more so often), out (a JSON file to write).  An event's latency
+fresh_every_s (one name more so often), out (a JSON file to write), connections (32 if it does
+not say).  An event's latency
 counts from when it was due, so that a generator or a gateway that stalls cannot hide it.
 """
 
@@ -71,7 +72,8 @@ async def run(order: dict[str, Any]) -> list[Sent]:
     """Send what `order` says; returns every event, in the order in which they were due."""
     loop = asyncio.get_running_loop()
     idle: asyncio.Queue[_Connection] = asyncio.Queue()
-    for _ in range(_CONNECTIONS):
+    connections = order.get("connections", _CONNECTIONS)
+    for _ in range(connections):
         await loop.create_connection(lambda: _Connection(idle), "127.0.0.1", order["port"])
     names, fresh = deque(f"latency_{n:04d}" for n in range(order["names"])), order["names"]
     began = time.monotonic() + _BEFORE_THE_FIRST
@@ -90,7 +92,7 @@ async def run(order: dict[str, Any]) -> list[Sent]:
         connection = await idle.get()
         connection.send(one, _request(order, one.name, number))
     async with asyncio.timeout(_DRAIN_SECONDS):
-        for _ in range(_CONNECTIONS):
+        for _ in range(connections):
             await idle.get()
     return sent
 

@@ -21,6 +21,7 @@ from services.ingest.budget import Budget
 from services.ingest.check import Checker
 from services.ingest.decode import Limits
 from services.ingest.events import Events, new_request_id
+from services.ingest.kafka_lanes import Way
 from services.ingest.kafka_sink import KafkaSink
 from services.ingest.leaving import Leaving
 from services.ingest.levels import shared_levels
@@ -104,7 +105,12 @@ def create() -> Gateway:
     leaving = Leaving(settings.drain_seconds)
     quotas = Quotas(settings.copies, shared_levels())
     sink = KafkaSink(
-        kafka, budget, settings.deadline_seconds, settings.wedged_seconds, _partitions_of(registry)
+        kafka,
+        budget,
+        settings.deadline_seconds,
+        settings.wedged_seconds,
+        _partitions_of(registry),
+        way=Way(settings.linger_ms / 1000, settings.compression),
     )
 
     @asynccontextmanager

@@ -1,20 +1,23 @@
 """A lane per partition: what many requests send to it flies in one batch at a time.
 
 One batch in flight per partition keeps order whatever happens to the producer, and what
-arrives meanwhile fills the next batch: the busier, the fewer produce requests.  A request
-holds one future per batch that carries events of it, never one per event.
+arrives until the next departure (`kafka_departures.py`) fills the next batch: the busier, the fewer
+produce requests.  A request holds one future per batch that carries events of it, never one
+per event.
 """
 
 import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, Literal
 
 from aiokafka.errors import MessageSizeTooLargeError, RecordListTooLargeError
 from aiokafka.producer.message_accumulator import BatchBuilder
 
 from services.ingest.budget import Budget
+from services.ingest.kafka_departures import Departures
 from services.ingest.kafka_producer import Generation, Producers, unknown
 from services.ingest.metrics import SEND_SECONDS
 from services.ingest.sink import Record
@@ -33,6 +36,23 @@ logger = logging.getLogger(__name__)
 _OVERHEAD: Final = 150
 
 _TOO_LARGE: Final = (MessageSizeTooLargeError, RecordListTooLargeError)
+
+#: How a batch names its codec.
+_CODECS: Final = {"none": 0, "gzip": 1, "lz4": 3, "zstd": 4}
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How batches leave: how long after each other, and how small."""
+
+    linger_seconds: float = 0.0
+    compression: Literal["none", "gzip", "lz4", "zstd"] = "none"
+
+    @property
+    def codec(self) -> int:
+        """The codec's number in a batch."""
+        return _CODECS[self.compression]
+
 
 #: A batch's base offset, or why it failed.
 Landing = int | OnrampError
@@ -56,9 +76,9 @@ class Flight:
 
     __slots__ = ("builder", "count", "departed", "parts", "size")
 
-    def __init__(self, batch_bytes: int) -> None:
+    def __init__(self, batch_bytes: int, codec: int = 0) -> None:
         # Not a producer's create_batch(): a batch may outlive the producer of its time.
-        self.builder = BatchBuilder(batch_bytes, 0)
+        self.builder = BatchBuilder(batch_bytes, codec)
         self.parts: list[Part] = []
         self.count = 0
         self.size = 0
@@ -84,22 +104,29 @@ class Lane:
         self,
         topic: str,
         partition: int,
+        *,
+        departures: Departures,
         producers: Producers,
         budget: Budget,
         surprised: Callable[[], None],
+        codec: int,
     ) -> None:
         self.topic = topic
         self.partition = partition
         self.batch_bytes = 0
+        self._codec = codec
+        self._departures = departures
         self._producers = producers
         self._budget = budget
         self._surprised = surprised
         self._waiting: deque[Flight] = deque()
-        self._pump: asyncio.Task[None] | None = None
+        self._flying: asyncio.Task[None] | None = None
 
     def put(self, records: Sequence[Record], places: list[int]) -> list[Part]:
         """Add the records at `places`, in order; returns the parts to wait for."""
         flight = self._waiting[-1] if self._waiting else self._open()
+        if flight.parts and flight.abandoned:
+            flight = self._open()  # its events were told that they are surely not on Kafka
         parts: list[Part] = []
         while places:
             taken = self._fill(flight, records, places)
@@ -111,9 +138,13 @@ class Lane:
                 places = places[taken:]
             if places:
                 flight = self._open()  # empty, so it takes a record of any size
-        if self._pump is None:
-            self._pump = asyncio.create_task(self._fly_all())
+        if self._flying is None:
+            self._queue()
         return parts
+
+    def depart(self, generation: Generation) -> None:
+        """Send the flight that waited longest, as it is when it leaves."""
+        self._flying = asyncio.create_task(self._fly(generation))
 
     def _fill(self, flight: Flight, records: Sequence[Record], places: list[int]) -> int:
         """Add as many as fit; returns how many."""
@@ -139,32 +170,35 @@ class Lane:
 
     async def stop(self) -> None:
         """Give up what is waiting or in flight."""
-        if self._pump is not None:
-            self._pump.cancel()
-            await asyncio.wait([self._pump])
+        if self._flying is not None:
+            self._flying.cancel()
+            await asyncio.wait([self._flying])
         while self._waiting:
             flight = self._waiting.popleft()
             flight.land(InfrastructureError(SHUTTING_DOWN, "the gateway stopped before it was sent"))
             self._budget.give(flight.size)
 
     def _open(self) -> Flight:
-        flight = Flight(self.batch_bytes)
+        flight = Flight(self.batch_bytes, self._codec)
         self._waiting.append(flight)
         return flight
 
-    async def _fly_all(self) -> None:
-        try:
-            while self._waiting:
-                generation = await self._producers.current()
-                if self._waiting:  # the sweeper may have dropped it meanwhile
-                    await self._fly(self._waiting.popleft(), generation)
-        finally:
-            self._pump = None
+    def _queue(self) -> None:
+        """Leave with the next departure; one that is full need not wait for it."""
+        self._departures.want(self, full=len(self._waiting) > 1)
 
-    async def _fly(self, flight: Flight, generation: Generation) -> None:
+    async def _fly(self, generation: Generation) -> None:
         try:
-            if flight.abandoned:
-                return
+            self.drop_abandoned()
+            if self._waiting:
+                await self._send(self._waiting.popleft(), generation)
+        finally:
+            self._flying = None
+            if self._waiting:
+                self._queue()
+
+    async def _send(self, flight: Flight, generation: Generation) -> None:
+        try:
             flight.departed = True
             with SEND_SECONDS.time():
                 landing = await generation.send(flight.builder, self.topic, self.partition)

@@ -106,6 +106,11 @@ class Producers:
         """Whether there is a producer that has not failed."""
         return self._current is not None
 
+    @property
+    def generation(self) -> Generation | None:
+        """The producer to use now, if there is one."""
+        return self._current
+
     async def current(self) -> Generation:
         """The producer to use now; waits while there is none."""
         while self._current is None:

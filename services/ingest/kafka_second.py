@@ -19,6 +19,8 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.producer.sender import SendProduceReqHandler
 from aiokafka.structs import TopicPartition
 
+from services.ingest.metrics import KAFKA_REQUESTS
+
 logger = logging.getLogger(__name__)
 
 #: Where a first producer's sender is told of its second one.
@@ -70,6 +72,10 @@ class Second:
 
 class _Refusals(SendProduceReqHandler):  # type: ignore[misc]
     """Hands on what partitions refused; what failed on the way stays, because the way is everybody's."""
+
+    def create_request(self) -> Any:
+        KAFKA_REQUESTS.inc()
+        return super().create_request()
 
     def handle_response(self, response: Any) -> None:
         super().handle_response(response)

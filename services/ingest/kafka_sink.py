@@ -15,7 +15,8 @@ from typing import Final
 from aiokafka import AIOKafkaProducer
 
 from services.ingest.budget import Budget
-from services.ingest.kafka_lanes import Landing, Lane, Part, give_up
+from services.ingest.kafka_departures import Departures
+from services.ingest.kafka_lanes import Landing, Lane, Part, Way, give_up
 from services.ingest.kafka_producer import Producers
 from services.ingest.kafka_second import Second
 from services.ingest.kafka_topics import PartitionsOf, TopicKeeper
@@ -49,6 +50,10 @@ _SECOND_BACKOFF_MS: Final = 100
 _METADATA_AGE_MS: Final = 60_000
 
 
+#: Without a pause between departures, not compressed.
+_PLAIN: Final = Way()
+
+
 class KafkaSink:
     """Sends through lanes; made and stopped by `app.py`."""
 
@@ -59,6 +64,8 @@ class KafkaSink:
         deadline_seconds: float,
         wedged_seconds: float,
         partitions_of: PartitionsOf = lambda _: None,
+        *,
+        way: Way = _PLAIN,
     ) -> None:
         self._kafka = kafka
         self._budget = budget
@@ -67,6 +74,8 @@ class KafkaSink:
         self._seconds = Producers(self._build_second, wedged_seconds)
         self._second = Second(self._seconds.now, self._topics.forget)
         self._producers = Producers(self._build, wedged_seconds, self._second)
+        self._departures = Departures(self._producers, way.linger_seconds)
+        self._codec = way.codec
         self._lanes: dict[tuple[str, int], Lane] = {}
         self._counts: dict[str, int] = {}
         self._deadlines: deque[tuple[float, Part]] = deque()
@@ -87,6 +96,7 @@ class KafkaSink:
         awaited = [part.landed for _, part in self._deadlines if not part.landed.done()]
         if awaited:
             await asyncio.wait(awaited, timeout=within)
+        await self._departures.stop()
         await asyncio.gather(*(lane.stop() for lane in self._lanes.values()))
         if self._sweeper is not None:
             self._sweeper.cancel()
@@ -144,6 +154,8 @@ class KafkaSink:
         for place, record in enumerate(records):
             topics.setdefault(record.topic, []).append(place)
         unready = [topic for topic in topics if self._partitions(topic) is None]
+        if not unready:
+            return topics
         failures = await asyncio.gather(*(self._prepare(topic, deadline) for topic in unready))
         for topic, failure in zip(unready, failures, strict=True):
             if failure is not None:
@@ -197,8 +209,15 @@ class KafkaSink:
     def _lane(self, topic: str, partition: int) -> Lane:
         lane = self._lanes.get((topic, partition))
         if lane is None:
-            surprised = partial(self._topics.forget, topic)
-            lane = Lane(topic, partition, self._producers, self._budget, surprised)
+            lane = Lane(
+                topic,
+                partition,
+                departures=self._departures,
+                producers=self._producers,
+                budget=self._budget,
+                surprised=partial(self._topics.forget, topic),
+                codec=self._codec,
+            )
             self._lanes[topic, partition] = lane
         lane.batch_bytes = min(_BATCH_BYTES, self._limit(topic))
         return lane

@@ -43,6 +43,11 @@ SEND_SECONDS: Final = Histogram(
     buckets=_SECONDS,
     registry=REGISTRY,
 )
+KAFKA_REQUESTS: Final = Counter(
+    "onramp_ingest_kafka_requests",
+    "Produce requests to Kafka; each takes along what waits for its broker.",
+    registry=REGISTRY,
+)
 BATCH_EVENTS: Final = Histogram(
     "onramp_ingest_batch_events", "Events per request.", buckets=_SIZES, registry=REGISTRY
 )

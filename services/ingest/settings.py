@@ -117,6 +117,15 @@ class IngestSettings(BaseSettings):
         "address when it is empty.",
     )
 
+    linger_ms: float = Field(
+        5,
+        ge=0,
+        le=1000,
+        description="Time between two departures of batches to Kafka; after a pause one leaves at once.",
+    )
+    compression: Literal["none", "gzip", "lz4", "zstd"] = Field(
+        "none", description="How batches to Kafka are compressed."
+    )
     deadline_seconds: float = Field(10, gt=0, description="Longest wait for Kafka's acknowledgement.")
     wedged_seconds: float = Field(
         15,

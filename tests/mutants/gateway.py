@@ -21,6 +21,7 @@ READINESS: Final = "tests/integration/ingest/test_readiness.py"
 DOOR: Final = "tests/integration/ingest/test_bad_input.py"
 KAFKA: Final = "tests/integration/ingest/test_gateway_kafka.py"
 SINK: Final = "tests/contract/test_sink.py"
+DEPARTURES: Final = "tests/integration/ingest/test_departures.py"
 SICK: Final = "tests/integration/ingest/test_sick_topic.py"
 Mutant = partial(AnyMutant, tests=UNIT)
 
@@ -53,6 +54,13 @@ QUICK: Final = (
     Mutant("the step of a refused event", "accept.py", "outcome.at(Step.SEND)", "pass", tests=STEPS),
     Mutant(
         "what an unforeseen fault surely did not do", "events.py", ".surely(accepted=False)", "", tests=STEPS
+    ),
+    Mutant(
+        "leaving a flight that was given up alone",
+        "kafka_lanes.py",
+        "if flight.parts and flight.abandoned:",
+        "if False:",
+        tests=STEPS,
     ),
     Mutant("not knowing what departed", "kafka_lanes.py", "not flight.departed and", "", tests=STEPS),
     Mutant(
@@ -259,12 +267,20 @@ SLOW: Final = (
         tests=KAFKA,
     ),
     Mutant(
-        "one flight per partition",
+        "the order of flights",
         "kafka_lanes.py",
-        "await self._fly(self._waiting.popleft(), generation)",
-        "asyncio.ensure_future(self._fly(self._waiting.pop(), generation))",
+        "self._send(self._waiting.popleft(), generation)",
+        "self._send(self._waiting.pop(), generation)",
         tests=SINK,
     ),
+    Mutant(
+        "leaving together",
+        "kafka_departures.py",
+        "due = self._last + self._linger_seconds",
+        "due = self._last",
+        tests=DEPARTURES,
+    ),
+    Mutant("leaving when full", "kafka_departures.py", "if full or due <=", "if due <=", tests=DEPARTURES),
     Mutant(
         "moving what a partition refuses",
         "kafka_second.py",

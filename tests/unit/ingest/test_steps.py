@@ -7,7 +7,9 @@ import pytest
 
 from services.ingest import accept as flow
 from services.ingest.budget import Budget
-from services.ingest.kafka_lanes import Flight, Landing, Part, give_up
+from services.ingest.kafka_departures import Departures
+from services.ingest.kafka_lanes import Flight, Landing, Lane, Part, give_up
+from services.ingest.kafka_producer import Producers
 from services.ingest.kafka_sink import KafkaSink
 from services.ingest.sink import MemorySink, Record, Sent
 from shared.errors import (
@@ -131,6 +133,29 @@ async def test_a_flight_that_others_wait_for_may_take_the_late_ones_along() -> N
     assert not other.landed.done()
     give_up({other}, 10)
     assert accepted(other.landed.result()) is False
+
+
+async def test_a_flight_that_was_given_up_takes_no_later_event_and_so_never_leaves() -> None:
+    producers = Producers(broken, 15)
+    lane = Lane(
+        "events.a",
+        0,
+        departures=Departures(producers, 3600),
+        producers=producers,
+        budget=Budget(2**20),
+        surprised=broken,
+        codec=0,
+    )
+    lane.batch_bytes = 1000
+    (late,) = lane.put([record("events.a", "1")], [0])
+    (beside,) = lane.put([record("events.a", "2")], [0])
+    assert beside.flight is late.flight
+    give_up({late, beside}, 10)
+    (other,) = lane.put([record("events.a", "3")], [0])
+
+    assert accepted(late.landed.result()) is False
+    assert other.flight is not late.flight
+    assert late.flight.abandoned
 
 
 def accepted(landing: Landing) -> bool | None:

@@ -1,0 +1,148 @@
+"""What a single event costs the gateway at a steady rate, for settings (or trees) in turn.
+
+``python -m loadtest.bench_singles --variant LINGER_MS=0 --variant LINGER_MS=5``: every round runs
+every variant on the same Kafka, so that what the machine does meanwhile is in all of them.  A
+variant is what follows ``ONRAMP_INGEST_``, comma-separated; one that begins with a slash is the
+folder of another tree, whose gateway is started with its own settings.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import urllib.request
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from loadtest import report
+from loadtest.figures import range_of
+from loadtest.processes import cost
+from stack import services
+from stack.kafka import Kafka
+from stack.services import Service
+
+_WARM_SECONDS: Final = 3.0
+_ROOT: Final = Path(__file__).resolve().parent.parent
+_REQUESTS: Final = "onramp_ingest_kafka_requests_total"
+_NEVER: Final = 1e9
+_KEY: Final = "onramp_dev_bench-of-singles-on-loopback"
+
+
+@dataclass(frozen=True)
+class Case:
+    """A variant of the gateway and a number of event names."""
+
+    variant: str
+    names: int
+
+
+def main() -> None:
+    """Run all and print a table; ``--out`` keeps the figures."""
+    parser = argparse.ArgumentParser("python -m loadtest.bench_singles", description=__doc__)
+    parser.add_argument(
+        "--variant", action="append", default=[], help="LINGER_MS=5,COMPRESSION=lz4, or /tree"
+    )
+    parser.add_argument("--names", type=int, nargs="+", default=[1, 40])
+    parser.add_argument("--rate", type=float, default=1000.0, help="events a second, open loop")
+    parser.add_argument("--connections", type=int, default=64)
+    parser.add_argument("--seconds", type=float, default=20.0)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--out", type=Path)
+    given = parser.parse_args()
+    cases = [Case(variant, names) for names in given.names for variant in given.variant or [""]]
+    rows: dict[Case, list[dict[str, float]]] = {case: [] for case in cases}
+    with tempfile.TemporaryDirectory(prefix="onramp-bench-") as folder:
+        kafka = Kafka(Path(folder) / "kafka")
+        try:
+            kafka.start()
+            kafka.wait_ready()
+            for _ in range(given.rounds):
+                for case in cases:
+                    rows[case].append(_run(case, kafka, Path(folder), given))
+        finally:
+            kafka.stop()
+    _print(rows, given)
+    if given.out:
+        told = [{"variant": case.variant, "names": case.names, "rounds": of} for case, of in rows.items()]
+        figures = {"command": " ".join(sys.argv), "machine": report.machine(), "cases": told}
+        given.out.write_text(json.dumps(figures, indent=1) + "\n", "utf-8")
+
+
+def _run(case: Case, kafka: Kafka, folder: Path, given: argparse.Namespace) -> dict[str, float]:
+    gateway = _gateway(case.variant, kafka, folder / "gateway.log")
+    try:
+        gateway.start()
+        gateway.wait_ready()
+        _load(gateway, case.names, _WARM_SECONDS, folder, given)
+        before, requests = cost(gateway.pid), _produced(gateway)
+        lines = _load(gateway, case.names, given.seconds, folder, given)
+        after = cost(gateway.pid)
+        made = _produced(gateway) - requests
+    finally:
+        gateway.stop()
+    waits = sorted(1000 * (answered - due) for due, answered, _, *receipt in lines if receipt)
+    if len(waits) < len(lines):
+        sys.exit(f"{case}: {len(lines) - len(waits)} of {len(lines)} events were not accepted")
+    return {
+        "us_per_event": 1e6 * (sum(after.cpu.values()) - sum(before.cpu.values())) / len(lines),
+        "requests_per_s": made / given.seconds,
+        "p50_ms": waits[len(waits) // 2],
+        "p99_ms": waits[int(len(waits) * 0.99)],
+    }
+
+
+def _gateway(variant: str, kafka: Kafka, log: Path) -> Service:
+    env = {"ONRAMP_INGEST_DEV_KEY": _KEY}
+    if not variant.startswith("/"):
+        pairs = (pair.partition("=") for pair in variant.split(",") if pair)
+        env |= {f"ONRAMP_INGEST_{name}": value for name, _, value in pairs}
+        return services.gateway(bootstrap=kafka.bootstrap, log=log, env=env)
+    service = services.gateway(bootstrap=kafka.bootstrap, log=log, env=env | {"PYTHONPATH": variant})
+    service.child.command = replace(service.child.command, cwd=Path(variant))
+    return service
+
+
+def _load(
+    gateway: Service, names: int, seconds: float, folder: Path, given: argparse.Namespace
+) -> list[list[Any]]:
+    order, out = folder / "order.json", folder / "sent.json"
+    told = {
+        "port": gateway.port,
+        "api_key": _KEY,
+        "rate": given.rate,
+        "seconds": seconds,
+        "names": names,
+        "fresh_every_s": _NEVER,
+        "connections": given.connections,
+        "out": str(out),
+    }
+    order.write_text(json.dumps(told), "utf-8")
+    subprocess.run([sys.executable, "-m", "loadtest.open_loop", str(order)], cwd=_ROOT, check=True)
+    lines: list[list[Any]] = orjson.loads(out.read_bytes())
+    return lines
+
+
+def _produced(gateway: Service) -> float:
+    """Produce requests so far; not a number of a tree that does not count them."""
+    with urllib.request.urlopen(f"{gateway.url}/metrics", timeout=10) as answer:  # noqa: S310 - ours
+        lines = answer.read().decode().splitlines()
+    return next((float(line.split()[1]) for line in lines if line.startswith(_REQUESTS)), float("nan"))
+
+
+def _print(rows: dict[Case, list[dict[str, float]]], given: argparse.Namespace) -> None:
+    print(f"{report.machine()}; load average {os.getloadavg()[0]:.1f} at the end")
+    print(f"{given.rate:g} events/s, {given.connections} connections, {given.rounds} rounds\n")
+    print("| names | variant | µs CPU/event | produce requests/s | p50 ms | p99 ms |")
+    print("|-|-|-|-|-|-|")
+    for case, of in rows.items():
+        cells = (range_of([round(row[key], 1) for row in of]) for key in of[0])
+        print(f"| {case.names} | {case.variant or 'as set'} | {' | '.join(cells)} |")
+
+
+if __name__ == "__main__":
+    main()
