@@ -8,8 +8,8 @@ lane sends nothing else; when Kafka has taken it, the lane's next flight goes ov
 producer as ever.
 """
 
+import asyncio
 import logging
-import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
@@ -25,6 +25,24 @@ logger = logging.getLogger(__name__)
 
 #: Where a first producer's sender is told of its second one.
 _SECOND: Final = "onramp_second"
+#: An election takes seconds; a topic that was deleted never has a leader.
+_GONE_SECONDS: Final = 30.0
+#: aiokafka asks for a leader as fast as it is answered.
+_ASK_SECONDS: Final = 0.1
+
+
+class Leaderless:
+    """Whether a batch has been without a leader for so long that its topic must be gone."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._since: float | None = None
+
+    def __call__(self) -> bool:
+        """Asked each time that it has none."""
+        if self._since is None:
+            self._since = self._clock()
+        return self._clock() - self._since > _GONE_SECONDS
 
 
 class Second:
@@ -57,7 +75,8 @@ class Second:
         logger.info("a partition refuses for now", extra={"topic": batch.tp.topic})
         self._held.add(batch.tp)
         batch.future.add_done_callback(partial(self._done, producer, batch))
-        batch._ttl = math.inf  # noqa: SLF001 - without a leader it waits: failed, it would leave a hole
+        # Asked while there is no leader: a batch that fails leaves a hole in its sequence.
+        batch.expired = Leaderless(asyncio.get_running_loop().time)
         batch.reset_drain()
         accumulator = producer._message_accumulator  # noqa: SLF001
         accumulator._batches[batch.tp].append(batch)  # noqa: SLF001
@@ -99,6 +118,18 @@ class _Pending(set[Any]):
 def ready_to_move(producer: AIOKafkaProducer) -> AIOKafkaProducer:
     """Let batches of the producer be moved, or moved to it."""
     producer._message_accumulator._pending_batches = _Pending()  # noqa: SLF001
+    return producer
+
+
+def asking_slowly(producer: AIOKafkaProducer) -> AIOKafkaProducer:
+    """Pause before each of the producer's questions for metadata."""
+    ask = producer.client._metadata_update  # noqa: SLF001
+
+    async def asked(*given: Any) -> Any:
+        await asyncio.sleep(_ASK_SECONDS)
+        return await ask(*given)
+
+    producer.client._metadata_update = asked  # noqa: SLF001
     return producer
 
 

@@ -18,7 +18,7 @@ from services.ingest.budget import Budget
 from services.ingest.kafka_departures import Departures
 from services.ingest.kafka_lanes import Landing, Lane, Part, Way, give_up
 from services.ingest.kafka_producer import Producers
-from services.ingest.kafka_second import Second
+from services.ingest.kafka_second import Second, asking_slowly
 from services.ingest.kafka_topics import PartitionsOf, TopicKeeper
 from services.ingest.sink import Health, Receipt, Record, Sent
 from shared import wire
@@ -241,7 +241,7 @@ class KafkaSink:
         return bool(late)
 
     def _build_second(self) -> AIOKafkaProducer:
-        return self._build("onramp-ingest-second", _SECOND_BACKOFF_MS)
+        return asking_slowly(self._build("onramp-ingest-second", _SECOND_BACKOFF_MS))
 
     def _build(
         self, client_id: str = "onramp-ingest", retry_backoff_ms: int = _RETRY_BACKOFF_MS

@@ -3,6 +3,7 @@
 from functools import partial
 from typing import Final
 
+from tests.mutants import gateway_kafka as kafka
 from tests.mutants.gateway_closed import CLOSED
 from tests.mutants.gateway_networks import NETWORKS
 from tests.mutants.machine import Mutant as AnyMutant
@@ -20,9 +21,6 @@ PIPELINES: Final = "tests/integration/ingest/test_pipelines.py"
 READINESS: Final = "tests/integration/ingest/test_readiness.py"
 DOOR: Final = "tests/integration/ingest/test_bad_input.py"
 KAFKA: Final = "tests/integration/ingest/test_gateway_kafka.py"
-SINK: Final = "tests/contract/test_sink.py"
-DEPARTURES: Final = "tests/integration/ingest/test_departures.py"
-SICK: Final = "tests/integration/ingest/test_sick_topic.py"
 Mutant = partial(AnyMutant, tests=UNIT)
 
 QUICK: Final = (
@@ -54,13 +52,6 @@ QUICK: Final = (
     Mutant("the step of a refused event", "accept.py", "outcome.at(Step.SEND)", "pass", tests=STEPS),
     Mutant(
         "what an unforeseen fault surely did not do", "events.py", ".surely(accepted=False)", "", tests=STEPS
-    ),
-    Mutant(
-        "leaving a flight that was given up alone",
-        "kafka_lanes.py",
-        "if flight.parts and flight.abandoned:",
-        "if False:",
-        tests=STEPS,
     ),
     Mutant("not knowing what departed", "kafka_lanes.py", "not flight.departed and", "", tests=STEPS),
     Mutant(
@@ -267,35 +258,6 @@ SLOW: Final = (
         tests=KAFKA,
     ),
     Mutant(
-        "the order of flights",
-        "kafka_lanes.py",
-        "self._send(self._waiting.popleft(), generation)",
-        "self._send(self._waiting.pop(), generation)",
-        tests=SINK,
-    ),
-    Mutant(
-        "leaving together",
-        "kafka_departures.py",
-        "due = self._last + self._linger_seconds",
-        "due = self._last",
-        tests=DEPARTURES,
-    ),
-    Mutant("leaving when full", "kafka_departures.py", "if full or due <=", "if due <=", tests=DEPARTURES),
-    Mutant(
-        "moving what a partition refuses",
-        "kafka_second.py",
-        "        if second is not None:\n",
-        "        if second is None:\n",
-        tests=SICK,
-    ),
-    Mutant(
-        "waiting for a partition that refuses",
-        "kafka_producer.py",
-        "not self._second.holds(topic, partition)",
-        "self._second.holds(topic, partition)",
-        tests=SICK,
-    ),
-    Mutant(
         "a success at SIGTERM",
         "__main__.py",
         "signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))",
@@ -305,4 +267,4 @@ SLOW: Final = (
 )
 
 if __name__ == "__main__":
-    run("services/ingest", QUICK, SLOW)
+    run("services/ingest", (*QUICK, *kafka.QUICK), (*SLOW, *kafka.SLOW))
