@@ -3,6 +3,7 @@
 import fcntl
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -69,7 +70,9 @@ def test_a_worker_that_has_the_lock_and_is_stopped_or_dead_holds_up_nobody(file:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "held\n"
         shared, name = Levels(file), name_of("a")
-        shared.take(name, 5, 100)
+        taking = threading.Thread(target=shared.take, args=(name, 5, 100), daemon=True)
+        taking.start()
+        taking.join(60)
         assert shared.full_at(name) == 105
     finally:
         holder.kill()
