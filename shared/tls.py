@@ -48,6 +48,10 @@ class ReloadingContext(ssl.SSLContext):
         """Begin one handshake: asyncio and uvloop make all of theirs by this method."""
         return self._now().wrap_bio(*args, **kwargs)
 
+    def wrap_socket(self, *args: Any, **kwargs: Any) -> ssl.SSLSocket:
+        """The same for who blocks."""
+        return self._now().wrap_socket(*args, **kwargs)
+
     def _now(self) -> _Context:
         seen = self._look()
         if seen != self._seen:

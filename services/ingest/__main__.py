@@ -12,6 +12,7 @@ import uvicorn
 
 from services.ingest import levels
 from services.ingest.app import open_registry
+from services.ingest.door import shown
 from services.ingest.protocol import LimitedProtocol
 from services.ingest.safety import UnsafeSetupError, refuse_unsafe
 from services.ingest.schemas import check_schemas
@@ -36,6 +37,13 @@ def main() -> None:
         sys.exit(f"The gateway does not start:\n{e}")
     except RegistryFileError as e:
         sys.exit(f"The gateway does not start: {e}.")
+    try:
+        settings.tls()
+    except OSError as e:
+        sys.exit(
+            f"The gateway does not start: its certificate cannot be used ({e}): name a certificate and the "
+            "key that belongs to it, as PEM, in ONRAMP_INGEST_TLS_CERT_FILE and ONRAMP_INGEST_TLS_KEY_FILE."
+        )
     with _shared_by_workers(settings.workers):
         _serve(settings)
 
@@ -55,6 +63,7 @@ def _serve(settings: IngestSettings) -> None:
         access_log=False,
         server_header=False,
         proxy_headers=False,
+        ssl_context_factory=shown if settings.tls_cert_file else None,
         # A worker that is busy is not dead: the default of 5 s kills one under load.
         timeout_worker_healthcheck=30,
         timeout_keep_alive=settings.keep_alive_seconds,

@@ -79,7 +79,8 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def eof_received(self) -> bool:  # type: ignore[override]
         """A client that has said everything may still listen: it gets the answer that is under way."""
-        said = not self._incomplete or self._refusal is not None
+        # Of TLS there is no half that stays open (asyncio warns of who wants it).
+        said = self.scheme == "http" and (not self._incomplete or self._refusal is not None)
         self._ended = said and self._answering is not None and not self._answering.response_complete
         return self._ended
 

@@ -4,11 +4,15 @@ Frozen, checked at boot and passed as an argument.  Each comes from the environm
 (`ONRAMP_INGEST_PORT` …).
 """
 
+import ssl
 from ipaddress import IPv4Network, IPv6Network, ip_network
+from pathlib import Path
 from typing import Final, Literal, Self
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from shared.tls import server_context
 
 #: What stopping takes after the last answer: syslog, the producer by force if it must be.
 STOP_SECONDS: Final = 6.0
@@ -64,6 +68,16 @@ class IngestSettings(BaseSettings):
         "", description="Origins of web pages that may send events, comma-separated; none by default."
     )
 
+    tls_cert_file: Path | None = Field(
+        None,
+        description="The certificate and its chain, as PEM, to be shown to HTTP clients and to syslog over "
+        "TLS; without it HTTP is cleartext. Read anew when it changes (docs/tls.md).",
+    )
+    tls_key_file: Path | None = Field(None, description="The key of that certificate, as PEM.")
+    tls_client_ca_file: Path | None = Field(
+        None, description="Take only clients with a certificate that one of these CAs issued (mTLS)."
+    )
+
     max_body_bytes: int = Field(10 * 2**20, ge=1, description="Largest request body.")
     max_batch: int = Field(10_000, ge=1, description="Most events in one request.")
     max_event_bytes: int = Field(
@@ -88,6 +102,9 @@ class IngestSettings(BaseSettings):
     syslog_host: str = Field("127.0.0.1", description="Address to listen on for syslog.")
     syslog_udp_port: int = Field(0, ge=0, le=65535, description="Port for syslog over UDP; 0 is off.")
     syslog_tcp_port: int = Field(0, ge=0, le=65535, description="Port for syslog over TCP; 0 is off.")
+    syslog_tls_port: int = Field(
+        0, ge=0, le=65535, description="Port for syslog over TLS (RFC 5425, usually 6514); 0 is off."
+    )
     syslog_message_bytes: int = Field(64 * 2**10, ge=480, description="Longer syslog messages are cut.")
     syslog_queue_bytes: int = Field(
         16 * 2**20, ge=1, description="Most bytes of UDP messages that wait for Kafka; more are lost."
@@ -172,6 +189,20 @@ class IngestSettings(BaseSettings):
                 f"grace_seconds must be at least {least:g}, 7 more than deadline_seconds and drain_seconds"
             )
         return self
+
+    @model_validator(mode="after")
+    def _whole_certificates(self) -> Self:
+        if bool(self.tls_cert_file) != bool(self.tls_key_file):
+            raise ValueError("tls_cert_file and tls_key_file go together")
+        if not self.tls_cert_file and (self.tls_client_ca_file or self.syslog_tls_port):
+            raise ValueError("TLS needs tls_cert_file and tls_key_file")
+        return self
+
+    def tls(self) -> ssl.SSLContext | None:
+        """What listeners show and ask for; None without a certificate.  Raises `OSError`."""
+        if self.tls_cert_file is None or self.tls_key_file is None:
+            return None
+        return server_context(self.tls_cert_file, self.tls_key_file, self.tls_client_ca_file)
 
     @property
     def origins(self) -> frozenset[bytes]:

@@ -35,7 +35,7 @@ class Syslog:
         self._delivery = Delivery(flow, log)
         self._settings = settings
         self._sources = Sources(settings, quotas or Quotas(settings.copies))
-        self._server: asyncio.Server | None = None
+        self._servers: list[asyncio.Server] = []
         self._transport: asyncio.BaseTransport | None = None
         self._connections: set[asyncio.Task[None]] = set()
         #: Those that hold messages which are not on Kafka yet.
@@ -50,10 +50,13 @@ class Syslog:
     async def start(self) -> None:
         """Listen on the ports that are set; several workers share them."""
         host, settings = self._settings.syslog_host, self._settings
-        if settings.syslog_tcp_port:
-            self._server = await asyncio.start_server(
-                self._connected, host, settings.syslog_tcp_port, reuse_port=True, limit=_READ_BYTES
-            )
+        # Over TLS (RFC 5425) the same follows, but for the handshake.
+        for port, tls in ((settings.syslog_tcp_port, None), (settings.syslog_tls_port, settings.tls())):
+            if port:
+                server = await asyncio.start_server(
+                    self._connected, host, port, ssl=tls, reuse_port=True, limit=_READ_BYTES
+                )
+                self._servers.append(server)
         if settings.syslog_udp_port:
             self._transport, _ = await asyncio.get_running_loop().create_datagram_endpoint(
                 lambda: _Datagrams(self._take), (host, settings.syslog_udp_port), reuse_port=True
@@ -62,8 +65,8 @@ class Syslog:
 
     async def stop(self, within: float) -> None:
         """Take no more, finish what was taken within `within` seconds, give up the rest."""
-        if self._server is not None:
-            self._server.close()
+        for server in self._servers:
+            server.close()
         if self._transport is not None:
             self._transport.close()
         self._closing = True

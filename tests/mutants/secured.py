@@ -62,6 +62,13 @@ QUICK: Final = (
 )
 SLOW: Final = (
     Mutant(
+        "clients that must have a certificate",
+        "tls.py",
+        "context.verify_mode = ssl.CERT_REQUIRED",
+        "pass",
+        "tests/integration/tls/test_doors.py::test_who_has_none_of_ours_is_not",
+    ),
+    Mutant(
         "a line break at the end of a password file",
         "kafka_security.py",
         "_REST: Final = '\" unused=",

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from shared.tls import client_context, server_context
-from tests.fixtures.authority import Authority
+from tests.fixtures.authority import Authority, left
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +22,7 @@ async def _shown(server: ssl.SSLContext, client: ssl.SSLContext) -> str:
     async with door:
         _, writer = await asyncio.open_connection(*door.sockets[0].getsockname()[:2], ssl=client)
         found = writer.get_extra_info("peercert")["subject"][0][0][1]
-        writer.close()
+        await left(writer)
         return str(found)
 
 
