@@ -296,6 +296,14 @@ TOPIC_UNSAFE: Final = _waiting(
     "Ask an operator to correct the topic's settings (docs/operating.md), then send again.",
     503,
 )
+TOPIC_MISSING: Final = _waiting(
+    "topic_missing",
+    Step.SEND,
+    "The event's topic does not exist, and the gateway does not make topics.",
+    "Ask an operator to make the topic, or to let the gateway make topics (ONRAMP_KAFKA_CREATE_TOPICS), "
+    "then send again.",
+    503,
+)
 QUOTA: Final = _waiting(
     "quota",
     Step.RECEIVE,

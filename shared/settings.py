@@ -34,6 +34,11 @@ class KafkaSettings(BaseSettings):
         le=10,
         description="min.insync.replicas of a new topic: how many replicas a 202 stands on; 2 in production.",
     )
+    create_topics: bool = Field(
+        True,
+        description="Whether the gateway makes the topics that are missing. If not, it needs no more than "
+        "WRITE and DESCRIBE on them, and their settings are the word of whoever makes them.",
+    )
     security_protocol: Protocol = Field(
         "PLAINTEXT",
         description="PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL, as the brokers' listener (docs/tls.md).",
