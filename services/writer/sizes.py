@@ -17,6 +17,19 @@ Span = tuple[int, int]
 #: What an event of a topic is taken to have before the first one was read.
 _UNKNOWN: Final = 64 << 10
 _FORGET: Final = 0.9
+#: So many writers that began a range and got nowhere did not die of something else.
+_DIED_OF_IT: Final = 2
+
+
+def begun_again(at: int, begun: Sequence[Range]) -> Range:
+    """What is planned again of `begun`, unfinished ranges that hold `at`: the newest, or half of it.
+
+    Halves lie within what was begun, so nothing that was counted of it is counted twice.
+    """
+    newest = begun[0]
+    if newest.start != at or sum(r.start == at for r in begun) < _DIED_OF_IT:
+        return newest
+    return replace(newest, end=at + (len(newest) + 1) // 2)
 
 
 class Sizes:

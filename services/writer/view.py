@@ -22,7 +22,7 @@ from services.writer.ranges import Life, Partition, Range
 from services.writer.rates import Rates
 from services.writer.routes import Routes
 from services.writer.settled import Settled
-from services.writer.sizes import Sizes
+from services.writer.sizes import Sizes, begun_again
 from services.writer.spark import Spark
 from services.writer.stands import Committed, Stand
 from services.writer.turns import Turns
@@ -277,8 +277,8 @@ class View:
             at = self.stands[p].next_offset
             covering = [(r, routes) for r, routes in pins if r.start <= at < r.end and at < ends.get(p, at)]
             if covering:
-                r, routes = covering[0]
-                found.append((Range(r.topic_id, p, at, min(r.end, ends[p])), routes))
+                r = begun_again(at, [r for r, _ in covering])
+                found.append((Range(r.topic_id, p, at, min(r.end, ends[p])), covering[0][1]))
         if not found:
             return None
         routes = found[0][1]

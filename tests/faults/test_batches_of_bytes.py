@@ -8,7 +8,7 @@ from shared import wire
 from tests.fixtures.inline import KilledError, Places
 from tests.fixtures.other import Other
 from tests.fixtures.scenes import Scene
-from tests.fixtures.writer import envelope, event, eventually, landed, records
+from tests.fixtures.writer import envelope, event, eventually, landed, ledger_of, records
 
 #: What an event of a topic is taken to have that was not read yet.
 _UNKNOWN = 64 << 10
@@ -66,3 +66,43 @@ def test_f51_a_plan_that_is_too_large_is_finished_in_pieces_under_its_routes(
     inline.send(5)
     inline.all_landed_once()
     assert landed(other.dsn, inline.name) == 29
+
+
+def test_f51_a_plan_that_two_writers_died_of_is_begun_again_in_halves(inline: Scene, places: Places) -> None:
+    """Also where what they counted and did not commit is of a whole, and of which a half is begun now."""
+    inline.produce(b"no json " + inline.name.encode(), *(event(f"e-{i}", inline.name) for i in range(31)))
+    inline.accepted += 31
+    for place in ("before_commit", "before_group_commit", "before_group_commit", "before_group_commit"):
+        places.kill_at(f"writer.{place}")
+        assert isinstance(inline.writer(wait=False).ended(), KilledError)
+    inline.writer()
+    inline.all_landed_once()
+    lengths = [length for _, length, _ in _planned(inline)]
+    assert lengths[:2] == [32, 32]  # who is killed once repeats what it began
+    assert 32 > lengths[2] > lengths[3] > lengths[4]
+    assert sum(line.unroutable for line in inline.audited().lines) == 1
+
+
+def test_f51_halves_of_a_plan_that_was_diverted_drain_once(
+    inline: Scene, places: Places, other: Other
+) -> None:
+    """Where two writers died behind the markers of the whole, those of the halves stand beside them."""
+    first = inline.writer_into(other)
+    eventually(lambda: set(first.states.values()) == {"landing"})
+    inline.send(1)
+    inline.all_landed_once()
+    first.stop()
+    other.close()
+    inline.send(15)
+    for _ in range(3):
+        places.kill_at("writer.before_group_commit")
+        assert isinstance(inline.writer_into(other, wait=False).ended(), KilledError)
+    inline.writer_into(other)
+    inline.all_landed_once()
+    other.open()
+    eventually(lambda: landed(other.dsn, inline.name) == 16)
+    eventually(lambda: ledger_of(other.dsn, inline.topic) == ledger_of(inline.dsn, inline.topic))
+    lengths = [length for _, length, _ in _planned(inline)]
+    assert lengths[:3] == [1, 15, 15]
+    assert 15 > lengths[3] > lengths[4]
+    inline.audited(other)

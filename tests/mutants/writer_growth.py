@@ -66,6 +66,20 @@ GROWTH: Final = (
         f"{_RELEASES}what_is_parked_during_a_relay_is_relayed_by_it",
     ),
     Mutant(
+        "halves of what writers died of",
+        "view.py",
+        "r = begun_again(at, [r for r, _ in covering])",
+        "r, _ = covering[0]",
+        f"{_BYTES}a_plan_that_two_writers_died_of_is_begun_again_in_halves",
+    ),
+    Mutant(
+        "halves of the newest plan",
+        "sizes.py",
+        "    newest = begun[0]\n",
+        "    newest = begun[-1]\n",
+        _SIZES,
+    ),
+    Mutant(
         "the bytes of a step",
         "within.py",
         "WHERE coalesce(bytes_before, 0) < %s",

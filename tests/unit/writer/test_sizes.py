@@ -1,8 +1,8 @@
 """A batch is bounded by bytes: as large as the last events were, and with caution where none were seen."""
 
 from services.writer.orders import Line
-from services.writer.ranges import Partition
-from services.writer.sizes import Sizes
+from services.writer.ranges import Partition, Range
+from services.writer.sizes import Sizes, begun_again
 
 BIG, SMALL = Partition("events.big", 0), Partition("events.small", 0)
 MB = 1_000_000
@@ -93,3 +93,20 @@ def test_a_report_of_nothing_teaches_nothing() -> None:
     sizes.count([Line(*BIG, failure="internal")])
     [(_, end)] = sizes.bound({BIG: (0, 10_000)}).values()
     assert end == 15
+
+
+def _range(start: int, end: int) -> Range:
+    return Range("id", BIG, start, end)
+
+
+def test_f51_what_was_begun_twice_and_not_finished_is_begun_in_halves() -> None:
+    first, second = _range(7, 107), _range(7, 107)
+    assert begun_again(7, [first]) == first
+    assert begun_again(7, [second, first]) == _range(7, 57)
+    assert begun_again(7, [_range(7, 57), second, first]) == _range(7, 32)
+    assert begun_again(7, [_range(7, 8), first]) == _range(7, 8)
+
+
+def test_what_is_left_of_a_plan_is_whole() -> None:
+    assert begun_again(32, [_range(7, 57), _range(7, 107)]) == _range(7, 57)
+    assert begun_again(57, [_range(57, 107), _range(7, 107)]) == _range(57, 107)
