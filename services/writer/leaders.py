@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, Final, NamedTuple, Self
 
 from aiokafka import TopicPartition
@@ -25,6 +26,7 @@ log = logging.getLogger(__name__)
 
 #: Kafka's word for "none" and "unknown" in every field below.
 _NONE: Final = -1
+_READ_UNCOMMITTED: Final = 0
 _READ_COMMITTED: Final = 1
 _LATEST: Final = -1
 _EARLIEST: Final = -2
@@ -134,11 +136,12 @@ _Topics = list[tuple[str, list[tuple[int, ...]]]]
 class _EndsRequest(Request[_EndsRequestV4]):  # type: ignore[misc]  # aiokafka has no types
     API_KEY = 2
 
-    def __init__(self, topics: _Topics) -> None:
+    def __init__(self, topics: _Topics, isolation: int = _READ_COMMITTED) -> None:
         self._topics = topics
+        self._isolation = isolation
 
     def build(self, request_struct_class: type[_EndsRequestV4]) -> _EndsRequestV4:
-        return request_struct_class(_NONE, _READ_COMMITTED, self._topics)
+        return request_struct_class(_NONE, self._isolation, self._topics)
 
 
 class _EpochsRequest(Request[_EpochsRequestV3]):  # type: ignore[misc]  # aiokafka has no types
@@ -176,6 +179,17 @@ class Leaders:
         """The first offset of each partition; one whose leader does not answer now is left out."""
         answers = await self._ask(dict.fromkeys(partitions, (_NONE, _EARLIEST)), _EndsRequest)
         return {p: offset for p, (_, offset, _) in answers.items()}
+
+    async def ends(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
+        """Where each log ends, with what is not committed (yet); one that does not answer is left out."""
+        request = partial(_EndsRequest, isolation=_READ_UNCOMMITTED)
+        answers = await self._ask(dict.fromkeys(partitions, (_NONE, _LATEST)), request)
+        return {p: offset for p, (_, offset, _) in answers.items()}
+
+    async def since(self, partitions: Iterable[Partition], when: float) -> dict[Partition, int | None]:
+        """The first record made at `when` (seconds since 1970) or later; None where there is none."""
+        answers = await self._ask(dict.fromkeys(partitions, (_NONE, int(when * 1000))), _EndsRequest)
+        return {p: None if offset == _NONE else offset for p, (_, offset, _) in answers.items()}
 
     async def tips(self, partitions: Iterable[Partition], *, patient: bool) -> dict[Partition, Tip]:
         """Where each partition ends; one whose leader does not answer now is left out.

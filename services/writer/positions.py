@@ -4,18 +4,21 @@ Owns aiokafka for the driver.  Group offsets are the restart point and the lag t
 Kafka tool shows; which offsets are settled is the ledgers' word.
 """
 
+import asyncio
 import json
 import logging
 import os
 import re
 import socket
-from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, Self
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin.records_to_delete import RecordsToDelete
 from aiokafka.errors import KafkaError
 
+from services.writer import reasons
 from services.writer.any_broker import AnyBroker
 from services.writer.foreign import Foreign
 from services.writer.leaders import Leaders, Tip
@@ -25,8 +28,10 @@ from services.writer.ranges import Partition
 from services.writer.stands import Committed
 from services.writer.tail import Tail
 from shared import wire
+from shared.errors import KAFKA_UNAVAILABLE, InfrastructureError
 from shared.polling import poll
 from shared.settings import KafkaSettings
+from shared.topics import OWN_TOPICS
 from shared.unreadable import UNREADABLE
 
 log = logging.getLogger(__name__)
@@ -34,6 +39,12 @@ log = logging.getLogger(__name__)
 #: What every writer enters itself into.
 _ENTRIES: Final = TopicPartition(wire.WRITERS, 0)
 _WRITER: Final = b"writer"
+_OWN: Final = tuple(spec.name for spec in OWN_TOPICS)
+#: A leader that changes is there again by then; less than the loop's patience, so that it is said who is not.
+_LEADERS_SECONDS: Final = 6.0
+_AGAIN_SECONDS: Final = 0.1
+
+_Ask = Callable[[Iterable[Partition]], Awaitable[dict[Partition, int]]]
 
 
 class Positions:
@@ -57,6 +68,7 @@ class Positions:
         #: No record of `onramp.writers` from here on was looked at.
         self._looked_upto = 0
         self._leaders = Leaders(settings.brokers)
+        self._sees_own = False
         #: Lives that are not their topic's own: the group's offsets say of which they are.
         self.lives: dict[Partition, str] = {}
         self._producer = AIOKafkaProducer(
@@ -98,7 +110,7 @@ class Positions:
 
     async def newest_epoch(self, known: int = -1) -> int:
         """The epoch of the newest writer; `known` when none is newer than that one."""
-        end = int((await self._consumer.end_offsets([_ENTRIES]))[_ENTRIES])
+        [end] = (await self._of_all(self._leaders.ends, wire.WRITERS, [_ENTRIES.partition])).values()
         newest = known
         if end > max(known + 1, self._looked_upto):
             async for record in self.log(wire.WRITERS, {_ENTRIES.partition: known + 1}):
@@ -120,18 +132,42 @@ class Positions:
         try:
             await consumer.start()
             numbers = since.keys() if since else await self._partitions_of(topic)
+            begins = await self._of_all(self._leaders.begins, topic, numbers)
+            ends = await self._of_all(self._leaders.ends, topic, numbers)
             assigned = [TopicPartition(topic, n) for n in numbers]
             consumer.assign(assigned)
-            begins, ends = await consumer.beginning_offsets(assigned), await consumer.end_offsets(assigned)
             for p in assigned:
-                consumer.seek(p, max(begins[p], (since or {}).get(p.partition, 0)))
+                consumer.seek(p, max(begins[p.partition], (since or {}).get(p.partition, 0)))
             # Compaction leaves holes, so the consumer's position says when the end is reached.
-            while [p for p in assigned if await consumer.position(p) < ends[p]]:
+            while [p for p in assigned if await consumer.position(p) < ends[p.partition]]:
                 for found in (await poll(consumer, self.foreign.pass_over, timeout_ms=200)).values():
                     for record in found:
                         yield record
         finally:
             await consumer.stop()
+
+    async def _of_all(self, ask: _Ask, topic: str, numbers: Iterable[int]) -> dict[int, int]:
+        """What the leaders of partitions of a topic of Onramp's own say, all of which must be known.
+
+        Raises `InfrastructureError` that names those whose leaders do not answer.
+        """
+        await self._see_own()
+        left, found = {Partition(topic, n) for n in numbers}, dict[int, int]()
+        until = time.monotonic() + _LEADERS_SECONDS
+        while True:
+            found |= {p.number: at for p, at in (await ask(left)).items()}
+            left = {p for p in left if p.number not in found}
+            if not left:
+                return found
+            if time.monotonic() >= until:
+                raise InfrastructureError(KAFKA_UNAVAILABLE, reasons.no_leader(left))
+            await asyncio.sleep(_AGAIN_SECONDS)
+
+    async def _see_own(self) -> None:
+        """Know who leads Onramp's own topics; they are there by now, so that nothing makes them by asking."""
+        if not self._sees_own:
+            await self._leaders.follow(_OWN)
+            self._sees_own = True
 
     async def _partitions_of(self, topic: str) -> list[int]:
         [found] = await self._admin.describe_topics([topic])
@@ -154,7 +190,8 @@ class Positions:
         self._consumer.assign(assigned)
         self._consumer.pause(*assigned)
         self.tail.follow(partitions)
-        await self._leaders.follow(p.topic for p in partitions)
+        await self._leaders.follow([*_OWN, *(p.topic for p in partitions)])
+        self._sees_own = True
 
     async def group_offsets(self) -> dict[Partition, Committed]:
         """Where the group stands, partition by partition."""
@@ -204,18 +241,24 @@ class Positions:
         return found
 
     async def made_before(self, topic: str, when: float) -> dict[int, int]:
-        """By partition, the offset below which every record is older than `when` (seconds since 1970)."""
-        partitions = [TopicPartition(topic, n) for n in await self._partitions_of(topic)]
+        """By partition, the offset below which every record is older than `when` (seconds since 1970).
+
+        One whose leader does not answer now is left out.
+        """
+        await self._see_own()
+        partitions = [Partition(topic, n) for n in await self._partitions_of(topic)]
         # The ends first: a record that comes between the two questions must not count as old.
-        ends = await self._looker.end_offsets(partitions)
-        young = await self._looker.offsets_for_times(dict.fromkeys(partitions, int(when * 1000)))
-        return {p.partition: young[p].offset if young[p] else ends[p] for p in partitions}
+        ends = await self._leaders.tips(partitions, patient=False)
+        young = await self._leaders.since(ends, when)
+        return {p.number: ends[p].offset if at is None else at for p, at in young.items()}
 
     async def delete_below(self, topic: str, offsets: Mapping[int, int]) -> None:
-        """Delete the records below `offsets`, by partition, where there are any."""
-        begins = await self._looker.beginning_offsets([TopicPartition(topic, n) for n in offsets])
+        """Delete the records below `offsets`, by partition, where there are any and their leader answers."""
+        begins = await self._leaders.begins([Partition(topic, n) for n in offsets])
         below = {
-            p: RecordsToDelete(offsets[p.partition]) for p, b in begins.items() if b < offsets[p.partition]
+            TopicPartition(*p): RecordsToDelete(offsets[p.number])
+            for p, b in begins.items()
+            if b < offsets[p.number]
         }
         if below:
             await self._admin.delete_records(below)

@@ -1,5 +1,6 @@
 """Why partitions are halted, and what to do about each, in words."""
 
+from collections.abc import Iterable
 from typing import Final
 
 from services.writer.ranges import Partition
@@ -75,4 +76,13 @@ def _do_without(p: Partition, offset: int) -> str:
     return (
         f"To do without the record, keep a copy, delete what is below {offset + 1} with "
         f"kafka-delete-records, then: onramp partitions resolve {p} accept"
+    )
+
+
+def no_leader(of: Iterable[Partition]) -> str:
+    """A topic of Onramp's own cannot be read as a whole."""
+    names = ", ".join(sorted(f"{p.topic}/{p.number}" for p in of))
+    return (
+        f"{names} has no leader that answers, and what is there must be known before anything is settled: "
+        "start the broker that holds it, or move it to another"
     )

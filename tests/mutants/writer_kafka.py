@@ -159,6 +159,20 @@ CUTS: Final = (
         _ANY_BROKER,
     ),
     Mutant(
+        "who must be known and is not, named",
+        "positions.py",
+        "            if time.monotonic() >= until:\n",
+        "            if False:\n",
+        _POSITIONS,
+    ),
+    Mutant(
+        "the end of an own topic with what is not committed",
+        "leaders.py",
+        "isolation=_READ_UNCOMMITTED",
+        "isolation=_READ_COMMITTED",
+        _LEADERS,
+    ),
+    Mutant(
         "those that were silent, last",
         "any_broker.py",
         "key=self._silent.__contains__",
@@ -195,6 +209,14 @@ LOGS: Final = (
         "view.py",
         "        self._unheard = new - begins.keys()  # they",
         "        begins = dict.fromkeys(new, 0) | begins  # they",
+        _BROKERS,
+    ),
+    Mutant(
+        "trimming where leaders answer",
+        "positions.py",
+        "        young = await self._leaders.since(ends, when)\n",
+        "        young = await self._leaders.since(ends, when)\n"
+        "        await self._looker.end_offsets([TopicPartition(*p) for p in partitions])\n",
         _BROKERS,
     ),
     Mutant(

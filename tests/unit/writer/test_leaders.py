@@ -26,6 +26,7 @@ class _Client:
     def __init__(self, codes: dict[int, int | None]) -> None:
         self.codes = codes
         self.looked = 0
+        self.built: list[Any] = []
         #: From this look on they answer so.
         self.at_look: tuple[int, dict[int, int | None]] = (-1, {})
         self.cluster = SimpleNamespace(leader_for_partition=self._leader)
@@ -43,6 +44,7 @@ class _Client:
         if code is None:
             raise NodeNotReadyError
         [(topic, [(number, *_)])] = request._topics
+        self.built.append(request.build(lambda *fields: fields))
         return SimpleNamespace(API_KEY=2, topics=[(topic, [(number, code, -1, 7, 3)])])
 
 
@@ -58,6 +60,20 @@ def test_one_that_fails_is_left_out_and_the_others_are_told(code: int | None) ->
     assert asyncio.run(leaders.begins([NEAR, FAR])) == {NEAR: 7}
     assert asyncio.run(leaders.tips([NEAR, FAR], patient=True)) == {NEAR: (7, 3)}
     assert client.looked == 2
+
+
+def test_where_a_log_ends_is_told_with_what_is_not_committed_and_where_it_is_read_to_is_not() -> None:
+    leaders, client = _leaders({1: 0, 2: 6})
+    assert asyncio.run(leaders.ends([NEAR, FAR])) == {NEAR: 7}
+    assert asyncio.run(leaders.since([NEAR, FAR], 1.5)) == {NEAR: 7}
+    asyncio.run(leaders.tips([NEAR], patient=False))
+    assert [(isolation, of) for _, isolation, of in client.built] == [
+        (0, [(NEAR.topic, [(0, -1, -1)])]),
+        (0, [(FAR.topic, [(0, -1, -1)])]),
+        (1, [(NEAR.topic, [(0, -1, 1500)])]),
+        (1, [(FAR.topic, [(0, -1, 1500)])]),
+        (1, [(NEAR.topic, [(0, -1, -1)])]),
+    ]
 
 
 @pytest.mark.parametrize(("code", "times"), [(6, 0), (56, 0), (78, 0), (29, 1)])

@@ -3,23 +3,28 @@
 import asyncio
 import gc
 import warnings
+from collections.abc import Iterable
 
 import pytest
 from aiokafka.errors import GroupCoordinatorNotAvailableError, KafkaError, NodeNotReadyError
 
+from services.writer import positions
 from services.writer.positions import Positions
+from services.writer.ranges import Partition
 from shared import wire
+from shared.errors import InfrastructureError
 from shared.settings import KafkaSettings
+from shared.topics import OWN_TOPICS
 
 
 async def _read_of_nobody() -> None:
-    positions = Positions(KafkaSettings(bootstrap="127.0.0.1:1"), ".*")
+    of = Positions(KafkaSettings(bootstrap="127.0.0.1:1"), ".*")
     try:
         with pytest.raises(KafkaError):
-            async for _ in positions.log(wire.SETTLED):
+            async for _ in of.log(wire.SETTLED):
                 pass
     finally:
-        await positions.stop()
+        await of.stop()
 
 
 def test_a_log_that_cannot_be_read_leaves_no_client_behind() -> None:
@@ -42,8 +47,43 @@ class _NoCoordinator:
 
 @pytest.mark.parametrize("error", [GroupCoordinatorNotAvailableError(), NodeNotReadyError(), TimeoutError()])
 def test_while_the_groups_coordinator_is_away_its_offsets_cannot_be_told(error: Exception) -> None:
-    positions = Positions.__new__(Positions)
-    positions._admin = _NoCoordinator(error)
-    assert asyncio.run(positions.group_offsets_now()) is None
+    of = Positions.__new__(Positions)
+    of._admin = _NoCoordinator(error)
+    assert asyncio.run(of.group_offsets_now()) is None
     with pytest.raises(type(error)):
-        asyncio.run(positions.group_offsets())
+        asyncio.run(of.group_offsets())
+
+
+class _Leaders:
+    """Leaders of which one is away for so many questions."""
+
+    def __init__(self, away: int) -> None:
+        self._away = away
+        self.followed: list[list[str]] = []
+
+    async def follow(self, topics: Iterable[str]) -> None:
+        self.followed.append(list(topics))
+
+    async def ends(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
+        self._away -= 1
+        return {p: 7 for p in partitions if p.number != 1 or self._away < 0}
+
+
+def _of(leaders: _Leaders) -> Positions:
+    found = Positions.__new__(Positions)
+    found._leaders, found._sees_own = leaders, False
+    return found
+
+
+def test_a_leader_that_changes_is_waited_for_and_own_topics_are_known() -> None:
+    leaders = _Leaders(away=3)
+    found = asyncio.run(_of(leaders)._of_all(leaders.ends, wire.SYSTEM_ERRORS, [0, 1]))
+    assert found == {0: 7, 1: 7}
+    assert [set(topics) for topics in leaders.followed] == [{t.name for t in OWN_TOPICS}]
+
+
+def test_a_partition_of_an_own_topic_that_has_no_leader_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(positions, "_LEADERS_SECONDS", 0.1)
+    leaders = _Leaders(away=1000)
+    with pytest.raises(InfrastructureError, match=rf"{wire.SYSTEM_ERRORS}/1 has no leader"):
+        asyncio.run(_of(leaders)._of_all(leaders.ends, wire.SYSTEM_ERRORS, [0, 1]))
