@@ -43,9 +43,12 @@ def _production(settings: IngestSettings, kafka: KafkaSettings, *, registered: b
     if not registered:
         danger = "There is no API key: everybody could send events."
         found += _unless("ONRAMP_INGEST_ALLOW_ANONYMOUS", settings.allow_anonymous, danger, _MAKE_KEY)
-    if not is_loopback(settings.host):
+    if not is_loopback(settings.host) and not settings.tls_cert_file:
         danger = f"HTTP would be in cleartext on {_where(settings)}: keys and events are read."
-        mend = "Listen on 127.0.0.1 (ONRAMP_INGEST_HOST) behind a proxy that speaks TLS"
+        mend = (
+            "Give it a certificate (ONRAMP_INGEST_TLS_CERT_FILE), or listen on 127.0.0.1 "
+            "(ONRAMP_INGEST_HOST) behind a proxy that speaks TLS"
+        )
         found += _unless("ONRAMP_INGEST_ALLOW_CLEARTEXT_HTTP", settings.allow_cleartext_http, danger, mend)
     if _takes_syslog(settings) and _for_everybody(settings):
         danger = "Everybody who reaches its port could send syslog: it knows no keys."
@@ -88,4 +91,6 @@ def _for_everybody(settings: IngestSettings) -> bool:
 
 
 def _takes_syslog(settings: IngestSettings) -> bool:
-    return bool(settings.syslog_udp_port or settings.syslog_tcp_port)
+    """From whom it does not know: over TLS a client's certificate says who it is."""
+    strangers_tls = settings.syslog_tls_port and not settings.tls_client_ca_file
+    return bool(settings.syslog_udp_port or settings.syslog_tcp_port or strangers_tls)

@@ -11,6 +11,7 @@ from services.ingest.settings import IngestSettings
 from shared.registry import Registry
 from shared.registry.memory import MemoryRegistry
 from shared.settings import KafkaSettings
+from tests.fixtures.authority import Authority
 from tests.unit.ingest.test_senders import registry
 
 KEYED, BARE = MemoryRegistry(registry()), MemoryRegistry()
@@ -108,3 +109,20 @@ def test_kafka_is_secured_by_tls_and_a_login(
 def test_syslog_beyond_loopback_names_its_senders(networks: str, told: int) -> None:
     taken = OPEN | dict.fromkeys(RISKS, True) | {"allow_open_syslog": False}
     assert len(refusals(KEYED, SAFE, **taken, syslog_networks=networks)) == told
+
+
+def test_a_certificate_at_the_door_is_no_cleartext(tmp_path: Path) -> None:
+    issued = Authority(tmp_path).issue("gateway")
+    tls = {"tls_cert_file": issued.cert, "tls_key_file": issued.key}
+    rest = dict.fromkeys(RISKS, True) | {"allow_cleartext_http": False}
+    assert refusals(KEYED, SAFE, **OPEN | rest | tls) == []
+
+
+def test_syslog_over_tls_is_open_until_it_asks_for_certificates(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    issued = authority.issue("gateway")
+    rest = dict.fromkeys(RISKS, True) | {"allow_open_syslog": False, "syslog_udp_port": 0}
+    tls = {"tls_cert_file": issued.cert, "tls_key_file": issued.key, "syslog_tls_port": 6514}
+    (told,) = refusals(KEYED, SAFE, **OPEN | rest | tls)
+    assert "syslog" in told
+    assert refusals(KEYED, SAFE, **OPEN | rest | tls, tls_client_ca_file=authority.ca) == []
