@@ -1,11 +1,9 @@
 """What the writer asks of a database: how many connections, under which names, how safely."""
 
-import socket
-import ssl
 import subprocess
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -17,6 +15,7 @@ from services.writer.limits import LEAST_CONNECTIONS, OF_THE_DRIVER, most_connec
 from services.writer.pool import connected, transaction
 from services.writer.ranges import Partition, Range
 from shared.errors import InfrastructureError
+from tests.fixtures.tls_postgres import tls_in_front_of
 from tests.fixtures.writer import PARTITION, TOPIC_ID, Bench, arrivals, database_of, event, eventually
 
 _SESSIONS = """
@@ -163,7 +162,7 @@ def test_events_land_through_tls_and_only_on_the_server_that_proves_its_name(
 ) -> None:
     trusted, other = _certificate(tmp_path / "own"), _certificate(tmp_path / "other")
     at = urlsplit(bench.dsn)
-    with _tls_in_front_of(at.port or 0, trusted) as port:
+    with tls_in_front_of(at.port or 0, trusted) as port:
         address = f"postgresql://{at.username}:{at.password}@localhost:{port}{at.path}?sslmode=verify-full"
         safe = Bench(f"{address}&sslrootcert={trusted}")
         assert safe.settle(arrivals([event("a")])).failures == ()
@@ -184,47 +183,3 @@ def _certificate(folder: Path) -> Path:
     subprocess.run([*made.split(), *where], check=True, capture_output=True)
     file.write_text(file.read_text() + (folder / "key.pem").read_text())
     return file
-
-
-@contextmanager
-def _tls_in_front_of(port: int, certificate: Path) -> Iterator[int]:
-    """A server that speaks TLS as Postgres does, and passes what it hears to one that does not."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate)
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        listener.settimeout(60)
-
-        def serve() -> None:
-            while True:
-                try:
-                    client, _ = listener.accept()
-                except OSError:
-                    return
-                threading.Thread(target=_pass_on, args=(client, context, port), daemon=True).start()
-
-        threading.Thread(target=serve, daemon=True).start()
-        yield listener.getsockname()[1]
-
-
-def _pass_on(client: socket.socket, context: ssl.SSLContext, port: int) -> None:
-    with closing(client):
-        client.recv(8)  # SSLRequest
-        client.sendall(b"S")
-        try:
-            safe = context.wrap_socket(client, server_side=True)
-        except OSError:
-            return
-        with closing(safe), socket.create_connection(("127.0.0.1", port)) as server:
-            back = threading.Thread(target=_pump, args=(server, safe), daemon=True)
-            back.start()
-            _pump(safe, server)
-            back.join(30)
-
-
-def _pump(source: socket.socket, sink: socket.socket) -> None:
-    try:
-        while data := source.recv(65536):
-            sink.sendall(data)
-        sink.shutdown(socket.SHUT_WR)
-    except OSError:
-        return
