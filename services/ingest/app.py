@@ -17,6 +17,7 @@ from fastapi import FastAPI
 
 from services.ingest import problems
 from services.ingest.accept import Flow
+from services.ingest.admin_port import ADMIN, AdminPort, refuse_hidden
 from services.ingest.budget import Budget
 from services.ingest.check import Checker
 from services.ingest.decode import Limits
@@ -74,11 +75,12 @@ class Gateway:
     events: Events
     flow: Flow
     senders: Senders
+    settings: IngestSettings
     rest: FastAPI
 
     async def __call__(self, scope: Scope, receive: AsgiReceive, send: AsgiSend) -> None:
         """Answer one request."""
-        if scope["type"] == "http" and scope["path"] == "/v1/events":
+        if scope["type"] == "http" and scope["path"] == "/v1/events" and ADMIN not in scope:
             await self.events(scope, receive, send)
         elif scope["type"] != "http" or await self._welcome(scope, send):
             await self.rest(scope, receive, send)
@@ -86,6 +88,7 @@ class Gateway:
     async def _welcome(self, scope: Scope, send: AsgiSend) -> bool:
         try:
             self.senders.guard(scope["headers"])
+            refuse_hidden(scope, self.settings)
         except UserError as refusal:
             await problems.answer(refusal, new_request_id(), 1).give(send)
             return False
@@ -104,6 +107,7 @@ def create() -> Gateway:
     budget = Budget(settings.inflight_bytes)
     leaving = Leaving(settings.drain_seconds)
     quotas = Quotas(settings.copies, shared_levels())
+    admin = AdminPort(settings, leaving)
     sink = KafkaSink(
         kafka,
         budget,
@@ -117,12 +121,14 @@ def create() -> Gateway:
     async def lifespan(_: FastAPI) -> AsyncIterator[State]:
         await sink.start()
         await syslog.start()
+        await admin.start(gateway)
         watching = asyncio.create_task(_watch(registry, budget), name="registry-watch")
         try:
             with leaving.on_sigterm():
                 yield {"settings": settings, "leaving": leaving}
         finally:
             watching.cancel()
+            admin.stop()
             await syslog.stop(within=_LAST_SECONDS)
             await sink.stop(within=_LAST_SECONDS)
 
@@ -157,7 +163,7 @@ def assemble(
     log = RejectionLog(log_events=settings.log_events)
     events = Events(flow=flow, senders=senders, budget=budget, settings=settings, log=log, seen=Seen())
     rest = pages(sink, settings.retry_after_seconds, lifespan, leaving or Leaving())
-    return Gateway(events, flow, senders, rest)
+    return Gateway(events, flow, senders, settings, rest)
 
 
 def open_registry(check: Check) -> FileRegistry:

@@ -25,6 +25,13 @@ class IngestSettings(BaseSettings):
 
     host: str = Field("127.0.0.1", description="Address to listen on.")
     port: int = Field(8080, ge=0, le=65535, description="Port to listen on; 0 picks a free one.")
+    admin_host: str = Field("127.0.0.1", description="Address of the port for operators.")
+    admin_port: int = Field(
+        0,
+        ge=0,
+        le=65535,
+        description="Port for operators: /metrics, /readyz and /docs, which then leave the other; 0: none.",
+    )
     workers: int = Field(1, ge=1, le=64, description="Processes that share the port; one per core.")
     copies: int = Field(
         1,

@@ -16,6 +16,13 @@ CLOSED: Final = (
     _DOORSTEP("the doorstep of pages", "app.py", "self.senders.guard(scope[", "(scope["),
     _DOORSTEP("no keys beyond loopback", "app.py", "and is_loopback(settings.host)", ""),
     _DOORSTEP("keys in production", "app.py", 'settings.profile == "dev" and', ""),
+    Mutant(
+        "pages for operators",
+        "app.py",
+        "refuse_hidden(scope, self.settings)",
+        "pass",
+        tests="tests/integration/ingest/test_admin_port.py",
+    ),
     _SAFETY("keys beyond loopback", old="or is_loopback(settings.host):", new="or True:"),
     _SAFETY("keys at production's start", old="if not registered:", new="if False:"),
     _SAFETY("no cleartext", old="if not is_loopback(settings.host) and", new="if False and"),

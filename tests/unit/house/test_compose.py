@@ -231,12 +231,16 @@ def test_clients_inside_and_outside_are_told_an_address_that_they_reach() -> Non
 
 
 @pytest.mark.parametrize(
-    ("service", "port"), [("gateway", "ONRAMP_INGEST_PORT"), ("writer", "ONRAMP_WRITER_HTTP_PORT")]
+    ("service", "ports"),
+    [
+        ("gateway", ["ONRAMP_INGEST_PORT", "ONRAMP_INGEST_ADMIN_PORT"]),
+        ("writer", ["ONRAMP_WRITER_HTTP_PORT"]),
+    ],
 )
-def test_published_ports_and_probes_are_the_services_own(service: str, port: str) -> None:
-    number = COMPOSE["services"][service]["environment"][port]
-    assert COMPOSE["services"][service]["ports"] == [f"127.0.0.1:{number}:{number}"]
-    assert f"127.0.0.1:{number}/readyz" in COMPOSE["services"][service]["healthcheck"]["test"][-1]
+def test_published_ports_and_probes_are_the_services_own(service: str, ports: list[str]) -> None:
+    numbers = [COMPOSE["services"][service]["environment"][port] for port in ports]
+    assert COMPOSE["services"][service]["ports"] == [f"127.0.0.1:{n}:{n}" for n in numbers]
+    assert f"127.0.0.1:{numbers[-1]}/readyz" in COMPOSE["services"][service]["healthcheck"]["test"][-1]
 
 
 def test_nobody_is_killed_while_it_still_answers() -> None:
