@@ -27,11 +27,11 @@ DATABASES: Final = (
         f"{_RIGHTS}f48_a_database_without_grants_is_out_alone_and_says_the_sql",
     ),
     Mutant(
-        "a database of a newer Onramp is out",
+        "a database of a newer Onramp ends the writer",
         "migrations.py",
         "        _see_no_newer(database, applied)\n",
         "",
-        f"{_RIGHTS}f48_a_database_of_a_newer_onramp_is_out_alone",
+        f"{_RIGHTS}f48_a_database_of_a_newer_onramp_ends_the_writer_whichever_it_is",
     ),
     Mutant(
         "the owner of a database",

@@ -72,7 +72,7 @@ class Gateway:
         kafka = KafkaSettings(bootstrap=cluster.bootstrap, replication=3, min_insync=2)
         self.sink = KafkaSink(kafka, Budget(2**24), DEADLINE, WEDGED)
         app = assemble(IngestSettings(), self.sink, Budget(2**24), MemoryRegistry(), lambda _: None)  # type: ignore[arg-type, return-value]
-        self.client = httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app), base_url="http://gateway")
+        self.client = httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app), base_url="http://127.0.0.1")
 
     def make(self, name: str, min_insync: int) -> None:
         config = {"min.insync.replicas": str(min_insync)}

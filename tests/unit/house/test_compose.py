@@ -201,7 +201,7 @@ def test_an_older_databases_password_is_kept(tmp_path: Path, monkeypatch: pytest
 def _made(volumes: Path) -> Path:
     for name in ("registry", "sender", "database"):
         (volumes / name).mkdir(exist_ok=True)
-    runpy.run_path(str(ROOT / "deploy/secrets.py"))["main"](volumes)
+    runpy.run_path(str(ROOT / "deploy/make_secrets.py"))["main"](volumes)
     return volumes / "registry/onramp.yaml"
 
 
