@@ -69,7 +69,8 @@ def main() -> None:
     _print(rows, given)
     if given.out:
         told = [{"variant": case.variant, "names": case.names, "rounds": of} for case, of in rows.items()]
-        figures = {"command": " ".join(sys.argv), "machine": report.machine(), "cases": told}
+        command = " ".join(["python -m loadtest.bench_singles", *sys.argv[1:]])
+        figures = {"command": command, "machine": report.machine(), "cases": told}
         given.out.write_text(json.dumps(figures, indent=1) + "\n", "utf-8")
 
 
