@@ -28,7 +28,7 @@ demo: $(STAMP) ## The same, then stop; fails unless the counts add up
 	@bin/onramp up --exit $(ARGS)
 
 test: lint types ## Lint, types and every test, against real Kafka, Postgres and Spark
-	$(PY) -m pytest -n $(JOBS) --dist loadfile $(ARGS)
+	$(PY) -m pytest -n $(JOBS) --dist loadfile --second-try $(ARGS)
 
 test-unit: $(STAMP) ## Only the tests that start nothing
 	$(PY) -m pytest tests/unit $(ARGS)

@@ -19,7 +19,7 @@ from stack.kafka_node import Listener, Node, format_node, settings_of
 from stack.ports import LOOPBACK, free_ports
 from stack.processes import Child, Command, wait_for
 
-READY_SECONDS = 60.0
+READY_SECONDS = 120.0
 
 
 class Kafka:

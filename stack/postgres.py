@@ -19,7 +19,7 @@ from stack.postgres_account import Account, account_for, hand_over
 from stack.private import secret
 from stack.processes import Child, Command, wait_for
 
-READY_SECONDS = 60.0
+READY_SECONDS = 120.0
 USER = "onramp"
 DATABASE = "onramp"
 

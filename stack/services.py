@@ -15,8 +15,8 @@ from stack.ports import LOOPBACK, free_port
 from stack.processes import Child, Command, wait_for
 
 ROOT = Path(__file__).resolve().parent.parent
-GATEWAY_READY_SECONDS = 30.0
-WRITER_READY_SECONDS = 120.0
+GATEWAY_READY_SECONDS = 90.0
+WRITER_READY_SECONDS = 240.0
 _PROBE_SECONDS = 5.0
 _HTTP_OK = 200
 

@@ -13,6 +13,7 @@ from services.writer.publishing import Record, publish
 from shared.errors import InfrastructureError
 from shared.kafka_security import Brokers
 from tests.fixtures.fix_tls import USER, Secured
+from tests.fixtures.leave_taken import leave_taken
 from tests.fixtures.writer import make_topics, records
 
 _WAYS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -82,5 +83,5 @@ def test_a_wrong_password_opens_nothing(secured: Secured, tmp_path: Any) -> None
 
 
 async def _topics(brokers: Brokers) -> list[str]:
-    async with KafkaLogs(brokers) as logs:
+    async with leave_taken(), KafkaLogs(brokers) as logs:
         return list(await logs.topics())

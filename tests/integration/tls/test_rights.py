@@ -20,6 +20,7 @@ from shared.errors import TOPIC_MISSING, OnrampError
 from shared.settings import KafkaSettings
 from tests.fixtures.fix_tls import Secured
 from tests.fixtures.ingest import record
+from tests.fixtures.leave_taken import leave_taken
 from tests.fixtures.writer import make_topics
 
 pytestmark = pytest.mark.anyio
@@ -66,9 +67,10 @@ async def start(secured: Secured, lean: tuple[str, Path]) -> AsyncIterator[Calla
         started.append(KafkaSink(settings, Budget(2**20), 60, 90))
         return started[-1]
 
-    yield make
-    for sink in started:
-        await sink.stop(within=1)
+    async with leave_taken():
+        yield make
+        for sink in started:
+            await sink.stop(within=1)
 
 
 async def test_what_exists_is_written_to(secured: Secured, start: Callable[..., KafkaSink]) -> None:
