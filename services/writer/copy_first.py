@@ -18,7 +18,8 @@ from psycopg2.extensions import connection
 
 from services.writer.copy_rows import all_or_none, savepoint
 from services.writer.expected import Expected
-from services.writer.insertion import Insertion, Verdicts, fill_stage
+from services.writer.insert_spec import InsertResult, InsertSpec
+from services.writer.insertion import fill_stage
 from services.writer.postgres import Database
 from services.writer.sqlstates import UNIQUE_VIOLATION, Verdict, verdict
 from shared.errors import ID_REUSE
@@ -34,19 +35,19 @@ _Mask: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
 def copy_first(
     conn: connection,
     database: Database,
-    what: Insertion,
+    what: InsertSpec,
     rows: pa.Table,
     *,
     copy: Callable[[pa.Table], int],
-    insert: Callable[[pa.Table], Verdicts],
-) -> Verdicts:
+    insert: Callable[[pa.Table], InsertResult],
+) -> InsertResult:
     """Land `rows` (columns by the names of the fields of `what`): by `copy`, what is left by `insert`.
 
     `copy` returns how many rows the table took.  Raises psycopg2's error when the fault is
     not the rows'.
     """
     place = (database.dsn, what.target)
-    out = Verdicts(np.zeros(rows.num_rows, dtype=bool))
+    out = InsertResult(np.zeros(rows.num_rows, dtype=bool))
     if not (what.ruled or _refusals.are_likely(place)):  # COPY does not ask a table's rules
         out.landed |= _copied(conn, place, what, rows, copy)
     left = np.flatnonzero(~out.landed)
@@ -60,7 +61,7 @@ def copy_first(
 
 
 def _copied(
-    conn: connection, place: Hashable, what: Insertion, rows: pa.Table, copy: Callable[[pa.Table], int]
+    conn: connection, place: Hashable, what: InsertSpec, rows: pa.Table, copy: Callable[[pa.Table], int]
 ) -> _Mask:
     """Which of `rows` COPY took."""
     asked = _repeats.are_likely(place)
@@ -82,7 +83,7 @@ def _copy(conn: connection, rows: pa.Table, new: _Mask, copy: Callable[[pa.Table
     return all_or_none(conn, rows.num_rows, lambda: copy(rows))
 
 
-def _new(conn: connection, what: Insertion, rows: pa.Table) -> _Mask:
+def _new(conn: connection, what: InsertSpec, rows: pa.Table) -> _Mask:
     """Which of `rows` are likely to be new: the first of their key, which the table does not have."""
     keys = replace(what, fields=tuple(f for f in what.fields if f.name in what.key))
     # Another schema's type has an `=` that the pinned search_path does not find: what is found
@@ -108,7 +109,7 @@ def _first_of_their_key(keys: pa.Table) -> _Mask:
     return out
 
 
-def _there(conn: connection, keys: Insertion, rows: pa.Table) -> list[int]:
+def _there(conn: connection, keys: InsertSpec, rows: pa.Table) -> list[int]:
     """The places of the rows whose keys the table has.  `keys`: with the fields of its key alone."""
     fill_stage(conn, keys, [rows.column(f.name) for f in keys.fields])
     statement = sql.SQL(_THERE).format(stage=keys.stage, table=keys.table, same=keys.same_key())

@@ -7,7 +7,7 @@ their own and no search.  What is not the rows' fault (a lock, a full disk) is r
 """
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import psycopg2
 from psycopg2 import sql
@@ -15,14 +15,12 @@ from psycopg2.extensions import connection
 
 from services.writer import stage
 from services.writer.copy_rows import savepoint
+from services.writer.insert_spec import InsertSpec
 from services.writer.postgres import Database
 from services.writer.refusals import refusal
 from services.writer.sqlstates import PARK_CLASSES, PARK_STATES
 from shared import failpoints
 from shared.errors import SWALLOWED, UserError
-
-if TYPE_CHECKING:
-    from services.writer.insertion import Insertion
 
 _PIECE: Final = 100
 #: Ours alone: raised to undo what a trigger did before it swallowed the row.
@@ -111,50 +109,50 @@ class Isolated:
     errors: dict[int, UserError] = field(default_factory=dict)
 
 
-def one_by_one(conn: connection, database: Database, what: "Insertion") -> Isolated:
-    """Insert the stage of `what` so that only the rows at fault stay out.
+def one_by_one(conn: connection, database: Database, spec: InsertSpec) -> Isolated:
+    """Insert the stage of `spec` so that only the rows at fault stay out.
 
     Raises psycopg2's error when something is not the rows' fault.
     """
     failpoints.reach("writer.mid_isolation")
     with conn.cursor() as cursor:
         cursor.execute(_PREPARE)
-        stage.index(conn, len(what.fields))
-        cursor.execute(sql.SQL("DO {}").format(sql.Literal(_block(what).as_string(cursor))))
+        stage.index(conn, len(spec.fields))
+        cursor.execute(sql.SQL("DO {}").format(sql.Literal(_block(spec).as_string(cursor))))
         cursor.execute("SELECT n, outcome, state, col, cons FROM pg_temp.onramp_verdicts")
         verdicts = cursor.fetchall()
-    columns = _columns(conn, what, [n for n, _, state, column, _ in verdicts if state and not column])
+    columns = _columns(conn, spec, [n for n, _, state, column, _ in verdicts if state and not column])
     out = Isolated()
     for n, outcome, state, column, constraint in verdicts:
         if outcome == "landed":
             out.landed.append(n)
         elif outcome == "swallowed":
             why = "no error, and no row: does a trigger or a rule suppress it?"
-            out.errors[n] = refusal(database, what.target, why=why, fault=SWALLOWED)
+            out.errors[n] = refusal(database, spec.target, why=why, fault=SWALLOWED)
         elif outcome == "refused":
             at = column or columns.get(n)
-            out.errors[n] = refusal(database, what.target, state, column=at, constraint=constraint)
+            out.errors[n] = refusal(database, spec.target, state, column=at, constraint=constraint)
     return out
 
 
-def _block(what: "Insertion") -> sql.Composed:
+def _block(spec: InsertSpec) -> sql.Composed:
     piece = f"WHERE s.n >= onramp_from AND s.n < onramp_from + {_PIECE}"
     row = "WHERE s.n = onramp_at"
     return sql.SQL(_BLOCK).format(
         piece=sql.Literal(_PIECE),
-        stage=what.stage,
+        stage=spec.stage,
         in_piece=sql.SQL(piece),
-        insert_piece=what.statement(piece),
-        insert_row=what.statement(row),
-        insert_row_plainly=what.statement(row, on_conflict=False),
+        insert_piece=spec.statement(piece),
+        insert_row=spec.statement(row),
+        insert_row_plainly=spec.statement(row, on_conflict=False),
         of_the_rows=_OF_THE_ROWS,
-        has_key=sql.Literal(bool(what.key) and not what.ruled),
+        has_key=sql.Literal(bool(spec.key) and not spec.ruled),
         swallowed=sql.Literal(_SWALLOWED),
-        ruled_key=sql.Literal(what.index if what.ruled else None),
+        ruled_key=sql.Literal(spec.index if spec.ruled else None),
     )
 
 
-def _columns(conn: connection, what: "Insertion", places: list[int]) -> dict[int, str]:
+def _columns(conn: connection, spec: InsertSpec, places: list[int]) -> dict[int, str]:
     """The columns whose text their types do not read, as far as the server can tell."""
     if not places or conn.server_version < _KNOWS_COLUMNS:
         return {}
@@ -162,9 +160,9 @@ def _columns(conn: connection, what: "Insertion", places: list[int]) -> dict[int
         sql.SQL("({}, s.{}, {})").format(
             sql.Literal(f.name), sql.Identifier(f"c{i}"), sql.Literal(f.declared)
         )
-        for i, f in enumerate(what.fields)
+        for i, f in enumerate(spec.fields)
     )
-    statement = sql.SQL(_LOOK_AT).format(stage=what.stage, given=given, places=sql.Literal(places))
+    statement = sql.SQL(_LOOK_AT).format(stage=spec.stage, given=given, places=sql.Literal(places))
     found: list[tuple[Any, ...]] = []
     try:
         with savepoint(conn), conn.cursor() as cursor:

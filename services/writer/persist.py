@@ -18,7 +18,8 @@ from services.writer import landing, typed, unkeyed
 from services.writer.copy_first import copy_first
 from services.writer.copy_rows import copy_into, savepoint
 from services.writer.halving import Failed, Odds, halve
-from services.writer.insertion import Field, Insertion, Verdicts, insert
+from services.writer.insert_spec import Field, InsertResult, InsertSpec
+from services.writer.insertion import insert
 from services.writer.persisted import Parked, Persisted, assemble, refuse, together
 from services.writer.postgres import Database
 from services.writer.refusals import refusal
@@ -115,16 +116,16 @@ def _land(conn: connection, database: Database, target: Target, rows: pa.Table) 
     return out
 
 
-def _insertion(database: Database, target: Target) -> Insertion:
+def _insertion(database: Database, target: Target) -> InsertSpec:
     key = (landing.KEY,) if landing.is_keyed(database, target.table) else ()
-    return Insertion(target, _FIELDS, key)
+    return InsertSpec(target, _FIELDS, key)
 
 
 class _StaleError(Exception):
     """The owner of the table has dropped its key, or put it back."""
 
 
-def _insert(conn: connection, database: Database, what: Insertion, rows: pa.Table) -> Verdicts:
+def _insert(conn: connection, database: Database, what: InsertSpec, rows: pa.Table) -> InsertResult:
     """Land `rows` through a stage; a row under another event's id is refused."""
     columns = [_as_text(rows.column(f.name)) for f in _FIELDS]
 

@@ -10,7 +10,8 @@ from services.writer import catalogue, typed_rows, unkeyed
 from services.writer.catalogue import Table
 from services.writer.copy_first import copy_first
 from services.writer.copy_rows import copy_texts, savepoint
-from services.writer.insertion import Verdicts, insert
+from services.writer.insert_spec import InsertResult
+from services.writer.insertion import insert
 from services.writer.persisted import Persisted, assemble, refuse
 from services.writer.postgres import Database
 from services.writer.refusals import refusal
@@ -74,7 +75,7 @@ def _persist(
     return out
 
 
-def _land(conn: connection, database: Database, group: Group, confirm: Callable[[], None]) -> Verdicts:
+def _land(conn: connection, database: Database, group: Group, confirm: Callable[[], None]) -> InsertResult:
     """Land the rows of `group`."""
     what = group.what
     rows = pa.table(group.columns, [f.name for f in what.fields])

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from services.writer.catalogue import ID, Key, Table
 from services.writer.column_kinds import Column
-from services.writer.insertion import Field, Insertion
+from services.writer.insert_spec import Field, InsertSpec
 from services.writer.json_values import as_texts
 from services.writer.targets import DISCARD, Target
 from shared.errors import DATA_REJECTED, UNKNOWN_FIELD, Fault
@@ -47,7 +47,7 @@ class Misplaced:
 class Group:
     """Rows that give the same columns: their places among all rows, and their texts."""
 
-    what: Insertion
+    what: InsertSpec
     places: list[int]
     columns: list[pa.Array]
 
@@ -131,12 +131,12 @@ class _Plan:
             return Misplaced("23502", "the table's key is not given", missing)
         return None
 
-    def insertion(self) -> Insertion:
+    def insertion(self) -> InsertSpec:
         """How these rows are inserted."""
         key = self.key()
         fields = tuple(Field(c.name, (c.type.schema, c.type.name), c.declared) for c in self.given())
         columns, index = (key.columns, key.index) if key else ((), "")
-        return Insertion(self.target, fields, columns, index, self.table.ruled)
+        return InsertSpec(self.target, fields, columns, index, self.table.ruled)
 
 
 def _prepare_group(

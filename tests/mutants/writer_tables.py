@@ -24,7 +24,7 @@ TABLES: Final = (
     Mutant(
         "texts that the database's encoding does not have are found before they are staged",
         "insertion.py",
-        "    rows = _without_unheld(conn, database, what, rows, out)\n",
+        "    rows = _without_unheld(conn, database, spec, rows, out)\n",
         "",
         ENCODINGS,
     ),

@@ -132,7 +132,7 @@ TASKS: Final = (
     ),
     Mutant(
         "ON CONFLICT's target",
-        "insertion.py",
+        "insert_spec.py",
         'sql.SQL("ON CONFLICT ({}) DO NOTHING")',
         'sql.SQL("ON CONFLICT DO NOTHING /* {} */")',
         f"{PERSIST} {TABLES}",
@@ -247,7 +247,7 @@ TASKS: Final = (
     Mutant(
         "the text that Postgres cannot hold",
         "insertion.py",
-        "    rows = _without_nul(database, what, rows, out)\n",
+        "    rows = _without_nul(database, spec, rows, out)\n",
         "",
         f"{PERSIST} {VALUES}",
     ),

@@ -12,14 +12,15 @@ from psycopg2.extensions import connection
 
 from services.writer.copy_first import copy_first
 from services.writer.copy_rows import copy_texts
-from services.writer.insertion import Field, Insertion, Verdicts, insert
+from services.writer.insert_spec import Field, InsertResult, InsertSpec
+from services.writer.insertion import insert
 from services.writer.postgres import Database
 from services.writer.targets import Target
 from tests.fixtures import fix_postgres
 from tests.fixtures.writer import eventually
 
 _FIELDS = (Field("k", ("pg_catalog", "int4"), "int4"), Field("v", ("pg_catalog", "text"), "text"))
-WHAT = Insertion(Target("onramp", "public", "t", typed=True), _FIELDS, ("k",), "t_pkey")
+WHAT = InsertSpec(Target("onramp", "public", "t", typed=True), _FIELDS, ("k",), "t_pkey")
 
 
 @dataclass
@@ -31,7 +32,7 @@ class Hall:
     copied: list[int] = field(default_factory=list)
     inserted: list[int] = field(default_factory=list)
 
-    def land(self, keys: list[object], what: Insertion = WHAT) -> Verdicts:
+    def land(self, keys: list[object], what: InsertSpec = WHAT) -> InsertResult:
         """What became of rows with these keys, in a transaction of their own."""
         self.copied.clear()
         self.inserted.clear()
@@ -41,7 +42,7 @@ class Hall:
             self.copied.append(some.num_rows)
             return copy_texts(self.conn, what.table, some)
 
-        def inserted(some: pa.Table) -> Verdicts:
+        def inserted(some: pa.Table) -> InsertResult:
             self.inserted.append(some.num_rows)
             columns = [column.combine_chunks() for column in some.columns]
             return insert(self.conn, self.database, what, columns, lambda: None)
@@ -63,7 +64,7 @@ def hall(database: fix_postgres.Database) -> Iterator[Hall]:
         yield Hall(conn, Database("onramp", database.dsn))
 
 
-def _landed(found: Verdicts) -> list[int]:
+def _landed(found: InsertResult) -> list[int]:
     return [int(n) for n in found.landed.nonzero()[0]]
 
 
@@ -134,7 +135,7 @@ def test_a_row_that_another_session_adds_after_the_answer_is_a_repeat(hall: Hall
     hall.land([1])  # from here on the table is asked first
     with closing(psycopg2.connect(hall.database.dsn)) as other, other.cursor() as cursor:
         cursor.execute("INSERT INTO public.t VALUES (3, 'theirs')")
-        found: list[Verdicts] = []
+        found: list[InsertResult] = []
         landing = threading.Thread(target=lambda: found.append(hall.land([2, 3, 1])))
         landing.start()
         eventually(lambda: _waits(hall.database.dsn))
@@ -176,7 +177,7 @@ def test_keys_whose_type_is_of_another_schema_are_not_asked_for(hall: Hall) -> N
         cursor.execute("CREATE TYPE public.kind AS ENUM ('one', 'two', 'three')")
         cursor.execute("CREATE TABLE public.kinds (k public.kind PRIMARY KEY, v text)")
     fields = (Field("k", ("public", "kind"), "public.kind"), _FIELDS[1])
-    what = Insertion(Target("onramp", "public", "kinds", typed=True), fields, ("k",), "kinds_pkey")
+    what = InsertSpec(Target("onramp", "public", "kinds", typed=True), fields, ("k",), "kinds_pkey")
     hall.land(["one"], what)
     found = hall.land(["one", "two"], what)
     assert (_landed(found), found.errors) == ([1], {})

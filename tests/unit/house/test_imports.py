@@ -46,6 +46,7 @@ OWNERS = {
         "services/writer/copy_first.py",
         "services/writer/encodings.py",
         "services/writer/holds.py",
+        "services/writer/insert_spec.py",
         "services/writer/insertion.py",
         "services/writer/isolate.py",
         "services/writer/landing.py",
