@@ -2,102 +2,29 @@
 
 import asyncio
 import logging
-import time
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final, TypeVar, cast
+from collections.abc import Sequence
+from typing import Final
 
 import pyarrow as pa
 
 from services.writer import ledger
 from services.writer.apart import failures
-from services.writer.aside import Fault, Strikes, in_halves, kind_of, up_to_fault, why
-from services.writer.databases import Databases
-from services.writer.divert import Empty, Marker, closing
+from services.writer.aside import Fault, in_halves, kind_of, up_to_fault, why
 from services.writer.orders import Line, WorkOrder
-from services.writer.pausing import Pausing
+from services.writer.parts import Parts, mark, phase, see_newest
 from services.writer.pool import transaction
-from services.writer.positions import Positions
 from services.writer.postgres import Database
 from services.writer.publishing import is_foreseen
 from services.writer.ranges import Range, total
-from services.writer.rates import Rates
 from services.writer.routes import Routes
-from services.writer.settled import Settled, Totals
-from services.writer.spark import Spark
-from services.writer.status import Status
-from services.writer.view import View
-from services.writer.waiting import Index
+from services.writer.settled import Totals
 from shared import failpoints
-from shared.errors import FENCED, InfrastructureError
-from shared.kafka_security import Brokers
+from shared.errors import InfrastructureError
 
 log = logging.getLogger(__name__)
 
 #: Kafka answers, or nothing of a batch that failed is tried again.
 _KAFKA_SECONDS: Final = 8.0
-
-
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """What a batch works with."""
-
-    spark: Spark
-    positions: Positions
-    databases: Databases
-    settled: Settled
-    index: Index
-    view: View
-    brokers: Brokers
-    epoch: int
-    status: Status
-    rates: Rates
-    pausing: Pausing
-    log_events: bool
-    #: Up to so many events of a batch are read by the driver.
-    small_batch: int
-    strikes: Strikes = field(default_factory=Strikes)
-
-    def order(
-        self,
-        ranges: Sequence[Range],
-        routes: Routes,
-        *,
-        landing: tuple[Database, ...] = (),
-        diverted: tuple[str, ...] = (),
-        elsewhere: tuple[str, ...] = (),
-    ) -> WorkOrder:
-        """Land `ranges` in the databases of `landing`, and divert them for those of `diverted`.
-
-        Events for `elsewhere` are left alone; there are none for any other database.
-        """
-        return WorkOrder(
-            self.epoch,
-            {r.partition: r for r in ranges},
-            landing,
-            diverted,
-            routes,
-            self.brokers,
-            self.pausing,
-            self.log_events,
-            elsewhere,
-        )
-
-
-_F = TypeVar("_F", bound=Callable[..., Awaitable[Any]])
-
-
-def _phase(name: str) -> Callable[[_F], _F]:
-    """Time a phase of the batch."""
-
-    def timed(phase: _F) -> _F:
-        async def run(parts: Parts, *arguments: Any) -> Any:
-            with parts.status.phase(name):
-                return await phase(parts, *arguments)
-
-        return cast("_F", run)
-
-    return timed
 
 
 async def write_batch(parts: Parts, ranges: Sequence[Range], routes: Routes) -> None:
@@ -161,21 +88,14 @@ def _set_aside(parts: Parts, ranges: Sequence[Range], left: Sequence[Fault]) -> 
         parts.view.set_aside(p, *why(fault), parts.strikes.again_at(p))
 
 
-@_phase("plan")
+@phase("plan")
 async def _plan(parts: Parts, ranges: Sequence[Range], routes: Routes) -> None:
     """Write the plan before the range's first transaction, then see that no newer writer is there."""
     await parts.view.record(parts.settled.plan(parts.epoch, ranges, routes))
     await see_newest(parts)
 
 
-async def see_newest(parts: Parts) -> None:
-    """Raises `InfrastructureError` (FENCED) when a newer writer has started."""
-    newest = await parts.positions.newest_epoch(parts.epoch)
-    if newest > parts.epoch:
-        raise InfrastructureError(FENCED, f"writer {newest} is the newest, this is {parts.epoch}")
-
-
-@_phase("read")
+@phase("read")
 async def _read(parts: Parts, ranges: Sequence[Range]) -> pa.RecordBatch | None:
     """The records of a small batch; None: Spark reads them, in as many tasks as it takes."""
     return await parts.positions.tail.read(ranges) if total(ranges) <= parts.small_batch else None
@@ -212,7 +132,7 @@ async def _land(
             return order, lines
 
 
-@_phase("advance")
+@phase("advance")
 async def _settle_unseen(_: Parts, order: WorkOrder, lines: Sequence[Line]) -> dict[str, InfrastructureError]:
     """Advance ranges of which no record arrived (transaction markers, compaction); returns what failed."""
     seen = {line.range_of for line in lines}
@@ -227,38 +147,7 @@ def _advance(order: WorkOrder, database: Database, ranges: Sequence[Range]) -> N
         ledger.advance(conn, fresh, order.epoch, order.routes.digest)
 
 
-@_phase("mark")
-async def mark(parts: Parts, order: WorkOrder, lines: Sequence[Line]) -> None:
-    """Close every diverted range, empty ones included, now that Kafka holds its records."""
-    failpoints.reach("writer.between_divert_and_marker")
-    await _close(parts, closing(_markers(order, lines)))
-
-
-@_phase("mark")
-async def mark_each(parts: Parts, order: WorkOrder, lines: Sequence[Line]) -> None:
-    """The same, and each by a marker of its own: it stands behind those that it replaces."""
-    failpoints.reach("writer.between_divert_and_marker")
-    await _close(parts, _markers(order, lines))
-
-
-def _markers(order: WorkOrder, lines: Sequence[Line]) -> list[Marker]:
-    diverted = {(line.database, line.range_of): line for line in lines}
-    markers = []
-    for name in order.diverted:
-        for p, r in order.ranges.items():
-            line = diverted.get((name, p))
-            count, first = (line.diverted, line.diverted_from) if line else (0, -1)
-            markers.append(Marker(name, r, count, first, order.routes.digest))
-    return markers
-
-
-async def _close(parts: Parts, found: Sequence[Marker | Empty]) -> None:
-    places = await parts.positions.append([each.as_record() for each in found])
-    for each, place in zip(found, places, strict=True):
-        parts.index.add(each, place, time.time())
-
-
-@_phase("settle")
+@phase("settle")
 async def _settle(parts: Parts, order: WorkOrder, lines: Sequence[Line]) -> None:
     """Count what no database counts, before the group's offsets pass it."""
     entries = [
@@ -274,7 +163,7 @@ async def _settle(parts: Parts, order: WorkOrder, lines: Sequence[Line]) -> None
     await parts.view.record(entries)
 
 
-@_phase("relay")
+@phase("relay")
 async def _relay_parked(parts: Parts, order: WorkOrder, lines: Sequence[Line]) -> None:
     parts.status.parked(sum(line.parked for line in lines))
     parked = {line.database for line in lines if line.parked}

@@ -13,7 +13,7 @@ from aiokafka.errors import KafkaError
 
 from services.writer import readings
 from services.writer.apart import failures
-from services.writer.batch import Parts
+from services.writer.parts import Parts
 from services.writer.ranges import Partition
 from services.writer.readings import Reading
 from shared.steps import Step

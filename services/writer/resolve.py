@@ -12,9 +12,9 @@ from dataclasses import replace
 
 from services.writer import halts
 from services.writer.apart import apart
-from services.writer.batch import Parts, mark_each, see_newest
 from services.writer.halts import Gap
 from services.writer.orders import Line
+from services.writer.parts import Parts, mark_each, see_newest
 from services.writer.ranges import Range
 from services.writer.routes import Routes
 from services.writer.sizes import Sizes

@@ -8,7 +8,7 @@ import logging
 import time
 from typing import Final
 
-from services.writer.batch import Parts, see_newest
+from services.writer.parts import Parts, see_newest
 from services.writer.stands import Committed
 from shared.errors import OWN_TOPIC_UNSAFE
 

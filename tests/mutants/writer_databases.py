@@ -129,7 +129,7 @@ DATABASES: Final = (
     ),
     Mutant(
         "what waits for a database that is not configured is said",
-        "job.py",
+        "take_over.py",
         "        self._status.see_unknown(databases.unknown())\n",
         "",
         f"{_CHANGE}f45_what_waits_for_a_removed_database_is_named_and_kept_until_it_is_back",

@@ -158,7 +158,7 @@ DRIVER: Final = (
     ),
     Mutant(
         "markers of empty ranges",
-        "batch.py",
+        "parts.py",
         "            markers.append(",
         "            if count: markers.append(",
         f"{_ONE_WAITING}a_range_that_has_nothing_for_a_database_that_is_out_is_closed_too",

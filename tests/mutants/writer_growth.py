@@ -326,7 +326,7 @@ EMPTY: Final = (
 OUTAGES: Final = (
     Mutant(
         "one record for all ranges without events",
-        "batch.py",
+        "parts.py",
         "await _close(parts, closing(_markers(order, lines)))",
         "await _close(parts, _markers(order, lines))",
         f"{_OUTAGES}a_partition_without_events_costs_a_database_that_is_out_nothing_of_its_own",
@@ -347,7 +347,7 @@ OUTAGES: Final = (
     ),
     Mutant(
         "reading what was closed together",
-        "job.py",
+        "take_over.py",
         "elif isinstance(head, (Marker, Empty)):",
         "elif isinstance(head, Marker):",
         f"{_OUTAGES}what_passed_a_database_by_is_known_after_a_restart_and_after_a_crash",

@@ -258,8 +258,8 @@ LOGS: Final = (
     ),
     Mutant(
         "upkeep under load",
-        "job.py",
-        "            await upkeep.tend()\n",
+        "loop.py",
+        "            await self._upkeep.tend()\n",
         "",
         f"{_UPKEEP}a_ledger_that_went_back_is_found_under_load",
     ),
