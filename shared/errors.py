@@ -343,6 +343,13 @@ NO_ENVELOPE: Final = _parked(
     "The record is neither an envelope nor a packet.",
     "Have its producer send an envelope or a packet, or drop the context header.",
 )
+RECORD_HEADERS_TOO_LARGE: Final = _parked(
+    "record_headers_too_large",
+    Step.FILTER,
+    "The record's headers are larger than the writer reads.",
+    "Have its producer write the headers context and onramp-received-at as docs/path-of-an-event.md has "
+    f"them, and nothing beside them, {_SEND_AGAIN}",
+)
 UNKNOWN_DATABASE: Final = _parked(
     "unknown_database",
     Step.SORT,

@@ -25,6 +25,11 @@ HEADER_TRACEPARENT: Final = "traceparent"
 CONTEXT_BYTES: Final = b'{"consumer":{"type":"data_pipeline"}}'
 CONTEXT: Final = {"consumer": {"type": "data_pipeline"}}
 
+#: What the headers of a record that the writer reads, context and when it was received, may have
+#: together.  The gateway writes 69 bytes, and whoever spells them otherwise not many more; what is
+#: above is carried, parsed and kept by nobody, or one record could cost what a batch may.
+MOST_HEADER_BYTES: Final = 64 << 10
+
 #: ``onramp up`` and deploy probes send events of this type; they land and are not counted.
 PROBE_EVENT: Final = "onramp_probe"
 RESERVED_PREFIX: Final = "onramp_"

@@ -72,6 +72,8 @@ class Event:
 
 def classify(record: LogRecord) -> Event:
     """What the record is."""
+    if _are_too_large(record.headers):
+        return Event(Kind.UNROUTABLE, record.offset, value=record.value)
     if not _is_for_us(record.headers):
         return Event(Kind.FILTERED, record.offset)
     try:
@@ -85,6 +87,13 @@ def classify(record: LogRecord) -> Event:
             kind = Kind.PROBE if name == wire.PROBE_EVENT else Kind.ENVELOPE
             return Event(kind, record.offset, id_, name, document, record.value)
     return Event(Kind.UNROUTABLE, record.offset, value=record.value)
+
+
+def _are_too_large(headers: Mapping[str, bytes]) -> bool:
+    """Whether nobody reads them, and so nobody knows whose the record is.  A lone NUL is no context."""
+    context, received_at = (headers.get(name) for name in (wire.HEADER_CONTEXT, wire.HEADER_RECEIVED_AT))
+    size = len(context or b"") + len(received_at or b"")
+    return bool(context) and context != b"\0" and size > wire.MOST_HEADER_BYTES
 
 
 def _is_for_us(headers: Mapping[str, bytes]) -> bool:

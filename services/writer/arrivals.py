@@ -4,9 +4,9 @@ The columns are made by ``spark.py``; this is the other side of that contract.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple, Self
 
 import numpy as np
 import orjson
@@ -17,8 +17,9 @@ from services.writer.ranges import Partition
 from shared import wire
 
 #: What a task receives, a row for each record of its ranges, in offset order per partition.
-#: `context`: the bytes of the context header, or `USUAL` for the usual ones; without that header
-#: nobody asks for a record, and its value is not carried.
+#: `context`: the bytes of the context header, or `USUAL` for the usual ones, or `LARGE` where the
+#: record's headers are not carried; without that header nobody asks for a record, and its value is
+#: not carried.
 ARRIVALS: Final = pa.schema(
     [
         ("topic", pa.string()),
@@ -36,6 +37,25 @@ FIRST_MS: Final = 0
 LAST_MS: Final = 253_402_300_799_999
 #: No JSON is empty: it stands for the bytes that nearly every context header has.
 USUAL: Final = b""
+#: No JSON either; a header that has these very bytes says nothing, and arrives as none.
+LARGE: Final = b"\0"
+
+
+class Headers(NamedTuple):
+    """What arrives of a record's headers: `context` and `received_at` of `ARRIVALS`."""
+
+    context: bytes | None
+    received_at: bytes | None
+
+    @classmethod
+    def of(cls, headers: Mapping[str, bytes | None]) -> Self:
+        """What readers in Python make of them; ``spark.py`` says the same in SQL."""
+        context, received_at = headers.get(wire.HEADER_CONTEXT), headers.get(wire.HEADER_RECEIVED_AT)
+        if len(context or b"") + len(received_at or b"") > wire.MOST_HEADER_BYTES:
+            return cls(LARGE if context and context != LARGE else None, None)
+        if not context or context == LARGE:
+            return cls(None, received_at)
+        return cls(USUAL if context == wire.CONTEXT_BYTES else context, received_at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +84,7 @@ class Run:
         return Run(self.partition, self.rows.filter(mask))
 
     def wanted(self) -> "Run":
-        """The records that carry the writer's filter in their `context` header."""
+        """The records that carry the writer's filter in their `context` header, or one that nobody reads."""
         contexts = self.rows.column("context")
         wanted = pc.equal(contexts, USUAL).fill_null(False)
         if wanted.true_count == len(wanted):
@@ -112,7 +132,9 @@ def cut(read: Iterable[Run], start: int, end: int) -> Iterator[Run]:
 
 
 def _means_us(context: bytes) -> bool:
-    """Whether other bytes are the same JSON as the usual ones."""
+    """Whether other bytes are the same JSON as the usual ones, or may have been."""
+    if context == LARGE:
+        return True
     try:
         return bool(orjson.loads(context) == wire.CONTEXT)
     except orjson.JSONDecodeError:

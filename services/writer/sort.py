@@ -7,20 +7,22 @@ are read hundreds at a time, and each table's rows are made a whole column at on
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from services.writer import landing
-from services.writer.arrivals import Run
+from services.writer.arrivals import LARGE, Run
 from services.writer.events import Events, Places
 from services.writer.packets import destinations
 from services.writer.routes import Routes
 from services.writer.routing import Routing, routing_of
 from services.writer.targets import Target
 from services.writer.values import read
-from shared.errors import UserError
+from shared import wire
+from shared.errors import RECORD_HEADERS_TOO_LARGE, UserError
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,10 +113,29 @@ def sort(runs: Sequence[Run], routes: Routes) -> Iterator[Sorted]:
     if not runs:
         return
     routing = routing_of(routes)
-    events, at = read(pa.concat_arrays([run.rows.column("value") for run in runs])), 0
+    events, at = _read(runs), 0
     for run in runs:
         yield _sort(run, events.part(at, len(run)), routing)
         at += len(run)
+
+
+def _read(runs: Sequence[Run]) -> Events:
+    """What the values are; whoever's headers are too large to be read is no event, whatever its value."""
+    values = pa.concat_arrays([run.rows.column("value") for run in runs])
+    large = pc.equal(pa.concat_arrays([run.rows.column("context") for run in runs]), LARGE)
+    if not pc.any(large).as_py():
+        return read(values)
+    events = read(pc.if_else(large, pa.scalar(None, values.type), values))
+    errors = dict(events.errors) | {int(at): _unread() for at in np.flatnonzero(large)}
+    return replace(events, errors=errors)
+
+
+def _unread() -> UserError:
+    detail = (
+        f"{wire.HEADER_CONTEXT} and {wire.HEADER_RECEIVED_AT} have more than {wire.MOST_HEADER_BYTES:,} "
+        "bytes together; the record's value is kept, its headers are not"
+    )
+    return UserError(RECORD_HEADERS_TOO_LARGE, detail)
 
 
 def _sort(run: Run, events: Events, routing: Routing) -> Sorted:

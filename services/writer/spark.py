@@ -19,7 +19,7 @@ from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 
 from services.writer import limits
-from services.writer.arrivals import ARRIVALS, FIRST_MS, LAST_MS, USUAL
+from services.writer.arrivals import ARRIVALS, FIRST_MS, LARGE, LAST_MS, USUAL
 from services.writer.java_admin import JavaAdmin
 from services.writer.orders import REPORT_DDL, Line, WorkOrder
 from services.writer.ranges import Range, total
@@ -165,14 +165,17 @@ def _header(at: int, name: str) -> str:
 
 
 def _arrivals_sql() -> list[str]:
-    """The columns that a task receives, by name and order of `ARRIVALS`."""
+    """The columns that a task receives, by name and order of `ARRIVALS`: of headers as `Headers.of`."""
     usual = f"X'{wire.CONTEXT_BYTES.hex()}'"
+    there = f"length(context) > 0 AND context <> X'{LARGE.hex()}'"
+    small = f"coalesce(length(context), 0) + coalesce(length(received_at), 0) <= {wire.MOST_HEADER_BYTES}"
     columns = {
-        "value": "CASE WHEN length(context) > 0 THEN value END",
+        "value": f"CASE WHEN {there} THEN value END",
+        "received_at": f"CASE WHEN {small} THEN received_at END",
         "timestamp": f"least(greatest(timestamp, timestamp_millis({FIRST_MS}L)), "
         f"timestamp_millis({LAST_MS}L))",
-        "context": f"CASE WHEN context = {usual} THEN X'{USUAL.hex()}' "
-        "WHEN length(context) > 0 THEN context END",
+        "context": f"CASE WHEN context = {usual} AND {small} THEN X'{USUAL.hex()}' "
+        f"WHEN {there} THEN CASE WHEN {small} THEN context ELSE X'{LARGE.hex()}' END END",
     }
     return [f"{columns.get(name, name)} AS {name}" for name in ARRIVALS.names]
 

@@ -14,9 +14,8 @@ import numpy as np
 import pyarrow as pa
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
-from services.writer.arrivals import ARRIVALS, FIRST_MS, LAST_MS, USUAL
+from services.writer.arrivals import ARRIVALS, FIRST_MS, LAST_MS, Headers
 from services.writer.ranges import Partition, Range
-from shared import wire
 from shared.kafka_security import Brokers
 
 log = logging.getLogger(__name__)
@@ -121,15 +120,14 @@ def _as_arrivals(found: Records) -> pa.RecordBatch:
     columns: dict[str, list[Any]] = {name: [] for name in ARRIVALS.names}
     for p, records in found.items():
         for record in records:
-            headers = dict(record.headers)  # of those with one key the last counts
-            context = headers.get(wire.HEADER_CONTEXT) or None
+            headers = Headers.of(dict(record.headers))  # of those with one key the last counts
             columns["topic"].append(p.topic)
             columns["partition"].append(p.partition)
             columns["offset"].append(record.offset)
-            columns["value"].append(None if context is None else record.value)
-            columns["received_at"].append(headers.get(wire.HEADER_RECEIVED_AT))
+            columns["value"].append(None if headers.context is None else record.value)
+            columns["received_at"].append(headers.received_at)
             columns["timestamp"].append(record.timestamp)
-            columns["context"].append(USUAL if context == wire.CONTEXT_BYTES else context)
+            columns["context"].append(headers.context)
     timestamps = np.clip(np.array(columns["timestamp"], np.int64), FIRST_MS, LAST_MS) * 1000
     arrays = columns | {"timestamp": pa.array(timestamps).cast(ARRIVALS.field("timestamp").type)}
     return pa.RecordBatch.from_pydict(arrays, schema=ARRIVALS)

@@ -10,7 +10,7 @@ import pytest
 from aiokafka import AIOKafkaProducer
 from confluent_kafka import Producer
 
-from services.writer.arrivals import ARRIVALS
+from services.writer.arrivals import ARRIVALS, LARGE, USUAL
 from services.writer.ranges import Partition, Range
 from services.writer.settings import WriterSettings
 from services.writer.spark import Spark
@@ -99,6 +99,43 @@ def test_headers_values_and_times_are_read_alike(kafka: HasBootstrap, spark: Spa
     (found,) = _by_driver(kafka.bootstrap, ranges)
     assert _sorted(found) == _sorted(_by_spark(spark, ranges))
     assert found.num_rows == 18 + len(others)
+
+
+def _of_size(size: int, context: bytes = wire.CONTEXT_BYTES) -> list[tuple[str, bytes]]:
+    return [(wire.HEADER_CONTEXT, context), (wire.HEADER_RECEIVED_AT, b"x" * (size - len(context)))]
+
+
+def test_f46_headers_that_are_too_large_are_not_carried_and_all_others_are(
+    kafka: HasBootstrap, spark: Spark, topic: str
+) -> None:
+    most = wire.MOST_HEADER_BYTES
+    padded = wire.CONTEXT_BYTES.ljust(most)
+    note = ("note", b"x" * 2 * most)
+    usual, none, unread = (USUAL, 6), (None, 6), (LARGE, None)
+    cases: list[tuple[list[tuple[str, bytes]], tuple[bytes | None, int | None]]] = [
+        (_of_size(most), (USUAL, most - len(wire.CONTEXT_BYTES))),
+        (_of_size(most + 1), unread),
+        (_of_size(most + 1, OTHER[1]), unread),
+        ([(wire.HEADER_CONTEXT, padded)], (padded, None)),
+        ([(wire.HEADER_CONTEXT, padded + b" ")], unread),
+        ([(wire.HEADER_CONTEXT, padded), (RECEIVED[0], b"x")], unread),
+        ([note, *CONTEXT, (RECEIVED[0], b"is it?")], usual),
+        ([*CONTEXT, (RECEIVED[0], b"is it?"), note], usual),
+        (_of_size(most + 1, b""), (None, None)),
+        # Who sends what stands for them between reader and task gets no other verdict by it.
+        ([(wire.HEADER_CONTEXT, LARGE), (RECEIVED[0], b"is it?")], none),
+        (_of_size(most + 1, LARGE), (None, None)),
+    ]
+    for headers, _ in cases:
+        produce(kafka.bootstrap, topic, [event("e")], headers=headers)
+    ranges = [_range(topic, 0, 0, len(cases))]
+    (found,) = _by_driver(kafka.bootstrap, ranges)
+    read = [(row["context"], row["received_at"]) for row in _sorted(found)]
+    assert [(c, None if r is None else len(r)) for c, r in read] == [expected for _, expected in cases]  # type: ignore[arg-type]
+    assert _sorted(found) == _sorted(_by_spark(spark, ranges))
+    assert [row["value"] for row in _sorted(found)] == [
+        event("e") if c is not None else None for c, _ in read
+    ]
 
 
 def test_f46_a_header_whose_key_is_no_utf8_is_left_to_spark_which_reads_it(

@@ -9,6 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 from services.cli.app import app
+from shared import wire
+from shared.errors import RECORD_HEADERS_TOO_LARGE
 from tests.faults.conftest import Ground
 from tests.fixtures.scenes import Scene
 from tests.fixtures.writer import envelope, event, eventually, execute
@@ -102,3 +104,15 @@ def test_a_packet_lands_when_any_kafka_client_sends_its_bytes_again(inline: Scen
     _make_table(inline)
     inline.produce(person.save(key))
     eventually(lambda: _mine(inline) == [("p", 3, None)])
+
+
+def test_an_event_whose_headers_were_too_large_lands_when_it_is_sent_again_without_them(
+    person: Person, inline: Scene
+) -> None:
+    large = (wire.HEADER_CONTEXT, wire.CONTEXT_BYTES.ljust(wire.MOST_HEADER_BYTES + 1))
+    inline.produce(event("large", inline.name), headers=[large])
+    (key,) = eventually(person.parked)
+    assert person.reason(key)["code"] == RECORD_HEADERS_TOO_LARGE.code
+    assert person.save(key) == event("large", inline.name)
+    person.send()
+    eventually(lambda: inline.landed() == 1)

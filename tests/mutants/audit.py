@@ -18,6 +18,13 @@ DELETED: Final = "tests/faults/test_audit_of_lives.py"
 
 QUICK: Final = (
     Mutant(
+        "a record whose headers nobody reads: it is parked, whoever it is for",
+        "classify.py",
+        "if _are_too_large(record.headers):",
+        "if False:",
+        UNIT,
+    ),
+    Mutant(
         "judging a range by its own routes: all that ever were may explain a missing row",
         "settled_under.py",
         "if not digests or not digests <= log.routes.keys():",

@@ -12,6 +12,27 @@ _HALVING: Final = "tests/unit/writer/test_halving.py"
 
 RECORDS: Final = (
     Mutant(
+        "the cap of a record's headers, where the driver reads it",
+        "arrivals.py",
+        ' + len(received_at or b"") > wire.MOST_HEADER_BYTES',
+        ' + len(received_at or b"") > 16 * wire.MOST_HEADER_BYTES',
+        READING,
+    ),
+    Mutant(
+        "the cap of a record's headers, where Spark reads it",
+        "spark.py",
+        "coalesce(length(received_at), 0) <= {wire.MOST_HEADER_BYTES}",
+        "coalesce(length(received_at), 0) <= 16 * {wire.MOST_HEADER_BYTES}",
+        READING,
+    ),
+    Mutant(
+        "parking a record whose headers nobody reads",
+        "sort.py",
+        "if not pc.any(large).as_py():",
+        "if True:",
+        "tests/unit/writer/test_sort.py",
+    ),
+    Mutant(
         "an exponent of any length",
         "json_values.py",
         "int(digits) if len(digits) <= _EXPONENT_DIGITS else 10**_EXPONENT_DIGITS",

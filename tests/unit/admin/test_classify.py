@@ -34,9 +34,18 @@ def _event(payload: bytes, name: bytes = b"order_placed") -> bytes:
     return b'{"metadata":%b,"event_name":"%b","payload":%b}' % (head, name, payload)
 
 
+_MANY = b" " * wire.MOST_HEADER_BYTES
+
+
 @pytest.mark.parametrize(
     ("value", "headers", "kind"),
     [
+        (_event(b"{}"), {wire.HEADER_CONTEXT: wire.CONTEXT_BYTES + _MANY}, Kind.UNROUTABLE),
+        (_event(b"{}"), {wire.HEADER_CONTEXT: b"7" + _MANY}, Kind.UNROUTABLE),
+        (_event(b"{}"), US | {wire.HEADER_RECEIVED_AT: _MANY}, Kind.UNROUTABLE),
+        (_event(b"{}"), US | {"note": _MANY}, Kind.ENVELOPE),
+        (_event(b"{}"), {wire.HEADER_RECEIVED_AT: _MANY + b" "}, Kind.FILTERED),
+        (_event(b"{}"), {wire.HEADER_CONTEXT: b"\0", wire.HEADER_RECEIVED_AT: _MANY}, Kind.FILTERED),
         (_event(b"{}"), None, Kind.ENVELOPE),
         (_event(b"{}"), {wire.HEADER_CONTEXT: b'{ "consumer": {"type": "data_pipeline"} }'}, Kind.ENVELOPE),
         (_event(b"{}"), {}, Kind.FILTERED),

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from services.writer.arrivals import LARGE, USUAL
 from services.writer.user_errors import ParkedRecord, reason
-from shared.errors import NO_ENVELOPE
+from shared.errors import NO_ENVELOPE, RECORD_HEADERS_TOO_LARGE
 from tests.fixtures.writer import PARTITION, envelope, event, sorted_values
 
 SECRET = "s3cret-Value"
@@ -92,6 +93,16 @@ def test_what_is_no_envelope_is_unroutable_and_keeps_its_bytes(value: bytes | No
     found = sorted_values([event("before"), value, event("after")])
     (bad,) = found.unroutable
     assert (bad.offset, bad.value, bad.error.fault) == (1, value, NO_ENVELOPE)
+    (rows,) = found.tables.values()
+    assert rows.column("_id").to_pylist() == ["before", "after"]
+
+
+def test_f46_an_event_whose_headers_nobody_reads_goes_nowhere_whatever_it_is() -> None:
+    values = [event("before"), event("large"), b"no json", None, b"no json", event("after")]
+    contexts = [USUAL, LARGE, LARGE, LARGE, USUAL, USUAL]
+    found = sorted_values(values, context=contexts)
+    assert [(u.offset, u.value) for u in found.unroutable] == [*enumerate(values)][1:5]
+    assert [u.error.fault for u in found.unroutable] == [*[RECORD_HEADERS_TOO_LARGE] * 3, NO_ENVELOPE]
     (rows,) = found.tables.values()
     assert rows.column("_id").to_pylist() == ["before", "after"]
 
