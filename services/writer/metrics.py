@@ -113,6 +113,12 @@ class Metrics:
             ["database", "kind", "name", "state"],
             registry=self.registry,
         )
+        self.too_large = Gauge(
+            "onramp_writer_too_large_events",
+            "Parked events that onramp.user_errors does not take: they stay in the outbox of their database.",
+            ["database"],
+            registry=self.registry,
+        )
         self.database_state = Gauge(
             "onramp_writer_database_state",
             "1 for the state that a database is in: its breaker.",

@@ -42,6 +42,7 @@ _TAKE: Final = within.bytes_of(
     'topic_id, partition, "offset", destination',
 )
 _REMOVE: Final = "DELETE FROM onramp.outbox WHERE ctid = ANY(%s::tid[])"
+_TOO_LARGE: Final = "SELECT count(*) FROM onramp.outbox WHERE octet_length(value) >= %s"
 _Key = tuple[str, int, int, str]
 _BEGIN: Final[_Key] = ("00000000-0000-0000-0000-000000000000", -1, -1, "")
 
@@ -89,6 +90,17 @@ class _Stuck:
 
 
 _stuck: Final[dict[str, _Stuck]] = defaultdict(_Stuck)
+
+
+def too_large(conn: connection, name: str) -> int:
+    """How many events the outbox of database `name` has now that the topic did not take."""
+    least = _stuck[name].least
+    if least == _ANY_SIZE:
+        return 0
+    with conn.cursor() as cursor:
+        cursor.execute(_TOO_LARGE, (least,))
+        ((events,),) = cursor.fetchall()
+        return int(events)
 
 
 def relay(database: Database, brokers: Brokers) -> int:

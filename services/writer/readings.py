@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
+from services.writer import outbox
 from services.writer.pool import transaction
 from services.writer.postgres import Database
 
@@ -31,6 +32,8 @@ class Reading:
     sessions: dict[str, int]
     #: Events that wait in the database itself, and since when the oldest of them does (seconds since 1970).
     waiting: tuple[int, float | None]
+    #: Parked events that are too large for their topic and stay in the outbox.
+    too_large: int = 0
 
 
 def read(database: Database) -> Reading:
@@ -44,4 +47,4 @@ def read(database: Database) -> Reading:
         sessions = dict(cursor.fetchall())
         cursor.execute(_WAITING)
         ((events, since),) = cursor.fetchall()
-        return Reading(totals, remarks, sessions, (events, since))
+        return Reading(totals, remarks, sessions, (events, since), outbox.too_large(conn, database.name))

@@ -28,6 +28,10 @@ log = logging.getLogger(__name__)
 
 _STATES: Final = ("landing", "draining", "out", "halted")
 _RESULTS: Final = ("read", "filtered", "unroutable", "refused", "waiting", "diverted")
+_TOO_LARGE: Final = (
+    f"parked events are larger than {wire.USER_ERRORS} takes and stay in onramp.outbox: "
+    "raise max.message.bytes of that topic (docs/operating.md, Events that are too large)"
+)
 _SESSIONS: Final = ("active", "idle", "idle in transaction", "idle in transaction (aborted)")
 
 
@@ -43,6 +47,8 @@ class Status:
         #: What a person should mend although events land.
         self.warning = ""
         self.reasons: Mapping[str, str] = {}
+        #: By database, what needs a person and stands in nobody's way.
+        self.remarks: dict[str, str] = {}
         self._lag: dict[Partition, int] = {}
         self._on_kafka: dict[str, tuple[int, float | None]] = {}
         self._showing = threading.Lock()
@@ -177,8 +183,14 @@ class Status:
         for (table, remark), n in reading.remarks.items():
             self.metrics.count_to(self.metrics.remarks, (database, table, remark), n)
         self._wait(database, "database", *reading.waiting)
+        self._see_too_large(database, reading.too_large)
         for state in {*_SESSIONS, *reading.sessions}:
             self.metrics.connections.labels(database, state).set(reading.sessions.get(state, 0))
+
+    def _see_too_large(self, database: str, events: int) -> None:
+        self.metrics.too_large.labels(database).set(events)
+        said = {database: f"{events} {_TOO_LARGE}"} if events else {}
+        self.remarks = {n: why for n, why in self.remarks.items() if n != database} | said
 
     def lags(self, ages: Mapping[Partition, float]) -> None:
         """How old the oldest event is that is not settled, in seconds by partition."""
@@ -229,6 +241,7 @@ def _handler(status: Status) -> type[BaseHTTPRequestHandler]:
                 "reason": trouble,
                 "databases": status.databases,
                 "reasons": status.reasons,
+                "remarks": status.remarks,
                 "batch_seconds": status.batch_seconds(),
                 "holds": status.holds,
                 "unknown_databases": status.unknown,

@@ -111,16 +111,19 @@ def test_f46_parked_events_that_are_too_large_stay_in_the_outbox_and_the_others_
     two.send(*_of(0, 3))
     _send_large(two, small[0], *large, small[1])
     two.send(*_of(3, 3))
-    writer = two.writer()
+    writer = two.writer(metrics_s=0.5)
     eventually(lambda: two.landed() == set(_of(0, 6)))
     two.the_other_lands()
     eventually(lambda: _are_parked(two, *small))
     eventually(lambda: f"{two.topic}/0/4/" in _said(caplog))
     assert "max.message.bytes" in _said(caplog)
     assert writer.states[two.scene.database] == "landing"
+    eventually(lambda: writer.remarks.get(two.scene.database, "").startswith("2 parked events"))
+    assert "max.message.bytes" in writer.remarks[two.scene.database]
     two.scene.audited()
     let_it_fit(wire.USER_ERRORS)
     eventually(lambda: _are_parked(two, *small, *large))
+    eventually(lambda: not writer.remarks)
     assert two.scene.ask("SELECT count(*) FROM onramp.outbox") == [(0,)]
     two.scene.audited()
 

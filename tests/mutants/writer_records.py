@@ -116,6 +116,13 @@ FOREIGNERS: Final = (
         f"{STRICTER}::test_a_place_at_which_a_release_fails_waits_alone",
     ),
     Mutant(
+        "saying how many parked events do not leave their database",
+        "readings.py",
+        "outbox.too_large(conn, database.name))",
+        "0)",
+        _OUTBOX,
+    ),
+    Mutant(
         "an event that cannot be sorted, alone",
         "task.py",
         "        for run, verdict in take_each(self.take, read):",

@@ -1,12 +1,16 @@
 """The writer's metrics: totals that others keep, labels that anybody can make, ages that go away."""
 
+from dataclasses import replace
+from typing import Any
+
+import httpx2
 from prometheus_client import generate_latest
 
 from services.writer.metrics import Metrics
 from services.writer.orders import Line
 from services.writer.ranges import Partition
 from services.writer.readings import Reading
-from services.writer.status import Status
+from services.writer.status import Status, StatusServer
 from services.writer.stopwatch import Stopwatch
 from shared.steps import Step
 
@@ -15,6 +19,15 @@ def page(of: Status | Metrics) -> dict[str, float]:
     text = of.page() if isinstance(of, Status) else generate_latest(of.registry)
     lines = [line for line in text.decode().splitlines() if line[0] != "#"]
     return {line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in lines}
+
+
+def readyz(status: Status) -> tuple[int, dict[str, Any]]:
+    server = StatusServer(status, "127.0.0.1", 0).start()
+    try:
+        answer = httpx2.get(f"http://127.0.0.1:{server.port}/readyz", timeout=60)
+        return answer.status_code, answer.json()
+    finally:
+        server.stop()
 
 
 def reading(landed: int) -> Reading:
@@ -111,3 +124,16 @@ def test_the_registry_that_holds_is_shown_and_no_older_one() -> None:
     status.see_registry("new")
     shown = {series: value for series, value in page(status).items() if "registry_info" in series}
     assert shown == {'onramp_registry_info{digest="new"}': 1.0}
+
+
+def test_parked_events_that_stay_in_an_outbox_are_a_number_and_a_remark_as_long_as_they_stay() -> None:
+    status = Status()
+    status.see({"db": "landing", "other": "landing"}, {}, {})
+    for events, said in ((2, ["db"]), (0, [])):
+        status.read("db", replace(reading(0), too_large=events))
+        status.read("other", reading(0))
+        assert page(status)['onramp_writer_too_large_events{database="db"}'] == events
+        assert page(status)['onramp_writer_too_large_events{database="other"}'] == 0
+        code, shown = readyz(status)
+        assert (code, shown["status"], shown["reason"]) == (200, "consuming", None)
+        assert list(shown["remarks"]) == said
