@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from itertools import islice
 
 import orjson
 
@@ -141,9 +141,10 @@ class Demo:
             telling=answers,
         )
         try:
-            for flight in flights.envelopes(self._limit):
-                self._send(onramp, flight)
-                if answers.waiting:
+            left = flights.envelopes(self._limit)
+            while batch := [(each["metadata"]["id"], orjson.dumps(each)) for each in islice(left, BATCH)]:
+                self._send(onramp, batch)
+                while answers.waiting:
                     self._note(books, answers.waiting.popleft())
             while not onramp.flush(_POLL_SECONDS):
                 self._check()
@@ -152,13 +153,15 @@ class Demo:
         finally:
             onramp.close(0)  # Ctrl-C, or a gateway that is gone: nobody goes on trying.
 
-    def _send(self, onramp: Onramp, flight: dict[str, Any]) -> None:
-        body = orjson.dumps(flight)
+    def _send(self, onramp: Onramp, batch: list[tuple[str, bytes]]) -> None:
         while True:
             try:
-                return onramp.send_bytes(flight["metadata"]["id"], body, block_seconds=_POLL_SECONDS)
-            except QueueFullError:
+                onramp.send_many_bytes(batch, block_seconds=_POLL_SECONDS)
+            except QueueFullError as full:
+                batch = batch[len(full.taken) :]
                 self._check()
+            else:
+                return
 
     def _note(self, books: Books, verdicts: list[Verdict]) -> None:
         for event, outcome, said in verdicts:

@@ -1,11 +1,12 @@
 """`onramp send`: one event, or a file of them, to the gateway."""
 
+import io
 import sys
 import uuid
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import orjson
 import typer
@@ -22,6 +23,10 @@ _ANSWER_SECONDS = 30.0
 #: Room comes with an answer, or when an event is given up.
 _UNTIL_ONE_IS_GIVEN_UP = 86_400.0
 _KEY_REFUSED = (401, 403)
+_CHUNK = 1 << 16
+
+#: Ids and their lines.
+Part = list[tuple[str, bytes]]
 
 
 def send(
@@ -70,7 +75,7 @@ def send(
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--url") from error
     try:
-        _send(onramp, _lines(file, event, payload, event_id), receipts)
+        _send(onramp, _given(file, event, payload, event_id, batch), receipts)
         code = receipts.code(url)
     except StackError as error:
         code = explain(error)
@@ -122,11 +127,11 @@ class _Receipts:
             print(f"{event_id} rejected ({said.get('status')}): {said.get('detail')} {said.get('fix', '')}")
 
 
-def _send(onramp: "Onramp", lines: Iterator[bytes], receipts: _Receipts) -> None:
+def _send(onramp: "Onramp", parts: Iterator[Part], receipts: _Receipts) -> None:
     """Send the very bytes that came in, until all are settled or one is given up."""
     try:
-        for line in lines:
-            onramp.send_bytes(_id_of(line), line, block_seconds=_UNTIL_ONE_IS_GIVEN_UP)
+        for part in parts:
+            onramp.send_many_bytes(part, block_seconds=_UNTIL_ONE_IS_GIVEN_UP)
             if receipts.given_up is not None:
                 break
         onramp.flush()
@@ -137,32 +142,62 @@ def _send(onramp: "Onramp", lines: Iterator[bytes], receipts: _Receipts) -> None
         onramp.close()  # Also what came before a line that is none.
 
 
-def _lines(file: Path | None, event: str | None, payload: str, event_id: str | None) -> Iterator[bytes]:
+def _given(
+    file: Path | None, event: str | None, payload: str, event_id: str | None, most: int
+) -> Iterator[Part]:
     if event is not None:
-        yield _envelope(event, payload, event_id)
+        line = _envelope(event, payload, event_id)
+        yield [(_id_of(orjson.loads(line)), line)]
         return
     if file is None or str(file) == "-":
-        yield from _read(sys.stdin.buffer)
+        yield from _read(sys.stdin.buffer, most)  # type: ignore[arg-type]
         return
     try:
         with file.open("rb") as opened:
-            yield from _read(opened)
+            yield from _read(opened, most)
     except OSError as error:
         raise typer.BadParameter(f"{file} cannot be read: {error.strerror}") from error
 
 
-def _read(stream: IO[bytes]) -> Iterator[bytes]:
-    lines = (line.strip() for line in stream)
-    yield from (_checked(line, number) for number, line in enumerate(lines, start=1) if line)
+def _read(stream: io.BufferedIOBase, most: int) -> Iterator[Part]:
+    """What has come together goes together, at most so many: who pipes a line sees it sent.
+
+    Raises:
+        BadParameter: a line is none, after those before it.
+    """
+    number = 0
+    for lines in _arrived(stream):
+        for start in range(0, len(lines), most):
+            mine = lines[start : start + most]
+            part, wrong = _checked(mine, number)
+            number += len(mine)
+            yield part
+            if wrong is not None:
+                raise wrong
 
 
-def _checked(line: bytes, number: int) -> bytes:
+def _arrived(stream: io.BufferedIOBase) -> Iterator[list[bytes]]:
+    begun: list[bytes] = []
+    while chunk := stream.read1(_CHUNK):
+        *whole, rest = chunk.split(b"\n")
+        if whole:
+            whole[0] = b"".join((*begun, whole[0]))
+            begun = []
+            yield whole
+        begun.append(rest)
+    yield [b"".join(begun)]
+
+
+def _checked(lines: list[bytes], before: int) -> tuple[Part, typer.BadParameter | None]:
     """A line that is no document of its own would change what its neighbours mean."""
-    try:
-        orjson.loads(line)
-    except orjson.JSONDecodeError as error:
-        raise typer.BadParameter(f"line {number} is no JSON document: {error}") from error
-    return line
+    part = []
+    for number, line in enumerate(lines, start=before + 1):
+        try:
+            if stripped := line.strip():
+                part.append((_id_of(orjson.loads(stripped)), stripped))
+        except orjson.JSONDecodeError as error:
+            return part, typer.BadParameter(f"line {number} is no JSON document: {error}")
+    return part, None
 
 
 def _envelope(event: str, payload: str, event_id: str | None) -> bytes:
@@ -178,7 +213,6 @@ def _envelope(event: str, payload: str, event_id: str | None) -> bytes:
     return orjson.dumps({"metadata": metadata, "event_name": event, "payload": parsed})
 
 
-def _id_of(line: bytes) -> str:
-    document = orjson.loads(line)
+def _id_of(document: Any) -> str:
     metadata = document.get("metadata") if isinstance(document, dict) else None
     return str(metadata.get("id")) if isinstance(metadata, dict) else "(no id)"

@@ -10,6 +10,7 @@ PROXIES: Final = "tests/unit/clients/test_proxies.py"
 FORKS: Final = "tests/unit/clients/test_forks.py"
 SPOOL: Final = "tests/unit/clients/test_spool.py"
 LAMBDA: Final = "tests/unit/clients/test_lambda_handler.py"
+MANY: Final = "tests/unit/clients/test_many.py"
 ASYNCIO: Final = "tests/unit/clients/test_asyncio.py"
 
 QUICK: Final = (
@@ -50,9 +51,17 @@ QUICK: Final = (
     Mutant("jitter", "waits.py", "random.uniform(0, backoff)", "0.0", PROXIES),
     Mutant("a line made anew", "line.py", "if not reused:", "if True:", CLIENT),
     Mutant("who answers early", "line.py", "return self._answered_early(connection)", "raise", CLIENT),
-    Mutant("an end of close", "client.py", "self._courier.abort()", "threading.Event().wait()", CLIENT),
+    Mutant("an end of close", "client.py", "self.flush(timeout_seconds)", "self.flush()", CLIENT),
+    Mutant("threads that end at close", "client.py", "self._courier.abort()", "pass", CLIENT),
     Mutant("the bound of the queue", "outbox.py", "self.pending < self.bounds.events and", "", CLIENT),
     Mutant("the bound of its bytes", "outbox.py", "self._bytes + size <= self.bounds.bytes", "True", CLIENT),
+    Mutant("room for each", "client.py", "if not self._is_free_for(len(body)):", "if not at:", MANY),
+    Mutant("who was taken", "sending.py", "return QueueFullError(told, taken)", "return error", MANY),
+    Mutant(
+        "a full disk in the midst", "client.py", "(QueueFullError, OSError) as", "QueueFullError as", MANY
+    ),
+    Mutant("the loop's turn", "aio.py", "await asyncio.sleep(0)", "pass", MANY),
+    Mutant("only what is left", "aio.py", "events = events[len(full.taken) :]", "pass", MANY),
     Mutant("the end of a process", "endings.py", "atexit.register(close)", "pass", CLIENT),
     Mutant("the prefix", "target.py", 'self.url.path.rstrip("/") + _PATH', "_PATH", CLIENT),
     Mutant("the proxy", "target.py", "first = self.proxy or self.url", "first = self.url", CLIENT),

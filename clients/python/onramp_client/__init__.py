@@ -9,7 +9,7 @@ print(onramp.tally)
 
 from .aio import AsyncOnramp
 from .client import Onramp, send_all
-from .events import ACCEPTED, KEPT, REJECTED, UNKNOWN, QueueFullError, Tally, Verdict
+from .events import ACCEPTED, KEPT, REJECTED, UNKNOWN, Given, NewEvent, QueueFullError, Tally, Verdict
 from .telling import Telling
 from .version import VERSION
 
@@ -20,6 +20,8 @@ __all__ = [
     "UNKNOWN",
     "VERSION",
     "AsyncOnramp",
+    "Given",
+    "NewEvent",
     "Onramp",
     "QueueFullError",
     "Tally",

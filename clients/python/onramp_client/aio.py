@@ -1,16 +1,20 @@
 """The same client for asyncio: the threads that send are the same, and no call holds up the loop."""
 
 import asyncio
-from datetime import datetime
+from collections.abc import AsyncIterator, Iterable
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeVar, Unpack
 
 from .client import Onramp
-from .events import QueueFullError, Tally, Verdict, new_id
+from .events import Given, NewEvent, QueueFullError, Tally, Verdict, new_id
 from .telling import OnSettled, Telling
 
 #: A thread of the loop's waits so long at a time, so that one that is cancelled ends soon.
 _SLICE_SECONDS: Final = 0.2
+#: So many events are made, or queued, in one turn of the loop.
+_AT_ONCE: Final = 100
+
+_T = TypeVar("_T")
 
 #: An outcome, and the gateway's receipt or problem.
 Delivery = tuple[str, dict[str, Any]]
@@ -47,36 +51,38 @@ class AsyncOnramp:
         """What became of the events."""
         return self._onramp.tally
 
-    async def send(
-        self,
-        event_name: str,
-        payload: dict[str, Any],
-        *,
-        id: str | None = None,  # noqa: A002 - the envelope's own word
-        timestamp: datetime | None = None,
-        version: str | None = None,
-    ) -> str:
+    async def send(self, event_name: str, payload: dict[str, Any], **given: Unpack[Given]) -> str:
         """Queue an event and return its id; waits for room as long as there is none.
 
         Raises:
             ValueError, TypeError: the payload is not JSON, or the client is closed.
             OSError: the spool cannot be written; the event was not taken.
         """
-        event_id = id or new_id()
+        event: NewEvent = {**given, "event_name": event_name, "payload": payload}
+        made = self._onramp.made([event])
         async with self._turn:  # Who asked first is first.
-            while True:
-                try:
-                    return self._onramp.send(
-                        event_name, payload, id=event_id, timestamp=timestamp, version=version
-                    )
-                except QueueFullError:
-                    await asyncio.to_thread(self._onramp.wait, _SLICE_SECONDS)
+            await self._queue(made)
+        return made[0][0]
 
-    async def deliver(self, event_name: str, payload: dict[str, Any], **given: Any) -> Delivery:
+    async def send_many(self, events: Iterable[NewEvent]) -> list[str]:
+        """Queue events in their order and return their ids; waits for room for each of them.
+
+        Raises:
+            ValueError, TypeError: a payload is not JSON, and none was taken; or the client is closed.
+            OSError: the spool cannot be written; those before were taken.  Events with ids of
+                their own may all be sent again.
+        """
+        many = [each async for part in _parts(list(events)) for each in self._onramp.made(part)]
+        async with self._turn:
+            async for made in _parts(many):
+                await self._queue(made)
+        return [event_id for event_id, _ in many]
+
+    async def deliver(self, event_name: str, payload: dict[str, Any], **given: Unpack[Given]) -> Delivery:
         """Send an event, as `send` does, and wait for its outcome and what the gateway said."""
-        event_id = given.pop("id", None) or new_id()
+        event_id = given["id"] = given.get("id") or new_id()
         delivery = self._telling.promise(event_id)
-        await self.send(event_name, payload, id=event_id, **given)
+        await self.send(event_name, payload, **given)
         return await asyncio.shield(delivery)
 
     async def flush(self, timeout_seconds: float | None = None) -> bool:
@@ -92,6 +98,23 @@ class AsyncOnramp:
     async def close(self, timeout_seconds: float = 30.0) -> Tally:
         """Flush for at most `timeout_seconds`, stop, and return the tally."""
         return await asyncio.to_thread(self._onramp.close, timeout_seconds)
+
+    async def _queue(self, events: list[tuple[str, bytes]]) -> None:
+        while True:
+            try:
+                self._onramp.send_many_bytes(events)
+            except QueueFullError as full:
+                events = events[len(full.taken) :]
+                await asyncio.to_thread(self._onramp.wait, _SLICE_SECONDS)
+            else:
+                return
+
+
+async def _parts(many: list[_T]) -> AsyncIterator[list[_T]]:
+    """A few at a time, and between them the loop has its turn."""
+    for start in range(0, len(many), _AT_ONCE):
+        yield many[start : start + _AT_ONCE]
+        await asyncio.sleep(0)
 
 
 class _InLoop(Telling):

@@ -5,16 +5,16 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterable
-from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from . import endings, forks
 from .courier import Courier
-from .events import ACCEPTED, KEPT, UNKNOWN, Event, QueueFullError, Tally, Verdict, envelope, new_id
+from .events import ACCEPTED, KEPT, UNKNOWN, Event, QueueFullError, Tally, Verdict
 from .keeping import keeping
 from .outbox import Bounds, Outbox
+from .sending import Sending, partly
 from .target import Target
 from .telling import OnSettled, Telling
 
@@ -22,7 +22,7 @@ _JOIN_SECONDS = 1.0
 _WITHOUT_PROBLEM = (ACCEPTED, KEPT)
 
 
-class Onramp:
+class Onramp(Sending):
     """A queue in front of a gateway.  Thread-safe, and safe to fork; close it at the end."""
 
     def __init__(
@@ -72,7 +72,7 @@ class Onramp:
         Raises:
             ValueError: the URL is no http or https one.
         """
-        self._version = version
+        super().__init__(version)
         self._give_up = float("inf") if spool else give_up_seconds
         self._bounds = Bounds(
             events=queue_size,
@@ -100,45 +100,22 @@ class Onramp:
         """Close it."""
         self.close()
 
-    def send(
-        self,
-        event_name: str,
-        payload: dict[str, Any],
-        *,
-        id: str | None = None,  # noqa: A002 - the envelope's own word
-        timestamp: datetime | None = None,
-        version: str | None = None,
-        block_seconds: float = 0.0,
-    ) -> str:
-        """Queue an event and return its id.  Give an id of your own if you may send it again.
-
-        Raises:
-            QueueFullError: there is no room, for `block_seconds`.
-            ValueError, TypeError: the payload is not JSON, or the client is closed.
-            OSError: the spool cannot be written; the event was not taken.
-        """
-        event_id = id or new_id()
-        body = envelope(
-            event_name, payload, event_id=event_id, timestamp=timestamp, version=version or self._version
-        )
-        self.send_bytes(event_id, body, block_seconds=block_seconds)
-        return event_id
-
-    def send_bytes(self, event_id: str, body: bytes, *, block_seconds: float = 0.0) -> None:
-        """Queue an envelope's very bytes, one line of JSON; raises as `send` does."""
+    def send_many_bytes(self, events: Iterable[tuple[str, bytes]], *, block_seconds: float = 0.0) -> None:
+        """Queue envelopes' ids and very bytes, each one line of JSON; raises as `send_many` does."""
+        given = list(events)
         with self._changed:
-            if not self._is_free_for(len(body)) and not self._changed.wait_for(
-                lambda: self._is_free_for(len(body)), block_seconds
-            ):
-                raise QueueFullError(
-                    f"{self._outbox.pending:,} events wait for the gateway; {self._spool.told}"
-                )
-            if self._closed:
-                raise ValueError("the client is closed")
-            now = time.monotonic()
-            event = Event(event_id, body, now + self._give_up, self._spool.append(body))
-            self._take(event, now)
-            self.tally.sent += 1
+            until = (now := time.monotonic()) + block_seconds
+            for at, (event_id, body) in enumerate(given):
+                try:
+                    if not self._is_free_for(len(body)):
+                        now = self._wait_for_room(len(body), until)
+                    if self._closed:
+                        raise ValueError("the client is closed")
+                    ticket = self._spool.append(body)
+                except (QueueFullError, OSError) as error:
+                    raise partly(error, [each for each, _ in given[:at]]) from None
+                self._take(Event(event_id, body, now + self._give_up, ticket), now)
+                self.tally.sent += 1
 
     def flush(self, timeout_seconds: float | None = None) -> bool:
         """Wait until every event is settled; returns whether all are."""
@@ -192,6 +169,12 @@ class Onramp:
         self._hurried = 0
         self._has_stopped = False
         self._closed = False
+
+    def _wait_for_room(self, size: int, until: float) -> float:
+        """Wait until an event of that size may come in; returns what time it is then."""
+        if not self._changed.wait_for(lambda: self._is_free_for(size), max(0.0, until - time.monotonic())):
+            raise QueueFullError(f"{self._outbox.pending:,} events wait for the gateway; {self._spool.told}")
+        return time.monotonic()
 
     def _is_free_for(self, size: int) -> bool:
         return self._closed or (self._outbox.has_room(size) and self._spool.has_room(size))

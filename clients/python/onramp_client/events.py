@@ -2,9 +2,10 @@
 
 import json
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, Required, TypedDict
 
 ACCEPTED: Final = "accepted"
 REJECTED: Final = "rejected"
@@ -16,7 +17,32 @@ _MOST_PROBLEMS: Final = 10
 
 
 class QueueFullError(Exception):
-    """More events are waiting than the bounds allow: the gateway is slower than the sender, or away."""
+    """More events are waiting than the bounds allow: the gateway is slower than the sender, or away.
+
+    `taken` has the ids of those that `send_many` could still take: the first of what it was given.
+    """
+
+    def __init__(self, told: str, taken: Sequence[str] = ()) -> None:
+        super().__init__(told)
+        self.taken = list(taken)
+
+
+class Given(TypedDict, total=False):
+    """What a sender may say of an event beside its name and payload; what is missing or None is made."""
+
+    #: Give an id of your own if you may send the event again: the same id lands once.
+    id: str | None
+    #: When it happened; now.
+    timestamp: datetime | None
+    #: The producer's version of this event; that of the client.
+    version: str | None
+
+
+class NewEvent(Given):
+    """An event that is to be sent, in the words of `send`."""
+
+    event_name: Required[str]
+    payload: Required[dict[str, Any]]
 
 
 @dataclass(slots=True, eq=False)
@@ -57,6 +83,26 @@ class Tally:
     def tell(self, problem: dict[str, Any]) -> None:
         """Remember a problem."""
         self.problems = [*self.problems[1 - _MOST_PROBLEMS :], problem]
+
+
+def made(
+    usual_version: str,
+    event_name: str,
+    payload: dict[str, Any],
+    *,
+    id: str | None = None,  # noqa: A002 - the envelope's own word
+    timestamp: datetime | None = None,
+    version: str | None = None,
+) -> tuple[str, bytes]:
+    """The event's id and its bytes.
+
+    Raises:
+        ValueError, TypeError: the payload is not JSON, or something else is given.
+    """
+    event_id = id or new_id()
+    return event_id, envelope(
+        event_name, payload, event_id=event_id, timestamp=timestamp, version=version or usual_version
+    )
 
 
 def envelope(

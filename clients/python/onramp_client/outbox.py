@@ -67,7 +67,8 @@ class Outbox:
         self._fresh_bytes += size + 1
         self.pending += 1
         self._bytes += size
-        if len(self._fresh) in {1, self.bounds.batch_events}:
+        waiting = len(self._fresh)
+        if waiting == 1 or waiting == self.bounds.batch_events:  # noqa: PLR1714 - a set costs more than both
             return True
         return self._fresh_bytes >= self._batch_bytes > self._fresh_bytes - size - 1
 

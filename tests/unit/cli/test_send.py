@@ -1,13 +1,17 @@
 """`onramp send` believes the gateway alone, keeps the lines' order, and says when it gave up."""
 
 import json
+import os
+import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner, Result
 
 from services.cli.app import app
 from tests.fixtures.worst import Worst, page, problem, results, serving
+from tests.fixtures.writer import eventually
 
 LINES = [json.dumps({"metadata": {"id": f"e{n}"}}) for n in range(20)]
 
@@ -73,3 +77,30 @@ def test_what_came_before_a_line_that_is_none_is_sent(worst: Worst) -> None:
     result = CliRunner().invoke(app, ["send", "-", "--url", worst.url], input=f"{LINES[0]}\nnonsense\n")
     assert result.exit_code == 2
     assert "e0 accepted" in result.stdout
+
+
+def test_who_pipes_a_line_sees_it_sent_before_the_next(worst: Worst) -> None:
+    reads, writes = os.pipe()
+    sending = threading.Thread(
+        target=CliRunner().invoke, args=(app, ["send", f"/dev/fd/{reads}", "--url", worst.url])
+    )
+    try:
+        with os.fdopen(writes, "w") as pipe:
+            pipe.write(f"{LINES[0]}\n{LINES[1][:7]}")
+            pipe.flush()
+            sending.start()
+            eventually(lambda: worst.ids == [["e0"]])
+            pipe.write(f"{LINES[1][7:]}\n\n{LINES[2]}")
+        sending.join(100)
+    finally:
+        os.close(reads)
+    assert [each for ids in worst.ids for each in ids] == ["e0", "e1", "e2"]
+
+
+def test_a_line_that_is_none_is_named_by_its_number(worst: Worst, tmp_path: Path) -> None:
+    file = tmp_path / "events.ndjson"
+    file.write_text("\n\n".join([*LINES[:7], "nonsense", *LINES[7:]]), "utf-8")
+    result = CliRunner().invoke(app, ["send", str(file), "--url", worst.url, "--batch", "2"])
+    assert result.exit_code == 2
+    assert "line 15 is no JSON document" in result.output
+    assert [each for ids in worst.ids for each in ids] == [f"e{n}" for n in range(7)]
