@@ -1,7 +1,8 @@
 """What a single event costs the gateway at a steady rate, for settings (or trees) in turn.
 
-``python -m loadtest.bench_singles --variant LINGER_MS=0 --variant LINGER_MS=5``: every round runs
-every variant on the same Kafka, so that what the machine does meanwhile is in all of them.  A
+``python -m loadtest.bench_singles --variant LINGER_MS=0 --variant LINGER_MS=5``: the gateways of all
+variants are up at once on the same Kafka and every round loads each in turn, so that what the machine
+does meanwhile is in all of them: on a busy one many short rounds and their ratios say most.  A
 variant is what follows ``ONRAMP_INGEST_``, comma-separated; one that begins with a slash is the
 folder of another tree, whose gateway is started with its own settings.
 """
@@ -13,6 +14,8 @@ import subprocess
 import sys
 import tempfile
 import urllib.request
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -20,7 +23,7 @@ from typing import Any, Final
 import orjson
 
 from loadtest import report
-from loadtest.figures import range_of
+from loadtest.figures import middle_of
 from loadtest.processes import cost
 from stack import services
 from stack.kafka import Kafka
@@ -61,9 +64,12 @@ def main() -> None:
         try:
             kafka.start()
             kafka.wait_ready()
-            for _ in range(given.rounds):
+            with _gateways(given.variant or [""], kafka, Path(folder)) as gateways:
                 for case in cases:
-                    rows[case].append(_run(case, kafka, Path(folder), given))
+                    _load(gateways[case.variant], case.names, _WARM_SECONDS, Path(folder), given)
+                for _ in range(given.rounds):
+                    for case in cases:
+                        rows[case].append(_run(case, gateways[case.variant], Path(folder), given))
         finally:
             kafka.stop()
     _print(rows, given)
@@ -74,18 +80,23 @@ def main() -> None:
         given.out.write_text(json.dumps(figures, indent=1) + "\n", "utf-8")
 
 
-def _run(case: Case, kafka: Kafka, folder: Path, given: argparse.Namespace) -> dict[str, float]:
-    gateway = _gateway(case.variant, kafka, folder / "gateway.log")
-    try:
-        gateway.start()
-        gateway.wait_ready()
-        _load(gateway, case.names, _WARM_SECONDS, folder, given)
-        before, requests = cost(gateway.pid), _produced(gateway)
-        lines = _load(gateway, case.names, given.seconds, folder, given)
-        after = cost(gateway.pid)
-        made = _produced(gateway) - requests
-    finally:
-        gateway.stop()
+@contextmanager
+def _gateways(variants: list[str], kafka: Kafka, folder: Path) -> Iterator[dict[str, Service]]:
+    with ExitStack() as stack:
+        gateways = {}
+        for number, variant in enumerate(variants):
+            gateway = gateways[variant] = _gateway(variant, kafka, folder / f"gateway-{number}.log")
+            stack.callback(gateway.stop)
+            gateway.start()
+            gateway.wait_ready()
+        yield gateways
+
+
+def _run(case: Case, gateway: Service, folder: Path, given: argparse.Namespace) -> dict[str, float]:
+    before, requests = cost(gateway.pid), _produced(gateway)
+    lines = _load(gateway, case.names, given.seconds, folder, given)
+    after = cost(gateway.pid)
+    made = _produced(gateway) - requests
     waits = sorted(1000 * (answered - due) for due, answered, _, *receipt in lines if receipt)
     if len(waits) < len(lines):
         sys.exit(f"{case}: {len(lines) - len(waits)} of {len(lines)} events were not accepted")
@@ -138,10 +149,13 @@ def _produced(gateway: Service) -> float:
 def _print(rows: dict[Case, list[dict[str, float]]], given: argparse.Namespace) -> None:
     print(f"{report.machine()}; load average {os.getloadavg()[0]:.1f} at the end")
     print(f"{given.rate:g} events/s, {given.connections} connections, {given.rounds} rounds\n")
-    print("| names | variant | µs CPU/event | produce requests/s | p50 ms | p99 ms |")
-    print("|-|-|-|-|-|-|")
+    print("| names | variant | µs CPU/event | of the first | produce requests/s | p50 ms | p99 ms |")
+    print("|-|-|-|-|-|-|-|")
     for case, of in rows.items():
-        cells = (range_of([round(row[key], 1) for row in of]) for key in of[0])
+        cells = [middle_of([row[key] for row in of]) for key in of[0]]
+        first = next(each for name, each in rows.items() if name.names == case.names)
+        ratios = [row["us_per_event"] / its["us_per_event"] for row, its in zip(of, first, strict=True)]
+        cells.insert(1, middle_of(ratios))
         print(f"| {case.names} | {case.variant or 'as set'} | {' | '.join(cells)} |")
 
 

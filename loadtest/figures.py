@@ -93,5 +93,13 @@ def range_of(values: Sequence[float]) -> str:
     return low if low == high else f"{low} to {high}"
 
 
+def middle_of(values: Sequence[float]) -> str:
+    """The median, and where the middle half lies: of many short rounds on a busy machine."""
+    if len(values) == 1:
+        return _digits(values[0])
+    low, middle, high = statistics.quantiles(values, n=4, method="inclusive")
+    return f"{_digits(middle)} ({_digits(low)} to {_digits(high)})"
+
+
 def _digits(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:,.1f}" if abs(value) >= 10 else f"{value:.3g}"  # noqa: PLR2004
