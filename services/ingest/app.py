@@ -38,6 +38,7 @@ from services.ingest.senders import Senders
 from services.ingest.settings import IngestSettings
 from services.ingest.sink import Sink
 from services.ingest.syslog_listener import Syslog
+from services.ingest.tallies import fold
 from services.ingest.web import AsgiReceive, AsgiSend, Scope
 from shared import wire
 from shared.errors import UserError
@@ -131,6 +132,7 @@ def create() -> Gateway:
             admin.stop()
             await syslog.stop(within=_LAST_SECONDS)
             await sink.stop(within=_LAST_SECONDS)
+            fold()  # the other workers go on showing what this one counted
 
     gateway = assemble(
         settings, sink, budget, registry, lifespan, compiler=compiler, leaving=leaving, quotas=quotas
@@ -214,4 +216,5 @@ async def _watch(registry: Registry, budget: Budget) -> None:
             logger.exception("the registry could not be looked at; the old one stays")
         info.show(registry.snapshot().digest)
         INFLIGHT_BYTES.set(budget.held)
+        fold()
         await asyncio.sleep(_REFRESH_SECONDS)

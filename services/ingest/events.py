@@ -1,7 +1,7 @@
 """`POST /v1/events`: HTTP around the flow.  Nothing a client sends may end as anything but an answer."""
 
 import logging
-import secrets
+import random
 from datetime import UTC, datetime
 from typing import Final
 
@@ -12,7 +12,7 @@ from services.ingest.budget import Budget
 from services.ingest.cors import Cors
 from services.ingest.forms import form_of
 from services.ingest.items import Arrival
-from services.ingest.metrics import Seen
+from services.ingest.metrics import Request, Seen
 from services.ingest.receive import Body
 from services.ingest.rejections import RejectionLog
 from services.ingest.senders import Senders
@@ -53,7 +53,7 @@ class Events:
         if scope["method"] != "POST":
             await self._other_method(scope["method"], headers).give(send)
             return
-        with self._seen.request() as request:
+        with Request() as request:
             arrival = arrived(headers)
             body = Body(arrival.headers, receive, self._budget, self._settings.max_body_bytes)
             arrival.expect = body.expect
@@ -61,7 +61,6 @@ class Events:
                 try:
                     given = await self._judged(arrival, headers, body)
                 except ClientGoneError:
-                    request.gone()
                     return
                 more = self._cors.headers(arrival.headers)
                 if not body.read_whole:
@@ -113,7 +112,7 @@ def arrived(headers: list[Header]) -> Arrival:
 
 def new_request_id() -> str:
     """What an answer and its log lines have in common."""
-    return secrets.token_hex(8)
+    return f"{random.getrandbits(64):016x}"
 
 
 def _merged(headers: list[Header]) -> dict[bytes, bytes]:

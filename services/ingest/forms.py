@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from enum import Enum, auto
+from functools import lru_cache
 from typing import Final
 
 from shared.errors import UNSUPPORTED_MEDIA_TYPE, UserError
@@ -32,7 +33,12 @@ def form_of(headers: Mapping[bytes, bytes]) -> Form:
     """The form that the headers announce.  Raises `UserError` for any other."""
     if CE_VERSION in headers:
         return Form.CLOUDEVENT_BINARY
-    essence, _, parameters = headers.get(b"content-type", _JSON).partition(b";")
+    return _announced(headers.get(b"content-type", _JSON))
+
+
+@lru_cache(maxsize=64)
+def _announced(content_type: bytes) -> Form:
+    essence, _, parameters = content_type.partition(b";")
     form = _FORMS.get(essence.strip().lower())
     if form is None:
         raise UserError(UNSUPPORTED_MEDIA_TYPE, "this content type is not supported")

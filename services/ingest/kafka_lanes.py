@@ -8,6 +8,7 @@ per event.
 
 import asyncio
 import logging
+import time
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from aiokafka.producer.message_accumulator import BatchBuilder
 from services.ingest.budget import Budget
 from services.ingest.kafka_departures import Departures
 from services.ingest.kafka_producer import Generation, Producers, unknown
-from services.ingest.metrics import SEND_SECONDS
+from services.ingest.metrics import SEND_SPREAD
 from services.ingest.sink import Record
 from shared.errors import (
     EVENT_TOO_LARGE,
@@ -198,11 +199,10 @@ class Lane:
                 self._queue()
 
     async def _send(self, flight: Flight, generation: Generation) -> None:
+        began = time.perf_counter()
         try:
             flight.departed = True
-            with SEND_SECONDS.time():
-                landing = await generation.send(flight.builder, self.topic, self.partition)
-            flight.land(landing)
+            flight.land(await generation.send(flight.builder, self.topic, self.partition))
         except asyncio.CancelledError:
             flight.land(unknown("the gateway stopped before Kafka answered"))
             raise
@@ -213,6 +213,7 @@ class Lane:
             self._producers.replace(generation, f"{self.topic}/{self.partition}: {type(e).__name__}")
             flight.land(_failure(e, flight.count))
         finally:
+            SEND_SPREAD.observe(time.perf_counter() - began)
             self._budget.give(flight.size)
 
 

@@ -19,7 +19,7 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.producer.sender import SendProduceReqHandler
 from aiokafka.structs import TopicPartition
 
-from services.ingest.metrics import KAFKA_REQUESTS
+from services.ingest.metrics import KAFKA_REQUESTS_SEEN
 
 logger = logging.getLogger(__name__)
 
@@ -93,7 +93,7 @@ class _Refusals(SendProduceReqHandler):  # type: ignore[misc]
     """Hands on what partitions refused; what failed on the way stays, because the way is everybody's."""
 
     def create_request(self) -> Any:
-        KAFKA_REQUESTS.inc()
+        KAFKA_REQUESTS_SEEN.add()
         return super().create_request()
 
     def handle_response(self, response: Any) -> None:

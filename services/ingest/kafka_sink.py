@@ -192,15 +192,15 @@ class KafkaSink:
     ) -> dict[int, list[int]]:
         partitions, limit = self._counts[topic], self._limit(topic)
         room = limit - _RECORD_OVERHEAD
-        groups: list[list[int]] = [[] for _ in range(partitions)]
+        groups: dict[int, list[int]] = {}
         for place in places:
             record = records[place]
             key = record.key
             if len(record.value) + len(key) > room:
                 outcomes[place] = UserError(EVENT_TOO_LARGE, f"the topic takes at most {limit} bytes")
             else:
-                groups[wire.partition_of(key, partitions)].append(place)
-        return {partition: group for partition, group in enumerate(groups) if group}
+                groups.setdefault(wire.partition_of(key, partitions), []).append(place)
+        return groups
 
     def _limit(self, topic: str) -> int:
         state = self._topics.known(topic)

@@ -6,16 +6,14 @@ answers ``/metrics`` for all (`PROMETHEUS_MULTIPROC_DIR`, set by `__main__`).
 
 import os
 import time
-from collections import Counter as Tally
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 
 from services.ingest.items import Arrival, Item
+from services.ingest.tallies import Counted, Spread, fold
 from shared.errors import OnrampError
 
 REGISTRY: Final = CollectorRegistry()
@@ -71,6 +69,13 @@ SYSLOG_MESSAGES: Final = Counter(
     registry=REGISTRY,
 )
 
+REQUESTS_SEEN: Final = Counted(REQUESTS)
+EVENTS_SEEN: Final = Counted(EVENTS)
+KAFKA_REQUESTS_SEEN: Final = Counted(KAFKA_REQUESTS)
+REQUEST_SPREAD: Final = Spread(REQUEST_SECONDS, _SECONDS)
+SEND_SPREAD: Final = Spread(SEND_SECONDS, _SECONDS)
+BATCH_SPREAD: Final = Spread(BATCH_EVENTS, _SIZES)
+
 #: A label for each new name until there are this many: names come from clients.
 _MOST_NAMES: Final = 500
 _OTHER: Final = "other"
@@ -80,6 +85,7 @@ ACCEPTED: Final = "accepted"
 
 def exposition() -> bytes:
     """All metrics as Prometheus reads them; of all workers when there are several."""
+    fold()
     folder = os.environ.get("PROMETHEUS_MULTIPROC_DIR")
     if folder is None:
         return generate_latest(REGISTRY)
@@ -114,61 +120,48 @@ class RegistryInfo:
 
 
 class Request:
-    """One request's status, for the counter."""
+    """One request's status and time; a context that counts them at its end."""
 
-    status = "gone"
+    __slots__ = ("_began", "status")
+
+    def __enter__(self) -> Self:
+        self._began = time.perf_counter()
+        #: Of who left before there was an answer.
+        self.status = "gone"
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        REQUEST_SPREAD.observe(time.perf_counter() - self._began)
+        REQUESTS_SEEN.add(self.status)
 
     def answered(self, status: int) -> None:
         """It was answered."""
         self.status = str(status)
 
-    def gone(self) -> None:
-        """The client left first."""
-
 
 class Seen:
-    """Counts for the endpoint; resolves labels once per kind and keeps the counters."""
+    """Counts events for the endpoint, with a label for so many names alone."""
 
     def __init__(self) -> None:
         self._names: set[str] = set()
-        self._events: dict[tuple[str, str, str], Counter] = {}
-        self._statuses: dict[str, Counter] = {}
-
-    @contextmanager
-    def request(self) -> Iterator[Request]:
-        """Count and time one request."""
-        request = Request()
-        began = time.perf_counter()
-        try:
-            yield request
-        finally:
-            REQUEST_SECONDS.observe(time.perf_counter() - began)
-            counter = self._statuses.get(request.status)
-            if counter is None:
-                counter = self._statuses[request.status] = REQUESTS.labels(request.status)
-            counter.inc()
 
     def judged(self, arrival: Arrival, items: list[Item]) -> None:
         """Count the items of a request by their verdict."""
-        BATCH_EVENTS.observe(len(items))
-        tally = Tally((_name(item), _outcome(item)) for item in items)
-        for (name, outcome), count in tally.items():
-            self._count(name, arrival.producer, outcome, count)
+        BATCH_SPREAD.observe(len(items))
+        producer = arrival.producer
+        for item in items:
+            EVENTS_SEEN.add(self._labelled(_name(item)), producer, _outcome(item))
 
     def refused(self, arrival: Arrival, refusal: OnrampError) -> None:
         """Count a request that was refused as a whole as one event."""
-        self._count(_UNKNOWN, arrival.producer, refusal.fault.code, 1)
+        EVENTS_SEEN.add(self._labelled(_UNKNOWN), arrival.producer, refusal.fault.code)
 
-    def _count(self, name: str, key: str, outcome: str, count: int) -> None:
+    def _labelled(self, name: str) -> str:
         if name not in self._names:
             if len(self._names) >= _MOST_NAMES:
-                name = _OTHER
+                return _OTHER
             self._names.add(name)
-        labels = (name, key, outcome)
-        counter = self._events.get(labels)
-        if counter is None:
-            counter = self._events[labels] = EVENTS.labels(*labels)
-        counter.inc(count)
+        return name
 
 
 def _name(item: Item) -> str:

@@ -12,10 +12,12 @@ from typing import Any, Final
 
 from uvicorn._types import ASGI3Application
 from uvicorn.config import Config
+from uvicorn.protocols.http import httptools_impl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
 from services.ingest import problems
+from services.ingest.cycle import Cycle
 from services.ingest.events import new_request_id
 from services.ingest.leaving import Leaving
 from services.ingest.settings import IngestSettings
@@ -23,6 +25,9 @@ from shared.errors import BAD_REQUEST, HEADERS_TOO_LARGE, REQUEST_TIMEOUT, Fault
 
 _HOST: Final = re.compile(rb"[A-Za-z0-9._~%\[\]:-]*")
 _REASONS: Final = {400: b"Bad Request", 408: b"Request Timeout", 431: b"Request Header Fields Too Large"}
+
+# uvicorn names no place for a cycle of one's own.
+httptools_impl.RequestResponseCycle = Cycle  # type: ignore[assignment, misc]
 
 
 class LimitedProtocol(HttpToolsProtocol):

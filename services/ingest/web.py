@@ -5,8 +5,9 @@ of the flow; everything that is not hot goes through FastAPI.
 """
 
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -22,8 +23,7 @@ class ClientGoneError(Exception):
     """The client closed the connection before its request was complete: nobody to answer."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True):
     """A complete HTTP response."""
 
     status: int

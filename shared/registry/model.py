@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 from datetime import datetime
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Annotated, Any, Final, Literal, Self
 
@@ -120,11 +121,11 @@ class ApiKey(_Frozen):
 
     def may_send(self, event_name: str) -> bool:
         """Whether the key's grant covers the event name."""
-        return any(fnmatchcase(event_name, pattern) for pattern in self.events)
+        return _covers(self.events, event_name)
 
     def may_address(self, destination: str) -> bool:
         """Whether the key's grant covers `database.schema.table`."""
-        return any(fnmatchcase(destination, pattern) for pattern in self.destinations)
+        return _covers(self.destinations, destination)
 
     def live_hashes(self, now: datetime) -> list[bytes]:
         """The SHA-256 digests that open the door now."""
@@ -133,6 +134,12 @@ class ApiKey(_Frozen):
         return [
             bytes.fromhex(each.sha256) for each in self.hashes if each.expires is None or each.expires > now
         ]
+
+
+@lru_cache(maxsize=4096)
+def _covers(patterns: tuple[str, ...], name: str) -> bool:
+    """Asked for every single event, mostly with the same few names."""
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 class Snapshot(_Frozen):

@@ -21,9 +21,27 @@ PIPELINES: Final = "tests/integration/ingest/test_pipelines.py"
 READINESS: Final = "tests/integration/ingest/test_readiness.py"
 DOOR: Final = "tests/integration/ingest/test_bad_input.py"
 KAFKA: Final = "tests/integration/ingest/test_gateway_kafka.py"
+TALLIES: Final = "tests/unit/ingest/test_tallies.py"
+CYCLE: Final = "tests/unit/ingest/test_cycle.py"
 Mutant = partial(AnyMutant, tests=UNIT)
 
 QUICK: Final = (
+    Mutant("counting what is shown", "metrics.py", '"""\n    fold()', '"""', tests=TALLIES),
+    Mutant("counting once", "tallies.py", "self._counts.clear()", "pass", tests=TALLIES),
+    Mutant(
+        "counting values once",
+        "tallies.py",
+        "# noqa: SLF001\n        self._counts = [0] * len(self._bounds)",
+        "",
+        tests=TALLIES,
+    ),
+    Mutant(
+        "an answer that breaks off",
+        "cycle.py",
+        "self._flush()\n        self._transport.close()",
+        "self._transport.close()",
+        tests=CYCLE,
+    ),
     Mutant(
         "waiting for the acknowledgement",
         "accept.py",

@@ -132,6 +132,10 @@ async def test_metrics_add_up_over_all_workers(
     await post(client, service, b"nonsense")
     assert {answer.status_code for answer in posts} == {202}
 
+    async def all_have_told() -> bool:  # what a worker counted reaches the others twice a second
+        return (await samples(client, service)).get(("onramp_ingest_request_seconds_count",)) == 42
+
+    await until(all_have_told)
     seen = await samples(client, service)
     events = "onramp_ingest_events_total"
     assert seen[events, "accepted", "anonymous", "setup_counted"] == 41
@@ -140,14 +144,13 @@ async def test_metrics_add_up_over_all_workers(
     assert seen["onramp_ingest_requests_total", "202"] == 40
     assert seen["onramp_ingest_requests_total", "207"] == 1
     assert seen["onramp_ingest_requests_total", "400"] == 1
-    assert seen["onramp_ingest_request_seconds_count",] == 42
     assert seen["onramp_ingest_batch_events_sum",] == 42
     assert seen["onramp_ingest_kafka_send_seconds_count",] >= 1
 
     async def nothing_is_held() -> bool:  # written twice a second
         return (await samples(client, service))["onramp_ingest_inflight_bytes",] == 0
 
-    await until(nothing_is_held, 5)
+    await until(nothing_is_held)
 
 
 async def test_logs_are_json_without_payload_values_and_not_a_flood(

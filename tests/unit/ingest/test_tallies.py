@@ -1,0 +1,83 @@
+"""Plain numbers on the hot path, and what `/metrics` shows of them."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+
+from services.ingest.metrics import REGISTRY, exposition
+from services.ingest.tallies import Counted, Spread
+from tests.fixtures.ingest import one
+from tests.unit.ingest.conftest import MakeDoor
+
+pytestmark = pytest.mark.anyio
+
+BOUNDS = (0.5, 1, 5)
+VALUES = st.lists(st.one_of(st.sampled_from([*BOUNDS, 0, 7]), st.floats(0, 10)), max_size=20)
+
+
+def histogram() -> tuple[CollectorRegistry, Histogram]:
+    registry = CollectorRegistry()
+    return registry, Histogram("seconds", "Of something.", buckets=BOUNDS, registry=registry)
+
+
+def shown(registry: CollectorRegistry) -> dict[str, float]:
+    """All samples but for the times at which they were made."""
+    lines = generate_latest(registry).decode().splitlines()
+    pairs = [line.rsplit(" ", 1) for line in lines if not line.startswith("#")]
+    return {name: float(value) for name, value in pairs if "_created" not in name}
+
+
+@given(st.lists(VALUES, max_size=3))
+def test_a_spread_is_what_the_histogram_would_have_seen(rounds: list[list[float]]) -> None:
+    (ours, tallied), (theirs, observed) = histogram(), histogram()
+    spread = Spread(tallied, BOUNDS)
+    for values in rounds:
+        for value in values:
+            spread.observe(value)
+            observed.observe(value)
+        spread.fold()
+
+        expected = shown(theirs)
+        assert shown(ours) == {name: pytest.approx(value) for name, value in expected.items()}
+
+
+def test_a_value_above_all_bounds_is_counted() -> None:
+    registry, tallied = histogram()
+    spread = Spread(tallied, BOUNDS)
+    spread.observe(math.nextafter(BOUNDS[-1], math.inf))
+    spread.fold()
+
+    assert shown(registry)['seconds_bucket{le="5.0"}'] == 0
+    assert shown(registry)['seconds_bucket{le="+Inf"}'] == shown(registry)["seconds_count"] == 1
+
+
+@given(st.lists(st.lists(st.sampled_from(["a", "b", "c"]), max_size=20), max_size=3))
+def test_a_count_is_what_the_counter_would_have_seen(rounds: list[list[str]]) -> None:
+    ours, theirs = CollectorRegistry(), CollectorRegistry()
+    counted = Counted(Counter("events", "Of a kind.", ["kind", "whose"], registry=ours))
+    counter = Counter("events", "Of a kind.", ["kind", "whose"], registry=theirs)
+    for labels in rounds:
+        for label in labels:
+            counted.add(label, "mine")
+            counter.labels(label, "mine").inc()
+        counted.fold()
+        counted.fold()
+
+        assert shown(ours) == shown(theirs)
+
+
+async def test_a_request_is_shown_as_soon_as_it_is_answered(make_door: MakeDoor) -> None:
+    door = make_door()
+    labels = {"event_name": "tallied", "key": "anonymous", "outcome": "accepted"}
+    for number in range(1, 4):
+        assert (await door.post(one(f"id-{number}", "tallied"))).status_code == 202
+        assert f'le="+Inf"}} {requests()}' in (await door.client.get("/metrics")).text
+        assert REGISTRY.get_sample_value("onramp_ingest_events_total", labels) == number
+
+
+def requests() -> float:
+    exposition()
+    return REGISTRY.get_sample_value("onramp_ingest_request_seconds_count") or 0.0
