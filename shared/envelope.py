@@ -15,6 +15,7 @@ from shared.errors import BAD_ENVELOPE, UserError
 
 Id = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9._:-]{1,128}\Z")]
 EventName = Annotated[str, Meta(pattern=r"\A[a-z][a-z0-9_]{0,62}\Z")]
+Moment = Annotated[datetime, Meta(tz=True)]
 #: Without control characters: it is printed, and escape codes would be obeyed.
 Version = Annotated[str, Meta(pattern=r"\A[^\x00-\x1f\x7f-\x9f]{1,32}\Z")]
 
@@ -23,7 +24,7 @@ class Metadata(msgspec.Struct, frozen=True):
     """Who the event is.  Further keys are kept in the bytes on Kafka."""
 
     id: Id
-    timestamp: Annotated[datetime, Meta(tz=True)]
+    timestamp: Moment
     version: Version
 
 

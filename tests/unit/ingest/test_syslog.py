@@ -21,6 +21,8 @@ from tests.unit.ingest.conftest import Rig, counted
 
 pytestmark = pytest.mark.anyio
 
+ARRIVAL = "2026-11-21T08:00:00+00:00"
+
 
 def test_rfc5424() -> None:
     fields = parse(
@@ -81,6 +83,16 @@ def test_every_message_becomes_a_valid_envelope(raw: bytes) -> None:
     value = orjson.dumps(to_envelope(raw, "2026-11-21T08:00:00+00:00", "10.0.0.1", "udp", 1))
     strict_json.loads(value)
     assert envelope.parse(value).event_name == "syslog_message"
+
+
+@pytest.mark.parametrize(
+    "moment", ["2024-01-01T00:00+00:00", "20240101T000000Z", "2024-W01-1T00:00:00Z", "2024-01-01T00:00:00,5Z"]
+)
+def test_a_time_that_no_envelope_takes_loses_no_message(moment: str) -> None:
+    made = to_envelope(f"<13>1 {moment} host app - - - kept".encode(), ARRIVAL, "10.0.0.1", "tcp", 0)
+    assert envelope.parse(orjson.dumps(made))
+    assert made["metadata"]["timestamp"] == ARRIVAL
+    assert made["payload"]["timestamp"] == moment
 
 
 def test_ids_come_from_content_and_arrival() -> None:
