@@ -116,7 +116,12 @@ class IngestSettings(BaseSettings):
     syslog_queue_bytes: int = Field(
         16 * 2**20, ge=1, description="Most bytes of UDP messages that wait for Kafka; more are lost."
     )
-    syslog_connections: int = Field(500, ge=1, description="Most syslog connections at once.")
+    syslog_connections: int = Field(
+        500,
+        ge=1,
+        description="Most syslog connections at once. When all are taken, the address that has most of them "
+        "gives up its longest silent one to another.",
+    )
     syslog_idle_seconds: float = Field(
         900, gt=0, description="A syslog connection that says nothing for this long is closed."
     )

@@ -49,10 +49,10 @@ class Delivery:
         return orjson.dumps(to_envelope(message, _now(), peer, transport, next(self._sequence)))
 
     async def send(self, messages: list[bytes], transport: str, peer: str) -> None:
-        """Deliver messages, however many there are."""
-        lines = [self.line(message, transport, peer) for message in messages]
-        for start in range(0, len(lines), self.most):
-            await self.deliver(lines[start : start + self.most], transport)
+        """Deliver messages, however many there are: one read may have thirty thousand."""
+        for start in range(0, len(messages), self.most):
+            some = messages[start : start + self.most]
+            await self.deliver([self.line(message, transport, peer) for message in some], transport)
 
     async def deliver(self, lines: list[bytes], transport: str) -> None:
         """Send at most `most` lines until every one is acknowledged or refused for good."""

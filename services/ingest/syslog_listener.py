@@ -19,6 +19,7 @@ from services.ingest.rejections import RejectionLog
 from services.ingest.settings import IngestSettings
 from services.ingest.syslog_delivery import LIMITED, LOST, REFUSED, Delivery, count
 from services.ingest.syslog_framing import Framer, FramingError
+from services.ingest.syslog_seats import Seats
 from services.ingest.syslog_sources import Sources
 
 logger = logging.getLogger(__name__)
@@ -37,9 +38,7 @@ class Syslog:
         self._sources = Sources(settings, quotas or Quotas(settings.copies))
         self._servers: list[asyncio.Server] = []
         self._transport: asyncio.BaseTransport | None = None
-        self._connections: set[asyncio.Task[None]] = set()
-        #: Those that hold messages which are not on Kafka yet.
-        self._delivering: set[asyncio.Task[None]] = set()
+        self._seats = Seats(settings.syslog_connections)
         self._closing = False
         self._queue: deque[bytes] = deque()
         self._queued_bytes = 0
@@ -70,11 +69,11 @@ class Syslog:
         if self._transport is not None:
             self._transport.close()
         self._closing = True
-        for connection in self._connections - self._delivering:
+        for connection in self._seats.all - self._seats.delivering:
             connection.cancel()
-        if self._delivering:
-            await asyncio.wait(self._delivering, timeout=within)
-        for connection in self._connections:
+        if self._seats.delivering:
+            await asyncio.wait(self._seats.delivering, timeout=within)
+        for connection in self._seats.all:
             connection.cancel()
         if self._pump is not None:
             if self._queue:
@@ -82,7 +81,7 @@ class Syslog:
                 await asyncio.wait([emptied], timeout=within)
                 emptied.cancel()
             self._pump.cancel()
-        ending = [*self._connections, *([self._pump] if self._pump else [])]
+        ending = [*self._seats.all, *([self._pump] if self._pump else [])]
         if ending:
             await asyncio.wait(ending)
         count("udp", LOST, len(self._queue))
@@ -95,16 +94,11 @@ class Syslog:
     # --- TCP ------------------------------------------------------------------------------
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        if task is None or len(self._connections) >= self._settings.syslog_connections:
-            writer.close()
-            return
-        peer = _peer(writer.get_extra_info("peername"))
-        if not self._sources.admits(peer):
+        task, peer = asyncio.current_task(), _peer(writer.get_extra_info("peername"))
+        if task is None or not self._sources.admits(peer) or not self._seats.take(task, peer):
             count("tcp", REFUSED, 1)
             writer.close()
             return
-        self._connections.add(task)
         try:
             await self._read(reader, peer, task)
         except (ConnectionError, asyncio.CancelledError):
@@ -113,31 +107,37 @@ class Syslog:
             count("tcp", REFUSED, 1)
             logger.warning("syslog connection refused", extra={"reason": str(e)})
         finally:
-            self._connections.discard(task)
+            self._seats.leave(task)
             writer.close()
 
     async def _read(self, reader: asyncio.StreamReader, peer: str, task: asyncio.Task[None]) -> None:
         framer = Framer(self._settings.syslog_message_bytes)
         ended = False
         while not ended and not self._closing:
-            await self._turn_of(peer)
             data = await self._said(reader)
             ended = not data
             messages = framer.finish() if ended else framer.feed(data)
+            self._seats.said(task)
+            await self._turn_of(peer, len(messages))
             self._sources.charge(peer, len(messages), len(data))
-            self._delivering.add(task)
-            try:
-                await self._delivery.send(messages, "tcp", peer)
-            finally:
-                self._delivering.discard(task)
+            await self._delivery.send(messages, "tcp", peer)
+            self._seats.delivered(task)
 
-    async def _turn_of(self, peer: str) -> None:
-        """Wait until `peer` may send more: its connections share what it may."""
-        while True:
-            wait = self._sources.wait(peer)
-            if not wait:
-                return
-            await asyncio.sleep(wait)
+    async def _turn_of(self, peer: str, messages: int) -> None:
+        """Wait until `peer` may send more: its connections share what it may.
+
+        With what was read in hand: many that read first and are counted then would, all at
+        once, take what is everybody's.
+        """
+        try:
+            while True:
+                wait = self._sources.wait(peer)
+                if not wait:
+                    return
+                await asyncio.sleep(wait)
+        except asyncio.CancelledError:
+            count("tcp", LOST, messages)
+            raise
 
     async def _said(self, reader: asyncio.StreamReader) -> bytes:
         """What comes next; nothing when the sender has ended, or has been silent for too long."""

@@ -33,8 +33,8 @@ NETWORKS: Final = (
     Mutant(
         "networks over TCP",
         "syslog_listener.py",
-        'if not self._sources.admits(peer):\n            count("tcp"',
-        'if False:\n            count("tcp"',
+        "not self._sources.admits(peer) or not self._seats",
+        "not self._seats",
     ),
     Mutant(
         "silent connections",
@@ -67,7 +67,26 @@ NETWORKS: Final = (
     Mutant("places of full buckets", "levels.py", "or level < free[0]", "", tests=SHARED),
     Mutant("parts of a quota", "quotas.py", "rate / self._copies", "rate", tests=SHARED),
     Mutant("quotas of datagrams", "syslog_listener.py", "if self._sources.wait(peer):", "if False:"),
-    Mutant("quotas of connections", "syslog_listener.py", "await self._turn_of(peer)", "pass"),
+    Mutant("quotas of connections", "syslog_listener.py", "await self._turn_of(peer, len(messages))", "pass"),
+    Mutant(
+        "counting who has the turn",
+        "syslog_listener.py",
+        "            await self._turn_of(peer, len(messages))\n"
+        "            self._sources.charge(peer, len(messages), len(data))\n",
+        "            self._sources.charge(peer, len(messages), len(data))\n"
+        "            await self._turn_of(peer, len(messages))\n",
+    ),
+    Mutant("a seat for a newcomer", "syslog_seats.py", " and not self._make_room(peer)", ""),
+    Mutant("no seat for one of many", "syslog_seats.py", "if of[peer] + 1 >= most:", "if False:"),
+    Mutant("seats that deliver", "syslog_seats.py", " and not seat.delivers", ""),
+    Mutant("a time for an envelope", "syslog.py", "msgspec.convert(given, Moment)", "str(given)"),
+    Mutant(
+        "pieces of one read",
+        "syslog_delivery.py",
+        "[self.line(message, transport, peer) for message in some]",
+        "[self.line(message, transport, peer) for message in messages][start : start + self.most]",
+        tests="tests/unit/ingest/test_loop_hold.py",
+    ),
     Mutant("the quota of one source", "syslog_sources.py", 'f"syslog {peer}"', '"syslog"'),
     Mutant(
         "the quota of all sources",

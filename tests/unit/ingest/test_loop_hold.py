@@ -21,8 +21,8 @@ from hypothesis import strategies as st
 from services.ingest import decode
 from services.ingest.slices import cut
 from shared import strict_json
-from tests.fixtures.ingest import envelope
-from tests.unit.ingest.conftest import Door, MakeDoor
+from tests.fixtures.ingest import envelope, until
+from tests.unit.ingest.conftest import Door, MakeDoor, Rig
 
 pytestmark = pytest.mark.anyio
 
@@ -207,3 +207,19 @@ def test_what_is_over_the_limit_is_not_cut() -> None:
     assert cut(b'["a,b", [1, {"c": "]"}] , {}\n]', 10) == [b'"a,b"', b'[1, {"c": "]"}]', b"{}"]
     assert cut(b"[ ]", 10) == []
     assert cut(b'["' + b"x" * 10_000, 10) is None
+
+
+async def test_thirty_thousand_syslog_messages_in_one_read(start: Callable[..., Any]) -> None:
+    rig: Rig = await start()
+    rig.door.sink.down = True
+    _, writer = await asyncio.open_connection("127.0.0.1", rig.tcp)
+    writer.write(b"first\n")
+    await until(lambda: len(rig.syslog._seats.delivering) == 1)
+    writer.write(b"x\n" * 32_000)  # they wait in one buffer while the first is on its way
+    await writer.drain()
+    unit = calibrated()
+    async with beating() as hold:
+        rig.door.sink.down = False
+        await until(lambda: rig.door.produced == 32_001)
+    writer.close()
+    assert hold.longest < MOST * max(unit, calibrated())

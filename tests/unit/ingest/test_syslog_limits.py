@@ -139,6 +139,59 @@ async def test_a_connection_over_its_quota_waits_and_loses_nothing(start: Callab
     writer.close()
 
 
+async def test_one_address_cannot_have_all_connections(start: Callable[..., Any]) -> None:
+    rig: Rig = await start(syslog_connections=3)
+    before = counted("tcp", "refused")
+    hog = [await asyncio.open_connection("127.0.0.1", rig.tcp) for _ in range(3)]
+    for n in (1, 2):
+        hog[n][1].write(b"<13>held %d\n" % n)
+        await until(lambda n=n: len(rig.payloads) == n, PATIENT)
+    _, writer = await asyncio.open_connection("127.0.0.1", rig.tcp, local_addr=("127.0.0.2", 0))
+    writer.write(b"<13>modest\n")
+    await until(lambda: "modest" in rig.messages, PATIENT)
+    # The one that has said nothing went, and who has as many as the others shuts out nobody.
+    async with asyncio.timeout(PATIENT):
+        assert await hog[0][0].read() == b""
+    hog.append(await asyncio.open_connection("127.0.0.1", rig.tcp))
+    async with asyncio.timeout(PATIENT):
+        assert await hog[3][0].read() == b""
+    hog[1][1].write(b"<13>goes on\n")
+    await until(lambda: "goes on" in rig.messages, PATIENT)
+    assert counted("tcp", "refused") == before + 1
+    for _, each in [*hog, (None, writer)]:
+        each.close()
+
+
+async def test_a_connection_with_messages_on_their_way_is_never_given_up(start: Callable[..., Any]) -> None:
+    rig: Rig = await start(syslog_connections=2)
+    rig.door.sink.down = True
+    hog = [await asyncio.open_connection("127.0.0.1", rig.tcp) for _ in range(2)]
+    for n, (_, each) in enumerate(hog):
+        each.write(b"<13>waits %d\n" % n)
+    await until(lambda: len(rig.syslog._seats.delivering) == 2, PATIENT)
+    reader, writer = await asyncio.open_connection("127.0.0.1", rig.tcp, local_addr=("127.0.0.2", 0))
+    async with asyncio.timeout(PATIENT):
+        assert await reader.read() == b""
+    rig.door.sink.down = False
+    await until(lambda: rig.messages == ["waits 0", "waits 1"], PATIENT)
+    for each in (writer, *(w for _, w in hog)):
+        each.close()
+
+
+async def test_many_connections_of_one_source_take_no_more_of_the_quota_of_all(
+    start: Callable[..., Any],
+) -> None:
+    rig: Rig = await start(syslog_events_per_second=1000, syslog_source_events_per_second=10)
+    flood = [await asyncio.open_connection("127.0.0.1", rig.tcp) for _ in range(40)]
+    for _, each in flood:
+        each.write(b"<13>flood\n" * 200)
+    await until(lambda: len(rig.payloads) >= 200, PATIENT)
+    await say(rig, b"<13>modest", source="127.0.0.2")
+    await until(lambda: "modest" in rig.messages, PATIENT)
+    for _, each in flood:
+        each.close()
+
+
 async def say(rig: Rig, *messages: bytes, source: str = "127.0.0.1") -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
         sender.bind((source, 0))
