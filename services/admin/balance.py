@@ -17,16 +17,21 @@ class Sums:
     line: Line
     seen: Seen | None
 
-    def unchecked(self, in_motion: str | None) -> str | None:
-        """Why these sums cannot be checked now, if so."""
+    def unchecked(self) -> str | None:
+        """Why these sums cannot be checked at all, if so."""
         source, baseline = self.life.source, self.books.baseline(self.life)
         if not baseline:
             return f"{source}: no baseline was ever written, so its sums cannot be checked"
         if unknown := sorted(baseline.keys() - self.books.databases.keys()):
             return f"{source}: the sums need the database {', '.join(unknown)}, which was not given"
-        if in_motion and self.line.accounted != self.line.read:
-            return f"{source}: the sums are not of one moment: {in_motion}"
         return None
+
+    def are_of_one_moment(self, in_motion: str | None) -> bool:
+        """Whether they can be believed: where a writer is `in_motion`, only if each receipt agrees.
+
+        What has come meanwhile can hide as many as were lost, and miss as many as were not.
+        """
+        return not in_motion or (self.seen is not None and not any(self.findings()))
 
     def findings(self) -> Iterator[Finding]:
         """What does not add up."""

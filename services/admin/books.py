@@ -73,6 +73,8 @@ class Books:
     #: by source, what is on Kafka now
     spans: Mapping[Source, tuple[int, int]]
     lives: dict[Source, list[str]] = field(default_factory=dict)
+    #: Where the writer's group stood before any database was read: all below it was settled in each.
+    committed: Mapping[Source, int] = field(default_factory=dict)
     #: Records on Onramp's own topics that are none of Onramp's.
     foreign: int = 0
     _parked_from: dict[Source, list[ErrorEvent]] = field(default_factory=lambda: defaultdict(list))
@@ -192,22 +194,6 @@ def line_of(books: Books, life: Life) -> Line:
     line.waiting += outcomes.pop("waiting", 0)
     line.outcomes = dict(sorted(outcomes.items()))
     return line
-
-
-def moving(books: Books, life: Life) -> str | None:
-    """Why the counts of this partition are not of one moment, if so: a writer is in the middle."""
-    stands = {n: books.covered(n, life) for n, d in books.databases.items() if life in d.ledger}
-    if len(set(stands.values())) > 1:
-        return f"the databases stand at {', '.join(f'{n} {at}' for n, at in sorted(stands.items()))}"
-    at = next(iter(stands.values()))
-    if books.without_destination(life).next_offset > at:
-        return "more was settled while the books were read"
-    if life.topic_id != books.lives[life.source][-1]:  # the group stands in today's
-        return None
-    group = books.group.get(life.source)
-    if group is None or group < at:
-        return f"the writer's group stands at {group} and the ledger at {at}: it is in the middle of a batch"
-    return None
 
 
 def one_destination(books: Books, life: Life) -> bool:

@@ -122,13 +122,15 @@ class Report:
     receipts: int = 0
     #: Events that are not in a place, and nobody knows whether they were routed there.
     unjudged: int = 0
+    #: Partitions whose sums are not of one moment: a writer was in the middle of them.
+    in_motion: int = 0
     #: Records on Onramp's own topics that are not Onramp's.
     foreign: int = 0
 
     @property
     def balanced(self) -> bool:
         """Whether nothing is wrong, and all that was read could be judged."""
-        return not self.findings and not self.unjudged
+        return not self.findings and not self.unjudged and not self.in_motion
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -138,6 +140,7 @@ class Report:
             "receipts": self.receipts,
             "unsettled": self.unsettled,
             "unjudged": self.unjudged,
+            "in_motion": self.in_motion,
             "foreign": self.foreign,
             "partitions": [
                 asdict(line) | {"accounted": line.accounted, "read": line.read} for line in self.lines

@@ -16,6 +16,7 @@ from services.admin.classify import Event, Kind, classify
 from services.admin.findings import Code, Finding, Place
 from services.admin.kafka_logs import LogRecord
 from services.admin.lives import Part
+from services.admin.motion import under_way
 from services.admin.settled_log import Routed
 from services.admin.settled_under import Under
 
@@ -61,6 +62,7 @@ class Reading:
         for offset, pointer in books.parked_keys(life, None, upto):
             self._refused[offset].add(pointer)
         self._waiting = {n: books.waiting(n, life) for n in snapshots}
+        self._under_way = {n: under_way(books, life, n) for n in snapshots}
         self._held = {n: books.databases[n].held_of(life) for n in snapshots}
         self._absent: dict[Place, list[Event]] = {}
         self.seen = Seen()
@@ -196,8 +198,9 @@ class Reading:
         return event.offset in self._waiting[place.database] or self._is_kept(event, place)
 
     def _has_seen(self, database: str, offset: int) -> bool:
-        """Whether `offset` is this database's matter: it was there already."""
-        return offset >= self._books.baseline(self._life).get(database, 0)
+        """Whether `offset` is this database's matter: it was there already, and has come to it."""
+        ahead = offset in self._under_way[database]
+        return not ahead and offset >= self._books.baseline(self._life).get(database, 0)
 
     def _judge_place(self, event: Event, routed: Routed, rows: list[Row]) -> None:
         place = routed.place

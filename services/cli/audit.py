@@ -100,5 +100,10 @@ def _tell(report: "Report") -> None:
         print(
             f"NOT ALL IS CHECKED: nothing is wrong, and {report.unjudged:,} events cannot be judged ({how})."
         )
+    elif report.in_motion:
+        print(
+            f"NOT ALL IS CHECKED: nothing is wrong, and a writer was in the middle of {report.in_motion:,} "
+            f"partitions: run it again ({how})."
+        )
     else:
         print(f"The books balance ({how}).")

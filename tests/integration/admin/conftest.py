@@ -154,9 +154,10 @@ class Stage:
     def rows(self, statement: str) -> list[tuple[Any, ...]]:
         return rows(self.dsn, statement)
 
-    def audit(self, *, deep: bool = True) -> Report:
+    def audit(self, *, deep: bool = True, **others: str) -> Report:
         topics = self.partition.topic.replace(".", r"\.")
-        return asyncio.run(audit(Request(Brokers(self.bootstrap), {"onramp": self.dsn}, topics, deep)))
+        databases = {"onramp": self.dsn} | others
+        return asyncio.run(audit(Request(Brokers(self.bootstrap), databases, topics, deep)))
 
     def found(self, *, deep: bool = True) -> set[tuple[str, int | None]]:
         """The findings' codes and offsets."""

@@ -265,6 +265,7 @@ def test_a_refused_destination_that_never_reached_the_topic_is_missed(stage: Sta
 def test_a_refused_destination_that_nobody_counted_is_missed(stage: Stage) -> None:
     stage.execute("CREATE TABLE public.one (n int)")
     stage.settle(event("a", stage.name), *_elsewhere(1), b"no json")
+    stage.settle(event("b", stage.name))
     stage.note(Totals(4, 0, 1, 1))
     assert stage.found() == {("wrong_total", None), ("unbalanced", None)}
 
