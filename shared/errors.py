@@ -491,6 +491,13 @@ LEDGER_GAP: Final = _waiting(
     "The ledger is behind the range that should settle next.",
     "The database was restored or a range was lost: see docs/operating.md, Halted databases.",
 )
+OWN_TOPIC_MISSING: Final = _waiting(
+    "own_topic_missing",
+    Step.READ,
+    "A topic of Onramp's own does not exist, and the writer does not make topics.",
+    "Make the topic with the command that the writer says, or let it make topics "
+    "(ONRAMP_KAFKA_CREATE_TOPICS); it goes on by itself.",
+)
 OWN_TOPIC_UNSAFE: Final = _waiting(
     "own_topic_unsafe",
     Step.READ,

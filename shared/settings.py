@@ -36,8 +36,8 @@ class KafkaSettings(BaseSettings):
     )
     create_topics: bool = Field(
         True,
-        description="Whether the gateway makes the topics that are missing. If not, it needs no more than "
-        "WRITE and DESCRIBE on them, and their settings are the word of whoever makes them.",
+        description="Whether gateway and writer make the topics that are missing. If not, they need fewer "
+        "rights (docs/tls.md), and the settings are the word of whoever makes the topics.",
     )
     security_protocol: Protocol = Field(
         "PLAINTEXT",

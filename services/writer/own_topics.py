@@ -20,7 +20,7 @@ from aiokafka.errors import (
     for_code,
 )
 
-from shared.errors import OWN_TOPIC_UNSAFE, InfrastructureError
+from shared.errors import OWN_TOPIC_MISSING, OWN_TOPIC_UNSAFE, InfrastructureError
 from shared.settings import KafkaSettings
 from shared.topics import OUTGROWN, OWN_TOPICS, TopicSpec
 
@@ -44,15 +44,21 @@ class OwnTopics:
         self._settings = settings
 
     async def ensure(self) -> None:
-        """Make those that are missing.  Raises `InfrastructureError` when one is set up unsafely.
+        """Make those that are missing, unless that is somebody else's, and set what nobody has set.
 
         What nobody has set on a topic itself it has from its broker, perhaps because an older
         release made it: it is set, and so is what that release set and is too little by now.
         What somebody has set is a person's to change.
+
+        Raises:
+            InfrastructureError: one is missing and not ours to make, or is set up unsafely.
         """
-        for spec in OWN_TOPICS:
-            await self._make(spec)
-        await self._set_what_no_person_has_set()
+        if self._settings.create_topics:
+            for spec in OWN_TOPICS:
+                await self._make(spec)
+            await self._set_what_no_person_has_set()
+        elif missing := await self._missing():
+            raise InfrastructureError(OWN_TOPIC_MISSING, "; ".join(map(self._making, missing)))
         if wrong := await self.wrong():
             raise InfrastructureError(OWN_TOPIC_UNSAFE, "; ".join(wrong))
 
@@ -94,13 +100,15 @@ class OwnTopics:
     def _wanted(self, spec: TopicSpec) -> dict[str, str]:
         return {**spec.config, _MIN_INSYNC: str(self._settings.min_insync)}
 
+    async def _missing(self) -> list[TopicSpec]:
+        """Those that are not there, for all that this user sees; nothing is made by asking."""
+        async with asyncio.timeout(_SECONDS):
+            seen = {each["topic"] for each in await self._admin.describe_topics()}
+        return [spec for spec in OWN_TOPICS if spec.name not in seen]
+
     async def _make(self, spec: TopicSpec) -> None:
-        new = NewTopic(
-            spec.name,
-            spec.partitions or self._settings.partitions,
-            self._settings.replication,
-            topic_configs=self._wanted(spec),
-        )
+        partitions = spec.partitions or self._settings.partitions
+        new = NewTopic(spec.name, partitions, self._settings.replication, topic_configs=self._wanted(spec))
         answer = await self._admin.create_topics([new])
         for _, code, message in answer.topic_errors:
             if code not in (0, TopicAlreadyExistsError.errno):
@@ -120,6 +128,15 @@ class OwnTopics:
             if errors != {UnknownTopicOrPartitionError}:
                 raise errors.pop()("the settings of Onramp's own topics cannot be read")
             await asyncio.sleep(_UNHEARD_SECONDS)  # made, but this broker has not heard of it yet
+
+    def _making(self, spec: TopicSpec) -> str:
+        configs = " ".join(f"--config {name}={must}" for name, must in self._wanted(spec).items())
+        return (
+            f"{spec.name} does not exist, or we may not describe it; make it with kafka-topics "
+            f"--bootstrap-server {self._settings.bootstrap} --create --topic {spec.name} --partitions "
+            f"{spec.partitions or self._settings.partitions} --replication-factor "
+            f"{self._settings.replication} {configs}"
+        )
 
     def _said(self, topic: str, name: str, is_: str | None, must: str) -> str:
         least = "at least " if name in _AT_LEAST else ""

@@ -1,6 +1,8 @@
 """Onramp's own topics are not taken as found: what would lose parked events or plans is refused, or said."""
 
 import logging
+import re
+from collections.abc import Callable, Iterator
 
 import pytest
 from confluent_kafka.admin import (
@@ -12,7 +14,9 @@ from confluent_kafka.admin import (
 )
 
 from shared import wire
-from tests.fixtures.scenes import Scene
+from shared.topics import OWN_TOPICS
+from tests.fixtures.inline import Inline
+from tests.fixtures.scenes import QUICK, Scene
 from tests.fixtures.writer import event, eventually
 
 
@@ -79,3 +83,34 @@ def test_f49_one_that_is_set_otherwise_under_a_running_writer_is_said_and_stops_
     eventually(lambda: alone.landed() == 1)
     set_topic(alone.bootstrap, wire.SYSTEM_ERRORS, retention_ms="-1")
     eventually(lambda: writer.trouble == "None")
+
+
+def test_f49_what_is_missing_and_not_ours_to_make_is_said_with_the_command(
+    alone: Scene, start_alone: Callable[..., Inline]
+) -> None:
+    alone.produce(event("e-1", alone.name))
+    env = QUICK | {"ONRAMP_WRITER_TOPICS": re.escape(alone.topic), "ONRAMP_KAFKA_CREATE_TOPICS": "false"}
+    writer = start_alone(alone.bootstrap, alone.dsn, env, wait=False)
+    eventually(lambda: "own_topic_missing" in writer.trouble)
+    made = dict(_commanded(writer.trouble))
+    assert list(made) == [spec.name for spec in OWN_TOPICS]
+    admin = AdminClient({"bootstrap.servers": alone.bootstrap})
+    assert not any(name.startswith("onramp.") for name in admin.list_topics(timeout=20).topics)
+    settled = made.pop(wire.SETTLED)
+    for future in admin.create_topics(list(made.values())).values():
+        future.result(20)
+    eventually(lambda: [name for name, _ in _commanded(writer.trouble)] == [wire.SETTLED])
+    admin.create_topics([settled])[wire.SETTLED].result(20)
+    eventually(lambda: alone.landed() == 1)
+    assert writer.trouble == "None"
+
+
+def _commanded(said: str) -> Iterator[tuple[str, NewTopic]]:
+    """The topics that the commands would make."""
+    for topic, partitions, replicas, configs in re.findall(
+        r"kafka-topics --bootstrap-server \S+ --create --topic (\S+) --partitions (\d+) "
+        r"--replication-factor (\d+)((?: --config [^\s;]+)*)",
+        said,
+    ):
+        config = dict(each.split("=") for each in configs.split(" --config ")[1:])
+        yield topic, NewTopic(topic, int(partitions), int(replicas), config=config)

@@ -292,10 +292,17 @@ LOGS: Final = (
         f"{_OWN}a_topic_that_would_lose_what_it_keeps_is_refused_until_it_is_mended",
     ),
     Mutant(
+        "own topics that are not ours to make",
+        "own_topics.py",
+        "if self._settings.create_topics:",
+        "if True:",
+        f"{_OWN}what_is_missing_and_not_ours_to_make_is_said_with_the_command",
+    ),
+    Mutant(
         "setting what nobody has set on own topics",
         "own_topics.py",
-        "        await self._set_what_no_person_has_set()\n",
-        "",
+        "await self._set_what_no_person_has_set()\n",
+        "pass\n",
         f"{_OWN}what_an_older_release_set_or_left_to_the_broker_is_set",
     ),
     Mutant(

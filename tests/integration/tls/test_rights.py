@@ -1,7 +1,9 @@
-"""A gateway that may write and describe topics, and nothing else."""
+"""A gateway that may write and describe topics and nothing else, and a writer with what docs/tls.md names."""
 
+import asyncio
+import re
 import secrets
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -16,39 +18,54 @@ from confluent_kafka.admin import (
 from services.ingest.budget import Budget
 from services.ingest.kafka_sink import KafkaSink
 from services.ingest.sink import Receipt
+from services.writer.positions import Positions
+from services.writer.ranges import Partition
+from shared import wire
 from shared.errors import TOPIC_MISSING, OnrampError
 from shared.settings import KafkaSettings
+from tests.fixtures.fix_postgres import Database
 from tests.fixtures.fix_tls import Secured
 from tests.fixtures.ingest import record
+from tests.fixtures.inline import Inline, _given, start_inline
 from tests.fixtures.leave_taken import leave_taken
-from tests.fixtures.writer import make_topics
+from tests.fixtures.scenes import Scene
+from tests.fixtures.writer import Kept, event, eventually, landed, make_topics, produce, records
 
 pytestmark = pytest.mark.anyio
 _PREFIX = "events.lean_"
 
 
-@pytest.fixture(scope="module")
-def lean(secured: Secured, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
-    """A user who may WRITE and DESCRIBE, and where his password is."""
-    name, file = f"lean_{secrets.token_hex(4)}", tmp_path_factory.mktemp("lean") / "password"
+def granted(
+    secured: Secured, folder: Path, *rights: tuple[ResourceType, str, tuple[AclOperation, ...]]
+) -> tuple[str, Path]:
+    """A user who may do these on what begins so, and where his password is."""
+    name, file = f"lean_{secrets.token_hex(4)}", folder / "password"
     file.write_text(secrets.token_hex(8))
     secured.user(name, file.read_text())
-    rights = [
+    acls = [
         AclBinding(
-            ResourceType.TOPIC,
-            _PREFIX,
+            kind,
+            prefix,
             ResourcePatternType.PREFIXED,
             f"User:{name}",
             "*",
             operation,
             AclPermissionType.ALLOW,
         )
-        for operation in (AclOperation.WRITE, AclOperation.DESCRIBE)
+        for kind, prefix, operations in rights
+        for operation in operations
     ]
     admin = secured.admin()
-    for future in admin.create_acls(rights).values():
+    for future in admin.create_acls(acls).values():
         future.result(60)
     return name, file
+
+
+@pytest.fixture(scope="module")
+def lean(secured: Secured, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
+    """A user who may WRITE and DESCRIBE."""
+    of_gateway = (ResourceType.TOPIC, _PREFIX, (AclOperation.WRITE, AclOperation.DESCRIBE))
+    return granted(secured, tmp_path_factory.mktemp("lean"), of_gateway)
 
 
 @pytest.fixture
@@ -100,3 +117,57 @@ async def test_who_wants_to_make_topics_needs_more_rights(
     (outcome,) = await sink.send([record(topic, "first")])
     assert isinstance(outcome, OnrampError)
     assert "AuthorizationFailed" in outcome.detail
+
+
+def _documented(topic: str) -> Iterator[tuple[ResourceType, str, tuple[AclOperation, ...]]]:
+    """The writer's rights as docs/tls.md has them, for one topic of events."""
+    page = (Path(__file__).resolve().parents[3] / "docs" / "tls.md").read_text("utf-8")
+    kinds = {"topics": ResourceType.TOPIC, "group": ResourceType.GROUP}
+    for kind, name, rights in re.findall(
+        r"^\| (topics|group) `([^`]+)`[^|]*\|[^|]*\|([^|]+)\|$", page, re.MULTILINE
+    ):
+        operations = tuple(AclOperation[right] for right in re.findall(r"`(\w+)`", rights))
+        yield kinds[kind], topic if name == "events.*" else name.rstrip("*"), operations
+
+
+async def _trim(secured: Secured, settings: KafkaSettings) -> None:
+    """Delete a record of nobody's, as the writer deletes what has drained."""
+    produce(secured.kafka.bootstrap, wire.SYSTEM_ERRORS, [b"nobody's"])
+    [last] = [r for r in _of(secured, wire.SYSTEM_ERRORS) if r.value == b"nobody's"]
+    positions = await Positions(settings, "none").start()
+    try:
+        await positions.read([Partition(wire.SYSTEM_ERRORS, n) for n in range(2)])
+        await positions.delete_below(wire.SYSTEM_ERRORS, {0: last.offset + 1})
+        assert last not in _of(secured, wire.SYSTEM_ERRORS)
+    finally:
+        await positions.stop()
+
+
+def test_a_writer_lands_parks_and_trims_with_the_documented_rights(
+    secured: Secured, database: Database, tmp_path: Path
+) -> None:
+    door, running = secured.kafka.bootstrap_of("SASL"), list[Inline]()
+
+    def start(_: str, dsn: str, settings: dict[str, str], *, wait: bool = True) -> Inline:
+        return start_inline(running, door, dsn, settings | env, wait=wait)
+
+    scene = Scene(start, secured.kafka.bootstrap, database.dsn, "", tmp_path)  # type: ignore[arg-type]
+    try:
+        env = secured.env("SASL")  # Who may do everything makes the topics.
+        scene.writer().stop()
+        scene.produce(event("good", scene.name), b"no json")
+        name, password = granted(secured, tmp_path, *_documented(scene.topic))
+        env = secured.env("SASL", username=name, password_file=password)
+        env["ONRAMP_KAFKA_CREATE_TOPICS"] = "false"
+        writer = scene.writer(wait=False)
+        eventually(lambda: landed(database.dsn, scene.name) == 1)
+        eventually(lambda: scene.topic in {r.error["topic"] for r in _of(secured, wire.USER_ERRORS)})
+        assert writer.trouble == "None"
+    finally:
+        for each in running:
+            each.stop()
+    asyncio.run(_trim(secured, KafkaSettings(bootstrap=door, **_given(env, "ONRAMP_KAFKA_"))))
+
+
+def _of(secured: Secured, topic: str) -> list[Kept]:
+    return records(secured.kafka.bootstrap, topic)

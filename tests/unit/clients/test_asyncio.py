@@ -28,8 +28,8 @@ async def test_events_are_delivered_through_what_goes_wrong(worst: Worst, settle
 async def test_a_delivery_is_waited_for(worst: Worst) -> None:
     worst.script = lambda asked: results(asked, bad="422 bad_envelope")
     async with AsyncOnramp(worst.url, linger_seconds=0.0) as onramp:
-        good = await onramp.deliver("x", {}, id="good")
-        bad = await onramp.deliver("x", {}, id="bad")
+        good = await asyncio.wait_for(onramp.deliver("x", {}, id="good"), PATIENCE)
+        bad = await asyncio.wait_for(onramp.deliver("x", {}, id="bad"), PATIENCE)
     assert (good[0], good[1]["receipt"]["topic"]) == ("accepted", "events.x")
     assert (bad[0], bad[1]["type"]) == ("rejected", "/errors/bad_envelope")
 
