@@ -1,0 +1,93 @@
+"""What docs/machines.md says of backups: a dump that is restored halts, is replayed, and is whole again."""
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from services.cli.app import app
+from stack.postgres import binaries
+from tests.fixtures.inline import Inline
+from tests.fixtures.other import Other
+from tests.fixtures.scenes import Scene
+from tests.fixtures.writer import eventually, execute, landed, ledger_of, rows
+
+
+@pytest.fixture
+def fresh(other: Other) -> Iterator[Other]:
+    """A new database, for what the dump holds."""
+    found = other.sibling(other.dsn + "_fresh")
+    found.create()
+    try:
+        yield found
+    finally:
+        found.drop()
+
+
+@pytest.fixture
+def written(inline: Scene, other: Other, tmp_path: Path) -> tuple[Inline, Path]:
+    """A writer that has landed 50 events in both databases, and a dump of the second after 20."""
+    writer = inline.writer_into(other)
+    inline.send(20)
+    all_landed(inline, other)
+    dump = tmp_path / "dump"
+    run("pg_dump", "--format=custom", f"--file={dump}", other.dsn)
+    inline.send(30)
+    all_landed(inline, other)
+    return writer, dump
+
+
+def all_landed(scene: Scene, other: Other) -> None:
+    """Each once, and the ledger says so."""
+    scene.all_landed_once()
+    eventually(lambda: landed(other.dsn, scene.name) == scene.accepted, 120)
+    eventually(lambda: ledger_of(other.dsn, scene.topic) == scene.ledger())
+    ids = rows(other.dsn, f"SELECT count(DISTINCT _id)::int FROM events.{scene.name}")  # noqa: S608
+    assert ids == [(scene.accepted,)]
+
+
+def run(program: str, *arguments: str) -> None:
+    done = subprocess.run(
+        [binaries() / program, *arguments], check=False, stderr=subprocess.PIPE, timeout=300
+    )
+    assert done.returncode == 0, done.stderr.decode()
+
+
+def replayed(scene: Scene, other: Other, writer: Inline) -> None:
+    """It is halted, alone, until a person says so; then it is whole."""
+    eventually(lambda: writer.states == {scene.database: "landing", other.name: "halted"})
+    scene.send(10)
+    scene.all_landed_once()
+    assert landed(other.dsn, scene.name) == 20
+    databases = ["--dsn", scene.dsn, "--databases", json.dumps({other.name: other.dsn})]
+    resolved = CliRunner().invoke(app, ["databases", "resolve", other.name, "replay", *databases])
+    assert resolved.exit_code == 0, resolved.output
+    all_landed(scene, other)
+    eventually(lambda: set(writer.states.values()) == {"landing"})
+    scene.audited(other)
+
+
+def test_a_writer_that_is_pointed_at_a_restored_database(
+    inline: Scene, other: Other, fresh: Other, written: tuple[Inline, Path]
+) -> None:
+    writer, dump = written
+    writer.stop()
+    run("pg_restore", "--exit-on-error", f"--dbname={fresh.dsn}", str(dump))
+    fresh.name = other.name
+    try:
+        replayed(inline, fresh, inline.writer_into(fresh))
+    finally:
+        fresh.name = f"{other.name}_fresh"
+
+
+def test_a_database_without_keys_that_takes_its_place_while_the_writer_runs(
+    inline: Scene, other: Other, fresh: Other, written: tuple[Inline, Path]
+) -> None:
+    writer, dump = written
+    run("pg_restore", "--exit-on-error", f"--dbname={fresh.dsn}", str(dump))
+    execute(fresh.dsn, f"ALTER TABLE events.{inline.name} DROP CONSTRAINT {inline.name}_pkey")
+    other.swap(fresh)
+    replayed(inline, other, writer)
