@@ -57,6 +57,21 @@ class Pool:
             finally:
                 self._give_back(database, role, conn)
 
+    @contextmanager
+    def kept(self, database: Database, role: str, conn: connection | None) -> Iterator[connection]:
+        """`conn`, which somebody keeps, or a new one.  Raises as `connected` does."""
+        with self._watch.used(_dsn(database, role), database.silent_s) as use:
+            try:
+                if conn is None:
+                    conn = self._connect(database, role, use)
+                else:
+                    self._watch.attach(use, conn)
+                yield conn
+            except Exception:
+                if use.silent.is_set():  # whatever came of it
+                    raise _silent(database) from None
+                raise
+
     def close(self) -> None:
         """Close every connection that nobody uses now."""
         with self._lock:
@@ -120,14 +135,27 @@ def connected(database: Database, role: str) -> Iterator[connection]:
 
     Raises `InfrastructureError` when the database cannot be reached.
     """
+    with _pool_of(database).connected(database, role) as conn:
+        yield conn
+
+
+@contextmanager
+def kept(database: Database, role: str, conn: connection | None) -> Iterator[connection]:
+    """`conn`, or a new connection outside of the pool, for who keeps it; in the block nobody waits for ever.
+
+    Raises `InfrastructureError` when the database cannot be reached, or says nothing.
+    """
+    with _pool_of(database).kept(database, role, conn) as found:
+        yield found
+
+
+def _pool_of(database: Database) -> Pool:
     with _POOLS_LOCK:
         pid = os.getpid()
         if (pid, database.dsn) not in _POOLS:
             watch = _WATCHES.get(pid) or _WATCHES.setdefault(pid, Watch())
             _POOLS[pid, database.dsn] = Pool(watch)
-        pool = _POOLS[pid, database.dsn]
-    with pool.connected(database, role) as conn:
-        yield conn
+        return _POOLS[pid, database.dsn]
 
 
 @contextmanager

@@ -8,7 +8,9 @@ dead, and a process that is only slow keeps it (docs/adr/0024-several-machines.m
 import asyncio
 import logging
 from collections.abc import Sequence
-from contextlib import AsyncExitStack, suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack
+from dataclasses import replace
 from hashlib import sha256
 from time import monotonic
 from typing import Final
@@ -17,7 +19,7 @@ import psycopg2
 from psycopg2.extensions import connection
 
 from services.writer.apart import apart
-from services.writer.pool import connect, discard
+from services.writer.pool import discard, kept
 from services.writer.positions import Positions
 from services.writer.postgres import Database
 from services.writer.status import Status
@@ -28,6 +30,8 @@ log = logging.getLogger(__name__)
 _ASK_SECONDS: Final = 0.5
 #: After a database's restart its lock is free: whoever had it comes first.
 _COURTESY_SECONDS: Final = 4.0
+#: Who says nothing for so long holds up nobody any more.
+_SILENT_SECONDS: Final = 5.0
 #: A machine that is gone without a word is noticed by the server after some ten seconds.
 _NOTICED: Final = "SET tcp_keepalives_idle = 5; SET tcp_keepalives_interval = 2; SET tcp_keepalives_count = 3"
 _NEVER_ENDED: Final = "SET idle_session_timeout = 0"
@@ -45,7 +49,7 @@ async def stand_by(
     if not databases:
         return False
     lock = Lock(databases, await positions.cluster_id())
-    stack.callback(lock.close)
+    stack.push_async_callback(apart, lock.close)
     stood = await _until_free(lock, status, stop)
     keeping = asyncio.create_task(_keep(lock), name="leadership")
     stack.callback(keeping.cancel)
@@ -80,10 +84,14 @@ async def _keep(lock: "Lock") -> None:
 
 
 class Lock:
-    """One writer's sessions in the databases, and which of them have the lock.  Its methods wait."""
+    """One writer's sessions in the databases, and which of them have the lock.  Its methods wait.
+
+    None of them waits for a database that hangs: all are asked at once, and who says nothing is out.
+    """
 
     def __init__(self, databases: Sequence[Database], cluster_id: str) -> None:
-        self._databases = databases
+        # Patient ones: a session that is over has lost its lock.
+        self._databases = [replace(d, silent_s=max(d.silent_s, _SILENT_SECONDS)) for d in databases]
         self._key = int.from_bytes(
             sha256(f"onramp-writer {cluster_id}".encode()).digest()[:8], "big", signed=True
         )
@@ -91,30 +99,28 @@ class Lock:
         self._held: set[str] = set()
         self._refused = False
         self._closed = False
-        self._answers_since = monotonic()
-        #: The database that was asked last.
+        #: Since when each database answers, without a break.
+        self._answers_since: dict[str, float] = {}
+        #: The database that was asked last, and since when it is that one.
         self.place = ""
+        self._place_since = monotonic()
 
     def ask(self) -> bool:
         """Whether this writer may land: it has the lock, or is new and there is no database to ask."""
-        for database in self._databases:
-            with suppress(psycopg2.Error, OnrampError):
-                conn = self._session(database)
-                if self.place != database.name:
-                    self.place, self._answers_since = database.name, monotonic()
-                if self._refused and monotonic() - self._answers_since < _COURTESY_SECONDS:
-                    return False
-                self._refused = not self._take(database, conn)
-                return not self._refused
+        for database in self._answering()[:1]:
+            if self.place != database.name:
+                self.place, self._place_since = database.name, monotonic()
+            since = max(self._answers_since[database.name], self._place_since)
+            if self._refused and monotonic() - since < _COURTESY_SECONDS:
+                return False
+            self._refused = not self._take(database)
         return not self._refused
 
     def keep(self) -> None:
         """Have the lock in every database that answers, so that who comes finds it wherever it asks."""
-        for database in self._databases:
-            with suppress(psycopg2.Error, OnrampError):
-                conn = self._session(database)
-                if database.name not in self._held:
-                    self._take(database, conn)
+        for database in self._answering():
+            if database.name not in self._held:
+                self._take(database)
 
     def close(self) -> None:
         """Give up the lock, and every session."""
@@ -122,35 +128,45 @@ class Lock:
         for conn in list(self._sessions.values()):
             discard(conn)
 
-    def _take(self, database: Database, conn: connection) -> bool:
-        with conn.cursor() as cursor:
-            cursor.execute("SELECT pg_try_advisory_lock(%s)", (self._key,))
-            if cursor.fetchone() == (True,):
-                self._held.add(database.name)
+    def _take(self, database: Database) -> bool:
+        if self._said(database, "SELECT pg_try_advisory_lock(%s)", self._key) == (True,):
+            self._held.add(database.name)
         return database.name in self._held
 
-    def _session(self, database: Database) -> connection:
-        """A session that works: the one that there is, or a new one, which has no lock."""
-        conn = self._sessions.get(database.name)
-        if conn is not None and _works(conn):
-            return conn
-        self._held.discard(database.name)
-        self._answers_since = monotonic()
-        conn = self._sessions[database.name] = connect(database, "standby")
-        if self._closed:
-            discard(conn)
-        with conn.cursor() as cursor:
-            cursor.execute(_NOTICED)
-            if conn.server_version >= _HAS_SUCH_TIMEOUT:
-                cursor.execute(_NEVER_ENDED)
-        return conn
+    def _answering(self) -> list[Database]:
+        """The databases with a session that works, in their order."""
+        with ThreadPoolExecutor(len(self._databases), "standby") as threads:
+            answers = threads.map(self._answers, self._databases)
+            return [d for d, answered in zip(self._databases, answers, strict=True) if answered]
+
+    def _answers(self, database: Database) -> bool:
+        """Whether a session works there: the one that there is, or a new one, which has no lock."""
+        if database.name in self._sessions and self._said(database, "SELECT 1"):
+            return True
+        self._answers_since[database.name] = monotonic()
+        return self._said(database, _NOTICED) is not None
+
+    def _said(self, database: Database, question: str, *given: object) -> tuple[object, ...] | None:
+        """What our session there answers; None: nothing, and there is no session any more."""
+        try:
+            with kept(database, "standby", self._sessions.get(database.name)) as conn:
+                self._sessions[database.name] = conn
+                if self._closed:
+                    discard(conn)
+                return _answer(conn, question, given)
+        except (psycopg2.Error, OnrampError):
+            self._held.discard(database.name)
+            lost = self._sessions.pop(database.name, None)
+            if lost is not None:
+                discard(lost)
+            return None
 
 
-def _works(conn: connection) -> bool:
-    try:
-        with conn.cursor() as cursor:
-            cursor.execute("SELECT 1")
-    except psycopg2.Error:
-        discard(conn)
-        return False
-    return True
+def _answer(conn: connection, question: str, given: Sequence[object]) -> tuple[object, ...]:
+    with conn.cursor() as cursor:
+        cursor.execute(question, given)
+        if cursor.description:
+            return tuple(cursor.fetchone() or ())
+        if conn.server_version >= _HAS_SUCH_TIMEOUT:
+            cursor.execute(_NEVER_ENDED)
+    return ()

@@ -20,7 +20,8 @@ from stack.ports import free_port
 from tests.fixtures.inline import Inline
 from tests.fixtures.other import Other
 from tests.fixtures.scenes import QUICK, Scene
-from tests.fixtures.writer import eventually, rows
+from tests.fixtures.silent import Stopped
+from tests.fixtures.writer import eventually, landed, rows
 from tests.unit.house.tree import ROOT
 
 _MAIN = """
@@ -154,6 +155,35 @@ def test_while_the_first_database_is_out_the_next_has_the_lock(inline: Scene, ot
         eventually(lambda: waiting.job._status.word == "standby", _PATIENT)
         assert landing.exit is None
     finally:
+        for writer in both:
+            writer.stop()
+
+
+def test_f47_a_database_that_hangs_holds_up_no_end_and_no_successor(
+    inline: Scene, hung: Other, server: Stopped
+) -> None:
+    env = QUICK | {
+        "ONRAMP_WRITER_TOPICS": inline.topic.replace(".", r"\."),
+        "ONRAMP_WRITER_DATABASE": hung.name,
+        "ONRAMP_WRITER_DATABASES": orjson.dumps({inline.database: inline.dsn}).decode(),
+        "ONRAMP_WRITER_STANDBY": "true",
+        "ONRAMP_REGISTRY_FILE": str(inline.route(Other(inline.dsn, inline.database))),
+    }
+    landing, waiting = both = [Inline(inline.bootstrap, hung.dsn, env) for _ in range(2)]
+    try:
+        landing.start().wait_ready()
+        eventually(lambda: rows(inline.dsn, _LOCKED) == [(1,)], _PATIENT)
+        waiting.start()
+        eventually(lambda: waiting.job._status.word == "standby", _PATIENT)
+        server.stop()
+        eventually(lambda: landing.states[hung.name] == "out", _PATIENT)
+        landing.stop()
+        inline.send(20)
+        eventually(lambda: inline.landed() == 20, _PATIENT)
+        server.go_on()
+        eventually(lambda: landed(hung.dsn, inline.name) == 20, _PATIENT)
+    finally:
+        server.go_on()
         for writer in both:
             writer.stop()
 

@@ -16,7 +16,13 @@ STANDBY: Final = (
         "await apart(lock.keep)",
         "pass",
     ),
-    Mutant("giving up the lock", "standby.py", "stack.callback(lock.close)", "pass"),
+    Mutant("giving up the lock", "standby.py", "stack.push_async_callback(apart, lock.close)", "pass"),
+    Mutant(
+        "an end to waiting for a session",
+        "pool.py",
+        "                    self._watch.attach(use, conn)\n                yield conn",
+        "                    pass\n                yield conn",
+    ),
     Mutant("saying that it stands by", "standby.py", "status.stand_by(lock.place)", "pass"),
     Mutant(
         "ending before a newer schema",
