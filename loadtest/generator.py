@@ -42,6 +42,7 @@ class Order:
     bootstrap: str
     topic: str
     syslog: tuple[str, int] | None
+    ca_file: str = ""
 
     def write(self, file: Path) -> None:
         """Keep it for the generator; it holds a key, so nobody else may read it."""

@@ -5,17 +5,19 @@ and verifies afterwards.  Response times that locust shows count from the intend
 """
 
 import time
+from ssl import SSLContext
 from typing import Any, ClassVar
 
 import gevent
 import orjson
 from confluent_kafka import KafkaError, Message, Producer
-from gevent import socket
+from gevent import socket, ssl
 from locust import FastHttpUser, LoadTestShape, User, events, task
 from locust.contrib.fasthttp import ResponseContextManager
 
 from loadtest import generator
 from loadtest.history import OK, REFUSED, UNKNOWN
+from loadtest.target import way_to
 from shared import wire
 
 LOAD = generator.from_environment()
@@ -54,10 +56,17 @@ class _Open(User):
         raise NotImplementedError
 
 
+def _trusting(cafile: str | None = None) -> SSLContext:
+    """Called with the CAs that this machine trusts."""
+    return ssl.create_default_context(cafile=LOAD.order.ca_file or cafile)
+
+
 class _Http(_Open, FastHttpUser):
     abstract = True
     network_timeout = 30.0
     connection_timeout = 10.0
+    insecure = False  # An API key goes to nobody who only says that he is the gateway.
+    ssl_context_factory = staticmethod(_trusting)
 
     def on_start(self) -> None:
         """The headers are the same for every request."""
@@ -157,7 +166,7 @@ class Packet(_Open):
     def on_start(self) -> None:
         """A producer of its own, and somebody who asks it for acknowledgements."""
         settings = {
-            "bootstrap.servers": LOAD.order.bootstrap,
+            **way_to(LOAD.order.bootstrap),
             "acks": "all",
             "enable.idempotence": True,
             "partitioner": "consistent",

@@ -48,6 +48,7 @@ def arguments(described: str) -> argparse.Namespace:
     parser.add_argument("--out", type=Path, help=help_of_out)
     parser.add_argument("--url", help="load this gateway instead of a stack of our own")
     parser.add_argument("--api-key", default=os.environ.get("ONRAMP_API_KEY"), help="its key")
+    parser.add_argument("--ca-file", type=Path, help="the CA of its certificate; else those trusted here")
     parser.add_argument("--kafka", help="its brokers: with --dsn the run is verified")
     parser.add_argument("--dsn", help="its writer's database")
     parser.add_argument("--database", default="onramp", help="that database's public name")

@@ -52,6 +52,7 @@ def run(target: Target, shape: Shape, given: argparse.Namespace) -> dict[str, An
                 names=names,
                 history=recorder.address,
                 api_key=target.api_key,
+                ca_file=target.ca_file,
                 bootstrap=target.bootstrap,
                 topic=topic,
                 syslog=target.syslog,

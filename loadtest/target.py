@@ -16,6 +16,7 @@ from typing import Final
 
 from confluent_kafka.admin import AdminClient, ConfigResource
 
+from shared.settings import KafkaSettings
 from stack.interrupts import Interrupts
 from stack.ports import LOOPBACK, free_port
 from stack.report import Silent
@@ -31,6 +32,8 @@ class Target:
 
     url: str
     api_key: str = ""
+    ca_file: str = ""
+    """Who may have issued the gateway's certificate; empty: whom this machine trusts."""
     bootstrap: str = ""
     dsn: str = ""
     database: str = "onramp"
@@ -105,7 +108,12 @@ def promise(bootstrap: str) -> dict[str, int]:
 
 def admin(bootstrap: str) -> AdminClient:
     """An admin client that does not chat."""
-    return AdminClient({"bootstrap.servers": bootstrap, "log_level": 3})
+    return AdminClient({**way_to(bootstrap), "log_level": 3})
+
+
+def way_to(bootstrap: str) -> dict[str, str]:
+    """How a client of librdkafka comes there: TLS and login are the environment's, as for the services."""
+    return KafkaSettings(bootstrap=bootstrap).brokers.librdkafka()
 
 
 def _remove(folder: Path) -> None:
@@ -127,6 +135,7 @@ def elsewhere(given: argparse.Namespace) -> Iterator[Target]:
     yield Target(
         url=given.url,
         api_key=given.api_key or "",
+        ca_file=str(given.ca_file.absolute()) if given.ca_file else "",
         bootstrap=given.kafka or "",
         dsn=given.dsn or "",
         database=given.database,

@@ -30,13 +30,13 @@ from tests.fixtures.fix_stack import StartGateway
 PARTITIONS = 2
 
 
-def generated(shape: Shape, gateway: Service, kafka: HasBootstrap, folder: Path) -> tuple[Claims, int]:
+def generated(shape: Shape, url: str, bootstrap: str, folder: Path, ca_file: str = "") -> tuple[Claims, int]:
     """Run the generator; returns its claims and how many records its topic has."""
     names = Names(secrets.token_hex(3))
     topic = topic_of(shape.via, names)
-    client = admin(kafka.bootstrap)
+    client = admin(bootstrap)
     client.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result(20)
-    target = Target(url=gateway.url, bootstrap=kafka.bootstrap)
+    target = Target(url=url, bootstrap=bootstrap)
     with (
         Watch(target, topic, PARTITIONS) as watch,
         Recorder(folder / "history.jsonl", FIRST_NUMBER) as recorder,
@@ -46,9 +46,10 @@ def generated(shape: Shape, gateway: Service, kafka: HasBootstrap, folder: Path)
             names=names,
             history=recorder.address,
             api_key="",
-            bootstrap=kafka.bootstrap,
+            bootstrap=bootstrap,
             topic=topic,
             syslog=None,
+            ca_file=ca_file,
         )
         order.write(folder / "order.json")
         generate(target, shape, folder, watch, recorder, web=False)
@@ -62,7 +63,7 @@ def test_what_the_history_calls_ok_is_on_kafka(
     via: str, batch: int, gateway: Service, kafka: HasBootstrap, tmp_path: Path
 ) -> None:
     shape = Shape(name="x", via=via, size=15, batch=batch, steps=(Step(0.4, 50 * batch),), connections=3)
-    claims, records = generated(shape, gateway, kafka, tmp_path)
+    claims, records = generated(shape, gateway.url, kafka.bootstrap, tmp_path)
     assert claims.count(IS_OK) == records == 20 * batch
     assert claims.count(IS_OK) + claims.count(NEVER_SENT) == len(claims.states)
     assert np.diff(np.sort(claims.requests.intended)) == pytest.approx(0.02)  # whoever was late with it
@@ -81,7 +82,7 @@ def test_a_gateway_that_stands_still_is_late_for_everything_that_was_due_meanwhi
     stood_still.start()
     # One connection: in a closed loop only the one request in flight would notice.
     shape = Shape(name="x", via=SINGLE, size=15, steps=(Step(3, 50),), connections=1)
-    claims, records = generated(shape, gateway, kafka, tmp_path)
+    claims, records = generated(shape, gateway.url, kafka.bootstrap, tmp_path)
     stood_still.join()
     assert claims.count(IS_OK) == records == 150
     latency = claims.requests.ended - claims.requests.intended
@@ -107,7 +108,7 @@ def test_a_shape_that_breaks_ends_when_packets_wait_too_long_to_be_sent(
     # One connection that waits for a broker's flush each time cannot send 20,000 a second for a minute.
     gateway = start_gateway(kafka.bootstrap)
     shape = Shape(name="x", via=SINGLE, size=15, steps=(Step(60, 20_000),), connections=1, breaks=1.0)
-    claims, records = generated(shape, gateway, kafka, tmp_path)
+    claims, records = generated(shape, gateway.url, kafka.bootstrap, tmp_path)
     assert claims.count(IS_OK) == records > 0
     assert claims.count(IS_OK) < 20_000 * 60
     assert claims.count(IS_OK) + claims.count(NEVER_SENT) == len(claims.states)
