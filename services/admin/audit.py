@@ -19,6 +19,7 @@ from services.admin.books_sql import Snapshot
 from services.admin.collect import collect
 from services.admin.findings import Code, Finding, Life, Report
 from services.admin.kafka_logs import KafkaLogs
+from services.admin.leaderless import see_leaders
 from services.admin.lives import Part, deleted, given_up, parts, say_unread
 from services.admin.motion import moving, under_way
 from services.admin.receipts import Reading, Seen
@@ -64,11 +65,13 @@ async def _once(request: Request, logs: KafkaLogs, *, last: bool) -> Report | No
         books.committed = committed
         total = sum(map(len, parts(books)))
         deep = total <= DEEP_AT_MOST if request.deep is None else request.deep
-        if not last and _in_motion(books, deep=deep):
+        if not last and not books.leaderless and _in_motion(books, deep=deep):
             return None
-        report = Report(deep=deep, foreign=books.foreign)
-        _see_unsettled(books, report)
+        report = Report(deep=deep, leaderless=[*map(str, sorted(books.leaderless))], foreign=books.foreign)
         check_rows(books, report)
+        if not see_leaders(books, report):
+            return report
+        _see_unsettled(books, report)
         report.findings += [*deleted(books), *given_up(books)]
         for part in parts(books):
             await _check_life(logs, books, snapshots, part, report)

@@ -75,6 +75,8 @@ class Books:
     lives: dict[Source, list[str]] = field(default_factory=dict)
     #: Where the writer's group stood before any database was read: all below it was settled in each.
     committed: Mapping[Source, int] = field(default_factory=dict)
+    #: Partitions that nobody leads: what they hold is not here.
+    leaderless: frozenset[Source] = frozenset()
     #: Records on Onramp's own topics that are none of Onramp's.
     foreign: int = 0
     _parked_from: dict[Source, list[ErrorEvent]] = field(default_factory=lambda: defaultdict(list))

@@ -18,6 +18,7 @@ from shared import wire
 async def collect(logs: KafkaLogs, snapshots: Mapping[str, Snapshot], topics: re.Pattern[str]) -> Books:
     """Everything that the audit compares.  Raises `InfrastructureError`."""
     databases = {n: _database(s, topics) for n, s in snapshots.items()}
+    logs.leaderless.clear()
     group = await logs.group_offsets()
     settled = SettledLog()
     async for record in logs.whole(wire.SETTLED):
@@ -53,6 +54,7 @@ async def collect(logs: KafkaLogs, snapshots: Mapping[str, Snapshot], topics: re
         {key: sorted(held) for key, held in offsets.items()},
         {key: [*markers[key].values(), *empty[key]] for key in markers.keys() | empty.keys()},
         spans,
+        leaderless=frozenset(logs.leaderless),
         foreign=foreign + settled.foreign,
     )
 

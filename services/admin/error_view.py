@@ -34,12 +34,15 @@ class ErrorView:
     repeats: int = 0
     #: Why a database could not say what has drained.
     unknown: list[str] = field(default_factory=list)
+    #: Partitions without a leader: what is there is not in the view.
+    unread: list[Source] = field(default_factory=list)
     _ends: dict[Source, int] = field(default_factory=dict)
     _ledgers: dict[str, dict[Source, int]] = field(default_factory=dict)
 
     async def load(self) -> None:
         """Read both topics to where they end now.  Raises `InfrastructureError`."""
         spans = await self.logs.spans([wire.USER_ERRORS, wire.SYSTEM_ERRORS])
+        self.unread = sorted(self.logs.leaderless)
         self._ends = {source: end for source, (_, end) in spans.items()}
         async for record in self.logs.read(spans):
             self._take(record)

@@ -124,13 +124,16 @@ class Report:
     unjudged: int = 0
     #: Partitions whose sums are not of one moment: a writer was in the middle of them.
     in_motion: int = 0
+    #: Partitions that no broker leads, of what this audit needs.
+    leaderless: list[str] = field(default_factory=list)
     #: Records on Onramp's own topics that are not Onramp's.
     foreign: int = 0
 
     @property
     def balanced(self) -> bool:
         """Whether nothing is wrong, and all that was read could be judged."""
-        return not self.findings and not self.unjudged and not self.in_motion
+        unchecked = self.unjudged or self.in_motion or self.leaderless
+        return not self.findings and not unchecked
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -141,6 +144,7 @@ class Report:
             "unsettled": self.unsettled,
             "unjudged": self.unjudged,
             "in_motion": self.in_motion,
+            "leaderless": self.leaderless,
             "foreign": self.foreign,
             "partitions": [
                 asdict(line) | {"accounted": line.accounted, "read": line.read} for line in self.lines

@@ -11,7 +11,7 @@ import msgspec
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError
 
-from services.admin.kafka_logs import KafkaLogs
+from services.admin.kafka_logs import KafkaLogs, no_leader
 from shared import wire
 from shared.errors import KAFKA_UNAVAILABLE, InfrastructureError
 from shared.kafka_security import Brokers
@@ -91,4 +91,6 @@ async def _read(brokers: Brokers) -> tuple[dict[str, _Halt], dict[str, _Word]]:
                     words[key.removeprefix(_WORD)] = msgspec.json.decode(record.value or b"", type=_Word)
             except UNREADABLE:
                 continue  # anybody may write there: it is none of the writer's
+        if logs.leaderless:
+            raise InfrastructureError(KAFKA_UNAVAILABLE, no_leader(logs.leaderless))
     return {p: halt for p, halt in found.items() if not halt.over}, words

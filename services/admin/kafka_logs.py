@@ -24,6 +24,8 @@ log = logging.getLogger(__name__)
 _POLL_MS: Final = 200
 _FETCH_WAIT_MS: Final = 25
 _TIMEOUT_MS: Final = 10_000
+#: So many polls in a row that bring nothing, and it is asked who leads.
+_SILENT_POLLS: Final = 25
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,8 @@ class LogRecord:
 class KafkaLogs:
     """A view of one Kafka cluster, to be entered; one reading at a time.
 
-    Every method raises `InfrastructureError` when Kafka is away.
+    Every method raises `InfrastructureError` when Kafka is away.  A partition without a leader is left
+    out of what is read, for it would hold up all others, and is named in `leaderless`.
     """
 
     def __init__(self, brokers: Brokers) -> None:
@@ -49,6 +52,8 @@ class KafkaLogs:
         self._parts = AsyncExitStack()
         self._admin: Any = None
         self._consumer: Any = None
+        #: Of what was asked for: the partitions that could not be read when they were asked for last.
+        self.leaderless: set[Source] = set()
 
     async def __aenter__(self) -> Self:
         with self._translated():
@@ -75,14 +80,21 @@ class KafkaLogs:
 
     async def topics(self) -> dict[str, list[int]]:
         """The partitions of every topic."""
+        return {topic: sorted(leaders) for topic, leaders in (await self._leaders()).items()}
+
+    async def _leaders(self) -> dict[str, dict[int, int]]:
+        """By topic and partition, the broker that leads it; -1 where none does."""
         with self._translated():
             found = await self._admin.describe_topics()
-        return {t["topic"]: sorted(p["partition"] for p in t["partitions"]) for t in found}
+        return {t["topic"]: {p["partition"]: p["leader"] for p in t["partitions"]} for t in found}
 
     async def spans(self, topics: Iterable[str]) -> dict[Source, tuple[int, int]]:
-        """First and end offset of each partition of `topics`; those that are not there have none."""
-        there = await self.topics()
-        places = [TopicPartition(topic, n) for topic in topics for n in there.get(topic, ())]
+        """First and end offset of each partition of `topics` that has a leader."""
+        there = await self._leaders()
+        asked = {Source(topic, n): there[topic][n] for topic in topics for n in sorted(there.get(topic, ()))}
+        without = {source for source, leader in asked.items() if leader < 0}
+        self.leaderless = (self.leaderless - asked.keys()) | without
+        places = [TopicPartition(*source) for source in asked.keys() - without]
         if not places:
             return {}
         with self._translated():
@@ -108,16 +120,26 @@ class KafkaLogs:
         """
         ends = {TopicPartition(*s): end for s, (first, end) in spans.items() if first < end}
         self._go_to({s: first for s, (first, end) in spans.items() if first < end})
-        left = set(ends)
+        left, silent = set(ends), 0
         while left:
             with self._translated():
                 found = await poll(self._consumer, _passed_over, *left, timeout_ms=_POLL_MS)
+            silent = 0 if found else silent + 1
+            if silent % _SILENT_POLLS == _SILENT_POLLS - 1:
+                await self._see_leaders(left)
             for place, records in found.items():
                 for record in records:
                     if record.offset < ends[place]:
                         yield _record(record)
             # The consumer's position says when the end is reached: the last offsets may be holes.
             left = {p for p in left if await self._consumer.position(p) < ends[p]}
+
+    async def _see_leaders(self, of: Iterable[TopicPartition]) -> None:
+        """Raises `InfrastructureError` when one of them has lost its leader: nothing comes from there."""
+        there = await self._leaders()
+        lost = [Source(*p) for p in of if there.get(p.topic, {}).get(p.partition, -1) < 0]
+        if lost:
+            raise InfrastructureError(KAFKA_UNAVAILABLE, no_leader(lost))
 
     async def follow(self, since: Mapping[Source, int]) -> AsyncIterator[LogRecord]:
         """Records from `since` on, for ever."""
@@ -144,6 +166,12 @@ class KafkaLogs:
             raise InfrastructureError(
                 KAFKA_UNAVAILABLE, f"Kafka at {self._brokers} cannot be read: {type(e).__name__}"
             ) from None
+
+
+def no_leader(of: Iterable[Source]) -> str:
+    """Why partitions cannot be read, and what helps."""
+    names = ", ".join(map(str, sorted(of)))
+    return f"no broker leads {names}: start the one that holds it, or move it to another"
 
 
 def _passed_over(topic: str, partition: int, offset: int) -> None:

@@ -94,16 +94,17 @@ def _tell(report: "Report") -> None:
     if report.foreign:
         print(f"left out: {report.foreign:,} records on Onramp's topics that are not Onramp's")
     how = f"{report.receipts:,} receipts read again" if report.deep else "by the books alone"
+    print(f"{_verdict(report)} ({how}).")
+
+
+def _verdict(report: "Report") -> str:
     if report.findings:
-        print(f"THE BOOKS DO NOT BALANCE: {len(report.findings):,} violations ({how}).")
-    elif report.unjudged:
-        print(
-            f"NOT ALL IS CHECKED: nothing is wrong, and {report.unjudged:,} events cannot be judged ({how})."
-        )
-    elif report.in_motion:
-        print(
-            f"NOT ALL IS CHECKED: nothing is wrong, and a writer was in the middle of {report.in_motion:,} "
-            f"partitions: run it again ({how})."
-        )
-    else:
-        print(f"The books balance ({how}).")
+        return f"THE BOOKS DO NOT BALANCE: {len(report.findings):,} violations"
+    if report.balanced:
+        return "The books balance"
+    why = {
+        f"{report.unjudged:,} events cannot be judged": report.unjudged,
+        f"a writer was in the middle of {report.in_motion:,} partitions: run it again": report.in_motion,
+        f"no broker leads {', '.join(report.leaderless)}": report.leaderless,
+    }
+    return f"NOT ALL IS CHECKED: nothing is wrong, and {', '.join(w for w, so in why.items() if so)}"

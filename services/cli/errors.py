@@ -99,7 +99,7 @@ def count(
         for group, n in groups:
             destination = escaped(group.destination.encode()) or "-"
             print(f"{n:>9,}  {group.state}  {group.code}  {group.event}  {destination}")
-        if not groups:
+        if not groups and not view.unread:
             print("Nothing is parked and nothing waits.")
 
     _viewed(where, run)
@@ -132,7 +132,7 @@ def show(
         event = view.events.get(key)
         if event is None:
             print("onramp: no parked or waiting event has this key", file=sys.stderr)
-            raise typer.Exit(Exit.FAILED)
+            raise typer.Exit(Exit.UNAVAILABLE if view.unread else Exit.FAILED)
         if raw:
             _write(event)
             return
@@ -150,13 +150,15 @@ def show(
 def _viewed(where: Where, run: "Callable[[ErrorView], Awaitable[None]]") -> None:
     """Load the view and run; what cannot be reached is a sentence and exit code 3."""
     from services.admin.error_view import ErrorView
-    from services.admin.kafka_logs import KafkaLogs
+    from services.admin.kafka_logs import KafkaLogs, no_leader
     from shared.errors import InfrastructureError
 
     async def work() -> None:
         async with KafkaLogs(where.brokers) as logs:
             view = ErrorView(logs, where.databases)
             await view.load()
+            if view.unread:
+                print(f"onramp: {no_leader(view.unread)}; what is there is not shown", file=sys.stderr)
             for why in view.unknown:
                 print(f"onramp: {why}: what has drained there is unknown", file=sys.stderr)
             await run(view)

@@ -1,12 +1,19 @@
 """A broker of three is away: what only it leads waits, and holds up nothing beside it."""
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from typer.testing import CliRunner
 
+from services.admin.audit import Request, audit
+from services.admin.findings import Report
+from services.cli.app import app
+from services.cli.exits import Exit
 from shared import wire
+from shared.kafka_security import Brokers
 from shared.topics import OWN_TOPICS
 from stack.kafka import Kafka
 from tests.faults.conftest import StartInline
@@ -101,6 +108,7 @@ def test_f44_a_partition_without_a_leader_holds_up_no_other(
     three.make(fresh, [1, 2])
     produce(three.scene.bootstrap, fresh, [event("n-0", f"{three.scene.name}_made_now")])
     eventually(lambda: landed(three.scene.dsn, f"{three.scene.name}_made_now") == 1, _PATIENCE)
+    _an_audit_leaves_out_what_nobody_leads(three)
     waited = [r for r in caplog.records if r.getMessage() == "the writer waits"]
     assert [(r.reason, r.code) for r in waited] == []  # type: ignore[attr-defined]
 
@@ -121,10 +129,41 @@ def test_who_must_know_what_waits_says_which_partition_has_no_leader(three: Thre
     for future in three.admin.create_partitions([grown]).values():
         future.result(30)
     writer = three.start()
+    produce(three.scene.bootstrap, f"events.{three.beside}", [b"no json"])
     three.neighbour_lands()
     writer.stop()
     three.lose_the_third()
     writer = three.start(wait=False)
     eventually(lambda: f"{wire.SYSTEM_ERRORS}/2 has no leader" in writer.trouble, _PATIENCE)
+    _a_person_sees_what_has_a_leader(three)
     three.start_the_third()
     three.neighbour_lands()
+
+
+def _audit(three: Three) -> Report:
+    topics = rf"events\.{three.scene.name}.*"
+    databases = {three.scene.database: three.scene.dsn}
+    return asyncio.run(audit(Request(Brokers(three.scene.bootstrap), databases, topics, deep=True)))
+
+
+def _an_audit_leaves_out_what_nobody_leads(three: Three) -> None:
+    report = eventually(lambda: r if not (r := _audit(three)).in_motion else None, _PATIENCE)
+    assert (report.findings, report.balanced) == ([], False)
+    assert report.leaderless == [f"{three.scene.topic}/0"]
+    assert any(three.scene.topic in each and "no broker leads it" in each for each in report.unchecked)
+    beside = [line for line in report.lines if line.topic == f"events.{three.beside}"]
+    assert report.receipts >= sum(line.read for line in beside) > 0
+
+
+def _a_person_sees_what_has_a_leader(three: Three) -> None:
+    away = f"{wire.SYSTEM_ERRORS}/2"
+    report = _audit(three)
+    assert (report.findings, report.balanced) == ([], False)
+    assert away in report.leaderless
+    at = ["--kafka", three.scene.bootstrap]
+    for arguments in (["errors", "tail"], ["errors", "count"], ["partitions", "list"]):
+        told = CliRunner().invoke(app, [*arguments, *at])
+        assert told.exit_code == 0, told.output
+        assert (away in told.stderr) == (arguments[0] == "errors")
+        assert ("no_envelope" in told.stdout) == (arguments[0] == "errors")
+    assert CliRunner().invoke(app, ["errors", "show", "nothing", *at]).exit_code == Exit.UNAVAILABLE

@@ -1,0 +1,80 @@
+"""Logs that nobody leads: they hold up no reader, and nobody takes what is missing for what is not there."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from aiokafka import TopicPartition
+
+from services.admin.books import Books
+from services.admin.findings import Report, Source
+from services.admin.kafka_logs import KafkaLogs, LogRecord
+from services.admin.leaderless import see_leaders
+from services.admin.settled_log import SettledLog
+from shared import wire
+from shared.errors import InfrastructureError
+from shared.kafka_security import Brokers
+
+HERE, AWAY = Source("events.x", 0), Source("events.x", 1)
+
+
+class Admin:
+    """Of the topic's two partitions the first has a leader."""
+
+    async def describe_topics(self) -> list[dict[str, Any]]:
+        partitions = [{"partition": 0, "leader": 1}, {"partition": 1, "leader": -1}]
+        return [{"topic": HERE.topic, "partitions": partitions}]
+
+
+class Consumer:
+    """Nothing comes of what it is asked for."""
+
+    def assign(self, _: Any) -> None:
+        pass
+
+    def seek(self, *_: Any) -> None:
+        pass
+
+    async def position(self, _: TopicPartition) -> int:
+        return 0
+
+    async def getmany(self, *_: TopicPartition, **__: Any) -> dict[Any, Any]:
+        await asyncio.sleep(0)
+        return {}
+
+    async def beginning_offsets(self, of: list[TopicPartition]) -> dict[TopicPartition, int]:
+        return dict.fromkeys(of, 3)
+
+    async def end_offsets(self, of: list[TopicPartition]) -> dict[TopicPartition, int]:
+        return dict.fromkeys(of, 7)
+
+
+@pytest.fixture
+def logs() -> KafkaLogs:
+    logs = KafkaLogs(Brokers("nowhere:1"))
+    logs._admin, logs._consumer = Admin(), Consumer()
+    return logs
+
+
+def test_a_partition_without_a_leader_is_left_out_and_named(logs: KafkaLogs) -> None:
+    assert asyncio.run(logs.spans([HERE.topic, "events.never"])) == {HERE: (3, 7)}
+    assert logs.leaderless == {AWAY}
+
+
+def test_one_that_loses_its_leader_while_it_is_read_is_not_waited_for(logs: KafkaLogs) -> None:
+    async def read() -> list[LogRecord]:
+        return [record async for record in logs.read({AWAY: (0, 7)})]
+
+    with pytest.raises(InfrastructureError, match=f"no broker leads {AWAY}"):
+        asyncio.run(read())
+
+
+@pytest.mark.parametrize(
+    ("source", "goes_on"), [(HERE, True), *((Source(t, 0), False) for t in (wire.USER_ERRORS, wire.SETTLED))]
+)
+def test_without_a_part_of_onramps_own_notes_no_partition_is_judged(source: Source, *, goes_on: bool) -> None:
+    books = Books({}, SettledLog(), {}, {}, {}, {}, {}, leaderless=frozenset({source}))
+    report = Report(leaderless=[str(source)])
+    assert see_leaders(books, report) is goes_on
+    assert not report.balanced
+    assert str(source) in report.unchecked[0]
