@@ -55,7 +55,7 @@ class Body:
             self._take_up_to(len(body))
             return body
         if codec is None:
-            return await self._plain(bytearray(body))
+            return await self._plain(body)
         return await self._inflated(Inflater(codec, self._cap), body)
 
     def expect(self, events: int) -> None:
@@ -70,12 +70,14 @@ class Body:
         self._budget.hold(size)
         self._taken = size
 
-    async def _plain(self, body: bytearray) -> bytes:
-        self._take_up_to(len(body))
+    async def _plain(self, first: bytes) -> bytes:
+        pieces, size = [first], len(first)
+        self._take_up_to(size)
         while not self.read_whole:
-            body += (await self._next()).get("body", b"")
-            self._take_up_to(len(body))
-        return bytes(body)
+            pieces.append((await self._next()).get("body", b""))
+            size += len(pieces[-1])
+            self._take_up_to(size)
+        return b"".join(pieces)
 
     async def _inflated(self, inflater: Inflater, piece: bytes) -> bytes:
         sent = len(piece)
