@@ -1,8 +1,7 @@
 """One request in uvicorn's hands; its answer leaves in one piece.
 
 uvicorn writes an answer's head and its body one after the other.  On a quiet connection each write
-is a system call, a packet (over TLS a record) and a wake of the client: of a single event's answer
-the second costs as much as all of the checks.
+is a system call, a packet (over TLS a record) and a wake of the client.
 """
 
 import asyncio

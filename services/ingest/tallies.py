@@ -1,7 +1,7 @@
 """What is counted for every request, as plain numbers until somebody looks.
 
 prometheus_client takes a lock for each number that it adds to, and with several workers writes each
-of them into a file; for a single event that is eleven times.  So the hot path counts here, on the
+of them into a file; for a single event that is many times.  So the hot path counts here, on the
 event loop alone, and `fold` adds what came together: before this worker shows its metrics, and twice
 a second for those that others show.
 """

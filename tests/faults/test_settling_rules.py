@@ -9,7 +9,7 @@ from tests.faults.conftest import Ground
 from tests.fixtures.inline import KilledError, Places
 from tests.fixtures.other import Other
 from tests.fixtures.scenes import Scene
-from tests.fixtures.writer import CONTEXT, event, eventually, landed, make_topics, records
+from tests.fixtures.writer import CONTEXT, delete_records, event, eventually, landed, make_topics, records
 
 
 @pytest.mark.parametrize(
@@ -127,6 +127,8 @@ def test_a_range_without_a_single_record_is_advanced(ground: Ground, inline: Sce
 
 
 def test_a_database_that_first_appears_begins_where_its_baseline_says(inline: Scene, other: Other) -> None:
+    inline.produce(*[event(f"gone-{i}", inline.name) for i in range(3)])
+    delete_records(inline.bootstrap, inline.topic, 0, 3)  # the baseline is no longer 0
     other.close()
     first = inline.writer_into(other)
     inline.send(10)
