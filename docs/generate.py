@@ -1,4 +1,4 @@
-"""Writes docs/cli.md, errors.md, metrics.md and settings.md from the code: run `python -m docs.generate`.
+"""Writes cli, errors, metrics, rooms and settings of docs/ from the code: run `python -m docs.generate`.
 
 They say what the code says, so they are made from it; tests/unit/house fails when they
 lag behind.
@@ -17,9 +17,10 @@ from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings
 
+from docs.rooms import rooms_page
 from services.cli.app import app
-from services.ingest import metrics
-from services.writer.metrics import Metrics
+from services.ingest.observe import metrics
+from services.writer.observe.metrics import Metrics
 from services.writer.settings import DatabaseSettings, WriterSettings
 from shared import errors
 from shared.errors import Fault, Kind
@@ -145,8 +146,8 @@ def metrics_page() -> str:
     """The text of docs/metrics.md."""
     parts = [_METRICS]
     for service, source, registry in (
-        ("Gateway", "services/ingest/metrics.py", metrics.REGISTRY),
-        ("Writer", "services/writer/metrics.py", Metrics().registry),
+        ("Gateway", "services/ingest/observe/metrics.py", metrics.REGISTRY),
+        ("Writer", "services/writer/observe/metrics.py", Metrics().registry),
     ):
         rows = sorted(_declared(registry))
         parts += [
@@ -266,6 +267,7 @@ PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "docs/cli.md": cli_page,
     "docs/errors.md": errors_page,
     "docs/metrics.md": metrics_page,
+    "docs/rooms.md": rooms_page,
     "docs/settings.md": settings_page,
 }
 

@@ -48,8 +48,8 @@ def audit(
     import re
     import sys
 
-    from services.admin.audit import Request
-    from services.admin.audit import audit as run
+    from services.admin.audit.run import Request
+    from services.admin.audit.run import audit as run
     from shared.errors import InfrastructureError
 
     try:

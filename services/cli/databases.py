@@ -44,7 +44,7 @@ def list_(where: Where, *, as_json: JsonOption = False) -> None:
 
     onramp databases list --json
     """
-    from services.admin.halts_sql import halt_of
+    from services.admin.operate.halts_sql import halt_of
     from shared.errors import InfrastructureError
 
     where.must_know_a_database()
@@ -97,7 +97,7 @@ def resolve(
 
     onramp databases resolve onramp replay
     """
-    from services.admin import halts_sql
+    from services.admin.operate import halts_sql
     from shared.errors import InfrastructureError
 
     if name not in where.databases:

@@ -14,8 +14,8 @@ from services.cli.exits import Exit
 from services.cli.where import JsonOption, Where, looks
 
 if TYPE_CHECKING:
-    from services.admin.error_records import ErrorEvent
-    from services.admin.error_view import ErrorView
+    from services.admin.errors.records import ErrorEvent
+    from services.admin.errors.view import ErrorView
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
@@ -64,7 +64,7 @@ def tail(
     """
 
     async def run(view: "ErrorView") -> None:
-        from services.admin.error_view import of_kind
+        from services.admin.errors.view import of_kind
 
         for event in view.newest(lines, of_kind(view.events.values(), kind or "")):
             _print(event, value=value, as_json=as_json)
@@ -89,8 +89,8 @@ def count(
     """
 
     async def run(view: "ErrorView") -> None:
-        from services.admin.error_records import count as counted
-        from services.admin.error_records import escaped
+        from services.admin.errors.records import count as counted
+        from services.admin.errors.records import escaped
 
         groups = sorted(counted(view.events).items(), key=lambda item: (-item[1], item[0]))
         if as_json:
@@ -149,7 +149,7 @@ def show(
 
 def _viewed(where: Where, run: "Callable[[ErrorView], Awaitable[None]]") -> None:
     """Load the view and run; what cannot be reached is a sentence and exit code 3."""
-    from services.admin.error_view import ErrorView
+    from services.admin.errors.view import ErrorView
     from services.admin.kafka_logs import KafkaLogs, no_leader
     from shared.errors import InfrastructureError
 
@@ -200,6 +200,6 @@ def _at(milliseconds: int) -> str:
 
 def _safe(said: object) -> str:
     """Keys and reasons come from topics that others may write to: no control characters."""
-    from services.admin.error_records import escaped
+    from services.admin.errors.records import escaped
 
     return escaped(str(said).encode("utf-8", "backslashreplace")) or ""

@@ -45,7 +45,7 @@ def list_(where: Where, *, as_json: JsonOption = False) -> None:
 
     onramp partitions list --json
     """
-    from services.admin import kafka_halts
+    from services.admin.operate import kafka_halts
 
     found = _asked(kafka_halts.halts(where.brokers))
     if as_json:
@@ -78,7 +78,7 @@ def resolve(
 
     onramp partitions resolve events.order_placed/0 accept
     """
-    from services.admin import kafka_halts
+    from services.admin.operate import kafka_halts
 
     told = _asked(kafka_halts.answer(where.brokers, partition, how))
     if as_json:

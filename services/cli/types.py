@@ -37,7 +37,7 @@ def list_(where: Where, *, as_json: JsonOption = False) -> None:
 
     onramp types list --json
     """
-    from services.admin import holds_sql
+    from services.admin.operate import holds_sql
 
     where.must_know_a_database()
     found = [each for name, dsn in where.databases.items() for each in _asked(holds_sql.holds, name, dsn)]
@@ -71,7 +71,7 @@ def resume(
 
     onramp types resume order_placed
     """
-    from services.admin import holds_sql
+    from services.admin.operate import holds_sql
 
     where.must_know_a_database()
     resumed = [

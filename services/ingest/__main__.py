@@ -10,12 +10,12 @@ from pathlib import Path
 
 import uvicorn
 
-from services.ingest import levels
 from services.ingest.app import open_registry
-from services.ingest.door import shown
-from services.ingest.protocol import LimitedProtocol
+from services.ingest.auth import quota_levels
+from services.ingest.check.json_schema import check_schemas
+from services.ingest.http.certificates import shown
+from services.ingest.http.protocol_limits import LimitedProtocol
 from services.ingest.safety import UnsafeSetupError, refuse_unsafe
-from services.ingest.schemas import check_schemas
 from services.ingest.settings import STOP_SECONDS, IngestSettings
 from shared.logs import set_up
 from shared.registry.file import RegistryFileError
@@ -83,8 +83,8 @@ def _shared_by_workers(workers: int) -> Iterator[None]:
     with tempfile.TemporaryDirectory(prefix="onramp-workers-") as folder:
         quotas = Path(folder) / "quotas"
         with quotas.open("wb") as file:
-            file.truncate(levels.SIZE)
-        os.environ |= {_METRICS_FOLDER: folder, levels.FILE: str(quotas)}
+            file.truncate(quota_levels.SIZE)
+        os.environ |= {_METRICS_FOLDER: folder, quota_levels.FILE: str(quotas)}
         yield
 
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, ParamSpec, TypeVar
 
-from services.ingest.check import Checker
-from services.ingest.decode import Limits, decode
-from services.ingest.items import Arrival, Item
+from services.ingest.check.check import Checker
+from services.ingest.decode.decode import Limits, decode
+from services.ingest.request import Arrival, Item
 from services.ingest.route import route
 from services.ingest.sink import Sink
 from shared.errors import OnrampError

@@ -15,31 +15,31 @@ from typing import Final, TypedDict
 
 from fastapi import FastAPI
 
-from services.ingest import problems
 from services.ingest.accept import Flow
-from services.ingest.admin_port import ADMIN, AdminPort, refuse_hidden
-from services.ingest.budget import Budget
-from services.ingest.check import Checker
-from services.ingest.decode import Limits
-from services.ingest.events import Events, new_request_id
-from services.ingest.kafka_lanes import Way
-from services.ingest.kafka_sink import KafkaSink
-from services.ingest.leaving import Leaving
-from services.ingest.levels import shared_levels
-from services.ingest.loopback import Doorstep, is_loopback
-from services.ingest.metrics import INFLIGHT_BYTES, RegistryInfo, Seen
-from services.ingest.names import NameCap
-from services.ingest.pages import pages
-from services.ingest.quotas import Quotas
-from services.ingest.rejections import RejectionLog
+from services.ingest.asgi import AsgiReceive, AsgiSend, Scope
+from services.ingest.auth.api_keys import Senders
+from services.ingest.auth.loopback import Doorstep, is_loopback
+from services.ingest.auth.new_names import NameCap
+from services.ingest.auth.quota_levels import shared_levels
+from services.ingest.auth.quotas import Quotas
+from services.ingest.check.check import Checker
+from services.ingest.check.json_schema import Compiler
+from services.ingest.decode.decode import Limits
+from services.ingest.http import problems
+from services.ingest.http.admin_port import ADMIN, AdminPort, refuse_hidden
+from services.ingest.http.drain import Leaving
+from services.ingest.http.endpoint import Events, new_request_id
+from services.ingest.http.pages import pages
+from services.ingest.observe.metrics import INFLIGHT_BYTES, RegistryInfo, Seen
+from services.ingest.observe.rejection_log import RejectionLog
+from services.ingest.observe.tallies import fold
 from services.ingest.safety import refuse_unsafe
-from services.ingest.schemas import Compiler
-from services.ingest.senders import Senders
+from services.ingest.send.byte_budget import Budget
+from services.ingest.send.kafka_sink import KafkaSink
+from services.ingest.send.partition_queue import Way
 from services.ingest.settings import IngestSettings
 from services.ingest.sink import Sink
-from services.ingest.syslog_listener import Syslog
-from services.ingest.tallies import fold
-from services.ingest.web import AsgiReceive, AsgiSend, Scope
+from services.ingest.syslog.listener import Syslog
 from shared import wire
 from shared.errors import UserError
 from shared.logs import set_up

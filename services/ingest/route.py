@@ -3,7 +3,7 @@
 import re
 from typing import Any, Final
 
-from services.ingest.items import Arrival, Item
+from services.ingest.request import Arrival, Item
 from services.ingest.sink import Headers, Record
 from shared import wire
 from shared.errors import KEY_MISSING, UserError

@@ -5,7 +5,7 @@ What endangers others has an opt-out whose name says the risk; what would break 
 
 from typing import Final
 
-from services.ingest.loopback import is_loopback
+from services.ingest.auth.loopback import is_loopback
 from services.ingest.settings import IngestSettings
 from shared.registry import Registry
 from shared.settings import KafkaSettings

@@ -6,7 +6,7 @@ import os
 import sys
 from typing import Final
 
-from services.writer.job import Job
+from services.writer.driver.app import Job
 from services.writer.settings import WriterSettings
 from shared import logs
 from shared.registry.file import RegistryFileError

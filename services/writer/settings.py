@@ -5,8 +5,8 @@ from typing import Any, Self
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from services.writer.limits import LEAST_CONNECTIONS
-from services.writer.routes import OPEN_SCHEMAS, is_closed
+from services.writer.model.connection_budget import LEAST_CONNECTIONS
+from services.writer.model.routes import OPEN_SCHEMAS, is_closed
 
 
 class DatabaseSettings(BaseModel):

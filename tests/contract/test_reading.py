@@ -10,11 +10,11 @@ import pytest
 from aiokafka import AIOKafkaProducer
 from confluent_kafka import Producer
 
-from services.writer.arrivals import ARRIVALS, LARGE, USUAL
-from services.writer.ranges import Partition, Range
+from services.writer.driver.spark import Spark
+from services.writer.kafka.reader import Tail
+from services.writer.model.offsets import Partition, Range
+from services.writer.model.records import ARRIVALS, LARGE, USUAL
 from services.writer.settings import WriterSettings
-from services.writer.spark import Spark
-from services.writer.tail import Tail
 from shared import wire
 from shared.kafka_security import Brokers
 from stack.jars import ensure_jars

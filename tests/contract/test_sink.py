@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
-from services.ingest.budget import Budget
-from services.ingest.kafka_sink import KafkaSink
+from services.ingest.send.byte_budget import Budget
+from services.ingest.send.kafka_sink import KafkaSink
 from services.ingest.sink import MemorySink, Receipt, Record, Sink
 from shared import wire
 from shared.errors import KAFKA_UNREACHABLE, SHUTTING_DOWN, OnrampError

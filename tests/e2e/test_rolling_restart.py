@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from clients.python.onramp_client import Onramp
-from services.admin.audit import Request, audit
+from services.admin.audit.run import Request, audit
 from shared import wire
 from shared.kafka_security import Brokers, KafkaSecurity
 from shared.registry.keys import new_key

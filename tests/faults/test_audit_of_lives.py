@@ -6,7 +6,7 @@ import re
 import pytest
 from typer.testing import CliRunner
 
-from services.admin.audit import Request, audit
+from services.admin.audit.run import Request, audit
 from services.admin.findings import Report
 from services.cli.app import app
 from shared.kafka_security import Brokers

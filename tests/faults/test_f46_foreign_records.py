@@ -7,7 +7,7 @@ import re
 from confluent_kafka import Producer
 from typer.testing import CliRunner
 
-from services.admin.audit import Request, audit
+from services.admin.audit.run import Request, audit
 from services.cli.app import app
 from shared import wire
 from shared.kafka_security import Brokers

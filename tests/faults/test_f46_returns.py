@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from services.writer import databases
+from services.writer.recover import databases
 from shared.logs import JsonFormatter
 from tests.fixtures.other import Other
 from tests.fixtures.two import Two

@@ -6,8 +6,8 @@ from confluent_kafka import Producer
 from typer.testing import CliRunner
 
 from services.cli.app import app
-from services.writer import aside
-from services.writer.ranges import Partition
+from services.writer.model.offsets import Partition
+from services.writer.partitions import set_aside
 from shared import wire
 from tests.fixtures.other import Other
 from tests.fixtures.two import POISON, Bug, Two, ids
@@ -59,7 +59,7 @@ def test_f46_a_topic_whose_records_all_fail_takes_nothing_from_another(two: Two,
 def test_f46_what_was_set_aside_is_finished_under_the_routes_it_began_with_by_a_successor(
     two: Two, other: Other, bug: Bug, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(aside, "_AGAIN", (600.0,))  # else its last plan may be of another try
+    monkeypatch.setattr(set_aside, "_AGAIN", (600.0,))  # else its last plan may be of another try
     bug.at("read")
     two.send(POISON)
     writer = two.writer(other)

@@ -9,8 +9,9 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from services.writer import aside, outbox
-from services.writer.ranges import Partition
+from services.writer.model.offsets import Partition
+from services.writer.park import outbox
+from services.writer.partitions import set_aside
 from shared import wire
 from stack.kafka import Kafka
 from tests.faults.test_own_topics import set_topic
@@ -35,7 +36,7 @@ def roomy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
 
 @pytest.fixture
 def two(roomy: Kafka, database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Two]:
-    monkeypatch.setattr(aside, "_AGAIN", (0.5, 1.0))
+    monkeypatch.setattr(set_aside, "_AGAIN", (0.5, 1.0))
     monkeypatch.setattr(outbox, "_AGAIN_SECONDS", 0.5)
     running: list[Inline] = []
     scene = Scene(partial(start_inline, running), roomy.bootstrap, database.dsn, "", tmp_path)

@@ -11,9 +11,9 @@ import pytest
 from typer.testing import CliRunner
 
 from services.cli.app import app
-from services.writer.divert import Marker
-from services.writer.publishing import publish
-from services.writer.ranges import Partition, Range
+from services.writer.kafka.producer import publish
+from services.writer.model.offsets import Partition, Range
+from services.writer.park.diverted_topic import Marker
 from shared.kafka_security import Brokers
 from tests.fixtures.inline import Inline
 from tests.fixtures.other import Other

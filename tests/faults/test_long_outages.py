@@ -8,8 +8,8 @@ import orjson
 import pytest
 from confluent_kafka import Producer
 
-from services.admin.audit import Request, audit
-from services.writer.divert import HEADER
+from services.admin.audit.run import Request, audit
+from services.writer.park.diverted_topic import HEADER
 from shared import wire
 from shared.kafka_security import Brokers
 from tests.fixtures.inline import Inline, KilledError, Places

@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from typer.testing import CliRunner
 
-from services.admin.audit import Request, audit
+from services.admin.audit.run import Request, audit
 from services.admin.findings import Report
 from services.cli.app import app
 from services.cli.exits import Exit

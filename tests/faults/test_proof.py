@@ -16,8 +16,8 @@ from typing import Any
 import orjson
 import pytest
 
-from services.admin.audit import Request, audit
-from services.writer.divert import HEADER
+from services.admin.audit.run import Request, audit
+from services.writer.park.diverted_topic import HEADER
 from shared import wire
 from shared.kafka_security import Brokers
 from stack.kafka import Kafka

@@ -6,10 +6,10 @@ import re
 import orjson
 import pytest
 
-from services.admin.audit import Request, audit
+from services.admin.audit.run import Request, audit
 from services.admin.findings import Report
-from services.writer.settlement import Settlement
-from services.writer.targets import Target
+from services.writer.model.targets import Target
+from services.writer.settle.settlement import Settlement
 from shared.kafka_security import Brokers
 from tests.fixtures.other import Other
 from tests.fixtures.scenes import Scene

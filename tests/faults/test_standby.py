@@ -26,7 +26,8 @@ from tests.unit.house.tree import ROOT
 
 _MAIN = """
 import sys
-from services.writer import __main__, job
+from services.writer import __main__
+from services.writer.driver import app
 from tests.fixtures.inline import Reader
 job.Spark = lambda _, bootstrap: Reader(bootstrap)
 sys.exit(__main__.main())

@@ -10,7 +10,10 @@ import psycopg2
 import pyarrow as pa
 import pytest
 
-from services.writer import release, sort, values, waiting_rows
+from services.writer.parse import parse
+from services.writer.recover import release
+from services.writer.settle import waiting_table
+from services.writer.sort import sort
 from shared import wire
 from tests.fixtures.inline import KilledError, Places
 from tests.fixtures.other import Other
@@ -30,7 +33,7 @@ def stricter(monkeypatch: pytest.MonkeyPatch) -> Callable[[], threading.Event]:
         taken = [None if v is not None and POISON.encode() in v else v for v in given.to_pylist()]
         if None in taken:
             refused.set()
-        return values.read(pa.array(taken, pa.binary()))
+        return parse.read(pa.array(taken, pa.binary()))
 
     def arm() -> threading.Event:
         monkeypatch.setattr(sort, "read", read)
@@ -169,7 +172,7 @@ def test_a_place_at_which_a_release_fails_waits_alone(
     _hold(inline)
     produce(inline.bootstrap, wire.topic_of(beside), [event("first", beside)])
     eventually(lambda: landed(inline.dsn, beside) == 1)
-    real, failed = waiting_rows.take, threading.Event()
+    real, failed = waiting_table.take, threading.Event()
 
     def take(conn: Any, place: Any, *more: Any) -> Any:
         if place.table == inline.name:
@@ -182,10 +185,10 @@ def test_a_place_at_which_a_release_fails_waits_alone(
         _send(inline, "second")
         produce(inline.bootstrap, wire.topic_of(beside), [event("second", beside)])
         eventually(lambda: inline.totals().get("waiting") == 2)
-        monkeypatch.setattr(waiting_rows, "take", take)
+        monkeypatch.setattr(waiting_table, "take", take)
         assert failed.wait(60), "what a release had taken before still lands"
     eventually(lambda: landed(inline.dsn, beside) == 2, 60)
     assert "cannot be released" in caplog.text
     assert inline.landed() == 1
-    monkeypatch.setattr(waiting_rows, "take", real)
+    monkeypatch.setattr(waiting_table, "take", real)
     eventually(lambda: inline.landed() == 2, 60)

@@ -8,20 +8,20 @@ from uuid import uuid4
 
 import pytest
 
-from services.writer import ledger
-from services.writer.arrivals import Run
-from services.writer.divert import Empty, Marker, closing, divert, head_of, key_of
-from services.writer.drainer import Drainer
-from services.writer.migrations import migrate
-from services.writer.pausing import Pausing
-from services.writer.pool import transaction
-from services.writer.positions import Positions
-from services.writer.publishing import Place
-from services.writer.ranges import Life, Partition, Range
-from services.writer.rates import Rates
-from services.writer.routes import Routes
-from services.writer.trimming import Trimming
-from services.writer.waiting import Index
+from services.writer.kafka.cluster import Positions
+from services.writer.kafka.producer import Place
+from services.writer.model.offsets import Life, Partition, Range
+from services.writer.model.records import Run
+from services.writer.model.routes import Routes
+from services.writer.park.diverted_topic import Empty, Marker, closing, divert, head_of, key_of
+from services.writer.plan.row_rates import Rates
+from services.writer.postgres.migrations import migrate
+from services.writer.postgres.pool import transaction
+from services.writer.recover.diverted_index import Index
+from services.writer.recover.drain import Drainer
+from services.writer.recover.trim import Trimming
+from services.writer.settle import ledger
+from services.writer.settle.pause_policy import Pausing
 from shared import wire
 from shared.kafka_security import Brokers
 from shared.settings import KafkaSettings

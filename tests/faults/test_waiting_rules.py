@@ -3,8 +3,8 @@
 import orjson
 import pytest
 
-from services.admin import halts_sql
-from services.writer.divert import HEADER
+from services.admin.operate import halts_sql
+from services.writer.park.diverted_topic import HEADER
 from shared import wire
 from tests.fixtures.inline import Inline, KilledError, Places
 from tests.fixtures.other import Other

@@ -9,10 +9,12 @@ _DOORSTEP = partial(Mutant, tests="tests/unit/ingest/test_doorstep.py")
 _SAFETY = partial(Mutant, tests="tests/unit/ingest/test_safety.py", file="safety.py")
 
 CLOSED: Final = (
-    _DOORSTEP("the host of the keyless", "loopback.py", "if not self._any_host and not", "if False and not"),
-    _DOORSTEP("the origin of the keyless", "loopback.py", 'name == b"origin" and', "False and"),
-    _DOORSTEP("whole names", "loopback.py", "_HOST.fullmatch(host)", "_HOST.match(host)"),
-    _DOORSTEP("the doorstep", "senders.py", "self._doorstep.check(headers)", "pass"),
+    _DOORSTEP(
+        "the host of the keyless", "auth/loopback.py", "if not self._any_host and not", "if False and not"
+    ),
+    _DOORSTEP("the origin of the keyless", "auth/loopback.py", 'name == b"origin" and', "False and"),
+    _DOORSTEP("whole names", "auth/loopback.py", "_HOST.fullmatch(host)", "_HOST.match(host)"),
+    _DOORSTEP("the doorstep", "auth/api_keys.py", "self._doorstep.check(headers)", "pass"),
     _DOORSTEP("the doorstep of pages", "app.py", "self.senders.guard(scope[", "(scope["),
     _DOORSTEP("no keys beyond loopback", "app.py", "and is_loopback(settings.host)", ""),
     _DOORSTEP("keys in production", "app.py", 'settings.profile == "dev" and', ""),

@@ -12,11 +12,13 @@ SICK: Final = "tests/integration/ingest/test_sick_topic.py"
 Mutant = partial(AnyMutant, tests="tests/unit/ingest/test_second.py")
 
 QUICK: Final = (
-    Mutant("topics that are gone", "kafka_second.py", "> _GONE_SECONDS", "> 10**9"),
-    Mutant("pauses between questions", "kafka_second.py", "await asyncio.sleep(_ASK_SECONDS)", "pass"),
+    Mutant("topics that are gone", "send/second_producer.py", "> _GONE_SECONDS", "> 10**9"),
+    Mutant(
+        "pauses between questions", "send/second_producer.py", "await asyncio.sleep(_ASK_SECONDS)", "pass"
+    ),
     Mutant(
         "leaving a flight that was given up alone",
-        "kafka_lanes.py",
+        "send/partition_queue.py",
         "if flight.parts and flight.abandoned:",
         "if False:",
         tests=STEPS,
@@ -26,29 +28,29 @@ QUICK: Final = (
 SLOW: Final = (
     Mutant(
         "the order of flights",
-        "kafka_lanes.py",
+        "send/partition_queue.py",
         "self._send(self._waiting.popleft(), generation)",
         "self._send(self._waiting.pop(), generation)",
         tests=SINK,
     ),
     Mutant(
         "leaving together",
-        "kafka_departures.py",
+        "send/departures.py",
         "due = self._last + self._linger_seconds",
         "due = self._last",
         tests=DEPARTURES,
     ),
-    Mutant("leaving when full", "kafka_departures.py", "if full or due <=", "if due <=", tests=DEPARTURES),
+    Mutant("leaving when full", "send/departures.py", "if full or due <=", "if due <=", tests=DEPARTURES),
     Mutant(
         "moving what a partition refuses",
-        "kafka_second.py",
+        "send/second_producer.py",
         "        if second is not None:\n",
         "        if second is None:\n",
         tests=SICK,
     ),
     Mutant(
         "waiting for a partition that refuses",
-        "kafka_producer.py",
+        "send/kafka_producer.py",
         "not self._second.holds(topic, partition)",
         "self._second.holds(topic, partition)",
         tests=SICK,

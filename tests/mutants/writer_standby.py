@@ -8,25 +8,27 @@ from tests.mutants.machine import Mutant as AnyMutant
 Mutant = partial(AnyMutant, tests="tests/faults/test_standby.py")
 
 STANDBY: Final = (
-    Mutant("standing by", "standby.py", "if not asking.done() or asking.result():", "if True:"),
-    Mutant("having the lock", "standby.py", "SELECT pg_try_advisory_lock(%s)", "SELECT %s IS NOT NULL"),
+    Mutant("standing by", "driver/standby.py", "if not asking.done() or asking.result():", "if True:"),
+    Mutant(
+        "having the lock", "driver/standby.py", "SELECT pg_try_advisory_lock(%s)", "SELECT %s IS NOT NULL"
+    ),
     Mutant(
         "the lock in the next database",
-        "standby.py",
+        "driver/standby.py",
         "await apart(lock.keep)",
         "pass",
     ),
-    Mutant("giving up the lock", "standby.py", "stack.push_async_callback(apart, lock.close)", "pass"),
+    Mutant("giving up the lock", "driver/standby.py", "stack.push_async_callback(apart, lock.close)", "pass"),
     Mutant(
         "an end to waiting for a session",
-        "pool.py",
+        "postgres/pool.py",
         "                    self._watch.attach(use, conn)\n                yield conn",
         "                    pass\n                yield conn",
     ),
-    Mutant("saying that it stands by", "standby.py", "status.stand_by(lock.place)", "pass"),
+    Mutant("saying that it stands by", "driver/standby.py", "status.stand_by(lock.place)", "pass"),
     Mutant(
         "ending before a newer schema",
-        "databases.py",
+        "recover/databases.py",
         "if ends(error):",
         "if False:",
         tests="tests/faults/test_downgrade.py",

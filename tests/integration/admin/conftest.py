@@ -14,20 +14,22 @@ import psycopg2
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from services.admin.audit import Request, audit
+from services.admin.audit.run import Request, audit
 from services.admin.findings import Report
-from services.writer import ledger, outbox, pool
-from services.writer.arrivals import USUAL
-from services.writer.divert import Marker
-from services.writer.migrations import migrate
-from services.writer.orders import WorkOrder
-from services.writer.pool import transaction
-from services.writer.postgres import Database as Configured
-from services.writer.publishing import Record, publish
-from services.writer.ranges import Life, Partition, Range
-from services.writer.routes import Routes
-from services.writer.settled import Settled, Totals
-from services.writer.task import settle
+from services.writer.kafka.producer import Record, publish
+from services.writer.model.offsets import Life, Partition, Range
+from services.writer.model.records import USUAL
+from services.writer.model.routes import Routes
+from services.writer.park import outbox
+from services.writer.park.diverted_topic import Marker
+from services.writer.partitions.plan_log import Settled, Totals
+from services.writer.postgres import pool
+from services.writer.postgres.database import Database as Configured
+from services.writer.postgres.migrations import migrate
+from services.writer.postgres.pool import transaction
+from services.writer.settle import ledger
+from services.writer.settle.task import settle
+from services.writer.settle.work_order import WorkOrder
 from shared import wire
 from shared.kafka_security import Brokers
 from stack.kafka import Kafka

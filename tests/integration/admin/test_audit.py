@@ -7,12 +7,12 @@ import pytest
 from typer.testing import CliRunner
 
 from services.cli.app import app
-from services.writer.divert import HEADER
-from services.writer.publishing import Record, publish
-from services.writer.ranges import Range
-from services.writer.release import Release
-from services.writer.routes import Routes
-from services.writer.settled import Totals
+from services.writer.kafka.producer import Record, publish
+from services.writer.model.offsets import Range
+from services.writer.model.routes import Routes
+from services.writer.park.diverted_topic import HEADER
+from services.writer.partitions.plan_log import Totals
+from services.writer.recover.release import Release
 from shared import wire
 from shared.kafka_security import Brokers
 from tests.fixtures.writer import envelope, event

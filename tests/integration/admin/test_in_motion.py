@@ -7,19 +7,19 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from services.admin import audit as audits
 from services.admin import books_sql
+from services.admin.audit import run as audits
 from services.admin.books_sql import Snapshot
 from services.admin.findings import Report
-from services.writer import ledger
-from services.writer.migrations import migrate
-from services.writer.orders import WorkOrder
-from services.writer.pool import transaction
-from services.writer.postgres import Database
-from services.writer.ranges import Life, Range
-from services.writer.routes import EventRoute, Routes
-from services.writer.settled import Totals
-from services.writer.task import settle
+from services.writer.model.offsets import Life, Range
+from services.writer.model.routes import EventRoute, Routes
+from services.writer.partitions.plan_log import Totals
+from services.writer.postgres.database import Database
+from services.writer.postgres.migrations import migrate
+from services.writer.postgres.pool import transaction
+from services.writer.settle import ledger
+from services.writer.settle.task import settle
+from services.writer.settle.work_order import WorkOrder
 from shared.kafka_security import Brokers
 from tests.fixtures.fix_postgres import HasDsn
 from tests.fixtures.writer import arrivals, database_of, event

@@ -5,8 +5,8 @@ from uuid import uuid4
 
 import pytest
 
-from services.writer.lines import Line
-from services.writer.settled import Settled
+from services.writer.partitions.partition_halts import Line
+from services.writer.partitions.plan_log import Settled
 from tests.fixtures.writer import event
 from tests.integration.admin.conftest import Stage
 

@@ -7,9 +7,9 @@ import pytest
 from typer.testing import CliRunner
 
 from services.cli.app import app
-from services.writer.divert import HEADER
-from services.writer.publishing import Record, publish
-from services.writer.routes import EventRoute, Routes
+from services.writer.kafka.producer import Record, publish
+from services.writer.model.routes import EventRoute, Routes
+from services.writer.park.diverted_topic import HEADER
 from shared import wire
 from shared.kafka_security import Brokers
 from tests.fixtures.writer import event

@@ -6,8 +6,8 @@ from typing import Any
 from typer.testing import CliRunner
 
 from services.cli.app import app
-from services.writer.release import Release
-from services.writer.routes import Routes
+from services.writer.model.routes import Routes
+from services.writer.recover.release import Release
 from tests.fixtures.writer import event
 from tests.integration.admin.conftest import Stage
 

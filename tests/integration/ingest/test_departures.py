@@ -11,9 +11,9 @@ import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.producer.sender import Sender
 
-from services.ingest.budget import Budget
-from services.ingest.kafka_lanes import Way
-from services.ingest.kafka_sink import KafkaSink
+from services.ingest.send.byte_budget import Budget
+from services.ingest.send.kafka_sink import KafkaSink
+from services.ingest.send.partition_queue import Way
 from services.ingest.sink import Receipt, Sent
 from shared import wire
 from shared.settings import KafkaSettings

@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from services.ingest.budget import Budget
-from services.ingest.kafka_sink import KafkaSink
+from services.ingest.send.byte_budget import Budget
+from services.ingest.send.kafka_sink import KafkaSink
 from shared.settings import KafkaSettings
 
 pytestmark = pytest.mark.anyio

@@ -14,9 +14,9 @@ from aiokafka.producer.sender import Sender
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from services.ingest.app import assemble
-from services.ingest.budget import Budget
-from services.ingest.kafka_second import Second
-from services.ingest.kafka_sink import KafkaSink
+from services.ingest.send.byte_budget import Budget
+from services.ingest.send.kafka_sink import KafkaSink
+from services.ingest.send.second_producer import Second
 from services.ingest.settings import IngestSettings
 from shared.registry.memory import MemoryRegistry
 from shared.settings import KafkaSettings

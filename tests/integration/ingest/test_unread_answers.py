@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from services.ingest.web import Message
+from services.ingest.asgi import Message
 from shared import wire
 from tests.fixtures.fix_ingest import Serve, Served
 from tests.fixtures.ingest import one, until

@@ -14,10 +14,10 @@ from loadtest.claims import Claims
 from loadtest.history import OK, REFUSED, UNKNOWN, Recorder, Reporter
 from loadtest.shapes import BATCH, KAFKA, SYSLOG
 from loadtest.verify import Verdict
-from services.writer.landing import ensure_table
-from services.writer.migrations import migrate
-from services.writer.pool import connected
-from services.writer.postgres import Database as WriterDatabase
+from services.writer.persist.landing import ensure_table
+from services.writer.postgres.database import Database as WriterDatabase
+from services.writer.postgres.migrations import migrate
+from services.writer.postgres.pool import connected
 from tests.fixtures.fix_postgres import Database
 
 NAMES = Names("c0ffee")

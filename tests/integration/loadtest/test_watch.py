@@ -9,8 +9,8 @@ from confluent_kafka.admin import NewTopic
 
 from loadtest.target import Target, admin
 from loadtest.watch import Watch
-from services.writer.migrations import migrate
-from services.writer.postgres import Database as WriterDatabase
+from services.writer.postgres.database import Database as WriterDatabase
+from services.writer.postgres.migrations import migrate
 from tests.fixtures.fix_kafka import HasBootstrap
 from tests.fixtures.fix_postgres import Database
 from tests.fixtures.writer import eventually

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, TopicMetadata
 
-from services.writer.positions import Positions
+from services.writer.kafka.cluster import Positions
 from shared.settings import KafkaSettings
 from shared.topics import OWN_TOPICS
 from stack.errors import StackError

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from services.admin.kafka_logs import KafkaLogs
-from services.writer.publishing import Record, publish
+from services.writer.kafka.producer import Record, publish
 from shared.errors import InfrastructureError
 from shared.kafka_security import Brokers
 from tests.fixtures.fix_tls import USER, Secured

@@ -15,12 +15,12 @@ import pytest
 from fastapi import FastAPI
 
 from services.ingest.app import State, assemble
-from services.ingest.budget import Budget
-from services.ingest.rejections import RejectionLog
-from services.ingest.schemas import check_schemas
+from services.ingest.check.json_schema import check_schemas
+from services.ingest.observe.rejection_log import RejectionLog
+from services.ingest.send.byte_budget import Budget
 from services.ingest.settings import IngestSettings
 from services.ingest.sink import MemorySink
-from services.ingest.syslog_listener import Syslog
+from services.ingest.syslog.listener import Syslog
 from shared import wire
 from shared.registry.memory import MemoryRegistry
 from shared.tls import client_context

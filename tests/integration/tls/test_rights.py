@@ -15,11 +15,11 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from services.ingest.budget import Budget
-from services.ingest.kafka_sink import KafkaSink
+from services.ingest.send.byte_budget import Budget
+from services.ingest.send.kafka_sink import KafkaSink
 from services.ingest.sink import Receipt
-from services.writer.positions import Positions
-from services.writer.ranges import Partition
+from services.writer.kafka.cluster import Positions
+from services.writer.model.offsets import Partition
 from shared import wire
 from shared.errors import TOPIC_MISSING, OnrampError
 from shared.settings import KafkaSettings

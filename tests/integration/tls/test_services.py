@@ -15,7 +15,7 @@ import httpx2
 import psutil
 import pytest
 
-from services.admin.audit import Request, audit
+from services.admin.audit.run import Request, audit
 from shared import wire
 from stack import services
 from stack.families import family_of

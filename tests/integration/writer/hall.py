@@ -8,10 +8,10 @@ from uuid import uuid4
 
 import psycopg2
 
-from services.writer.pausing import Pausing
-from services.writer.ranges import Partition
-from services.writer.release import Release
-from services.writer.routes import Routes
+from services.writer.model.offsets import Partition
+from services.writer.model.routes import Routes
+from services.writer.recover.release import Release
+from services.writer.settle.pause_policy import Pausing
 from tests.fixtures.writer import PARTITION, TOPIC_ID, Bench, arrivals, database_of
 
 QUICK = {"lock_timeout_ms": 100}

@@ -10,10 +10,17 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from services.writer import ledger, pool
-from services.writer.limits import LEAST_CONNECTIONS, OF_THE_DRIVER, most_connections, most_tasks, tasks
-from services.writer.pool import connected, transaction
-from services.writer.ranges import Partition, Range
+from services.writer.model.connection_budget import (
+    LEAST_CONNECTIONS,
+    OF_THE_DRIVER,
+    most_connections,
+    most_tasks,
+    tasks,
+)
+from services.writer.model.offsets import Partition, Range
+from services.writer.postgres import pool
+from services.writer.postgres.pool import connected, transaction
+from services.writer.settle import ledger
 from shared.errors import InfrastructureError
 from tests.fixtures.tls_postgres import tls_in_front_of
 from tests.fixtures.writer import PARTITION, TOPIC_ID, Bench, arrivals, database_of, event, eventually

@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from psycopg2 import sql
 
-from services.writer import copy_rows
-from services.writer.copy_rows import all_or_none, copy_texts
+from services.writer.persist import copy
+from services.writer.persist.copy import all_or_none, copy_texts
 from tests.fixtures.fix_postgres import Database
 
 _TABLE = sql.Identifier("copied")
@@ -114,7 +114,7 @@ def test_what_fails_while_a_copy_is_made_says_so_itself(
         yield b"a\tb\n"
         raise ValueError("a mistake of ours")
 
-    monkeypatch.setattr(copy_rows, "_lines", no_lines)
+    monkeypatch.setattr(copy, "_lines", no_lines)
     with pytest.raises(ValueError, match="of ours"):
         all_or_none(conn, 2, lambda: _copy(conn, [("a", "b")] * 2))
     monkeypatch.undo()

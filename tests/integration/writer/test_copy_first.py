@@ -10,12 +10,12 @@ import pyarrow as pa
 import pytest
 from psycopg2.extensions import connection
 
-from services.writer.copy_first import copy_first
-from services.writer.copy_rows import copy_texts
-from services.writer.insert_spec import Field, InsertResult, InsertSpec
-from services.writer.insertion import insert
-from services.writer.postgres import Database
-from services.writer.targets import Target
+from services.writer.model.targets import Target
+from services.writer.persist.copy import copy_texts
+from services.writer.persist.copy_new_rows import copy_first
+from services.writer.persist.insert import insert
+from services.writer.persist.insert_spec import Field, InsertResult, InsertSpec
+from services.writer.postgres.database import Database
 from tests.fixtures import fix_postgres
 from tests.fixtures.writer import eventually
 

@@ -6,12 +6,13 @@ from typing import Any
 import orjson
 import pytest
 
-from services.writer import holds, release, waiting_rows
-from services.writer.pool import transaction
-from services.writer.ranges import Partition
-from services.writer.rates import Rates
-from services.writer.release import Release
-from services.writer.routes import EventRoute, Routes
+from services.writer.model.offsets import Partition
+from services.writer.model.routes import EventRoute, Routes
+from services.writer.plan.row_rates import Rates
+from services.writer.postgres.pool import transaction
+from services.writer.recover import release
+from services.writer.recover.release import Release
+from services.writer.settle import holds, waiting_table
 from shared import failpoints
 from tests.fixtures.inline import KilledError
 from tests.fixtures.writer import arrivals, database_of, envelope, event
@@ -309,4 +310,4 @@ def test_places_are_each_named_once(hall: Hall) -> None:
     for name in names:
         hall.settle(*(_bad(f"{name}-{i}", name) for i in range(13)))
     with transaction(hall.bench.database, "driver") as conn:
-        assert [p.table for p in waiting_rows.places(conn)] == sorted(names)
+        assert [p.table for p in waiting_table.places(conn)] == sorted(names)

@@ -6,8 +6,8 @@ import psycopg2
 import pytest
 from psycopg2.extensions import connection
 
-from services.writer import ledger
-from services.writer.ranges import Life, Partition, Range
+from services.writer.model.offsets import Life, Partition, Range
+from services.writer.settle import ledger
 from shared.errors import FENCED, LEDGER_GAP, InfrastructureError
 from tests.fixtures.writer import PARTITION, TOPIC_ID, Bench
 

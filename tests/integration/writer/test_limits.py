@@ -11,7 +11,7 @@ import httpx2
 import orjson
 import psycopg2
 
-from services.writer.limits import OF_A_TASK, OF_THE_DRIVER
+from services.writer.model.connection_budget import OF_A_TASK, OF_THE_DRIVER
 from shared import wire
 from stack.services import Service
 from tests.fixtures.fix_kafka import HasBootstrap

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from services.writer import migrations
-from services.writer.migrations import migrate
+from services.writer.postgres import migrations
+from services.writer.postgres.migrations import migrate
 from shared.errors import DATABASE_NEWER, DATABASE_UNFIT, InfrastructureError
 from stack.services import ROOT
 from tests.fixtures.fix_postgres import Database
@@ -16,9 +16,9 @@ from tests.fixtures.writer import Bench, database_of, rows
 
 _MIGRATE = """
 import sys
-from services.writer.migrations import migrate
+from services.writer.postgres.migrations import migrate
 from shared.errors import DATABASE_NEWER, DATABASE_UNFIT, InfrastructureError
-from services.writer.postgres import Database
+from services.writer.postgres.database import Database
 migrate(Database("onramp", sys.argv[1]))
 """
 

@@ -4,7 +4,7 @@ import secrets
 
 import pytest
 
-from services.writer import outbox
+from services.writer.park import outbox
 from shared import failpoints, wire
 from shared.errors import InfrastructureError
 from shared.kafka_security import Brokers

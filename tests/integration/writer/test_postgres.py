@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from services.writer.pool import transaction
+from services.writer.postgres.pool import transaction
 from tests.fixtures.writer import Bench
 
 

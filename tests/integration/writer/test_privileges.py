@@ -6,15 +6,16 @@ import psycopg2
 import pytest
 from pydantic import SecretStr
 
-from services.writer import ledger, outbox
-from services.writer.migrations import migrate
-from services.writer.orders import WorkOrder
-from services.writer.pool import transaction
-from services.writer.postgres import Database, configured
-from services.writer.ranges import Life, Range
-from services.writer.routes import Routes
+from services.writer.model.offsets import Life, Range
+from services.writer.model.routes import Routes
+from services.writer.park import outbox
+from services.writer.postgres.database import Database, configured
+from services.writer.postgres.migrations import migrate
+from services.writer.postgres.pool import transaction
 from services.writer.settings import WriterSettings
-from services.writer.task import settle
+from services.writer.settle import ledger
+from services.writer.settle.task import settle
+from services.writer.settle.work_order import WorkOrder
 from shared import wire
 from shared.kafka_security import Brokers
 from stack.postgres import Postgres

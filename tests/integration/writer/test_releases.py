@@ -7,9 +7,11 @@ import orjson
 import psycopg2
 import pytest
 
-from services.writer import outbox, pool, release, user_errors
-from services.writer.pool import transaction
-from services.writer.user_errors import ParkedRecord
+from services.writer.park import outbox, parked_topic
+from services.writer.park.parked_topic import ParkedRecord
+from services.writer.postgres import pool
+from services.writer.postgres.pool import transaction
+from services.writer.recover import release
 from shared.kafka_security import Brokers
 from tests.fixtures.writer import PARTITION, TOPIC_ID, Bench, envelope, event, eventually
 from tests.integration.writer.hall import Hall
@@ -134,7 +136,7 @@ def test_f51_a_relay_walks_over_no_dead_row_twice(bench: Bench, monkeypatch: pyt
     def publish(_: Brokers, records: list[ParkedRecord]) -> None:
         published.extend(r.offset for r in records)
 
-    monkeypatch.setattr(user_errors, "publish", publish)
+    monkeypatch.setattr(parked_topic, "publish", publish)
     monkeypatch.setattr(outbox, "_AT_ONCE", 20)
     with transaction(bench.database, "driver") as conn:
         for offset in range(4_000):
@@ -161,7 +163,7 @@ def test_what_is_parked_during_a_relay_is_relayed_by_it(
         if len(published) == 4:
             park(0)
 
-    monkeypatch.setattr(user_errors, "publish", publish)
+    monkeypatch.setattr(parked_topic, "publish", publish)
     monkeypatch.setattr(outbox, "_AT_ONCE", 2)
     for offset in range(1, 6):
         park(offset)

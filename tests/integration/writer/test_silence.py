@@ -11,8 +11,8 @@ import psycopg2
 import pytest
 from psycopg2.extensions import make_dsn
 
-from services.writer.pool import transaction
-from services.writer.postgres import Database
+from services.writer.postgres.database import Database
+from services.writer.postgres.pool import transaction
 from shared.errors import DATABASE_UNAVAILABLE, InfrastructureError
 from stack.ports import LOOPBACK
 from stack.postgres import Postgres

@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
-from services.writer import outbox, user_errors, waiting_rows
-from services.writer.pool import transaction
-from services.writer.user_errors import ParkedRecord
+from services.writer.park import outbox, parked_topic
+from services.writer.park.parked_topic import ParkedRecord
+from services.writer.postgres.pool import transaction
+from services.writer.settle import waiting_table
 from shared.kafka_security import Brokers
 from tests.fixtures.writer import PARTITION, TOPIC_ID, Bench, envelope, event
 from tests.integration.writer.hall import Hall
@@ -22,14 +23,14 @@ def _event(event_id: str, size: int) -> bytes:
 def _watch_steps(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
     """The sizes of the events of every step of a release, in their order."""
     steps: list[list[int]] = []
-    take: Callable[..., list[waiting_rows.Taken]] = waiting_rows.take
+    take: Callable[..., list[waiting_table.Taken]] = waiting_table.take
 
-    def watched(*arguments: Any) -> list[waiting_rows.Taken]:
+    def watched(*arguments: Any) -> list[waiting_table.Taken]:
         taken = take(*arguments)
         steps.append([len(v) for t in taken for v in t.arrivals.column("value").to_pylist()])
         return taken
 
-    monkeypatch.setattr(waiting_rows, "take", watched)
+    monkeypatch.setattr(waiting_table, "take", watched)
     return steps
 
 
@@ -37,7 +38,7 @@ def test_f51_a_release_takes_events_up_to_a_number_of_bytes(
     hall: Hall, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All but the last event of a step are within the bound, and one always comes."""
-    monkeypatch.setattr(waiting_rows, "MOST_BYTES", MB)
+    monkeypatch.setattr(waiting_table, "MOST_BYTES", MB)
     steps = _watch_steps(monkeypatch)
     hall.settle(event("first"))
     sizes = [3 * MB, *[200_000] * 12, 3 * MB, *[10] * 50, 1_500_000, 10]
@@ -53,7 +54,7 @@ def test_f51_a_large_event_that_fails_is_told_from_its_neighbours_behind_it(
     hall: Hall, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It alone is more than a step takes, and is parked only because others land."""
-    monkeypatch.setattr(waiting_rows, "MOST_BYTES", MB)
+    monkeypatch.setattr(waiting_table, "MOST_BYTES", MB)
     hall.settle(event("first"))
     hall.bench.execute(
         "CREATE FUNCTION no() RETURNS trigger LANGUAGE plpgsql AS "
@@ -73,7 +74,7 @@ def test_f51_a_relay_takes_records_up_to_a_number_of_bytes(
 ) -> None:
     """In order; a tombstone has no bytes."""
     published: list[list[ParkedRecord]] = []
-    monkeypatch.setattr(user_errors, "publish", lambda _, records: published.append(list(records)))
+    monkeypatch.setattr(parked_topic, "publish", lambda _, records: published.append(list(records)))
     monkeypatch.setattr(outbox, "_MOST_BYTES", MB)
     sizes = [2 * MB, 400_000, 400_000, 400_000, None, 10, 10]
     values = [None if size is None else b"x" * size for size in sizes]

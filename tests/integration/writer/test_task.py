@@ -6,8 +6,8 @@ from contextlib import suppress
 import psycopg2
 import pytest
 
-from services.writer.ranges import Partition
-from services.writer.routes import Contract, Routes
+from services.writer.model.offsets import Partition
+from services.writer.model.routes import Contract, Routes
 from shared import failpoints
 from shared.errors import DATABASE_UNAVAILABLE, InfrastructureError
 from tests.fixtures.writer import PARTITION, TOPIC_ID, Bench, Landed, arrivals, envelope, event, eventually

@@ -7,9 +7,9 @@ import orjson
 import psycopg2
 import pytest
 
-from services.writer import holds
-from services.writer.pool import transaction
-from services.writer.targets import Target
+from services.writer.model.targets import Target
+from services.writer.postgres.pool import transaction
+from services.writer.settle import holds
 from tests.fixtures.writer import envelope, event
 from tests.integration.writer.hall import Hall
 

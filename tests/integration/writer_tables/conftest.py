@@ -7,12 +7,12 @@ import orjson
 import pyarrow as pa
 import pytest
 
-from services.writer.arrivals import Run
-from services.writer.persist import Persisted, check_at_once, persist
-from services.writer.pool import transaction
-from services.writer.routes import Routes
-from services.writer.sort import sort
-from services.writer.targets import Target
+from services.writer.model.records import Run
+from services.writer.model.routes import Routes
+from services.writer.model.targets import Target
+from services.writer.persist.persist import Persisted, check_at_once, persist
+from services.writer.postgres.pool import transaction
+from services.writer.sort.sort import sort
 from tests.fixtures.fix_postgres import Database
 from tests.fixtures.writer import PARTITION, Bench, arrivals
 

@@ -9,7 +9,7 @@ import pytest
 
 from services.admin import books_sql
 from services.admin.findings import Place, Source
-from services.writer.pool import connected
+from services.writer.postgres.pool import connected
 from shared.errors import UNKNOWN_FIELD, UNKNOWN_TABLE
 from tests.fixtures.fix_postgres import HasDsn
 from tests.fixtures.writer import PARTITION, Bench, arrivals, envelope, event

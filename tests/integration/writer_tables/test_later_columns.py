@@ -22,11 +22,11 @@ from shared import landing_table
 from shared.landing_table import Column, Part
 landing_table.COLUMNS += (Column("_shift", "integer", "", Part.ORIGIN, is_later=True, default="7"),)
 import pyarrow as pa
-from services.writer import landing
+from services.writer.persist import landing
 landing.SOURCES["_shift"] = lambda _, arrivals, __: pa.repeat(pa.scalar(8, pa.int32()), len(arrivals))
 logging.basicConfig(stream=sys.stderr, format="%(message)s %(sql)s", level=logging.ERROR)
-from services.writer.release import Release
-from services.writer.routes import Routes
+from services.writer.recover.release import Release
+from services.writer.model.routes import Routes
 from tests.fixtures.writer import Bench, arrivals, event
 bench, first = Bench(sys.argv[1]), int(sys.argv[2])
 values = [event(f"new-{first + n}") for n in range(3)]

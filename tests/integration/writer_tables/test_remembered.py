@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from services.writer import catalogue, remembered
-from services.writer.remembered import DISCARD_SECONDS, SECONDS
-from services.writer.routes import Contract, Routes
+from services.writer.columns import catalog
+from services.writer.model.routes import Contract, Routes
+from services.writer.postgres import answer_cache
+from services.writer.postgres.answer_cache import DISCARD_SECONDS, SECONDS
 from tests.fixtures.writer import Bench, arrivals, event
 from tests.integration.writer_tables.conftest import Tables
 
@@ -19,7 +20,7 @@ Turn = Callable[[float], None]
 def turn(monkeypatch: pytest.MonkeyPatch) -> Turn:
     """Turns the clock of what is remembered."""
     ahead = [0.0]
-    monkeypatch.setattr(remembered, "now", lambda: time.monotonic() + ahead[0])
+    monkeypatch.setattr(answer_cache, "now", lambda: time.monotonic() + ahead[0])
 
     def by(seconds: float) -> None:
         ahead[0] += seconds
@@ -47,13 +48,13 @@ def test_a_table_that_discards_is_looked_up_at_most_once_in_some_seconds(
     discarding: Tables, turn: Turn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[None] = []
-    look = catalogue._look_up
+    look = catalog._look_up
 
     def counted(*arguments: Any) -> Any:
         asked.append(None)
         return look(*arguments)
 
-    monkeypatch.setattr(catalogue, "_look_up", counted)
+    monkeypatch.setattr(catalog, "_look_up", counted)
     discarding.land("t", {"id": 1, "x": 1})
     turn(DISCARD_SECONDS)
     for n in range(2, 7):

@@ -5,8 +5,8 @@ import logging
 import orjson
 import pytest
 
-from services.writer.persist import Persisted
-from services.writer.routes import Contract, EventRoute, Routes
+from services.writer.model.routes import Contract, EventRoute, Routes
+from services.writer.persist.persist import Persisted
 from shared.errors import (
     DATA_REJECTED,
     ID_REUSE,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from services.writer import stage
+from services.writer.persist import stage
 from shared.errors import DATA_REJECTED
 from tests.fixtures.writer import arrivals
 from tests.integration.writer_tables.conftest import Tables, destination, packet, states

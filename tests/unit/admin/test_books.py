@@ -2,11 +2,11 @@
 
 import pytest
 
-from services.admin.balance import Sums
-from services.admin.books import Books, DatabaseBooks, between, check_markers, line_of
-from services.admin.error_records import Marker
+from services.admin.audit.balance import Sums
+from services.admin.audit.books import Books, DatabaseBooks, between, check_markers, line_of
+from services.admin.audit.settled_log import SettledLog
+from services.admin.errors.records import Marker
 from services.admin.findings import Life, Source
-from services.admin.settled_log import SettledLog
 from services.admin.spans import History, Span
 
 SOURCE = Source("events.x", 0)

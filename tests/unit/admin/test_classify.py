@@ -5,11 +5,11 @@ from datetime import UTC, datetime
 
 import pytest
 
-from services.admin.classify import Kind, classify
-from services.admin.error_records import escaped, event_name
+from services.admin.audit.classify import Kind, classify
+from services.admin.audit.settled_log import Routed, SettledLog, Totals
+from services.admin.errors.records import escaped, event_name
 from services.admin.findings import Place, Source
 from services.admin.kafka_logs import LogRecord
-from services.admin.settled_log import Routed, SettledLog, Totals
 from shared import wire
 
 US = {wire.HEADER_CONTEXT: wire.CONTEXT_BYTES}

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from aiokafka import TopicPartition
 
-from services.admin.books import Books
+from services.admin.audit.books import Books
+from services.admin.audit.leaderless import see_leaders
+from services.admin.audit.settled_log import SettledLog
 from services.admin.findings import Report, Source
 from services.admin.kafka_logs import KafkaLogs, LogRecord
-from services.admin.leaderless import see_leaders
-from services.admin.settled_log import SettledLog
 from shared import wire
 from shared.errors import InfrastructureError
 from shared.kafka_security import Brokers

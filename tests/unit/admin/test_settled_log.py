@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from services.admin.settled_log import SettledLog
+from services.admin.audit.settled_log import SettledLog
 
 
 def _log(*lines: dict[str, Any]) -> SettledLog:

@@ -7,8 +7,8 @@ import pytest
 from typer.testing import CliRunner
 
 from services.cli.app import app
-from services.ingest.quotas import Quotas
-from services.ingest.senders import Senders
+from services.ingest.auth.api_keys import Senders
+from services.ingest.auth.quotas import Quotas
 from shared.errors import UserError
 from shared.registry.file import FileRegistry
 

@@ -14,8 +14,8 @@ import pytest
 import yaml
 
 from docs import generate
+from services.ingest.check.json_schema import check_schemas
 from services.ingest.safety import UnsafeSetupError, refuse_unsafe
-from services.ingest.schemas import check_schemas
 from services.ingest.settings import IngestSettings
 from shared.registry.file import FileRegistry
 from shared.registry.memory import MemoryRegistry

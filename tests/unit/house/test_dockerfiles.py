@@ -132,7 +132,8 @@ def test_what_is_copied_is_enough_to_start(service: str, tmp_path: Path) -> None
             else:
                 copy2(ROOT / source, tmp_path / target)
     package = SERVICES[service]
-    modules = [f"{package}.{file.stem}" for file in (tmp_path / package.replace(".", "/")).glob("*.py")]
+    files = (tmp_path / package.replace(".", "/")).rglob("*.py")
+    modules = [".".join(file.relative_to(tmp_path).with_suffix("").parts) for file in files]
     program = "import importlib, sys\nfor name in sys.argv[1:]: importlib.import_module(name)"
     answer = subprocess.run(
         [sys.executable, "-c", program, *modules],

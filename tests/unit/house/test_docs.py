@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from docs import generate
 from services.cli.app import app
-from services.writer import landing
+from services.writer.persist import landing
 from shared import envelope, landing_table, strict_json
 from shared.errors import TABLE
 from shared.landing_table import Part

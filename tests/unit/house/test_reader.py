@@ -2,7 +2,7 @@
 
 from inspect import getmembers
 
-from services.writer.spark import Spark
+from services.writer.driver.spark import Spark
 from tests.fixtures.inline import Reader
 
 

@@ -10,14 +10,14 @@ import pytest
 from fastapi import FastAPI
 
 from services.ingest.app import Gateway, State, assemble
-from services.ingest.budget import Budget
-from services.ingest.leaving import Leaving
-from services.ingest.metrics import REGISTRY
-from services.ingest.rejections import RejectionLog
-from services.ingest.schemas import check_schemas
+from services.ingest.check.json_schema import check_schemas
+from services.ingest.http.drain import Leaving
+from services.ingest.observe.metrics import REGISTRY
+from services.ingest.observe.rejection_log import RejectionLog
+from services.ingest.send.byte_budget import Budget
 from services.ingest.settings import IngestSettings
 from services.ingest.sink import MemorySink
-from services.ingest.syslog_listener import Syslog
+from services.ingest.syslog.listener import Syslog
 from shared.registry.memory import MemoryRegistry
 from stack.ports import free_port
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from services.ingest.items import Arrival
+from services.ingest.request import Arrival
 from services.ingest.sink import MemorySink, Record, Sent
 from shared import wire
 from shared.errors import TABLE

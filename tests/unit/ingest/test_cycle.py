@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 from uvicorn.protocols.http.flow_control import FlowControl
 
-from services.ingest.cycle import Cycle
+from services.ingest.http.request_cycle import Cycle
 
 pytestmark = pytest.mark.anyio
 

@@ -5,7 +5,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from services.ingest.loopback import is_loopback
+from services.ingest.auth.loopback import is_loopback
 from tests.fixtures.ingest import JSON, one
 from tests.unit.ingest.conftest import Door, MakeDoor
 from tests.unit.ingest.test_senders import KEY, registry

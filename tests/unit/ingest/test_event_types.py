@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from services.ingest.schemas import Schemas, Told, check_schemas
+from services.ingest.check.json_schema import Schemas, Told, check_schemas
 from shared import wire
 from shared.registry import Snapshot
 from tests.fixtures.ingest import body, envelope, one

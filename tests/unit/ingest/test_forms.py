@@ -10,7 +10,7 @@ from cloudevents.core.bindings.http import HTTPMessage, to_binary, to_structured
 from cloudevents.core.formats.json import JSONFormat
 from cloudevents.core.v1.event import CloudEvent
 
-from services.ingest.cloudevents import event_id, event_name
+from services.ingest.decode.cloudevents import event_id, event_name
 from tests.fixtures.ingest import one
 from tests.unit.ingest.conftest import Door
 

@@ -24,8 +24,8 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from services.ingest.app import State, assemble
-from services.ingest.budget import Budget
-from services.ingest.leaving import Leaving
+from services.ingest.http.drain import Leaving
+from services.ingest.send.byte_budget import Budget
 from services.ingest.settings import IngestSettings
 from services.ingest.sink import MemorySink
 from shared import envelope

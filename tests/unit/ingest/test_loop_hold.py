@@ -18,8 +18,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from services.ingest import decode
-from services.ingest.slices import cut
+from services.ingest.decode import decode
+from services.ingest.decode.array_items import cut
 from shared import strict_json
 from tests.fixtures.ingest import envelope, until
 from tests.unit.ingest.conftest import Door, MakeDoor, Rig

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from services.ingest import accept, schemas
-from services.ingest.check import Checker
+from services.ingest import accept
+from services.ingest.check import json_schema
+from services.ingest.check.check import Checker
 from tests.fixtures.ingest import body, envelope, one
 from tests.unit.ingest.conftest import MakeDoor
 
@@ -60,7 +61,7 @@ async def test_of_a_large_event_the_first_fault_is_told(make_door: MakeDoor) -> 
 async def test_of_a_batch_a_hundred_faults_are_told_in_full_and_the_rest_by_code(
     make_door: MakeDoor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    looked = seen(monkeypatch, schemas, "_errors")
+    looked = seen(monkeypatch, json_schema, "_errors")
     door = make_door(REGISTRY)
     answer = await door.post(body([envelope(f"id-{n}", x=1) for n in range(1000)]))
     errors = [each["error"] for each in answer.json()["results"]]

@@ -9,9 +9,9 @@ import pytest
 
 from services.ingest import app
 from services.ingest.app import assemble
-from services.ingest.budget import Budget
-from services.ingest.metrics import exposition
-from services.ingest.schemas import Compiler, Schemas
+from services.ingest.check.json_schema import Compiler, Schemas
+from services.ingest.observe.metrics import exposition
+from services.ingest.send.byte_budget import Budget
 from services.ingest.settings import IngestSettings
 from services.ingest.sink import MemorySink
 from shared.registry.memory import MemoryRegistry

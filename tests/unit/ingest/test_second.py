@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from services.ingest import kafka_second
-from services.ingest.kafka_second import Leaderless, asking_slowly
+from services.ingest.send import second_producer
+from services.ingest.send.second_producer import Leaderless, asking_slowly
 
 pytestmark = pytest.mark.anyio
 
@@ -34,7 +34,7 @@ async def test_metadata_are_asked_for_with_a_pause_however_fast_the_answers_come
         did.append(given)
         return True
 
-    monkeypatch.setattr(kafka_second.asyncio, "sleep", pause)
+    monkeypatch.setattr(second_producer.asyncio, "sleep", pause)
     producer = SimpleNamespace(client=SimpleNamespace(_metadata_update=ask))
     asking_slowly(producer)
 

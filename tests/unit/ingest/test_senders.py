@@ -8,7 +8,7 @@ import httpx2
 import pytest
 from pydantic import SecretStr
 
-from services.ingest.quotas import Bucket
+from services.ingest.auth.quotas import Bucket
 from services.ingest.settings import IngestSettings
 from shared.registry.keys import new_key
 from tests.fixtures.ingest import body, envelope, one

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from services.ingest import levels
-from services.ingest.levels import Levels, name_of
-from services.ingest.quotas import QuotaError, Quotas
+from services.ingest.auth import quota_levels
+from services.ingest.auth.quota_levels import Levels, name_of
+from services.ingest.auth.quotas import QuotaError, Quotas
 
 _HOLDER = """
 import fcntl, sys, time
@@ -25,7 +25,7 @@ time.sleep(600)
 def file(tmp_path: Path) -> Path:
     file = tmp_path / "quotas"
     with file.open("wb") as made:
-        made.truncate(levels.SIZE)
+        made.truncate(quota_levels.SIZE)
     return file
 
 
@@ -77,13 +77,13 @@ def test_a_worker_that_has_the_lock_and_is_stopped_or_dead_holds_up_nobody(file:
     finally:
         holder.kill()
         holder.communicate()
-    assert levels._try(shared._lock or 0)
+    assert quota_levels._try(shared._lock or 0)
 
 
 def test_only_buckets_that_are_full_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(levels, "_SLOTS", levels._NEAR)
+    monkeypatch.setattr(quota_levels, "_SLOTS", quota_levels._NEAR)
     shared = Levels()
-    names = [name_of(n) for n in range(levels._NEAR)]
+    names = [name_of(n) for n in range(quota_levels._NEAR)]
     for n, name in enumerate(names):
         shared.take(name, 1 if n == 3 else 50, 100)
     new = name_of("new")

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.ingest import slices
+from services.ingest.decode import array_items
+from services.ingest.decode.array_items import cut
 from services.ingest.sink import Record, Sent
-from services.ingest.slices import cut
 from tests.fixtures.ingest import envelope
 from tests.unit.ingest.conftest import MakeDoor
 
@@ -46,10 +46,10 @@ class Watched:
 def test_no_match_passes_more_than_a_piece(
     make: Callable[[], bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    patterns = {name: Watched(p) for name, p in vars(slices).items() if isinstance(p, re.Pattern)}
+    patterns = {name: Watched(p) for name, p in vars(array_items).items() if isinstance(p, re.Pattern)}
     assert patterns
     for name, pattern in patterns.items():
-        monkeypatch.setattr(slices, name, pattern)
+        monkeypatch.setattr(array_items, name, pattern)
     item = make()
     assert cut(b"[" + item + b", {}]", 10) == [item, b"{}"]
     assert max(p.most for p in patterns.values()) < 1.2 * MB

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 import pytest
 
 from services.ingest import accept as flow
-from services.ingest.budget import Budget
-from services.ingest.kafka_departures import Departures
-from services.ingest.kafka_lanes import Flight, Landing, Lane, Part, give_up
-from services.ingest.kafka_producer import Producers
-from services.ingest.kafka_sink import KafkaSink
+from services.ingest.send.byte_budget import Budget
+from services.ingest.send.departures import Departures
+from services.ingest.send.kafka_producer import Producers
+from services.ingest.send.kafka_sink import KafkaSink
+from services.ingest.send.partition_queue import Flight, Landing, Lane, Part, give_up
 from services.ingest.sink import MemorySink, Record, Sent
 from shared.errors import (
     BAD_JSON,

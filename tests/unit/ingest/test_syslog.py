@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.ingest.syslog import parse, to_envelope
-from services.ingest.syslog_framing import Framer, FramingError
+from services.ingest.syslog.framing import Framer, FramingError
+from services.ingest.syslog.message import parse, to_envelope
 from shared import envelope, strict_json
 from tests.fixtures.ingest import until
 from tests.unit.ingest.conftest import Rig, counted

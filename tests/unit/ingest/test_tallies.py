@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 
-from services.ingest.metrics import REGISTRY, exposition
-from services.ingest.tallies import Counted, Spread
+from services.ingest.observe.metrics import REGISTRY, exposition
+from services.ingest.observe.tallies import Counted, Spread
 from tests.fixtures.ingest import one
 from tests.unit.ingest.conftest import MakeDoor
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.writer import texts
+from services.writer.parse import text_checks
 from shared import envelope
 from shared.errors import BAD_ENVELOPE, UserError
 
@@ -127,9 +127,9 @@ def test_a_version_has_no_control_characters_here_nor_in_the_writers_patterns(ch
         }
         with pytest.raises(UserError, match="bad_envelope"):
             envelope.parse(json.dumps(event).encode())
-        for pattern in (texts.VERSION, texts.PLAIN_VERSION):
+        for pattern in (text_checks.VERSION, text_checks.PLAIN_VERSION):
             for several in (1, 300):  # by Python, and by Arrow
-                assert not any(texts.match(pa.array([version] * several), pattern).to_pylist())
+                assert not any(text_checks.match(pa.array([version] * several), pattern).to_pylist())
 
 
 def test_versions_of_all_other_characters_are_taken() -> None:
@@ -141,4 +141,4 @@ def test_versions_of_all_other_characters_are_taken() -> None:
         }
         assert envelope.parse(json.dumps(event).encode()).metadata.version == version
         for several in (1, 300):
-            assert all(texts.match(pa.array([version] * several), texts.VERSION).to_pylist())
+            assert all(text_checks.match(pa.array([version] * several), text_checks.VERSION).to_pylist())

@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from services.writer.leaders import Tip
-from services.writer.lines import Entry
-from services.writer.ranges import Partition, Range
-from services.writer.rates import Rates
-from services.writer.routes import Routes
-from services.writer.settled import Settled
-from services.writer.sizes import Sizes
-from services.writer.stands import Stand
-from services.writer.turns import Turns
-from services.writer.view import View
-from services.writer.waiting import Index
+from services.writer.driver.partitions import View
+from services.writer.kafka.leaders import Tip
+from services.writer.model.next_offsets import Stand
+from services.writer.model.offsets import Partition, Range
+from services.writer.model.routes import Routes
+from services.writer.partitions.partition_halts import Entry
+from services.writer.partitions.plan_log import Settled
+from services.writer.plan.byte_sizes import Sizes
+from services.writer.plan.fair_share import Turns
+from services.writer.plan.row_rates import Rates
+from services.writer.recover.diverted_index import Index
 
 P = Partition("events.order_placed", 0)
 TOPIC = "a-topic"

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from aiokafka.errors import KafkaConnectionError, KafkaError, NodeNotReadyError, RequestTimedOutError
 
-from services.writer import any_broker
-from services.writer.any_broker import AnyBroker
+from services.writer.kafka import any_broker
+from services.writer.kafka.any_broker import AnyBroker
 
 _JOBS_PATIENCE = 8.0
 

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.writer.arrivals import USUAL, Run, runs
-from services.writer.ranges import Partition
+from services.writer.model.offsets import Partition
+from services.writer.model.records import USUAL, Run, runs
 from shared import wire
 from tests.fixtures.writer import PARTITION, arrivals
 

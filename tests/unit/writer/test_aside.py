@@ -6,11 +6,11 @@ from collections.abc import Sequence
 import pytest
 from aiokafka.errors import KafkaError
 
-from services.writer.aside import Fault, Strikes, in_halves, kind_of, up_to_fault
-from services.writer.ranges import Partition, Range
-from services.writer.routes import Routes
-from services.writer.settled import Settled
-from services.writer.stands import Stand
+from services.writer.model.next_offsets import Stand
+from services.writer.model.offsets import Partition, Range
+from services.writer.model.routes import Routes
+from services.writer.partitions.plan_log import Settled
+from services.writer.partitions.set_aside import Fault, Strikes, in_halves, kind_of, up_to_fault
 
 
 def _range(number: int = 0, start: int = 0, end: int = 10) -> Range:

@@ -5,11 +5,11 @@ from collections.abc import Mapping
 
 import pytest
 
-from services.writer.cuts import Cuts
-from services.writer.leaders import Tip
-from services.writer.ranges import Partition
-from services.writer.settled import Settled
-from services.writer.stands import Stand
+from services.writer.kafka.leaders import Tip
+from services.writer.model.next_offsets import Stand
+from services.writer.model.offsets import Partition
+from services.writer.partitions.plan_log import Settled
+from services.writer.recover.log_cuts import Cuts
 
 P = Partition("events.order_placed", 0)
 LIFE = ("a-topic", 0)

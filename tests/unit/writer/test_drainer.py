@@ -7,14 +7,14 @@ from typing import Any
 
 import orjson
 
-from services.writer.divert import HEADER, Marker
-from services.writer.drainer import Drainer
-from services.writer.pausing import Pausing
-from services.writer.postgres import Database
-from services.writer.publishing import Place
-from services.writer.ranges import Partition, Range
-from services.writer.rates import Rates
-from services.writer.waiting import Index
+from services.writer.kafka.producer import Place
+from services.writer.model.offsets import Partition, Range
+from services.writer.park.diverted_topic import HEADER, Marker
+from services.writer.plan.row_rates import Rates
+from services.writer.postgres.database import Database
+from services.writer.recover.diverted_index import Index
+from services.writer.recover.drain import Drainer
+from services.writer.settle.pause_policy import Pausing
 from shared.kafka_security import Brokers
 from tests.fixtures.writer import TOPIC_ID
 

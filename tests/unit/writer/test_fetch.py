@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from services.writer.orders import WorkOrder
-from services.writer.ranges import Partition, Range
-from services.writer.routes import Routes
-from services.writer.spark import Spark, fetch_bytes
-from services.writer.turns import MOST_READERS
+from services.writer.driver.spark import Spark, fetch_bytes
+from services.writer.model.offsets import Partition, Range
+from services.writer.model.routes import Routes
+from services.writer.plan.fair_share import MOST_READERS
+from services.writer.settle.work_order import WorkOrder
 
 
 @pytest.mark.parametrize("partitions", [1, 23, 24, 25, 100, MOST_READERS])

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.writer.column_kinds import Type
-from services.writer.lossless import keeps_number
+from services.writer.columns.column_types import Type
+from services.writer.columns.lossless import keeps_number
 
 DOUBLE = Type("pg_catalog", "float8", "N", -1)
 REAL = Type("pg_catalog", "float4", "N", -1)

@@ -2,9 +2,9 @@
 
 import msgspec
 
-from services.writer.lines import ACCEPT, Line, Word
-from services.writer.ranges import Partition
-from services.writer.settled import Settled
+from services.writer.model.offsets import Partition
+from services.writer.partitions.partition_halts import ACCEPT, Line, Word
+from services.writer.partitions.plan_log import Settled
 
 P = Partition("events.order_placed", 0)
 TOPIC_ID = "a-topic"

@@ -6,12 +6,12 @@ from typing import Any
 import httpx2
 from prometheus_client import generate_latest
 
-from services.writer.metrics import Metrics
-from services.writer.orders import Line
-from services.writer.ranges import Partition
-from services.writer.readings import Reading
-from services.writer.status import Status, StatusServer
-from services.writer.stopwatch import Stopwatch
+from services.writer.model.offsets import Partition
+from services.writer.model.timings import Stopwatch
+from services.writer.observe.database_stats import Reading
+from services.writer.observe.metrics import Metrics
+from services.writer.observe.status import Status, StatusServer
+from services.writer.settle.work_order import Line
 from shared.steps import Step
 
 

@@ -6,8 +6,8 @@ from decimal import Decimal
 import msgspec
 import pytest
 
-from services.writer.column_kinds import Type
-from services.writer.json_values import as_texts
+from services.writer.columns.column_types import Type
+from services.writer.columns.json_to_text import as_texts
 
 _HEADER = 4
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.writer.pace import Pace
+from services.writer.plan.batch_size import Pace
 
 
 def _after(pace: Pace, rate: float, batches: int = 30) -> Pace:

@@ -8,9 +8,9 @@ from collections.abc import Iterable
 import pytest
 from aiokafka.errors import GroupCoordinatorNotAvailableError, KafkaError, NodeNotReadyError
 
-from services.writer import positions
-from services.writer.positions import Positions
-from services.writer.ranges import Partition
+from services.writer.kafka import cluster
+from services.writer.kafka.cluster import Positions
+from services.writer.model.offsets import Partition
 from shared import wire
 from shared.errors import InfrastructureError
 from shared.settings import KafkaSettings
@@ -83,7 +83,7 @@ def test_a_leader_that_changes_is_waited_for_and_own_topics_are_known() -> None:
 
 
 def test_a_partition_of_an_own_topic_that_has_no_leader_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(positions, "_LEADERS_SECONDS", 0.1)
+    monkeypatch.setattr(cluster, "_LEADERS_SECONDS", 0.1)
     leaders = _Leaders(away=1000)
     with pytest.raises(InfrastructureError, match=rf"{wire.SYSTEM_ERRORS}/1 has no leader"):
         asyncio.run(_of(leaders)._of_all(leaders.ends, wire.SYSTEM_ERRORS, [0, 1]))

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from aiokafka.errors import KafkaConnectionError, KafkaError, MessageSizeTooLargeError
 
-from services.writer.publishing import Record, TooLargeError, is_foreseen, send_all
+from services.writer.kafka.producer import Record, TooLargeError, is_foreseen, send_all
 from shared.errors import KAFKA_UNAVAILABLE, RECORD_TOO_LARGE, InfrastructureError
 from shared.topics import OWN_TOPICS
 

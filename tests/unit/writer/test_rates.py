@@ -1,10 +1,10 @@
 """Rows per second: what the driver plans, and in which pieces the drainer lands."""
 
-from services.writer.drainer import Events, pieces
-from services.writer.orders import Line
-from services.writer.ranges import Partition, Range
-from services.writer.rates import Rates
-from services.writer.turns import Turns
+from services.writer.model.offsets import Partition, Range
+from services.writer.plan.fair_share import Turns
+from services.writer.plan.row_rates import Rates
+from services.writer.recover.drain import Events, pieces
+from services.writer.settle.work_order import Line
 from tests.fixtures.writer import TOPIC_ID
 
 SLOW, FREE = Partition("events.slow", 0), Partition("events.free", 0)

@@ -6,12 +6,12 @@ import orjson
 import pytest
 from pydantic import SecretStr, ValidationError
 
-from services.writer.postgres import configured
-from services.writer.registry_routes import only_known, routes_of
-from services.writer.routes import Routes
-from services.writer.routing import routing_of
+from services.writer.driver.routes_from_registry import only_known, routes_of
+from services.writer.model.routes import Routes
+from services.writer.model.targets import Target
+from services.writer.postgres.database import configured
 from services.writer.settings import WriterSettings
-from services.writer.targets import Target
+from services.writer.sort.route_lookup import routing_of
 from shared.registry.memory import MemoryRegistry
 from shared.registry.model import Snapshot
 

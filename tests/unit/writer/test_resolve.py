@@ -1,10 +1,10 @@
 """A replay of what is missing comes in pieces as large as a batch may be."""
 
-from services.writer.halts import Gap
-from services.writer.orders import Line
-from services.writer.ranges import Partition, Range
-from services.writer.resolve import _pieces
-from services.writer.sizes import Sizes
+from services.writer.driver.resolve_halt import _pieces
+from services.writer.model.offsets import Partition, Range
+from services.writer.plan.byte_sizes import Sizes
+from services.writer.recover.database_halts import Gap
+from services.writer.settle.work_order import Line
 
 PARTITION = Partition("events.e", 0)
 MB = 1_000_000

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from services.writer.ranges import Partition, Range
-from services.writer.routes import Routes
-from services.writer.settled import Settled
+from services.writer.model.offsets import Partition, Range
+from services.writer.model.routes import Routes
+from services.writer.partitions.plan_log import Settled
 
 P, BESIDE = Partition("events.order_placed", 0), Partition("events.order_placed", 1)
 TOPIC = "a-topic"

@@ -1,8 +1,8 @@
 """A batch is bounded by bytes: as large as the last events were, and with caution where none were seen."""
 
-from services.writer.orders import Line
-from services.writer.ranges import Partition, Range
-from services.writer.sizes import Sizes, begun_again
+from services.writer.model.offsets import Partition, Range
+from services.writer.plan.byte_sizes import Sizes, begun_again
+from services.writer.settle.work_order import Line
 
 BIG, SMALL = Partition("events.big", 0), Partition("events.small", 0)
 MB = 1_000_000

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from aiokafka import TopicPartition
 
-from services.writer.ranges import Partition, Range
-from services.writer.tail import Tail
+from services.writer.kafka.reader import Tail
+from services.writer.model.offsets import Partition, Range
 from tests.fixtures.writer import CONTEXT
 
 PARTITION = Partition("events.e", 0)

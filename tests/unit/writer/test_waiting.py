@@ -4,10 +4,10 @@ import threading
 
 import pytest
 
-from services.writer.divert import Empty, Marker, closing, head_of
-from services.writer.publishing import Place
-from services.writer.ranges import Life, Partition, Range
-from services.writer.waiting import Index
+from services.writer.kafka.producer import Place
+from services.writer.model.offsets import Life, Partition, Range
+from services.writer.park.diverted_topic import Empty, Marker, closing, head_of
+from services.writer.recover.diverted_index import Index
 
 A, B = Partition("events.a", 0), Partition("events.b", 0)
 OLD, NEW = "00000000-0000-0000-0000-000000000001", "00000000-0000-0000-0000-000000000002"

@@ -5,9 +5,9 @@ import sys
 
 _SETTLE = """
 import gc
-from services.writer.orders import WorkOrder
-from services.writer.routes import Routes
-from services.writer.task import settle
+from services.writer.settle.work_order import WorkOrder
+from services.writer.model.routes import Routes
+from services.writer.settle.task import settle
 list(settle(WorkOrder(1, {}, (), (), Routes("onramp"), ""), iter([])))
 frozen = gc.get_freeze_count()
 list(settle(WorkOrder(1, {}, (), (), Routes("onramp"), ""), iter([])))

@@ -4,7 +4,7 @@ import orjson
 import pyarrow as pa
 import pytest
 
-from services.writer import alike
+from services.writer.parse import same_layout
 from tests.fixtures.writer import envelope
 
 N = 100
@@ -23,10 +23,10 @@ DESTINED = [value[:-1] + b',"pipeline_context":%b}' % CONTEXT for value in COMPA
     ids=["compact", "spaced", "turned", "packets", "destined"],
 )
 def test_whatever_the_form_all_that_have_it_are_taken(values: list[bytes], context: bytes | None) -> None:
-    form = alike.form_of(values[7])
+    form = same_layout.form_of(values[7])
     assert form is not None
     assert form.context == context
-    found = alike.find(form, pa.array(values))
+    found = same_layout.find(form, pa.array(values))
     assert found.has.all()
     assert [orjson.loads(body) for body in found.columns.column("body").to_pylist()] == [
         {"n": n} for n in range(N)
@@ -36,14 +36,14 @@ def test_whatever_the_form_all_that_have_it_are_taken(values: list[bytes], conte
 
 
 def test_a_slice_of_values_is_cut_where_it_lies() -> None:
-    form = alike.form_of(COMPACT[0])
+    form = same_layout.form_of(COMPACT[0])
     assert form is not None
-    found = alike.find(form, pa.array(COMPACT).slice(40, 9))
+    found = same_layout.find(form, pa.array(COMPACT).slice(40, 9))
     assert found.columns.column("id").to_pylist() == [f"order-{n}" for n in range(40, 49)]
 
 
 def test_a_body_that_others_follow_shows_no_form() -> None:
-    assert alike.form_of(b'{"payload":{},' + envelope()[1:-14] + b"}") is None
+    assert same_layout.form_of(b'{"payload":{},' + envelope()[1:-14] + b"}") is None
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_a_body_that_others_follow_shows_no_form() -> None:
 def test_what_is_not_surely_the_same_in_other_texts_is_left_to_a_closer_look(
     other: bytes, place: int
 ) -> None:
-    form = alike.form_of(COMPACT[1])
+    form = same_layout.form_of(COMPACT[1])
     assert form is not None
     values = [*COMPACT[:place], other, *COMPACT[place:]]
-    assert not alike.find(form, pa.array(values)).has[place]
+    assert not same_layout.find(form, pa.array(values)).has[place]

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.writer import bulk, envelopes, texts, values
-from services.writer.events import Events
+from services.writer.parse import json_checks, one_by_one, parse, text_checks
+from services.writer.parse.events import Events
 from tests.fixtures.writer import envelope
 
 #: What one parser reads otherwise than another, or what only looks like it.
@@ -99,8 +99,8 @@ _between_quotes = st.sampled_from(
 
 
 def _with_text(member: str, text: bytes, payload: bytes) -> bytes:
-    texts = {"id": b"a-1", "timestamp": b"2026-11-21T08:00:00Z", "version": b"1", "name": b"bench"}
-    inserted = tuple((texts | {member: text}).values())
+    text_checks = {"id": b"a-1", "timestamp": b"2026-11-21T08:00:00Z", "version": b"1", "name": b"bench"}
+    inserted = tuple((text_checks | {member: text}).values())
     form = b'{"metadata":{"id":"%b","timestamp":"%b","version":"%b"},"event_name":"%b","payload":%b}'
     return form % (*inserted, payload)
 
@@ -126,16 +126,16 @@ def _said(events: Events) -> list[Any]:
     return [errors.get(i, row) for i, row in enumerate(rows)]
 
 
-def _alone(values: Sequence[bytes | None]) -> list[Any]:
+def _alone(sample: Sequence[bytes | None]) -> list[Any]:
     """The same, each value judged by the contracts' own words."""
-    return [said for value in values for said in _said(envelopes.as_events([envelopes.read_one(value)]))]
+    return [said for value in sample for said in _said(one_by_one.as_events([one_by_one.read_one(value)]))]
 
 
 @settings(deadline=None, max_examples=300)
 @given(_values)
 def test_together_and_alone_come_to_the_same(sample: list[bytes | None]) -> None:
-    one_by_one = [said for value in sample for said in _said(envelopes.read([value]))]
-    assert _said(envelopes.read(sample)) == one_by_one == _alone(sample)
+    alone = [said for value in sample for said in _said(one_by_one.read([value]))]
+    assert _said(one_by_one.read(sample)) == alone == _alone(sample)
 
 
 @settings(deadline=None, max_examples=300)
@@ -145,17 +145,17 @@ def test_many_that_are_written_alike_and_some_others_come_to_the_same(
 ) -> None:
     many = forms * 100
     sample = [*many[:at], *some, *many[at:]]
-    assert _said(values.read(pa.array(sample, pa.binary()))) == _alone(sample)
+    assert _said(parse.read(pa.array(sample, pa.binary()))) == _alone(sample)
 
 
 @pytest.mark.parametrize(
     ("pattern", "sample"),
     [
-        (texts.ID, ["a", "a.b:c-d_e", "a\n", "\n", "", "a b", "é", "x" * 128, "x" * 129, "\u0661"]),
-        (texts.NAME, ["a", "a_1", "a\n", "A", "1a", "x" * 63, "x" * 64, "aé", "a\u0661"]),
-        (texts.VERSION, ["1", "", "\n", "1\n", "é" * 32, "é" * 33, "\U0001f600" * 32, "\u2028"]),
+        (text_checks.ID, ["a", "a.b:c-d_e", "a\n", "\n", "", "a b", "é", "x" * 128, "x" * 129, "\u0661"]),
+        (text_checks.NAME, ["a", "a_1", "a\n", "A", "1a", "x" * 63, "x" * 64, "aé", "a\u0661"]),
+        (text_checks.VERSION, ["1", "", "\n", "1\n", "é" * 32, "é" * 33, "\U0001f600" * 32, "\u2028"]),
         (
-            texts.TIME,
+            text_checks.TIME,
             [
                 "2026-11-21T08:00:01Z",
                 "2026-11-21T08:00:01Z\n",
@@ -169,9 +169,11 @@ def test_many_that_are_written_alike_and_some_others_come_to_the_same(
     ],
 )
 def test_few_and_many_texts_are_matched_alike(pattern: str, sample: list[str]) -> None:
-    few = texts.match(pa.array(sample), pattern).to_pylist()
-    assert len(sample) < texts._FEW
-    assert texts.match(pa.array(sample * texts._FEW), pattern).to_pylist() == few * texts._FEW
+    few = text_checks.match(pa.array(sample), pattern).to_pylist()
+    assert len(sample) < text_checks._FEW
+    assert (
+        text_checks.match(pa.array(sample * text_checks._FEW), pattern).to_pylist() == few * text_checks._FEW
+    )
     assert True in few
     assert False in few
 
@@ -188,22 +190,22 @@ def test_few_and_many_texts_are_matched_alike(pattern: str, sample: list[str]) -
 )
 def test_one_that_is_not_surely_strict_is_noticed_among_many(value: bytes) -> None:
     plain = [b'{"a":1,"t":"2026-11-21T08:00:00Z"}'] * 99
-    assert bulk.parse(plain) is not None
+    assert json_checks.parse(plain) is not None
     for place in (0, 50, 99):
-        assert bulk.parse([*plain[:place], value, *plain[place:]]) is None
+        assert json_checks.parse([*plain[:place], value, *plain[place:]]) is None
 
 
 def test_one_that_is_no_json_of_its_own_is_noticed_among_many() -> None:
     """Joined it would be two documents."""
     with pytest.raises(ValueError, match="content after document"):
-        bulk.parse([b"{}"] * 50 + [b"1,2"] + [b"{}"] * 49)
+        json_checks.parse([b"{}"] * 50 + [b"1,2"] + [b"{}"] * 49)
 
 
 def test_what_is_common_is_not_suspected() -> None:
     """Each would cost every value of its part a reading of its own."""
-    values = [
+    several = [
         b'{"id":"123e4567-e89b-12d3-a456-426614174000","t":"2026-11-21T08:00:00.123456+00:00"}',
         b'{"a": "x", "b": [1, 2], "c": {"d": "\\u00fc"}}',
         b'{"n": 1234567890123, "nested": {"nested": {"nested": {}}}}',
     ]
-    assert bulk.parse(values * 80) is not None
+    assert json_checks.parse(several * 80) is not None

@@ -6,11 +6,11 @@ from typing import Any, NoReturn
 import orjson
 import pytest
 
-from services.writer.arrivals import Run
-from services.writer.routes import Contract, EventRoute, Grant, Place, Routes
-from services.writer.sort import Sorted, sort
-from services.writer.targets import Target
-from services.writer.user_errors import ParkedRecord, reason
+from services.writer.model.records import Run
+from services.writer.model.routes import Contract, EventRoute, Grant, Place, Routes
+from services.writer.model.targets import Target
+from services.writer.park.parked_topic import ParkedRecord, reason
+from services.writer.sort.sort import Sorted, sort
 from shared.errors import (
     BAD_DESTINATION,
     FORBIDDEN_DESTINATION,

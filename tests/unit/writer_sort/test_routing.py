@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from services.writer import routing
-from services.writer.arrivals import Run
-from services.writer.registry_routes import CurrentRoutes
-from services.writer.routes import Contract, EventRoute, Grant, Place, Routes
-from services.writer.routing import Routing, routing_of
-from services.writer.sort import sort
-from services.writer.targets import Target
+from services.writer.driver.routes_from_registry import CurrentRoutes
+from services.writer.model.records import Run
+from services.writer.model.routes import Contract, EventRoute, Grant, Place, Routes
+from services.writer.model.targets import Target
+from services.writer.sort import route_lookup
+from services.writer.sort.route_lookup import Routing, routing_of
+from services.writer.sort.sort import sort
 from shared.registry.model import Snapshot
 from tests.fixtures.writer import PARTITION, arrivals, database_of, event
 
@@ -60,7 +60,7 @@ def test_f51_a_worker_that_gets_the_same_routes_again_lays_nothing_out(
 ) -> None:
     sent = pickle.dumps(_many(50))
     _sort(pickle.loads(sent))  # noqa: S301 - as Spark does
-    monkeypatch.setattr(routing, "Routing", None)
+    monkeypatch.setattr(route_lookup, "Routing", None)
     assert _sort(pickle.loads(sent))  # noqa: S301
 
 

@@ -1,0 +1,108 @@
+"""The rooms of each service: who imports whom, on which floor a room is, and the page that says so."""
+
+import ast
+from collections.abc import Iterator, Mapping
+from graphlib import TopologicalSorter
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+SERVICES: Final = ("ingest", "writer", "admin")
+
+Graph = Mapping[str, set[str]]
+
+_PAGE: Final = """\
+# Rooms
+
+Made by `python -m docs.generate` from the folders' docstrings and the files' imports; do not
+edit it by hand. A room imports only from floors below its own, and a test keeps it so: what
+you change in a room can break it and the rooms above it. The flow of each service is one
+function: `accept` of the gateway, `write_batch` of the writer's driver and `settle` of its tasks
+([the path of an event](path-of-an-event.md)).
+"""
+
+
+def modules(service: str) -> Graph:
+    """What each module imports of the service's others; names are below `services.<service>`."""
+    folder = ROOT / "services" / service
+    files = {_name(folder, file): file for file in folder.rglob("*.py") if file.name != "__init__.py"}
+    return {name: set(_imported(service, file, files)) for name, file in files.items()}
+
+
+def rooms(service: str) -> Graph:
+    """What each room (a folder, or a file beside the folders) imports of the others."""
+    found: dict[str, set[str]] = {}
+    for module, imported in modules(service).items():
+        room = room_of(module)
+        found.setdefault(room, set()).update(room_of(each) for each in imported)
+        found[room].discard(room)
+    return found
+
+
+def room_of(module: str) -> str:
+    """The first folder of a module's name, or the name of one that is in no folder."""
+    return module.split(".", 1)[0]
+
+
+def floors(graph: Graph) -> list[list[str]]:
+    """The nodes by floor, the lowest first: each imports from floors below its own only.
+
+    Raises `graphlib.CycleError` when some import each other in a circle.
+    """
+    sorter = TopologicalSorter(graph)
+    sorter.prepare()
+    found = []
+    while sorter.is_active():
+        ready = sorted(sorter.get_ready())
+        found.append(ready)
+        sorter.done(*ready)
+    return found
+
+
+def rooms_page() -> str:
+    """docs/rooms.md."""
+    return "\n".join([_PAGE, *(_section(service) for service in SERVICES)])
+
+
+def _section(service: str) -> str:
+    graph = rooms(service)
+    lines = [f"## services/{service}", "", "| floor | room | what it is for | files |", "|---|---|---|---|"]
+    levels = list(enumerate(floors(graph)))
+    for level, names in reversed(levels):
+        lines += [
+            f"| {level} | {_link(service, name)} | {_purpose(service, name)} | {_files(service, name)} |"
+            for name in names
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def _link(service: str, room: str) -> str:
+    path = f"services/{service}/{room}"
+    return f"[{room}](../{path})" if (ROOT / path).is_dir() else f"[{room}.py](../{path}.py)"
+
+
+def _purpose(service: str, room: str) -> str:
+    path = ROOT / "services" / service / room
+    file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    said = ast.get_docstring(ast.parse(file.read_text("utf-8"))) or ""
+    return said.split("\n\n")[0].replace("\n", " ").replace("|", "\\|")
+
+
+def _files(service: str, room: str) -> str:
+    path = ROOT / "services" / service / room
+    names = sorted(f.stem for f in path.glob("*.py") if f.name != "__init__.py") if path.is_dir() else []
+    return ", ".join(names)
+
+
+def _name(folder: Path, file: Path) -> str:
+    return ".".join(file.relative_to(folder).with_suffix("").parts)
+
+
+def _imported(service: str, file: Path, known: Mapping[str, Path]) -> Iterator[str]:
+    prefix = f"services.{service}."
+    for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module and f"{node.module}.".startswith(prefix):
+            within = f"{node.module}.".removeprefix(prefix).rstrip(".")
+            # `from services.writer.settle import ledger` imports a module, or a name of one.
+            named = [f"{within}.{alias.name}".lstrip(".") for alias in node.names]
+            yield from (name for name in [within, *named] if name in known)

@@ -1,0 +1,1 @@
+"""The audit: what was received against what landed, waits or is parked."""

@@ -1,0 +1,1 @@
+"""Parked events, as people read them."""

@@ -1,0 +1,1 @@
+"""Who sends, and how much: API keys, quotas, new names."""

@@ -1,0 +1,1 @@
+"""CHECK: each item must be an envelope that its sender may send."""

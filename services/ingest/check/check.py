@@ -1,0 +1,112 @@
+"""CHECK: each item must be an envelope that its sender may send, as its event type says."""
+
+from collections.abc import Callable
+from typing import Annotated, Final
+
+import msgspec
+from msgspec import Meta
+
+from services.ingest.auth.api_keys import Sender
+from services.ingest.auth.new_names import NameCap
+from services.ingest.check.json_schema import Schemas, Told
+from services.ingest.request import Arrival, Item
+from shared import envelope, strict_json, wire
+from shared.errors import BAD_ENVELOPE, EVENT_TOO_LARGE, NOT_GRANTED, RESERVED_EVENT_NAME, UserError
+from shared.registry import ApiKey, EventType, Snapshot
+from shared.steps import Step
+
+_CONTEXT: Final = "/pipeline_context"
+
+
+class _Destination(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    type: str = "postgres"
+    vanity: str | None = None
+    database: str | None = None
+    schema: str = ""
+    table: str = ""
+
+
+class _Context(msgspec.Struct, frozen=True):
+    destinations: Annotated[list[_Destination], Meta(min_length=1, max_length=100)]
+
+
+_CONTEXTS: Final = msgspec.json.Decoder(_Context)
+
+
+class Checker:
+    """The checks; follows the registry by asking for its snapshot once per request."""
+
+    def __init__(
+        self,
+        snapshot: Callable[[], Snapshot],
+        schemas: Callable[[Snapshot], Schemas],
+        names: NameCap,
+        max_event_bytes: int,
+    ) -> None:
+        self._snapshot = snapshot
+        self._names = names
+        self._max_event_bytes = max_event_bytes
+        self._schemas_of = schemas
+        self._schemas = schemas(snapshot())
+
+    def check(self, items: list[Item], arrival: Arrival) -> None:
+        """Give every item its envelope and event type, or the verdict that refuses it."""
+        snapshot = self._snapshot()
+        if snapshot is not self._schemas.snapshot:
+            self._schemas = self._schemas_of(snapshot)
+        # What holds for a name holds for all its events in this request.
+        admitted: dict[str, EventType | None] = {}
+        told = Told()
+        for item in items:
+            if item.verdict is None:
+                try:
+                    name = self._read(item, arrival.sender.key)
+                    if name not in admitted:
+                        admitted[name] = self._admit(name, arrival.sender, snapshot)
+                    item.event_type = admitted[name]
+                    if item.event_type is not None:
+                        self._check_type(item, name, item.event_type, told)
+                except UserError as refusal:
+                    item.verdict = refusal.at(Step.CHECK)
+
+    def _read(self, item: Item, key: ApiKey | None) -> str:
+        size = len(item.value)
+        if size > self._max_event_bytes:
+            raise UserError(EVENT_TOO_LARGE, f"{size} bytes; the limit is {self._max_event_bytes}")
+        strict_json.check_depth(item.value, item.document)
+        checked = item.envelope = envelope.parse(item.value)
+        if checked.pipeline_context:
+            _check_context(checked.pipeline_context, key)
+        return checked.event_name
+
+    def _admit(self, name: str, sender: Sender, snapshot: Snapshot) -> EventType | None:
+        if wire.is_reserved(name):
+            raise UserError(RESERVED_EVENT_NAME, "this name is Onramp's own", "/event_name")
+        if sender.key is not None and not sender.key.may_send(name):
+            raise UserError(NOT_GRANTED, "the key may not send this event name", "/event_name")
+        event_type = snapshot.event_types.get(name)
+        if event_type is None:
+            self._names.admit(sender, name)
+        return event_type
+
+    def _check_type(self, item: Item, name: str, event_type: EventType, told: Told) -> None:
+        size = len(item.value)
+        if event_type.max_bytes is not None and size > event_type.max_bytes:
+            raise UserError(EVENT_TOO_LARGE, f"{size} bytes; this type's limit is {event_type.max_bytes}")
+        self._schemas.check(name, item.document, size, told)
+
+
+def _check_context(raw: msgspec.Raw, key: ApiKey | None) -> None:
+    try:
+        context = _CONTEXTS.decode(raw)
+    except msgspec.DecodeError:
+        raise UserError(
+            BAD_ENVELOPE,
+            "expected an object with destinations: type, vanity or database, schema, table",
+            _CONTEXT,
+        ) from None
+    for place, wanted in enumerate(context.destinations):
+        named = f"{wanted.vanity or wanted.database or ''}.{wanted.schema}.{wanted.table}"
+        if key is not None and not key.may_address(named):
+            pointer = f"{_CONTEXT}/destinations/{place}"
+            raise UserError(NOT_GRANTED, "the key may not address this destination", pointer)

@@ -1,0 +1,1 @@
+"""DECODE: a body becomes items, each with the producer's own bytes."""

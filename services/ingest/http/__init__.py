@@ -1,0 +1,1 @@
+"""HTTP around the flow: bodies in, answers out, and the pages that are not hot."""

@@ -1,0 +1,116 @@
+"""What an accepted or partly accepted request is answered with.
+
+One envelope: 202 with its receipt, or the problem.  A batch: 202 when all are accepted,
+207 when some are, 422 when none is, always with one entry per event in the request's
+order.  A batch of which nothing was accepted but a retry may help is a 503.
+"""
+
+from typing import Any, Final
+
+import msgspec
+
+from services.ingest.asgi import Answer
+from services.ingest.check.json_schema import MOST_TOLD
+from services.ingest.http import problems
+from services.ingest.request import Arrival, Item
+from services.ingest.sink import Receipt
+from shared.errors import NONE_ACCEPTED, OnrampError, UserError
+from shared.steps import Step
+
+_JSON: Final = b"application/json"
+_ACCEPTED: Final = 202
+_SOME_ACCEPTED: Final = 207
+
+
+class Accepted(msgspec.Struct, frozen=True, gc=False):
+    """One accepted event of a batch."""
+
+    id: str
+    receipt: Receipt
+    status: int = _ACCEPTED
+
+
+class One(msgspec.Struct, frozen=True, gc=False):
+    """The answer to one accepted envelope."""
+
+    accepted: bool
+    id: str
+    receipt: Receipt
+    request_id: str
+
+
+class Many(msgspec.Struct, frozen=True, gc=False):
+    """The answer to a batch of which at least one event was accepted."""
+
+    accepted: int
+    rejected: int
+    results: list[Any]
+    request_id: str
+
+
+_ORDER: Final = list(Step)
+_ENCODE: Final = msgspec.json.Encoder().encode
+
+
+def answer(items: list[Item], arrival: Arrival, retry_after: int) -> Answer:
+    """The answer to a request whose items all have their verdict."""
+    if arrival.single:
+        return _single(items[0], arrival, retry_after)
+    results = _results(items)
+    accepted = sum(isinstance(item.verdict, Receipt) for item in items)
+    if not accepted:
+        return _none(items, results, arrival, retry_after)
+    body = _ENCODE(Many(accepted, len(items) - accepted, results, arrival.request_id))
+    return Answer(_ACCEPTED if accepted == len(items) else _SOME_ACCEPTED, _JSON, body)
+
+
+def _single(item: Item, arrival: Arrival, retry_after: int) -> Answer:
+    if isinstance(item.verdict, OnrampError):
+        return problems.answer(item.verdict, arrival.request_id, retry_after)
+    return Answer(_ACCEPTED, _JSON, _ENCODE(One(True, _id(item), _receipt(item), arrival.request_id)))
+
+
+def _none(items: list[Item], results: list[Any], arrival: Arrival, retry_after: int) -> Answer:
+    errors = [item.verdict for item in items if isinstance(item.verdict, OnrampError)]
+    error = _of_all(errors, f"none of {len(items)} events was accepted; results says why")
+    return problems.answer(error, arrival.request_id, retry_after, results=results)
+
+
+def _of_all(errors: list[OnrampError], said: str) -> OnrampError:
+    """What is said of a batch with these errors: whether a retry may help, and how far it came."""
+    retried = [error for error in errors if error.fault.retry]
+    # One unknown outcome makes the whole answer's outcome unknown.
+    chosen = next((error for error in retried if error.accepted is None), retried[0] if retried else None)
+    if chosen is None:
+        return UserError(NONE_ACCEPTED, said).at(max((error.step for error in errors), key=_ORDER.index))
+    error = OnrampError(chosen.fault, said).at(chosen.step)
+    error.accepted = chosen.accepted
+    return error
+
+
+def _results(items: list[Item]) -> list[Any]:
+    """One entry per event; only so many problems in full, or 10,000 bad events are 10 MB of words."""
+    results = []
+    left = MOST_TOLD
+    for item in items:
+        results.append(_result(item, in_full=left > 0))
+        if isinstance(item.verdict, OnrampError):
+            left -= max(1, len(getattr(item.verdict, "faults", ())))
+    return results
+
+
+def _result(item: Item, *, in_full: bool) -> Any:
+    if isinstance(item.verdict, OnrampError):
+        told = problems.problem(item.verdict) if in_full else problems.by_code(item.verdict)
+        return {"status": told["status"], "id": None if item.envelope is None else _id(item), "error": told}
+    return Accepted(_id(item), _receipt(item))
+
+
+def _id(item: Item) -> str:
+    assert item.envelope is not None  # noqa: S101 - only checked items are sent
+    return item.envelope.metadata.id
+
+
+def _receipt(item: Item) -> Receipt:
+    assert isinstance(item.verdict, Receipt)  # noqa: S101 - accept() leaves no other
+    return item.verdict

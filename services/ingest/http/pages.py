@@ -1,0 +1,97 @@
+"""Everything of the gateway that is not hot: health, readiness, error pages, OpenAPI."""
+
+from collections.abc import Callable
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+from fastapi.responses import JSONResponse, PlainTextResponse
+from prometheus_client import CONTENT_TYPE_LATEST
+from starlette.exceptions import HTTPException
+
+from services.ingest.http import problems
+from services.ingest.http.drain import Leaving
+from services.ingest.http.endpoint import new_request_id
+from services.ingest.http.openapi import describe_events
+from services.ingest.observe.metrics import exposition
+from services.ingest.sink import Sink
+from shared.errors import BAD_REQUEST, METHOD_NOT_ALLOWED, NOT_FOUND, TABLE, UserError
+
+_FAULTS = {404: NOT_FOUND, 405: METHOD_NOT_ALLOWED}
+
+
+def pages(sink: Sink, retry_after: int, lifespan: Callable[[FastAPI], Any], leaving: Leaving) -> FastAPI:
+    """The FastAPI application with every page but `POST /v1/events`."""
+    app = FastAPI(
+        title="Onramp gateway",
+        version="1",
+        summary="POST an event; the answer comes when Kafka holds it.",
+        lifespan=lifespan,
+    )
+    _add_health(app, sink, retry_after, leaving)
+    _add_metrics(app)
+    _add_errors(app)
+    describe_events(app)
+    return app
+
+
+def _add_health(app: FastAPI, sink: Sink, retry_after: int, leaving: Leaving) -> None:
+    @app.get("/healthz", tags=["health"])
+    async def healthz() -> dict[str, str]:
+        """Whether this process answers; says nothing of Kafka."""
+        return {"status": "ok"}
+
+    unready = "Kafka cannot be reached, or the gateway is about to stop."
+
+    @app.get("/readyz", tags=["health"], responses={503: {"description": unready}})
+    async def readyz() -> Response:
+        """Whether events can be accepted now, and how many replicas an acceptance stands on."""
+        health = await sink.health()
+        body = {
+            "status": "leaving" if leaving.begun else "ready" if health.ready else "unready",
+            "kafka": {
+                "reachable": health.reachable,
+                "brokers": health.brokers,
+                "min_insync_replicas": health.min_insync_replicas,
+            },
+        }
+        if health.ready and not leaving.begun:
+            return JSONResponse(body)
+        return JSONResponse(body, 503, {"Retry-After": str(retry_after)})
+
+
+def _add_metrics(app: FastAPI) -> None:
+    @app.get("/metrics", tags=["health"], response_class=PlainTextResponse)
+    async def metrics() -> Response:
+        """Prometheus metrics of all workers."""
+        return Response(exposition(), media_type=CONTENT_TYPE_LATEST)
+
+
+def _add_errors(app: FastAPI) -> None:
+    problem: dict[str, Any] = {problems.MEDIA_TYPE.decode(): {}}
+    unknown: dict[int | str, dict[str, Any]] = {
+        404: {"description": "There is no such error.", "content": problem}
+    }
+
+    @app.get("/errors/{code}", tags=["errors"], responses=unknown)
+    async def error_page(code: str) -> dict[str, Any]:
+        """What an error's `type` means and how to fix it."""
+        fault = TABLE.get(code)
+        if fault is None:
+            raise HTTPException(404)
+        return {
+            "type": f"/errors/{fault.code}",
+            "title": fault.title,
+            "status": fault.status,
+            "fix": fault.fix,
+            "kind": fault.kind,
+            "step": fault.step,
+            "retry": fault.retry,
+        }
+
+    @app.exception_handler(HTTPException)
+    async def refused(_: Request, error: HTTPException) -> Response:
+        fault = _FAULTS.get(error.status_code, BAD_REQUEST)
+        refusal = UserError(fault, "there is nothing here" if fault is NOT_FOUND else str(error.detail))
+        given = problems.answer(refusal, new_request_id(), 1)
+        headers = {"content-type": given.media_type.decode(), **(error.headers or {})}
+        return Response(given.body, given.status, headers)

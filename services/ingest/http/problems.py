@@ -1,0 +1,63 @@
+"""Errors as clients see them: RFC 9457 problem+json, made from the one error table.
+
+Never a value of the payload: `detail` and `pointer` say where and what kind, the client has
+the rest.  `accepted` answers the one question a producer has: must I send it again?
+"""
+
+from typing import Any, Final
+
+import orjson
+
+from services.ingest.asgi import Answer, Header
+from shared.errors import UNAUTHENTICATED, OnrampError
+
+MEDIA_TYPE: Final = b"application/problem+json"
+
+
+def problem(error: OnrampError) -> dict[str, Any]:
+    """The members of the problem document for `error`."""
+    fault = error.fault
+    faults: list[dict[str, str]] | None = getattr(error, "faults", None)
+    document = {
+        "type": f"/errors/{fault.code}",
+        "title": fault.title,
+        "status": fault.status or 500,
+        "detail": error.detail,
+        "pointer": error.pointer,
+        "fix": fault.fix,
+        "accepted": error.accepted,
+        "step": error.step,
+    }
+    if faults is not None:
+        document["errors"] = faults
+    return document
+
+
+def by_code(error: OnrampError) -> dict[str, Any]:
+    """What a producer decides by, without the words."""
+    fault = error.fault
+    return {
+        "type": f"/errors/{fault.code}",
+        "status": fault.status or 500,
+        "accepted": error.accepted,
+        "step": error.step,
+    }
+
+
+def answer(
+    error: OnrampError,
+    request_id: str,
+    retry_after: int,
+    *,
+    results: list[dict[str, Any]] | None = None,
+) -> Answer:
+    """The whole answer for a request that failed with `error`."""
+    document = problem(error) | {"request_id": request_id}
+    if results is not None:
+        document["results"] = results
+    more: list[Header] = []
+    if error.fault.retry:
+        more.append((b"retry-after", b"%d" % getattr(error, "retry_after", retry_after)))
+    if error.fault is UNAUTHENTICATED:
+        more.append((b"www-authenticate", b"Bearer"))
+    return Answer(document["status"], MEDIA_TYPE, orjson.dumps(document), more)

@@ -1,0 +1,73 @@
+"""Log lines about events: one per rejected event at most, and never a flood.
+
+A producer with a bug sends thousands of bad events a second; the log keeps a sample and
+says how many lines it left out.
+"""
+
+import logging
+import time
+from typing import Final
+
+from services.ingest.request import Arrival, Item
+from services.ingest.sink import Receipt
+from shared.errors import OnrampError
+
+logger = logging.getLogger(__name__)
+
+_LINES_PER_SECOND: Final = 20
+
+
+class RejectionLog:
+    """Writes about rejected events, and about accepted ones when `log_events` is on."""
+
+    def __init__(self, *, log_events: bool) -> None:
+        self._log_events = log_events
+        self._second = 0
+        self._lines = 0
+        self._left_out = 0
+
+    def refused(self, arrival: Arrival, refusal: OnrampError) -> None:
+        """A request was refused as a whole."""
+        self._write(arrival, refusal, None)
+
+    def judged(self, arrival: Arrival, items: list[Item]) -> None:
+        """All items of a request have their verdict."""
+        for item in items:
+            verdict = item.verdict
+            if isinstance(verdict, OnrampError):
+                self._write(arrival, verdict, item)
+            elif self._log_events and isinstance(verdict, Receipt):
+                receipt = f"{verdict.topic}/{verdict.partition}/{verdict.offset}"
+                logger.info("accepted", extra={**_event(item), "outcome": "accepted", "receipt": receipt})
+
+    def _write(self, arrival: Arrival, error: OnrampError, item: Item | None) -> None:
+        if not self._may_write():
+            return
+        fields: dict[str, object] = {
+            "request_id": arrival.request_id,
+            "producer": arrival.producer,
+            "step": error.step,
+            "outcome": error.fault.code,
+            "pointer": error.pointer,
+            **(_event(item) if item is not None else {}),
+        }
+        if self._left_out:
+            fields["left_out"] = self._left_out
+            self._left_out = 0
+        logger.log(error.fault.level, "rejected", extra=fields)
+
+    def _may_write(self) -> bool:
+        now = int(time.monotonic())
+        if now != self._second:
+            self._second, self._lines = now, 0
+        self._lines += 1
+        if self._lines <= _LINES_PER_SECOND:
+            return True
+        self._left_out += 1
+        return False
+
+
+def _event(item: Item) -> dict[str, object]:
+    if item.envelope is None:
+        return {}
+    return {"event_id": item.envelope.metadata.id, "event_name": item.envelope.event_name}

@@ -1,0 +1,1 @@
+"""SEND: to Kafka, by partition, within a deadline and a byte budget."""

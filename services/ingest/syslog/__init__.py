@@ -1,0 +1,1 @@
+"""Syslog around the flow: listeners, framing, messages as envelopes."""

@@ -1,0 +1,196 @@
+r"""JSON into columns: each value as the text that Postgres' input function of its type reads.
+
+A column at a time; a value that the column's kind does not take is refused with the
+SQLSTATE that Postgres would have given, had it looked as closely.
+
+The rules: null is NULL.  Text takes strings.  Numbers take numbers, and strings that are
+JSON numbers; floats take those that they give back, `money` none.  Booleans take true and
+false.  json and jsonb take anything, byte for byte.  Arrays take arrays.  bytea takes `\\x…`
+hex.  Times are RFC 3339: `timestamptz` needs an offset, `timestamp` takes none but Z.  All
+other types take a string in their own form.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import msgspec
+import orjson
+
+from services.writer.columns import lossless
+from services.writer.columns.column_types import Kind, Type
+
+_NUMBER: Final = re.compile(
+    r"-?(?P<whole>0|[1-9]\d*)(\.(?P<fraction>\d+))?([eE](?P<sign>[+-]?)(?P<exponent>\d+))?", re.ASCII
+)
+#: An exponent of more digits says more than any column takes.
+_EXPONENT_DIGITS: Final = 9
+_CLOCK: Final = r"([01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.(?P<fraction>\d+))?"
+_OFFSET: Final = r"(?:[Zz]|[+-]([01]\d|2[0-3]):[0-5]\d)"
+_DAY: Final = r"(?P<year>\d{4,})-\d\d-\d\d"
+_TIMES: Final = {
+    Kind.TIMESTAMPTZ: re.compile(rf"{_DAY}[Tt ]{_CLOCK}{_OFFSET}", re.ASCII),
+    Kind.TIMESTAMP: re.compile(rf"{_DAY}[Tt ]{_CLOCK}[Zz]?", re.ASCII),
+    Kind.DATE: re.compile(_DAY, re.ASCII),
+    Kind.TIME: re.compile(_CLOCK, re.ASCII),
+    Kind.TIMETZ: re.compile(_CLOCK + _OFFSET, re.ASCII),
+}
+_YEAR_DIGITS: Final = 4
+#: `now`, `today`, `infinity` and their like in a range's bounds.
+_WORD: Final = re.compile(r"[A-Za-z]{2,}")
+_INFINITE: Final = re.compile("inf", re.IGNORECASE)
+_NAMES: Final = {str: "a string", bool: "a boolean", dict: "an object", list: "an array"}
+_MISMATCH: Final = "42804"
+_BAD_TEXT: Final = "22P02"
+
+Texts = list[str | None]
+
+
+class MisfitError(Exception):
+    """A value that its column does not take.  Never holds the value."""
+
+    def __init__(self, sqlstate: str, why: str) -> None:
+        super().__init__(why)
+        self.sqlstate = sqlstate
+        self.why = why
+
+
+def as_texts(of: Type, raws: Sequence[msgspec.Raw]) -> tuple[Texts, dict[int, MisfitError]]:
+    """Each of `raws` (one JSON value each) as text, and the misfits by their place."""
+    values = orjson.loads(b"[" + b",".join(raws) + b"]")
+    kinds = set(map(type, values)) - {type(None)}
+    if of.kind is Kind.JSON:
+        return [None if v is None else _text(raw) for v, raw in zip(values, raws, strict=True)], {}
+    if of.kind is Kind.TEXT and kinds <= {str} and of.longest is None and of.longest_bytes is None:
+        return values, {}
+    if of.kind is Kind.NUMBER and kinds <= {int} and lossless.keeps_integers(of, values):
+        return [None if v is None else str(v) for v in values], {}
+    texts: Texts = []
+    misfits: dict[int, MisfitError] = {}
+    for place, (value, raw) in enumerate(zip(values, raws, strict=True)):
+        try:
+            texts.append(None if value is None else _as_text(of, value, raw))
+        except MisfitError as e:
+            texts.append(None)
+            misfits[place] = e
+    return texts, misfits
+
+
+def _as_text(of: Type, value: Any, raw: msgspec.Raw) -> str:
+    kind = of.kind
+    if kind is Kind.JSON:
+        return _text(raw)
+    if kind is Kind.ARRAY and isinstance(value, list) and of.element is not None:
+        return _array(of.element, raw)
+    if kind is Kind.BOOL and isinstance(value, bool):
+        return _text(raw)
+    if kind is Kind.NUMBER and type(value) in (int, float, str):
+        return _number(of, value if isinstance(value, str) else _text(raw))
+    if isinstance(value, str) and kind not in (Kind.ARRAY, Kind.BOOL, Kind.NONE):
+        return _STRINGS.get(kind, _as_it_is)(of, value)
+    raise MisfitError(
+        _MISMATCH, f"{_NAMES.get(type(value), 'a number')} does not go into a column of this type"
+    )
+
+
+def _text(raw: msgspec.Raw) -> str:
+    return bytes(raw).decode()
+
+
+def _as_it_is(_: Type, value: str) -> str:
+    return value
+
+
+def _number(of: Type, text: str) -> str:
+    found = _NUMBER.fullmatch(text)
+    if found is None:
+        raise MisfitError(_BAD_TEXT, "the string is not a number")
+    if of.scale is not None and _loses_digits(found, of.scale):
+        raise MisfitError(
+            "22003", f"the column keeps {of.scale} digits after the point, and more would be lost"
+        )
+    if not lossless.keeps_number(of, text):
+        raise MisfitError("22003", "the column keeps fewer digits: declare it double precision or numeric")
+    return text
+
+
+def _loses_digits(number: re.Match[str], scale: int) -> bool:
+    """Whether a number has more than `scale` digits after its point, trailing zeros left out.
+
+    Not by `Decimal`, which does not take every number that JSON can write.
+    """
+    whole, fraction = number["whole"], number["fraction"] or ""
+    kept = (whole + fraction).rstrip("0")
+    digits = (number["exponent"] or "").lstrip("0") or "0"
+    exponent = int(digits) if len(digits) <= _EXPONENT_DIGITS else 10**_EXPONENT_DIGITS
+    after = len(kept) - len(whole) - (-exponent if number["sign"] == "-" else exponent)
+    return bool(kept.strip("0")) and after > scale
+
+
+def _short_enough(of: Type, value: str) -> str:
+    if of.longest is not None and len(value) > of.longest:
+        raise MisfitError("22001", f"the column takes {of.longest} characters")
+    if of.longest_bytes is not None and len(value.encode()) > of.longest_bytes:
+        raise MisfitError("22001", f"the column takes {of.longest_bytes} bytes")
+    return value
+
+
+def _time(of: Type, value: str) -> str:
+    found = _TIMES[of.kind].fullmatch(value)
+    if found is None:
+        raise MisfitError("22007", "not the RFC 3339 form of this type")
+    parts = found.groupdict()
+    if len(parts.get("year") or "") > _YEAR_DIGITS:
+        raise MisfitError("22008", "years end at 9999")
+    if len((parts.get("fraction") or "").rstrip("0")) > of.second_digits:
+        raise MisfitError(
+            "22008", f"the column keeps {of.second_digits} digits of a second, and more would be lost"
+        )
+    return value
+
+
+def _interval(of: Type, value: str) -> str:
+    if _INFINITE.search(value):
+        raise MisfitError("22007", "an interval has an end")
+    if lost := lossless.interval_loss(of, value):
+        raise MisfitError("22008", lost)
+    return value
+
+
+def _range(of: Type, value: str) -> str:
+    if value != "empty" and _WORD.search(value):
+        raise MisfitError(_BAD_TEXT, "the bounds of a range are given without words")
+    if lossless.is_too_fine(of, value):
+        raise MisfitError("22008", "the bounds keep 6 digits of a second, and more would be lost")
+    return value
+
+
+def _bytes(_: Type, value: str) -> str:
+    if not value.startswith("\\x"):
+        raise MisfitError(_BAD_TEXT, "bytes are given as hex digits after \\x")
+    return value
+
+
+def _array(element: Type, raw: msgspec.Raw) -> str:
+    """An array literal, every element quoted.  Arrays within are further dimensions, but for json."""
+    items = [_element(element, item) for item in msgspec.json.decode(raw, type=list[msgspec.Raw])]
+    return "{" + ",".join(items) + "}"
+
+
+def _element(element: Type, raw: msgspec.Raw) -> str:
+    value = orjson.loads(memoryview(raw))
+    if value is None:
+        return "NULL"
+    if isinstance(value, list) and element.kind is not Kind.JSON:
+        return _array(element, raw)
+    text = _as_text(element, value, raw).replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{text}"'
+
+
+_STRINGS: Final[dict[Kind, Callable[[Type, str], str]]] = {
+    Kind.TEXT: _short_enough,
+    Kind.BYTES: _bytes,
+    Kind.INTERVAL: _interval,
+    Kind.RANGE: _range,
+    **dict.fromkeys(_TIMES, _time),
+}

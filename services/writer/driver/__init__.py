@@ -1,0 +1,1 @@
+"""The driver: constructs the parts, turns the loop; `batch.py` is one batch, top to bottom."""

@@ -1,0 +1,149 @@
+"""The writer's process: begins a session, again after each outage, and stops in reverse order.
+
+Everything that can be away for a while (Kafka, the database) is retried here, with a
+growing pause; a writer that was fenced by a newer one exits.
+"""
+
+import asyncio
+import logging
+import signal
+from contextlib import AsyncExitStack, suppress
+
+from aiokafka.errors import KafkaError
+
+from services.writer.driver.collector import Meter
+from services.writer.driver.loop import Loop, wait
+from services.writer.driver.routes_from_registry import only_known
+from services.writer.driver.spark import Spark
+from services.writer.driver.standby import stand_by
+from services.writer.driver.take_over import Successor
+from services.writer.kafka.cluster import Positions
+from services.writer.model.backoff import pause
+from services.writer.model.exits import EXIT_FAILED, EXIT_STOPPED, code_of, ends
+from services.writer.observe.status import Status, StatusServer
+from services.writer.postgres.database import configured
+from services.writer.settings import WriterSettings
+from shared.errors import FENCED, KAFKA_UNAVAILABLE, InfrastructureError
+from shared.registry.file import FileRegistry
+from shared.settings import KafkaSettings, RegistrySettings
+
+log = logging.getLogger(__name__)
+
+
+class Job:
+    """Begins sessions until one ends for good."""
+
+    def __init__(self, settings: WriterSettings, kafka: KafkaSettings, registry: RegistrySettings) -> None:
+        self._settings = settings
+        self._kafka = kafka
+        self._configured = configured(settings)
+        self._registry = FileRegistry(registry.file, only_known(self._configured), named=registry.named)
+        self._status = Status()
+        self._successor = Successor(settings, kafka, self._status)
+        self._stop = asyncio.Event()
+        self._failures = 0
+        self._epoch: int | None = None
+
+    async def run(self) -> int:
+        """Run until SIGTERM or SIGINT (0), or until it must end (`ends`)."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stop.set)
+        async with AsyncExitStack() as stack:
+            server = StatusServer(self._status, self._settings.http_host, self._settings.http_port).start()
+            stack.callback(server.stop)
+            # Spark last in, first out: a job that still runs must not outlive the driver's word.
+            spark = await asyncio.to_thread(Spark, self._settings, self._kafka.brokers)
+            stack.push_async_callback(asyncio.to_thread, spark.stop)
+            work = asyncio.create_task(self._work(spark))
+            await self._until_stopped(work, spark)
+            with suppress(asyncio.CancelledError):
+                return await work
+        return EXIT_STOPPED
+
+    async def _until_stopped(self, work: "asyncio.Task[int]", spark: Spark) -> None:
+        """Wait for the work's end; after SIGTERM it has its margin, then its batch is cancelled."""
+        stop = asyncio.create_task(self._stop.wait())
+        await asyncio.wait({work, stop}, return_when=asyncio.FIRST_COMPLETED)
+        stop.cancel()
+        if not work.done():
+            await asyncio.wait({work}, timeout=self._settings.stop_margin_s)
+        if not work.done():
+            log.warning("the batch did not end in time and is cancelled: it rolls back")
+            spark.cancel()
+            work.cancel()
+
+    async def _work(self, spark: Spark) -> int:
+        """Start and turn the loop, again and again, until stopped or fenced."""
+        while not self._stop.is_set():
+            try:
+                await self._session(spark)
+            except InfrastructureError as e:
+                if ends(e):
+                    return code_of(e)
+                await self._pause(e.fault.code, e.detail)
+            except (KafkaError, TimeoutError) as e:
+                await self._pause(KAFKA_UNAVAILABLE.code, repr(e))
+            except Exception as e:
+                if self._stop.is_set():
+                    return EXIT_STOPPED
+                if not await asyncio.to_thread(spark.is_alive):
+                    log.exception(
+                        "Spark's JVM is gone: the writer ends, whoever supervises it starts another"
+                    )
+                    return EXIT_FAILED
+                log.exception("the batch failed for a reason that the writer does not know")
+                await self._pause("internal", type(e).__name__)
+        return EXIT_STOPPED
+
+    async def _pause(self, code: str, detail: str) -> None:
+        """Say what stands in the way and wait, longer each time, unless stopped."""
+        self._status.trouble(code, detail)
+        seconds = pause(self._failures)
+        self._failures += 1
+        log.warning(
+            "the writer waits", extra={"code": code, "reason": detail, "again_in_s": round(seconds, 1)}
+        )
+        await wait(self._stop, seconds)
+
+    async def _session(self, spark: Spark) -> None:
+        """From group offsets and epoch to the loop; left when stopped or when something fails."""
+        async with AsyncExitStack() as stack:
+            positions = Positions(self._kafka, self._settings.topics)
+            stack.push_async_callback(positions.stop)
+            await positions.start()
+            await positions.own_topics.ensure()
+            self._status.warning = ""
+            asked = self._configured if self._settings.standby else []
+            if await stand_by(stack, asked, positions, self._status, self._stop):
+                self._epoch = None  # no successor of this one is alive
+            if self._stop.is_set():
+                return
+            group = await positions.group_offsets()  # before the epoch: the model's order
+            self._epoch = await self._next_epoch(positions)
+            parts = await self._successor.take_over(positions, spark, group, self._epoch)
+            stack.push_async_callback(parts.databases.stop)
+            log.info("the writer takes over", extra={"epoch": parts.epoch})
+            meter = Meter(parts, self._settings.metrics_s)
+            stack.push_async_callback(meter.stop)
+            await Loop(
+                parts,
+                settings=self._settings,
+                registry=self._registry,
+                meter=meter,
+                stop=self._stop,
+                turned=self._turned,
+            ).run()
+
+    def _turned(self) -> None:
+        self._failures = 0
+
+    async def _next_epoch(self, positions: Positions) -> int:
+        """An epoch for this process, unless a newer writer has started since its last one.
+
+        A zombie that wakes up with its transaction lost must not fence its healthy successor.
+        """
+        newest = -1 if self._epoch is None else await positions.newest_epoch(self._epoch)
+        if self._epoch is not None and newest > self._epoch:
+            raise InfrastructureError(FENCED, f"writer {newest} is the newest, this is {self._epoch}")
+        return await positions.take_epoch()

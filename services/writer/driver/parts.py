@@ -1,0 +1,125 @@
+"""What a batch works with, and the steps that resolving a halted database shares with it."""
+
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar, cast
+
+from services.writer.driver.partitions import View
+from services.writer.driver.spark import Spark
+from services.writer.kafka.cluster import Positions
+from services.writer.model.offsets import Range
+from services.writer.model.routes import Routes
+from services.writer.observe.status import Status
+from services.writer.park.diverted_topic import Empty, Marker, closing
+from services.writer.partitions.plan_log import Settled
+from services.writer.partitions.set_aside import Strikes
+from services.writer.plan.row_rates import Rates
+from services.writer.postgres.database import Database
+from services.writer.recover.databases import Databases
+from services.writer.recover.diverted_index import Index
+from services.writer.settle.pause_policy import Pausing
+from services.writer.settle.work_order import Line, WorkOrder
+from shared import failpoints
+from shared.errors import FENCED, InfrastructureError
+from shared.kafka_security import Brokers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """What a batch works with."""
+
+    spark: Spark
+    positions: Positions
+    databases: Databases
+    settled: Settled
+    index: Index
+    view: View
+    brokers: Brokers
+    epoch: int
+    status: Status
+    rates: Rates
+    pausing: Pausing
+    log_events: bool
+    #: Up to so many events of a batch are read by the driver.
+    small_batch: int
+    strikes: Strikes = field(default_factory=Strikes)
+
+    def order(
+        self,
+        ranges: Sequence[Range],
+        routes: Routes,
+        *,
+        landing: tuple[Database, ...] = (),
+        diverted: tuple[str, ...] = (),
+        elsewhere: tuple[str, ...] = (),
+    ) -> WorkOrder:
+        """Land `ranges` in the databases of `landing`, and divert them for those of `diverted`.
+
+        Events for `elsewhere` are left alone; there are none for any other database.
+        """
+        return WorkOrder(
+            self.epoch,
+            {r.partition: r for r in ranges},
+            landing,
+            diverted,
+            routes,
+            self.brokers,
+            self.pausing,
+            self.log_events,
+            elsewhere,
+        )
+
+
+F = TypeVar("F", bound=Callable[..., Awaitable[Any]])
+
+
+def phase(name: str) -> Callable[[F], F]:
+    """Time a phase of the batch."""
+
+    def timed(step: F) -> F:
+        async def run(parts: Parts, *arguments: Any) -> Any:
+            with parts.status.phase(name):
+                return await step(parts, *arguments)
+
+        return cast("F", run)
+
+    return timed
+
+
+async def see_newest(parts: Parts) -> None:
+    """Raises `InfrastructureError` (FENCED) when a newer writer has started."""
+    newest = await parts.positions.newest_epoch(parts.epoch)
+    if newest > parts.epoch:
+        raise InfrastructureError(FENCED, f"writer {newest} is the newest, this is {parts.epoch}")
+
+
+@phase("mark")
+async def mark(parts: Parts, order: WorkOrder, lines: Sequence[Line]) -> None:
+    """Close every diverted range, empty ones included, now that Kafka holds its records."""
+    failpoints.reach("writer.between_divert_and_marker")
+    await _close(parts, closing(_markers(order, lines)))
+
+
+@phase("mark")
+async def mark_each(parts: Parts, order: WorkOrder, lines: Sequence[Line]) -> None:
+    """The same, and each by a marker of its own: it stands behind those that it replaces."""
+    failpoints.reach("writer.between_divert_and_marker")
+    await _close(parts, _markers(order, lines))
+
+
+def _markers(order: WorkOrder, lines: Sequence[Line]) -> list[Marker]:
+    diverted = {(line.database, line.range_of): line for line in lines}
+    markers = []
+    for name in order.diverted:
+        for p, r in order.ranges.items():
+            line = diverted.get((name, p))
+            count, first = (line.diverted, line.diverted_from) if line else (0, -1)
+            markers.append(Marker(name, r, count, first, order.routes.digest))
+    return markers
+
+
+async def _close(parts: Parts, found: Sequence[Marker | Empty]) -> None:
+    places = await parts.positions.append([each.as_record() for each in found])
+    for each, place in zip(found, places, strict=True):
+        parts.index.add(each, place, time.time())

@@ -1,0 +1,119 @@
+"""What the registry says of destinations, as the snapshot of routes that a batch is sorted by."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from fnmatch import fnmatchcase
+
+from services.writer.model.routes import Contract, EventRoute, Grant, Place, Routes
+from services.writer.postgres.database import Database
+from shared import wire
+from shared.registry import model
+from shared.registry.model import Destination, EventType, Snapshot
+
+
+def routes_of(snapshot: Snapshot, databases: Sequence[Database]) -> Routes:
+    """The routes of `snapshot`; the first of `databases` is the default one."""
+    default = databases[0].name
+    routed = [
+        (name, known, destination)
+        for name, known in sorted(snapshot.event_types.items())
+        for destination in known.destinations
+    ]
+    return Routes(
+        default,
+        places=tuple(Place(d.name, d.dbname, d.schemas) for d in databases),
+        grants=tuple(_grant(grant, snapshot) for grant in snapshot.grants),
+        event_routes=tuple(_route(name, destination, default) for name, _, destination in routed),
+        # The first that covers a table holds: an event type's own, then the file's in its order.
+        contracts=(
+            *_contracts(routed, default),
+            *(Contract(c.unknown_fields, c.database, c.db_schema, c.table) for c in snapshot.contracts),
+        ),
+    )
+
+
+class CurrentRoutes:
+    """The routes of the registry as it is now, made once for each state of it."""
+
+    def __init__(self, databases: Sequence[Database]) -> None:
+        self._databases = databases
+        self._made: tuple[Snapshot, Routes] | None = None
+
+    def of(self, snapshot: Snapshot) -> Routes:
+        """The routes of `snapshot`."""
+        if self._made is None or self._made[0] is not snapshot:
+            self._made = snapshot, routes_of(snapshot, self._databases)
+        return self._made[1]
+
+
+def topics_of(snapshot: Snapshot) -> set[str]:
+    """Topics that event types name for themselves: the writer reads them beside its pattern."""
+    return {_topic(name, snapshot) for name in snapshot.event_types}
+
+
+def only_known(databases: Sequence[Database]) -> Callable[[Snapshot], None]:
+    """The writer's demand on a registry: destinations of type postgres, where the operator opens them."""
+    known = {d.name: d for d in databases}
+
+    def check(snapshot: Snapshot) -> None:
+        for name, event_type in snapshot.event_types.items():
+            for at, destination in enumerate(event_type.destinations):
+                if why := _closed(destination, known, databases[0].name):
+                    raise ValueError(f"event_types.{name}.destinations.{at}: {why}")
+        patterns = {f"grants.{at}": each.database for at, each in enumerate(snapshot.grants)}
+        patterns |= {f"contracts.{at}": each.database for at, each in enumerate(snapshot.contracts)}
+        for place, pattern in patterns.items():
+            if not any(fnmatchcase(name, pattern) for name in known):
+                raise ValueError(f"{place}: {_no_such_database(known)}")
+
+    return check
+
+
+def _closed(destination: Destination, known: dict[str, Database], default: str) -> str | None:
+    """Why `destination` is none, if so."""
+    if destination.type != "postgres":
+        return f"type {destination.type!r} is not supported, postgres is"
+    database = known.get(_database(destination, default))
+    if database is None:
+        return _no_such_database(known)
+    if not destination.table:
+        return None  # its landing table
+    if not destination.db_schema:
+        return "a table needs its schema"
+    if destination.db_schema not in database.schemas:
+        return f"database {database.name} opens the schemas {', '.join(database.schemas)} and no other"
+    return None
+
+
+def _no_such_database(known: Iterable[str]) -> str:
+    return f"no such database; configured are {', '.join(sorted(known))}"
+
+
+def _database(destination: Destination, default: str) -> str:
+    return destination.vanity or destination.database or default
+
+
+def _topic(name: str, snapshot: Snapshot) -> str:
+    known = snapshot.event_types.get(name)
+    return (known and known.topic) or wire.topic_of(name)
+
+
+def _grant(grant: model.Grant, snapshot: Snapshot) -> Grant:
+    topic = grant.topic or _topic(grant.event_type or "", snapshot)
+    return Grant(topic, grant.database, grant.db_schema, grant.table)
+
+
+def _route(name: str, destination: Destination, default: str) -> EventRoute:
+    return EventRoute(
+        name, _database(destination, default), destination.db_schema or "", destination.table or ""
+    )
+
+
+def _contracts(routed: Iterable[tuple[str, EventType, Destination]], default: str) -> Iterator[Contract]:
+    for _, known, destination in routed:
+        if "unknown_fields" in known.contract.model_fields_set and destination.table:
+            yield Contract(
+                known.contract.unknown_fields,
+                _database(destination, default),
+                destination.db_schema or "*",
+                destination.table,
+            )

@@ -1,0 +1,282 @@
+"""The driver's Kafka: ends of partitions, the group's offsets, the newest writer, Onramp's logs.
+
+Owns aiokafka for the driver.  Group offsets are the restart point and the lag that any
+Kafka tool shows; which offsets are settled is the ledgers' word.
+"""
+
+import asyncio
+import json
+import logging
+import os
+import re
+import socket
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, Final, Self
+
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka.admin.records_to_delete import RecordsToDelete
+from aiokafka.errors import KafkaError
+
+from services.writer.kafka.any_broker import AnyBroker
+from services.writer.kafka.foreign_records import Foreign
+from services.writer.kafka.leaders import Leaders, Tip
+from services.writer.kafka.own_topics import OwnTopics
+from services.writer.kafka.producer import MAX_REQUEST_BYTES, Place, Record, send_all
+from services.writer.kafka.reader import Tail
+from services.writer.model import halt_reasons
+from services.writer.model.next_offsets import Committed
+from services.writer.model.offsets import Partition
+from shared import wire
+from shared.errors import KAFKA_UNAVAILABLE, InfrastructureError
+from shared.polling import poll
+from shared.settings import KafkaSettings
+from shared.topics import OWN_TOPICS
+from shared.unreadable import UNREADABLE
+
+log = logging.getLogger(__name__)
+
+#: What every writer enters itself into.
+_ENTRIES: Final = TopicPartition(wire.WRITERS, 0)
+_WRITER: Final = b"writer"
+_OWN: Final = tuple(spec.name for spec in OWN_TOPICS)
+#: A leader that changes is there again by then; less than the loop's patience, so that it is said who is not.
+_LEADERS_SECONDS: Final = 6.0
+_AGAIN_SECONDS: Final = 0.1
+
+_Ask = Callable[[Iterable[Partition]], Awaitable[dict[Partition, int]]]
+
+
+class Positions:
+    """The driver's view of Kafka."""
+
+    def __init__(self, settings: KafkaSettings, pattern: str) -> None:
+        self._settings = settings
+        self._pattern = re.compile(pattern)
+        common = settings.brokers.aiokafka()
+        self._admin = AnyBroker(settings.brokers)
+        self.own_topics = OwnTopics(self._admin, settings)
+        self._consumer = AIOKafkaConsumer(
+            **common,
+            group_id=wire.WRITER_GROUP,
+            enable_auto_commit=False,
+            isolation_level="read_committed",
+            auto_offset_reset="earliest",
+        )
+        self.tail = Tail(settings.brokers)
+        self.foreign = Foreign()
+        #: No record of `onramp.writers` from here on was looked at.
+        self._looked_upto = 0
+        self._leaders = Leaders(settings.brokers)
+        self._sees_own = False
+        #: Lives that are not their topic's own: the group's offsets say of which they are.
+        self.lives: dict[Partition, str] = {}
+        self._producer = AIOKafkaProducer(
+            **common, acks="all", enable_idempotence=True, max_request_size=MAX_REQUEST_BYTES
+        )
+        # A look at single records: one batch of the log is the least that Kafka sends.
+        self._looker = AIOKafkaConsumer(
+            **common, enable_auto_commit=False, isolation_level="read_committed", max_partition_fetch_bytes=1
+        )
+
+    async def start(self) -> Self:
+        """Connect.  Raises aiokafka's errors."""
+        await self._admin.start()
+        await self._producer.start()
+        await self._consumer.start()
+        await self.tail.start()
+        await self._leaders.start()
+        await self._looker.start()
+        return self
+
+    async def stop(self) -> None:
+        """Disconnect, in reverse order."""
+        await self._looker.stop()
+        await self._leaders.stop()
+        await self.tail.stop()
+        await self._consumer.stop()
+        await self._producer.stop()
+        await self._admin.close()
+
+    async def cluster_id(self) -> str:
+        """Which Kafka this is: a cluster that is made anew has another id."""
+        return str((await self._admin.describe_cluster())["cluster_id"])
+
+    async def take_epoch(self) -> int:
+        """Enter this writer into `onramp.writers`; the record's offset orders all writers."""
+        me = {"host": socket.gethostname(), "pid": os.getpid()}
+        record = await self._producer.send_and_wait(wire.WRITERS, key=_WRITER, value=json.dumps(me).encode())
+        return int(record.offset)
+
+    async def newest_epoch(self, known: int = -1) -> int:
+        """The epoch of the newest writer; `known` when none is newer than that one."""
+        [end] = (await self._of_all(self._leaders.ends, wire.WRITERS, [_ENTRIES.partition])).values()
+        newest = known
+        if end > max(known + 1, self._looked_upto):
+            async for record in self.log(wire.WRITERS, {_ENTRIES.partition: known + 1}):
+                if _is_entry(record):
+                    newest = max(newest, record.offset)
+                else:
+                    self.foreign.pass_over(wire.WRITERS, record.partition, record.offset)
+        if newest == known:
+            self._looked_upto = max(self._looked_upto, end)
+        return newest
+
+    async def append(self, records: Sequence[Record]) -> list[Place]:
+        """Put `records` on their topics; returns, in their order, where Kafka holds them."""
+        return await send_all(self._producer, records)
+
+    async def log(self, topic: str, since: Mapping[int, int] | None = None) -> AsyncIterator[Any]:
+        """Every record of `topic`, from its begin or `since` (partition to offset) to where it ends now."""
+        consumer = AIOKafkaConsumer(**self._settings.brokers.aiokafka(), enable_auto_commit=False)
+        try:
+            await consumer.start()
+            numbers = since.keys() if since else await self._partitions_of(topic)
+            begins = await self._of_all(self._leaders.begins, topic, numbers)
+            ends = await self._of_all(self._leaders.ends, topic, numbers)
+            assigned = [TopicPartition(topic, n) for n in numbers]
+            consumer.assign(assigned)
+            for p in assigned:
+                consumer.seek(p, max(begins[p.partition], (since or {}).get(p.partition, 0)))
+            # Compaction leaves holes, so the consumer's position says when the end is reached.
+            while [p for p in assigned if await consumer.position(p) < ends[p.partition]]:
+                for found in (await poll(consumer, self.foreign.pass_over, timeout_ms=200)).values():
+                    for record in found:
+                        yield record
+        finally:
+            await consumer.stop()
+
+    async def _of_all(self, ask: _Ask, topic: str, numbers: Iterable[int]) -> dict[int, int]:
+        """What the leaders of partitions of a topic of Onramp's own say, all of which must be known.
+
+        Raises `InfrastructureError` that names those whose leaders do not answer.
+        """
+        await self._see_own()
+        left, found = {Partition(topic, n) for n in numbers}, dict[int, int]()
+        until = time.monotonic() + _LEADERS_SECONDS
+        while True:
+            found |= {p.number: at for p, at in (await ask(left)).items()}
+            left = {p for p in left if p.number not in found}
+            if not left:
+                return found
+            if time.monotonic() >= until:
+                raise InfrastructureError(KAFKA_UNAVAILABLE, halt_reasons.no_leader(left))
+            await asyncio.sleep(_AGAIN_SECONDS)
+
+    async def _see_own(self) -> None:
+        """Know who leads Onramp's own topics; they are there by now, so that nothing makes them by asking."""
+        if not self._sees_own:
+            await self._leaders.follow(_OWN)
+            self._sees_own = True
+
+    async def _partitions_of(self, topic: str) -> list[int]:
+        [found] = await self._admin.describe_topics([topic])
+        return [p["partition"] for p in found["partitions"]]
+
+    async def partitions(self, named: Collection[str]) -> set[Partition]:
+        """Every partition, now, of the topics that the writer reads: its pattern's and those `named`."""
+        topics = await self._admin.describe_topics()
+        return {
+            Partition(t["topic"], p["partition"])
+            for t in topics
+            if not t["is_internal"] and (t["topic"] in named or self._pattern.fullmatch(t["topic"]))
+            for p in t["partitions"]
+        }
+
+    async def read(self, partitions: Collection[Partition]) -> None:
+        """Take `partitions` into view.  Others read them; here they are paused at once."""
+        # The writers' entries too: aiokafka forgets a topic that is not in view, and asks anew for 0.1 s.
+        assigned = [_ENTRIES, *(TopicPartition(*p) for p in sorted(partitions))]
+        self._consumer.assign(assigned)
+        self._consumer.pause(*assigned)
+        self.tail.follow(partitions)
+        await self._leaders.follow([*_OWN, *(p.topic for p in partitions)])
+        self._sees_own = True
+
+    async def group_offsets(self) -> dict[Partition, Committed]:
+        """Where the group stands, partition by partition."""
+        offsets = await self._admin.list_consumer_group_offsets(wire.WRITER_GROUP)
+        return {
+            Partition(p.topic, p.partition): Committed(o.offset, o.metadata or "")
+            for p, o in offsets.items()
+            if o.offset >= 0
+        }
+
+    async def group_offsets_now(self) -> dict[Partition, Committed] | None:
+        """As `group_offsets`; None: it cannot be told now, because its coordinator is away."""
+        try:
+            return await self.group_offsets()
+        except (KafkaError, TimeoutError) as e:
+            log.warning("the group's offsets are looked at another time", extra={"reason": type(e).__name__})
+            return None
+
+    async def begins(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
+        """The first offset that each partition still holds, as far as their leaders answer now."""
+        return await self._leaders.begins(partitions)
+
+    async def tips(self, partitions: Iterable[Partition], *, patient: bool = True) -> dict[Partition, Tip]:
+        """Where the committed records of each partition end (`Leaders.tips`)."""
+        return await self._leaders.tips(partitions, patient=patient)
+
+    async def reached(self, epochs: Mapping[Partition, int]) -> dict[Partition, int]:
+        """Where leaders later than those of `epochs` began to write (`Leaders.reached`)."""
+        return await self._leaders.reached(epochs)
+
+    async def times(self, offsets: Mapping[Partition, int]) -> dict[Partition, float]:
+        """When the record at or after each of `offsets` was made (seconds since 1970), where it is there."""
+        found: dict[Partition, float] = {}
+        left = {TopicPartition(*p): o for p, o in offsets.items()}
+        if left:
+            self._looker.assign(list(left))
+            for p, offset in left.items():
+                self._looker.seek(p, offset)
+        while left:
+            records = await poll(self._looker, _no_matter, *left, timeout_ms=1000)
+            if not records:
+                break
+            for p, of_it in records.items():
+                if of_it:
+                    found[Partition(p.topic, p.partition)] = of_it[0].timestamp / 1000
+                left.pop(p, None)
+        return found
+
+    async def made_before(self, topic: str, when: float) -> dict[int, int]:
+        """By partition, the offset below which every record is older than `when` (seconds since 1970).
+
+        One whose leader does not answer now is left out.
+        """
+        await self._see_own()
+        partitions = [Partition(topic, n) for n in await self._partitions_of(topic)]
+        # The ends first: a record that comes between the two questions must not count as old.
+        ends = await self._leaders.tips(partitions, patient=False)
+        young = await self._leaders.since(ends, when)
+        return {p.number: ends[p].offset if at is None else at for p, at in young.items()}
+
+    async def delete_below(self, topic: str, offsets: Mapping[int, int]) -> None:
+        """Delete the records below `offsets`, by partition, where there are any and their leader answers."""
+        begins = await self._leaders.begins([Partition(topic, n) for n in offsets])
+        below = {
+            TopicPartition(*p): RecordsToDelete(offsets[p.number])
+            for p, b in begins.items()
+            if b < offsets[p.number]
+        }
+        if below:
+            await self._admin.delete_records(below)
+
+    async def commit(self, offsets: Mapping[Partition, int]) -> None:
+        """Commit the group's offsets: everything below is settled or diverted."""
+        named = {TopicPartition(*p): (o, self.lives.get(p, "")) for p, o in offsets.items()}
+        await self._consumer.commit(named)
+
+
+def _is_entry(record: Any) -> bool:
+    """Whether a writer made this record of `onramp.writers`."""
+    try:
+        entry = json.loads(record.value or b"")
+    except UNREADABLE:
+        return False
+    return record.key == _WRITER and isinstance(entry, dict) and {"host", "pid"} <= entry.keys()
+
+
+def _no_matter(*_: object) -> None:
+    """The next batch says what is wrong with it."""

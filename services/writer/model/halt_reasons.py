@@ -1,0 +1,88 @@
+"""Why partitions are halted, and what to do about each, in words."""
+
+from collections.abc import Iterable
+from typing import Final
+
+from services.writer.model.next_offsets import Stand
+from services.writer.model.offsets import Partition
+from shared import wire
+
+MADE_ANEW: Final = "the topic was deleted and made anew: its offsets begin again"
+FROM_ITS_BEGIN: Final = "to read it from its begin, delete the group's offset of it and restart"
+RESTART: Final = "restart: a topic that has this name then is read from its begin"
+CONFIGURE: Final = "configure the database again under that name, at its new address, and restart"
+
+
+def cut(at: int, furthest: int) -> str:
+    """Kafka's log went back."""
+    return f"Kafka's log was cut at {at} and what is above was lost or written anew: {furthest} are settled"
+
+
+def no_such_epoch(epoch: int, at: int) -> str:
+    """Nobody can say what of the log is what was settled."""
+    return (
+        f"the leader knows no leader epoch as late as {epoch}, which {wire.SETTLED} names: what Kafka's log "
+        f"lost cannot be told, or somebody else wrote that epoch; what is kept goes on at {at}"
+    )
+
+
+def deleted(stand: Stand, begin: int) -> str:
+    """Retention, or a person, took events."""
+    return f"Kafka deleted [{stand.next_offset}, {begin}) before it was settled"
+
+
+def unknown(databases: str) -> str:
+    """Nobody can finish what was begun for them."""
+    return f"a writer began events for {databases}, which is not configured"
+
+
+def lost_routes(digests: str) -> str:
+    """Nobody knows where the events of an unfinished range go."""
+    return f"a writer began events under the routes {digests}, which {wire.SETTLED} does not have"
+
+
+def unforeseen(offset: int, kind: str) -> str:
+    """The writer fails at a record."""
+    return f"the writer fails at offset {offset} for a reason that it does not know: {kind}"
+
+
+def accept(p: Partition) -> str:
+    """A person may let it go on."""
+    return f"to go on with what Kafka has: onramp partitions resolve {p} accept"
+
+
+def try_again(p: Partition, offset: int) -> str:
+    """Nothing helps but a mended writer, or to do without the record."""
+    return (
+        "report the exception; the partition is tried again by itself, also after a restart with a release "
+        f"that mends it. {_do_without(p, offset)}"
+    )
+
+
+def too_large(offset: int, detail: str) -> str:
+    """A topic of Onramp's own does not take what an event needs there."""
+    return f"the event at offset {offset} is too large: {detail}"
+
+
+def make_room(p: Partition, offset: int) -> str:
+    """The topic is to take more."""
+    return (
+        "raise max.message.bytes of that topic with kafka-configs; the partition goes on by itself within a "
+        f"minute, also when the database is back that the event waits for. {_do_without(p, offset)}"
+    )
+
+
+def _do_without(p: Partition, offset: int) -> str:
+    return (
+        f"To do without the record, keep a copy, delete what is below {offset + 1} with "
+        f"kafka-delete-records, then: onramp partitions resolve {p} accept"
+    )
+
+
+def no_leader(of: Iterable[Partition]) -> str:
+    """A topic of Onramp's own cannot be read as a whole."""
+    names = ", ".join(sorted(f"{p.topic}/{p.number}" for p in of))
+    return (
+        f"{names} has no leader that answers, and what is there must be known before anything is settled: "
+        "start the broker that holds it, or move it to another"
+    )

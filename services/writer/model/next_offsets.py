@@ -1,0 +1,27 @@
+"""Where the writer stands in each partition that it has adopted."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from services.writer.model.offsets import Life, Partition
+
+
+@dataclass(frozen=True, slots=True)
+class Stand:
+    """Where the writer is in a partition: in which life of its topic, and the next offset to plan."""
+
+    topic_id: str
+    next_offset: int
+
+
+class Committed(NamedTuple):
+    """Where the group stands, and in which life of the partition; empty: in the topic's own."""
+
+    offset: int
+    life: str = ""
+
+
+def by_life(stands: Mapping[Partition, Stand]) -> dict[Life, int]:
+    """The next offsets to plan."""
+    return {Life(stand.topic_id, p): stand.next_offset for p, stand in stands.items()}

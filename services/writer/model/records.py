@@ -1,0 +1,141 @@
+"""READ and FILTER in a Spark worker: an Arrow batch as runs of one partition's events.
+
+The columns are made by ``spark.py``; this is the other side of that contract.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple, Self
+
+import numpy as np
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from services.writer.model.offsets import Partition
+from shared import wire
+
+#: What a task receives, a row for each record of its ranges, in offset order per partition.
+#: `context`: the bytes of the context header, or `USUAL` for the usual ones, or `LARGE` where the
+#: record's headers are not carried; without that header nobody asks for a record, and its value is
+#: not carried.
+ARRIVALS: Final = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("value", pa.binary()),
+        ("received_at", pa.binary()),
+        ("timestamp", pa.timestamp("us", "UTC")),
+        ("context", pa.binary()),
+    ]
+)
+#: A record's `timestamp` is its client's word, any 64 bits of milliseconds: one outside of these,
+#: which Python and Postgres can tell, is taken for the nearer of them.
+FIRST_MS: Final = 0
+LAST_MS: Final = 253_402_300_799_999
+#: No JSON is empty: it stands for the bytes that nearly every context header has.
+USUAL: Final = b""
+#: No JSON either; a header that has these very bytes says nothing, and arrives as none.
+LARGE: Final = b"\0"
+
+
+class Headers(NamedTuple):
+    """What arrives of a record's headers: `context` and `received_at` of `ARRIVALS`."""
+
+    context: bytes | None
+    received_at: bytes | None
+
+    @classmethod
+    def of(cls, headers: Mapping[str, bytes | None]) -> Self:
+        """What readers in Python make of them; ``spark.py`` says the same in SQL."""
+        context, received_at = headers.get(wire.HEADER_CONTEXT), headers.get(wire.HEADER_RECEIVED_AT)
+        if len(context or b"") + len(received_at or b"") > wire.MOST_HEADER_BYTES:
+            return cls(LARGE if context and context != LARGE else None, None)
+        if not context or context == LARGE:
+            return cls(None, received_at)
+        return cls(USUAL if context == wire.CONTEXT_BYTES else context, received_at)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Neighbouring records of one partition."""
+
+    partition: Partition
+    rows: pa.RecordBatch
+
+    def __len__(self) -> int:
+        return int(self.rows.num_rows)
+
+    @property
+    def first(self) -> int:
+        """The first record's offset."""
+        return int(self.rows.column("offset")[0].as_py())
+
+    def since(self, offset: int) -> "Run":
+        """The records at `offset` and after it."""
+        offsets = self.rows.column("offset").to_numpy()
+        return Run(self.partition, self.rows.slice(int(np.searchsorted(offsets, offset))))
+
+    def only(self, offsets: Collection[int]) -> "Run":
+        """The records at `offsets`."""
+        mask = pc.is_in(self.rows.column("offset"), pa.array(sorted(offsets), pa.int64()))
+        return Run(self.partition, self.rows.filter(mask))
+
+    def wanted(self) -> "Run":
+        """The records that carry the writer's filter in their `context` header, or one that nobody reads."""
+        contexts = self.rows.column("context")
+        wanted = pc.equal(contexts, USUAL).fill_null(False)
+        if wanted.true_count == len(wanted):
+            return self
+        others = [context is not None and _means_us(context) for context in contexts.to_pylist()]
+        return Run(self.partition, self.rows.filter(pc.or_(wanted, pa.array(others))))
+
+
+def runs(batch: pa.RecordBatch) -> Iterator[Run]:
+    """`batch` cut where the partition changes."""
+    if not batch.num_rows:
+        return
+    topics = batch.column("topic").dictionary_encode()
+    names = topics.dictionary.to_pylist()
+    codes = topics.indices.to_numpy()
+    numbers = batch.column("partition").to_numpy()
+    changes = np.flatnonzero((np.diff(codes) != 0) | (np.diff(numbers) != 0)) + 1
+    starts = [0, *changes.tolist()]
+    for start, end in zip(starts, [*starts[1:], batch.num_rows], strict=True):
+        partition = Partition(names[codes[start]], int(numbers[start]))
+        yield Run(partition, batch.slice(start, end - start))
+
+
+def rows_by_topic(read: Iterable[Run]) -> Counter[str]:
+    """How many records of each topic were `read`."""
+    found: Counter[str] = Counter()
+    for run in read:
+        found[run.partition.topic] += len(run)
+    return found
+
+
+def values_of(read: Iterable[Run]) -> Iterator[pa.Array]:
+    """The values of what was `read`."""
+    return (run.rows.column("value") for run in read)
+
+
+def cut(read: Iterable[Run], start: int, end: int) -> Iterator[Run]:
+    """The records at the places from `start` to `end` of all that were `read`."""
+    at = 0
+    for run in read:
+        first, last = max(start - at, 0), min(end - at, len(run))
+        if first < last:
+            yield Run(run.partition, run.rows.slice(first, last - first))
+        at += len(run)
+
+
+def _means_us(context: bytes) -> bool:
+    """Whether other bytes are the same JSON as the usual ones, or may have been."""
+    if context == LARGE:
+        return True
+    try:
+        return bool(orjson.loads(context) == wire.CONTEXT)
+    except orjson.JSONDecodeError:
+        return False

@@ -1,0 +1,1 @@
+"""What the writer shows of itself: health, readiness, metrics."""

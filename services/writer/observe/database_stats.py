@@ -1,0 +1,50 @@
+"""What a database says for /metrics: totals and remarks as committed, and the writer's sessions."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from services.writer.park import outbox
+from services.writer.postgres.database import Database
+from services.writer.postgres.pool import transaction
+
+_TOTALS: Final = (
+    "SELECT topic, destination, outcome, sum(events)::int8 FROM onramp.totals "
+    "WHERE outcome <> 'waiting' GROUP BY 1, 2, 3"
+)
+_REMARKS: Final = "SELECT destination, remark, sum(count)::int8 FROM onramp.remarks GROUP BY 1, 2"
+#: What waits is no total that only grows: it is a gauge of its own.
+_WAITING: Final = "SELECT count(*), extract(epoch FROM min(kept_at))::float8 FROM onramp.waiting"
+_SESSIONS: Final = """
+    SELECT coalesce(state, 'unknown'), count(*) FROM pg_stat_activity
+    WHERE datname = current_database() AND application_name LIKE 'onramp-writer%' GROUP BY 1
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What one database said."""
+
+    #: (topic, schema.table, outcome) -> events
+    totals: dict[tuple[str, str, str], int]
+    #: (schema.table, remark) -> count
+    remarks: dict[tuple[str, str], int]
+    #: state -> sessions
+    sessions: dict[str, int]
+    #: Events that wait in the database itself, and since when the oldest of them does (seconds since 1970).
+    waiting: tuple[int, float | None]
+    #: Parked events that are too large for their topic and stay in the outbox.
+    too_large: int = 0
+
+
+def read(database: Database) -> Reading:
+    """Ask `database` (blocking).  Raises `OnrampError`."""
+    with transaction(database, "driver") as conn, conn.cursor() as cursor:
+        cursor.execute(_TOTALS)
+        totals = {(t, d, o): n for t, d, o, n in cursor.fetchall()}
+        cursor.execute(_REMARKS)
+        remarks = {(d, r): n for d, r, n in cursor.fetchall()}
+        cursor.execute(_SESSIONS)
+        sessions = dict(cursor.fetchall())
+        cursor.execute(_WAITING)
+        ((events, since),) = cursor.fetchall()
+        return Reading(totals, remarks, sessions, (events, since), outbox.too_large(conn, database.name))

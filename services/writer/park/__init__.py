@@ -1,0 +1,1 @@
+"""PARK and divert: what cannot land now leaves for Onramp's own topics, without a gap."""

@@ -1,0 +1,1 @@
+"""A batch's bytes as events, those that are written alike at once."""

@@ -1,0 +1,181 @@
+"""COPY: rows into a table the fast way, under a savepoint.
+
+Binary where Onramp knows the types, so that no value can be taken for a delimiter, an escape
+or the end of the data; as escaped text where the table's owner chose them.
+"""
+
+import io
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
+
+import numpy as np
+import pgpq
+import psycopg2
+import pyarrow as pa
+import pyarrow.compute as pc
+from pgpq.encoders import StringEncoderBuilder
+from pgpq.schema import Jsonb
+from psycopg2 import sql
+from psycopg2.extensions import connection
+
+from services.writer.model.arrow_bytes import joined
+from services.writer.model.offsets import Partition
+from services.writer.postgres.sqlstates import Verdict, verdict
+
+_BUFFER_BYTES: Final = 1 << 20
+#: So many rows are made ready for COPY at a time.
+_ROWS: Final = 10_000
+#: So many rows are counted in Python before Arrow has begun to group them.
+_FEW: Final = 1_000
+_NULL: Final = "\\N"
+_BACKSLASH: Final = ord("\\")
+_SPACE: Final = ord(" ")
+_ESCAPES: Final = (("\\", "\\\\"), ("\t", "\\t"), ("\n", "\\n"), ("\r", "\\r"))
+_Encoder = pgpq.ArrowToPostgresBinaryEncoder
+Buffer = bytes | memoryview
+
+
+@contextmanager
+def savepoint(conn: connection) -> Iterator[None]:
+    """Undo the block's statements, and nothing else, when it fails."""
+    with conn.cursor() as cursor:
+        cursor.execute("SAVEPOINT onramp")
+        try:
+            yield
+        except Exception:
+            if not conn.closed:
+                cursor.execute("ROLLBACK TO SAVEPOINT onramp; RELEASE SAVEPOINT onramp")
+            raise
+        cursor.execute("RELEASE SAVEPOINT onramp")
+
+
+def all_or_none(conn: connection, rows: int, copy: Callable[[], int]) -> str | None:
+    """Land all of so many `rows` by `copy`, or none of them.
+
+    Returns None when all landed, else the SQLSTATE that says why none did: "" when the table
+    swallowed some.
+
+    Raises psycopg2's error when the fault is not the rows'.
+    """
+    try:
+        with savepoint(conn):
+            _require(copy() == rows)
+    except _ShortError:
+        return ""
+    except psycopg2.Error as e:
+        if verdict(e.pgcode) is not Verdict.PARK:
+            raise
+        return str(e.pgcode)
+    return None
+
+
+def _require(complete: bool) -> None:
+    if not complete:
+        raise _ShortError
+
+
+class _ShortError(Exception):
+    """COPY reported fewer rows than it was given: a trigger swallowed some."""
+
+
+def copy_into(
+    conn: connection, table: sql.Composable, rows: pa.Table, *, jsonb: frozenset[str] = frozenset()
+) -> int:
+    """COPY `rows` into the columns of their names; those in `jsonb` are JSON text for jsonb columns.
+
+    Returns how many rows the table took: fewer than were sent when a trigger swallowed some.
+    """
+    return _copy(conn, table, rows.column_names, "FORMAT binary", _encoded(rows, jsonb))
+
+
+def copy_texts(conn: connection, table: sql.Composable, rows: pa.Table) -> int:
+    """COPY `rows` of text (no NUL) into the columns of their names, whatever those columns' types.
+
+    Each type's own input function reads its text.  Returns how many rows the table took.
+    """
+    return _copy(conn, table, rows.column_names, "FORMAT text", _lines(rows))
+
+
+def _copy(
+    conn: connection, table: sql.Composable, names: Sequence[str], form: str, data: Iterable[Buffer]
+) -> int:
+    columns = sql.SQL(", ").join(map(sql.Identifier, names))
+    statement = sql.SQL("COPY {} ({}) FROM STDIN ({})").format(table, columns, sql.SQL(form))
+    with conn.cursor() as cursor:
+        stream = _Stream(data)
+        try:
+            cursor.copy_expert(statement.as_string(cursor), io.BufferedReader(stream), _BUFFER_BYTES)
+        except psycopg2.errors.QueryCanceled as e:
+            raise stream.error or e from None
+        return int(cursor.rowcount)
+
+
+class _Stream(io.RawIOBase):
+    """A file of pieces that are made when they are read: never all of a COPY is in memory."""
+
+    def __init__(self, pieces: Iterable[Buffer]) -> None:
+        self._pieces = iter(pieces)
+        self._left = memoryview(b"")
+        #: Why the pieces could not be made: libpq would only say that it cancelled the statement.
+        self.error: Exception | None = None
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:
+        """Fill `buffer` with what comes next; 0 at the end."""
+        try:
+            while not self._left:
+                self._left = memoryview(next(self._pieces)).cast("B")
+        except StopIteration:
+            return 0
+        except Exception as e:
+            self.error = e
+            raise
+        n = min(len(buffer), len(self._left))
+        buffer[:n], self._left = self._left[:n], self._left[n:]
+        return n
+
+
+def _lines(rows: pa.Table) -> Iterator[Buffer]:
+    """COPY's text format, https://www.postgresql.org/docs/current/sql-copy.html."""
+    for batch in rows.to_batches(max_chunksize=_ROWS):
+        fields = [_escaped(column) for column in batch.columns]
+        lines = pc.binary_join_element_wise(*fields, "\t", null_handling="replace", null_replacement=_NULL)
+        yield joined(pc.binary_join_element_wise(lines, "", "\n"))
+
+
+def _escaped(column: pa.Array) -> pa.Array:
+    """`column` with what COPY would take for its own signs written as escapes."""
+    raw = np.frombuffer(joined(column), np.uint8)
+    if not ((raw == _BACKSLASH) | (raw < _SPACE)).any():
+        return column
+    for sign, escape in _ESCAPES:  # the backslash first: the others' escapes hold one
+        column = pc.replace_substring(column, sign, escape)
+    return column
+
+
+def _encoded(rows: pa.Table, jsonb: frozenset[str]) -> Iterator[Buffer]:
+    """COPY's binary format."""
+    encoders = {
+        f.name: StringEncoderBuilder.new_with_output(f, Jsonb())
+        if f.name in jsonb
+        else _Encoder.infer_encoder(f)
+        for f in rows.schema
+    }
+    encoder = _Encoder.new_with_encoders(rows.schema, encoders)
+    yield encoder.write_header()
+    for batch in rows.to_batches(max_chunksize=_ROWS):
+        yield encoder.write_batch(batch)
+    yield encoder.finish()
+
+
+def by_partition(rows: pa.Table) -> Counter[Partition]:
+    """How many of `rows` came from each partition."""
+    if rows.num_rows < _FEW:
+        places = zip(rows.column("_topic").to_pylist(), rows.column("_partition").to_pylist(), strict=True)
+        return Counter(map(Partition._make, places))
+    groups = rows.group_by(["_topic", "_partition"]).aggregate([([], "count_all")]).to_pylist()
+    return Counter({Partition(g["_topic"], g["_partition"]): g["count_all"] for g in groups})

@@ -1,0 +1,81 @@
+"""What became of the rows of one table: each row has exactly one outcome."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from services.writer.model.offsets import Partition
+from services.writer.persist.copy import by_partition
+from shared.errors import UserError
+
+_PLACE = ("_topic", "_partition", "_offset")
+
+
+@dataclass(frozen=True, slots=True)
+class Parked:
+    """A row that the database refused for its own values; `place` is its place among the rows."""
+
+    partition: Partition
+    offset: int
+    error: UserError
+    place: int
+
+
+@dataclass(slots=True)
+class Persisted:
+    """What became of the rows of one table: landed, parked, and the rest were duplicates."""
+
+    rows: Counter[Partition]
+    landed: Counter[Partition] = field(default_factory=Counter)
+    parked: list[Parked] = field(default_factory=list)
+    #: The table has no key: a producer's repeats land twice.
+    unkeyed: bool = False
+    #: Fields that the table's contract dropped.
+    discarded_fields: int = 0
+    #: By place: which rows landed.
+    mask: "np.ndarray[Any, np.dtype[np.bool_]]" = field(default_factory=lambda: np.zeros(0, dtype=bool))
+
+    def parked_by_partition(self) -> Counter[Partition]:
+        """How many rows were refused, by partition."""
+        return Counter(p.partition for p in self.parked)
+
+    def duplicates(self) -> Counter[Partition]:
+        """Rows whose key was there already, by partition."""
+        return self.rows - self.landed - self.parked_by_partition()
+
+
+def refuse(rows: pa.Table, error: UserError) -> Persisted:
+    """The outcome of `rows` that the database will not take, none of them."""
+    return assemble(rows, np.zeros(rows.num_rows, dtype=bool), dict.fromkeys(range(rows.num_rows), error))
+
+
+def assemble(
+    rows: pa.Table, landed: "np.ndarray[Any, np.dtype[np.bool_]]", errors: Mapping[int, UserError]
+) -> Persisted:
+    """The outcome of `rows`, of which some `landed` and some met `errors` (by place)."""
+    places = sorted(errors)
+    parked = [
+        Parked(Partition(p["_topic"], p["_partition"]), p["_offset"], errors[place], place)
+        for place, p in zip(
+            places, rows.select(list(_PLACE)).take(pa.array(places, pa.int64())).to_pylist(), strict=True
+        )
+    ]
+    new = rows if landed.all() else rows.filter(pa.array(landed))
+    return Persisted(by_partition(rows), by_partition(new), parked, mask=landed)
+
+
+def together(pieces: Mapping[int, Persisted]) -> Persisted:
+    """What became of rows that were persisted in `pieces`, by the place of each one's first row."""
+    out = Persisted(Counter())
+    for start, piece in sorted(pieces.items(), key=lambda item: item[0]):
+        out.rows += piece.rows
+        out.landed += piece.landed
+        out.parked += [replace(p, place=start + p.place) for p in piece.parked]
+        out.unkeyed |= piece.unkeyed
+        out.discarded_fields += piece.discarded_fields
+    out.mask = np.concatenate([piece.mask for _, piece in sorted(pieces.items(), key=lambda item: item[0])])
+    return out

@@ -1,0 +1,1 @@
+"""How much a batch takes, of which partitions, at which rate."""

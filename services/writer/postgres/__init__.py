@@ -1,0 +1,1 @@
+"""Connections to the databases, what their errors mean, deadlines, and Onramp's own schema there."""

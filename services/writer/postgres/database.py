@@ -1,0 +1,117 @@
+"""The configured databases, and what a failure of one is in our words.
+
+Owns psycopg2 for the writer together with `pool` and the modules that hold SQL.
+"""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+import psycopg2
+from psycopg2.extensions import parse_dsn
+
+from services.writer.model.routes import OPEN_SCHEMAS
+from services.writer.postgres.sqlstates import Verdict, verdict
+from services.writer.settings import DatabaseSettings, WriterSettings
+from shared.errors import (
+    DATA_REJECTED,
+    DATABASE_UNAVAILABLE,
+    NO_PERMISSION,
+    InfrastructureError,
+    OnrampError,
+    UserError,
+)
+
+_NO_PERMISSION: Final = "42501"
+#: Where the server's procedural languages raise what a function wants raised: PL/pgSQL's RAISE and
+#: ASSERT, PL/Python, PL/Tcl.
+_RAISES: Final = frozenset({"exec_stmt_raise", "exec_stmt_assert", "PLy_elog_impl", "throw_tcl_error"})
+
+
+@dataclass(frozen=True, slots=True)
+class Database:
+    """A configured database.  Messages select it by `name`, never by anything else.
+
+    `ddl_dsn` is the address under the role that owns tables, empty when the one that writes
+    does; `options` are the sessions' settings.
+    `keep`: connections are kept from batch to batch.
+    """
+
+    name: str
+    dsn: str = field(repr=False)
+    options: str = ""
+    dbname: str = ""
+    ddl_dsn: str = field(default="", repr=False)
+    schemas: tuple[str, ...] = OPEN_SCHEMAS
+    max_connections: int | None = None
+    max_rows_per_second: float | None = None
+    keep: bool = True
+    #: How long it may answer nothing, busy or not, before it counts as out.
+    silent_s: float = 1.0
+
+
+def configured(settings: WriterSettings) -> list[Database]:
+    """The databases of `settings`, the default one first."""
+    named = {settings.database: DatabaseSettings(dsn=settings.dsn)} | settings.databases
+    return [_configured(name, each, settings) for name, each in named.items()]
+
+
+def _configured(name: str, each: DatabaseSettings, writers: WriterSettings) -> Database:
+    dsn = (each.dsn or writers.dsn).get_secret_value()
+    options = {
+        "search_path": "pg_catalog,pg_temp",
+        "statement_timeout": _or(each.statement_timeout_ms, writers.statement_timeout_ms),
+        "lock_timeout": _or(each.lock_timeout_ms, writers.lock_timeout_ms),
+        "idle_in_transaction_session_timeout": _or(
+            each.idle_in_transaction_ms, writers.idle_in_transaction_ms
+        ),
+        "timezone": "UTC",
+        # What a role may have set otherwise, and texts are read by.
+        "intervalstyle": "postgres",
+        "array_nulls": "on",
+    }
+    return Database(
+        name,
+        dsn,
+        " ".join(f"-c {k}={v}" for k, v in options.items()),
+        parse_dsn(dsn).get("dbname", ""),
+        each.ddl_dsn.get_secret_value() if each.ddl_dsn else "",
+        each.schemas,
+        each.max_connections,
+        each.max_rows_per_second,
+        silent_s=each.silent_s or writers.silent_s,
+    )
+
+
+def _or(value: int | None, otherwise: int) -> int:
+    return otherwise if value is None else value
+
+
+def is_a_functions_own(error: psycopg2.Error) -> bool:
+    """Whether a trigger or another function of the table's owner raised `error`, with a state of its choice.
+
+    Such a state says nothing about the server: "08006" may be any rule that a row breaks.
+    """
+    diag = getattr(error, "diag", None)
+    return diag is not None and diag.source_function in _RAISES
+
+
+def translate(error: psycopg2.Error, database: Database) -> OnrampError:
+    """`error` in our words: no DETAIL and no values, which Postgres echoes there."""
+    state = error.pgcode
+    diag = getattr(error, "diag", None)
+    place = ", ".join(
+        f"{what} {name}"
+        for what, name in (
+            ("table", diag and diag.table_name),
+            ("column", diag and diag.column_name),
+            ("constraint", diag and diag.constraint_name),
+        )
+        if name
+    )
+    said = f"database {database.name}: SQLSTATE {state or 'none (connection lost or refused)'}"
+    detail = f"{said}, {place}" if place else said
+    if state == _NO_PERMISSION:
+        return UserError(NO_PERMISSION, detail)
+    if verdict(state) is Verdict.PARK:
+        return UserError(DATA_REJECTED, detail)
+    return InfrastructureError(DATABASE_UNAVAILABLE, detail)

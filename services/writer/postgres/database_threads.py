@@ -1,0 +1,55 @@
+"""Work for one database in a thread of its own, so that who does not answer holds up nobody.
+
+asyncio's own threads are few and shared: as many silent databases as there are threads would
+stop everything else that is done in them.
+"""
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import Any, TypeVar, TypeVarTuple
+
+from services.writer.postgres.database import Database
+from shared.errors import InfrastructureError
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+
+async def apart(work: Callable[[*Ts], T], *arguments: *Ts) -> T:
+    """What `work` returns.  A caller that is cancelled leaves the thread to its end, and a process too."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[T] = loop.create_future()
+
+    def settle(result: T | None, error: BaseException | None) -> None:
+        if not done.done():  # else nobody waits any more
+            done.set_exception(error) if error else done.set_result(result)  # type: ignore[arg-type]
+
+    def run() -> None:
+        result, error = None, None
+        try:
+            result = work(*arguments)
+        except BaseException as e:  # noqa: BLE001 - it is the caller's
+            error = e
+        with suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(settle, result, error)
+
+    threading.Thread(target=run, name="apart", daemon=True).start()
+    return await done
+
+
+async def failures(
+    databases: Iterable[Database], work: Callable[[Database], Any]
+) -> dict[str, InfrastructureError]:
+    """Do `work` for all `databases` at once; returns those that failed, and why."""
+    found: dict[str, InfrastructureError] = {}
+
+    async def one(database: Database) -> None:
+        try:
+            await apart(work, database)
+        except InfrastructureError as e:
+            found[database.name] = e
+
+    await asyncio.gather(*(one(d) for d in databases))
+    return found

@@ -1,0 +1,182 @@
+"""Deadlines on our side of a connection: a database that answers nothing is out, one that is busy is not.
+
+A server that is stopped takes what is sent and answers nothing; none of its own timeouts runs,
+and libpq waits without end.  So a connection in use is watched: what moves on it is a sign of
+life, and when nothing does, its server is asked beside it whether it is there, more than once.
+Who answers is alive, however long its statement, its COPY or its lock takes.  Who does not is
+silent: the connections to it are cut, and the calls that wait on them fail as when a connection
+is lost.
+
+Time is counted in turns of the watch and not by the clock: a process that was stopped itself
+must not take its databases for dead.
+"""
+
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Final
+
+from psycopg2.extensions import connection
+
+from services.writer.postgres.signs_of_life import Address, Moved, Question, address_of, moved, peer_of
+
+#: Turns of the watch in the shortest patience.
+_TURNS: Final = 10
+#: Parts of a patience without a sign of life after which the server is asked, first and again: one
+#: question may be lost on its way, so none is the last word.
+_ASKED_AFTER: Final = 0.3
+_ASKED_AGAIN: Final = 0.2
+#: Questions that wait for an answer at a time.
+_OPEN: Final = 8
+#: However patient all are: somebody less patient may come during a turn.
+_LONGEST_TURN_SECONDS: Final = 0.1
+_NOTHING: Final = Moved()
+
+
+@dataclass(eq=False)
+class Use:
+    """One use of a connection, or of a connection to be."""
+
+    address: Address | None
+    patience_s: float
+    silent: threading.Event = field(default_factory=threading.Event)
+    #: A descriptor of our own: the connection's may be another's by the time it is cut.
+    own: socket.socket | None = None
+    quiet_s: float = 0.0
+    _moved: Moved = _NOTHING
+
+    @property
+    def turn_s(self) -> float:
+        """How often it has to be looked at."""
+        return min(self.patience_s / _TURNS, _LONGEST_TURN_SECONDS)
+
+    def look(self) -> bool:
+        """Note what has moved since the last look; whether the server gave something."""
+        if self.own is None:
+            return False
+        before, self._moved = self._moved, moved(self.own)
+        if before != self._moved:
+            self.quiet_s = 0.0
+        return before.given != self._moved.given
+
+    def attach(self, own: socket.socket) -> None:
+        """It is of the connection of `own` from now on."""
+        if self.own is not None:  # of one that turned out to be broken
+            self.own.close()
+        self.own, self.address = own, peer_of(own)
+        self.quiet_s, self._moved = 0.0, moved(own)
+        if self.silent.is_set():  # it came too late
+            self.cut()
+
+    def wait(self, turn_s: float) -> None:
+        """One turn more without a sign of life, of those that it has been here for."""
+        self.quiet_s += min(turn_s, self.turn_s)
+        if self.quiet_s >= self.patience_s:
+            self.cut()
+
+    def cut(self) -> None:
+        """End every call that waits for an answer."""
+        self.silent.set()
+        if self.own is not None:
+            with suppress(OSError):  # the other side was quicker
+                self.own.shutdown(socket.SHUT_RDWR)
+
+
+@dataclass(eq=False)
+class _Server:
+    """Who is at one address, and what was asked there."""
+
+    uses: set[Use] = field(default_factory=set)
+    questions: list[Question] = field(default_factory=list)
+    #: Since the last sign of life or the last question.
+    unasked_s: float = 0.0
+    asked: bool = False
+
+    def heard(self) -> None:
+        self.unasked_s, self.asked = 0.0, False
+        for use in self.uses:
+            use.quiet_s = 0.0
+
+    def see(self, address: Address, turn_s: float) -> None:
+        """One turn of the watch."""
+        gave = [use.look() for use in self.uses]
+        if any(gave) or any(q.answered for q in self.questions):
+            self.heard()
+        self.questions = [q for q in self.questions if q.open and not q.answered]
+        waiting = [use for use in self.uses if not use.silent.is_set()]
+        if waiting and self._is_asked(address, waiting, turn_s):
+            for use in waiting:
+                use.wait(turn_s)
+
+    def _is_asked(self, address: Address, waiting: list[Use], turn_s: float) -> bool:
+        """Whether it was asked when it had to be: of who was not, nothing is known."""
+        self.unasked_s += turn_s
+        part = _ASKED_AGAIN if self.asked else _ASKED_AFTER
+        if self.unasked_s >= part * min(use.patience_s for use in waiting) and len(self.questions) < _OPEN:
+            try:
+                self.questions.append(Question(address, max(use.patience_s for use in waiting)))
+            except (RuntimeError, MemoryError):  # no room for a thread; asked next time
+                return False
+            self.unasked_s, self.asked = 0.0, True
+        return True
+
+
+class Watch:
+    """One process's.  Its thread waits while no connection is in use."""
+
+    def __init__(self) -> None:
+        self._servers: dict[Address, _Server] = {}
+        self._changed = threading.Condition()
+        threading.Thread(target=self._run, name="watch", daemon=True).start()
+
+    @contextmanager
+    def used(self, dsn: str, patience_s: float) -> Iterator[Use]:
+        """Watch over the block: `patience_s` without an answer, and what waits in it is cut."""
+        use = Use(address_of(dsn), patience_s)
+        with self._changed:
+            self._enter(use)
+        try:
+            yield use
+        finally:
+            with self._changed:
+                self._leave(use)
+                if use.own is not None:
+                    use.own.close()
+
+    def attach(self, use: Use, conn: connection) -> None:
+        """`use` is of `conn` from now on."""
+        own = socket.socket(fileno=os.dup(conn.fileno()))
+        with self._changed:
+            self._leave(use)
+            use.attach(own)
+            self._enter(use)
+
+    def _enter(self, use: Use) -> None:
+        if use.address is not None:
+            self._servers.setdefault(use.address, _Server()).uses.add(use)
+            self._changed.notify()
+
+    def _leave(self, use: Use) -> None:
+        if use.address is None:
+            return
+        server = self._servers[use.address]
+        server.uses.discard(use)
+        if not server.uses:
+            del self._servers[use.address]
+        elif use.look():
+            server.heard()
+
+    def _run(self) -> None:
+        pause = threading.Event()
+        turn_s = 0.0
+        while True:
+            with self._changed:
+                while not self._servers:
+                    self._changed.wait()
+                for address, server in self._servers.items():
+                    server.see(address, turn_s)
+                turn_s = min(use.turn_s for server in self._servers.values() for use in server.uses)
+            pause.wait(turn_s)

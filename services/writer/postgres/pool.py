@@ -1,0 +1,259 @@
+"""Connections to Postgres: kept from batch to batch, and never more than a process may have.
+
+A connection is rolled back and checked before every use, and thrown away when it is not
+sound.  At the bound whoever comes next waits; an idle connection of another role makes room.
+"""
+
+import os
+import threading
+from collections import defaultdict
+from collections.abc import Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager, suppress
+from typing import Final
+
+import psycopg2
+from psycopg2.extensions import TRANSACTION_STATUS_IDLE, connection, parse_dsn
+
+from services.writer.model.connection_budget import OF_THE_DRIVER
+from services.writer.postgres import unusable
+from services.writer.postgres.database import Database, translate
+from services.writer.postgres.deadlines import Use, Watch
+from shared.errors import DATABASE_UNAVAILABLE, InfrastructureError
+
+#: What Python's texts are sent as; a role or a database that says otherwise would change them.
+ENCODING: Final = "UTF8"
+#: Roles that own tables and so have an address of their own, if one is configured.
+_OWNERS: Final = frozenset({"ddl", "migrate"})
+_ALWAYS_COMMITTED: Final = frozenset({"ddl", "standby"})
+#: How soon a thread that waits for a connection sees that there will be none.
+_LOOK_SECONDS: Final = 0.05
+
+
+class Pool:
+    """One process's connections to one database."""
+
+    def __init__(self, watch: Watch) -> None:
+        self._watch = watch
+        self._room = threading.BoundedSemaphore(OF_THE_DRIVER)
+        self._lock = threading.Lock()
+        self._used = 0
+        self._free: dict[tuple[str, str], list[connection]] = defaultdict(list)
+
+    @contextmanager
+    def connected(self, database: Database, role: str) -> Iterator[connection]:
+        """A connection for the block alone.  Raises `InfrastructureError` when there is none to get."""
+        with self._room, self._watch.used(_dsn(database, role), database.silent_s) as use:
+            with self._lock:
+                self._used += 1
+            conn = None
+            try:
+                conn = self._sound(database, role, use) or self._connect(database, role, use)
+                yield conn
+            except Exception:
+                if use.silent.is_set():  # whatever came of it
+                    raise _silent(database) from None
+                raise
+            finally:
+                self._give_back(database, role, conn)
+
+    @contextmanager
+    def kept(self, database: Database, role: str, conn: connection | None) -> Iterator[connection]:
+        """`conn`, which somebody keeps, or a new one.  Raises as `connected` does."""
+        with self._watch.used(_dsn(database, role), database.silent_s) as use:
+            try:
+                if conn is None:
+                    conn = self._connect(database, role, use)
+                else:
+                    self._watch.attach(use, conn)
+                yield conn
+            except Exception:
+                if use.silent.is_set():  # whatever came of it
+                    raise _silent(database) from None
+                raise
+
+    def close(self) -> None:
+        """Close every connection that nobody uses now."""
+        with self._lock:
+            self._make_room(keep=0)
+
+    def _sound(self, database: Database, role: str, use: Use) -> connection | None:
+        """A free connection that works; without one, room for a new one."""
+        free = self._free[role, database.options]
+        while True:
+            with self._lock:
+                if not free:
+                    self._make_room(keep=OF_THE_DRIVER - self._used)
+                    return None
+                conn = free.pop()
+            if conn.closed:
+                continue
+            self._watch.attach(use, conn)
+            if _is_sound(conn):
+                return conn
+            if use.silent.is_set():
+                raise _silent(database)
+
+    def _connect(self, database: Database, role: str, use: Use) -> connection:
+        """A new connection, awaited from a thread: libpq alone would wait for a silent server."""
+        found: Future[connection] = Future()
+        threading.Thread(target=_connecting, args=(found, database, role), daemon=True).start()
+        while not use.silent.is_set():
+            with suppress(TimeoutError):
+                conn = found.result(_LOOK_SECONDS)
+                self._watch.attach(use, conn)
+                return conn
+        found.add_done_callback(_throw_away)
+        raise _silent(database)
+
+    def _give_back(self, database: Database, role: str, conn: connection | None) -> None:
+        with self._lock:
+            self._used -= 1
+            if conn is not None and not conn.closed:
+                if database.keep:
+                    self._free[role, database.options].append(conn)
+                else:
+                    discard(conn)
+
+    def _make_room(self, keep: int) -> None:
+        """Close free connections until at most `keep` are left."""
+        left = sum(map(len, self._free.values()))
+        for free in self._free.values():
+            while free and left > keep:
+                discard(free.pop())
+                left -= 1
+
+
+_POOLS: dict[tuple[int, str], Pool] = {}
+_WATCHES: dict[int, Watch] = {}
+_POOLS_LOCK: Final = threading.Lock()
+
+
+@contextmanager
+def connected(database: Database, role: str) -> Iterator[connection]:
+    """A connection to `database` for `role` ("land", "ddl", "migrate", "driver"), for the block alone.
+
+    Raises `InfrastructureError` when the database cannot be reached.
+    """
+    with _pool_of(database).connected(database, role) as conn:
+        yield conn
+
+
+@contextmanager
+def kept(database: Database, role: str, conn: connection | None) -> Iterator[connection]:
+    """`conn`, or a new connection outside of the pool, for who keeps it; in the block nobody waits for ever.
+
+    Raises `InfrastructureError` when the database cannot be reached, or says nothing.
+    """
+    with _pool_of(database).kept(database, role, conn) as found:
+        yield found
+
+
+def _pool_of(database: Database) -> Pool:
+    with _POOLS_LOCK:
+        pid = os.getpid()
+        if (pid, database.dsn) not in _POOLS:
+            watch = _WATCHES.get(pid) or _WATCHES.setdefault(pid, Watch())
+            _POOLS[pid, database.dsn] = Pool(watch)
+        return _POOLS[pid, database.dsn]
+
+
+@contextmanager
+def transaction(database: Database, role: str) -> Iterator[connection]:
+    """A transaction that commits at the end of the block, or rolls back and raises `OnrampError`."""
+    with connected(database, role) as conn:
+        try:
+            yield conn
+            conn.commit()
+        except psycopg2.Error as e:
+            _roll_back(conn)
+            raise unusable.of_database(e, conn, database, role) from None
+        except BaseException:
+            _roll_back(conn)
+            raise
+
+
+def _roll_back(conn: connection) -> None:
+    try:
+        conn.rollback()
+    except psycopg2.Error:
+        discard(conn)
+
+
+def _dsn(database: Database, role: str) -> str:
+    return database.ddl_dsn if role in _OWNERS and database.ddl_dsn else database.dsn
+
+
+def _silent(database: Database) -> InfrastructureError:
+    return InfrastructureError(
+        DATABASE_UNAVAILABLE,
+        f"database {database.name} does not answer: in {database.silent_s:g} s its server did not even say "
+        "that it is there",
+    )
+
+
+def _connecting(found: "Future[connection]", database: Database, role: str) -> None:
+    try:
+        found.set_result(connect(database, role))
+    except BaseException as e:  # noqa: BLE001 - it is the waiting thread's
+        found.set_exception(e)
+
+
+def _throw_away(found: "Future[connection]") -> None:
+    """Nobody waits for it any more."""
+    if not found.exception():
+        discard(found.result())
+
+
+def connect(database: Database, role: str) -> connection:
+    """A connection outside of the pool, for who keeps it.  Raises `OnrampError`."""
+    dsn = _dsn(database, role)
+    try:
+        # The operator's own options first (`-c role=…`): what the writer stands on has the last word.
+        own = parse_dsn(dsn).get("options", "")
+        conn = psycopg2.connect(
+            dsn,
+            options=f"{own} {database.options}".strip(),
+            # Not in the options: an address or a variable that names another would come after them.
+            client_encoding=ENCODING,
+            application_name=f"onramp-writer {role}",
+            connect_timeout=5,
+            keepalives_idle=10,
+            keepalives_interval=5,
+            keepalives_count=3,
+            tcp_user_timeout=10_000,
+        )
+    except psycopg2.Error as e:
+        raise translate(e, database) from None
+    conn.autocommit = role in _ALWAYS_COMMITTED
+    return conn
+
+
+def _is_sound(conn: connection) -> bool:
+    """Whether the server still answers on `conn`; ends a transaction that was left open."""
+    if conn.closed:
+        return False
+    try:
+        if conn.info.transaction_status != TRANSACTION_STATUS_IDLE:
+            conn.rollback()
+        with conn.cursor() as cursor:
+            cursor.execute("SELECT 1")
+        conn.rollback()
+    except psycopg2.Error:
+        discard(conn)
+        return False
+    return True
+
+
+def close_all() -> None:
+    """Close every connection of this process that nobody uses now."""
+    for pool in _POOLS.values():
+        pool.close()
+
+
+def discard(conn: connection) -> None:
+    """Close `conn`, whatever state it is in."""
+    try:
+        conn.close()
+    except psycopg2.Error:
+        return

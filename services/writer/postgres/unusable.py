@@ -1,0 +1,66 @@
+"""A failure of a database that is no row's: in our words, with the SQL that mends a missing right.
+
+Whatever it is, it is the database's matter and no event's: the database is out, its events
+wait, and it is asked again, so it comes back as soon as somebody has mended it.
+"""
+
+from contextlib import suppress
+from typing import Final
+
+import psycopg2
+from psycopg2 import sql
+from psycopg2.extensions import connection
+
+from services.writer.postgres.database import Database, translate
+from shared.errors import DATABASE_UNAVAILABLE, DATABASE_UNFIT, InfrastructureError
+
+#: Missing rights, and objects that are missing or not as Onramp made them.
+_UNFIT_CLASSES: Final = frozenset({"42", "3F"})
+_NO_PERMISSION: Final = "42501"
+#: What each role needs, as the page for operators has it.
+_OF_THE_OWNER: Final = """
+    GRANT CONNECT, CREATE ON DATABASE {database} TO {role};
+    CREATE SCHEMA IF NOT EXISTS onramp AUTHORIZATION {role};
+    CREATE SCHEMA IF NOT EXISTS events AUTHORIZATION {role};
+    GRANT USAGE, CREATE ON SCHEMA onramp, events TO {role};
+    GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA onramp TO {role};
+"""
+_OF_THE_WRITER: Final = """
+    GRANT CONNECT, TEMPORARY ON DATABASE {database} TO {role};
+    GRANT USAGE ON SCHEMA onramp, events TO {role};
+    GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA onramp TO {role};
+    GRANT SELECT, INSERT ON ALL TABLES IN SCHEMA events TO {role};
+"""
+
+
+def of_database(
+    error: psycopg2.Error, conn: connection, database: Database, role: str
+) -> InfrastructureError:
+    """What to raise for `error`, after which `conn` was rolled back."""
+    state = error.pgcode or ""
+    detail = translate(error, database).detail
+    if state[:2] not in _UNFIT_CLASSES:
+        return InfrastructureError(DATABASE_UNAVAILABLE, detail)
+    if state == _NO_PERMISSION:
+        # It names the object and holds no value.
+        detail += f": {error.diag.message_primary}; as a superuser of it: {_grants(conn, role)}"
+    return InfrastructureError(DATABASE_UNFIT, detail)
+
+
+def _grants(conn: connection, role: str) -> str:
+    """The SQL that gives the connection's role what it needs."""
+    script = sql.SQL(_OF_THE_OWNER if role == "migrate" else _OF_THE_WRITER).format(
+        database=sql.Identifier(conn.info.dbname),
+        role=sql.Identifier(_acting_as(conn)),
+    )
+    return " ".join(script.as_string(conn).split())
+
+
+def _acting_as(conn: connection) -> str:
+    """The role that the server checks: an address may say another than the one that logged in."""
+    with suppress(psycopg2.Error), conn.cursor() as cursor:
+        cursor.execute("SELECT current_user")
+        (name,) = cursor.fetchone() or (conn.info.user,)
+        conn.rollback()
+        return str(name)
+    return str(conn.info.user)

@@ -1,0 +1,1 @@
+"""What comes back: databases that were out, diverted ranges, rows behind holds, halted ledgers."""

@@ -1,0 +1,68 @@
+"""What the driver says and asks of the databases' ledgers: it claims its partitions there, and compares.
+
+A ledger that is behind what the writer knows to be settled, and not led back by what waits,
+is a gap: no healthy history ends like that.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from services.writer.model.next_offsets import Stand, by_life
+from services.writer.model.offsets import Life, Partition
+from services.writer.partitions.plan_log import Settled
+from services.writer.postgres.database import Database
+from services.writer.postgres.pool import transaction
+from services.writer.recover import database_halts
+from services.writer.recover.database_halts import Gap
+from services.writer.recover.diverted_index import Index
+from services.writer.settle import ledger
+from shared.errors import LEDGER_GAP, InfrastructureError
+
+
+class Claims:
+    """One writer's, under its epoch.  All of it blocks."""
+
+    def __init__(self, settled: Settled, index: Index, epoch: int) -> None:
+        self._settled = settled
+        self._index = index
+        self._epoch = epoch
+
+    def claim(self, database: Database, stands: Mapping[Partition, Stand]) -> None:
+        """Put this writer's epoch on the ledger rows of `stands` and of what waits, and compare.
+
+        A missing row is created at its recorded baseline.  Raises `InfrastructureError`: a
+        ledger that is behind and not covered by what waits is a gap.
+        """
+        # What waits may be of a topic that was deleted since: it lands all the same.
+        starts = self._starts(database.name, by_life(stands).keys() | self._index.lives(database.name))
+        if not starts:
+            return
+        with transaction(database, "driver") as conn:
+            at = ledger.claim(conn, starts, self._epoch)
+        self._index.forget_settled(database.name, at)
+        self._see_gap(database.name, at, stands)
+
+    def compare(self, database: Database, stands: Mapping[Partition, Stand]) -> None:
+        """Raises `InfrastructureError` when the ledger went back while nothing landed."""
+        with transaction(database, "driver") as conn:
+            at = ledger.read(conn, by_life(stands), self._epoch)
+        self._see_gap(database.name, at, stands)
+
+    def gaps(self, database: Database, stands: Mapping[Partition, Stand]) -> list[Gap]:
+        """What is missing in `database`, partition by partition."""
+        upto = by_life(stands)
+        return database_halts.gaps(
+            database, self._starts(database.name, upto), upto, self._index, self._epoch
+        )
+
+    def _starts(self, name: str, lives: Iterable[Life]) -> dict[Life, int]:
+        """Where a missing ledger row begins: at its recorded baseline."""
+        return {life: self._settled.baselines[life.topic_id, life.partition.number][name] for life in lives}
+
+    def _see_gap(self, name: str, at: Mapping[Life, int], stands: Mapping[Partition, Stand]) -> None:
+        for life, next_offset in by_life(stands).items():
+            if not self._index.covers(name, life, at.get(life, -1), next_offset):
+                raise InfrastructureError(
+                    LEDGER_GAP,
+                    f"{life.partition}: the ledger of {name} stands at {at.get(life)}, the writer at "
+                    f"{next_offset}, and what waits does not lead there: was it restored from a dump?",
+                )

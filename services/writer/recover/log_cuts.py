@@ -1,0 +1,91 @@
+"""Whether a partition's log still is what was settled of it.
+
+Kafka may lose a log's end and give the same offsets out again: a crash with one replica, an
+unclean election, a disk of yesterday.  Whoever leads a partition anew does so under a later
+leader epoch, and knows where that began.  So what is planned is planned under the epoch of the
+leader that told the end, the latest of them is kept on `onramp.settled`, and where a later leader
+began below what is settled the log was cut.  While the epoch stays the same nothing is asked
+(docs/adr, a log that goes back).
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from services.writer.kafka.leaders import Tip
+from services.writer.model import halt_reasons
+from services.writer.model.next_offsets import Stand
+from services.writer.model.offsets import Partition
+from services.writer.partitions.partition_halts import LifeKey
+from services.writer.partitions.plan_log import Settled
+
+
+class Log(Protocol):
+    """What is asked of Kafka."""
+
+    async def reached(self, epochs: Mapping[Partition, int]) -> dict[Partition, int]:
+        """Where leaders later than those of `epochs` began to write; below 0: nobody knows that epoch."""
+
+
+class Cuts:
+    """Compares logs with what is settled whenever a leader is new."""
+
+    def __init__(self, log: Log, settled: Settled, furthest: Callable[[Partition, Stand], int]) -> None:
+        """`furthest`: the highest offset that anything knows to be settled, waiting or planned."""
+        self._log = log
+        self._settled = settled
+        self._furthest = furthest
+        self._whole: dict[Partition, int] = {}
+        #: Epochs that no leader knows.
+        self._unknown: dict[Partition, int] = {}
+
+    def doubt(self) -> None:
+        """More is known to be settled: compare everything again."""
+        self._whole.clear()
+
+    async def see(
+        self, stands: Mapping[Partition, Stand], tips: dict[Partition, Tip]
+    ) -> dict[Partition, int]:
+        """Up to where the log is what was settled, for each of `stands` that was cut below that.
+
+        What cannot be told now leaves `tips`: it is not planned before it can.
+        """
+        doubted = {p: s for p, s in stands.items() if p in tips and self._is_doubted(s, p, tips[p])}
+        if not doubted:
+            return {}
+        known = {p: self._settled.leaders.get(_key(p, s), tips[p].epoch) for p, s in doubted.items()}
+        reached = await self._log.reached(known)
+        cuts = {}
+        for p, stand in doubted.items():
+            if p not in reached:
+                del tips[p]
+            elif reached[p] < 0:
+                # What is lost cannot be told, and what is settled must not land again.
+                cuts[p] = min(tips[p].offset, stand.next_offset)
+                self._unknown[p] = known[p]
+            elif reached[p] < self._furthest(p, stand):
+                cuts[p] = reached[p]
+                self._unknown.pop(p, None)
+            else:
+                self._whole[p] = tips[p].epoch
+        return cuts
+
+    def why(self, p: Partition, stand: Stand, cut: int) -> str:
+        """What a person is told of a partition that `see` found cut there."""
+        if p in self._unknown:
+            return halt_reasons.no_such_epoch(self._unknown[p], cut)
+        return halt_reasons.cut(cut, self._furthest(p, stand))
+
+    def led(self, stands: Mapping[Partition, Stand], tips: Mapping[Partition, Tip]) -> dict[LifeKey, int]:
+        """Leader epochs that are not on `onramp.settled` yet, of what was found whole."""
+        whole = {_key(p, s): tips[p].epoch for p, s in stands.items() if self._is_whole(p, tips)}
+        return {life: epoch for life, epoch in whole.items() if epoch > self._settled.leaders.get(life, -1)}
+
+    def _is_whole(self, p: Partition, tips: Mapping[Partition, Tip]) -> bool:
+        return p in tips and self._whole.get(p) == tips[p].epoch
+
+    def _is_doubted(self, stand: Stand, p: Partition, tip: Tip) -> bool:
+        return self._whole.get(p) != tip.epoch or tip.offset < stand.next_offset
+
+
+def _key(p: Partition, stand: Stand) -> LifeKey:
+    return stand.topic_id, p.number

@@ -1,0 +1,59 @@
+"""Whose a database is: one Kafka cluster's and one public name's, written once, at the first claim.
+
+Two names for one database, or two Onramps in it, would each find settled what the other had
+settled, and land nothing.  The second is refused by name until a person decides.
+"""
+
+from typing import Final, NamedTuple
+
+from psycopg2.extensions import connection
+
+from services.writer.postgres.database import Database
+from services.writer.postgres.pool import transaction
+from shared.errors import DATABASE_OWNED, InfrastructureError
+
+_IS_THERE: Final = "SELECT to_regclass('onramp.owner')"
+_TAKE: Final = "INSERT INTO onramp.owner (cluster_id, name) VALUES (%s, %s) ON CONFLICT (one) DO NOTHING"
+_READ: Final = "SELECT cluster_id, name FROM onramp.owner"
+#: What an operator runs to hand the database over.
+_HAND_OVER: Final = "UPDATE onramp.owner SET cluster_id = %s, name = %s, since = now()"
+
+
+class Owner(NamedTuple):
+    """A Kafka cluster's id, and the public name of the database there."""
+
+    cluster_id: str
+    name: str
+
+
+def see(database: Database, owner: Owner) -> None:
+    """Look before anything is changed.  Raises `InfrastructureError` when the database is another's."""
+    with transaction(database, "driver") as conn, conn.cursor() as cursor:
+        cursor.execute(_IS_THERE)
+        if cursor.fetchone() != (None,):
+            _compare(conn, database, owner)
+
+
+def take(database: Database, owner: Owner) -> None:
+    """Own the database from now on, unless it has an owner.  Raises as `see` does.
+
+    Of two that come at once the second waits for the first to commit, and reads its row.
+    """
+    with transaction(database, "driver") as conn, conn.cursor() as cursor:
+        cursor.execute(_TAKE, owner)
+        _compare(conn, database, owner)
+
+
+def _compare(conn: connection, database: Database, owner: Owner) -> None:
+    with conn.cursor() as cursor:
+        cursor.execute(_READ)
+        found = cursor.fetchone()
+        if found is None or Owner(*found) == owner:
+            return
+        was = Owner(*found)
+        raise InfrastructureError(
+            DATABASE_OWNED,
+            f"database {database.name} is {was.name} of Kafka cluster {was.cluster_id}, and here it is "
+            f"{owner.name} of {owner.cluster_id}: two owners would lose each other's events. If the other "
+            f"is gone: {cursor.mogrify(_HAND_OVER, owner).decode()}",
+        )

@@ -1,0 +1,61 @@
+"""A line for every event and destination, when the operator asks for it: ids and outcomes, never values.
+
+Written after the commit that makes them true; what is rolled back has no line.
+"""
+
+import logging
+from collections.abc import Collection, Iterable, Iterator
+from typing import Any, Final
+
+import pyarrow as pa
+
+from services.writer.model.offsets import Partition
+from services.writer.model.targets import Target
+from services.writer.persist.row_results import Persisted
+from shared.errors import OnrampError
+from shared.outcomes import Outcome
+from shared.steps import Step
+
+log = logging.getLogger(__name__)
+
+Entry = dict[str, Any]
+_COLUMNS: Final = ("_id", "_topic", "_partition", "_offset")
+
+
+def persisted(
+    target: Target, rows: pa.Table | pa.RecordBatch, done: Persisted | None, late: Collection[int] = ()
+) -> Iterator[Entry]:
+    """What became of `rows` in `target`.
+
+    Those at the places `late` wait; all, when nothing was `done`: its database is out, or it is held.
+    """
+    refused = {p.place: p.error.fault.code for p in done.parked} if done else {}
+    for place, row in enumerate(rows.select(list(_COLUMNS)).to_pylist()):
+        partition, code = Partition(row["_topic"], row["_partition"]), None
+        if done is None or place in late:
+            outcome = Outcome.WAITING
+        elif place in refused:
+            outcome, code = Outcome.PARKED, refused[place]
+        else:
+            outcome = Outcome.LANDED if done.mask[place] else Outcome.DUPLICATE
+        entry = _entry(partition, row["_offset"], Step.PERSIST, outcome, target)
+        yield entry | {"event_id": row["_id"], "code": code}
+
+
+def refused(partition: Partition, offset: int, error: OnrampError) -> Entry:
+    """An event, or one destination of it, that no database decided about."""
+    return _entry(partition, offset, Step.SORT, Outcome.PARKED) | {"code": error.fault.code}
+
+
+def _entry(
+    partition: Partition, offset: int, step: Step, outcome: Outcome, target: Target | None = None
+) -> Entry:
+    where = {"database": target.database, "table": str(target)} if target else {}
+    receipt = f"{partition}/{offset}"
+    return {"receipt": receipt, "step": step, "outcome": outcome, **where}
+
+
+def write(entries: Iterable[Entry]) -> None:
+    """Write the lines."""
+    for entry in entries:
+        log.info("event", extra={name: value for name, value in entry.items() if value is not None})

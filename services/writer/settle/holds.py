@@ -1,0 +1,222 @@
+"""Holds: what events of a healthy database wait for, a blocked table or a paused event type.
+
+A hold and the events behind it are in the database that they wait for and move in the
+ledger's transaction, so that an event is never both landed and waiting, never neither.
+While a hold is there, later events queue behind it; who ends one locks it first, and every
+task that looks at holds keeps them from ending until it commits.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from psycopg2.extensions import connection
+from psycopg2.extras import execute_values
+
+from services.writer.model.targets import Target
+from services.writer.persist import encodings
+from services.writer.settle.pause_policy import Share
+from shared.errors import PAUSED, TABLE_BLOCKED, Fault
+
+TABLE: Final = "table"
+TYPE: Final = "type"
+BLOCKED: Final = "blocked"
+WATCHED: Final = "watched"
+STOPPED: Final = "paused"
+
+_HOLDS: Final = "SELECT kind, name, state, sqlstate, timeouts, seen, parked FROM onramp.holds"
+_HOLDING: Final = f"{_HOLDS} WHERE state <> 'watched'"
+#: What is only watched holds nothing: it is not locked, and only the transaction's own types matter.
+_LOOK: Final = f"""
+    WITH holding AS ({_HOLDING} FOR KEY SHARE)
+    SELECT * FROM holding UNION ALL {_HOLDS} WHERE state = 'watched' AND kind = 'type' AND name = ANY (%s)
+"""  # noqa: S608 - our own words
+_KEEP: Final = """
+    INSERT INTO onramp.holds AS h (kind, name, state, sqlstate, timeouts, seen, parked) VALUES %s
+    ON CONFLICT (kind, name) DO UPDATE SET
+        state = CASE WHEN h.state = 'watched' THEN excluded.state ELSE h.state END,
+        since = CASE WHEN h.state = 'watched' THEN now() ELSE h.since END,
+        sqlstate = excluded.sqlstate, timeouts = excluded.timeouts,
+        seen = excluded.seen, parked = excluded.parked
+"""
+#: So many types are watched at most: those that changed last.
+MOST_WATCHED: Final = 1_000
+#: Rows that another transaction has locked are in use: they stay.
+_UNWATCH: Final = """
+    DELETE FROM onramp.holds WHERE ctid = ANY (ARRAY(
+        SELECT ctid FROM onramp.holds WHERE state = 'watched' AND kind = 'type' AND {which}
+        FOR UPDATE SKIP LOCKED))
+"""
+_FADED: Final = _UNWATCH.format(which="name = ANY (%s)")
+_TOO_MANY: Final = _UNWATCH.format(
+    which="""(since, name) <= (
+        SELECT since, name FROM onramp.holds WHERE state = 'watched'
+        ORDER BY since DESC, name DESC OFFSET %s LIMIT 1)"""
+)
+#: What a type of which nothing is known has landed: the past that its first parked events have.
+_LANDED: Final = (
+    "SELECT coalesce(sum(events), 0) FROM onramp.totals WHERE outcome = 'landed' AND destination = %s"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """One row of `onramp.holds`."""
+
+    kind: str
+    name: str
+    state: str
+    sqlstate: str | None = None
+    #: How often in a row it was something that may be one row's fault: a statement that ran out of time.
+    timeouts: int = 0
+    share: Share = field(default_factory=Share)
+
+    @property
+    def fault(self) -> Fault:
+        """Why events wait behind it."""
+        return TABLE_BLOCKED if self.kind == TABLE else PAUSED
+
+    def blocked_again(self, sqlstate: str | None, *, suspicious: bool) -> "Hold":
+        """The table did not take rows once more, for this reason; `suspicious`: it may be one row's fault."""
+        timeouts = self.timeouts + 1 if suspicious else 0
+        return replace(self, sqlstate=sqlstate, timeouts=timeouts)
+
+
+def blocked(target: Target, sqlstate: str | None, *, suspicious: bool) -> Hold:
+    """The hold of a table that did not take rows."""
+    return Hold(TABLE, str(target), BLOCKED).blocked_again(sqlstate, suspicious=suspicious)
+
+
+@dataclass(slots=True)
+class Holds:
+    """The holds of one database, as a transaction sees and changes them."""
+
+    tables: dict[str, Hold] = field(default_factory=dict)
+    types: dict[str, Hold] = field(default_factory=dict)
+    _changed: dict[tuple[str, str], Hold] = field(default_factory=dict)
+    _faded: set[str] = field(default_factory=set)
+    _more_watched: bool = False
+
+    def put(self, hold: Hold) -> None:
+        """`hold` is new or has changed; `keep` writes it."""
+        self._more_watched |= hold.state == WATCHED and hold.name not in self.types
+        self._faded.discard(hold.name)
+        (self.tables if hold.kind == TABLE else self.types)[hold.name] = hold
+        self._changed[hold.kind, hold.name] = hold
+
+    def unwatch(self, name: str) -> None:
+        """The type has had no parked events lately: it is watched no more."""
+        del self.types[name]
+        self._changed.pop((TYPE, name), None)
+        self._faded.add(name)
+
+    def stopped(self) -> list[str]:
+        """Types whose events wait until a person resumes them."""
+        return sorted(n for n, h in self.types.items() if h.state == STOPPED)
+
+    def holding(self) -> list[Hold]:
+        """All but those that only watch."""
+        return [h for h in (*self.tables.values(), *self.types.values()) if h.state != WATCHED]
+
+    def split(self, target: Target, rows: pa.Table) -> list[tuple[Hold | None, pa.Table]]:
+        """`rows` in parts: those that may land, with None, and those that wait, with their hold."""
+        if hold := self.tables.get(str(target)):
+            return [(hold, rows)]
+        if all(h.state == WATCHED for h in self.types.values()):
+            return [(None, rows)]
+        parts: list[tuple[Hold | None, pa.Table]] = []
+        free = np.ones(rows.num_rows, dtype=bool)
+        for name, here in by_type(target, rows).items():
+            hold = self.types.get(name)
+            if hold and hold.state != WATCHED:
+                free &= ~here
+                parts.append((hold, rows.filter(pa.array(here))))
+        return [(None, rows.filter(pa.array(free))), *parts] if free.any() else parts
+
+    def keep(self, conn: connection) -> None:
+        """Write what has changed, in one order for all: at the end, so that no other task waits long."""
+        rows = [
+            (h.kind, h.name, h.state, h.sqlstate, h.timeouts, h.share.seen, h.share.parked)
+            for _, h in sorted(self._changed.items())
+        ]
+        with conn.cursor() as cursor:
+            if rows:
+                execute_values(cursor, _KEEP, rows, page_size=len(rows))
+            if self._faded:
+                cursor.execute(_FADED, (sorted(self._faded),))
+            if self._more_watched:
+                cursor.execute(_TOO_MANY, (MOST_WATCHED,))
+
+
+def by_type(target: Target, rows: pa.Table) -> "dict[str, np.ndarray[Any, np.dtype[np.bool_]]]":
+    """Which of `rows` are of which event type: its event name; a packet has none and goes by its table."""
+    if not target.typed:
+        return {target.table: np.ones(rows.num_rows, dtype=bool)}
+    names = rows.column("_event_name").to_pylist()
+    return {
+        str(target) if name is None else name: np.array([n == name for n in names])
+        for name in dict.fromkeys(names)
+    }
+
+
+def types_of(target: Target, pieces: Iterable[pa.RecordBatch]) -> set[str]:
+    """The event types of rows of `target`, as `by_type` tells them."""
+    if not target.typed:
+        return {target.table}
+    names = {name for rows in pieces for name in pc.unique(rows.column("_event_name")).to_pylist()}
+    return {str(target) if name is None else name for name in names}
+
+
+def look(conn: connection, rows: Mapping[Target, Iterable[pa.RecordBatch]]) -> Holds:
+    """What holds, and what is watched of the types of `rows`; no hold ends before this transaction does."""
+    types = {name for t, pieces in rows.items() for name in types_of(encodings.spelled(conn, t), pieces)}
+    with conn.cursor() as cursor:
+        cursor.execute(_LOOK, (sorted(types),))
+        return _as_holds(cursor.fetchall())
+
+
+def peek(conn: connection) -> Holds:
+    """What holds in the database now."""
+    with conn.cursor() as cursor:
+        cursor.execute(_HOLDING)
+        return _as_holds(cursor.fetchall())
+
+
+def lock(conn: connection) -> Holds:
+    """What holds in the database, locked; psycopg2's error (55P03) while a task looks at it."""
+    with conn.cursor() as cursor:
+        cursor.execute(f"{_HOLDING} ORDER BY kind, name FOR UPDATE NOWAIT")
+        return _as_holds(cursor.fetchall())
+
+
+def end(conn: connection, hold: Hold) -> None:
+    """Remove `hold`, which is locked."""
+    with conn.cursor() as cursor:
+        cursor.execute("DELETE FROM onramp.holds WHERE kind = %s AND name = %s", (hold.kind, hold.name))
+
+
+def past(conn: connection, target: Target) -> Share:
+    """The past of a type that is not watched yet: what landed in its table, and nothing parked."""
+    with conn.cursor() as cursor:
+        cursor.execute(_LANDED, (str(target),))
+        found: tuple[Any, ...] = cursor.fetchone() or (0,)
+        return Share(seen=float(found[0]))
+
+
+def _as_holds(found: Iterable[tuple[Any, ...]]) -> Holds:
+    out = Holds()
+    for kind, name, state, sqlstate, timeouts, seen, parked in found:
+        hold = Hold(kind, name, state, sqlstate, timeouts, Share(seen, parked))
+        (out.tables if kind == TABLE else out.types)[name] = hold
+    return out
+
+
+def described(holds: Iterable[Hold]) -> list[Mapping[str, str]]:
+    """`holds` for a person."""
+    return [
+        {"kind": h.kind, "name": h.name, "state": h.state, "code": h.fault.code, "sqlstate": h.sqlstate or ""}
+        for h in holds
+    ]

@@ -1,0 +1,220 @@
+"""The ledger's SQL: claim, lock, compare, advance, and the totals that move with it.
+
+All of it runs in the transaction that writes the rows; that, and nothing else, is why an
+event lands once in effect (docs/adr, settling).
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from psycopg2.extensions import connection
+from psycopg2.extras import execute_values
+
+from services.writer.model.offsets import Life, Partition, Range
+from shared.errors import FENCED, LEDGER_GAP, InfrastructureError
+from shared.outcomes import Outcome
+
+_SESSION: Final = "onramp-writer"
+#: Postgres cuts longer ones, and the partition stands at the end.
+_LONGEST_NAME: Final = 63
+_CLAIM: Final = """
+    INSERT INTO onramp.ledger (topic_id, topic, partition, next_offset, epoch) VALUES %s
+    ON CONFLICT (topic_id, partition) DO UPDATE SET epoch = greatest(ledger.epoch, excluded.epoch)
+    RETURNING topic_id, topic, partition, next_offset, epoch
+"""
+#: Of these lives alone: a row that this writer has never claimed fences nobody.
+_READ: Final = """
+    SELECT l.topic_id, l.topic, l.partition, l.next_offset, l.epoch
+    FROM onramp.ledger l
+    JOIN (VALUES %%s) AS wanted (topic_id, partition)
+      ON l.topic_id = wanted.topic_id::uuid AND l.partition = wanted.partition
+    WHERE l.epoch >= %s
+"""
+_LOCK: Final = """
+    SELECT l.topic_id, l.topic, l.partition, l.next_offset, l.epoch
+    FROM onramp.ledger l
+    JOIN (VALUES %s) AS wanted (topic_id, partition)
+      ON l.topic_id = wanted.topic_id::uuid AND l.partition = wanted.partition
+    ORDER BY l.topic_id, l.partition
+    FOR UPDATE OF l
+"""
+_ADVANCE: Final = """
+    UPDATE onramp.ledger l
+    SET next_offset = settled.next_offset, epoch = %(epoch)s, upto = settled.next_offset
+    FROM (VALUES %%s) AS settled (topic_id, partition, next_offset)
+    WHERE l.topic_id = settled.topic_id::uuid AND l.partition = settled.partition
+      AND l.digest = %(digest)s AND l.upto = l.next_offset
+"""
+#: Where the routes are others than before, or somebody has moved the row: a range of its own begins.
+_BEGIN: Final = """
+    WITH settled (topic_id, partition, next_offset) AS (VALUES %%s), begun AS (
+        SELECT l.*, settled.next_offset AS settled_to FROM onramp.ledger l
+        JOIN settled ON l.topic_id = settled.topic_id::uuid AND l.partition = settled.partition
+        WHERE l.next_offset <> settled.next_offset
+    ), closed AS (
+        INSERT INTO onramp.settled_under (topic_id, topic, partition, start, "end", digest)
+        SELECT topic_id, topic, partition, since, least(upto, next_offset), digest
+        FROM begun WHERE since < least(upto, next_offset)
+    )
+    UPDATE onramp.ledger l
+    SET next_offset = begun.settled_to, epoch = %(epoch)s, digest = %(digest)s,
+        since = begun.next_offset, upto = begun.settled_to
+    FROM begun WHERE l.topic_id = begun.topic_id AND l.partition = begun.partition
+"""
+_MOVE_ON: Final = """
+    UPDATE onramp.ledger l SET next_offset = passed.next_offset, epoch = %(epoch)s
+    FROM (VALUES %%s) AS passed (topic_id, partition, next_offset)
+    WHERE l.topic_id = passed.topic_id::uuid AND l.partition = passed.partition
+"""
+_COUNT: Final = """
+    INSERT INTO onramp.totals (topic_id, topic, partition, destination, outcome, events) VALUES %s
+    ON CONFLICT (topic_id, partition, destination, outcome)
+    DO UPDATE SET events = totals.events + excluded.events
+"""
+
+
+_REMARK: Final = """
+    INSERT INTO onramp.remarks (topic_id, topic, partition, destination, remark, count) VALUES %s
+    ON CONFLICT (topic_id, partition, destination, remark)
+    DO UPDATE SET count = remarks.count + excluded.count
+"""
+
+
+class Remark(NamedTuple):
+    """What remarks are counted by."""
+
+    topic_id: str
+    partition: Partition
+    destination: str
+    remark: str
+
+
+class Tally(NamedTuple):
+    """What totals are counted by."""
+
+    topic_id: str
+    partition: Partition
+    destination: str
+    outcome: Outcome
+
+
+def claim(conn: connection, starts: Mapping[Life, int], epoch: int) -> dict[Life, int]:
+    """Put `epoch` on the rows of `starts`, which says at which offset each begins.
+
+    A missing row is created at its first offset.  Returns where the ledger stands.
+    Raises `InfrastructureError` (FENCED) when a later writer has claimed a row.
+    """
+    rows = [(topic_id, *p, start, epoch) for (topic_id, p), start in sorted(starts.items())]
+    with conn.cursor() as cursor:
+        found = execute_values(cursor, _CLAIM, rows, page_size=len(rows) or 1, fetch=True)
+    return _positions(found, epoch)
+
+
+def read(conn: connection, lives: Iterable[Life], epoch: int) -> dict[Life, int]:
+    """Where the ledger stands in `lives`, as far as this writer has claimed them.
+
+    Raises `InfrastructureError` (FENCED) when a later writer has claimed a row.
+    """
+    rows = [(life.topic_id, life.partition.number) for life in lives]
+    if not rows:
+        return {}
+    with conn.cursor() as cursor:
+        statement = cursor.mogrify(_READ, (epoch,)).decode()
+        return _positions(execute_values(cursor, statement, rows, page_size=len(rows), fetch=True), epoch)
+
+
+def lock(conn: connection, ranges: Sequence[Range], epoch: int) -> dict[Partition, int]:
+    """Lock the rows of `ranges` and return, for each, the first offset that is not settled.
+
+    Raises `InfrastructureError`: FENCED, or LEDGER_GAP when a row is missing or behind its
+    range's start, which no healthy history explains.
+    """
+    rows = [(r.topic_id, r.partition.number) for r in ranges]
+    with conn.cursor() as cursor:
+        cursor.execute("SELECT set_config('application_name', %s, true)", (session_name(ranges),))
+        found = execute_values(cursor, _LOCK, rows, page_size=len(rows) or 1, fetch=True)
+    positions = {life.partition: at for life, at in _positions(found, epoch).items()}
+    for r in ranges:
+        at = positions.get(r.partition)
+        if at is None or at < r.start:
+            raise InfrastructureError(
+                LEDGER_GAP,
+                f"{r.partition}: the ledger {'has no row' if at is None else f'stands at {at}'}, "
+                f"the range is [{r.start}, {r.end})",
+            )
+    return positions
+
+
+def session_name(ranges: Sequence[Range]) -> str:
+    """What `pg_stat_activity` shows of a transaction over `ranges`: topic and partition of the first."""
+    if not ranges:
+        return _SESSION
+    first = ranges[0].partition
+    tail = f"/{first.number}" + (f" +{len(ranges) - 1}" if len(ranges) > 1 else "")
+    room = _LONGEST_NAME - len(_SESSION) - 1 - len(tail)
+    topic = first.topic if len(first.topic) <= room else f"{first.topic[: room - 1]}~"
+    return f"{_SESSION} {topic}{tail}"
+
+
+def advance(conn: connection, ranges: Iterable[Range], epoch: int, digest: str) -> None:
+    """Say that all `ranges`, whose rows are locked, are settled under the routes of this `digest`.
+
+    What the row says of the routes before is kept when they change, and where somebody moved it.
+    """
+    rows = [(r.topic_id, r.partition.number, r.end) for r in ranges]
+    if not rows:
+        return
+    said = {"epoch": epoch, "digest": digest}
+    left = len(rows) - _move(conn, _ADVANCE, rows, said)
+    if left and _move(conn, _BEGIN, rows, said) != left:
+        raise LookupError(f"the ledger has not moved behind all of {rows}")
+
+
+def pass_over(conn: connection, ranges: Iterable[Range], epoch: int) -> None:
+    """Move on behind `ranges`, whose rows are locked, without settling them: the audit will say so."""
+    rows = [(r.topic_id, r.partition.number, r.end) for r in ranges]
+    _move(conn, _MOVE_ON, rows, {"epoch": epoch})
+
+
+def _move(
+    conn: connection, statement: str, rows: Sequence[tuple[str, int, int]], said: Mapping[str, object]
+) -> int:
+    """Returns how many ledger rows were moved."""
+    with conn.cursor() as cursor:
+        execute_values(cursor, cursor.mogrify(statement, said).decode(), rows, page_size=len(rows) or 1)
+        return int(cursor.rowcount)
+
+
+def count(conn: connection, tallies: Counter[Tally]) -> None:
+    """Add `tallies` to the totals."""
+    rows = [
+        (t.topic_id, t.partition.topic, t.partition.number, t.destination, t.outcome.value, n)
+        for t, n in sorted(tallies.items())
+        if n
+    ]
+    if rows:
+        with conn.cursor() as cursor:
+            execute_values(cursor, _COUNT, rows, page_size=len(rows))
+
+
+def remark(conn: connection, remarks: Counter[Remark]) -> None:
+    """Add to what is worth a look and is no outcome."""
+    rows = [
+        (r.topic_id, r.partition.topic, r.partition.number, r.destination, r.remark, n)
+        for r, n in sorted(remarks.items())
+    ]
+    if rows:
+        with conn.cursor() as cursor:
+            execute_values(cursor, _REMARK, rows, page_size=len(rows))
+
+
+def _positions(found: Iterable[tuple[str, str, int, int, int]], epoch: int) -> dict[Life, int]:
+    positions = {}
+    for topic_id, topic, partition, next_offset, claimed in found:
+        if claimed > epoch:
+            raise InfrastructureError(
+                FENCED, f"{topic}/{partition}: writer {claimed} has claimed the ledger, this is {epoch}"
+            )
+        positions[Life(topic_id, Partition(topic, partition))] = next_offset
+    return positions

@@ -1,0 +1,43 @@
+"""SORT's events one by one, where together they meet an exception that nobody foresaw."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+from services.writer.model.halving import Failed, Odds, halve
+from services.writer.model.records import Run, cut, rows_by_topic
+from services.writer.sort.sort import Sorted, Unroutable
+from shared.errors import INTERNAL_SORT, OnrampError, UserError
+
+#: What is no event's fault, whoever meets it.
+_PASSES_ON: Final = (OnrampError, MemoryError)
+#: What passed and what failed in this process.
+_odds = Odds()
+
+
+def take_each(take: Callable[[Sequence[Run]], None], read: Sequence[Run]) -> Iterator[tuple[Run, Sorted]]:
+    """`take` all that was `read`; yields each record at which it raises alone, with its verdict.
+
+    Raises the exception when it is too many's to be theirs.
+    """
+    try:
+        take(read)
+    except _PASSES_ON:
+        raise
+    except Exception:  # noqa: BLE001 - whose fault it is, is what is asked now
+        yield from _apart(take, read)
+    else:
+        _odds.passed(rows_by_topic(read))
+
+
+def _apart(take: Callable[[Sequence[Run]], None], read: Sequence[Run]) -> Iterator[tuple[Run, Sorted]]:
+    whole = rows_by_topic(read)
+    failed = halve(whole.total(), lambda start, end: take(list(cut(read, start, end))), _PASSES_ON)
+    alone = [(next(cut(read, at, at + 1)), e) for at, e in failed.items()]
+    of = [Failed(run.partition.topic, (run.partition.number, run.first)) for run, _ in alone]
+    if alone and not _odds.are_at_fault(of, whole - Counter(run.partition.topic for run, _ in alone)):
+        raise alone[0][1]
+    for run, e in alone:
+        error = UserError(INTERNAL_SORT, f"{type(e).__name__}, where others passed")
+        value = run.rows.column("value")[0].as_py()
+        yield run, Sorted(unroutable=[Unroutable(run.first, value, error)])

@@ -1,0 +1,232 @@
+"""`onramp.waiting`: the events that wait behind a hold, byte for byte, in their own database."""
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from psycopg2.extensions import connection
+from psycopg2.extras import execute_values
+
+from services.writer.model.offsets import Partition
+from services.writer.model.records import ARRIVALS, USUAL
+from services.writer.postgres import rows_by_bytes
+
+#: What a release takes at once: as rows and as a table of Arrow it is some times as much of memory.
+MOST_BYTES: Final = 16 << 20
+_AT_ONCE: Final = 500
+_ADD: Final = """
+    INSERT INTO onramp.waiting (topic_id, topic, partition, "offset", destination, db_schema, db_table,
+                                typed, event_type, code, value, received_at, timestamp) VALUES %s
+"""
+#: Each table once, by jumping from one to the next: millions may wait for one of them.
+_PLACES: Final = """
+    WITH RECURSIVE place AS (
+        (SELECT destination, db_schema, typed, db_table FROM onramp.waiting ORDER BY 1, 2, 3 LIMIT 1)
+        UNION ALL
+        SELECT next.* FROM place, LATERAL (
+            SELECT w.destination, w.db_schema, w.typed, w.db_table FROM onramp.waiting w
+            WHERE (w.destination, w.db_schema, w.typed) > (place.destination, place.db_schema, place.typed)
+            ORDER BY 1, 2, 3 LIMIT 1) next
+    )
+    SELECT db_schema, db_table, typed FROM place
+"""
+_WAITING: Final = "FROM onramp.waiting WHERE destination = %s AND db_schema = %s AND typed = %s"
+_EVENTS: Final = f"""
+    SELECT ctid, topic_id, topic, partition, "offset", value, received_at, timestamp {_WAITING}
+"""
+_ONE: Final = f"""{_EVENTS}
+    AND topic_id = %s AND partition = %s AND "offset" = %s FOR UPDATE
+"""
+_ORDER: Final = 'topic_id, partition, "offset"'
+#: By keyset: what has landed leaves dead rows, and each step would walk over all of them again.
+#: ORDER BY means an output column: with `topic_id::text` among them all that waits would be sorted.
+_TAKE: Final = rows_by_bytes.bytes_of(
+    f"""{_EVENTS} AND event_type <> ALL (%s)
+    AND (topic_id, partition, "offset") > (%s::uuid, %s, %s)
+    ORDER BY {_ORDER} LIMIT %s FOR UPDATE""",
+    _ORDER,
+)
+_FIRST: Final = f"""
+    SELECT {_ORDER} {_WAITING} AND event_type <> ALL (%s) ORDER BY {_ORDER} LIMIT %s
+"""
+_DROP: Final = "DELETE FROM onramp.waiting WHERE ctid = ANY (%s::tid[])"
+_WAITS: Final = """
+    SELECT EXISTS (SELECT FROM onramp.waiting WHERE destination = %s AND event_type <> ALL (%s))
+"""
+_WAITS_OF_TYPE: Final = """
+    SELECT EXISTS (SELECT FROM onramp.waiting WHERE event_type = %s AND destination <> ALL (%s))
+"""
+
+
+class At(NamedTuple):
+    """Where a release stands among the events of a place."""
+
+    topic_id: str
+    partition: int
+    offset: int
+
+
+#: Before every event.
+BEGIN: Final = At("00000000-0000-0000-0000-000000000000", -1, -1)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A table that events wait for, and whether as typed rows: packets may name a landing table too."""
+
+    schema: str
+    table: str
+    typed: bool
+
+    @property
+    def destination(self) -> str:
+        """Its name, as targets and totals have it."""
+        return f"{self.schema}.{self.table}"
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """Events of one partition that are to land now, as they arrived; their rows are locked."""
+
+    topic_id: str
+    partition: Partition
+    arrivals: pa.RecordBatch
+    ctids: tuple[str, ...]
+
+    @property
+    def last(self) -> At:
+        """Where the last of them stands."""
+        return At(self.topic_id, self.partition.number, self.arrivals.column("offset")[-1].as_py())
+
+    @property
+    def size(self) -> int:
+        """Bytes of the events."""
+        return int(pc.sum(pc.binary_length(self.arrivals.column("value"))).as_py())
+
+
+def add(
+    conn: connection,
+    place: Place,
+    topic_id: str,
+    arrivals: pa.Table,
+    reasons: Mapping[int, tuple[str, str]],
+) -> None:
+    """Let `arrivals` (of one partition) wait for `place`; `reasons`: event type and code by offset."""
+    rows = [
+        (
+            topic_id,
+            row["topic"],
+            row["partition"],
+            row["offset"],
+            place.destination,
+            place.schema,
+            place.table,
+            place.typed,
+            *reasons[row["offset"]],
+            row["value"],
+            row["received_at"],
+            row["timestamp"],
+        )
+        for row in arrivals.to_pylist()
+    ]
+    with conn.cursor() as cursor:
+        execute_values(cursor, _ADD, rows, page_size=_AT_ONCE)
+
+
+def places(conn: connection) -> list[Place]:
+    """The tables that events wait for."""
+    with conn.cursor() as cursor:
+        cursor.execute(_PLACES)
+        return [Place(*row) for row in cursor.fetchall()]
+
+
+def take(
+    conn: connection, place: Place, stopped: Collection[str], limit: int, after: At = BEGIN
+) -> list[Taken]:
+    """The first events behind `after` that wait for `place` and are of no `stopped` type.
+
+    So many that all but the last have less than `MOST_BYTES`.
+    """
+    with conn.cursor() as cursor:
+        cursor.execute(_TAKE, (*_of(place), list(stopped), *after, limit, MOST_BYTES))
+        found = cursor.fetchall()
+    return list(_by_partition(found))
+
+
+def is_full(taken: Collection[Taken], limit: int) -> bool:
+    """Whether `take` may have left something because of a bound."""
+    return sum(t.arrivals.num_rows for t in taken) == limit or sum(t.size for t in taken) >= MOST_BYTES
+
+
+def first(conn: connection, place: Place, stopped: Collection[str], limit: int) -> list[At]:
+    """Where the first events stand that wait for `place` and are of no `stopped` type, however large."""
+    with conn.cursor() as cursor:
+        cursor.execute(_FIRST, (*_of(place), list(stopped), limit))
+        return [At(*row) for row in cursor.fetchall()]
+
+
+def retake(conn: connection, place: Place, at: At) -> Taken | None:
+    """The event that stands `at`, locked; None: it waits no more."""
+    with conn.cursor() as cursor:
+        cursor.execute(_ONE, (*_of(place), *at))
+        return next(_by_partition(cursor.fetchall()), None)
+
+
+def _of(place: Place) -> tuple[str, str, bool]:
+    return place.destination, place.schema, place.typed
+
+
+def _by_partition(found: list[tuple[Any, ...]]) -> Iterator[Taken]:
+    groups: dict[tuple[str, Partition], list[tuple[str, dict[str, Any]]]] = {}
+    for ctid, topic_id, topic, number, offset, value, received_at, timestamp, *_ in found:
+        row = {
+            "topic": topic,
+            "partition": number,
+            "offset": offset,
+            "value": bytes(value),
+            "received_at": None if received_at is None else bytes(received_at),
+            "timestamp": timestamp,
+            "context": USUAL,
+        }
+        groups.setdefault((topic_id, Partition(topic, number)), []).append((ctid, row))
+    for (topic_id, partition), rows in groups.items():
+        arrivals = pa.RecordBatch.from_pylist([row for _, row in rows], schema=ARRIVALS)
+        yield Taken(topic_id, partition, arrivals, tuple(ctid for ctid, _ in rows))
+
+
+def apart_by_life(taken: Collection[Taken]) -> list[list[Taken]]:
+    """`taken` in parts in which each partition is of one life of its topic.
+
+    The lives of a topic have the same partitions and the same offsets.
+    """
+    parts: list[dict[Partition, Taken]] = []
+    for t in taken:
+        part = next((p for p in parts if t.partition not in p), None)
+        if part is None:
+            parts.append(part := {})
+        part[t.partition] = t
+    return [list(part.values()) for part in parts]
+
+
+def drop(conn: connection, taken: Collection[Taken]) -> None:
+    """They have landed, or are parked: they wait no more."""
+    with conn.cursor() as cursor:
+        cursor.execute(_DROP, ([ctid for t in taken for ctid in t.ctids],))
+
+
+def waits_for_table(conn: connection, name: str, stopped: Collection[str]) -> bool:
+    """Whether an event waits for the table, other than of the `stopped` types."""
+    return _is(conn, _WAITS, name, stopped)
+
+
+def waits_of_type(conn: connection, name: str, blocked: Collection[str]) -> bool:
+    """Whether an event of the type waits, other than for the `blocked` tables."""
+    return _is(conn, _WAITS_OF_TYPE, name, blocked)
+
+
+def _is(conn: connection, statement: str, name: str, but: Collection[str]) -> bool:
+    with conn.cursor() as cursor:
+        cursor.execute(statement, (name, list(but)))
+        return cursor.fetchone() == (True,)

@@ -1,0 +1,101 @@
+"""What the driver hands to the tasks of a batch, and what they report back."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Final
+
+import pyarrow as pa
+
+from services.writer.model.offsets import Partition, Range
+from services.writer.model.routes import Routes
+from services.writer.postgres.database import Database
+from services.writer.settle.pause_policy import Pausing
+from shared.errors import TABLE, InfrastructureError
+from shared.kafka_security import Brokers
+
+#: A task's report: for each of its ranges a row with database "" that says what was read,
+#: and a row for each database.  `failure` is a code of the error table, null when the range
+#: is settled there (or, if the database is diverted, when Kafka holds its events).
+REPORT: Final = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("database", pa.string()),
+        ("failure", pa.string()),
+        ("detail", pa.string()),
+        ("read", pa.int64()),
+        ("size", pa.int64()),
+        ("filtered", pa.int64()),
+        ("unroutable", pa.int64()),
+        ("refused", pa.int64()),
+        ("rows", pa.int64()),
+        ("parked", pa.int64()),
+        ("waiting", pa.int64()),
+        ("diverted", pa.int64()),
+        ("diverted_from", pa.int64()),
+        ("work", pa.string()),
+    ]
+)
+_SPARK_TYPES: Final = {pa.string(): "string", pa.int32(): "int", pa.int64(): "long"}
+REPORT_DDL: Final = ", ".join(f"{f.name} {_SPARK_TYPES[f.type]}" for f in REPORT)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkOrder:
+    """One batch: its ranges, where it lands, whose events are diverted, and under which epoch."""
+
+    epoch: int
+    ranges: Mapping[Partition, Range]
+    landing: tuple[Database, ...]
+    diverted: tuple[str, ...]
+    routes: Routes
+    brokers: Brokers
+    pausing: Pausing = field(default_factory=Pausing)
+    log_events: bool = False
+    #: Databases whose events are no matter of this order: a replay is for one database alone.
+    elsewhere: tuple[str, ...] = ()
+
+    @property
+    def databases(self) -> frozenset[str]:
+        """Every database that an event of this order may be for."""
+        return frozenset({*(d.name for d in self.landing), *self.diverted, *self.elsewhere})
+
+
+@dataclass(slots=True)
+class Line:
+    """One row of a report."""
+
+    topic: str
+    partition: int
+    database: str = ""
+    failure: str | None = None
+    detail: str | None = None
+    read: int = 0
+    #: Bytes of all that came of them.
+    size: int = 0
+    filtered: int = 0
+    unroutable: int = 0
+    refused: int = 0
+    rows: int = 0
+    parked: int = 0
+    #: Events that wait in the database itself, behind a hold.
+    waiting: int = 0
+    diverted: int = 0
+    diverted_from: int = -1
+    #: What the task did, for the metrics: JSON, on one of its lines.
+    work: str | None = None
+
+    @property
+    def range_of(self) -> Partition:
+        """The partition whose range this line is about."""
+        return Partition(self.topic, self.partition)
+
+    @property
+    def error(self) -> InfrastructureError | None:
+        """What `failure` says, as it is raised."""
+        return InfrastructureError(TABLE[self.failure], self.detail or "") if self.failure else None
+
+
+def as_arrow(lines: Iterable[Line]) -> pa.RecordBatch:
+    """`lines` as a task sends them to the driver."""
+    return pa.RecordBatch.from_pylist([asdict(line) for line in lines], schema=REPORT)

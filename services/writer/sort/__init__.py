@@ -1,0 +1,1 @@
+"""SORT: to which tables an event goes."""

@@ -1,0 +1,119 @@
+"""Routes laid out for look-ups: once for each state of the registry, not for each run of records.
+
+With a thousand event types the routes are thousands of entries and patterns, and a task
+sorts a run for each of its partitions.  A worker keeps what it made from batch to batch.
+"""
+
+import re
+import threading
+from collections import defaultdict
+from collections.abc import Callable
+from fnmatch import translate
+from functools import partial
+from operator import eq
+from typing import Final
+
+from services.writer.model.routes import OPEN_SCHEMAS, Contract, EventRoute, Grant, Place, Routes
+from services.writer.model.targets import FREEZE, Target
+from services.writer.persist import landing
+
+_Matches = Callable[[str], object]
+_WILD: Final = frozenset("*?[")
+#: States of the registry that are in use at a time: today's, and those of plans and of what waits.
+_KEPT: Final = 8
+_kept: dict[str, "Routing"] = {}
+_lock: Final = threading.Lock()
+
+
+class Routing:
+    """Where events go, and where packets may, as `routes` say."""
+
+    def __init__(self, routes: Routes) -> None:
+        self.max_destinations: Final = routes.max_destinations
+        self._default = routes.default_database
+        places = routes.places or (Place(routes.default_database),)
+        self._places = {p.name: p for p in reversed(places)}  # of two with one name the first holds
+        self._routes: dict[str, list[EventRoute]] = defaultdict(list)
+        for route in routes.event_routes:
+            self._routes[route.event_name].append(route)
+        self._tables: dict[str, tuple[Target, ...]] = {}
+        self._contracts = _Contracts(routes.contracts)
+        self._grants = [(_matcher(g.topic), _Tables(g)) for g in routes.grants]
+        self._granted: dict[str, list[_Tables]] = {}
+
+    def place(self, name: str) -> Place | None:
+        """The configured database of this name."""
+        return self._places.get(name)
+
+    def tables_of(self, event_name: str) -> tuple[Target, ...]:
+        """The tables that events of this name go to, each once: by default its landing table."""
+        if event_name not in self._routes:
+            return (Target(self._default, landing.SCHEMA, event_name),)
+        if event_name not in self._tables:
+            found = [self._target(r) for r in self._routes[event_name]]
+            self._tables[event_name] = tuple(dict.fromkeys(found))
+        return self._tables[event_name]
+
+    def _target(self, route: EventRoute) -> Target:
+        if route.table:
+            return self.typed(route.database, route.schema, route.table)
+        return Target(route.database, landing.SCHEMA, route.event_name)
+
+    def typed(self, database: str, schema: str, table: str) -> Target:
+        """The existing table of that name, with its contract; the first contract that covers it holds."""
+        target = Target(database, schema, table, typed=True)
+        return target._replace(unknown_fields=self._contracts.of(target))
+
+    def allows(self, topic: str, target: Target) -> bool:
+        """Whether a packet on `topic` may address `target`."""
+        if topic not in self._granted:
+            self._granted[topic] = [tables for matches, tables in self._grants if matches(topic)]
+        if mine := self._granted[topic]:
+            return any(tables.cover(target) for tables in mine)
+        return target.database == self._default and target.schema in OPEN_SCHEMAS
+
+
+class _Tables:
+    """The tables that a pattern covers."""
+
+    def __init__(self, pattern: Grant | Contract) -> None:
+        self._matches = [_matcher(p) for p in (pattern.table, pattern.schema, pattern.database)]
+
+    def cover(self, target: Target) -> bool:
+        table, schema, database = self._matches
+        return bool(table(target.table) and schema(target.schema) and database(target.database))
+
+
+class _Contracts:
+    """Contracts in their order; most name their table, and only those of its name are looked at."""
+
+    def __init__(self, contracts: tuple[Contract, ...]) -> None:
+        self._by_table: dict[str, list[tuple[int, _Tables, str]]] = defaultdict(list)
+        self._others: list[tuple[int, _Tables, str]] = []
+        for at, contract in enumerate(contracts):
+            of_it = self._others if _WILD & set(contract.table) else self._by_table[contract.table]
+            of_it.append((at, _Tables(contract), contract.unknown_fields))
+
+    def of(self, target: Target) -> str:
+        """What becomes of fields that `target` has no column for."""
+        lists = (self._by_table.get(target.table, ()), self._others)
+        first = [next(((at, what) for at, t, what in found if t.cover(target)), None) for found in lists]
+        return min((f for f in first if f), default=(0, FREEZE))[1]
+
+
+def routing_of(routes: Routes) -> Routing:
+    """The layout of `routes`, which is kept while they are in use."""
+    with _lock:
+        if (found := _kept.pop(routes.digest, None)) is None:
+            found = Routing(routes)
+            while len(_kept) >= _KEPT:
+                del _kept[next(iter(_kept))]
+        _kept[routes.digest] = found  # the last one used stands last
+        return found
+
+
+def _matcher(pattern: str) -> _Matches:
+    """Whether a name matches the glob, whole and in exact case.  fnmatch keeps but 256 patterns compiled."""
+    if _WILD & set(pattern):
+        return re.compile(translate(pattern)).match
+    return partial(eq, pattern)
