@@ -14,7 +14,7 @@ from typing import Final, ParamSpec, TypeVar
 
 from services.ingest.check.check import Checker
 from services.ingest.decode.decode import Limits, decode
-from services.ingest.request import Arrival, Item
+from services.ingest.request import BatchItem, RequestContext
 from services.ingest.route import route
 from services.ingest.sink import Sink
 from shared.errors import OnrampError
@@ -29,7 +29,7 @@ _HEAVY_MARKS: Final = 5000
 #: Few: each that computes makes the event loop wait for its turn.
 _WORKERS: Final = ThreadPoolExecutor(2, thread_name_prefix="heavy-body")
 
-Receive = Callable[[Arrival], Awaitable[bytes]]
+Receive = Callable[[RequestContext], Awaitable[bytes]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Flow:
     limits: Limits
 
 
-async def accept(flow: Flow, arrival: Arrival, receive: Receive) -> list[Item]:
+async def accept(flow: Flow, arrival: RequestContext, receive: Receive) -> list[BatchItem]:
     """Take one request to Kafka.  Raises `OnrampError` when the request as a whole is refused."""
     arrival.step = Step.RECEIVE
     body = await receive(arrival)
@@ -74,7 +74,7 @@ async def _elsewhere(step: Callable[P, T], *args: P.args, **kwargs: P.kwargs) ->
     return await asyncio.get_running_loop().run_in_executor(_WORKERS, partial(step, *args, **kwargs))
 
 
-async def send(sink: Sink, items: list[Item]) -> None:
+async def send(sink: Sink, items: list[BatchItem]) -> None:
     """Send what was routed and stamp each item with its one outcome."""
     routed = [item for item in items if item.record is not None]
     if routed:

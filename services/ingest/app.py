@@ -17,9 +17,9 @@ from fastapi import FastAPI
 
 from services.ingest.accept import Flow
 from services.ingest.asgi import AsgiReceive, AsgiSend, Scope
-from services.ingest.auth.api_keys import Senders
+from services.ingest.auth.api_keys import ApiKeys
 from services.ingest.auth.loopback import Doorstep, is_loopback
-from services.ingest.auth.new_names import NameCap
+from services.ingest.auth.new_names import NewNameLimit
 from services.ingest.auth.quota_levels import shared_levels
 from services.ingest.auth.quotas import Quotas
 from services.ingest.check.check import Checker
@@ -34,7 +34,7 @@ from services.ingest.observe.metrics import INFLIGHT_BYTES, RegistryInfo, Seen
 from services.ingest.observe.rejection_log import RejectionLog
 from services.ingest.observe.tallies import fold
 from services.ingest.safety import refuse_unsafe
-from services.ingest.send.byte_budget import Budget
+from services.ingest.send.byte_budget import ByteBudget
 from services.ingest.send.kafka_sink import KafkaSink
 from services.ingest.send.partition_queue import Way
 from services.ingest.settings import IngestSettings
@@ -75,7 +75,7 @@ class Gateway:
 
     events: Events
     flow: Flow
-    senders: Senders
+    senders: ApiKeys
     settings: IngestSettings
     rest: FastAPI
 
@@ -105,7 +105,7 @@ def create() -> Gateway:
     compiler = Compiler()
     registry = open_registry(compiler)
     refuse_unsafe(settings, kafka, registry)
-    budget = Budget(settings.inflight_bytes)
+    budget = ByteBudget(settings.inflight_bytes)
     leaving = Leaving(settings.drain_seconds)
     quotas = Quotas(settings.copies, shared_levels())
     admin = AdminPort(settings, leaving)
@@ -144,7 +144,7 @@ def create() -> Gateway:
 def assemble(
     settings: IngestSettings,
     sink: Sink,
-    budget: Budget,
+    budget: ByteBudget,
     registry: Registry,
     lifespan: Lifespan,
     *,
@@ -154,9 +154,9 @@ def assemble(
 ) -> Gateway:
     """A gateway on any sink and registry."""
     schemas = (compiler or Compiler()).of
-    checker = Checker(registry.snapshot, schemas, NameCap(), settings.max_event_bytes)
+    checker = Checker(registry.snapshot, schemas, NewNameLimit(), settings.max_event_bytes)
     flow = Flow(sink, checker, Limits(settings.max_batch, settings.max_event_bytes))
-    senders = Senders(
+    senders = ApiKeys(
         registry,
         quotas or Quotas(settings.copies),
         settings.dev_key.get_secret_value(),
@@ -206,7 +206,7 @@ def _partitions_of(registry: Registry) -> Callable[[str], int | None]:
     return partitions_of
 
 
-async def _watch(registry: Registry, budget: Budget) -> None:
+async def _watch(registry: Registry, budget: ByteBudget) -> None:
     info = RegistryInfo()
     while True:
         try:

@@ -4,18 +4,18 @@ from collections.abc import Callable, Mapping
 
 from services.ingest.auth.api_keys import ANONYMOUS, Sender
 from services.ingest.body_form import Form
-from services.ingest.sink import Record, Sent
+from services.ingest.sink import Record, SendResult
 from shared.envelope import Envelope
 from shared.registry import EventType
 from shared.steps import Step
 
 
-class Item:
+class BatchItem:
     """One event of a request.  Rejecting sets `verdict` and never removes the item."""
 
     __slots__ = ("document", "envelope", "event_type", "record", "value", "verdict")
 
-    def __init__(self, value: bytes, document: object, verdict: Sent | None = None) -> None:
+    def __init__(self, value: bytes, document: object, verdict: SendResult | None = None) -> None:
         self.value = value
         self.document = document
         self.envelope: Envelope | None = None
@@ -24,7 +24,7 @@ class Item:
         self.verdict = verdict
 
 
-class Arrival:
+class RequestContext:
     """One request, however it came in.  `step` says where it is, so a failure knows its place."""
 
     __slots__ = ("expect", "form", "headers", "received_at", "request_id", "sender", "single", "step")

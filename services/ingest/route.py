@@ -3,7 +3,7 @@
 import re
 from typing import Any, Final
 
-from services.ingest.request import Arrival, Item
+from services.ingest.request import BatchItem, RequestContext
 from services.ingest.sink import Headers, Record
 from shared import wire
 from shared.errors import KEY_MISSING, UserError
@@ -13,7 +13,7 @@ _TRACEPARENT: Final = re.compile(rb"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-
 _MOST_KEY_BYTES: Final = 1024
 
 
-def route(items: list[Item], arrival: Arrival) -> None:
+def route(items: list[BatchItem], arrival: RequestContext) -> None:
     """Give every item that passed the checks its record.
 
     Nobody asks for a document from here on, and it can be 25 times its bytes while Kafka is slow.
@@ -28,7 +28,7 @@ def route(items: list[Item], arrival: Arrival) -> None:
         item.document = None
 
 
-def _record(item: Item, headers: Headers) -> Record:
+def _record(item: BatchItem, headers: Headers) -> Record:
     assert item.envelope is not None  # noqa: S101 - route() looked
     event_type = item.event_type
     topic = wire.topic_of(item.envelope.event_name)
@@ -54,7 +54,7 @@ def _key_at(document: Any, pointer: str) -> bytes:
     return key
 
 
-def _headers(arrival: Arrival) -> Headers:
+def _headers(arrival: RequestContext) -> Headers:
     headers = [
         (wire.HEADER_CONTEXT, wire.CONTEXT_BYTES),
         (wire.HEADER_RECEIVED_AT, arrival.received_at.encode()),

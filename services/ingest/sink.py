@@ -36,7 +36,7 @@ class Receipt(msgspec.Struct, frozen=True, gc=False):
     offset: int | None
 
 
-Sent = Receipt | OnrampError
+SendResult = Receipt | OnrampError
 
 
 class Health(msgspec.Struct, frozen=True):
@@ -55,7 +55,7 @@ class Health(msgspec.Struct, frozen=True):
 class Sink(Protocol):
     """Where accepted events go."""
 
-    async def send(self, records: Sequence[Record]) -> list[Sent]:
+    async def send(self, records: Sequence[Record]) -> list[SendResult]:
         """Hand `records` over; returns when each is acknowledged or has failed, within the deadline."""
         ...
 
@@ -72,7 +72,7 @@ class MemorySink:
         self.down = False
         self.topics: dict[str, list[list[Record]]] = {}
 
-    async def send(self, records: Sequence[Record]) -> list[Sent]:
+    async def send(self, records: Sequence[Record]) -> list[SendResult]:
         """Append every record to its partition's list."""
         return [self._append(record) for record in records]
 
@@ -84,7 +84,7 @@ class MemorySink:
         """All records of a topic, partition after partition."""
         return [record for partition in self.topics.get(topic, []) for record in partition]
 
-    def _append(self, record: Record) -> Sent:
+    def _append(self, record: Record) -> SendResult:
         if self.down:
             return InfrastructureError(KAFKA_UNREACHABLE, "the memory sink plays an outage")
         topic = self.topics.setdefault(record.topic, [[] for _ in range(self.partitions)])

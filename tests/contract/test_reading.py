@@ -11,7 +11,7 @@ from aiokafka import AIOKafkaProducer
 from confluent_kafka import Producer
 
 from services.writer.driver.spark import Spark
-from services.writer.kafka.reader import Tail
+from services.writer.kafka.reader import BatchReader
 from services.writer.model.offsets import Partition, Range
 from services.writer.model.records import ARRIVALS, LARGE, USUAL
 from services.writer.settings import WriterSettings
@@ -52,7 +52,7 @@ def _by_driver(bootstrap: str, *batches: Sequence[Range]) -> list[pa.Table | Non
     """What the driver reads of each of `batches`, one after the other."""
 
     async def read() -> list[pa.RecordBatch | None]:
-        tail = Tail(Brokers(bootstrap))
+        tail = BatchReader(Brokers(bootstrap))
         await tail.start()
         try:
             tail.follow({r.partition for ranges in batches for r in ranges})

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
-from services.ingest.send.byte_budget import Budget
+from services.ingest.send.byte_budget import ByteBudget
 from services.ingest.send.kafka_sink import KafkaSink
 from services.ingest.sink import MemorySink, Receipt, Record, Sink
 from shared import wire
@@ -26,12 +26,12 @@ Read = Callable[[str], Awaitable[list[list[Record]]]]
 class Rig:
     sink: Sink
     read: Read
-    budget: Budget
+    budget: ByteBudget
 
 
 @pytest.fixture(params=["memory", "kafka"])
 async def rig(request: pytest.FixtureRequest) -> AsyncIterator[Rig]:
-    budget = Budget(2**28)
+    budget = ByteBudget(2**28)
     if request.param == "memory":
         memory = MemorySink()
         yield Rig(memory, _reader_of_memory(memory), budget)
@@ -156,14 +156,14 @@ async def cut_off(request: pytest.FixtureRequest) -> AsyncIterator[Sink]:
         memory.down = True
         yield memory
         return
-    sink = KafkaSink(KafkaSettings(bootstrap="127.0.0.1:1"), Budget(2**20), 1, 15)
+    sink = KafkaSink(KafkaSettings(bootstrap="127.0.0.1:1"), ByteBudget(2**20), 1, 15)
     await sink.start()
     yield sink
     await sink.stop(within=1)
 
 
 async def test_stopping_answers_everybody_and_holds_nothing(kafka: HasBootstrap) -> None:
-    budget = Budget(2**28)
+    budget = ByteBudget(2**28)
     sink = KafkaSink(KafkaSettings(bootstrap=kafka.bootstrap), budget, 10, 15)
     await sink.start()
     topic = new_topic()

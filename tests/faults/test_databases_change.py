@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from services.admin.audit.run import Request, audit
 from services.admin.findings import Code
 from services.cli.app import app
-from services.writer.recover.trim import Trimming
+from services.writer.recover.trim import RetentionCleanup
 from shared import wire
 from shared.kafka_security import Brokers
 from tests.faults.test_owners import hand_over
@@ -163,11 +163,11 @@ def numbers(database: Other, name: str) -> list[int]:
 def _counted(monkeypatch: pytest.MonkeyPatch) -> list[None]:
     """Grows with each time that the topic was trimmed."""
     done: list[None] = []
-    trim = Trimming.trim
+    trim = RetentionCleanup.trim
 
-    async def counted(of: Trimming) -> None:
+    async def counted(of: RetentionCleanup) -> None:
         await trim(of)
         done.append(None)
 
-    monkeypatch.setattr(Trimming, "trim", counted)
+    monkeypatch.setattr(RetentionCleanup, "trim", counted)
     return done

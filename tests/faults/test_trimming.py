@@ -8,20 +8,20 @@ from uuid import uuid4
 
 import pytest
 
-from services.writer.kafka.cluster import Positions
+from services.writer.kafka.cluster import Cluster
 from services.writer.kafka.producer import Place
-from services.writer.model.offsets import Life, Partition, Range
-from services.writer.model.records import Run
+from services.writer.model.offsets import Incarnation, Partition, Range
+from services.writer.model.records import PartitionSlice
 from services.writer.model.routes import Routes
 from services.writer.park.diverted_topic import Empty, Marker, closing, divert, head_of, key_of
-from services.writer.plan.row_rates import Rates
+from services.writer.plan.row_rates import RowRates
 from services.writer.postgres.migrations import migrate
 from services.writer.postgres.pool import transaction
-from services.writer.recover.diverted_index import Index
+from services.writer.recover.diverted_index import DivertedIndex
 from services.writer.recover.drain import Drainer
-from services.writer.recover.trim import Trimming
+from services.writer.recover.trim import RetentionCleanup
 from services.writer.settle import ledger
-from services.writer.settle.pause_policy import Pausing
+from services.writer.settle.pause_policy import PausePolicy
 from shared import wire
 from shared.kafka_security import Brokers
 from shared.settings import KafkaSettings
@@ -45,8 +45,8 @@ class Stage:
         self.at = 0
 
     @asynccontextmanager
-    async def driver(self) -> AsyncIterator[Positions]:
-        positions = await Positions(KafkaSettings(bootstrap=self.bootstrap), r"events\..+").start()
+    async def driver(self) -> AsyncIterator[Cluster]:
+        positions = await Cluster(KafkaSettings(bootstrap=self.bootstrap), r"events\..+").start()
         try:
             await positions.own_topics.ensure()
             # Leaders are known of what is in view, so that a refresh of what is known forgets no other.
@@ -55,9 +55,9 @@ class Stage:
         finally:
             await positions.stop()
 
-    async def index(self, positions: Positions) -> Index:
+    async def index(self, positions: Cluster) -> DivertedIndex:
         """What a driver that starts now finds of this stage."""
-        index = Index()
+        index = DivertedIndex()
         async for record in positions.log(wire.SYSTEM_ERRORS):
             head = head_of(dict(record.headers))
             if isinstance(head, (Marker, Empty)) and self._is_ours(head):
@@ -68,10 +68,10 @@ class Stage:
         ranges = [found.range] if isinstance(found, Marker) else found.ranges
         return {r.partition for r in ranges} == {self.partition}
 
-    async def divert(self, positions: Positions, index: Index, n: int, *, close: bool = True) -> int:
+    async def divert(self, positions: Cluster, index: DivertedIndex, n: int, *, close: bool = True) -> int:
         """Divert n events, with their marker; the offset of the first on the topic."""
         values = [event(f"{self.name}-{i}", self.name) for i in range(self.at, self.at + n)]
-        run = Run(self.partition, arrivals(values, first=self.at, partition=self.partition))
+        run = PartitionSlice(self.partition, arrivals(values, first=self.at, partition=self.partition))
         found = await asyncio.to_thread(divert, Brokers(self.bootstrap), self.database.name, [run])
         count, first = found.get(self.partition, (0, -1))
         range_ = Range(self.topic_id, self.partition, self.at, self.at + max(n, 1))
@@ -83,7 +83,7 @@ class Stage:
             index.add(closed, place, time.time())
         return first
 
-    async def begin(self, positions: Positions) -> int:
+    async def begin(self, positions: Cluster) -> int:
         """The first offset that the partition of the stage's events still holds."""
         mine = Partition(wire.SYSTEM_ERRORS, self.number)
         return (await positions.begins([mine]))[mine]
@@ -92,21 +92,21 @@ class Stage:
     def number(self) -> int:
         return wire.partition_of(key_of(self.database.name, self.partition), 2)
 
-    async def drain(self, positions: Positions, index: Index) -> int:
+    async def drain(self, positions: Cluster, index: DivertedIndex) -> int:
         drainer = Drainer(
             positions,
             index,
-            Rates({}),
+            RowRates({}),
             epoch=EPOCH,
             brokers=Brokers(self.bootstrap),
-            pausing=Pausing(),
+            pausing=PausePolicy(),
             worked=lambda _: None,
         )
         return await drainer.drain(self.database, {ROUTES.digest: ROUTES})
 
-    def claim(self) -> dict[Life, int]:
+    def claim(self) -> dict[Incarnation, int]:
         with transaction(self.database, "driver") as conn:
-            return ledger.claim(conn, {Life(self.topic_id, self.partition): 0}, EPOCH)
+            return ledger.claim(conn, {Incarnation(self.topic_id, self.partition): 0}, EPOCH)
 
 
 @pytest.fixture
@@ -126,15 +126,15 @@ def test_what_has_drained_goes_and_what_waits_stays_through_a_restart(stage: Sta
             await stage.divert(positions, index, 0)  # an empty range is closed as well
             first = await stage.divert(positions, index, 4)
             held = index.needed()[stage.number]
-            await Trimming(positions, index, keep_s=0).trim()
+            await RetentionCleanup(positions, index, keep_s=0).trim()
             assert await stage.begin(positions) == held <= first
         async with stage.driver() as positions:  # as after a crash: what is known is what the topic says
             index = await stage.index(positions)
             index.forget_settled(stage.database.name, stage.claim())
             assert index.events(stage.database.name) == 4
-            await Trimming(positions, index, keep_s=0).trim()
+            await RetentionCleanup(positions, index, keep_s=0).trim()
             assert await stage.drain(positions, index) == 2
-            await Trimming(positions, index, keep_s=0).trim()
+            await RetentionCleanup(positions, index, keep_s=0).trim()
             assert await stage.begin(positions) > first
             assert (await stage.index(positions)).needed() == {}
         assert landed(stage.database.dsn, stage.name) == 7
@@ -147,9 +147,9 @@ def test_what_another_driver_may_still_close_is_kept_by_its_age(stage: Stage) ->
         async with stage.driver() as positions:
             index = await stage.index(positions)
             first = await stage.divert(positions, index, 3, close=False)
-            await Trimming(positions, index, keep_s=3600).trim()
+            await RetentionCleanup(positions, index, keep_s=3600).trim()
             assert await stage.begin(positions) <= first
-            await Trimming(positions, index, keep_s=0).trim()
+            await RetentionCleanup(positions, index, keep_s=0).trim()
             assert await stage.begin(positions) > first
 
     asyncio.run(play())

@@ -118,8 +118,8 @@ FOREIGNERS: Final = (
     Mutant(
         "saying how many parked events do not leave their database",
         "observe/database_stats.py",
-        "outbox.too_large(conn, database.name))",
-        "0)",
+        "outbox.too_large(conn, database.name)",
+        "0",
         _OUTBOX,
     ),
     Mutant(

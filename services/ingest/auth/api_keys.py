@@ -36,7 +36,7 @@ class Sender:
 ANONYMOUS: Final = Sender("anonymous", None, UNLIMITED)
 
 
-class Senders:
+class ApiKeys:
     """Opens the door to those who have a key; while there is none to those who pass the doorstep.
 
     Without a doorstep no keys means a closed door: the last one may be revoked while it runs.

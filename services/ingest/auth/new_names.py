@@ -13,7 +13,7 @@ from shared.errors import TOO_MANY_NAMES, UserError
 _ANONYMOUS_CAP: Final = 1000
 
 
-class NameCap:
+class NewNameLimit:
     """The names each sender has used."""
 
     def __init__(self) -> None:

@@ -7,9 +7,9 @@ import msgspec
 from msgspec import Meta
 
 from services.ingest.auth.api_keys import Sender
-from services.ingest.auth.new_names import NameCap
+from services.ingest.auth.new_names import NewNameLimit
 from services.ingest.check.json_schema import Schemas, Told
-from services.ingest.request import Arrival, Item
+from services.ingest.request import BatchItem, RequestContext
 from shared import envelope, strict_json, wire
 from shared.errors import BAD_ENVELOPE, EVENT_TOO_LARGE, NOT_GRANTED, RESERVED_EVENT_NAME, UserError
 from shared.registry import ApiKey, EventType, Snapshot
@@ -40,7 +40,7 @@ class Checker:
         self,
         snapshot: Callable[[], Snapshot],
         schemas: Callable[[Snapshot], Schemas],
-        names: NameCap,
+        names: NewNameLimit,
         max_event_bytes: int,
     ) -> None:
         self._snapshot = snapshot
@@ -49,7 +49,7 @@ class Checker:
         self._schemas_of = schemas
         self._schemas = schemas(snapshot())
 
-    def check(self, items: list[Item], arrival: Arrival) -> None:
+    def check(self, items: list[BatchItem], arrival: RequestContext) -> None:
         """Give every item its envelope and event type, or the verdict that refuses it."""
         snapshot = self._snapshot()
         if snapshot is not self._schemas.snapshot:
@@ -69,7 +69,7 @@ class Checker:
                 except UserError as refusal:
                     item.verdict = refusal.at(Step.CHECK)
 
-    def _read(self, item: Item, key: ApiKey | None) -> str:
+    def _read(self, item: BatchItem, key: ApiKey | None) -> str:
         size = len(item.value)
         if size > self._max_event_bytes:
             raise UserError(EVENT_TOO_LARGE, f"{size} bytes; the limit is {self._max_event_bytes}")
@@ -89,7 +89,7 @@ class Checker:
             self._names.admit(sender, name)
         return event_type
 
-    def _check_type(self, item: Item, name: str, event_type: EventType, told: Told) -> None:
+    def _check_type(self, item: BatchItem, name: str, event_type: EventType, told: Told) -> None:
         size = len(item.value)
         if event_type.max_bytes is not None and size > event_type.max_bytes:
             raise UserError(EVENT_TOO_LARGE, f"{size} bytes; this type's limit is {event_type.max_bytes}")

@@ -17,7 +17,7 @@ import msgspec
 from services.ingest.body_form import Form
 from services.ingest.decode import cloudevents
 from services.ingest.decode.array_items import cut, is_json
-from services.ingest.request import Arrival, Item
+from services.ingest.request import BatchItem, RequestContext
 from shared import strict_json
 from shared.errors import BAD_JSON, BATCH_TOO_LARGE, EMPTY_BODY, EVENT_TOO_LARGE, UserError
 
@@ -37,7 +37,7 @@ class Limits:
     max_event_bytes: int
 
 
-def decode(body: bytes, arrival: Arrival, limits: Limits) -> list[Item]:
+def decode(body: bytes, arrival: RequestContext, limits: Limits) -> list[BatchItem]:
     """The items of `body`.  Raises `UserError` when the document as a whole is refused."""
     if arrival.form is Form.CLOUDEVENT_BINARY:
         _check_size(body, limits)
@@ -53,15 +53,15 @@ def decode(body: bytes, arrival: Arrival, limits: Limits) -> list[Item]:
     return [_one(body, limits)] if arrival.single else _batch(body, limits)
 
 
-def _one(body: bytes, limits: Limits) -> Item:
+def _one(body: bytes, limits: Limits) -> BatchItem:
     _check_size(body, limits)
     document = strict_json.loads(body)
     if not isinstance(document, dict):
         raise UserError(BAD_JSON, "expected an object or an array of objects at the top")
-    return Item(body, document)
+    return BatchItem(body, document)
 
 
-def _batch(body: bytes, limits: Limits) -> list[Item]:
+def _batch(body: bytes, limits: Limits) -> list[BatchItem]:
     if len(body) > _WHOLE:
         slices = _cut(body, limits, UserError(BAD_JSON, "the array could not be read"))
         return _whole([item for piece in _pieces(slices) for item in _judged_at_once(piece, limits)])
@@ -72,10 +72,12 @@ def _batch(body: bytes, limits: Limits) -> list[Item]:
         return _whole([_judged(value, limits) for value in slices], refusal)
     assert isinstance(documents, list)  # noqa: S101 - its first byte is the bracket
     _check_count(len(documents), limits)
-    return [Item(bytes(raw), document) for raw, document in zip(_SLICES.decode(body), documents, strict=True)]
+    return [
+        BatchItem(bytes(raw), document) for raw, document in zip(_SLICES.decode(body), documents, strict=True)
+    ]
 
 
-def _lines(body: bytes, limits: Limits) -> list[Item]:
+def _lines(body: bytes, limits: Limits) -> list[BatchItem]:
     lines: list[bytes] = []
     for line in _LINE.finditer(body):
         lines.append(line[0].rstrip(_WHITESPACE))
@@ -98,7 +100,7 @@ def _pieces(values: list[bytes]) -> Iterator[list[bytes]]:
     yield piece
 
 
-def _judged_at_once(values: list[bytes], limits: Limits) -> list[Item]:
+def _judged_at_once(values: list[bytes], limits: Limits) -> list[BatchItem]:
     # One parse for all.  A mark that no sender can guess stands between them, so that one
     # with two values, or half of one, cannot pass as something else.
     if len(values[0]) <= limits.max_event_bytes:
@@ -108,11 +110,13 @@ def _judged_at_once(values: list[bytes], limits: Limits) -> list[Item]:
         except UserError:
             documents = None
         if isinstance(documents, list) and documents[1::2] == [mark] * (len(values) - 1):
-            return [Item(value, document) for value, document in zip(values, documents[::2], strict=True)]
+            return [
+                BatchItem(value, document) for value, document in zip(values, documents[::2], strict=True)
+            ]
     return [_judged(value, limits) for value in values]
 
 
-def _cloudevents(body: bytes, arrival: Arrival, limits: Limits) -> list[Item]:
+def _cloudevents(body: bytes, arrival: RequestContext, limits: Limits) -> list[BatchItem]:
     if arrival.single != (arrival.form is Form.CLOUDEVENT):
         raise UserError(BAD_JSON, "a CloudEvent is an object, a batch of them an array")
     if arrival.single:
@@ -123,13 +127,13 @@ def _cloudevents(body: bytes, arrival: Arrival, limits: Limits) -> list[Item]:
     return _whole([_judged(value, limits, lambda v: _from_cloudevent(v, arrival)) for value in slices])
 
 
-def _from_cloudevent(value: bytes, arrival: Arrival) -> Item:
+def _from_cloudevent(value: bytes, arrival: RequestContext) -> BatchItem:
     try:
         strict_json.loads(value)
         envelope = cloudevents.to_envelope(value, arrival.received_at)
-        return Item(envelope, strict_json.loads(envelope))
+        return BatchItem(envelope, strict_json.loads(envelope))
     except UserError as refusal:
-        return Item(value, None, refusal)
+        return BatchItem(value, None, refusal)
 
 
 def _cut(body: bytes, limits: Limits, refusal: UserError) -> list[bytes]:
@@ -140,7 +144,7 @@ def _cut(body: bytes, limits: Limits, refusal: UserError) -> list[bytes]:
     return slices
 
 
-def _whole(items: list[Item], refusal: UserError | None = None) -> list[Item]:
+def _whole(items: list[BatchItem], refusal: UserError | None = None) -> list[BatchItem]:
     """The items of an array, unless one is no JSON at all: then the array is none either."""
     for item in items:
         verdict = item.verdict
@@ -161,13 +165,13 @@ def _check_size(value: bytes, limits: Limits) -> None:
         raise UserError(EVENT_TOO_LARGE, f"{len(value)} bytes; the limit is {limits.max_event_bytes}")
 
 
-def _item(value: bytes) -> Item:
-    return Item(value, strict_json.loads(value))
+def _item(value: bytes) -> BatchItem:
+    return BatchItem(value, strict_json.loads(value))
 
 
-def _judged(value: bytes, limits: Limits, read: Callable[[bytes], Item] = _item) -> Item:
+def _judged(value: bytes, limits: Limits, read: Callable[[bytes], BatchItem] = _item) -> BatchItem:
     try:
         _check_size(value, limits)
         return read(value)
     except UserError as refusal:
-        return Item(value, None, refusal)
+        return BatchItem(value, None, refusal)

@@ -12,7 +12,7 @@ import msgspec
 from services.ingest.asgi import Answer
 from services.ingest.check.json_schema import MOST_TOLD
 from services.ingest.http import problems
-from services.ingest.request import Arrival, Item
+from services.ingest.request import BatchItem, RequestContext
 from services.ingest.sink import Receipt
 from shared.errors import NONE_ACCEPTED, OnrampError, UserError
 from shared.steps import Step
@@ -52,7 +52,7 @@ _ORDER: Final = list(Step)
 _ENCODE: Final = msgspec.json.Encoder().encode
 
 
-def answer(items: list[Item], arrival: Arrival, retry_after: int) -> Answer:
+def answer(items: list[BatchItem], arrival: RequestContext, retry_after: int) -> Answer:
     """The answer to a request whose items all have their verdict."""
     if arrival.single:
         return _single(items[0], arrival, retry_after)
@@ -64,13 +64,13 @@ def answer(items: list[Item], arrival: Arrival, retry_after: int) -> Answer:
     return Answer(_ACCEPTED if accepted == len(items) else _SOME_ACCEPTED, _JSON, body)
 
 
-def _single(item: Item, arrival: Arrival, retry_after: int) -> Answer:
+def _single(item: BatchItem, arrival: RequestContext, retry_after: int) -> Answer:
     if isinstance(item.verdict, OnrampError):
         return problems.answer(item.verdict, arrival.request_id, retry_after)
     return Answer(_ACCEPTED, _JSON, _ENCODE(One(True, _id(item), _receipt(item), arrival.request_id)))
 
 
-def _none(items: list[Item], results: list[Any], arrival: Arrival, retry_after: int) -> Answer:
+def _none(items: list[BatchItem], results: list[Any], arrival: RequestContext, retry_after: int) -> Answer:
     errors = [item.verdict for item in items if isinstance(item.verdict, OnrampError)]
     error = _of_all(errors, f"none of {len(items)} events was accepted; results says why")
     return problems.answer(error, arrival.request_id, retry_after, results=results)
@@ -88,7 +88,7 @@ def _of_all(errors: list[OnrampError], said: str) -> OnrampError:
     return error
 
 
-def _results(items: list[Item]) -> list[Any]:
+def _results(items: list[BatchItem]) -> list[Any]:
     """One entry per event; only so many problems in full, or 10,000 bad events are 10 MB of words."""
     results = []
     left = MOST_TOLD
@@ -99,18 +99,18 @@ def _results(items: list[Item]) -> list[Any]:
     return results
 
 
-def _result(item: Item, *, in_full: bool) -> Any:
+def _result(item: BatchItem, *, in_full: bool) -> Any:
     if isinstance(item.verdict, OnrampError):
         told = problems.problem(item.verdict) if in_full else problems.by_code(item.verdict)
         return {"status": told["status"], "id": None if item.envelope is None else _id(item), "error": told}
     return Accepted(_id(item), _receipt(item))
 
 
-def _id(item: Item) -> str:
+def _id(item: BatchItem) -> str:
     assert item.envelope is not None  # noqa: S101 - only checked items are sent
     return item.envelope.metadata.id
 
 
-def _receipt(item: Item) -> Receipt:
+def _receipt(item: BatchItem) -> Receipt:
     assert isinstance(item.verdict, Receipt)  # noqa: S101 - accept() leaves no other
     return item.verdict

@@ -10,7 +10,7 @@ from typing import Final, Self
 
 from services.ingest.asgi import AsgiReceive, ClientGoneError, Message
 from services.ingest.http.content_encoding import Inflater, codec_of
-from services.ingest.send.byte_budget import Budget
+from services.ingest.send.byte_budget import ByteBudget
 from shared.errors import BODY_TOO_LARGE, UserError
 
 #: What a batch's answer says of one event, but for the event's own words.
@@ -21,7 +21,7 @@ class Body:
     """One request's body, then its answer; a context that gives back the budget's bytes at its end."""
 
     def __init__(
-        self, headers: Mapping[bytes, bytes], receive: AsgiReceive, budget: Budget, cap: int
+        self, headers: Mapping[bytes, bytes], receive: AsgiReceive, budget: ByteBudget, cap: int
     ) -> None:
         self._headers = headers
         self._receive = receive

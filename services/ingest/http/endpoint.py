@@ -7,7 +7,7 @@ from typing import Final
 
 from services.ingest.accept import Flow, accept
 from services.ingest.asgi import Answer, AsgiReceive, AsgiSend, ClientGoneError, Header, Scope
-from services.ingest.auth.api_keys import Senders
+from services.ingest.auth.api_keys import ApiKeys
 from services.ingest.body_form import form_of
 from services.ingest.http import problems
 from services.ingest.http.answer import answer
@@ -15,8 +15,8 @@ from services.ingest.http.body import Body
 from services.ingest.http.cors import Cors
 from services.ingest.observe.metrics import Request, Seen
 from services.ingest.observe.rejection_log import RejectionLog
-from services.ingest.request import Arrival
-from services.ingest.send.byte_budget import Budget
+from services.ingest.request import RequestContext
+from services.ingest.send.byte_budget import ByteBudget
 from services.ingest.settings import IngestSettings
 from shared.errors import INTERNAL, METHOD_NOT_ALLOWED, InfrastructureError, OnrampError, UserError
 from shared.steps import Step
@@ -33,8 +33,8 @@ class Events:
         self,
         *,
         flow: Flow,
-        senders: Senders,
-        budget: Budget,
+        senders: ApiKeys,
+        budget: ByteBudget,
         settings: IngestSettings,
         log: RejectionLog,
         seen: Seen,
@@ -70,8 +70,8 @@ class Events:
                 body.answered(len(given.body))
                 await given.plus(more).give(send)
 
-    async def _judged(self, arrival: Arrival, headers: list[Header], body: Body) -> Answer:
-        async def receive(arrival: Arrival) -> bytes:
+    async def _judged(self, arrival: RequestContext, headers: list[Header], body: Body) -> Answer:
+        async def receive(arrival: RequestContext) -> bytes:
             arrival.sender = self._senders.identify(headers)
             arrival.form = form_of(arrival.headers)
             arrival.sender.quota.admit()
@@ -104,10 +104,10 @@ class Events:
         return given.plus([(b"allow", b"POST, OPTIONS")])
 
 
-def arrived(headers: list[Header]) -> Arrival:
+def arrived(headers: list[Header]) -> RequestContext:
     """A new arrival, now."""
     now = datetime.now(UTC).isoformat(timespec="microseconds")
-    return Arrival(new_request_id(), now, _merged(headers))
+    return RequestContext(new_request_id(), now, _merged(headers))
 
 
 def new_request_id() -> str:
@@ -124,11 +124,11 @@ def _merged(headers: list[Header]) -> dict[bytes, bytes]:
     return merged
 
 
-def _where(arrival: Arrival) -> dict[str, str]:
+def _where(arrival: RequestContext) -> dict[str, str]:
     return {"request_id": arrival.request_id, "step": arrival.step}
 
 
-def _internal(arrival: Arrival) -> OnrampError:
+def _internal(arrival: RequestContext) -> OnrampError:
     if arrival.step is Step.SEND:
         return InfrastructureError(INTERNAL, "the outcome is unknown").at(Step.SEND)
     return InfrastructureError(INTERNAL, "nothing was sent to Kafka").at(arrival.step).surely(accepted=False)

@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 
 from services.ingest.observe.tallies import Counted, Spread, fold
-from services.ingest.request import Arrival, Item
+from services.ingest.request import BatchItem, RequestContext
 from shared.errors import OnrampError
 
 REGISTRY: Final = CollectorRegistry()
@@ -145,14 +145,14 @@ class Seen:
     def __init__(self) -> None:
         self._names: set[str] = set()
 
-    def judged(self, arrival: Arrival, items: list[Item]) -> None:
+    def judged(self, arrival: RequestContext, items: list[BatchItem]) -> None:
         """Count the items of a request by their verdict."""
         BATCH_SPREAD.observe(len(items))
         producer = arrival.producer
         for item in items:
             EVENTS_SEEN.add(self._labelled(_name(item)), producer, _outcome(item))
 
-    def refused(self, arrival: Arrival, refusal: OnrampError) -> None:
+    def refused(self, arrival: RequestContext, refusal: OnrampError) -> None:
         """Count a request that was refused as a whole as one event."""
         EVENTS_SEEN.add(self._labelled(_UNKNOWN), arrival.producer, refusal.fault.code)
 
@@ -164,9 +164,9 @@ class Seen:
         return name
 
 
-def _name(item: Item) -> str:
+def _name(item: BatchItem) -> str:
     return _UNKNOWN if item.envelope is None else item.envelope.event_name
 
 
-def _outcome(item: Item) -> str:
+def _outcome(item: BatchItem) -> str:
     return item.verdict.fault.code if isinstance(item.verdict, OnrampError) else ACCEPTED

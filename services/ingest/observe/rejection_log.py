@@ -8,7 +8,7 @@ import logging
 import time
 from typing import Final
 
-from services.ingest.request import Arrival, Item
+from services.ingest.request import BatchItem, RequestContext
 from services.ingest.sink import Receipt
 from shared.errors import OnrampError
 
@@ -26,11 +26,11 @@ class RejectionLog:
         self._lines = 0
         self._left_out = 0
 
-    def refused(self, arrival: Arrival, refusal: OnrampError) -> None:
+    def refused(self, arrival: RequestContext, refusal: OnrampError) -> None:
         """A request was refused as a whole."""
         self._write(arrival, refusal, None)
 
-    def judged(self, arrival: Arrival, items: list[Item]) -> None:
+    def judged(self, arrival: RequestContext, items: list[BatchItem]) -> None:
         """All items of a request have their verdict."""
         for item in items:
             verdict = item.verdict
@@ -40,7 +40,7 @@ class RejectionLog:
                 receipt = f"{verdict.topic}/{verdict.partition}/{verdict.offset}"
                 logger.info("accepted", extra={**_event(item), "outcome": "accepted", "receipt": receipt})
 
-    def _write(self, arrival: Arrival, error: OnrampError, item: Item | None) -> None:
+    def _write(self, arrival: RequestContext, error: OnrampError, item: BatchItem | None) -> None:
         if not self._may_write():
             return
         fields: dict[str, object] = {
@@ -67,7 +67,7 @@ class RejectionLog:
         return False
 
 
-def _event(item: Item) -> dict[str, object]:
+def _event(item: BatchItem) -> dict[str, object]:
     if item.envelope is None:
         return {}
     return {"event_id": item.envelope.metadata.id, "event_name": item.envelope.event_name}

@@ -7,7 +7,7 @@ would otherwise be held in full.
 from shared.errors import OVERLOADED, InfrastructureError
 
 
-class Budget:
+class ByteBudget:
     """How many bytes are held now, and the most that may be."""
 
     def __init__(self, limit: int) -> None:

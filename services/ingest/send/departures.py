@@ -9,13 +9,13 @@ import asyncio
 import math
 from typing import Protocol
 
-from services.ingest.send.kafka_producer import Generation, Producers
+from services.ingest.send.kafka_producer import ProducerInstance, ProducerManager
 
 
 class Departing(Protocol):
     """A lane with a flight that waits."""
 
-    def depart(self, generation: Generation) -> None:
+    def depart(self, generation: ProducerInstance) -> None:
         """Send it now."""
         ...
 
@@ -23,7 +23,7 @@ class Departing(Protocol):
 class Departures:
     """One departure for all lanes, at least `linger_seconds` after the last."""
 
-    def __init__(self, producers: Producers, linger_seconds: float) -> None:
+    def __init__(self, producers: ProducerManager, linger_seconds: float) -> None:
         self._producers = producers
         self._linger_seconds = linger_seconds
         self._lanes: dict[Departing, None] = {}

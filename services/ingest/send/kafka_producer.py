@@ -18,7 +18,7 @@ import aiokafka.client
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError, ProducerClosed
 
-from services.ingest.send.second_producer import Second, ready_to_move
+from services.ingest.send.second_producer import SecondProducer, ready_to_move
 from shared.errors import KAFKA_UNAVAILABLE, KAFKA_UNREACHABLE, InfrastructureError
 
 logger = logging.getLogger(__name__)
@@ -34,11 +34,11 @@ aiokafka.client.MetadataRequest = partial(aiokafka.client.MetadataRequest, allow
 Build = Callable[[], AIOKafkaProducer]
 
 
-class Generation:
+class ProducerInstance:
     """One producer and what it has in flight."""
 
     def __init__(
-        self, producer: AIOKafkaProducer, wedged_seconds: float, second: Second | None = None
+        self, producer: AIOKafkaProducer, wedged_seconds: float, second: SecondProducer | None = None
     ) -> None:
         self.producer = producer
         self._second = second
@@ -83,14 +83,14 @@ class Generation:
             acknowledged.cancel()  # not the batch: nobody else would look at how it fails
 
 
-class Producers:
+class ProducerManager:
     """Keeps one working producer; `current` waits for it, `replace` retires it."""
 
-    def __init__(self, build: Build, wedged_seconds: float, second: Second | None = None) -> None:
+    def __init__(self, build: Build, wedged_seconds: float, second: SecondProducer | None = None) -> None:
         self._build = build
         self._wedged_seconds = wedged_seconds
         self._second = second
-        self._current: Generation | None = None
+        self._current: ProducerInstance | None = None
         self._ready = asyncio.Event()
         self._wanted = asyncio.Event()
         self._keeper: asyncio.Task[None] | None = None
@@ -107,11 +107,11 @@ class Producers:
         return self._current is not None
 
     @property
-    def generation(self) -> Generation | None:
+    def generation(self) -> ProducerInstance | None:
         """The producer to use now, if there is one."""
         return self._current
 
-    async def current(self) -> Generation:
+    async def current(self) -> ProducerInstance:
         """The producer to use now; waits while there is none."""
         while self._current is None:
             await self._ready.wait()
@@ -142,7 +142,7 @@ class Producers:
         except KafkaError as e:
             raise InfrastructureError(KAFKA_UNREACHABLE, f"no metadata: {type(e).__name__}") from e
 
-    def replace(self, failed: Generation, why: str) -> None:
+    def replace(self, failed: ProducerInstance, why: str) -> None:
         """Use a new producer from now on; the old one may finish what it has in flight."""
         if self._current is not failed:
             return
@@ -163,12 +163,12 @@ class Producers:
         if self._retiring:
             await asyncio.wait(self._retiring)
 
-    def _retire(self, generation: Generation) -> None:
+    def _retire(self, generation: ProducerInstance) -> None:
         task = asyncio.create_task(self._finish(generation))
         self._retiring.add(task)
         task.add_done_callback(self._retiring.discard)
 
-    async def _finish(self, generation: Generation) -> None:
+    async def _finish(self, generation: ProducerInstance) -> None:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._wedged_seconds):
                 await generation.idle.wait()
@@ -180,7 +180,7 @@ class Producers:
             producer = await self._started()
             if producer is not None:
                 self._wanted.clear()
-                self._current = Generation(producer, self._wedged_seconds, self._second)
+                self._current = ProducerInstance(producer, self._wedged_seconds, self._second)
                 self._ready.set()
             else:
                 await asyncio.sleep(_BACKOFF_SECONDS)

@@ -14,13 +14,13 @@ from typing import Final
 
 from aiokafka import AIOKafkaProducer
 
-from services.ingest.send.byte_budget import Budget
+from services.ingest.send.byte_budget import ByteBudget
 from services.ingest.send.departures import Departures
-from services.ingest.send.kafka_producer import Producers
-from services.ingest.send.kafka_topics import PartitionsOf, TopicKeeper
-from services.ingest.send.partition_queue import Landing, Lane, Part, Way, give_up
-from services.ingest.send.second_producer import Second, asking_slowly
-from services.ingest.sink import Health, Receipt, Record, Sent
+from services.ingest.send.kafka_producer import ProducerManager
+from services.ingest.send.kafka_topics import PartitionsOf, TopicManager
+from services.ingest.send.partition_queue import BatchResult, PartitionQueue, RequestSlice, Way, give_up
+from services.ingest.send.second_producer import SecondProducer, asking_slowly
+from services.ingest.sink import Health, Receipt, Record, SendResult
 from shared import wire
 from shared.errors import (
     EVENT_TOO_LARGE,
@@ -60,7 +60,7 @@ class KafkaSink:
     def __init__(
         self,
         kafka: KafkaSettings,
-        budget: Budget,
+        budget: ByteBudget,
         deadline_seconds: float,
         wedged_seconds: float,
         partitions_of: PartitionsOf = lambda _: None,
@@ -70,15 +70,15 @@ class KafkaSink:
         self._kafka = kafka
         self._budget = budget
         self._deadline_seconds = deadline_seconds
-        self._topics = TopicKeeper(kafka, partitions_of)
-        self._seconds = Producers(self._build_second, wedged_seconds)
-        self._second = Second(self._seconds.now, self._topics.forget)
-        self._producers = Producers(self._build, wedged_seconds, self._second)
+        self._topics = TopicManager(kafka, partitions_of)
+        self._seconds = ProducerManager(self._build_second, wedged_seconds)
+        self._second = SecondProducer(self._seconds.now, self._topics.forget)
+        self._producers = ProducerManager(self._build, wedged_seconds, self._second)
         self._departures = Departures(self._producers, way.linger_seconds)
         self._codec = way.codec
-        self._lanes: dict[tuple[str, int], Lane] = {}
+        self._lanes: dict[tuple[str, int], PartitionQueue] = {}
         self._counts: dict[str, int] = {}
-        self._deadlines: deque[tuple[float, Part]] = deque()
+        self._deadlines: deque[tuple[float, RequestSlice]] = deque()
         self._sweeper: asyncio.Task[None] | None = None
         self._health: tuple[float, Health] | None = None
         self._asking: asyncio.Task[Health] | None = None
@@ -122,13 +122,13 @@ class KafkaSink:
         self._health = (asyncio.get_running_loop().time(), health)
         return health
 
-    async def send(self, records: Sequence[Record]) -> list[Sent]:
+    async def send(self, records: Sequence[Record]) -> list[SendResult]:
         """One outcome per record, in order, within the deadline."""
         if self._closed:
             return [InfrastructureError(SHUTTING_DOWN, "the sink is closed") for _ in records]
         deadline = asyncio.get_running_loop().time() + self._deadline_seconds
-        outcomes: list[Sent | None] = [None] * len(records)
-        parts: list[Part] = []
+        outcomes: list[SendResult | None] = [None] * len(records)
+        parts: list[RequestSlice] = []
         for topic, places in (await self._prepared(records, outcomes, deadline)).items():
             for partition, group in self._by_partition(topic, places, records, outcomes).items():
                 parts += self._lane(topic, partition).put(records, group)
@@ -137,7 +137,7 @@ class KafkaSink:
             _stamp(outcomes, records, part, await part.landed)
         return _complete(outcomes)
 
-    def _watch(self, parts: list[Part], deadline: float) -> None:
+    def _watch(self, parts: list[RequestSlice], deadline: float) -> None:
         if self._deadlines and deadline < self._deadlines[-1][0]:
             # Preparing a topic took its time and others overtook: the sweeper looks at the
             # first deadline only, so this one is watched by itself.
@@ -147,7 +147,7 @@ class KafkaSink:
             self._deadlines.extend((deadline, part) for part in parts)
 
     async def _prepared(
-        self, records: Sequence[Record], outcomes: list[Sent | None], deadline: float
+        self, records: Sequence[Record], outcomes: list[SendResult | None], deadline: float
     ) -> dict[str, list[int]]:
         """The places of each topic that is ready; the records of the others get their outcome."""
         topics: dict[str, list[int]] = {}
@@ -188,7 +188,7 @@ class KafkaSink:
         return None
 
     def _by_partition(
-        self, topic: str, places: list[int], records: Sequence[Record], outcomes: list[Sent | None]
+        self, topic: str, places: list[int], records: Sequence[Record], outcomes: list[SendResult | None]
     ) -> dict[int, list[int]]:
         partitions, limit = self._counts[topic], self._limit(topic)
         room = limit - _RECORD_OVERHEAD
@@ -206,10 +206,10 @@ class KafkaSink:
         state = self._topics.known(topic)
         return _BATCH_BYTES if state is None else state.max_message_bytes
 
-    def _lane(self, topic: str, partition: int) -> Lane:
+    def _lane(self, topic: str, partition: int) -> PartitionQueue:
         lane = self._lanes.get((topic, partition))
         if lane is None:
-            lane = Lane(
+            lane = PartitionQueue(
                 topic,
                 partition,
                 departures=self._departures,
@@ -232,7 +232,7 @@ class KafkaSink:
                     lane.drop_abandoned()
 
     def _expire(self, now: float) -> bool:
-        late: set[Part] = set()
+        late: set[RequestSlice] = set()
         while self._deadlines and (self._deadlines[0][1].landed.done() or self._deadlines[0][0] <= now):
             _, part = self._deadlines.popleft()
             if not part.landed.done():
@@ -257,7 +257,9 @@ class KafkaSink:
         )
 
 
-def _stamp(outcomes: list[Sent | None], records: Sequence[Record], part: Part, landing: Landing) -> None:
+def _stamp(
+    outcomes: list[SendResult | None], records: Sequence[Record], part: RequestSlice, landing: BatchResult
+) -> None:
     if isinstance(landing, OnrampError):
         for place in part.places:
             outcomes[place] = landing
@@ -268,7 +270,7 @@ def _stamp(outcomes: list[Sent | None], records: Sequence[Record], part: Part, l
         outcomes[place] = Receipt(topic, part.partition, offset if known else None)
 
 
-def _complete(outcomes: list[Sent | None]) -> list[Sent]:
+def _complete(outcomes: list[SendResult | None]) -> list[SendResult]:
     complete = [outcome for outcome in outcomes if outcome is not None]
     if len(complete) != len(outcomes):
         raise AssertionError(f"{len(outcomes) - len(complete)} records have no outcome")

@@ -52,7 +52,7 @@ class TopicState:
     max_message_bytes: int
 
 
-class TopicKeeper:
+class TopicManager:
     """Makes sure that topics exist as they should; remembers those that do."""
 
     def __init__(self, settings: KafkaSettings, partitions_of: PartitionsOf) -> None:

@@ -18,9 +18,9 @@ from aiokafka.errors import MessageSizeTooLargeError, RecordListTooLargeError
 from aiokafka.producer.message_accumulator import BatchBuilder
 
 from services.ingest.observe.metrics import SEND_SPREAD
-from services.ingest.send.byte_budget import Budget
+from services.ingest.send.byte_budget import ByteBudget
 from services.ingest.send.departures import Departures
-from services.ingest.send.kafka_producer import Generation, Producers, unknown
+from services.ingest.send.kafka_producer import ProducerInstance, ProducerManager, unknown
 from services.ingest.sink import Record
 from shared.errors import (
     EVENT_TOO_LARGE,
@@ -56,23 +56,23 @@ class Way:
 
 
 #: A batch's base offset, or why it failed.
-Landing = int | OnrampError
+BatchResult = int | OnrampError
 
 
-class Part:
+class RequestSlice:
     """The events of one request that fly in one batch: `places` in the request, `first` in the batch."""
 
     __slots__ = ("first", "flight", "landed", "partition", "places")
 
-    def __init__(self, flight: "Flight", partition: int, places: list[int]) -> None:
+    def __init__(self, flight: "InFlightBatch", partition: int, places: list[int]) -> None:
         self.places = places
         self.flight = flight
         self.first = flight.count
         self.partition = partition
-        self.landed: asyncio.Future[Landing] = asyncio.get_running_loop().create_future()
+        self.landed: asyncio.Future[BatchResult] = asyncio.get_running_loop().create_future()
 
 
-class Flight:
+class InFlightBatch:
     """A batch being filled or on its way."""
 
     __slots__ = ("builder", "count", "departed", "parts", "size")
@@ -80,7 +80,7 @@ class Flight:
     def __init__(self, batch_bytes: int, codec: int = 0) -> None:
         # Not a producer's create_batch(): a batch may outlive the producer of its time.
         self.builder = BatchBuilder(batch_bytes, codec)
-        self.parts: list[Part] = []
+        self.parts: list[RequestSlice] = []
         self.count = 0
         self.size = 0
         #: Whether a producer has it: from then on nobody can tell before Kafka answers.
@@ -91,14 +91,14 @@ class Flight:
         """Whether nobody waits for it any more."""
         return all(part.landed.done() for part in self.parts)
 
-    def land(self, landing: Landing) -> None:
+    def land(self, landing: BatchResult) -> None:
         """Tell every request that still waits."""
         for part in self.parts:
             if not part.landed.done():
                 part.landed.set_result(landing)
 
 
-class Lane:
+class PartitionQueue:
     """One partition of one topic."""
 
     def __init__(
@@ -107,8 +107,8 @@ class Lane:
         partition: int,
         *,
         departures: Departures,
-        producers: Producers,
-        budget: Budget,
+        producers: ProducerManager,
+        budget: ByteBudget,
         surprised: Callable[[], None],
         codec: int,
     ) -> None:
@@ -120,19 +120,19 @@ class Lane:
         self._producers = producers
         self._budget = budget
         self._surprised = surprised
-        self._waiting: deque[Flight] = deque()
+        self._waiting: deque[InFlightBatch] = deque()
         self._flying: asyncio.Task[None] | None = None
 
-    def put(self, records: Sequence[Record], places: list[int]) -> list[Part]:
+    def put(self, records: Sequence[Record], places: list[int]) -> list[RequestSlice]:
         """Add the records at `places`, in order; returns the parts to wait for."""
         flight = self._waiting[-1] if self._waiting else self._open()
         if flight.parts and flight.abandoned:
             flight = self._open()  # its events were told that they are surely not on Kafka
-        parts: list[Part] = []
+        parts: list[RequestSlice] = []
         while places:
             taken = self._fill(flight, records, places)
             if taken:
-                part = Part(flight, self.partition, places[:taken])
+                part = RequestSlice(flight, self.partition, places[:taken])
                 flight.parts.append(part)
                 flight.count += taken
                 parts.append(part)
@@ -143,11 +143,11 @@ class Lane:
             self._queue()
         return parts
 
-    def depart(self, generation: Generation) -> None:
+    def depart(self, generation: ProducerInstance) -> None:
         """Send the flight that waited longest, as it is when it leaves."""
         self._flying = asyncio.create_task(self._fly(generation))
 
-    def _fill(self, flight: Flight, records: Sequence[Record], places: list[int]) -> int:
+    def _fill(self, flight: InFlightBatch, records: Sequence[Record], places: list[int]) -> int:
         """Add as many as fit; returns how many."""
         append = flight.builder.append
         taken = size = 0
@@ -179,8 +179,8 @@ class Lane:
             flight.land(InfrastructureError(SHUTTING_DOWN, "the gateway stopped before it was sent"))
             self._budget.give(flight.size)
 
-    def _open(self) -> Flight:
-        flight = Flight(self.batch_bytes, self._codec)
+    def _open(self) -> InFlightBatch:
+        flight = InFlightBatch(self.batch_bytes, self._codec)
         self._waiting.append(flight)
         return flight
 
@@ -188,7 +188,7 @@ class Lane:
         """Leave with the next departure; one that is full need not wait for it."""
         self._departures.want(self, full=len(self._waiting) > 1)
 
-    async def _fly(self, generation: Generation) -> None:
+    async def _fly(self, generation: ProducerInstance) -> None:
         try:
             self.drop_abandoned()
             if self._waiting:
@@ -198,7 +198,7 @@ class Lane:
             if self._waiting:
                 self._queue()
 
-    async def _send(self, flight: Flight, generation: Generation) -> None:
+    async def _send(self, flight: InFlightBatch, generation: ProducerInstance) -> None:
         began = time.perf_counter()
         try:
             flight.departed = True
@@ -217,7 +217,7 @@ class Lane:
             self._budget.give(flight.size)
 
 
-def give_up(late: Collection[Part], seconds: float) -> None:
+def give_up(late: Collection[RequestSlice], seconds: float) -> None:
     """Answer parts whose deadline has passed; with all of its parts a flight that waits is given up.
 
     It then never flies (`abandoned`), so its events are surely not on Kafka.  One that flies
@@ -229,7 +229,7 @@ def give_up(late: Collection[Part], seconds: float) -> None:
             part.landed.set_result(_late(seconds, flies=part.flight not in never))
 
 
-def _nobody_else(flight: Flight, late: Collection[Part]) -> bool:
+def _nobody_else(flight: InFlightBatch, late: Collection[RequestSlice]) -> bool:
     return not flight.departed and all(part.landed.done() or part in late for part in flight.parts)
 
 

@@ -45,7 +45,7 @@ class Leaderless:
         return self._clock() - self._since > _GONE_SECONDS
 
 
-class Second:
+class SecondProducer:
     """Batches that a partition refused, sent again by a producer of their own until it takes them."""
 
     def __init__(
@@ -98,11 +98,11 @@ class _Refusals(SendProduceReqHandler):  # type: ignore[misc]
 
     def handle_response(self, response: Any) -> None:
         super().handle_response(response)
-        second: Second | None = getattr(self._sender, _SECOND, None)
+        second: SecondProducer | None = getattr(self._sender, _SECOND, None)
         if second is not None:
             self._to_reenqueue[:] = [batch for batch in self._to_reenqueue if not self._moves(batch, second)]
 
-    def _moves(self, batch: Any, second: Second) -> bool:
+    def _moves(self, batch: Any, second: SecondProducer) -> bool:
         moves = second.take(batch)
         if moves:
             self._sender._message_accumulator._pending_batches.remove(batch)  # noqa: SLF001

@@ -18,7 +18,7 @@ from services.ingest.auth.quotas import UNLIMITED
 from services.ingest.body_form import Form
 from services.ingest.observe.metrics import ACCEPTED, SYSLOG_MESSAGES
 from services.ingest.observe.rejection_log import RejectionLog
-from services.ingest.request import Arrival, Item
+from services.ingest.request import BatchItem, RequestContext
 from services.ingest.sink import Receipt
 from services.ingest.syslog.message import to_envelope
 from shared.errors import OnrampError
@@ -78,7 +78,7 @@ class Delivery:
         return again
 
     async def _in_halves(
-        self, lines: list[bytes], transport: str, arrival: Arrival, error: Exception
+        self, lines: list[bytes], transport: str, arrival: RequestContext, error: Exception
     ) -> list[bytes]:
         """The flow failed before it sent: the one message at which it does harms only itself."""
         if len(lines) == 1:
@@ -99,8 +99,8 @@ class Delivery:
                 count(transport, LOST, waiting)
             raise
 
-    async def _accepted(self, arrival: Arrival, lines: list[bytes]) -> list[Item]:
-        async def receive(_: Arrival) -> bytes:
+    async def _accepted(self, arrival: RequestContext, lines: list[bytes]) -> list[BatchItem]:
+        async def receive(_: RequestContext) -> bytes:
             return b"\n".join(lines)
 
         items = await accept(self._flow, arrival, receive)
@@ -114,8 +114,8 @@ def count(transport: str, outcome: str, messages: int) -> None:
         SYSLOG_MESSAGES.labels(transport, outcome).inc(messages)
 
 
-def _arrival() -> Arrival:
-    arrival = Arrival("syslog", _now(), {})
+def _arrival() -> RequestContext:
+    arrival = RequestContext("syslog", _now(), {})
     arrival.form = Form.LINES
     arrival.sender = SENDER
     return arrival
@@ -125,10 +125,10 @@ def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="microseconds")
 
 
-def _why(arrival: Arrival, error: Exception) -> dict[str, str]:
+def _why(arrival: RequestContext, error: Exception) -> dict[str, str]:
     # Not its text: an exception's text may repeat the message.
     return {"step": arrival.step, "reason": type(error).__name__}
 
 
-def _may_help(item: Item) -> bool:
+def _may_help(item: BatchItem) -> bool:
     return isinstance(item.verdict, OnrampError) and item.verdict.fault.retry

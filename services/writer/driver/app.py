@@ -11,13 +11,13 @@ from contextlib import AsyncExitStack, suppress
 
 from aiokafka.errors import KafkaError
 
-from services.writer.driver.collector import Meter
+from services.writer.driver.collector import StatsCollector
 from services.writer.driver.loop import Loop, wait
 from services.writer.driver.routes_from_registry import only_known
 from services.writer.driver.spark import Spark
 from services.writer.driver.standby import stand_by
 from services.writer.driver.take_over import Successor
-from services.writer.kafka.cluster import Positions
+from services.writer.kafka.cluster import Cluster
 from services.writer.model.backoff import pause
 from services.writer.model.exits import EXIT_FAILED, EXIT_STOPPED, code_of, ends
 from services.writer.observe.status import Status, StatusServer
@@ -109,7 +109,7 @@ class Job:
     async def _session(self, spark: Spark) -> None:
         """From group offsets and epoch to the loop; left when stopped or when something fails."""
         async with AsyncExitStack() as stack:
-            positions = Positions(self._kafka, self._settings.topics)
+            positions = Cluster(self._kafka, self._settings.topics)
             stack.push_async_callback(positions.stop)
             await positions.start()
             await positions.own_topics.ensure()
@@ -124,7 +124,7 @@ class Job:
             parts = await self._successor.take_over(positions, spark, group, self._epoch)
             stack.push_async_callback(parts.databases.stop)
             log.info("the writer takes over", extra={"epoch": parts.epoch})
-            meter = Meter(parts, self._settings.metrics_s)
+            meter = StatsCollector(parts, self._settings.metrics_s)
             stack.push_async_callback(meter.stop)
             await Loop(
                 parts,
@@ -138,7 +138,7 @@ class Job:
     def _turned(self) -> None:
         self._failures = 0
 
-    async def _next_epoch(self, positions: Positions) -> int:
+    async def _next_epoch(self, positions: Cluster) -> int:
         """An epoch for this process, unless a newer writer has started since its last one.
 
         A zombie that wakes up with its transaction lost must not fence its healthy successor.

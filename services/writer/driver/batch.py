@@ -17,7 +17,7 @@ from services.writer.postgres.database import Database
 from services.writer.postgres.database_threads import failures
 from services.writer.postgres.pool import transaction
 from services.writer.settle import ledger
-from services.writer.settle.work_order import Line, WorkOrder
+from services.writer.settle.work_order import TaskReport, WorkOrder
 from shared import failpoints
 from shared.errors import InfrastructureError
 
@@ -103,7 +103,7 @@ async def _read(parts: Parts, ranges: Sequence[Range]) -> pa.RecordBatch | None:
 
 async def _land(
     parts: Parts, ranges: Sequence[Range], routes: Routes, arrivals: pa.RecordBatch | None
-) -> tuple[WorkOrder, list[Line]]:
+) -> tuple[WorkOrder, list[TaskReport]]:
     """Land in the databases that are up, divert for the others, until each did one or the other.
 
     What was parked is relayed after each attempt: the next one skips what this one settled.
@@ -133,7 +133,9 @@ async def _land(
 
 
 @phase("advance")
-async def _settle_unseen(_: Parts, order: WorkOrder, lines: Sequence[Line]) -> dict[str, InfrastructureError]:
+async def _settle_unseen(
+    _: Parts, order: WorkOrder, lines: Sequence[TaskReport]
+) -> dict[str, InfrastructureError]:
     """Advance ranges of which no record arrived (transaction markers, compaction); returns what failed."""
     seen = {line.range_of for line in lines}
     unseen = [r for p, r in order.ranges.items() if p not in seen]
@@ -148,7 +150,7 @@ def _advance(order: WorkOrder, database: Database, ranges: Sequence[Range]) -> N
 
 
 @phase("settle")
-async def _settle(parts: Parts, order: WorkOrder, lines: Sequence[Line]) -> None:
+async def _settle(parts: Parts, order: WorkOrder, lines: Sequence[TaskReport]) -> None:
     """Count what no database counts, before the group's offsets pass it."""
     entries = [
         entry
@@ -164,7 +166,7 @@ async def _settle(parts: Parts, order: WorkOrder, lines: Sequence[Line]) -> None
 
 
 @phase("relay")
-async def _relay_parked(parts: Parts, order: WorkOrder, lines: Sequence[Line]) -> None:
+async def _relay_parked(parts: Parts, order: WorkOrder, lines: Sequence[TaskReport]) -> None:
     parts.status.parked(sum(line.parked for line in lines))
     parked = {line.database for line in lines if line.parked}
     await parts.databases.relay([d for d in order.landing if d.name in parked])

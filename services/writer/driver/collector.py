@@ -14,7 +14,7 @@ from aiokafka.errors import KafkaError
 from services.writer.driver.parts import Parts
 from services.writer.model.offsets import Partition
 from services.writer.observe import database_stats
-from services.writer.observe.database_stats import Reading
+from services.writer.observe.database_stats import DatabaseStats
 from services.writer.postgres.database_threads import failures
 from shared.steps import Step
 
@@ -25,7 +25,7 @@ _KAFKA_SECONDS: Final = 8.0
 _MOST_PARTITIONS: Final = 100
 
 
-class Meter:
+class StatsCollector:
     """One reading after the other, never two at a time."""
 
     def __init__(self, parts: Parts, seconds: float) -> None:
@@ -49,7 +49,7 @@ class Meter:
     async def _read(self) -> None:
         databases = self._parts.databases
         self._parts.status.undecided(self._undecided())
-        found: dict[str, Reading] = {}
+        found: dict[str, DatabaseStats] = {}
         failed = await failures(databases.up(), lambda d: found.update({d.name: database_stats.read(d)}))
         for name, reading in list(found.items()):
             self._parts.status.read(name, reading)

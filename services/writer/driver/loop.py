@@ -6,18 +6,18 @@ from contextlib import suppress
 from typing import Final
 
 from services.writer.driver.batch import write_batch
-from services.writer.driver.collector import Meter
+from services.writer.driver.collector import StatsCollector
 from services.writer.driver.partitions import Planned
 from services.writer.driver.parts import Parts, see_newest
-from services.writer.driver.reconcile import Upkeep
+from services.writer.driver.reconcile import Reconciler
 from services.writer.driver.resolve_halt import resolve
 from services.writer.driver.routes_from_registry import CurrentRoutes, topics_of
 from services.writer.model.offsets import total
 from services.writer.model.routes import Routes
-from services.writer.plan.batch_size import Pace
+from services.writer.plan.batch_size import BatchSizer
 from services.writer.postgres.database import configured
 from services.writer.recover import database_halts
-from services.writer.recover.trim import Trimming
+from services.writer.recover.trim import RetentionCleanup
 from services.writer.settings import WriterSettings
 from shared.registry.file import FileRegistry
 
@@ -35,7 +35,7 @@ class Loop:
         *,
         settings: WriterSettings,
         registry: FileRegistry,
-        meter: Meter,
+        meter: StatsCollector,
         stop: asyncio.Event,
         turned: Callable[[], None],
     ) -> None:
@@ -48,9 +48,9 @@ class Loop:
         self._turned = turned
         self._current = CurrentRoutes(configured(settings))
         self._look_at = 0.0
-        self._upkeep = Upkeep(parts, settings.upkeep_s)
-        self._trimming = Trimming(parts.positions, parts.index, settings.keep_drained_s)
-        self._pace = Pace(settings.batch_events, settings.batch_s)
+        self._upkeep = Reconciler(parts, settings.upkeep_s)
+        self._trimming = RetentionCleanup(parts.positions, parts.index, settings.keep_drained_s)
+        self._pace = BatchSizer(settings.batch_events, settings.batch_s)
 
     async def run(self) -> None:
         """One batch after the other, as long as any database can take one."""

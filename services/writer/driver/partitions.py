@@ -10,22 +10,22 @@ import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from services.writer.driver.spark import Spark
-from services.writer.kafka.cluster import Positions
+from services.writer.kafka.cluster import Cluster
 from services.writer.kafka.leaders import Tip
 from services.writer.kafka.producer import Record
 from services.writer.model import halt_reasons
-from services.writer.model.next_offsets import Committed, Stand
-from services.writer.model.offsets import Life, Partition, Range
+from services.writer.model.next_offsets import Committed, Position
+from services.writer.model.offsets import Incarnation, Partition, Range
 from services.writer.model.routes import Routes
 from services.writer.partitions.partition_halts import Entry, new_line
 from services.writer.partitions.plan_log import Settled
-from services.writer.plan.byte_sizes import Sizes, begun_again
-from services.writer.plan.fair_share import Turns
-from services.writer.plan.grown_topics import Grown
-from services.writer.plan.row_rates import Rates
+from services.writer.plan.byte_sizes import ByteSizes, begun_again
+from services.writer.plan.fair_share import FairShare
+from services.writer.plan.grown_topics import GrownTopics
+from services.writer.plan.row_rates import RowRates
 from services.writer.recover.databases import Databases
-from services.writer.recover.diverted_index import Index
-from services.writer.recover.log_cuts import Cuts
+from services.writer.recover.diverted_index import DivertedIndex
+from services.writer.recover.log_cuts import LogCuts
 from services.writer.recover.partition_answers import Answers
 from shared import wire
 
@@ -34,22 +34,22 @@ log = logging.getLogger(__name__)
 Planned = tuple[list[Range], Routes]
 
 
-class View:
+class PartitionTracker:
     """Adopted partitions and the next offset to plan of each."""
 
     def __init__(
         self,
-        positions: Positions,
+        positions: Cluster,
         spark: Spark,
         databases: Databases,
         settled: Settled,
         group: Mapping[Partition, Committed],
         *,
         epoch: int,
-        index: Index,
-        rates: Rates,
-        turns: Turns,
-        sizes: Sizes,
+        index: DivertedIndex,
+        rates: RowRates,
+        turns: FairShare,
+        sizes: ByteSizes,
     ) -> None:
         """`group`: the group's offsets, read before the markers were (the model's rule)."""
         self._positions = positions
@@ -66,13 +66,13 @@ class View:
         self.stands = databases.stands
         self.refused: dict[Partition, str] = {}
         self.lag: dict[Partition, int] = {}
-        self._cuts = Cuts(positions, settled, self._furthest)
+        self._cuts = LogCuts(positions, settled, self._furthest)
         #: Where the writer stood in partitions that a person may let go on, and which of them were cut.
-        self._halted: dict[Partition, Stand] = {}
-        self._cut_off: dict[Partition, Stand] = {}
+        self._halted: dict[Partition, Position] = {}
+        self._cut_off: dict[Partition, Position] = {}
         self._answers = Answers(positions, settled, self.record)
         self._again_at: dict[Partition, float] = {}
-        self._grown = Grown()
+        self._grown = GrownTopics()
         #: New ones of which no leader said the begin.
         self._unheard: set[Partition] = set()
         self._news = 0
@@ -126,12 +126,12 @@ class View:
     def _life(self, p: Partition, ids: Mapping[str, str]) -> str | None:
         return self._settled.lines.life(ids[p.topic], p.number) if p.topic in ids else None
 
-    def _stand(self, p: Partition, topic_id: str, begin: int) -> Stand:
+    def _stand(self, p: Partition, topic_id: str, begin: int) -> Position:
         """Where `p` is taken up: where the group stands in its life, else where that begins."""
         start = self._settled.lines.start(topic_id, p.number, begin)
-        stand = Stand(self._settled.lines.life(topic_id, p.number), start)
+        stand = Position(self._settled.lines.life(topic_id, p.number), start)
         at = self._group.get(p)
-        return Stand(stand.topic_id, at.offset) if at and at.life == _named(stand, topic_id) else stand
+        return Position(stand.topic_id, at.offset) if at and at.life == _named(stand, topic_id) else stand
 
     def _let_go(self, p: Partition, why: str, mend: str = halt_reasons.RESTART) -> None:
         for known in (self.stands, self._pins, self.lag):
@@ -139,7 +139,7 @@ class View:
         self._turns.forget(p)
         self._refuse(p, why, mend)
 
-    def _may_adopt(self, p: Partition, stand: Stand, begin: int) -> bool:
+    def _may_adopt(self, p: Partition, stand: Position, begin: int) -> bool:
         """Refuse, loudly, what would skip events, lose them, or take one topic for another."""
         known = (stand.topic_id, p.number) in self._settled.baselines
         if p in self._group and not known:
@@ -180,7 +180,7 @@ class View:
             },
         )
 
-    async def _record_baselines(self, stands: Mapping[Partition, Stand]) -> None:
+    async def _record_baselines(self, stands: Mapping[Partition, Position]) -> None:
         lives = {(s.topic_id, p.number): s.next_offset for p, s in stands.items()}
         await self.record(self._settled.first_sight(lives, self._databases.names))
 
@@ -265,10 +265,10 @@ class View:
                 extra={"topic": p.topic, "partition": p.number, "from": line.start},
             )
 
-    def _furthest(self, p: Partition, stand: Stand) -> int:
+    def _furthest(self, p: Partition, stand: Position) -> int:
         """Up to where anything says that `p` is settled, waits or was planned."""
         planned = (r.end for r, _ in self._settled.pins(p, stand.topic_id))
-        return max(stand.next_offset, self._index.furthest(Life(stand.topic_id, p)), *planned, 0)
+        return max(stand.next_offset, self._index.furthest(Incarnation(stand.topic_id, p)), *planned, 0)
 
     def _pinned(self, ends: Mapping[Partition, int]) -> Planned | None:
         """Ranges that were planned and not finished, all of one snapshot; a large one in pieces."""
@@ -290,10 +290,10 @@ class View:
     def settled(self, ranges: Sequence[Range]) -> None:
         """`ranges` are settled or diverted: go on behind them."""
         for r in ranges:
-            self.stands[r.partition] = Stand(r.topic_id, r.end)
+            self.stands[r.partition] = Position(r.topic_id, r.end)
             self.lag[r.partition] = max(self.lag.get(r.partition, 0) - len(r), 0)
 
 
-def _named(stand: Stand, topic_id: str) -> str:
+def _named(stand: Position, topic_id: str) -> str:
     """What the group's offsets say of the life: nothing of the topic's own."""
     return stand.topic_id if stand.topic_id != topic_id else ""

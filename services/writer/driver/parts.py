@@ -5,21 +5,21 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
-from services.writer.driver.partitions import View
+from services.writer.driver.partitions import PartitionTracker
 from services.writer.driver.spark import Spark
-from services.writer.kafka.cluster import Positions
+from services.writer.kafka.cluster import Cluster
 from services.writer.model.offsets import Range
 from services.writer.model.routes import Routes
 from services.writer.observe.status import Status
 from services.writer.park.diverted_topic import Empty, Marker, closing
 from services.writer.partitions.plan_log import Settled
 from services.writer.partitions.set_aside import Strikes
-from services.writer.plan.row_rates import Rates
+from services.writer.plan.row_rates import RowRates
 from services.writer.postgres.database import Database
 from services.writer.recover.databases import Databases
-from services.writer.recover.diverted_index import Index
-from services.writer.settle.pause_policy import Pausing
-from services.writer.settle.work_order import Line, WorkOrder
+from services.writer.recover.diverted_index import DivertedIndex
+from services.writer.settle.pause_policy import PausePolicy
+from services.writer.settle.work_order import TaskReport, WorkOrder
 from shared import failpoints
 from shared.errors import FENCED, InfrastructureError
 from shared.kafka_security import Brokers
@@ -30,16 +30,16 @@ class Parts:
     """What a batch works with."""
 
     spark: Spark
-    positions: Positions
+    positions: Cluster
     databases: Databases
     settled: Settled
-    index: Index
-    view: View
+    index: DivertedIndex
+    view: PartitionTracker
     brokers: Brokers
     epoch: int
     status: Status
-    rates: Rates
-    pausing: Pausing
+    rates: RowRates
+    pausing: PausePolicy
     log_events: bool
     #: Up to so many events of a batch are read by the driver.
     small_batch: int
@@ -95,20 +95,20 @@ async def see_newest(parts: Parts) -> None:
 
 
 @phase("mark")
-async def mark(parts: Parts, order: WorkOrder, lines: Sequence[Line]) -> None:
+async def mark(parts: Parts, order: WorkOrder, lines: Sequence[TaskReport]) -> None:
     """Close every diverted range, empty ones included, now that Kafka holds its records."""
     failpoints.reach("writer.between_divert_and_marker")
     await _close(parts, closing(_markers(order, lines)))
 
 
 @phase("mark")
-async def mark_each(parts: Parts, order: WorkOrder, lines: Sequence[Line]) -> None:
+async def mark_each(parts: Parts, order: WorkOrder, lines: Sequence[TaskReport]) -> None:
     """The same, and each by a marker of its own: it stands behind those that it replaces."""
     failpoints.reach("writer.between_divert_and_marker")
     await _close(parts, _markers(order, lines))
 
 
-def _markers(order: WorkOrder, lines: Sequence[Line]) -> list[Marker]:
+def _markers(order: WorkOrder, lines: Sequence[TaskReport]) -> list[Marker]:
     diverted = {(line.database, line.range_of): line for line in lines}
     markers = []
     for name in order.diverted:

@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 _RECOMMIT_SECONDS: Final = 24 * 3600.0
 
 
-class Upkeep:
+class Reconciler:
     """Called between two batches, when every stand is settled; does its work every `seconds`."""
 
     def __init__(self, parts: Parts, seconds: float) -> None:

@@ -13,11 +13,11 @@ from dataclasses import replace
 from services.writer.driver.parts import Parts, mark_each, see_newest
 from services.writer.model.offsets import Range
 from services.writer.model.routes import Routes
-from services.writer.plan.byte_sizes import Sizes
+from services.writer.plan.byte_sizes import ByteSizes
 from services.writer.postgres.database_threads import apart
 from services.writer.recover import database_halts
 from services.writer.recover.database_halts import Gap
-from services.writer.settle.work_order import Line
+from services.writer.settle.work_order import TaskReport
 from shared.errors import LEDGER_GAP, InfrastructureError
 
 
@@ -73,7 +73,7 @@ async def _replay(parts: Parts, name: str, gaps: list[Gap], most: int, routes: R
         await mark_each(parts, order, lines)
 
 
-def _pieces(gaps: list[Gap], most: int, sizes: Sizes) -> Iterator[Range]:
+def _pieces(gaps: list[Gap], most: int, sizes: ByteSizes) -> Iterator[Range]:
     """`gaps` in ranges that are as large as a batch may be: each by what the ones before taught.
 
     A marker is replaced whole: it is as large as the batch that it closes.
@@ -86,7 +86,7 @@ def _pieces(gaps: list[Gap], most: int, sizes: Sizes) -> Iterator[Range]:
             yield from _bounded(piece, sizes)
 
 
-def _bounded(piece: Range, sizes: Sizes) -> Iterator[Range]:
+def _bounded(piece: Range, sizes: ByteSizes) -> Iterator[Range]:
     at = piece.start
     while at < piece.end:
         [part] = sizes.cut([replace(piece, start=at)])
@@ -100,5 +100,7 @@ async def _skip(parts: Parts, name: str, gaps: list[Gap], routes: Routes) -> Non
     await parts.view.record(parts.settled.name(routes))
     for marker in lost:
         known = parts.settled.routes.get(marker.digest, routes)
-        left = Line(*marker.range.partition, database=name, diverted=marker.count, diverted_from=marker.first)
+        left = TaskReport(
+            *marker.range.partition, database=name, diverted=marker.count, diverted_from=marker.first
+        )
         await mark_each(parts, parts.order([marker.range], known, diverted=(name,)), [left])

@@ -25,7 +25,7 @@ from services.writer.model.records import ARRIVALS, FIRST_MS, LARGE, LAST_MS, US
 from services.writer.plan.fair_share import MOST_READERS
 from services.writer.settings import WriterSettings
 from services.writer.settle.task import settle, settle_given
-from services.writer.settle.work_order import REPORT_DDL, Line, WorkOrder
+from services.writer.settle.work_order import REPORT_DDL, TaskReport, WorkOrder
 from shared import wire
 from shared.kafka_security import Brokers, KafkaSecurity
 
@@ -56,7 +56,7 @@ class Spark:
         #: The most partitions that batches may be of.
         self._partitions = 0
 
-    def run(self, order: WorkOrder, arrivals: pa.RecordBatch | None = None) -> list[Line]:
+    def run(self, order: WorkOrder, arrivals: pa.RecordBatch | None = None) -> list[TaskReport]:
         """Settle `order` and return its tasks' reports.  Blocks; raises Spark's errors.
 
         `arrivals`: its records, if the driver has read them already.  In one job, unless Spark is
@@ -78,7 +78,7 @@ class Spark:
         else:
             records, work = self._nothing, functools.partial(settle_given, order, _sent(arrivals))
         job = records.mapInArrow(work, REPORT_DDL)
-        return [Line(**row.asDict()) for row in job.collect()]
+        return [TaskReport(**row.asDict()) for row in job.collect()]
 
     def cancel(self) -> None:
         """Cancel the running job; its transactions roll back."""

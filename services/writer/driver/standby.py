@@ -18,7 +18,7 @@ from typing import Final
 import psycopg2
 from psycopg2.extensions import connection
 
-from services.writer.kafka.cluster import Positions
+from services.writer.kafka.cluster import Cluster
 from services.writer.observe.status import Status
 from services.writer.postgres.database import Database
 from services.writer.postgres.database_threads import apart
@@ -41,7 +41,7 @@ _HAS_SUCH_TIMEOUT: Final = 140_000
 async def stand_by(
     stack: AsyncExitStack,
     databases: Sequence[Database],
-    positions: Positions,
+    positions: Cluster,
     status: Status,
     stop: asyncio.Event,
 ) -> bool:

@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 
-from services.writer.driver.partitions import View
+from services.writer.driver.partitions import PartitionTracker
 from services.writer.driver.parts import Parts
 from services.writer.driver.spark import Spark
-from services.writer.kafka.cluster import Positions
+from services.writer.kafka.cluster import Cluster
 from services.writer.kafka.producer import Place
 from services.writer.model.next_offsets import Committed
 from services.writer.model.offsets import Partition
@@ -13,15 +13,15 @@ from services.writer.observe.status import Status
 from services.writer.park.diverted_topic import Empty, Marker, head_of
 from services.writer.partitions.plan_log import Settled
 from services.writer.partitions.set_aside import Strikes
-from services.writer.plan.byte_sizes import Sizes
-from services.writer.plan.fair_share import Turns
-from services.writer.plan.row_rates import Rates
+from services.writer.plan.byte_sizes import ByteSizes
+from services.writer.plan.fair_share import FairShare
+from services.writer.plan.row_rates import RowRates
 from services.writer.postgres.database import configured
 from services.writer.recover.databases import Databases
-from services.writer.recover.diverted_index import Index
+from services.writer.recover.diverted_index import DivertedIndex
 from services.writer.recover.drain import Drainer
 from services.writer.settings import WriterSettings
-from services.writer.settle.pause_policy import Pausing
+from services.writer.settle.pause_policy import PausePolicy
 from shared import wire
 from shared.settings import KafkaSettings
 
@@ -34,11 +34,11 @@ class Successor:
         self._brokers = kafka.brokers
         self._configured = configured(settings)
         self._status = status
-        self._pausing = Pausing(settings.pause_share, settings.pause_window, settings.pause_least)
+        self._pausing = PausePolicy(settings.pause_share, settings.pause_window, settings.pause_least)
         self._strikes = Strikes()
 
     async def take_over(
-        self, positions: Positions, spark: Spark, group: Mapping[Partition, Committed], epoch: int
+        self, positions: Cluster, spark: Spark, group: Mapping[Partition, Committed], epoch: int
     ) -> Parts:
         """The parts of a new session.
 
@@ -46,7 +46,7 @@ class Successor:
         read after it (the model's order).
         """
         settled, index = await _left(positions)
-        rates = Rates({d.name: d.max_rows_per_second for d in self._configured if d.max_rows_per_second})
+        rates = RowRates({d.name: d.max_rows_per_second for d in self._configured if d.max_rows_per_second})
         databases = Databases(
             self._configured,
             settled=settled,
@@ -66,7 +66,7 @@ class Successor:
             databases=databases,
             settled=settled,
             index=index,
-            view=View(
+            view=PartitionTracker(
                 positions,
                 spark,
                 databases,
@@ -75,8 +75,8 @@ class Successor:
                 epoch=epoch,
                 index=index,
                 rates=rates,
-                turns=Turns(self._settings.small_batch),
-                sizes=Sizes(self._settings.batch_bytes),
+                turns=FairShare(self._settings.small_batch),
+                sizes=ByteSizes(self._settings.batch_bytes),
             ),
             brokers=self._brokers,
             epoch=epoch,
@@ -88,7 +88,7 @@ class Successor:
             strikes=self._strikes,
         )
 
-    def _drainer(self, positions: Positions, index: Index, rates: Rates, epoch: int) -> Drainer:
+    def _drainer(self, positions: Cluster, index: DivertedIndex, rates: RowRates, epoch: int) -> Drainer:
         return Drainer(
             positions,
             index,
@@ -101,9 +101,9 @@ class Successor:
         )
 
 
-async def _left(positions: Positions) -> tuple[Settled, Index]:
+async def _left(positions: Cluster) -> tuple[Settled, DivertedIndex]:
     """What the predecessors' logs say: of plans and counts, and of what waits."""
-    settled, index = Settled(), Index()
+    settled, index = Settled(), DivertedIndex()
     async for record in positions.log(wire.SETTLED):
         settled.upto = record.offset + 1
         if not settled.read(record.key, record.value):

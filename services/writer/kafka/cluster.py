@@ -19,11 +19,11 @@ from aiokafka.admin.records_to_delete import RecordsToDelete
 from aiokafka.errors import KafkaError
 
 from services.writer.kafka.any_broker import AnyBroker
-from services.writer.kafka.foreign_records import Foreign
+from services.writer.kafka.foreign_records import ForeignRecords
 from services.writer.kafka.leaders import Leaders, Tip
 from services.writer.kafka.own_topics import OwnTopics
 from services.writer.kafka.producer import MAX_REQUEST_BYTES, Place, Record, send_all
-from services.writer.kafka.reader import Tail
+from services.writer.kafka.reader import BatchReader
 from services.writer.model import halt_reasons
 from services.writer.model.next_offsets import Committed
 from services.writer.model.offsets import Partition
@@ -47,7 +47,7 @@ _AGAIN_SECONDS: Final = 0.1
 _Ask = Callable[[Iterable[Partition]], Awaitable[dict[Partition, int]]]
 
 
-class Positions:
+class Cluster:
     """The driver's view of Kafka."""
 
     def __init__(self, settings: KafkaSettings, pattern: str) -> None:
@@ -63,8 +63,8 @@ class Positions:
             isolation_level="read_committed",
             auto_offset_reset="earliest",
         )
-        self.tail = Tail(settings.brokers)
-        self.foreign = Foreign()
+        self.tail = BatchReader(settings.brokers)
+        self.foreign = ForeignRecords()
         #: No record of `onramp.writers` from here on was looked at.
         self._looked_upto = 0
         self._leaders = Leaders(settings.brokers)

@@ -13,7 +13,7 @@ log = logging.getLogger(__name__)
 _MOST_SAID: Final = 20
 
 
-class Foreign:
+class ForeignRecords:
     """Those that were seen."""
 
     def __init__(self) -> None:

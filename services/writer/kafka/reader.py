@@ -31,7 +31,7 @@ _PATIENCE: Final = 3
 _MOST_BYTES: Final = 4 << 20
 
 
-class Tail:
+class BatchReader:
     """A consumer of every partition that the writer reads, still until it is asked for ranges."""
 
     def __init__(self, brokers: Brokers) -> None:

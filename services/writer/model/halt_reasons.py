@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Final
 
-from services.writer.model.next_offsets import Stand
+from services.writer.model.next_offsets import Position
 from services.writer.model.offsets import Partition
 from shared import wire
 
@@ -26,7 +26,7 @@ def no_such_epoch(epoch: int, at: int) -> str:
     )
 
 
-def deleted(stand: Stand, begin: int) -> str:
+def deleted(stand: Position, begin: int) -> str:
     """Retention, or a person, took events."""
     return f"Kafka deleted [{stand.next_offset}, {begin}) before it was settled"
 

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from services.writer.model.offsets import Life, Partition
+from services.writer.model.offsets import Incarnation, Partition
 
 
 @dataclass(frozen=True, slots=True)
-class Stand:
+class Position:
     """Where the writer is in a partition: in which life of its topic, and the next offset to plan."""
 
     topic_id: str
@@ -22,6 +22,6 @@ class Committed(NamedTuple):
     life: str = ""
 
 
-def by_life(stands: Mapping[Partition, Stand]) -> dict[Life, int]:
+def by_life(stands: Mapping[Partition, Position]) -> dict[Incarnation, int]:
     """The next offsets to plan."""
-    return {Life(stand.topic_id, p): stand.next_offset for p, stand in stands.items()}
+    return {Incarnation(stand.topic_id, p): stand.next_offset for p, stand in stands.items()}

@@ -15,7 +15,7 @@ class Partition(NamedTuple):
         return f"{self.topic}/{self.number}"
 
 
-class Life(NamedTuple):
+class Incarnation(NamedTuple):
     """A partition of one life of its topic, which `topic_id`, Kafka's UUID of it, tells apart.
 
     A topic deleted and made anew under the same name starts its offsets again, and the
@@ -36,9 +36,9 @@ class Range:
     end: int
 
     @property
-    def life(self) -> Life:
+    def life(self) -> Incarnation:
         """What its offsets count."""
-        return Life(self.topic_id, self.partition)
+        return Incarnation(self.topic_id, self.partition)
 
     def covers(self, other: "Range") -> bool:
         """Whether all of `other` is in it."""

@@ -59,7 +59,7 @@ class Headers(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class PartitionSlice:
     """Neighbouring records of one partition."""
 
     partition: Partition
@@ -73,27 +73,27 @@ class Run:
         """The first record's offset."""
         return int(self.rows.column("offset")[0].as_py())
 
-    def since(self, offset: int) -> "Run":
+    def since(self, offset: int) -> "PartitionSlice":
         """The records at `offset` and after it."""
         offsets = self.rows.column("offset").to_numpy()
-        return Run(self.partition, self.rows.slice(int(np.searchsorted(offsets, offset))))
+        return PartitionSlice(self.partition, self.rows.slice(int(np.searchsorted(offsets, offset))))
 
-    def only(self, offsets: Collection[int]) -> "Run":
+    def only(self, offsets: Collection[int]) -> "PartitionSlice":
         """The records at `offsets`."""
         mask = pc.is_in(self.rows.column("offset"), pa.array(sorted(offsets), pa.int64()))
-        return Run(self.partition, self.rows.filter(mask))
+        return PartitionSlice(self.partition, self.rows.filter(mask))
 
-    def wanted(self) -> "Run":
+    def wanted(self) -> "PartitionSlice":
         """The records that carry the writer's filter in their `context` header, or one that nobody reads."""
         contexts = self.rows.column("context")
         wanted = pc.equal(contexts, USUAL).fill_null(False)
         if wanted.true_count == len(wanted):
             return self
         others = [context is not None and _means_us(context) for context in contexts.to_pylist()]
-        return Run(self.partition, self.rows.filter(pc.or_(wanted, pa.array(others))))
+        return PartitionSlice(self.partition, self.rows.filter(pc.or_(wanted, pa.array(others))))
 
 
-def runs(batch: pa.RecordBatch) -> Iterator[Run]:
+def runs(batch: pa.RecordBatch) -> Iterator[PartitionSlice]:
     """`batch` cut where the partition changes."""
     if not batch.num_rows:
         return
@@ -105,10 +105,10 @@ def runs(batch: pa.RecordBatch) -> Iterator[Run]:
     starts = [0, *changes.tolist()]
     for start, end in zip(starts, [*starts[1:], batch.num_rows], strict=True):
         partition = Partition(names[codes[start]], int(numbers[start]))
-        yield Run(partition, batch.slice(start, end - start))
+        yield PartitionSlice(partition, batch.slice(start, end - start))
 
 
-def rows_by_topic(read: Iterable[Run]) -> Counter[str]:
+def rows_by_topic(read: Iterable[PartitionSlice]) -> Counter[str]:
     """How many records of each topic were `read`."""
     found: Counter[str] = Counter()
     for run in read:
@@ -116,18 +116,18 @@ def rows_by_topic(read: Iterable[Run]) -> Counter[str]:
     return found
 
 
-def values_of(read: Iterable[Run]) -> Iterator[pa.Array]:
+def values_of(read: Iterable[PartitionSlice]) -> Iterator[pa.Array]:
     """The values of what was `read`."""
     return (run.rows.column("value") for run in read)
 
 
-def cut(read: Iterable[Run], start: int, end: int) -> Iterator[Run]:
+def cut(read: Iterable[PartitionSlice], start: int, end: int) -> Iterator[PartitionSlice]:
     """The records at the places from `start` to `end` of all that were `read`."""
     at = 0
     for run in read:
         first, last = max(start - at, 0), min(end - at, len(run))
         if first < last:
-            yield Run(run.partition, run.rows.slice(first, last - first))
+            yield PartitionSlice(run.partition, run.rows.slice(first, last - first))
         at += len(run)
 
 

@@ -21,7 +21,7 @@ class Done(NamedTuple):
     seconds: float
 
 
-class Stopwatch:
+class StepTimings:
     """What one task did."""
 
     def __init__(self) -> None:

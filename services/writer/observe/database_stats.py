@@ -21,7 +21,7 @@ _SESSIONS: Final = """
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class DatabaseStats:
     """What one database said."""
 
     #: (topic, schema.table, outcome) -> events
@@ -36,7 +36,7 @@ class Reading:
     too_large: int = 0
 
 
-def read(database: Database) -> Reading:
+def read(database: Database) -> DatabaseStats:
     """Ask `database` (blocking).  Raises `OnrampError`."""
     with transaction(database, "driver") as conn, conn.cursor() as cursor:
         cursor.execute(_TOTALS)
@@ -47,4 +47,6 @@ def read(database: Database) -> Reading:
         sessions = dict(cursor.fetchall())
         cursor.execute(_WAITING)
         ((events, since),) = cursor.fetchall()
-        return Reading(totals, remarks, sessions, (events, since), outbox.too_large(conn, database.name))
+        return DatabaseStats(
+            totals, remarks, sessions, (events, since), outbox.too_large(conn, database.name)
+        )

@@ -16,12 +16,12 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from services.writer.model import connection_budget, timings
 from services.writer.model.offsets import Partition
-from services.writer.observe.database_stats import Reading
+from services.writer.observe.database_stats import DatabaseStats
 from services.writer.observe.metrics import Metrics
 from services.writer.persist import landing
 from services.writer.postgres.database import Database
 from services.writer.settle.holds import Hold, described
-from services.writer.settle.work_order import Line
+from services.writer.settle.work_order import TaskReport
 from shared import wire
 from shared.steps import Step
 
@@ -156,7 +156,7 @@ class Status:
         """Events that a database refused."""
         self.metrics.records.labels("parked").inc(events)
 
-    def worked(self, lines: Iterable[Line]) -> None:
+    def worked(self, lines: Iterable[TaskReport]) -> None:
         """What tasks did, whatever became of it."""
         for done in (done for line in lines if line.work for done in timings.done(line.work)):
             event_type = _event_type(done.topic, done.table)
@@ -164,7 +164,7 @@ class Status:
             self.metrics.count(self.metrics.step_seconds, labels, done.seconds)
             self.metrics.count(self.metrics.step_rows, labels, done.rows)
 
-    def batch_done(self, lines: Sequence[Line]) -> None:
+    def batch_done(self, lines: Sequence[TaskReport]) -> None:
         """A batch is settled."""
         self.metrics.batches.inc()
         for result in _RESULTS:
@@ -176,7 +176,7 @@ class Status:
             labels = (step, topic, _event_type(topic, ""), "", "", outcome)
             self.metrics.count_to(self.metrics.events, labels, n)
 
-    def read(self, database: str, reading: Reading) -> None:
+    def read(self, database: str, reading: DatabaseStats) -> None:
         """What a database says of itself."""
         for (topic, table, outcome), n in reading.totals.items():
             labels = (Step.PERSIST.value, topic, _event_type(topic, table), database, table, outcome)

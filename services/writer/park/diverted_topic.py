@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from services.writer.kafka.producer import Record, publish
 from services.writer.model.offsets import Partition, Range
-from services.writer.model.records import ARRIVALS, USUAL, Run
+from services.writer.model.records import ARRIVALS, USUAL, PartitionSlice
 from shared import wire
 from shared.kafka_security import Brokers
 from shared.unreadable import UNREADABLE
@@ -153,7 +153,9 @@ def head_of(headers: Mapping[str, bytes]) -> EventHead | Marker | Empty | None:
     return Marker(head.database, source, head.count, head.first, head.digest)
 
 
-def divert(brokers: Brokers, database: str, runs: Sequence[Run]) -> dict[Partition, tuple[int, int]]:
+def divert(
+    brokers: Brokers, database: str, runs: Sequence[PartitionSlice]
+) -> dict[Partition, tuple[int, int]]:
     """Put the records of `runs` on the topic and return when Kafka holds them all.
 
     Returns, by source partition, how many they are and the lowest offset they got.
@@ -183,7 +185,9 @@ def _as_record(database: str, partition: Partition, row: Mapping[str, Any]) -> R
     return Record(wire.SYSTEM_ERRORS, key_of(database, partition), row["value"], tuple(headers))
 
 
-def as_run(partition: Partition, records: Mapping[int, tuple[EventHead, bytes | None, bytes | None]]) -> Run:
+def as_run(
+    partition: Partition, records: Mapping[int, tuple[EventHead, bytes | None, bytes | None]]
+) -> PartitionSlice:
     """The events of a marker as they arrived: offset to (header, value, received_at)."""
     rows = [
         {
@@ -197,4 +201,4 @@ def as_run(partition: Partition, records: Mapping[int, tuple[EventHead, bytes | 
         }
         for offset, (head, value, received_at) in sorted(records.items())
     ]
-    return Run(partition, pa.RecordBatch.from_pylist(rows, schema=ARRIVALS))
+    return PartitionSlice(partition, pa.RecordBatch.from_pylist(rows, schema=ARRIVALS))

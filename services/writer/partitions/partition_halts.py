@@ -39,7 +39,7 @@ class Halt(msgspec.Struct, frozen=True):
     over: bool = False
 
 
-class Word(msgspec.Struct, frozen=True):
+class OperatorDecision(msgspec.Struct, frozen=True):
     """A person's answer to the halt of that id."""
 
     halt: str
@@ -47,7 +47,7 @@ class Word(msgspec.Struct, frozen=True):
     by: str
 
 
-class Line(msgspec.Struct, frozen=True):
+class HaltRecord(msgspec.Struct, frozen=True):
     """The life that a partition goes on with, from `start` on, as the writer `epoch` wrote it down.
 
     `before`: those that it went on with until then, which the audit asks for: compaction keeps one line.
@@ -60,18 +60,18 @@ class Line(msgspec.Struct, frozen=True):
 
 
 _halt: Final = msgspec.json.Decoder(Halt).decode
-_word: Final = msgspec.json.Decoder(Word).decode
-_line: Final = msgspec.json.Decoder(Line).decode
+_word: Final = msgspec.json.Decoder(OperatorDecision).decode
+_line: Final = msgspec.json.Decoder(HaltRecord).decode
 _bytes: Final = msgspec.json.Encoder().encode
 
 
 @dataclass(slots=True)
-class Lines:
+class PartitionHalts:
     """What `onramp.settled` says of them."""
 
     halts: dict[Partition, Halt] = field(default_factory=dict)
-    words: dict[Partition, Word] = field(default_factory=dict)
-    lines: dict[LifeKey, Line] = field(default_factory=dict)
+    words: dict[Partition, OperatorDecision] = field(default_factory=dict)
+    lines: dict[LifeKey, HaltRecord] = field(default_factory=dict)
 
     def apply(self, kind: str, of: Sequence[str], value: bytes) -> bool:
         """Take in an entry; False: it is of another kind."""
@@ -120,16 +120,16 @@ class Lines:
         known = self.halts.get(p)
         return [(_key(_HALT, *p), _bytes(msgspec.structs.replace(known, over=True)))] if known else []
 
-    def go_on(self, topic_id: str, number: int, line: Line) -> list[Entry]:
+    def go_on(self, topic_id: str, number: int, line: HaltRecord) -> list[Entry]:
         """Entries that say: the partition goes on as `line`."""
         if known := self.lines.get((topic_id, number)):
             line = msgspec.structs.replace(line, before=(*known.before, known.life))
         return [(_key(_LINE, topic_id, number), _bytes(line))]
 
 
-def new_line(epoch: int, start: int) -> Line:
+def new_line(epoch: int, start: int) -> HaltRecord:
     """Another life, from `start` on."""
-    return Line(epoch, str(uuid4()), start)
+    return HaltRecord(epoch, str(uuid4()), start)
 
 
 def _key(kind: str, of: str, number: int) -> str:

@@ -16,10 +16,10 @@ from typing import Final, NamedTuple
 import msgspec
 import orjson
 
-from services.writer.model.next_offsets import Stand
+from services.writer.model.next_offsets import Position
 from services.writer.model.offsets import Partition, Range
 from services.writer.model.routes import Routes
-from services.writer.partitions.partition_halts import Entry, LifeKey, Lines
+from services.writer.partitions.partition_halts import Entry, LifeKey, PartitionHalts
 from shared.unreadable import UNREADABLE
 
 
@@ -78,7 +78,7 @@ class Settled:
     #: The latest leader epoch that a life was planned under.
     leaders: dict[LifeKey, int] = field(default_factory=dict)
     #: Halted partitions, what a person says of them, and the lives that they go on with.
-    lines: Lines = field(default_factory=Lines)
+    lines: PartitionHalts = field(default_factory=PartitionHalts)
     #: The topic was read up to here; what the writer itself appends is applied as it goes.
     upto: int = 0
 
@@ -118,7 +118,7 @@ class Settled:
         begun = self._begun(partition, topic_id)
         return [(r, self.routes[digest]) for r, digest in begun if digest in self.routes]
 
-    def lost_routes(self, partition: Partition, stand: Stand) -> set[str]:
+    def lost_routes(self, partition: Partition, stand: Position) -> set[str]:
         """Digests of routes that nobody has, under which unfinished ranges of `partition` were begun."""
         begun = self._begun(partition, stand.topic_id)
         return {d for r, d in begun if stand.next_offset < r.end and d not in self.routes}
@@ -141,7 +141,7 @@ class Settled:
         for r in plan.ranges:
             self._planned.setdefault((r.partition, r.topic_id), {}).setdefault(epoch, []).append(r)
 
-    def unfinished_in(self, partition: Partition, stand: Stand) -> set[str]:
+    def unfinished_in(self, partition: Partition, stand: Position) -> set[str]:
         """Databases that what was planned of `partition` and is not finished may be for."""
         pins = self.pins(partition, stand.topic_id)
         unfinished = [routes for r, routes in pins if stand.next_offset < r.end]

@@ -19,13 +19,13 @@ from psycopg2.extensions import connection
 from services.writer.persist.copy import all_or_none, savepoint
 from services.writer.persist.insert import fill_stage
 from services.writer.persist.insert_spec import InsertResult, InsertSpec
-from services.writer.persist.recent_outcomes import Expected
+from services.writer.persist.recent_outcomes import RecentOutcomes
 from services.writer.postgres.database import Database
 from services.writer.postgres.sqlstates import UNIQUE_VIOLATION, Verdict, verdict
 from shared.errors import ID_REUSE
 
-_repeats: Final = Expected()
-_refusals: Final = Expected()
+_repeats: Final = RecentOutcomes()
+_refusals: Final = RecentOutcomes()
 #: OFFSET keeps the planner from joining, which reads the whole table: each key is looked up by itself.
 _THERE: Final = "SELECT s.n FROM {stage} s WHERE EXISTS (SELECT FROM {table} new WHERE {same} OFFSET 0)"
 

@@ -23,13 +23,13 @@ from services.writer.persist.copy_new_rows import copy_first
 from services.writer.persist.insert import insert
 from services.writer.persist.insert_spec import Field, InsertResult, InsertSpec
 from services.writer.persist.row_errors import refusal
-from services.writer.persist.row_results import Parked, Persisted, assemble, refuse, together
+from services.writer.persist.row_results import Parked, PersistResult, assemble, refuse, together
 from services.writer.postgres.database import Database
 from shared import failpoints, landing_table
 from shared.errors import ID_REUSE, INTERNAL_PERSIST, OnrampError, UserError
 from shared.landing_table import Part
 
-__all__ = ["Parked", "Persisted", "check_at_once", "persist", "persist_apart", "refuse"]
+__all__ = ["Parked", "PersistResult", "check_at_once", "persist", "persist_apart", "refuse"]
 
 #: What passed and what failed in this process.
 _odds = Odds()
@@ -54,7 +54,7 @@ def check_at_once(conn: connection) -> None:
         cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
 
 
-def persist(conn: connection, database: Database, target: Target, rows: pa.Table) -> Persisted:
+def persist(conn: connection, database: Database, target: Target, rows: pa.Table) -> PersistResult:
     """Land `rows` in `target`.
 
     Raises `InfrastructureError` (through psycopg2's error) when the fault is not the rows'.
@@ -64,12 +64,12 @@ def persist(conn: connection, database: Database, target: Target, rows: pa.Table
     return done
 
 
-def persist_apart(conn: connection, database: Database, target: Target, rows: pa.Table) -> Persisted:
+def persist_apart(conn: connection, database: Database, target: Target, rows: pa.Table) -> PersistResult:
     """`persist`, with each row parked that makes it raise for a reason that nobody foresaw.
 
     Raises as `persist` does, and such an exception itself when it is not the rows' fault.
     """
-    pieces: dict[int, Persisted] = {}
+    pieces: dict[int, PersistResult] = {}
 
     def work(start: int, end: int) -> None:
         with savepoint(conn):
@@ -89,14 +89,14 @@ def _place(rows: pa.Table, at: int) -> tuple[str, ...]:
     return tuple(str(rows.column(name)[at]) for name in ("_topic", "_partition", "_offset"))
 
 
-def _persist(conn: connection, database: Database, target: Target, rows: pa.Table) -> Persisted:
+def _persist(conn: connection, database: Database, target: Target, rows: pa.Table) -> PersistResult:
     way = typed_table.persist if target.typed else _land
     done = way(conn, database, target, rows)
     failpoints.meet("writer.persist", [rows.column("_id")])  # who has waited for a lock meets it too
     return done
 
 
-def _land(conn: connection, database: Database, target: Target, rows: pa.Table) -> Persisted:
+def _land(conn: connection, database: Database, target: Target, rows: pa.Table) -> PersistResult:
     try:
         landing.ensure_table(conn, database, target.table)
     except UserError as e:  # no permission to make it: every row would meet the same

@@ -12,7 +12,7 @@ from typing import Final
 _CAUTIOUS: Final = 20
 
 
-class Expected:
+class RecentOutcomes:
     """Something of which there may be more in a place, by what this process met there."""
 
     def __init__(self) -> None:

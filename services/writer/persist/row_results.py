@@ -26,7 +26,7 @@ class Parked:
 
 
 @dataclass(slots=True)
-class Persisted:
+class PersistResult:
     """What became of the rows of one table: landed, parked, and the rest were duplicates."""
 
     rows: Counter[Partition]
@@ -48,14 +48,14 @@ class Persisted:
         return self.rows - self.landed - self.parked_by_partition()
 
 
-def refuse(rows: pa.Table, error: UserError) -> Persisted:
+def refuse(rows: pa.Table, error: UserError) -> PersistResult:
     """The outcome of `rows` that the database will not take, none of them."""
     return assemble(rows, np.zeros(rows.num_rows, dtype=bool), dict.fromkeys(range(rows.num_rows), error))
 
 
 def assemble(
     rows: pa.Table, landed: "np.ndarray[Any, np.dtype[np.bool_]]", errors: Mapping[int, UserError]
-) -> Persisted:
+) -> PersistResult:
     """The outcome of `rows`, of which some `landed` and some met `errors` (by place)."""
     places = sorted(errors)
     parked = [
@@ -65,12 +65,12 @@ def assemble(
         )
     ]
     new = rows if landed.all() else rows.filter(pa.array(landed))
-    return Persisted(by_partition(rows), by_partition(new), parked, mask=landed)
+    return PersistResult(by_partition(rows), by_partition(new), parked, mask=landed)
 
 
-def together(pieces: Mapping[int, Persisted]) -> Persisted:
+def together(pieces: Mapping[int, PersistResult]) -> PersistResult:
     """What became of rows that were persisted in `pieces`, by the place of each one's first row."""
-    out = Persisted(Counter())
+    out = PersistResult(Counter())
     for start, piece in sorted(pieces.items(), key=lambda item: item[0]):
         out.rows += piece.rows
         out.landed += piece.landed

@@ -15,7 +15,7 @@ from services.writer.persist.copy_new_rows import copy_first
 from services.writer.persist.insert import insert
 from services.writer.persist.insert_spec import InsertResult
 from services.writer.persist.row_errors import refusal
-from services.writer.persist.row_results import Persisted, assemble, refuse
+from services.writer.persist.row_results import PersistResult, assemble, refuse
 from services.writer.persist.typed_rows import Group
 from services.writer.postgres.answer_cache import DISCARD_SECONDS
 from services.writer.postgres.database import Database
@@ -26,7 +26,7 @@ class _StaleError(Exception):
     """The table is not what the catalogue said when it was last asked."""
 
 
-def persist(conn: connection, database: Database, target: Target, rows: pa.Table) -> Persisted:
+def persist(conn: connection, database: Database, target: Target, rows: pa.Table) -> PersistResult:
     """Land `rows` in the existing table `target`; psycopg2's error when the fault is not the rows'."""
     remembered = catalog.known(database, target)
     if remembered is not None:
@@ -39,7 +39,7 @@ def persist(conn: connection, database: Database, target: Target, rows: pa.Table
 
 def _persist(
     conn: connection, database: Database, target: Target, rows: pa.Table, remembered: Table | None = None
-) -> Persisted:
+) -> PersistResult:
     """Land `rows` by the description that is `remembered`, or by a new one.
 
     Nobody is parked and nothing is dropped on the word of an old description: the catalogue is

@@ -8,7 +8,7 @@ _LEAST_EVENTS: Final = 20_000
 _MOST_GROWTH: Final = 2.0
 
 
-class Pace:
+class BatchSizer:
     """The size of the next batch."""
 
     def __init__(self, most_events: int, seconds: float) -> None:

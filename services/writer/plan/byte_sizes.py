@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 from services.writer.model.offsets import Partition, Range, share
-from services.writer.settle.work_order import Line
+from services.writer.settle.work_order import TaskReport
 
 Span = tuple[int, int]
 #: What an event of a topic is taken to have before the first one was read.
@@ -32,7 +32,7 @@ def begun_again(at: int, begun: Sequence[Range]) -> Range:
     return replace(newest, end=at + (len(newest) + 1) // 2)
 
 
-class Sizes:
+class ByteSizes:
     """What the events of each partition had lately."""
 
     def __init__(self, most: int) -> None:
@@ -41,7 +41,7 @@ class Sizes:
         #: Bytes for each event, by topic and number.
         self._of: dict[str, dict[int, float]] = {}
 
-    def count(self, lines: Iterable[Line]) -> None:
+    def count(self, lines: Iterable[TaskReport]) -> None:
         """Learn from what tasks report: larger events at once, smaller ones less quickly."""
         largest: dict[Partition, float] = {}  # tasks may share a partition: forgotten is once a report
         for line in lines:

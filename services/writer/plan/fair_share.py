@@ -14,7 +14,7 @@ WORTH: Final = 5_000
 LITTLE: Final = 100
 
 
-class Turns:
+class FairShare:
     """Partitions with much take turns, those that were not chosen for longest first; others come along."""
 
     def __init__(self, small_batch: int, worth: int = WORTH, little: int = LITTLE) -> None:

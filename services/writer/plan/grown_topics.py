@@ -8,7 +8,7 @@ from services.writer.model.offsets import Partition
 log = logging.getLogger(__name__)
 
 
-class Grown:
+class GrownTopics:
     """What was there at the last look."""
 
     def __init__(self) -> None:

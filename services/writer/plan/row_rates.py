@@ -13,15 +13,15 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final
 
 from services.writer.model.offsets import Partition, share
-from services.writer.plan.fair_share import MOST_READERS, Turns
-from services.writer.settle.work_order import Line
+from services.writer.plan.fair_share import MOST_READERS, FairShare
+from services.writer.settle.work_order import TaskReport
 
 Span = tuple[int, int]
 _FORGET: Final = 0.9
 _NONE: Final = 0.001
 
 
-class Rates:
+class RowRates:
     """The buckets of all databases that have a limit."""
 
     def __init__(self, limits: Mapping[str, float], clock: Callable[[], float] = time.monotonic) -> None:
@@ -36,7 +36,7 @@ class Rates:
         self._ratio: dict[tuple[str, Partition], float] = {}
 
     def share(
-        self, backlog: Mapping[Partition, Span], limit: int, landing: Collection[str], turns: Turns
+        self, backlog: Mapping[Partition, Span], limit: int, landing: Collection[str], turns: FairShare
     ) -> dict[Partition, Span]:
         """At most `limit` offsets of `backlog`, and no more for the databases than they may take now.
 
@@ -62,7 +62,7 @@ class Rates:
         others = {p: s for p, s in backlog.items() if p not in slow}
         return found | share(turns.next(others, left, MOST_READERS - len(found)), left)
 
-    def count(self, lines: Iterable[Line]) -> None:
+    def count(self, lines: Iterable[TaskReport]) -> None:
         """Take what tasks report from the buckets, and learn what each partition brings."""
         read = {line.range_of: line.read for line in lines if not line.database}
         for line in lines:

@@ -6,14 +6,14 @@ is a gap: no healthy history ends like that.
 
 from collections.abc import Iterable, Mapping
 
-from services.writer.model.next_offsets import Stand, by_life
-from services.writer.model.offsets import Life, Partition
+from services.writer.model.next_offsets import Position, by_life
+from services.writer.model.offsets import Incarnation, Partition
 from services.writer.partitions.plan_log import Settled
 from services.writer.postgres.database import Database
 from services.writer.postgres.pool import transaction
 from services.writer.recover import database_halts
 from services.writer.recover.database_halts import Gap
-from services.writer.recover.diverted_index import Index
+from services.writer.recover.diverted_index import DivertedIndex
 from services.writer.settle import ledger
 from shared.errors import LEDGER_GAP, InfrastructureError
 
@@ -21,12 +21,12 @@ from shared.errors import LEDGER_GAP, InfrastructureError
 class Claims:
     """One writer's, under its epoch.  All of it blocks."""
 
-    def __init__(self, settled: Settled, index: Index, epoch: int) -> None:
+    def __init__(self, settled: Settled, index: DivertedIndex, epoch: int) -> None:
         self._settled = settled
         self._index = index
         self._epoch = epoch
 
-    def claim(self, database: Database, stands: Mapping[Partition, Stand]) -> None:
+    def claim(self, database: Database, stands: Mapping[Partition, Position]) -> None:
         """Put this writer's epoch on the ledger rows of `stands` and of what waits, and compare.
 
         A missing row is created at its recorded baseline.  Raises `InfrastructureError`: a
@@ -41,24 +41,26 @@ class Claims:
         self._index.forget_settled(database.name, at)
         self._see_gap(database.name, at, stands)
 
-    def compare(self, database: Database, stands: Mapping[Partition, Stand]) -> None:
+    def compare(self, database: Database, stands: Mapping[Partition, Position]) -> None:
         """Raises `InfrastructureError` when the ledger went back while nothing landed."""
         with transaction(database, "driver") as conn:
             at = ledger.read(conn, by_life(stands), self._epoch)
         self._see_gap(database.name, at, stands)
 
-    def gaps(self, database: Database, stands: Mapping[Partition, Stand]) -> list[Gap]:
+    def gaps(self, database: Database, stands: Mapping[Partition, Position]) -> list[Gap]:
         """What is missing in `database`, partition by partition."""
         upto = by_life(stands)
         return database_halts.gaps(
             database, self._starts(database.name, upto), upto, self._index, self._epoch
         )
 
-    def _starts(self, name: str, lives: Iterable[Life]) -> dict[Life, int]:
+    def _starts(self, name: str, lives: Iterable[Incarnation]) -> dict[Incarnation, int]:
         """Where a missing ledger row begins: at its recorded baseline."""
         return {life: self._settled.baselines[life.topic_id, life.partition.number][name] for life in lives}
 
-    def _see_gap(self, name: str, at: Mapping[Life, int], stands: Mapping[Partition, Stand]) -> None:
+    def _see_gap(
+        self, name: str, at: Mapping[Incarnation, int], stands: Mapping[Partition, Position]
+    ) -> None:
         for life, next_offset in by_life(stands).items():
             if not self._index.covers(name, life, at.get(life, -1), next_offset):
                 raise InfrastructureError(

@@ -8,10 +8,10 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from services.writer.model.offsets import Life, Partition, Range
+from services.writer.model.offsets import Incarnation, Partition, Range
 from services.writer.postgres.database import Database
 from services.writer.postgres.pool import transaction
-from services.writer.recover.diverted_index import Index
+from services.writer.recover.diverted_index import DivertedIndex
 from services.writer.settle import ledger
 
 log = logging.getLogger(__name__)
@@ -81,9 +81,9 @@ def clear(database: Database) -> None:
 
 def gaps(
     database: Database,
-    starts: Mapping[Life, int],
-    upto: Mapping[Life, int],
-    index: Index,
+    starts: Mapping[Incarnation, int],
+    upto: Mapping[Incarnation, int],
+    index: DivertedIndex,
     epoch: int,
 ) -> list[Gap]:
     """What is missing in `database`, partition by partition, up to where the writer stands."""

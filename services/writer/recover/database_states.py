@@ -4,14 +4,14 @@ from collections.abc import Sequence
 
 from services.writer.postgres.database import Database
 from services.writer.recover.breaker import Health
-from services.writer.recover.diverted_index import Index
+from services.writer.recover.diverted_index import DivertedIndex
 from shared.errors import DATABASE_UNAVAILABLE, InfrastructureError
 
 
 class DatabaseStates:
     """Answers without asking anybody: from each database's health and from what waits for it."""
 
-    def __init__(self, configured: Sequence[Database], index: Index) -> None:
+    def __init__(self, configured: Sequence[Database], index: DivertedIndex) -> None:
         self._all = {d.name: d for d in configured}
         self._health = {d.name: Health() for d in configured}
         self._index = index

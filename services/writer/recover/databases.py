@@ -12,14 +12,14 @@ from typing import Any, Final
 
 from services.writer.kafka.producer import is_foreseen
 from services.writer.model.exits import ends
-from services.writer.model.next_offsets import Stand
+from services.writer.model.next_offsets import Position
 from services.writer.model.offsets import Partition
 from services.writer.model.routes import Routes
 from services.writer.park import outbox
 from services.writer.park.diverted_topic import Marker
 from services.writer.partitions.plan_log import Settled
 from services.writer.partitions.set_aside import kind_of
-from services.writer.plan.row_rates import Rates
+from services.writer.plan.row_rates import RowRates
 from services.writer.postgres.database import Database
 from services.writer.postgres.database_threads import apart, failures
 from services.writer.postgres.migrations import migrate
@@ -28,10 +28,10 @@ from services.writer.recover.breaker import Health
 from services.writer.recover.claims import Claims
 from services.writer.recover.database_halts import Gap
 from services.writer.recover.database_states import DatabaseStates
-from services.writer.recover.diverted_index import Index
+from services.writer.recover.diverted_index import DivertedIndex
 from services.writer.recover.drain import Drainer
 from services.writer.recover.owner import Owner
-from services.writer.recover.release_scheduler import Releasing
+from services.writer.recover.release_scheduler import ReleaseScheduler
 from services.writer.settle.holds import Hold
 from shared.errors import (
     DATABASE_OWNED,
@@ -57,9 +57,9 @@ class Databases(DatabaseStates):
         configured: Sequence[Database],
         *,
         settled: Settled,
-        index: Index,
+        index: DivertedIndex,
         drainer: Drainer,
-        rates: Rates,
+        rates: RowRates,
         epoch: int,
         brokers: Brokers,
         cluster_id: str,
@@ -72,11 +72,11 @@ class Databases(DatabaseStates):
         self._claims = Claims(settled, index, epoch)
         self._brokers = brokers
         self._returning: dict[str, asyncio.Task[None]] = {}
-        self._releasing = Releasing(configured, rates, brokers)
+        self._releasing = ReleaseScheduler(configured, rates, brokers)
         # A database that comes back and a partition that is adopted must not miss each other.
         self._claiming = asyncio.Lock()
         #: Every adopted partition and where the writer stands in it.
-        self.stands: dict[Partition, Stand] = {}
+        self.stands: dict[Partition, Position] = {}
 
     def drains(self) -> bool:
         """Whether a database is coming back or draining now."""
@@ -231,7 +231,7 @@ class Databases(DatabaseStates):
         """Move what the outboxes of `databases` still have to the topic."""
         self._all_failed(await failures(databases, lambda d: outbox.relay(d, self._brokers)))
 
-    async def adopt(self, stands: Mapping[Partition, Stand]) -> None:
+    async def adopt(self, stands: Mapping[Partition, Position]) -> None:
         """Take new partitions in and claim them in every database that is up."""
         async with self._claiming:
             self.stands |= stands

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from services.writer.kafka.producer import Place
-from services.writer.model.offsets import Life, Range
+from services.writer.model.offsets import Incarnation, Range
 from services.writer.park.diverted_topic import Empty, Marker
 
 
-class Waiting(NamedTuple):
+class DivertedRange(NamedTuple):
     """A marker, where it stands on the topic, and when it got there (seconds since 1970)."""
 
     marker: Marker
@@ -23,14 +23,14 @@ class Waiting(NamedTuple):
 class _Lane:
     """What waits of one life of a partition, sorted by where its ranges start."""
 
-    waiting: list[Waiting] = field(default_factory=list)
+    waiting: list[DivertedRange] = field(default_factory=list)
     #: Ranges without events, whose place does not matter: neighbours are one, at the place of the first.
-    empty: list[Waiting] = field(default_factory=list)
+    empty: list[DivertedRange] = field(default_factory=list)
     events: int = 0
     #: Since when the oldest event waits; None: there is none, or it is not known now.
     since: float | None = None
 
-    def add(self, new: Waiting) -> None:
+    def add(self, new: DivertedRange) -> None:
         """Take a marker in, in place of those that it covers."""
         at = bisect_left(self.waiting, new.marker.range.start, key=_start)
         end = bisect_left(self.waiting, new.marker.range.end, lo=at, key=_start)
@@ -40,7 +40,7 @@ class _Lane:
         self._gone(inside, kept)
         self.events += new.marker.count
 
-    def add_empty(self, new: Waiting) -> None:
+    def add_empty(self, new: DivertedRange) -> None:
         """Take in that there is nothing; where a marker says otherwise, it has the last word."""
         at = bisect_left(self.empty, new.marker.range.start, key=_start)
         while at and _are_one(self.empty[at - 1], new):
@@ -59,7 +59,7 @@ class _Lane:
             elif marker.range.start < first:
                 yield replace(marker, range=replace(marker.range, end=first))
 
-    def all(self) -> list[Waiting]:
+    def all(self) -> list[DivertedRange]:
         """Everything, sorted by where its ranges start."""
         return sorted([*self.waiting, *self.empty], key=_start)
 
@@ -68,7 +68,7 @@ class _Lane:
         self._gone(_cut(self.waiting, upto))
         _cut(self.empty, upto)
 
-    def _gone(self, before: Sequence[Waiting], kept: Sequence[Waiting] = ()) -> None:
+    def _gone(self, before: Sequence[DivertedRange], kept: Sequence[DivertedRange] = ()) -> None:
         self.events -= sum(w.marker.count for w in before) - sum(w.marker.count for w in kept)
         self.since = None
 
@@ -79,7 +79,7 @@ class _Lane:
         return self.since
 
 
-class Index:
+class DivertedIndex:
     """Undrained markers by database and life of a partition.
 
     The loop adds while a thread that claims a database forgets: each call has the lock.
@@ -89,9 +89,9 @@ class Index:
     """
 
     def __init__(self) -> None:
-        self._lanes: dict[str, dict[Life, _Lane]] = {}
+        self._lanes: dict[str, dict[Incarnation, _Lane]] = {}
         #: The furthest that ledgers were seen at, and how often that was news.
-        self._ledgers: dict[Life, int] = {}
+        self._ledgers: dict[Incarnation, int] = {}
         self.news = 0
         self._lock = threading.Lock()
 
@@ -100,11 +100,11 @@ class Index:
         with self._lock:
             lanes = self._lanes.setdefault(found.database, {})
             if isinstance(found, Marker):
-                lanes.setdefault(found.range.life, _Lane()).add(Waiting(found, place, since))
+                lanes.setdefault(found.range.life, _Lane()).add(DivertedRange(found, place, since))
                 return
             for r in found.ranges:
                 marker = Marker(found.database, r, 0, -1, found.digest)
-                lanes.setdefault(r.life, _Lane()).add_empty(Waiting(marker, place, since))
+                lanes.setdefault(r.life, _Lane()).add_empty(DivertedRange(marker, place, since))
 
     def databases(self) -> set[str]:
         """Those that anything waits for, configured or not."""
@@ -123,7 +123,7 @@ class Index:
         with self._lock:
             return all(len(lane.waiting) <= 1 for lane in self._of(database))
 
-    def next(self, database: str) -> list[Waiting]:
+    def next(self, database: str) -> list[DivertedRange]:
         """What waits for `database` and can drain in one pass over the topic.
 
         Of each partition the ranges from the first on, as far as they stand on the topic in
@@ -132,24 +132,24 @@ class Index:
         with self._lock:
             return [w for lane in self._of(database) for w in _in_order(lane.waiting)]
 
-    def leading(self, database: str, of: Collection[Life] | None = None) -> list[list[Marker]]:
+    def leading(self, database: str, of: Collection[Incarnation] | None = None) -> list[list[Marker]]:
         """What has no events and comes before the first that have: of all partitions, or `of` these."""
         with self._lock:
             lanes = self._lanes.get(database, {})
             found = [list(lane.leading()) for life, lane in lanes.items() if of is None or life in of]
         return [of_it for of_it in found if of_it]
 
-    def lives(self, database: str) -> set[Life]:
+    def lives(self, database: str) -> set[Incarnation]:
         """Of what anything waits for `database`."""
         with self._lock:
             return {life for life, lane in self._lanes.get(database, {}).items() if _waits(lane)}
 
-    def furthest(self, life: Life) -> int:
+    def furthest(self, life: Incarnation) -> int:
         """The highest offset of `life` that a ledger was seen at, or a marker of any database leads to."""
         with self._lock:
             return self._furthest(life)
 
-    def missing(self, database: str, life: Life, at: int, upto: int) -> tuple[int, int]:
+    def missing(self, database: str, life: Incarnation, at: int, upto: int) -> tuple[int, int]:
         """What markers do not cover between the ledger's `at` and `upto`.
 
         When they cover it all, yet the database is halted, it is the first marker's range:
@@ -163,7 +163,7 @@ class Index:
         begins = [start for start, _ in ranges if start > at and _reached(ranges, start) >= upto]
         return at, min([upto, *begins])
 
-    def forget_settled(self, database: str, ledger: Mapping[Life, int]) -> None:
+    def forget_settled(self, database: str, ledger: Mapping[Incarnation, int]) -> None:
         """A marker is drained when the ledger is at or past its end."""
         with self._lock:
             for life, at in ledger.items():
@@ -189,25 +189,25 @@ class Index:
             since = [lane.oldest() for lane in self._of(database)]
         return min((s for s in since if s is not None), default=None)
 
-    def covers(self, database: str, life: Life, at: int, upto: int) -> bool:
+    def covers(self, database: str, life: Incarnation, at: int, upto: int) -> bool:
         """Whether markers lead without a gap from the ledger's `at` to `upto`."""
         return _reached(self._ranges(database, life), at) >= upto
 
     def _of(self, database: str) -> Iterable[_Lane]:
         return self._lanes.get(database, {}).values()
 
-    def _furthest(self, life: Life) -> int:
+    def _furthest(self, life: Incarnation) -> int:
         lanes = [lane[life] for lane in self._lanes.values() if life in lane]
         ends = [last.marker.range.end for lane in lanes for last in (*lane.waiting[-1:], *lane.empty[-1:])]
         return max([self._ledgers.get(life, 0), *ends])
 
-    def _ranges(self, database: str, life: Life) -> list[tuple[int, int]]:
+    def _ranges(self, database: str, life: Incarnation) -> list[tuple[int, int]]:
         with self._lock:
             lane = self._lanes.get(database, {}).get(life, _Lane())
             return [(w.marker.range.start, w.marker.range.end) for w in lane.all()]
 
 
-def lowest(waiting: Iterable[Waiting]) -> dict[int, int]:
+def lowest(waiting: Iterable[DivertedRange]) -> dict[int, int]:
     """By partition of the topic, the lowest offset that any of `waiting` needs: its events' or its own."""
     found: dict[int, int] = {}
     for w in waiting:
@@ -216,11 +216,11 @@ def lowest(waiting: Iterable[Waiting]) -> dict[int, int]:
     return found
 
 
-def _start(waiting: Waiting) -> int:
+def _start(waiting: DivertedRange) -> int:
     return waiting.marker.range.start
 
 
-def _in_order(lane: Iterable[Waiting]) -> Iterator[Waiting]:
+def _in_order(lane: Iterable[DivertedRange]) -> Iterator[DivertedRange]:
     """The first of `lane`, as far as each stands on the topic behind the one before it."""
     last = -1
     for w in lane:
@@ -234,7 +234,7 @@ def _waits(lane: _Lane) -> bool:
     return bool(lane.waiting or lane.empty)
 
 
-def _cut(waiting: list[Waiting], upto: int) -> list[Waiting]:
+def _cut(waiting: list[DivertedRange], upto: int) -> list[DivertedRange]:
     """Take from the head of `waiting` what ends at `upto` or before it."""
     settled = 0
     while settled < len(waiting) and waiting[settled].marker.range.end <= upto:
@@ -244,7 +244,7 @@ def _cut(waiting: list[Waiting], upto: int) -> list[Waiting]:
     return gone
 
 
-def _are_one(first: Waiting, then: Waiting) -> bool:
+def _are_one(first: DivertedRange, then: DivertedRange) -> bool:
     """Whether `then` goes on where `first` ends: by the same routes, for the audit asks for them."""
     one, other = first.marker, then.marker
     return (
@@ -254,10 +254,10 @@ def _are_one(first: Waiting, then: Waiting) -> bool:
     )
 
 
-def _joined(first: Waiting, then: Waiting) -> Waiting:
+def _joined(first: DivertedRange, then: DivertedRange) -> DivertedRange:
     whole = replace(first.marker.range, end=max(first.marker.range.end, then.marker.range.end))
     place = min(first.place, then.place, key=lambda p: p.offset)
-    return Waiting(replace(first.marker, range=whole), place, min(first.since, then.since))
+    return DivertedRange(replace(first.marker, range=whole), place, min(first.since, then.since))
 
 
 def _covers(whole: Range, part: Range) -> bool:

@@ -11,22 +11,22 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from services.writer.kafka.cluster import Positions
+from services.writer.kafka.cluster import Cluster
 from services.writer.kafka.producer import Place
-from services.writer.model.offsets import Life, Partition, Range
+from services.writer.model.offsets import Incarnation, Partition, Range
 from services.writer.model.records import values_of
 from services.writer.model.routes import Routes
 from services.writer.park import outbox
 from services.writer.park.diverted_topic import EventHead, Marker, as_run, head_of
-from services.writer.plan.row_rates import Rates
+from services.writer.plan.row_rates import RowRates
 from services.writer.postgres.database import Database
 from services.writer.postgres.database_threads import apart
 from services.writer.postgres.pool import transaction
-from services.writer.recover.diverted_index import Index, Waiting, lowest
+from services.writer.recover.diverted_index import DivertedIndex, DivertedRange, lowest
 from services.writer.settle import ledger
-from services.writer.settle.pause_policy import Pausing
+from services.writer.settle.pause_policy import PausePolicy
 from services.writer.settle.task import Task
-from services.writer.settle.work_order import Line, WorkOrder
+from services.writer.settle.work_order import TaskReport, WorkOrder
 from shared import failpoints, wire
 from shared.errors import INTERNAL_WRITER, LEDGER_GAP, InfrastructureError, OnrampError
 from shared.kafka_security import Brokers
@@ -44,14 +44,14 @@ class Drainer:
 
     def __init__(
         self,
-        positions: Positions,
-        index: Index,
-        rates: Rates,
+        positions: Cluster,
+        index: DivertedIndex,
+        rates: RowRates,
         *,
         epoch: int,
         brokers: Brokers,
-        pausing: Pausing,
-        worked: Callable[[Sequence[Line]], None],
+        pausing: PausePolicy,
+        worked: Callable[[Sequence[TaskReport]], None],
         log_events: bool = False,
     ) -> None:
         self._positions = positions
@@ -97,7 +97,7 @@ class Drainer:
         return list(found.values())
 
     async def _pass(
-        self, database: Database, routes: Mapping[str, Routes], waiting: Sequence[Waiting]
+        self, database: Database, routes: Mapping[str, Routes], waiting: Sequence[DivertedRange]
     ) -> int:
         """Land the ranges of `waiting`, which stand on the topic in their order."""
         drained = 0
@@ -119,7 +119,7 @@ class Drainer:
             )
         return drained
 
-    async def _move_on(self, database: Database, of: Collection[Life] | None = None) -> int:
+    async def _move_on(self, database: Database, of: Collection[Incarnation] | None = None) -> int:
         """Settle what has no events and comes first, of all partitions together; returns how many ranges."""
         moved = 0
         for digest, ranges in together(self._index.leading(database.name, of)):
@@ -135,7 +135,7 @@ class Drainer:
             ledger.advance(conn, [r for r in ranges if at[r.partition] < r.end], self._epoch, digest)
 
     async def _ranges(
-        self, database: str, waiting: Sequence[Waiting]
+        self, database: str, waiting: Sequence[DivertedRange]
     ) -> AsyncIterator[tuple[Marker, Events]]:
         """Each marker of `waiting` with its events, in the order of the topic."""
         if not waiting:
@@ -160,7 +160,9 @@ class Drainer:
             if not wanted:
                 return
 
-    def _land_or_wait(self, database: Database, piece: Range, events: Events, routes: Routes) -> list[Line]:
+    def _land_or_wait(
+        self, database: Database, piece: Range, events: Events, routes: Routes
+    ) -> list[TaskReport]:
         """`_land`; what it fails at for a reason that nobody foresaw waits, and harms no other database."""
         try:
             return self._land(database, piece, events, routes)
@@ -170,7 +172,7 @@ class Drainer:
             log.exception("what waits cannot drain for a reason that the writer does not know")
             raise InfrastructureError(INTERNAL_WRITER, f"{piece} cannot drain: {type(e).__name__}") from None
 
-    def _land(self, database: Database, piece: Range, events: Events, routes: Routes) -> list[Line]:
+    def _land(self, database: Database, piece: Range, events: Events, routes: Routes) -> list[TaskReport]:
         order = WorkOrder(
             self._epoch,
             {piece.partition: piece},

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from services.writer.kafka.leaders import Tip
 from services.writer.model import halt_reasons
-from services.writer.model.next_offsets import Stand
+from services.writer.model.next_offsets import Position
 from services.writer.model.offsets import Partition
 from services.writer.partitions.partition_halts import LifeKey
 from services.writer.partitions.plan_log import Settled
@@ -26,10 +26,10 @@ class Log(Protocol):
         """Where leaders later than those of `epochs` began to write; below 0: nobody knows that epoch."""
 
 
-class Cuts:
+class LogCuts:
     """Compares logs with what is settled whenever a leader is new."""
 
-    def __init__(self, log: Log, settled: Settled, furthest: Callable[[Partition, Stand], int]) -> None:
+    def __init__(self, log: Log, settled: Settled, furthest: Callable[[Partition, Position], int]) -> None:
         """`furthest`: the highest offset that anything knows to be settled, waiting or planned."""
         self._log = log
         self._settled = settled
@@ -43,7 +43,7 @@ class Cuts:
         self._whole.clear()
 
     async def see(
-        self, stands: Mapping[Partition, Stand], tips: dict[Partition, Tip]
+        self, stands: Mapping[Partition, Position], tips: dict[Partition, Tip]
     ) -> dict[Partition, int]:
         """Up to where the log is what was settled, for each of `stands` that was cut below that.
 
@@ -69,13 +69,13 @@ class Cuts:
                 self._whole[p] = tips[p].epoch
         return cuts
 
-    def why(self, p: Partition, stand: Stand, cut: int) -> str:
+    def why(self, p: Partition, stand: Position, cut: int) -> str:
         """What a person is told of a partition that `see` found cut there."""
         if p in self._unknown:
             return halt_reasons.no_such_epoch(self._unknown[p], cut)
         return halt_reasons.cut(cut, self._furthest(p, stand))
 
-    def led(self, stands: Mapping[Partition, Stand], tips: Mapping[Partition, Tip]) -> dict[LifeKey, int]:
+    def led(self, stands: Mapping[Partition, Position], tips: Mapping[Partition, Tip]) -> dict[LifeKey, int]:
         """Leader epochs that are not on `onramp.settled` yet, of what was found whole."""
         whole = {_key(p, s): tips[p].epoch for p, s in stands.items() if self._is_whole(p, tips)}
         return {life: epoch for life, epoch in whole.items() if epoch > self._settled.leaders.get(life, -1)}
@@ -83,9 +83,9 @@ class Cuts:
     def _is_whole(self, p: Partition, tips: Mapping[Partition, Tip]) -> bool:
         return p in tips and self._whole.get(p) == tips[p].epoch
 
-    def _is_doubted(self, stand: Stand, p: Partition, tip: Tip) -> bool:
+    def _is_doubted(self, stand: Position, p: Partition, tip: Tip) -> bool:
         return self._whole.get(p) != tip.epoch or tip.offset < stand.next_offset
 
 
-def _key(p: Partition, stand: Stand) -> LifeKey:
+def _key(p: Partition, stand: Position) -> LifeKey:
     return stand.topic_id, p.number

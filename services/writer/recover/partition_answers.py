@@ -8,7 +8,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Final
 
-from services.writer.kafka.cluster import Positions
+from services.writer.kafka.cluster import Cluster
 from services.writer.model.offsets import Partition
 from services.writer.partitions.partition_halts import ACCEPT, WORD, Entry
 from services.writer.partitions.plan_log import Settled
@@ -23,7 +23,7 @@ class Answers:
     """What a person says of halted partitions."""
 
     def __init__(
-        self, log: Positions, settled: Settled, record: Callable[[Iterable[Entry]], Awaitable[None]]
+        self, log: Cluster, settled: Settled, record: Callable[[Iterable[Entry]], Awaitable[None]]
     ) -> None:
         self._log = log
         self._lines = settled.lines

@@ -16,20 +16,20 @@ import pyarrow as pa
 from psycopg2.extensions import connection
 
 from services.writer.model.offsets import Partition
-from services.writer.model.records import Run
+from services.writer.model.records import PartitionSlice
 from services.writer.model.routes import Routes
 from services.writer.model.targets import Target
 from services.writer.parse.parse import read
 from services.writer.persist import landing
 from services.writer.persist.row_errors import refusal
-from services.writer.plan.row_rates import Rates
+from services.writer.plan.row_rates import RowRates
 from services.writer.postgres.database import Database
 from services.writer.postgres.pool import transaction
 from services.writer.postgres.sqlstates import STATEMENT_TIMEOUT
 from services.writer.settle import holds, waiting_table
 from services.writer.settle.holds import Hold, Holds
-from services.writer.settle.pause_policy import Pausing
-from services.writer.settle.settlement import BlockedError, LostRaceError, Settlement, Work
+from services.writer.settle.pause_policy import PausePolicy
+from services.writer.settle.settlement import BlockedError, SerializationConflictError, Settlement, Work
 from services.writer.settle.strays import places_of
 from services.writer.settle.waiting_table import At, Place, Taken
 from services.writer.sort.route_lookup import routing_of
@@ -50,9 +50,9 @@ _MOST_SLOW: Final = 5
 class Release:
     """The release of one database's waiting events."""
 
-    def __init__(self, database: Database, rates: Rates | None = None, at_once: int = _AT_ONCE) -> None:
+    def __init__(self, database: Database, rates: RowRates | None = None, at_once: int = _AT_ONCE) -> None:
         self._database = database
-        self._rates = rates or Rates({})
+        self._rates = rates or RowRates({})
         self._at_once = min(at_once, self._rates.most(database.name) or at_once)
         #: Little is left of what can land now: worth waiting for, so that live traffic takes over.
         self.nearly = False
@@ -97,7 +97,7 @@ class Release:
             self.nearly = True
         except BlockedError as e:
             self._blocked(target, hold, e)
-        except LostRaceError as e:
+        except SerializationConflictError as e:
             log.info("a release lost a race and is tried again", extra={"reason": e.detail})
             if e.blocked.suspicious:
                 self._blocked(target, hold, e.blocked)
@@ -150,7 +150,7 @@ class Release:
             with self._paid_for() as conn:
                 taken = waiting_table.retake(conn, place, one)
                 return taken is not None and self._settle(conn, target, [taken]) > 0
-        except LostRaceError as e:
+        except SerializationConflictError as e:
             raise e.blocked from None
 
     def _park(self, place: Place, target: Target, one: At, sqlstate: str | None) -> None:
@@ -196,7 +196,7 @@ class Release:
 
     def _work(self, conn: connection, taken: Sequence[Taken]) -> Work:
         return Work(
-            conn, self._database, {t.partition: t.topic_id for t in taken}, _records(taken), Pausing()
+            conn, self._database, {t.partition: t.topic_id for t in taken}, _records(taken), PausePolicy()
         )
 
     def _target(self, place: Place, routes: Routes) -> Target:
@@ -265,7 +265,7 @@ def _without(at: Collection[int], rows: pa.RecordBatch) -> pa.RecordBatch:
 
 def _records(taken: Sequence[Taken]) -> Callable[[Partition, list[int]], pa.Table]:
     def at(partition: Partition, offsets: list[int]) -> pa.Table:
-        runs = [Run(t.partition, t.arrivals) for t in taken if t.partition == partition]
+        runs = [PartitionSlice(t.partition, t.arrivals) for t in taken if t.partition == partition]
         return pa.Table.from_batches([run.only(offsets).rows for run in runs])
 
     return at

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from services.writer.model.backoff import pause
 from services.writer.model.routes import Routes
 from services.writer.park import outbox
-from services.writer.plan.row_rates import Rates
+from services.writer.plan.row_rates import RowRates
 from services.writer.postgres.database import Database
 from services.writer.postgres.database_threads import apart
 from services.writer.recover.release import Release
@@ -37,10 +37,10 @@ class _Watch:
     known: tuple[Hold, ...] = ()
 
 
-class Releasing:
+class ReleaseScheduler:
     """The releases of all databases."""
 
-    def __init__(self, databases: Collection[Database], rates: Rates, brokers: Brokers) -> None:
+    def __init__(self, databases: Collection[Database], rates: RowRates, brokers: Brokers) -> None:
         self._brokers = brokers
         self._databases = {d.name: d for d in databases}
         self._watched = {d.name: _Watch(Release(d, rates)) for d in databases}

@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping
 from typing import Final, Protocol
 
-from services.writer.recover.diverted_index import Index
+from services.writer.recover.diverted_index import DivertedIndex
 from shared import wire
 
 #: How often a writer looks.  Nothing depends on it but disk.
@@ -28,10 +28,12 @@ class Log(Protocol):
         """Delete the records below `offsets`, by partition."""
 
 
-class Trimming:
+class RetentionCleanup:
     """Called between batches; does its work now and then."""
 
-    def __init__(self, log: Log, index: Index, keep_s: float, every_s: float = _EVERY_SECONDS) -> None:
+    def __init__(
+        self, log: Log, index: DivertedIndex, keep_s: float, every_s: float = _EVERY_SECONDS
+    ) -> None:
         self._log = log
         self._index = index
         self._keep = keep_s

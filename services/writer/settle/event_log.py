@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from services.writer.model.offsets import Partition
 from services.writer.model.targets import Target
-from services.writer.persist.row_results import Persisted
+from services.writer.persist.row_results import PersistResult
 from shared.errors import OnrampError
 from shared.outcomes import Outcome
 from shared.steps import Step
@@ -23,7 +23,7 @@ _COLUMNS: Final = ("_id", "_topic", "_partition", "_offset")
 
 
 def persisted(
-    target: Target, rows: pa.Table | pa.RecordBatch, done: Persisted | None, late: Collection[int] = ()
+    target: Target, rows: pa.Table | pa.RecordBatch, done: PersistResult | None, late: Collection[int] = ()
 ) -> Iterator[Entry]:
     """What became of `rows` in `target`.
 

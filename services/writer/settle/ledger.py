@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from psycopg2.extensions import connection
 from psycopg2.extras import execute_values
 
-from services.writer.model.offsets import Life, Partition, Range
+from services.writer.model.offsets import Incarnation, Partition, Range
 from shared.errors import FENCED, LEDGER_GAP, InfrastructureError
 from shared.outcomes import Outcome
 
@@ -99,7 +99,7 @@ class Tally(NamedTuple):
     outcome: Outcome
 
 
-def claim(conn: connection, starts: Mapping[Life, int], epoch: int) -> dict[Life, int]:
+def claim(conn: connection, starts: Mapping[Incarnation, int], epoch: int) -> dict[Incarnation, int]:
     """Put `epoch` on the rows of `starts`, which says at which offset each begins.
 
     A missing row is created at its first offset.  Returns where the ledger stands.
@@ -111,7 +111,7 @@ def claim(conn: connection, starts: Mapping[Life, int], epoch: int) -> dict[Life
     return _positions(found, epoch)
 
 
-def read(conn: connection, lives: Iterable[Life], epoch: int) -> dict[Life, int]:
+def read(conn: connection, lives: Iterable[Incarnation], epoch: int) -> dict[Incarnation, int]:
     """Where the ledger stands in `lives`, as far as this writer has claimed them.
 
     Raises `InfrastructureError` (FENCED) when a later writer has claimed a row.
@@ -209,12 +209,12 @@ def remark(conn: connection, remarks: Counter[Remark]) -> None:
             execute_values(cursor, _REMARK, rows, page_size=len(rows))
 
 
-def _positions(found: Iterable[tuple[str, str, int, int, int]], epoch: int) -> dict[Life, int]:
+def _positions(found: Iterable[tuple[str, str, int, int, int]], epoch: int) -> dict[Incarnation, int]:
     positions = {}
     for topic_id, topic, partition, next_offset, claimed in found:
         if claimed > epoch:
             raise InfrastructureError(
                 FENCED, f"{topic}/{partition}: writer {claimed} has claimed the ledger, this is {epoch}"
             )
-        positions[Life(topic_id, Partition(topic, partition))] = next_offset
+        positions[Incarnation(topic_id, Partition(topic, partition))] = next_offset
     return positions

@@ -15,7 +15,7 @@ _NOTHING: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Pausing:
+class PausePolicy:
     """The operator's limit.  `share` 1 means never: nothing is above it."""
 
     share: float = 1.0
@@ -30,7 +30,7 @@ class Share:
     seen: float = 0.0
     parked: float = 0.0
 
-    def paused_after(self, bad: "np.ndarray[Any, np.dtype[np.bool_]]", limit: Pausing) -> int | None:
+    def paused_after(self, bad: "np.ndarray[Any, np.dtype[np.bool_]]", limit: PausePolicy) -> int | None:
         """The place in `bad` (the next events, in order: was it parked?) after which the type is paused.
 
         Each event is judged with the `limit.window` events that end with it; of those before
@@ -48,7 +48,7 @@ class Share:
         over = (seen >= limit.least) & (parked > limit.share * seen)
         return int(over.argmax()) if over.any() else None
 
-    def after(self, bad: "np.ndarray[Any, np.dtype[np.bool_]]", limit: Pausing) -> "Share":
+    def after(self, bad: "np.ndarray[Any, np.dtype[np.bool_]]", limit: PausePolicy) -> "Share":
         """The share when the events `bad` are decided as well; what is older than the window fades."""
         last = bad[-limit.window :]
         before = min(self.seen, limit.window - len(last))

@@ -18,16 +18,23 @@ from psycopg2.extensions import connection
 
 from services.writer.model.offsets import Partition
 from services.writer.model.targets import Target
-from services.writer.model.timings import Stopwatch
+from services.writer.model.timings import StepTimings
 from services.writer.park import outbox, parked_topic
 from services.writer.park.parked_topic import ParkedRecord
 from services.writer.persist import encodings
-from services.writer.persist.persist import Parked, Persisted, check_at_once, persist, persist_apart, refuse
+from services.writer.persist.persist import (
+    Parked,
+    PersistResult,
+    check_at_once,
+    persist,
+    persist_apart,
+    refuse,
+)
 from services.writer.postgres.database import Database, is_a_functions_own, translate
 from services.writer.postgres.sqlstates import Verdict, is_of_one_table, may_be_of_one_row, verdict
 from services.writer.settle import event_log, holds, ledger, waiting_table
 from services.writer.settle.holds import STOPPED, TYPE, WATCHED, Hold, Holds, by_type
-from services.writer.settle.pause_policy import Pausing, Share
+from services.writer.settle.pause_policy import PausePolicy, Share
 from shared import wire
 from shared.errors import PAUSED, UNKNOWN_TABLE, Fault, InfrastructureError, OnrampError, UserError
 from shared.outcomes import Outcome
@@ -61,7 +68,7 @@ class UnforeseenError(Exception):
         self.target = target
 
 
-class LostRaceError(InfrastructureError):
+class SerializationConflictError(InfrastructureError):
     """A deadlock or a serialisation failure: the transaction is begun again.
 
     `blocked`: what it is if it is lost again and again.
@@ -80,8 +87,8 @@ class Work:
     database: Database
     topic_ids: Mapping[Partition, str]
     records: Records
-    pausing: Pausing
-    stopwatch: Stopwatch = field(default_factory=Stopwatch)
+    pausing: PausePolicy
+    stopwatch: StepTimings = field(default_factory=StepTimings)
     log_events: bool = False
 
 
@@ -107,7 +114,7 @@ class Settlement:
     def land(self, target: Target, rows: pa.Table) -> None:
         """Decide about `rows`, which go to `target`.
 
-        Raises `BlockedError`, `LostRaceError` or `UnforeseenError`: the transaction is lost.
+        Raises `BlockedError`, `SerializationConflictError` or `UnforeseenError`: the transaction is lost.
         """
         target = encodings.spelled(self._work.conn, target)
         for hold, part in self.holds.split(target, rows):
@@ -131,7 +138,7 @@ class Settlement:
         self._park(target, done, set())
         self._count(target, Outcome.WAITING, Counter({p: -n for p, n in done.rows.items()}))
 
-    def park(self, target: Target, rows: pa.Table, error: UserError) -> Persisted:
+    def park(self, target: Target, rows: pa.Table, error: UserError) -> PersistResult:
         """Park `rows`, of which only their places are asked, without a try to land them in `target`."""
         done = refuse(rows, error)
         self._park(encodings.spelled(self._work.conn, target), done, set())
@@ -154,7 +161,7 @@ class Settlement:
         ledger.count(self._work.conn, self._tallies)
         ledger.remark(self._work.conn, self._remarks)
 
-    def _persist(self, target: Target, rows: pa.Table, *, apart: bool) -> Persisted:
+    def _persist(self, target: Target, rows: pa.Table, *, apart: bool) -> PersistResult:
         conn = self._work.conn
         if not self._checks_at_once:
             check_at_once(conn)
@@ -171,7 +178,7 @@ class Settlement:
             blocked = BlockedError(target, e.pgcode, suspicious=own or may_be_of_one_row(e.pgcode))
             if verdict(e.pgcode) is Verdict.RETRY:
                 said = translate(e, self._work.database)
-                raise LostRaceError(said.fault, said.detail, blocked) from None
+                raise SerializationConflictError(said.fault, said.detail, blocked) from None
             if not conn.closed and (own or is_of_one_table(e.pgcode)):
                 raise blocked from None
             raise
@@ -188,11 +195,13 @@ class Settlement:
         self._remark(target, done)
         return done
 
-    def _say(self, target: Target, rows: pa.Table, done: Persisted | None, late: Sequence[int] = ()) -> None:
+    def _say(
+        self, target: Target, rows: pa.Table, done: PersistResult | None, late: Sequence[int] = ()
+    ) -> None:
         if self._work.log_events and target.table != wire.PROBE_EVENT:
             self.said += event_log.persisted(target, rows, done, late)
 
-    def _remark(self, target: Target, done: Persisted) -> None:
+    def _remark(self, target: Target, done: PersistResult) -> None:
         """What is worth a look at `target`, counted for one of its partitions: a task has them all."""
         first = min(done.rows)
         found = {
@@ -203,7 +212,7 @@ class Settlement:
             if n:
                 self._remarks[ledger.Remark(self._work.topic_ids[first], first, str(target), remark)] += n
 
-    def _judge(self, target: Target, rows: pa.Table, done: Persisted) -> list[int]:
+    def _judge(self, target: Target, rows: pa.Table, done: PersistResult) -> list[int]:
         """The places of parked rows that wait after all: their type has paused before them."""
         limit = self._work.pausing
         if limit.share >= _NEVER or not (done.parked or self.holds.types):
@@ -243,7 +252,7 @@ class Settlement:
         self.waiting += found
         self._count(target, Outcome.WAITING, found)
 
-    def _park(self, target: Target, done: Persisted, late: set[int]) -> None:
+    def _park(self, target: Target, done: PersistResult, late: set[int]) -> None:
         destination = f"{target.database}.{target}"
         by_partition: dict[Partition, list[Parked]] = defaultdict(list)
         for p in done.parked:
@@ -268,7 +277,7 @@ class Settlement:
             self._tallies[ledger.Tally(self._work.topic_ids[p], p, str(target), outcome)] += n
 
 
-def _is_unknown(done: Persisted) -> bool:
+def _is_unknown(done: PersistResult) -> bool:
     """Whether there is no such table."""
     return all(p.error.fault is UNKNOWN_TABLE for p in done.parked)
 

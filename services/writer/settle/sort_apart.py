@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from services.writer.model.halving import Failed, Odds, halve
-from services.writer.model.records import Run, cut, rows_by_topic
+from services.writer.model.records import PartitionSlice, cut, rows_by_topic
 from services.writer.sort.sort import Sorted, Unroutable
 from shared.errors import INTERNAL_SORT, OnrampError, UserError
 
@@ -15,7 +15,9 @@ _PASSES_ON: Final = (OnrampError, MemoryError)
 _odds = Odds()
 
 
-def take_each(take: Callable[[Sequence[Run]], None], read: Sequence[Run]) -> Iterator[tuple[Run, Sorted]]:
+def take_each(
+    take: Callable[[Sequence[PartitionSlice]], None], read: Sequence[PartitionSlice]
+) -> Iterator[tuple[PartitionSlice, Sorted]]:
     """`take` all that was `read`; yields each record at which it raises alone, with its verdict.
 
     Raises the exception when it is too many's to be theirs.
@@ -30,7 +32,9 @@ def take_each(take: Callable[[Sequence[Run]], None], read: Sequence[Run]) -> Ite
         _odds.passed(rows_by_topic(read))
 
 
-def _apart(take: Callable[[Sequence[Run]], None], read: Sequence[Run]) -> Iterator[tuple[Run, Sorted]]:
+def _apart(
+    take: Callable[[Sequence[PartitionSlice]], None], read: Sequence[PartitionSlice]
+) -> Iterator[tuple[PartitionSlice, Sorted]]:
     whole = rows_by_topic(read)
     failed = halve(whole.total(), lambda start, end: take(list(cut(read, start, end))), _PASSES_ON)
     alone = [(next(cut(read, at, at + 1)), e) for at, e in failed.items()]

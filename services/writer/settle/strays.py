@@ -11,12 +11,12 @@ import orjson
 import pyarrow as pa
 
 from services.writer.model.offsets import Partition
-from services.writer.model.records import Run
+from services.writer.model.records import PartitionSlice
 from services.writer.model.targets import Target
 from services.writer.persist import landing
 from services.writer.settle.settlement import Settlement
 from services.writer.sort.packets import destinations
-from services.writer.sort.route_lookup import Routing
+from services.writer.sort.route_lookup import RouteLookup
 from services.writer.sort.sort import Unroutable
 from shared import wire
 from shared.errors import INTERNAL_SORT, UserError
@@ -36,7 +36,11 @@ class Stray(NamedTuple):
 
 
 def strays(
-    run: Run, sent: Collection[int], refused: Sequence[Unroutable], database: str, routing: Routing
+    run: PartitionSlice,
+    sent: Collection[int],
+    refused: Sequence[Unroutable],
+    database: str,
+    routing: RouteLookup,
 ) -> Iterator[Stray]:
     """Those of `run`, which all waited for `database`, that are not among the offsets `sent` there.
 
@@ -65,7 +69,7 @@ def places_of(arrivals: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([arrivals.column(c) for c in _PLACE.values()], names=list(_PLACE))
 
 
-def _tables(value: bytes | None, topic: str, database: str, routing: Routing) -> list[Target]:
+def _tables(value: bytes | None, topic: str, database: str, routing: RouteLookup) -> list[Target]:
     """The tables of `database` that the event names as far as it can be read, else its topic's."""
     found = [t for t in _named(_document(value), topic, routing) if t.database == database]
     return found or [Target(database, landing.SCHEMA, topic.removeprefix(wire.EVENT_TOPIC_PREFIX))]
@@ -79,7 +83,7 @@ def _document(value: bytes | None) -> Mapping[str, Any]:
     return document if isinstance(document, dict) else {}
 
 
-def _named(document: Mapping[str, Any], topic: str, routing: Routing) -> Collection[Target]:
+def _named(document: Mapping[str, Any], topic: str, routing: RouteLookup) -> Collection[Target]:
     if "pipeline_context" in document:
         return destinations(orjson.dumps(document["pipeline_context"]), topic, routing).targets
     name = document.get("event_name")

@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 
 from services.writer.model.offsets import Partition
-from services.writer.model.records import Run, rows_by_topic, runs, values_of
+from services.writer.model.records import PartitionSlice, rows_by_topic, runs, values_of
 from services.writer.model.targets import Target
-from services.writer.model.timings import Stopwatch
+from services.writer.model.timings import StepTimings
 from services.writer.park.diverted_topic import divert
 from services.writer.postgres.database import Database
 from services.writer.postgres.pool import transaction
@@ -25,7 +25,7 @@ from services.writer.settle import event_log, holds, ledger, without_target
 from services.writer.settle.interleave import in_all
 from services.writer.settle.settlement import (
     BlockedError,
-    LostRaceError,
+    SerializationConflictError,
     Settlement,
     UnforeseenError,
     Work,
@@ -33,7 +33,7 @@ from services.writer.settle.settlement import (
 )
 from services.writer.settle.sort_apart import take_each
 from services.writer.settle.strays import Stray, park, strays
-from services.writer.settle.work_order import Line, WorkOrder, as_arrow
+from services.writer.settle.work_order import TaskReport, WorkOrder, as_arrow
 from services.writer.sort.route_lookup import routing_of
 from services.writer.sort.sort import Sorted, Unroutable, sort
 from shared import failpoints, logs
@@ -94,15 +94,15 @@ class Task:
 
     def __init__(self, order: WorkOrder) -> None:
         self._order = order
-        self._read: dict[Partition, Line] = {}
-        self._databases: dict[tuple[str, Partition], Line] = {}
-        self._runs: dict[Partition, list[Run]] = defaultdict(list)
+        self._read: dict[Partition, TaskReport] = {}
+        self._databases: dict[tuple[str, Partition], TaskReport] = {}
+        self._runs: dict[Partition, list[PartitionSlice]] = defaultdict(list)
         self._rows: dict[Target, list[tuple[Partition, pa.RecordBatch]]] = defaultdict(list)
         self._unroutable: list[tuple[Partition, Unroutable]] = []
         self._strays: list[Stray] = []
-        self._stopwatch = Stopwatch()
+        self._stopwatch = StepTimings()
 
-    def take(self, read: Sequence[Run]) -> None:
+    def take(self, read: Sequence[PartitionSlice]) -> None:
         """FILTER and SORT the records of what was READ."""
         with self._stopwatch.timed_by_topic(Step.FILTER, rows_by_topic(read)):
             wanted = [run.wanted() for run in read]
@@ -112,17 +112,17 @@ class Task:
         for run, ours, events in zip(read, wanted, found, strict=True):
             self._note(run, ours, events)
 
-    def take_each(self, read: Sequence[Run]) -> None:
+    def take_each(self, read: Sequence[PartitionSlice]) -> None:
         """`take`, with each event parked that makes it raise for a reason that nobody foresaw."""
         for run, verdict in take_each(self.take, read):
             self._note(run, run, verdict)
 
-    def _note(self, run: Run, wanted: Run, events: Sorted) -> None:
+    def _note(self, run: PartitionSlice, wanted: PartitionSlice, events: Sorted) -> None:
         for target, rows in events.tables.items():
             self._rows[target].append((run.partition, rows))
         self._unroutable += [(run.partition, u) for u in events.unroutable]
         self._runs[run.partition].append(wanted)
-        line = self._read.setdefault(run.partition, Line(*run.partition))
+        line = self._read.setdefault(run.partition, TaskReport(*run.partition))
         line.read += len(run)
         line.size += run.rows.nbytes
         line.filtered += len(run) - len(wanted)
@@ -169,7 +169,7 @@ class Task:
                 line = self._line(name, partition)
                 line.diverted, line.diverted_from = found.get(partition, (0, -1))
 
-    def _offsets_for(self, database: str, run: Run) -> set[int]:
+    def _offsets_for(self, database: str, run: PartitionSlice) -> set[int]:
         """The offsets of `run` whose events go to `database`."""
         return {
             offset
@@ -196,7 +196,7 @@ class Task:
                 blocked[e.target] = e
             except UnforeseenError as e:
                 apart.add(e.target)
-            except LostRaceError as e:
+            except SerializationConflictError as e:
                 races += 1
                 if races > _RACES:  # always the same one: no other's matter
                     blocked[e.blocked.target], races = e.blocked, 0
@@ -242,7 +242,7 @@ class Task:
         failpoints.reach("writer.after_commit")
         self._say(settlement.said)
         for p in self._read:
-            self._databases[database.name, p] = Line(
+            self._databases[database.name, p] = TaskReport(
                 *p,
                 database=database.name,
                 rows=settlement.rows[p],
@@ -250,11 +250,11 @@ class Task:
                 waiting=settlement.waiting[p],
             )
 
-    def refusal(self, error: InfrastructureError) -> list[Line]:
+    def refusal(self, error: InfrastructureError) -> list[TaskReport]:
         """The report of a task that could not put on Kafka what must be there before it lands."""
-        return [Line(*p, failure=error.fault.code, detail=error.detail) for p in self._read]
+        return [TaskReport(*p, failure=error.fault.code, detail=error.detail) for p in self._read]
 
-    def report(self) -> list[Line]:
+    def report(self) -> list[TaskReport]:
         """What became of every range, in every database."""
         self._meet("writer.report")
         lines = [*self._read.values(), *self._databases.values()]
@@ -262,12 +262,12 @@ class Task:
             lines[0].work = self._stopwatch.as_json()
         return lines
 
-    def _line(self, database: str, partition: Partition) -> Line:
-        return self._databases.setdefault((database, partition), Line(*partition, database=database))
+    def _line(self, database: str, partition: Partition) -> TaskReport:
+        return self._databases.setdefault((database, partition), TaskReport(*partition, database=database))
 
     def _fail(self, database: Database, code: str, detail: str) -> None:
         for partition in self._read:
-            self._databases[database.name, partition] = Line(
+            self._databases[database.name, partition] = TaskReport(
                 *partition, database=database.name, failure=code, detail=detail
             )
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 from services.writer.model.offsets import Partition, Range
 from services.writer.model.routes import Routes
 from services.writer.postgres.database import Database
-from services.writer.settle.pause_policy import Pausing
+from services.writer.settle.pause_policy import PausePolicy
 from shared.errors import TABLE, InfrastructureError
 from shared.kafka_security import Brokers
 
@@ -50,7 +50,7 @@ class WorkOrder:
     diverted: tuple[str, ...]
     routes: Routes
     brokers: Brokers
-    pausing: Pausing = field(default_factory=Pausing)
+    pausing: PausePolicy = field(default_factory=PausePolicy)
     log_events: bool = False
     #: Databases whose events are no matter of this order: a replay is for one database alone.
     elsewhere: tuple[str, ...] = ()
@@ -62,7 +62,7 @@ class WorkOrder:
 
 
 @dataclass(slots=True)
-class Line:
+class TaskReport:
     """One row of a report."""
 
     topic: str
@@ -96,6 +96,6 @@ class Line:
         return InfrastructureError(TABLE[self.failure], self.detail or "") if self.failure else None
 
 
-def as_arrow(lines: Iterable[Line]) -> pa.RecordBatch:
+def as_arrow(lines: Iterable[TaskReport]) -> pa.RecordBatch:
     """`lines` as a task sends them to the driver."""
     return pa.RecordBatch.from_pylist([asdict(line) for line in lines], schema=REPORT)

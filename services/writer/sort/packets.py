@@ -13,7 +13,7 @@ from msgspec import Meta
 
 from services.writer.model.routes import is_closed
 from services.writer.model.targets import Target
-from services.writer.sort.route_lookup import Routing
+from services.writer.sort.route_lookup import RouteLookup
 from shared import envelope
 from shared.errors import (
     BAD_DESTINATION,
@@ -53,7 +53,7 @@ class Destinations:
     refused: list[tuple[str, UserError]] = field(default_factory=list)
 
 
-def destinations(context: bytes, topic: str, routing: Routing) -> Destinations:
+def destinations(context: bytes, topic: str, routing: RouteLookup) -> Destinations:
     """Where a packet on `topic` with this `pipeline_context` goes.
 
     A list that cannot be read is refused as a whole, under the pointer "".  A table that
@@ -78,7 +78,7 @@ def destinations(context: bytes, topic: str, routing: Routing) -> Destinations:
     return found
 
 
-def _named(context: bytes, routing: Routing) -> list[msgspec.Raw]:
+def _named(context: bytes, routing: RouteLookup) -> list[msgspec.Raw]:
     named = envelope.decode(context, _Context).destinations
     most = routing.max_destinations
     if len(named) > most:
@@ -86,7 +86,7 @@ def _named(context: bytes, routing: Routing) -> list[msgspec.Raw]:
     return named
 
 
-def _target(raw: msgspec.Raw, topic: str, routing: Routing) -> Target:
+def _target(raw: msgspec.Raw, topic: str, routing: RouteLookup) -> Target:
     try:
         wanted = envelope.decode(raw, Destination)
     except UserError as e:
@@ -109,7 +109,7 @@ def _target(raw: msgspec.Raw, topic: str, routing: Routing) -> Target:
     return target
 
 
-def _database(wanted: Destination, routing: Routing) -> str:
+def _database(wanted: Destination, routing: RouteLookup) -> str:
     """The configured database that `wanted` selects: by vanity, else by `database`; both must agree."""
     name, where = (wanted.vanity, "/vanity") if wanted.vanity is not None else (wanted.database, "/database")
     place = None if name is None else routing.place(name)

@@ -21,11 +21,11 @@ _Matches = Callable[[str], object]
 _WILD: Final = frozenset("*?[")
 #: States of the registry that are in use at a time: today's, and those of plans and of what waits.
 _KEPT: Final = 8
-_kept: dict[str, "Routing"] = {}
+_kept: dict[str, "RouteLookup"] = {}
 _lock: Final = threading.Lock()
 
 
-class Routing:
+class RouteLookup:
     """Where events go, and where packets may, as `routes` say."""
 
     def __init__(self, routes: Routes) -> None:
@@ -101,11 +101,11 @@ class _Contracts:
         return min((f for f in first if f), default=(0, FREEZE))[1]
 
 
-def routing_of(routes: Routes) -> Routing:
+def routing_of(routes: Routes) -> RouteLookup:
     """The layout of `routes`, which is kept while they are in use."""
     with _lock:
         if (found := _kept.pop(routes.digest, None)) is None:
-            found = Routing(routes)
+            found = RouteLookup(routes)
             while len(_kept) >= _KEPT:
                 del _kept[next(iter(_kept))]
         _kept[routes.digest] = found  # the last one used stands last

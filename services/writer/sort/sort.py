@@ -13,14 +13,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from services.writer.model.records import LARGE, Run
+from services.writer.model.records import LARGE, PartitionSlice
 from services.writer.model.routes import Routes
 from services.writer.model.targets import Target
 from services.writer.parse.events import Events, Places
 from services.writer.parse.parse import read
 from services.writer.persist import landing
 from services.writer.sort.packets import destinations
-from services.writer.sort.route_lookup import Routing, routing_of
+from services.writer.sort.route_lookup import RouteLookup, routing_of
 from shared import wire
 from shared.errors import RECORD_HEADERS_TOO_LARGE, UserError
 
@@ -63,7 +63,7 @@ class Sorted:
 class _Sorting:
     """One run on its way: where each event goes, by its place in the run."""
 
-    def __init__(self, run: Run, routing: Routing) -> None:
+    def __init__(self, run: PartitionSlice, routing: RouteLookup) -> None:
         self._run = run
         self._routing = routing
         self._places: dict[Target, list[Places]] = defaultdict(list)
@@ -105,7 +105,7 @@ class _Sorting:
         self._unroutable.append(Unroutable(rows.column("offset")[at].as_py(), value, error, destination))
 
 
-def sort(runs: Sequence[Run], routes: Routes) -> Iterator[Sorted]:
+def sort(runs: Sequence[PartitionSlice], routes: Routes) -> Iterator[Sorted]:
     """Sort the records of each of `runs` by their destinations, as `routes` say.
 
     The values of all are read together: of a hundred partitions each may have a few.
@@ -119,7 +119,7 @@ def sort(runs: Sequence[Run], routes: Routes) -> Iterator[Sorted]:
         at += len(run)
 
 
-def _read(runs: Sequence[Run]) -> Events:
+def _read(runs: Sequence[PartitionSlice]) -> Events:
     """What the values are; whoever's headers are too large to be read is no event, whatever its value."""
     values = pa.concat_arrays([run.rows.column("value") for run in runs])
     large = pc.equal(pa.concat_arrays([run.rows.column("context") for run in runs]), LARGE)
@@ -138,7 +138,7 @@ def _unread() -> UserError:
     return UserError(RECORD_HEADERS_TOO_LARGE, detail)
 
 
-def _sort(run: Run, events: Events, routing: Routing) -> Sorted:
+def _sort(run: PartitionSlice, events: Events, routing: RouteLookup) -> Sorted:
     sorting = _Sorting(run, routing)
     sorting.take(events)
     out = Sorted(unroutable=sorting.unroutable())

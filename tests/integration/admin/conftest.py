@@ -17,7 +17,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from services.admin.audit.run import Request, audit
 from services.admin.findings import Report
 from services.writer.kafka.producer import Record, publish
-from services.writer.model.offsets import Life, Partition, Range
+from services.writer.model.offsets import Incarnation, Partition, Range
 from services.writer.model.records import USUAL
 from services.writer.model.routes import Routes
 from services.writer.park import outbox
@@ -86,7 +86,7 @@ class Stage:
     def begin(self, at: int) -> None:
         """Claim this life from `at` on."""
         with transaction(self.database, "driver") as conn:
-            ledger.claim(conn, {Life(self.topic_id, self.partition): at}, EPOCH)
+            ledger.claim(conn, {Incarnation(self.topic_id, self.partition): at}, EPOCH)
         self.tell(self.notes.first_sight({(self.topic_id, 0): at}, ["onramp"]))
 
     def send(self, *values: bytes | None, wanted: bool = True) -> int:

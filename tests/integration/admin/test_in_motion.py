@@ -11,7 +11,7 @@ from services.admin import books_sql
 from services.admin.audit import run as audits
 from services.admin.books_sql import Snapshot
 from services.admin.findings import Report
-from services.writer.model.offsets import Life, Range
+from services.writer.model.offsets import Incarnation, Range
 from services.writer.model.routes import EventRoute, Routes
 from services.writer.partitions.plan_log import Totals
 from services.writer.postgres.database import Database
@@ -65,7 +65,7 @@ def pair(stage: Stage, postgres: HasDsn) -> Iterator[Pair]:
         other = replace(database_of(dsn), name="other")
         migrate(other)
         with transaction(other, "driver") as conn:
-            ledger.claim(conn, {Life(stage.topic_id, stage.partition): 0}, EPOCH)
+            ledger.claim(conn, {Incarnation(stage.topic_id, stage.partition): 0}, EPOCH)
         stage.tell(stage.notes.first_sight({(stage.topic_id, 0): 0}, ["other"]))
         yield Pair(stage, other)
         disconnect()

@@ -5,7 +5,7 @@ from uuid import uuid4
 
 import pytest
 
-from services.writer.partitions.partition_halts import Line
+from services.writer.partitions.partition_halts import HaltRecord
 from services.writer.partitions.plan_log import Settled
 from tests.fixtures.writer import event
 from tests.integration.admin.conftest import Stage
@@ -23,7 +23,7 @@ def _another_life(stage: Stage, at: int, *, accepted: bool) -> Stage:
     after = replace(stage, topic_id=str(uuid4()), notes=Settled())
     after.begin(at)
     if accepted:
-        stage.tell(stage.notes.lines.go_on(stage.topic_id, 0, Line(2, after.topic_id, at)))
+        stage.tell(stage.notes.lines.go_on(stage.topic_id, 0, HaltRecord(2, after.topic_id, at)))
     return after
 
 

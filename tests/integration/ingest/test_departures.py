@@ -11,10 +11,10 @@ import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.producer.sender import Sender
 
-from services.ingest.send.byte_budget import Budget
+from services.ingest.send.byte_budget import ByteBudget
 from services.ingest.send.kafka_sink import KafkaSink
 from services.ingest.send.partition_queue import Way
-from services.ingest.sink import Receipt, Sent
+from services.ingest.sink import Receipt, SendResult
 from shared import wire
 from shared.settings import KafkaSettings
 from tests.fixtures.fix_kafka import HasBootstrap
@@ -33,9 +33,9 @@ class Sending:
     def __init__(self, bootstrap: str, way: Way) -> None:
         self.requests = 0
         self.sizes: list[int] = []
-        self.sink = KafkaSink(KafkaSettings(bootstrap=bootstrap), Budget(2**26), 30, 45, way=way)
+        self.sink = KafkaSink(KafkaSettings(bootstrap=bootstrap), ByteBudget(2**26), 30, 45, way=way)
 
-    async def send(self, topic: str, key: str, value: bytes = b"{}") -> Sent:
+    async def send(self, topic: str, key: str, value: bytes = b"{}") -> SendResult:
         (sent,) = await self.sink.send([record(topic, key, value)])
         return sent
 

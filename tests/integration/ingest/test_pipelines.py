@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from services.ingest.sink import Record, Sent
+from services.ingest.sink import Record, SendResult
 from tests.fixtures.fix_ingest import Serve, Served
 from tests.fixtures.ingest import one, until
 from tests.integration.ingest.test_bad_input import request
@@ -23,7 +23,7 @@ class Held:
         self._send = served.sink.send
         monkeypatch.setattr(served.sink, "send", self._sent)
 
-    async def _sent(self, records: Sequence[Record]) -> list[Sent]:
+    async def _sent(self, records: Sequence[Record]) -> list[SendResult]:
         sent = await self._send(records)
         await self.let.wait()
         return sent

@@ -14,9 +14,9 @@ from aiokafka.producer.sender import Sender
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from services.ingest.app import assemble
-from services.ingest.send.byte_budget import Budget
+from services.ingest.send.byte_budget import ByteBudget
 from services.ingest.send.kafka_sink import KafkaSink
-from services.ingest.send.second_producer import Second
+from services.ingest.send.second_producer import SecondProducer
 from services.ingest.settings import IngestSettings
 from shared.registry.memory import MemoryRegistry
 from shared.settings import KafkaSettings
@@ -48,18 +48,18 @@ class Seen:
 @pytest.fixture
 def seen(monkeypatch: pytest.MonkeyPatch) -> Seen:
     seen = Seen()
-    send, still = Sender._send_produce_req, Second.still
+    send, still = Sender._send_produce_req, SecondProducer.still
 
     async def noted(sender: Any, node: int, batches: dict[TopicPartition, Any]) -> None:
         seen.requests.append((sender.client._client_id, frozenset(tp.topic for tp in batches)))
         await send(sender, node, batches)
 
-    def looked(second: Second, topic: str) -> None:
+    def looked(second: SecondProducer, topic: str) -> None:
         seen.long += 1
         still(second, topic)
 
     monkeypatch.setattr(Sender, "_send_produce_req", noted)
-    monkeypatch.setattr(Second, "still", looked)
+    monkeypatch.setattr(SecondProducer, "still", looked)
     return seen
 
 
@@ -70,8 +70,8 @@ class Gateway:
         self.cluster = cluster
         self.admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
         kafka = KafkaSettings(bootstrap=cluster.bootstrap, replication=3, min_insync=2)
-        self.sink = KafkaSink(kafka, Budget(2**24), DEADLINE, WEDGED)
-        app = assemble(IngestSettings(), self.sink, Budget(2**24), MemoryRegistry(), lambda _: None)  # type: ignore[arg-type, return-value]
+        self.sink = KafkaSink(kafka, ByteBudget(2**24), DEADLINE, WEDGED)
+        app = assemble(IngestSettings(), self.sink, ByteBudget(2**24), MemoryRegistry(), lambda _: None)  # type: ignore[arg-type, return-value]
         self.client = httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app), base_url="http://127.0.0.1")
 
     def make(self, name: str, min_insync: int) -> None:

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, TopicMetadata
 
-from services.writer.kafka.cluster import Positions
+from services.writer.kafka.cluster import Cluster
 from shared.settings import KafkaSettings
 from shared.topics import OWN_TOPICS
 from stack.errors import StackError
@@ -110,7 +110,7 @@ def test_a_crash_is_reported_by_name_with_the_end_of_the_log(own_kafka: Kafka) -
 
 
 async def _make_own_topics(settings: KafkaSettings) -> None:
-    positions = Positions(settings, r"events\..+")
+    positions = Cluster(settings, r"events\..+")
     try:
         await (await positions.start()).own_topics.ensure()
     finally:

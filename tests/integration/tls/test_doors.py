@@ -17,7 +17,7 @@ from fastapi import FastAPI
 from services.ingest.app import State, assemble
 from services.ingest.check.json_schema import check_schemas
 from services.ingest.observe.rejection_log import RejectionLog
-from services.ingest.send.byte_budget import Budget
+from services.ingest.send.byte_budget import ByteBudget
 from services.ingest.settings import IngestSettings
 from services.ingest.sink import MemorySink
 from services.ingest.syslog.listener import Syslog
@@ -172,7 +172,7 @@ def _ask_on(door: Door, kept: httpx2.Client, stop: threading.Event, answers: lis
 async def _heard(settings: IngestSettings, context: ssl.SSLContext, message: bytes) -> list[str]:
     """What a listener of these settings makes of `message`."""
     sink = MemorySink()
-    gateway = assemble(settings, sink, Budget(2**20), MemoryRegistry(None, check_schemas), _nothing)
+    gateway = assemble(settings, sink, ByteBudget(2**20), MemoryRegistry(None, check_schemas), _nothing)
     syslog = Syslog(gateway.flow, settings, RejectionLog(log_events=False))
     await syslog.start()
     try:

@@ -15,10 +15,10 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from services.ingest.send.byte_budget import Budget
+from services.ingest.send.byte_budget import ByteBudget
 from services.ingest.send.kafka_sink import KafkaSink
 from services.ingest.sink import Receipt
-from services.writer.kafka.cluster import Positions
+from services.writer.kafka.cluster import Cluster
 from services.writer.model.offsets import Partition
 from shared import wire
 from shared.errors import TOPIC_MISSING, OnrampError
@@ -81,7 +81,7 @@ async def start(secured: Secured, lean: tuple[str, Path]) -> AsyncIterator[Calla
             password_file=lean[1],
             ca_file=secured.authority.ca,
         )
-        started.append(KafkaSink(settings, Budget(2**20), 60, 90))
+        started.append(KafkaSink(settings, ByteBudget(2**20), 60, 90))
         return started[-1]
 
     async with leave_taken():
@@ -134,7 +134,7 @@ async def _trim(secured: Secured, settings: KafkaSettings) -> None:
     """Delete a record of nobody's, as the writer deletes what has drained."""
     produce(secured.kafka.bootstrap, wire.SYSTEM_ERRORS, [b"nobody's"])
     [last] = [r for r in _of(secured, wire.SYSTEM_ERRORS) if r.value == b"nobody's"]
-    positions = await Positions(settings, "none").start()
+    positions = await Cluster(settings, "none").start()
     try:
         await positions.read([Partition(wire.SYSTEM_ERRORS, n) for n in range(2)])
         await positions.delete_below(wire.SYSTEM_ERRORS, {0: last.offset + 1})

@@ -11,11 +11,11 @@ import psycopg2
 from services.writer.model.offsets import Partition
 from services.writer.model.routes import Routes
 from services.writer.recover.release import Release
-from services.writer.settle.pause_policy import Pausing
+from services.writer.settle.pause_policy import PausePolicy
 from tests.fixtures.writer import PARTITION, TOPIC_ID, Bench, arrivals, database_of
 
 QUICK = {"lock_timeout_ms": 100}
-LIMIT = Pausing(share=0.5, window=100, least=10)
+LIMIT = PausePolicy(share=0.5, window=100, least=10)
 
 
 @dataclass

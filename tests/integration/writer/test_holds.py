@@ -8,7 +8,7 @@ import pytest
 
 from services.writer.model.offsets import Partition
 from services.writer.model.routes import EventRoute, Routes
-from services.writer.plan.row_rates import Rates
+from services.writer.plan.row_rates import RowRates
 from services.writer.postgres.pool import transaction
 from services.writer.recover import release
 from services.writer.recover.release import Release
@@ -61,7 +61,7 @@ def test_a_release_keeps_to_its_databases_rows_per_second(
 
     monkeypatch.setattr(release.time, "sleep", sleep)
     database = database_of(hall.bench.dsn, **hall.settings)
-    rates = Rates({database.name: 5.0}, lambda: now)
+    rates = RowRates({database.name: 5.0}, lambda: now)
     assert Release(database, rates).run(Routes("onramp")) == []
     assert len(hall.landed()) == 24
     assert max(after - before for before, after in pairwise(landed)) == 5

@@ -7,10 +7,10 @@ import orjson
 import pyarrow as pa
 import pytest
 
-from services.writer.model.records import Run
+from services.writer.model.records import PartitionSlice
 from services.writer.model.routes import Routes
 from services.writer.model.targets import Target
-from services.writer.persist.persist import Persisted, check_at_once, persist
+from services.writer.persist.persist import PersistResult, check_at_once, persist
 from services.writer.postgres.pool import transaction
 from services.writer.sort.sort import sort
 from tests.fixtures.fix_postgres import Database
@@ -34,14 +34,14 @@ class Tables:
     routes: Routes = field(default_factory=lambda: Routes("onramp"))
     at: int = 0
 
-    def land(self, table: str, *data: Any, **options: Any) -> Persisted:
+    def land(self, table: str, *data: Any, **options: Any) -> PersistResult:
         """The outcome of packets with these data for `public.<table>`."""
         done = self.land_values([packet(d, destination(table)) for d in data], **options)
         (found,) = done.values()
         return found
 
-    def land_values(self, values: list[bytes], database: Any = None) -> dict[Target, Persisted]:
-        run = Run(PARTITION, arrivals(values, first=self.at))
+    def land_values(self, values: list[bytes], database: Any = None) -> dict[Target, PersistResult]:
+        run = PartitionSlice(PARTITION, arrivals(values, first=self.at))
         self.at += len(values)
         (found,) = sort([run], self.routes)
         assert not found.unroutable, found.unroutable
@@ -54,7 +54,7 @@ class Tables:
             }
 
 
-def states(done: Persisted) -> list[str]:
+def states(done: PersistResult) -> list[str]:
     """The SQLSTATEs and columns of what was parked, in order."""
     return [p.error.detail for p in done.parked]
 

@@ -6,7 +6,7 @@ import orjson
 import pytest
 
 from services.writer.model.routes import Contract, EventRoute, Routes
-from services.writer.persist.persist import Persisted
+from services.writer.persist.persist import PersistResult
 from shared.errors import (
     DATA_REJECTED,
     ID_REUSE,
@@ -20,7 +20,7 @@ from tests.fixtures.writer import database_of, envelope, event
 from tests.integration.writer_tables.conftest import Tables, destination, packet, states
 
 
-def _summary(done: Persisted) -> tuple[int, int, list[str]]:
+def _summary(done: PersistResult) -> tuple[int, int, list[str]]:
     """Landed, duplicates, and the codes of what was parked."""
     return (
         done.landed.total(),

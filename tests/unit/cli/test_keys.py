@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from services.cli.app import app
-from services.ingest.auth.api_keys import Senders
+from services.ingest.auth.api_keys import ApiKeys
 from services.ingest.auth.quotas import Quotas
 from shared.errors import UserError
 from shared.registry.file import FileRegistry
@@ -19,7 +19,7 @@ def test_the_key_opens_a_door_with_what_is_to_be_written_down(tmp_path: Path) ->
     printed = RUNNER.invoke(app, ["keys", "new", "shop"]).stdout
     (tmp_path / "onramp.yaml").write_text(printed[printed.index("keys:\n") :])
     (key,) = [word for word in printed.split() if word.startswith("onramp_shop_")]
-    senders = Senders(FileRegistry(tmp_path / "onramp.yaml"), Quotas())
+    senders = ApiKeys(FileRegistry(tmp_path / "onramp.yaml"), Quotas())
 
     assert senders.identify([(b"authorization", b"Bearer " + key.encode())]).name == "shop"
     with pytest.raises(UserError):

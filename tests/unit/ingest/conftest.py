@@ -14,7 +14,7 @@ from services.ingest.check.json_schema import check_schemas
 from services.ingest.http.drain import Leaving
 from services.ingest.observe.metrics import REGISTRY
 from services.ingest.observe.rejection_log import RejectionLog
-from services.ingest.send.byte_budget import Budget
+from services.ingest.send.byte_budget import ByteBudget
 from services.ingest.settings import IngestSettings
 from services.ingest.sink import MemorySink
 from services.ingest.syslog.listener import Syslog
@@ -29,7 +29,7 @@ class Door:
         self.settings = settings
         self.registry = MemoryRegistry(registry, check_schemas)
         self.sink = MemorySink()
-        self.budget = Budget(settings.inflight_bytes)
+        self.budget = ByteBudget(settings.inflight_bytes)
         self.gateway: Gateway = assemble(settings, self.sink, self.budget, self.registry, self._lifespan)
         transport = httpx2.ASGITransport(app=self.gateway)
         self.client = httpx2.AsyncClient(transport=transport, base_url="http://localhost")

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from services.ingest.request import Arrival
-from services.ingest.sink import MemorySink, Record, Sent
+from services.ingest.request import RequestContext
+from services.ingest.sink import MemorySink, Record, SendResult
 from shared import wire
 from shared.errors import TABLE
 from tests.fixtures.ingest import body, envelope, one
@@ -189,7 +189,7 @@ class SlowSink(MemorySink):
         super().__init__()
         self.acknowledge = asyncio.Event()
 
-    async def send(self, records: Sequence[Record]) -> list[Sent]:
+    async def send(self, records: Sequence[Record]) -> list[SendResult]:
         await self.acknowledge.wait()
         return await super().send(records)
 
@@ -208,7 +208,7 @@ async def test_nothing_is_answered_before_the_acknowledgement(make_door: MakeDoo
 
 
 class BrokenSink(MemorySink):
-    async def send(self, records: Sequence[Record]) -> list[Sent]:
+    async def send(self, records: Sequence[Record]) -> list[SendResult]:
         raise RuntimeError(f"secret {records[0].value!r}")
 
 
@@ -223,7 +223,7 @@ async def test_our_own_fault_is_a_500_that_says_nothing_inside(door: Door) -> No
 
 
 class ForgetfulSink(MemorySink):
-    async def send(self, records: Sequence[Record]) -> list[Sent]:
+    async def send(self, records: Sequence[Record]) -> list[SendResult]:
         return (await super().send(records))[:-1]
 
 
@@ -249,4 +249,4 @@ async def test_openapi_tells_of_the_endpoint(door: Door) -> None:
 
 
 def test_an_arrival_starts_at_receive() -> None:
-    assert Arrival("r", "now", {}).step == "receive"
+    assert RequestContext("r", "now", {}).step == "receive"

@@ -25,7 +25,7 @@ from schemathesis.specs.openapi.checks import (
 
 from services.ingest.app import State, assemble
 from services.ingest.http.drain import Leaving
-from services.ingest.send.byte_budget import Budget
+from services.ingest.send.byte_budget import ByteBudget
 from services.ingest.settings import IngestSettings
 from services.ingest.sink import MemorySink
 from shared import envelope
@@ -137,7 +137,7 @@ async def test_every_header_is_an_answer(door: Door, headers: dict[str, str]) ->
 def _gateway() -> Any:
     # The client of the schema calls it by a name that is not this machine's.
     given_settings = IngestSettings(allow_anonymous=True)
-    registry, budget = MemoryRegistry(), Budget(given_settings.inflight_bytes)
+    registry, budget = MemoryRegistry(), ByteBudget(given_settings.inflight_bytes)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[State]:

@@ -11,7 +11,7 @@ from services.ingest import app
 from services.ingest.app import assemble
 from services.ingest.check.json_schema import Compiler, Schemas
 from services.ingest.observe.metrics import exposition
-from services.ingest.send.byte_budget import Budget
+from services.ingest.send.byte_budget import ByteBudget
 from services.ingest.settings import IngestSettings
 from services.ingest.sink import MemorySink
 from shared.registry.memory import MemoryRegistry
@@ -46,7 +46,7 @@ async def test_a_look_that_fails_is_not_the_last_and_none_is_on_the_loop(
     watched = Watched(registry())
     watched.threads.clear()
     first = watched.snapshot().digest
-    watching = asyncio.create_task(app._watch(watched, Budget(1)))
+    watching = asyncio.create_task(app._watch(watched, ByteBudget(1)))
     await until(lambda: watched.looks >= 2)
     assert f'onramp_registry_info{{digest="{first}"}} 1.0' in exposition().decode()
     watched.put({"keys": {}})
@@ -74,7 +74,9 @@ async def test_schemas_are_compiled_where_the_registry_is_read(monkeypatch: pyte
     compiler, settings = Compiler(), IngestSettings()
     door = Door(settings, None)
     memory = MemoryRegistry({}, compiler)
-    door.gateway = assemble(settings, MemorySink(), Budget(2**20), memory, door._lifespan, compiler=compiler)
+    door.gateway = assemble(
+        settings, MemorySink(), ByteBudget(2**20), memory, door._lifespan, compiler=compiler
+    )
     door.client._transport.app = door.gateway  # type: ignore[attr-defined]
     memory.put({"event_types": {"order_placed": {"schema": {"required": ["amount"]}}}})
     compiled.clear()

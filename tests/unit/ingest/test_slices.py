@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from services.ingest.decode import array_items
 from services.ingest.decode.array_items import cut
-from services.ingest.sink import Record, Sent
+from services.ingest.sink import Record, SendResult
 from tests.fixtures.ingest import envelope
 from tests.unit.ingest.conftest import MakeDoor
 
@@ -90,7 +90,7 @@ async def test_no_parsed_document_is_held_while_kafka_is_slow(
     held: list[int] = []
     send = door.sink.send
 
-    async def measured(records: list[Record]) -> list[Sent]:
+    async def measured(records: list[Record]) -> list[SendResult]:
         held.append(tracemalloc.get_traced_memory()[0] - before)
         return await send(records)
 

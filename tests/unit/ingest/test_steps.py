@@ -6,12 +6,18 @@ from collections.abc import Sequence
 import pytest
 
 from services.ingest import accept as flow
-from services.ingest.send.byte_budget import Budget
+from services.ingest.send.byte_budget import ByteBudget
 from services.ingest.send.departures import Departures
-from services.ingest.send.kafka_producer import Producers
+from services.ingest.send.kafka_producer import ProducerManager
 from services.ingest.send.kafka_sink import KafkaSink
-from services.ingest.send.partition_queue import Flight, Landing, Lane, Part, give_up
-from services.ingest.sink import MemorySink, Record, Sent
+from services.ingest.send.partition_queue import (
+    BatchResult,
+    InFlightBatch,
+    PartitionQueue,
+    RequestSlice,
+    give_up,
+)
+from services.ingest.sink import MemorySink, Record, SendResult
 from shared.errors import (
     BAD_JSON,
     EVENT_TOO_LARGE,
@@ -63,7 +69,7 @@ class OddSink(MemorySink):
         super().__init__()
         self.error = error
 
-    async def send(self, records: Sequence[Record]) -> list[Sent]:
+    async def send(self, records: Sequence[Record]) -> list[SendResult]:
         if isinstance(self.error, OnrampError):
             return [self.error for _ in records]
         raise self.error
@@ -107,10 +113,10 @@ async def test_a_batch_that_came_no_further_than_decode_says_so(door: Door) -> N
     assert answer.json()["step"] == "decode"
 
 
-async def waiting_parts(*, departed: bool) -> list[Part]:
-    flight = Flight(1000)
+async def waiting_parts(*, departed: bool) -> list[RequestSlice]:
+    flight = InFlightBatch(1000)
     flight.departed = departed
-    flight.parts += [Part(flight, 0, [0]), Part(flight, 0, [0])]
+    flight.parts += [RequestSlice(flight, 0, [0]), RequestSlice(flight, 0, [0])]
     return flight.parts
 
 
@@ -136,13 +142,13 @@ async def test_a_flight_that_others_wait_for_may_take_the_late_ones_along() -> N
 
 
 async def test_a_flight_that_was_given_up_takes_no_later_event_and_so_never_leaves() -> None:
-    producers = Producers(broken, 15)
-    lane = Lane(
+    producers = ProducerManager(broken, 15)
+    lane = PartitionQueue(
         "events.a",
         0,
         departures=Departures(producers, 3600),
         producers=producers,
-        budget=Budget(2**20),
+        budget=ByteBudget(2**20),
         surprised=broken,
         codec=0,
     )
@@ -158,7 +164,7 @@ async def test_a_flight_that_was_given_up_takes_no_later_event_and_so_never_leav
     assert late.flight.abandoned
 
 
-def accepted(landing: Landing) -> bool | None:
+def accepted(landing: BatchResult) -> bool | None:
     assert isinstance(landing, OnrampError)
     return landing.accepted
 
@@ -166,7 +172,7 @@ def accepted(landing: Landing) -> bool | None:
 async def test_a_topic_that_cannot_be_prepared_for_a_reason_nobody_foresaw(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    sink = KafkaSink(KafkaSettings(bootstrap="127.0.0.1:1"), Budget(2**20), 1, 15)
+    sink = KafkaSink(KafkaSettings(bootstrap="127.0.0.1:1"), ByteBudget(2**20), 1, 15)
     monkeypatch.setattr(sink._topics, "ensure", broken)
     (outcome,) = await sink.send([record("events.a", "1")])
 

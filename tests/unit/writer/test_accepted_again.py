@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from services.writer.driver.partitions import View
+from services.writer.driver.partitions import PartitionTracker
 from services.writer.kafka.leaders import Tip
-from services.writer.model.next_offsets import Stand
+from services.writer.model.next_offsets import Position
 from services.writer.model.offsets import Partition, Range
 from services.writer.model.routes import Routes
 from services.writer.partitions.partition_halts import Entry
 from services.writer.partitions.plan_log import Settled
-from services.writer.plan.byte_sizes import Sizes
-from services.writer.plan.fair_share import Turns
-from services.writer.plan.row_rates import Rates
-from services.writer.recover.diverted_index import Index
+from services.writer.plan.byte_sizes import ByteSizes
+from services.writer.plan.fair_share import FairShare
+from services.writer.plan.row_rates import RowRates
+from services.writer.recover.diverted_index import DivertedIndex
 
 P = Partition("events.order_placed", 0)
 TOPIC = "a-topic"
@@ -57,19 +57,19 @@ class _Scene:
         for key, value in [*planned, *self.settled.led({(TOPIC, 0): 3})]:
             self.settled.apply(key, value)
         self.log = _Log(cut)
-        databases: Any = SimpleNamespace(names=["main"], stands={P: Stand(TOPIC, 6)})
+        databases: Any = SimpleNamespace(names=["main"], stands={P: Position(TOPIC, 6)})
         log: Any = self.log
-        self.view = View(
+        self.view = PartitionTracker(
             log,
             databases,
             databases,
             self.settled,
             {},
             epoch=EPOCH,
-            index=Index(),
-            rates=Rates({}),
-            turns=Turns(1),
-            sizes=Sizes(1 << 20),
+            index=DivertedIndex(),
+            rates=RowRates({}),
+            turns=FairShare(1),
+            sizes=ByteSizes(1 << 20),
         )
         self.view._answers = _Yes()  # type: ignore[assignment]
         self.view.record = self._record  # type: ignore[method-assign]

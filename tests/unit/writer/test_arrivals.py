@@ -6,20 +6,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from services.writer.model.offsets import Partition
-from services.writer.model.records import USUAL, Run, runs
+from services.writer.model.records import USUAL, PartitionSlice, runs
 from shared import wire
 from tests.fixtures.writer import PARTITION, arrivals
 
 OTHERS = [Partition("events.order_placed", 1), Partition("events.other", 0)]
 
 
-def _offsets(run: Run) -> list[int]:
+def _offsets(run: PartitionSlice) -> list[int]:
     return run.rows.column("offset").to_pylist()
 
 
-def _with_context(context: bytes | None) -> Run:
+def _with_context(context: bytes | None) -> PartitionSlice:
     batch = arrivals([b"{}"], context=[USUAL if context == wire.CONTEXT_BYTES else context or None])
-    return Run(PARTITION, batch).wanted()
+    return PartitionSlice(PARTITION, batch).wanted()
 
 
 @settings(deadline=None)  # the first call loads Arrow's kernels
@@ -45,7 +45,7 @@ def test_an_empty_batch_has_no_runs() -> None:
 )
 def test_since_leaves_out_what_is_settled_also_across_holes(offset: int, left: list[int]) -> None:
     batch = arrivals([b"{}"] * 3, offset=[10, 11, 15])
-    assert _offsets(Run(PARTITION, batch).since(offset)) == left
+    assert _offsets(PartitionSlice(PARTITION, batch).since(offset)) == left
 
 
 @pytest.mark.parametrize(
@@ -84,4 +84,4 @@ def test_wanted_keeps_the_wanted_in_place_among_all_kinds() -> None:
         [b"{}"] * 5,
         context=[USUAL, b'{"consumer": {"type": "data_pipeline"}}', b"no", None, USUAL],
     )
-    assert _offsets(Run(PARTITION, batch).wanted()) == [0, 1, 4]
+    assert _offsets(PartitionSlice(PARTITION, batch).wanted()) == [0, 1, 4]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 from aiokafka.errors import KafkaError
 
-from services.writer.model.next_offsets import Stand
+from services.writer.model.next_offsets import Position
 from services.writer.model.offsets import Partition, Range
 from services.writer.model.routes import Routes
 from services.writer.partitions.plan_log import Settled
@@ -91,8 +91,8 @@ def test_a_range_that_was_set_aside_keeps_its_routes_whatever_is_planned_next() 
         settled.apply(*entry)
     assert settled.pins(whole.partition, "id") == [(whole, then)]
     assert settled.pin(1, part, then) == []
-    assert settled.lost_routes(whole.partition, Stand("id", 3)) == set()
+    assert settled.lost_routes(whole.partition, Position("id", 3)) == set()
     settled.routes.clear()
     assert settled.pins(whole.partition, "id") == []
-    assert settled.lost_routes(whole.partition, Stand("id", 3)) == {then.digest}
-    assert settled.lost_routes(whole.partition, Stand("id", 10)) == set()
+    assert settled.lost_routes(whole.partition, Position("id", 3)) == {then.digest}
+    assert settled.lost_routes(whole.partition, Position("id", 10)) == set()

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 import pytest
 
 from services.writer.kafka.leaders import Tip
-from services.writer.model.next_offsets import Stand
+from services.writer.model.next_offsets import Position
 from services.writer.model.offsets import Partition
 from services.writer.partitions.plan_log import Settled
-from services.writer.recover.log_cuts import Cuts
+from services.writer.recover.log_cuts import LogCuts
 
 P = Partition("events.order_placed", 0)
 LIFE = ("a-topic", 0)
@@ -44,9 +44,9 @@ class _Scene:
     def __init__(self, log: _Log, stands_at: int, furthest: int = 0) -> None:
         self.log = log
         self.settled = Settled()
-        self.stand = Stand(LIFE[0], stands_at)
+        self.stand = Position(LIFE[0], stands_at)
         self.furthest = max(stands_at, furthest)
-        self.cuts = Cuts(log, self.settled, lambda _p, stand: max(stand.next_offset, self.furthest))
+        self.cuts = LogCuts(log, self.settled, lambda _p, stand: max(stand.next_offset, self.furthest))
 
     def look(self) -> dict[Partition, int]:
         """Where the partition is cut, if it is; what was found whole is written down, as the view does."""
@@ -84,7 +84,7 @@ def test_the_epoch_is_kept_for_the_next_writer() -> None:
     scene.look()
     successor = _Scene(_Log({3: 0, 5: 6}, 20), 10)
     successor.settled = scene.settled
-    successor.cuts = Cuts(successor.log, scene.settled, lambda _p, stand: stand.next_offset)
+    successor.cuts = LogCuts(successor.log, scene.settled, lambda _p, stand: stand.next_offset)
     assert successor.look() == {P: 6}
 
 

@@ -10,11 +10,11 @@ import orjson
 from services.writer.kafka.producer import Place
 from services.writer.model.offsets import Partition, Range
 from services.writer.park.diverted_topic import HEADER, Marker
-from services.writer.plan.row_rates import Rates
+from services.writer.plan.row_rates import RowRates
 from services.writer.postgres.database import Database
-from services.writer.recover.diverted_index import Index
+from services.writer.recover.diverted_index import DivertedIndex
 from services.writer.recover.drain import Drainer
-from services.writer.settle.pause_policy import Pausing
+from services.writer.settle.pause_policy import PausePolicy
 from shared.kafka_security import Brokers
 from tests.fixtures.writer import TOPIC_ID
 
@@ -27,7 +27,7 @@ class Log:
 
     def __init__(self) -> None:
         self.records: list[Any] = []
-        self.index = Index()
+        self.index = DivertedIndex()
 
     def events(self, *offsets: int) -> int:
         """Divert the events at these source offsets; returns where the first stands."""
@@ -57,10 +57,10 @@ class Log:
         drainer = Drainer(
             self,  # type: ignore[arg-type]
             self.index,
-            Rates({}),
+            RowRates({}),
             epoch=1,
             brokers=Brokers(""),
-            pausing=Pausing(),
+            pausing=PausePolicy(),
             worked=lambda _: None,
         )
         known: Any = {"known": object()}

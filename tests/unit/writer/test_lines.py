@@ -3,7 +3,7 @@
 import msgspec
 
 from services.writer.model.offsets import Partition
-from services.writer.partitions.partition_halts import ACCEPT, Line, Word
+from services.writer.partitions.partition_halts import ACCEPT, HaltRecord, OperatorDecision
 from services.writer.partitions.plan_log import Settled
 
 P = Partition("events.order_placed", 0)
@@ -17,7 +17,10 @@ def _take(settled: Settled, entries: list[tuple[str, bytes]]) -> int:
 
 
 def _say(settled: Settled, halt: str, how: str = ACCEPT) -> None:
-    _take(settled, [(f"word/{P.topic}/{P.number}", msgspec.json.encode(Word(halt, how, "somebody")))])
+    _take(
+        settled,
+        [(f"word/{P.topic}/{P.number}", msgspec.json.encode(OperatorDecision(halt, how, "somebody")))],
+    )
 
 
 def test_a_halt_is_said_once_and_another_reason_is_another_halt() -> None:
@@ -52,10 +55,10 @@ def test_a_word_that_is_none_is_passed_over() -> None:
 def test_a_partition_goes_on_as_the_last_writers_line() -> None:
     settled = Settled()
     assert (settled.lines.life(TOPIC_ID, 0), settled.lines.start(TOPIC_ID, 0, 3)) == (TOPIC_ID, 3)
-    _take(settled, settled.lines.go_on(TOPIC_ID, 0, Line(7, "a-life", 6)))
-    _take(settled, settled.lines.go_on(TOPIC_ID, 0, Line(5, "a-zombies", 4)))
+    _take(settled, settled.lines.go_on(TOPIC_ID, 0, HaltRecord(7, "a-life", 6)))
+    _take(settled, settled.lines.go_on(TOPIC_ID, 0, HaltRecord(5, "a-zombies", 4)))
     assert (settled.lines.life(TOPIC_ID, 0), settled.lines.start(TOPIC_ID, 0, 3)) == ("a-life", 6)
-    _take(settled, settled.lines.go_on(TOPIC_ID, 0, Line(7, "its-next", 9)))
+    _take(settled, settled.lines.go_on(TOPIC_ID, 0, HaltRecord(7, "its-next", 9)))
     assert settled.lines.life(TOPIC_ID, 0) == "its-next"
     assert settled.lines.lines[TOPIC_ID, 0].before == ("a-life",)
     assert settled.lines.life(TOPIC_ID, 1) == TOPIC_ID

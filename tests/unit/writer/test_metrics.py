@@ -7,11 +7,11 @@ import httpx2
 from prometheus_client import generate_latest
 
 from services.writer.model.offsets import Partition
-from services.writer.model.timings import Stopwatch
-from services.writer.observe.database_stats import Reading
+from services.writer.model.timings import StepTimings
+from services.writer.observe.database_stats import DatabaseStats
 from services.writer.observe.metrics import Metrics
 from services.writer.observe.status import Status, StatusServer
-from services.writer.settle.work_order import Line
+from services.writer.settle.work_order import TaskReport
 from shared.steps import Step
 
 
@@ -30,9 +30,9 @@ def readyz(status: Status) -> tuple[int, dict[str, Any]]:
         server.stop()
 
 
-def reading(landed: int) -> Reading:
+def reading(landed: int) -> DatabaseStats:
     totals = {("events.a", "events.a", "landed"): landed, ("packets", "public.t", "parked"): 2}
-    return Reading(totals, {("public.t", "unkeyed"): 7}, {"idle": 3}, (5, 1000.0))
+    return DatabaseStats(totals, {("public.t", "unkeyed"): 7}, {"idle": 3}, (5, 1000.0))
 
 
 def rows_of(step: str, topic: str, other: str = "") -> str:
@@ -91,13 +91,13 @@ def test_a_partition_that_is_let_go_shows_no_lag_and_leaves_its_place() -> None:
 
 
 def test_work_of_tasks_is_summed_by_step_and_table() -> None:
-    status, watch = Status(), Stopwatch()
+    status, watch = Status(), StepTimings()
     for rows in (10, 5):
         with watch.timed(Step.PERSIST, {"events.a"}, rows, database="db", table="events.a"):
             pass
     with watch.timed(Step.SORT, {"events.a", "events.b"}, 20):
         pass
-    status.worked([Line("events.a", 0, work=watch.as_json()), Line("events.b", 0)])
+    status.worked([TaskReport("events.a", 0, work=watch.as_json()), TaskReport("events.b", 0)])
     found = page(status)
     where = 'database="db",event_type="a",step="persist",table="events.a",topic="events.a"'
     assert found[f"onramp_writer_step_rows_total{{{where}}}"] == 15

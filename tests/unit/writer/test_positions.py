@@ -9,7 +9,7 @@ import pytest
 from aiokafka.errors import GroupCoordinatorNotAvailableError, KafkaError, NodeNotReadyError
 
 from services.writer.kafka import cluster
-from services.writer.kafka.cluster import Positions
+from services.writer.kafka.cluster import Cluster
 from services.writer.model.offsets import Partition
 from shared import wire
 from shared.errors import InfrastructureError
@@ -18,7 +18,7 @@ from shared.topics import OWN_TOPICS
 
 
 async def _read_of_nobody() -> None:
-    of = Positions(KafkaSettings(bootstrap="127.0.0.1:1"), ".*")
+    of = Cluster(KafkaSettings(bootstrap="127.0.0.1:1"), ".*")
     try:
         with pytest.raises(KafkaError):
             async for _ in of.log(wire.SETTLED):
@@ -47,7 +47,7 @@ class _NoCoordinator:
 
 @pytest.mark.parametrize("error", [GroupCoordinatorNotAvailableError(), NodeNotReadyError(), TimeoutError()])
 def test_while_the_groups_coordinator_is_away_its_offsets_cannot_be_told(error: Exception) -> None:
-    of = Positions.__new__(Positions)
+    of = Cluster.__new__(Cluster)
     of._admin = _NoCoordinator(error)
     assert asyncio.run(of.group_offsets_now()) is None
     with pytest.raises(type(error)):
@@ -69,8 +69,8 @@ class _Leaders:
         return {p: 7 for p in partitions if p.number != 1 or self._away < 0}
 
 
-def _of(leaders: _Leaders) -> Positions:
-    found = Positions.__new__(Positions)
+def _of(leaders: _Leaders) -> Cluster:
+    found = Cluster.__new__(Cluster)
     found._leaders, found._sees_own = leaders, False
     return found
 

@@ -2,9 +2,9 @@
 
 from services.writer.driver.resolve_halt import _pieces
 from services.writer.model.offsets import Partition, Range
-from services.writer.plan.byte_sizes import Sizes
+from services.writer.plan.byte_sizes import ByteSizes
 from services.writer.recover.database_halts import Gap
-from services.writer.settle.work_order import Line
+from services.writer.settle.work_order import TaskReport
 
 PARTITION = Partition("events.e", 0)
 MB = 1_000_000
@@ -13,13 +13,13 @@ MARKED = GAP._replace(marked=True)
 
 
 def test_a_replay_is_cut_by_what_its_pieces_before_taught() -> None:
-    sizes, lengths = Sizes(64 * MB), []
+    sizes, lengths = ByteSizes(64 * MB), []
     for piece in _pieces([GAP], 5_000, sizes):
         lengths.append(len(piece))
-        sizes.count([Line(*PARTITION, read=len(piece), size=len(piece) * MB)])
+        sizes.count([TaskReport(*PARTITION, read=len(piece), size=len(piece) * MB)])
     assert lengths[:3] == [64 * MB >> 16, 64, 64]
     assert sum(lengths) == 10_000
 
 
 def test_a_marker_is_replaced_whole() -> None:
-    assert list(_pieces([MARKED], 5_000, Sizes(MB))) == [Range("id", PARTITION, 0, 10_000)]
+    assert list(_pieces([MARKED], 5_000, ByteSizes(MB))) == [Range("id", PARTITION, 0, 10_000)]

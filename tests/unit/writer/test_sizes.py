@@ -1,25 +1,27 @@
 """A batch is bounded by bytes: as large as the last events were, and with caution where none were seen."""
 
 from services.writer.model.offsets import Partition, Range
-from services.writer.plan.byte_sizes import Sizes, begun_again
-from services.writer.settle.work_order import Line
+from services.writer.plan.byte_sizes import ByteSizes, begun_again
+from services.writer.settle.work_order import TaskReport
 
 BIG, SMALL = Partition("events.big", 0), Partition("events.small", 0)
 MB = 1_000_000
 
 
-def _read(sizes: Sizes, p: Partition, events: int, each: int) -> None:
-    sizes.count([Line(*p, read=events, size=events * each), Line(*p, database="onramp", rows=events)])
+def _read(sizes: ByteSizes, p: Partition, events: int, each: int) -> None:
+    sizes.count(
+        [TaskReport(*p, read=events, size=events * each), TaskReport(*p, database="onramp", rows=events)]
+    )
 
 
 def test_f51_events_of_100_kb_make_a_short_range() -> None:
-    sizes = Sizes(64 * MB)
+    sizes = ByteSizes(64 * MB)
     _read(sizes, BIG, 10, 100_000)
     assert sizes.bound({BIG: (500, 20_500)}) == {BIG: (500, 1_140)}
 
 
 def test_what_is_small_stays_whole_beside_what_is_large() -> None:
-    sizes = Sizes(64 * MB)
+    sizes = ByteSizes(64 * MB)
     _read(sizes, BIG, 10, 100_000)
     _read(sizes, SMALL, 10, 250)
     found = sizes.bound({BIG: (0, 20_000), SMALL: (0, 20_000)})
@@ -27,25 +29,25 @@ def test_what_is_small_stays_whole_beside_what_is_large() -> None:
 
 
 def test_a_batch_that_is_small_enough_stays_as_it_is() -> None:
-    sizes = Sizes(64 * MB)
+    sizes = ByteSizes(64 * MB)
     _read(sizes, SMALL, 10, 250)
     assert sizes.bound({SMALL: (7, 120_000)}) == {SMALL: (7, 120_000)}
 
 
 def test_f51_a_topic_of_which_nothing_was_read_is_begun_with_caution() -> None:
-    [(start, end)] = Sizes(64 << 20).bound({BIG: (0, 120_000)}).values()
+    [(start, end)] = ByteSizes(64 << 20).bound({BIG: (0, 120_000)}).values()
     assert (start, end) == (0, 1024)
 
 
 def test_another_partition_of_the_topic_is_known_by_its_neighbour() -> None:
-    sizes = Sizes(64 * MB)
+    sizes = ByteSizes(64 * MB)
     _read(sizes, SMALL, 10, 250)
     other = SMALL._replace(number=1)
     assert sizes.bound({other: (0, 100_000)}) == {other: (0, 100_000)}
 
 
 def test_larger_events_are_believed_at_once_and_smaller_ones_less_quickly() -> None:
-    sizes = Sizes(MB)
+    sizes = ByteSizes(MB)
     _read(sizes, BIG, 10, 1_000)
     _read(sizes, BIG, 10, 100_000)
     assert sizes.bound({BIG: (0, 1_000)}) == {BIG: (0, 10)}
@@ -58,23 +60,25 @@ def test_larger_events_are_believed_at_once_and_smaller_ones_less_quickly() -> N
 
 def test_a_hot_partition_is_not_forgotten_among_those_of_small_events() -> None:
     """Its lines stand among the others' in one report, and later reports are of the others alone."""
-    sizes, partitions = Sizes(64 * MB), [BIG._replace(number=n) for n in range(50)]
-    sizes.count([Line(*p, read=10, size=10 * (250 if p.number else MB)) for p in partitions])
+    sizes, partitions = ByteSizes(64 * MB), [BIG._replace(number=n) for n in range(50)]
+    sizes.count([TaskReport(*p, read=10, size=10 * (250 if p.number else MB)) for p in partitions])
     assert sizes.bound({BIG: (0, 20_000)}) == {BIG: (0, 64)}
     for _ in range(50):
-        sizes.count([Line(*p, read=10, size=10 * 250) for p in partitions[1:]])
+        sizes.count([TaskReport(*p, read=10, size=10 * 250) for p in partitions[1:]])
     assert sizes.bound({BIG: (0, 20_000)}) == {BIG: (0, 64)}
     assert sizes.bound(dict.fromkeys(partitions[1:], (0, 5000))) == dict.fromkeys(partitions[1:], (0, 5000))
 
 
 def test_tasks_that_share_a_partition_are_one_report_of_it() -> None:
-    sizes = Sizes(64 * MB)
-    sizes.count([Line(*BIG, read=10, size=10 * MB), *(Line(*BIG, read=10, size=2_500) for _ in range(50))])
+    sizes = ByteSizes(64 * MB)
+    sizes.count(
+        [TaskReport(*BIG, read=10, size=10 * MB), *(TaskReport(*BIG, read=10, size=2_500) for _ in range(50))]
+    )
     assert sizes.bound({BIG: (0, 20_000)}) == {BIG: (0, 64)}
 
 
 def test_a_partition_that_was_not_read_yet_is_taken_for_the_largest_of_its_topic() -> None:
-    sizes = Sizes(64 * MB)
+    sizes = ByteSizes(64 * MB)
     _read(sizes, BIG, 10, MB)
     _read(sizes, BIG._replace(number=1), 10, 250)
     other = BIG._replace(number=2)
@@ -82,15 +86,15 @@ def test_a_partition_that_was_not_read_yet_is_taken_for_the_largest_of_its_topic
 
 
 def test_of_each_partition_an_event_comes_however_large_it_is() -> None:
-    sizes = Sizes(MB)
+    sizes = ByteSizes(MB)
     _read(sizes, BIG, 1, 5 * MB)
     spans = {BIG: (0, 10), BIG._replace(number=1): (3, 10)}
     assert sizes.bound(spans) == {BIG: (0, 1), BIG._replace(number=1): (3, 4)}
 
 
 def test_a_report_of_nothing_teaches_nothing() -> None:
-    sizes = Sizes(MB)
-    sizes.count([Line(*BIG, failure="internal")])
+    sizes = ByteSizes(MB)
+    sizes.count([TaskReport(*BIG, failure="internal")])
     [(_, end)] = sizes.bound({BIG: (0, 10_000)}).values()
     assert end == 15
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from aiokafka import TopicPartition
 
-from services.writer.kafka.reader import Tail
+from services.writer.kafka.reader import BatchReader
 from services.writer.model.offsets import Partition, Range
 from tests.fixtures.writer import CONTEXT
 
@@ -39,7 +39,7 @@ class Consumer:
 
 
 def _rows(consumer: Consumer) -> int | None:
-    tail = Tail.__new__(Tail)  # without its Kafka
+    tail = BatchReader.__new__(BatchReader)  # without its Kafka
     tail._consumer, tail._timeouts = consumer, 0
     found = asyncio.run(tail.read([Range("", PARTITION, 0, consumer.count)]))
     return None if found is None else int(found.num_rows)

@@ -3,7 +3,7 @@
 from collections import Counter
 
 from services.writer.model.offsets import Partition
-from services.writer.plan.fair_share import Turns
+from services.writer.plan.fair_share import FairShare
 
 BACKLOG = {Partition("events.e", n): (10, 1_010) for n in range(7)}
 LIVE = {Partition("events.live", n): (0, 2) for n in range(5)}
@@ -11,18 +11,18 @@ ALL = 1_000_000
 
 
 def test_as_many_as_there_are_readers_all_come_whole() -> None:
-    assert Turns(0).next(BACKLOG, ALL, readers=7) == BACKLOG
+    assert FairShare(0).next(BACKLOG, ALL, readers=7) == BACKLOG
 
 
 def test_each_comes_in_its_turn_however_the_others_grow() -> None:
-    turns, chosen = Turns(0), Counter[Partition]()
+    turns, chosen = FairShare(0), Counter[Partition]()
     for _ in range(7):
         chosen.update(turns.next(BACKLOG, ALL, readers=3).keys())
     assert set(chosen.values()) == {3}
 
 
 def test_one_that_is_new_comes_next() -> None:
-    turns = Turns(0)
+    turns = FairShare(0)
     for _ in range(5):
         turns.next(BACKLOG, ALL, readers=3)
     new = Partition("events.new", 0)
@@ -31,24 +31,24 @@ def test_one_that_is_new_comes_next() -> None:
 
 def test_what_has_nothing_takes_no_turn() -> None:
     nothing = {Partition("events.a", n): (5, 5) for n in range(9)}
-    assert Turns(0).next(BACKLOG | nothing, ALL, readers=7) == BACKLOG
+    assert FairShare(0).next(BACKLOG | nothing, ALL, readers=7) == BACKLOG
 
 
 def test_what_the_driver_reads_by_itself_comes_whole() -> None:
-    assert Turns(7_000).next(BACKLOG, ALL, readers=3) == BACKLOG
-    assert len(Turns(6_999).next(BACKLOG, ALL, readers=3)) == 3
+    assert FairShare(7_000).next(BACKLOG, ALL, readers=3) == BACKLOG
+    assert len(FairShare(6_999).next(BACKLOG, ALL, readers=3)) == 3
 
 
 def test_a_batch_is_of_no_more_partitions_than_are_worth_their_price() -> None:
-    turns = Turns(0, worth=400)
+    turns = FairShare(0, worth=400)
     first, second, third = (turns.next(BACKLOG, 1_000).keys() for _ in range(3))
     assert [len(first), len(second), len(third)] == [3, 3, 3]
     assert first | second | third == BACKLOG.keys()
-    assert len(Turns(0, worth=400).next(BACKLOG, ALL)) == 7
+    assert len(FairShare(0, worth=400).next(BACKLOG, ALL)) == 7
 
 
 def test_who_is_not_behind_comes_in_every_batch_beside_those_who_are() -> None:
-    turns = Turns(0, worth=400)
+    turns = FairShare(0, worth=400)
     for _ in range(20):
         chosen = turns.next(BACKLOG | LIVE, 1_000).keys()
         assert chosen >= LIVE.keys()
@@ -56,7 +56,7 @@ def test_who_is_not_behind_comes_in_every_batch_beside_those_who_are() -> None:
 
 
 def test_many_who_are_not_behind_leave_half_the_readers_to_those_who_are() -> None:
-    turns, live = Turns(0), {Partition("events.live", n): (0, 2) for n in range(50)}
+    turns, live = FairShare(0), {Partition("events.live", n): (0, 2) for n in range(50)}
     chosen = [turns.next(BACKLOG | live, ALL, readers=8).keys() for _ in range(20)]
     assert {len(found & live.keys()) for found in chosen} == {4}
     assert set().union(*chosen) == BACKLOG.keys() | live.keys()
@@ -64,17 +64,17 @@ def test_many_who_are_not_behind_leave_half_the_readers_to_those_who_are() -> No
 
 def test_whoever_is_behind_comes_however_much_the_others_bring() -> None:
     live = {Partition("events.live", n): (0, 100) for n in range(50)}
-    assert Turns(0).next(BACKLOG | live, 1_000).keys() & BACKLOG.keys()
+    assert FairShare(0).next(BACKLOG | live, 1_000).keys() & BACKLOG.keys()
 
 
 def test_of_more_little_than_readers_the_driver_gets_what_it_can_read() -> None:
     little = {Partition("events.a", n): (0, 2) for n in range(90)}
-    chosen = Turns(100).next(little, ALL, readers=10)
+    chosen = FairShare(100).next(little, ALL, readers=10)
     assert (len(chosen), sum(end - start for start, end in chosen.values())) == (50, 100)
 
 
 def test_a_partition_that_is_gone_is_forgotten() -> None:
-    turns = Turns(0)
+    turns = FairShare(0)
     turns.next(BACKLOG, ALL, readers=6)
     for p in BACKLOG:
         turns.forget(p)

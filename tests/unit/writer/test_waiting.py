@@ -5,9 +5,9 @@ import threading
 import pytest
 
 from services.writer.kafka.producer import Place
-from services.writer.model.offsets import Life, Partition, Range
+from services.writer.model.offsets import Incarnation, Partition, Range
 from services.writer.park.diverted_topic import Empty, Marker, closing, head_of
-from services.writer.recover.diverted_index import Index
+from services.writer.recover.diverted_index import DivertedIndex
 
 A, B = Partition("events.a", 0), Partition("events.b", 0)
 OLD, NEW = "00000000-0000-0000-0000-000000000001", "00000000-0000-0000-0000-000000000002"
@@ -17,7 +17,7 @@ class Scene:
     """An index, and a topic that grows with each marker of it."""
 
     def __init__(self) -> None:
-        self.index = Index()
+        self.index = DivertedIndex()
         self.at = 0
 
     def divert(self, start: int, end: int, events: int = 1, *, of: Partition = A, life: str = NEW) -> None:
@@ -37,7 +37,7 @@ class Scene:
         return [(w.marker.range.start, w.marker.range.end) for w in self.index.next("db")]
 
     def drain(self, upto: int, *, of: Partition = A, life: str = NEW) -> None:
-        self.index.forget_settled("db", {Life(life, of): upto})
+        self.index.forget_settled("db", {Incarnation(life, of): upto})
 
 
 @pytest.fixture
@@ -82,23 +82,23 @@ def test_ranges_drain_as_far_as_they_stand_in_their_order(scene: Scene) -> None:
     scene.divert(9, 12)
     scene.divert(5, 9)
     assert scene.spans() == [(0, 5), (5, 9)]
-    assert scene.index.covers("db", Life(NEW, A), 0, 12)
+    assert scene.index.covers("db", Incarnation(NEW, A), 0, 12)
 
 
 def test_what_markers_do_not_cover_is_missing(scene: Scene) -> None:
     scene.divert(4, 6)
     scene.divert(6, 9)
-    assert not scene.index.covers("db", Life(NEW, A), 2, 9)
-    assert scene.index.missing("db", Life(NEW, A), 2, 9) == (2, 4)
-    assert scene.index.missing("db", Life(NEW, A), 4, 9) == (4, 6)
-    assert scene.index.missing("db", Life(NEW, B), 4, 9) == (4, 9)
+    assert not scene.index.covers("db", Incarnation(NEW, A), 2, 9)
+    assert scene.index.missing("db", Incarnation(NEW, A), 2, 9) == (2, 4)
+    assert scene.index.missing("db", Incarnation(NEW, A), 4, 9) == (4, 6)
+    assert scene.index.missing("db", Incarnation(NEW, B), 4, 9) == (4, 9)
 
 
 def test_another_life_of_a_topic_covers_and_settles_nothing_of_this_one(scene: Scene) -> None:
     scene.divert(0, 100, life=OLD)
-    assert not scene.index.covers("db", Life(NEW, A), 0, 20)
+    assert not scene.index.covers("db", Incarnation(NEW, A), 0, 20)
     scene.drain(100)
-    assert scene.index.lives("db") == {Life(OLD, A)}
+    assert scene.index.lives("db") == {Incarnation(OLD, A)}
     scene.drain(100, life=OLD)
     assert not scene.index.waits("db")
 
@@ -183,8 +183,8 @@ def test_what_has_no_events_keeps_its_routes_apart(scene: Scene) -> None:
     scene.pass_by(3, 5, digest="later")
     scene.pass_by(5, 6, digest="later")
     assert scene.leading() == [(0, 3), (3, 6)]
-    assert scene.index.covers("db", Life(NEW, A), 0, 6)
-    assert not scene.index.covers("db", Life(NEW, A), 0, 7)
+    assert scene.index.covers("db", Incarnation(NEW, A), 0, 6)
+    assert not scene.index.covers("db", Incarnation(NEW, A), 0, 7)
 
 
 def test_what_has_no_events_waits_for_those_before_it(scene: Scene) -> None:
@@ -217,17 +217,17 @@ def test_what_is_said_again_of_what_has_no_events_changes_nothing(scene: Scene) 
     for span in ((0, 5), (5, 9), (5, 9), (5, 7), (7, 12)):
         scene.pass_by(*span)
     assert scene.leading() == [(0, 12)]
-    assert scene.index.furthest(Life(NEW, A)) == 12
+    assert scene.index.furthest(Incarnation(NEW, A)) == 12
 
 
 def test_nothing_is_missing_where_there_is_nothing(scene: Scene) -> None:
     """A halted database whose own word is not there has nothing to replay of it."""
     scene.pass_by(4, 9)
-    start, end = scene.index.missing("db", Life(NEW, A), 4, 9)
+    start, end = scene.index.missing("db", Incarnation(NEW, A), 4, 9)
     assert start == end
-    assert scene.index.missing("db", Life(NEW, A), 2, 9) == (2, 4)
+    assert scene.index.missing("db", Incarnation(NEW, A), 2, 9) == (2, 4)
     scene.divert(9, 10)
-    assert scene.index.missing("db", Life(NEW, A), 4, 10) == (9, 10)
+    assert scene.index.missing("db", Incarnation(NEW, A), 4, 10) == (9, 10)
 
 
 def test_the_records_of_what_has_no_events_are_read_as_they_were_written() -> None:

@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 import orjson
 import pytest
 
-from services.writer.model.records import Run
+from services.writer.model.records import PartitionSlice
 from services.writer.model.routes import Contract, EventRoute, Grant, Place, Routes
 from services.writer.model.targets import Target
 from services.writer.park.parked_topic import ParkedRecord, reason
@@ -40,7 +40,7 @@ def packet(destinations: Any, data: bytes = b'{"id":1}') -> bytes:
 
 
 def sorted_packets(*values: bytes, routes: Routes = ROUTES) -> Sorted:
-    (found,) = sort([Run(PARTITION, arrivals(values))], routes)
+    (found,) = sort([PartitionSlice(PARTITION, arrivals(values))], routes)
     return found
 
 

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from services.writer.driver.routes_from_registry import CurrentRoutes
-from services.writer.model.records import Run
+from services.writer.model.records import PartitionSlice
 from services.writer.model.routes import Contract, EventRoute, Grant, Place, Routes
 from services.writer.model.targets import Target
 from services.writer.sort import route_lookup
-from services.writer.sort.route_lookup import Routing, routing_of
+from services.writer.sort.route_lookup import RouteLookup, routing_of
 from services.writer.sort.sort import sort
 from shared.registry.model import Snapshot
 from tests.fixtures.writer import PARTITION, arrivals, database_of, event
@@ -45,7 +45,7 @@ def _calls(work: Callable[[], Any]) -> int:
 
 
 def _sort(routes: Routes) -> list[Target]:
-    runs = [Run(PARTITION, arrivals([event("a", "type_3")]))]
+    runs = [PartitionSlice(PARTITION, arrivals([event("a", "type_3")]))]
     return [target for found in sort(runs, routes) for target in found.tables]
 
 
@@ -60,13 +60,13 @@ def test_f51_a_worker_that_gets_the_same_routes_again_lays_nothing_out(
 ) -> None:
     sent = pickle.dumps(_many(50))
     _sort(pickle.loads(sent))  # noqa: S301 - as Spark does
-    monkeypatch.setattr(route_lookup, "Routing", None)
+    monkeypatch.setattr(route_lookup, "RouteLookup", None)
     assert _sort(pickle.loads(sent))  # noqa: S301
 
 
 def test_f51_laying_out_is_linear_in_the_routes() -> None:
     def lay_out(routes: Routes) -> None:
-        laid = Routing(routes)
+        laid = RouteLookup(routes)
         for route in routes.event_routes:
             laid.tables_of(route.event_name)
 
@@ -111,11 +111,11 @@ def test_the_first_contract_that_covers_a_table_holds(table: str, expected: str)
         Contract("freeze", table="raw_b"),
         Contract("discard", table="[x]"),
     )
-    target = Routing(Routes("onramp", contracts=contracts)).typed("onramp", "public", table)
+    target = RouteLookup(Routes("onramp", contracts=contracts)).typed("onramp", "public", table)
     assert target.unknown_fields == expected
 
 
 def test_of_two_databases_with_one_name_the_first_holds() -> None:
     places = (Place("a", "first"), Place("a", "second"))
-    assert Routing(Routes("a", places)).place("a") == places[0]
-    assert Routing(Routes("a", places)).place("onramp") is None
+    assert RouteLookup(Routes("a", places)).place("a") == places[0]
+    assert RouteLookup(Routes("a", places)).place("onramp") is None
