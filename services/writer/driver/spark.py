@@ -18,6 +18,7 @@ import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 
+from services import writer
 from services.writer.kafka.topic_ids import JavaAdmin
 from services.writer.model import connection_budget
 from services.writer.model.offsets import Range, total
@@ -31,7 +32,8 @@ from shared.kafka_security import Brokers, KafkaSecurity
 
 #: Set by spark-submit, whose JVM is there before us.
 _SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
-_ROOT: Final = Path(__file__).resolve().parents[2]
+#: Where workers find `services` and `shared`, whatever folder they are started in.
+_ROOT: Final = Path(writer.__path__[0]).resolve().parents[1]
 _READ_GROUP: Final = "onramp-writer-read"
 #: What all partitions' consumers hold of Kafka's bytes between two batches.  As Java's objects the
 #: records take about five times as much: a fetch, the next one, and what was made of them.
