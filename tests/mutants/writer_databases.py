@@ -118,14 +118,14 @@ DATABASES: Final = (
         "postgres/pool.py",
         "        while not use.silent.is_set():\n",
         "        while True:\n",
-        f"{_SILENCE}f47_a_connection_to_a_black_hole_is_given_up",
+        f"{_SILENCE}f47_a_connection_that_nobody_hears_of_is_given_up",
     ),
     Mutant(
         "a thread of its own for each database's work",
         "postgres/database_threads.py",
         '    threading.Thread(target=run, name="apart", daemon=True).start()\n',
         "    loop.run_in_executor(None, run)\n",
-        f"{_SILENT}f47_eight_silent_databases_hold_nobody",
+        "tests/unit/writer/test_database_threads.py",
     ),
     Mutant(
         "what waits for a database that is not configured is said",

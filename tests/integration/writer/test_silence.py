@@ -11,6 +11,7 @@ import psycopg2
 import pytest
 from psycopg2.extensions import make_dsn
 
+from services.writer.postgres import pool
 from services.writer.postgres.database import Database
 from services.writer.postgres.pool import transaction
 from shared.errors import DATABASE_UNAVAILABLE, InfrastructureError
@@ -144,4 +145,14 @@ def test_f47_a_connection_to_a_black_hole_is_given_up() -> None:
     with black_holes(1) as [dsn]:
         hole = replace(database_of(dsn), silent_s=_SILENT_S)
         with pytest.raises(InfrastructureError, match="does not answer"), transaction(hole, "land"):
+            pass
+
+
+@pytest.mark.timeout(90)
+def test_f47_a_connection_that_nobody_hears_of_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    # A resolver that hangs is before libpq's own limit begins to count.
+    monkeypatch.setattr(pool, "_connecting", lambda *_: None)
+    with black_holes(1) as [dsn]:
+        nowhere = replace(database_of(dsn), silent_s=_SILENT_S)
+        with pytest.raises(InfrastructureError, match="does not answer"), transaction(nowhere, "land"):
             pass

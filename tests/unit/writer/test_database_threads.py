@@ -1,0 +1,23 @@
+"""Work for a database that does not answer holds up nobody, however many such databases there are."""
+
+import asyncio
+import threading
+
+from services.writer.postgres.database_threads import apart
+
+_MANY = 64
+
+
+def test_who_waits_for_ever_takes_no_thread_of_anybody_else() -> None:
+    async def beside() -> str:
+        never = threading.Event()
+        silent = [asyncio.create_task(apart(never.wait)) for _ in range(_MANY)]
+        await asyncio.sleep(0)  # each has begun before the one that must not wait
+        try:
+            async with asyncio.timeout(30):
+                return await apart(lambda: "answered")
+        finally:
+            never.set()
+            await asyncio.gather(*silent)
+
+    assert asyncio.run(beside()) == "answered"
