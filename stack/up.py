@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO, Protocol
 
 from stack import ports, services
+from stack.addresses import Addresses, forget, note
 from stack.dev_key import dev_key
 from stack.errors import StackError, UnavailableError
 from stack.guard_client import GUARD
@@ -79,6 +80,7 @@ class Stack:
         self._parts: list[tuple[str, Part]] = []
         self._lock: IO[str] | None = None
         self._promise: dict[str, str] = {}
+        self._postgres_port: int | None = None
         self.bootstrap = plan.bootstrap or ""
         self.dsn = plan.dsn or ""
         self.gateway = ""
@@ -111,6 +113,10 @@ class Stack:
         self._get_jars()
         self._start_kafka_and_postgres()
         self._start_services()
+        usual = Addresses()
+        note(
+            self.data_dir, Addresses(self.bootstrap, self.gateway, self._postgres_port or usual.postgres_port)
+        )
 
     def check(self) -> None:
         """Raise if a part has ended by itself; the message names it and shows its log's end."""
@@ -136,6 +142,7 @@ class Stack:
                 except Exception as error:  # noqa: BLE001 - raised below, when all are stopped
                     failures.append(error)
         if self._lock is not None:
+            forget(self.data_dir)
             # Said explicitly: the guard has the file open as well, and lives on with us.
             fcntl.flock(self._lock, fcntl.LOCK_UN)
             self._lock.close()
@@ -186,7 +193,8 @@ class Stack:
                 started.append(self._launch("Kafka", kafka))
                 self.bootstrap = kafka.bootstrap
             if plan.dsn is None:
-                postgres = Postgres(plan.data_dir / "postgres", self._port("Postgres", plan.postgres_port))
+                self._postgres_port = self._port("Postgres", plan.postgres_port)
+                postgres = Postgres(plan.data_dir / "postgres", self._postgres_port)
                 started.append(self._launch("Postgres", postgres))
                 self.dsn = postgres.dsn
             self._wait_ready(started)

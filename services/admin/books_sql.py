@@ -182,7 +182,9 @@ def opened(database: str, dsn: str) -> Iterator[Snapshot]:
         )
     except psycopg2.Error:
         raise InfrastructureError(
-            DATABASE_UNAVAILABLE, f"database {database} cannot be reached: connection lost or refused"
+            DATABASE_UNAVAILABLE,
+            f"database {database} cannot be reached: nobody answers where --dsn or ONRAMP_WRITER_DSN says "
+            "(else where `onramp up` listens), or the connection was refused",
         ) from None
     try:
         conn.set_session(isolation_level="REPEATABLE READ", readonly=True)

@@ -12,6 +12,7 @@ import orjson
 import typer
 
 from services.cli.exits import Exit, explain
+from services.cli.where import ROOT, DataDirOption
 
 if TYPE_CHECKING:
     from clients.python.onramp_client import Onramp
@@ -37,13 +38,19 @@ def send(
     event: Annotated[str | None, typer.Option(help="Send one event of this name instead.")] = None,
     payload: Annotated[str, typer.Option(help="That event's payload, a JSON object.")] = "{}",
     event_id: Annotated[str | None, typer.Option("--id", help="That event's id; made up if missing.")] = None,
-    url: Annotated[str, typer.Option(help="The gateway.", envvar="ONRAMP_URL")] = "http://127.0.0.1:8080",
+    url: Annotated[
+        str | None,
+        typer.Option(
+            help="The gateway; without it that of `onramp up`.", envvar="ONRAMP_URL", show_default=False
+        ),
+    ] = None,
     key: Annotated[
         str | None, typer.Option(help="API key: `onramp up` prints one.", envvar="ONRAMP_API_KEY")
     ] = None,
     batch: Annotated[int, typer.Option(min=1, max=10_000, help="Most events in one request.")] = 500,
     wait: Annotated[float, typer.Option(min=0, help="Seconds to go on trying while it is away.")] = 10.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print each result as a line of JSON.")] = False,
+    data_dir: DataDirOption = ROOT / ".onramp",
 ) -> None:
     """Send events to the gateway and print a receipt for each.
 
@@ -56,10 +63,12 @@ def send(
     my-program | onramp send -
     """
     from clients.python.onramp_client import Onramp
+    from stack import addresses
     from stack.errors import StackError
 
     if (file is None) == (event is None):
         raise typer.BadParameter("give either a FILE (- for standard input) or --event NAME")
+    url = url or addresses.known(data_dir).gateway
     receipts = _Receipts(as_json=as_json)
     try:
         onramp = Onramp(

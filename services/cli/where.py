@@ -96,14 +96,21 @@ def _with(make: Callable[..., Where], verb: Callable[..., None]) -> Callable[...
 def _where(
     *,
     kafka: Annotated[
-        str, typer.Option(help="Kafka's brokers, host:port,…", envvar="ONRAMP_KAFKA_BOOTSTRAP")
-    ] = "127.0.0.1:9092",
+        str | None,
+        typer.Option(
+            help="Kafka's brokers, host:port,…; without it those of `onramp up`.",
+            envvar="ONRAMP_KAFKA_BOOTSTRAP",
+            show_default=False,
+        ),
+    ] = None,
     dsn: DsnOption = None,
     database: NameOption = "onramp",
     databases: MoreOption = "{}",
     data_dir: DataDirOption = ROOT / ".onramp",
 ) -> Where:
-    return Where(kafka, _databases_of(dsn, database, databases, data_dir))
+    from stack import addresses
+
+    return Where(kafka or addresses.known(data_dir).kafka, _databases_of(dsn, database, databases, data_dir))
 
 
 def _databases(
@@ -139,8 +146,8 @@ def _address(each: object) -> str | None:
 
 
 def _embedded(data_dir: Path) -> str | None:
+    from stack import addresses
     from stack.postgres import Postgres
-    from stack.up import Plan
 
     folder = data_dir / "postgres"
-    return Postgres(folder, Plan(data_dir=data_dir).postgres_port).dsn if folder.is_dir() else None
+    return Postgres(folder, addresses.known(data_dir).postgres_port).dsn if folder.is_dir() else None

@@ -1,0 +1,37 @@
+"""Where the stack of a data folder listens: other ports than the usual ones, when those were taken."""
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+from stack.ports import LOOPBACK
+
+_FILE: Final = "addresses.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Addresses:
+    """What `onramp up` listens on; the defaults are its usual ports."""
+
+    kafka: str = f"{LOOPBACK}:9092"
+    gateway: str = f"http://{LOOPBACK}:8080"
+    postgres_port: int = 55432
+
+
+def note(folder: Path, addresses: Addresses) -> None:
+    """Keep them in the data folder for whoever looks while the stack runs."""
+    (folder / _FILE).write_text(json.dumps(asdict(addresses)), "utf-8")
+
+
+def known(folder: Path) -> Addresses:
+    """Those of the stack that runs in `folder`, or was killed there; the usual ones when none does."""
+    try:
+        return Addresses(**json.loads((folder / _FILE).read_text("utf-8")))
+    except FileNotFoundError:
+        return Addresses()
+
+
+def forget(folder: Path) -> None:
+    """The stack has stopped."""
+    (folder / _FILE).unlink(missing_ok=True)
