@@ -80,7 +80,7 @@ class Stack:
         self._parts: list[tuple[str, Part]] = []
         self._lock: IO[str] | None = None
         self._promise: dict[str, str] = {}
-        self._postgres_port: int | None = None
+        self._postgres_port = plan.postgres_port
         self.bootstrap = plan.bootstrap or ""
         self.dsn = plan.dsn or ""
         self.gateway = ""
@@ -113,10 +113,7 @@ class Stack:
         self._get_jars()
         self._start_kafka_and_postgres()
         self._start_services()
-        usual = Addresses()
-        note(
-            self.data_dir, Addresses(self.bootstrap, self.gateway, self._postgres_port or usual.postgres_port)
-        )
+        note(self.data_dir, Addresses(self.bootstrap, self.gateway, self._postgres_port))
 
     def check(self) -> None:
         """Raise if a part has ended by itself; the message names it and shows its log's end."""
