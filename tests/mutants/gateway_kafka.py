@@ -13,15 +13,33 @@ Mutant = partial(AnyMutant, tests="tests/unit/ingest/test_second.py")
 
 QUICK: Final = (
     Mutant("topics that are gone", "send/second_producer.py", "> _GONE_SECONDS", "> 10**9"),
-    Mutant(
-        "pauses between questions", "send/second_producer.py", "await asyncio.sleep(_ASK_SECONDS)", "pass"
-    ),
+    Mutant("pauses between questions", "send/second_producer.py", "await asyncio.sleep(ASK_SECONDS)", "pass"),
     Mutant(
         "leaving a flight that was given up alone",
         "send/partition_queue.py",
         "if flight.parts and flight.abandoned:",
         "if False:",
         tests=STEPS,
+    ),
+    Mutant(
+        "nobody joining a flight that waits",
+        "send/partition_queue.py",
+        "                flight.builder.close()\n",
+        "                pass\n",
+        tests=STEPS,
+    ),
+    Mutant("waiting for a leader for as long as it takes", "send/second_producer.py", "== NOBODY:", "== 0:"),
+    Mutant(
+        "asking for all leaders at once",
+        "send/kafka_producer.py",
+        "if now - self._asked >= ASK_SECONDS:",
+        "if True:",
+    ),
+    Mutant(
+        "moving what lost its leader",
+        "send/second_producer.py",
+        "self._take_leaderless(accumulator, muted_partitions)",
+        "pass",
     ),
 )
 
@@ -46,6 +64,20 @@ SLOW: Final = (
         "send/second_producer.py",
         "        if second is not None:\n",
         "        if second is None:\n",
+        tests=SICK,
+    ),
+    Mutant(
+        "waiting for a leader before a flight leaves",
+        "send/partition_queue.py",
+        "while self._waiting and generation.leaderless(self.topic, self.partition):",
+        "while False:",
+        tests=SICK,
+    ),
+    Mutant(
+        "moving what lost its leader in the producer",
+        "send/second_producer.py",
+        "self._take_leaderless(accumulator, muted_partitions)",
+        "pass",
         tests=SICK,
     ),
     Mutant(

@@ -10,6 +10,7 @@ within bounds, and is closed by force if it must be.
 import asyncio
 import contextlib
 import logging
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -17,8 +18,9 @@ from typing import Any
 import aiokafka.client
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError, ProducerClosed
+from aiokafka.structs import TopicPartition
 
-from services.ingest.send.second_producer import SecondProducer, ready_to_move
+from services.ingest.send.second_producer import ASK_SECONDS, NOBODY, SecondProducer, ready_to_move
 from shared.errors import KAFKA_UNAVAILABLE, KAFKA_UNREACHABLE, InfrastructureError
 
 logger = logging.getLogger(__name__)
@@ -46,6 +48,19 @@ class ProducerInstance:
         self.idle = asyncio.Event()
         self.idle.set()
         self._wedged_seconds = wedged_seconds
+        self._asked = -math.inf
+
+    def leaderless(self, topic: str, partition: int) -> bool:
+        """Whether the partition is known to have no leader."""
+        leader = self.producer.client.cluster.leader_for_partition(TopicPartition(topic, partition))
+        return bool(leader == NOBODY)
+
+    def ask(self) -> None:
+        """Have leaders looked up soon: one question with a pause, however many wait for leaders."""
+        now = asyncio.get_running_loop().time()
+        if now - self._asked >= ASK_SECONDS:
+            self._asked = now
+            self.producer.client.force_metadata_update()
 
     async def send(self, batch: Any, topic: str, partition: int) -> int:
         """Produce a batch and return its base offset, -1 if the broker no longer knows it.

@@ -227,8 +227,10 @@ class KafkaSink:
         clock = asyncio.get_running_loop().time
         while True:
             await asyncio.sleep(_SWEEP_SECONDS)
-            if self._expire(clock()):
-                for lane in self._lanes.values():
+            late = self._expire(clock())
+            for lane in self._lanes.values():
+                lane.seal()
+                if late:
                     lane.drop_abandoned()
 
     def _expire(self, now: float) -> bool:

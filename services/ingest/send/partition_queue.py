@@ -21,6 +21,7 @@ from services.ingest.observe.metrics import SEND_SPREAD
 from services.ingest.send.byte_budget import ByteBudget
 from services.ingest.send.departures import Departures
 from services.ingest.send.kafka_producer import ProducerInstance, ProducerManager, unknown
+from services.ingest.send.second_producer import ASK_SECONDS
 from services.ingest.sink import Record
 from shared.errors import (
     EVENT_TOO_LARGE,
@@ -75,7 +76,7 @@ class RequestSlice:
 class InFlightBatch:
     """A batch being filled or on its way."""
 
-    __slots__ = ("builder", "count", "departed", "parts", "size")
+    __slots__ = ("builder", "count", "departed", "old", "parts", "size")
 
     def __init__(self, batch_bytes: int, codec: int = 0) -> None:
         # Not a producer's create_batch(): a batch may outlive the producer of its time.
@@ -85,6 +86,8 @@ class InFlightBatch:
         self.size = 0
         #: Whether a producer has it: from then on nobody can tell before Kafka answers.
         self.departed = False
+        #: Whether it waited already when somebody looked.
+        self.old = False
 
     @property
     def abandoned(self) -> bool:
@@ -169,6 +172,14 @@ class PartitionQueue:
             self._waiting.remove(flight)
             self._budget.give(flight.size)
 
+    def seal(self) -> None:
+        """Have nobody join a flight that was seen to wait: who came together is given up together."""
+        if self._waiting:
+            flight = self._waiting[-1]
+            if flight.old:
+                flight.builder.close()
+            flight.old = True
+
     async def stop(self) -> None:
         """Give up what is waiting or in flight."""
         if self._flying is not None:
@@ -190,13 +201,24 @@ class PartitionQueue:
 
     async def _fly(self, generation: ProducerInstance) -> None:
         try:
-            self.drop_abandoned()
+            generation = await self._led(generation)
             if self._waiting:
                 await self._send(self._waiting.popleft(), generation)
         finally:
             self._flying = None
             if self._waiting:
                 self._queue()
+
+    async def _led(self, generation: ProducerInstance) -> ProducerInstance:
+        """The producer to send with, once the partition has a leader or nobody waits any more."""
+        self.drop_abandoned()
+        while self._waiting and generation.leaderless(self.topic, self.partition):
+            # Here, where all of it is surely not on Kafka, and not in the producer of all names.
+            generation.ask()
+            await asyncio.sleep(ASK_SECONDS)
+            generation = await self._producers.current()
+            self.drop_abandoned()
+        return generation
 
     async def _send(self, flight: InFlightBatch, generation: ProducerInstance) -> None:
         began = time.perf_counter()

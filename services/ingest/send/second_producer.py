@@ -3,14 +3,15 @@
 aiokafka has one produce request at a time with each broker, retries a refused batch for ever and
 waits out the pause before a retry inside of that request: one partition below its min ISR would
 hold up all others of its broker.  So a refused batch moves, with the producer id and the sequence
-number that it has: to Kafka it is the same try again, and it lands once.  While it is here its
-lane sends nothing else; when Kafka has taken it, the lane's next flight goes over the first
-producer as ever.
+number that it has: to Kafka it is the same try again, and it lands once.  So does one whose
+partition lost its leader before it was sent: aiokafka would ask for the leader without a pause.
+While it is here its lane sends nothing else; when Kafka has taken it, the lane's next flight goes
+over the first producer as ever.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import Any, Final
 
@@ -25,21 +26,27 @@ logger = logging.getLogger(__name__)
 
 #: Where a first producer's sender is told of its second one.
 _SECOND: Final = "onramp_second"
-#: An election takes seconds; a topic that was deleted never has a leader.
+#: One that was just made again is not known to every broker.
 _GONE_SECONDS: Final = 30.0
 #: aiokafka asks for a leader as fast as it is answered.
-_ASK_SECONDS: Final = 0.1
+ASK_SECONDS: Final = 0.1
+#: The leader of a partition that has none; of one that does not exist it is None.
+NOBODY: Final = -1
 
 
-class Leaderless:
-    """Whether a batch has been without a leader for so long that its topic must be gone."""
+class Gone:
+    """Whether a batch's partition has been unknown for so long that its topic must be gone."""
 
-    def __init__(self, clock: Callable[[], float]) -> None:
+    def __init__(self, clock: Callable[[], float], leader: Callable[[], int | None]) -> None:
         self._clock = clock
+        self._leader = leader
         self._since: float | None = None
 
     def __call__(self) -> bool:
-        """Asked each time that it has none."""
+        """Asked each time that the batch has no leader to go to."""
+        if self._leader() == NOBODY:  # it may be elected hours later; giving up leaves a hole
+            self._since = None
+            return False
         if self._since is None:
             self._since = self._clock()
         return self._clock() - self._since > _GONE_SECONDS
@@ -56,8 +63,16 @@ class SecondProducer:
         self._held: set[TopicPartition] = set()
 
     def serve(self, first: AIOKafkaProducer) -> None:
-        """From now on take what partitions refuse to this producer."""
+        """From now on take what partitions refuse to this producer, and what has no leader."""
         setattr(first._sender, _SECOND, self)  # noqa: SLF001
+        accumulator = first._message_accumulator  # noqa: SLF001
+        drain = accumulator.drain_by_nodes
+
+        def drain_led(ignore_nodes: Any, muted_partitions: Any = frozenset()) -> Any:
+            self._take_leaderless(accumulator, muted_partitions)
+            return drain(ignore_nodes, muted_partitions)
+
+        accumulator.drain_by_nodes = drain_led
 
     def holds(self, topic: str, partition: int) -> bool:
         """Whether a batch of the partition is here."""
@@ -76,13 +91,25 @@ class SecondProducer:
         self._held.add(batch.tp)
         batch.future.add_done_callback(partial(self._done, producer, batch))
         # Asked while there is no leader: a batch that fails leaves a hole in its sequence.
-        batch.expired = Leaderless(asyncio.get_running_loop().time)
+        leader = partial(producer.client.cluster.leader_for_partition, batch.tp)
+        batch.expired = Gone(asyncio.get_running_loop().time, leader)
         batch.reset_drain()
         accumulator = producer._message_accumulator  # noqa: SLF001
         accumulator._batches[batch.tp].append(batch)  # noqa: SLF001
         accumulator._wakeup(accumulator.waiter())  # noqa: SLF001
         producer.client.add_topic(batch.tp.topic)
         return True
+
+    def _take_leaderless(self, accumulator: Any, muted: Collection[TopicPartition]) -> None:
+        for tp in [*accumulator._batches]:  # noqa: SLF001
+            if tp in muted or accumulator._cluster.leader_for_partition(tp) not in (None, NOBODY):  # noqa: SLF001
+                continue
+            # As if it was to be sent now: it gets the first producer's next sequence number.
+            batch = accumulator._pop_batch(tp)  # noqa: SLF001
+            if self.take(batch):
+                accumulator._pending_batches.remove(batch)  # noqa: SLF001
+            else:
+                accumulator.reenqueue(batch)
 
     def _done(self, producer: AIOKafkaProducer, batch: Any, _: object) -> None:
         self._held.discard(batch.tp)
@@ -126,7 +153,7 @@ def asking_slowly(producer: AIOKafkaProducer) -> AIOKafkaProducer:
     ask = producer.client._metadata_update  # noqa: SLF001
 
     async def asked(*given: Any) -> Any:
-        await asyncio.sleep(_ASK_SECONDS)
+        await asyncio.sleep(ASK_SECONDS)
         return await ask(*given)
 
     producer.client._metadata_update = asked  # noqa: SLF001

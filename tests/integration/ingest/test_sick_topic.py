@@ -1,22 +1,23 @@
-"""A topic below its min ISR beside healthy ones of the same broker: it harms itself alone."""
+"""A topic below its min ISR, or without a leader, beside healthy ones: it harms itself alone."""
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.client import AIOKafkaClient
 from aiokafka.producer.sender import Sender
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from services.ingest.app import assemble
 from services.ingest.send.byte_budget import ByteBudget
+from services.ingest.send.kafka_producer import ProducerInstance
 from services.ingest.send.kafka_sink import KafkaSink
-from services.ingest.send.second_producer import SecondProducer
+from services.ingest.send.second_producer import ASK_SECONDS, SecondProducer
 from services.ingest.settings import IngestSettings
 from shared.registry.memory import MemoryRegistry
 from shared.settings import KafkaSettings
@@ -40,6 +41,8 @@ class Seen:
     requests: list[tuple[str, frozenset[str]]] = field(default_factory=list)
     #: How often a batch of the sick topic was found to have waited for long.
     long: int = 0
+    #: How often each producer asked for metadata.
+    questions: Counter[str] = field(default_factory=Counter)
 
     def of(self, client: str, topic: str) -> int:
         return sum(topic in topics for by, topics in self.requests if by == client)
@@ -48,7 +51,7 @@ class Seen:
 @pytest.fixture
 def seen(monkeypatch: pytest.MonkeyPatch) -> Seen:
     seen = Seen()
-    send, still = Sender._send_produce_req, SecondProducer.still
+    send, still, ask = Sender._send_produce_req, SecondProducer.still, AIOKafkaClient._metadata_update
 
     async def noted(sender: Any, node: int, batches: dict[TopicPartition, Any]) -> None:
         seen.requests.append((sender.client._client_id, frozenset(tp.topic for tp in batches)))
@@ -58,6 +61,11 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> Seen:
         seen.long += 1
         still(second, topic)
 
+    async def asked(client: Any, *given: Any) -> Any:
+        seen.questions[client._client_id] += 1
+        return await ask(client, *given)
+
+    monkeypatch.setattr(AIOKafkaClient, "_metadata_update", asked)
     monkeypatch.setattr(Sender, "_send_produce_req", noted)
     monkeypatch.setattr(SecondProducer, "still", looked)
     return seen
@@ -74,15 +82,29 @@ class Gateway:
         app = assemble(IngestSettings(), self.sink, ByteBudget(2**24), MemoryRegistry(), lambda _: None)  # type: ignore[arg-type, return-value]
         self.client = httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app), base_url="http://127.0.0.1")
 
-    def make(self, name: str, min_insync: int) -> None:
+    def make(self, name: str, min_insync: int, replicas: tuple[int, ...] = (1, 2, 3)) -> None:
         config = {"min.insync.replicas": str(min_insync)}
-        topic = NewTopic(f"events.{name}", 1, replica_assignment=[[1, 2, 3]], config=config)
+        topic = NewTopic(f"events.{name}", 1, replica_assignment=[[*replicas]], config=config)
         for future in self.admin.create_topics([topic]).values():
             future.result(30)
 
     def in_sync(self, name: str) -> int:
         topic = self.admin.list_topics(f"events.{name}", timeout=20).topics[f"events.{name}"]
         return len(topic.partitions[0].isrs)
+
+    def leader(self, name: str) -> int | None:
+        """As the first producer knows it, which asks at once."""
+        client = self.first.client
+        client.add_topic(f"events.{name}")  # it asks for all topics until it was told of one
+        client.force_metadata_update()
+        leader: int | None = client.cluster.leader_for_partition(TopicPartition(f"events.{name}", 0))
+        return leader
+
+    @property
+    def first(self) -> Any:
+        producer = self.sink._producers.now()
+        assert producer is not None
+        return producer
 
     async def post(self, event_id: str, name: str) -> httpx2.Response:
         return await self.client.post("/v1/events", content=one(event_id, name), headers=JSON)
@@ -108,14 +130,19 @@ class Gateway:
             await consumer.stop()
 
 
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
+    with started(Kafka(tmp_path_factory.mktemp("kafka"), brokers=3, heap_mb=256)) as cluster:
+        yield cluster
+
+
 @pytest.fixture
-async def gateway(tmp_path: Path) -> AsyncIterator[Gateway]:
-    with started(Kafka(tmp_path / "kafka", brokers=3, heap_mb=256)) as cluster:
-        gateway = Gateway(cluster)
-        await gateway.sink.start()
-        yield gateway
-        await gateway.client.aclose()
-        await gateway.sink.stop(within=1)
+async def gateway(cluster: Kafka) -> AsyncIterator[Gateway]:
+    gateway = Gateway(cluster)
+    await gateway.sink.start()
+    yield gateway
+    await gateway.client.aclose()
+    await gateway.sink.stop(within=1)
 
 
 @pytest.mark.timeout(500)
@@ -167,3 +194,69 @@ async def test_f53_a_topic_below_its_min_isr_harms_itself_alone(
     assert unknown
     # A batch that was tried a hundred times is there once, beside what was sent again.
     assert found == Counter({"before", *ids, "last"}) + Counter(unknown)
+
+
+@pytest.mark.timeout(500)
+async def test_f53_a_topic_without_a_leader_harms_itself_alone(
+    gateway: Gateway, seen: Seen, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leaderless = ProducerInstance.leaderless
+    for name, replicas in {"lone": (3,), "lost": (3,), "near": (1, 2, 3)}.items():
+        gateway.make(name, 2, replicas)
+        await gateway.accepts("before", name)
+    await until(lambda: gateway.sink._seconds.now() is not None, _PATIENCE)
+    first, loop = gateway.first, asyncio.get_running_loop()
+    gateway.cluster.children[_THIRD].stop()
+    for name in ("lone", "lost"):
+        await until(lambda name=name: gateway.leader(name) == -1, _PATIENCE)  # type: ignore[misc]
+
+    seen.requests.clear()
+    seen.questions.clear()
+    began = loop.time()
+    # As if the producer had it already when its leader was lost.
+    monkeypatch.setattr(
+        ProducerInstance,
+        "leaderless",
+        lambda self, *where: where[0] == "events.lone" and leaderless(self, *where),
+    )
+    given = asyncio.create_task(gateway.post("given", "lost"))
+    await until(lambda: gateway.sink._second.holds("events.lost", 0), _PATIENCE)
+    waiting = gateway.sink._lanes["events.lone", 0]._waiting
+    never = [f"never-{n}" for n in range(2)]
+    refused = []
+    for each in never:
+        refused.append(asyncio.create_task(gateway.post(each, "lone")))
+        # Nobody joins a flight that waits: it is given up with all of its events.
+        await until(lambda: bool(waiting) and waiting[-1].builder.closed(), _PATIENCE)
+        await gateway.accepts(f"during-{each}", "near")
+    answers = [await each for each in (given, *refused)]
+    assert [(each.status_code, each.json()["accepted"]) for each in answers] == [
+        (503, None),
+        (503, False),
+        (503, False),
+    ]
+    assert {"retry-after" in each.headers for each in answers} == {True}
+
+    await until(lambda: seen.long > 0, _PATIENCE)
+    assert gateway.sink._second.holds("events.lost", 0)
+    await gateway.accepts("after-long", "near")
+    # However often it was looked: a pause before each question, and a few for other reasons.
+    assert seen.questions["onramp-ingest"] <= 2 * (loop.time() - began) / ASK_SECONDS + 20
+    assert {topic for by, topics in seen.requests if by == "onramp-ingest" for topic in topics} == {
+        "events.near"
+    }
+    assert seen.of("onramp-ingest-second", "events.lone") == 0
+    assert gateway.first is first
+    assert [each for each in caplog.messages if "replaced" in each] == []
+
+    gateway.cluster.children[_THIRD].start()
+    await until(lambda: not gateway.sink._second.holds("events.lost", 0), _PATIENCE)
+    for name in ("lone", "lost"):
+        await until(lambda name=name: gateway.leader(name) == 3, _PATIENCE)  # type: ignore[misc]
+    for each in [*never, "last"]:
+        await gateway.accepts(each, "lone")
+    await gateway.accepts("last", "lost")
+    assert gateway.first is first
+    assert [each for each in caplog.messages if "replaced" in each] == []
+    assert await gateway.on_kafka("lone") == Counter(["before", *never, "last"])
+    assert await gateway.on_kafka("lost") == Counter(["before", "given", "last"])

@@ -141,7 +141,7 @@ async def test_a_flight_that_others_wait_for_may_take_the_late_ones_along() -> N
     assert accepted(other.landed.result()) is False
 
 
-async def test_a_flight_that_was_given_up_takes_no_later_event_and_so_never_leaves() -> None:
+def lane_that_never_leaves() -> PartitionQueue:
     producers = ProducerManager(broken, 15)
     lane = PartitionQueue(
         "events.a",
@@ -153,6 +153,26 @@ async def test_a_flight_that_was_given_up_takes_no_later_event_and_so_never_leav
         codec=0,
     )
     lane.batch_bytes = 1000
+    return lane
+
+
+async def test_nobody_joins_a_flight_that_waited_from_one_look_to_the_next() -> None:
+    lane = lane_that_never_leaves()
+    lane.seal()
+    (first,) = lane.put([record("events.a", "1")], [0])
+    lane.seal()
+    (soon,) = lane.put([record("events.a", "2")], [0])
+    lane.seal()
+    (later,) = lane.put([record("events.a", "3")], [0])
+
+    assert soon.flight is first.flight
+    assert later.flight is not first.flight
+    give_up({first, soon}, 10)  # their deadlines are near each other, and the later one's is not
+    assert [accepted(part.landed.result()) for part in (first, soon)] == [False] * 2
+
+
+async def test_a_flight_that_was_given_up_takes_no_later_event_and_so_never_leaves() -> None:
+    lane = lane_that_never_leaves()
     (late,) = lane.put([record("events.a", "1")], [0])
     (beside,) = lane.put([record("events.a", "2")], [0])
     assert beside.flight is late.flight
