@@ -266,7 +266,11 @@ QUICK: Final = (
         tests=DOOR,
     ),
     Mutant(
-        "the limit of an event", "check/check.py", "if size > self._max_event_bytes:", "if False:", tests=DOOR
+        "the limit of an event",
+        "check/check.py",
+        "if size > self._max_event_bytes:",
+        "if False:",
+        tests="tests/unit/ingest/test_steps.py",
     ),
     Mutant("reserved names", "check/check.py", "if wire.is_reserved(name):", "if False:"),
     Mutant("grants of event names", "check/check.py", "not sender.key.may_send(name)", "False"),

@@ -106,6 +106,16 @@ async def test_a_fault_that_can_happen_at_two_steps_names_the_one(make_door: Mak
     assert (await door.post(b'{"a":' + b"[" * 70 + b"]" * 70 + b"}")).json()["step"] == "check"
 
 
+async def test_a_large_event_behind_small_ones_is_refused_alone(make_door: MakeDoor) -> None:
+    door = make_door(max_event_bytes=300)  # a small one first: then all are parsed at once
+    large = envelope() | {"payload": {"a": "x" * 400}}
+    answer = await door.post(body([envelope(), large]))
+
+    small, refused = answer.json()["results"]
+    assert "receipt" in small
+    assert refused["error"]["type"] == "/errors/event_too_large"
+
+
 async def test_a_batch_that_came_no_further_than_decode_says_so(door: Door) -> None:
     answer = await door.post(b"[NaN, 1e999]")
 
