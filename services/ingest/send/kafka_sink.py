@@ -227,10 +227,8 @@ class KafkaSink:
         clock = asyncio.get_running_loop().time
         while True:
             await asyncio.sleep(_SWEEP_SECONDS)
-            late = self._expire(clock())
-            for lane in self._lanes.values():
-                lane.seal()
-                if late:
+            if self._expire(clock()):
+                for lane in self._lanes.values():
                     lane.drop_abandoned()
 
     def _expire(self, now: float) -> bool:

@@ -173,7 +173,10 @@ class PartitionQueue:
             self._budget.give(flight.size)
 
     def seal(self) -> None:
-        """Have nobody join a flight that was seen to wait: who came together is given up together."""
+        """Have nobody join a flight that was seen to wait: who came together is given up together.
+
+        Only while there is no leader: behind a slow one, flights that grow are what keeps up.
+        """
         if self._waiting:
             flight = self._waiting[-1]
             if flight.old:
@@ -216,6 +219,7 @@ class PartitionQueue:
             # Here, where all of it is surely not on Kafka, and not in the producer of all names.
             generation.ask()
             await asyncio.sleep(ASK_SECONDS)
+            self.seal()
             generation = await self._producers.current()
             self.drop_abandoned()
         return generation
