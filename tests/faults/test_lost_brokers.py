@@ -21,7 +21,7 @@ from tests.fixtures.fix_postgres import Database
 from tests.fixtures.inline import Inline
 from tests.fixtures.scenes import Scene
 from tests.fixtures.started import started
-from tests.fixtures.writer import event, eventually, landed, produce
+from tests.fixtures.writer import delete_records, event, eventually, landed, produce
 
 _PATIENCE = 120.0
 #: Brokers by their place; their ids count from 1.
@@ -55,9 +55,22 @@ class Three:
         for future in self.admin.create_topics(topics).values() if topics else ():
             future.result(30)
 
-    def start(self, **settings: object) -> Inline:
-        writer: Inline = self.scene.writer(topics=rf"events\.{self.scene.name}.*", **settings)
+    def start(self, *, late: bool = False, **settings: object) -> Inline:
+        """`late`: with the topic that `begins_late`."""
+        topics = rf"events\.(late_)?{self.scene.name}.*" if late else rf"events\.{self.scene.name}.*"
+        writer: Inline = self.scene.writer(topics=topics, **settings)
         return writer
+
+    def begins_late(self) -> str:
+        """A topic of the third alone that begins behind 0; returns its events' name."""
+        name = f"late_{self.scene.name}"
+        self.make(f"events.{name}", [3])
+        eventually(lambda: self.leader(f"events.{name}") == 3, _PATIENCE)
+        produce(self.scene.bootstrap, f"events.{name}", [event("gone-0", name), event("gone-1", name)])
+        delete_records(self.scene.bootstrap, f"events.{name}", 0, 2)
+        self.cluster.children[_THIRD].stop()  # a broker that is killed forgets what it has just deleted
+        self.start_the_third()
+        return name
 
     def leader(self, topic: str) -> int:
         return int(self.admin.list_topics(topic, timeout=20).topics[topic].partitions[0].leader)
@@ -92,6 +105,7 @@ def three(brokers: Kafka, database: Database, inline_writers: StartInline, tmp_p
 def test_f44_a_partition_without_a_leader_holds_up_no_other(
     three: Three, caplog: pytest.LogCaptureFixture
 ) -> None:
+    late = three.begins_late()
     writer = three.start(upkeep_s=1)
     produce(three.scene.bootstrap, three.scene.topic, [event("a-0", three.scene.name)])
     eventually(lambda: three.scene.landed() == 1, _PATIENCE)
@@ -114,13 +128,17 @@ def test_f44_a_partition_without_a_leader_holds_up_no_other(
 
     writer.stop()
     caplog.clear()
-    writer = three.start(upkeep_s=1)  # nobody can say where the one without a leader begins
+    writer = three.start(upkeep_s=1, late=True)  # nobody can say where those without a leader begin
     three.neighbour_lands()
     assert writer.refused == {}
 
     three.start_the_third()
     produce(three.scene.bootstrap, three.scene.topic, [event("a-1", three.scene.name)])
     eventually(lambda: three.scene.landed() == 2, _PATIENCE)
+    # Taken up where its leader says that it begins, and not before anybody could tell.
+    produce(three.scene.bootstrap, f"events.{late}", [event("l-2", late)])
+    eventually(lambda: landed(three.scene.dsn, late) == 1, _PATIENCE)
+    assert writer.refused == {}
 
 
 @pytest.mark.timeout(1800)
