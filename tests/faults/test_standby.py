@@ -29,7 +29,7 @@ import sys
 from services.writer import __main__
 from services.writer.driver import app
 from tests.fixtures.inline import Reader
-job.Spark = lambda _, bootstrap: Reader(bootstrap)
+app.Spark = lambda _, bootstrap: Reader(bootstrap)
 sys.exit(__main__.main())
 """
 _PATIENT = 120
