@@ -116,7 +116,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
     kafka = Kafka(
         tmp_path / "kafka",
         brokers=3,
-        heap_mb=256,
+        heap_mb=384,
         listeners={"SASL": "SASL_SSL"},
         settings=tls_settings(authority.issue("broker").both, authority.ca),
     )

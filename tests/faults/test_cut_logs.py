@@ -220,7 +220,7 @@ def test_f44_what_waits_from_before_the_cut_lands_beside_what_is_accepted(
 def test_f44_an_unclean_election_halts_what_was_settled_above_it(database: Database, tmp_path: Path) -> None:
     """Broker by broker: what only the first had is settled, and the one that lagged is made leader."""
     running: list[Inline] = []
-    with started(Kafka(tmp_path / "kafka", brokers=3, heap_mb=256)) as cluster:
+    with started(Kafka(tmp_path / "kafka", brokers=3, heap_mb=384)) as cluster:
         scene = Scene(partial(start_inline, running), cluster.bootstrap, database.dsn, "", tmp_path)
         try:
             _play_unclean_election(scene, cluster)

@@ -73,7 +73,8 @@ class Three:
         return name
 
     def leader(self, topic: str) -> int:
-        return int(self.admin.list_topics(topic, timeout=20).topics[topic].partitions[0].leader)
+        partition = self.admin.list_topics(topic, timeout=20).topics[topic].partitions.get(0)
+        return -1 if partition is None else int(partition.leader)  # one that was just made may have none yet
 
     def lose_the_third(self) -> None:
         self.cluster.kill(_THIRD)
@@ -92,7 +93,7 @@ class Three:
 @pytest.fixture(scope="module")
 def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
     """Each test has the third started again when it ends."""
-    with started(Kafka(tmp_path_factory.mktemp("three") / "kafka", brokers=3, heap_mb=256)) as cluster:
+    with started(Kafka(tmp_path_factory.mktemp("three") / "kafka", brokers=3, heap_mb=384)) as cluster:
         yield cluster
 
 

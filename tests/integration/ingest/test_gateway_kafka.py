@@ -210,7 +210,7 @@ async def test_kafka_down_is_a_503_within_the_deadline_and_heals_by_itself(
 async def test_f8_without_enough_replicas_nothing_is_accepted(
     tmp_path: Path, start_gateway: StartGateway, client: httpx2.AsyncClient
 ) -> None:
-    with started(Kafka(tmp_path / "kafka", brokers=3, heap_mb=256)) as cluster:
+    with started(Kafka(tmp_path / "kafka", brokers=3, heap_mb=384)) as cluster:
         promise = {"ONRAMP_KAFKA_REPLICATION": "3", "ONRAMP_KAFKA_MIN_INSYNC": "2"}
         service = start_gateway(cluster.bootstrap, QUICK | promise)
         name = new_name()

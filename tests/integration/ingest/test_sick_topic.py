@@ -132,7 +132,7 @@ class Gateway:
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
-    with started(Kafka(tmp_path_factory.mktemp("kafka"), brokers=3, heap_mb=256)) as cluster:
+    with started(Kafka(tmp_path_factory.mktemp("kafka"), brokers=3, heap_mb=384)) as cluster:
         yield cluster
 
 
