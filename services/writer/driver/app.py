@@ -39,7 +39,7 @@ class Job:
         self._configured = configured(settings)
         self._registry = FileRegistry(registry.file, only_known(self._configured), named=registry.named)
         self._status = Status()
-        self._successor = Successor(settings, kafka, self._status)
+        self._successor = Successor(settings, kafka, self._configured, self._status)
         self._stop = asyncio.Event()
         self._failures = 0
         self._epoch: int | None = None
@@ -129,6 +129,7 @@ class Job:
             await Loop(
                 parts,
                 settings=self._settings,
+                configured=self._configured,
                 registry=self._registry,
                 meter=meter,
                 stop=self._stop,

@@ -1,7 +1,7 @@
 """The driver's loop: look at registry and topics, care for what is not a batch, plan one, write it."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -15,7 +15,7 @@ from services.writer.driver.routes_from_registry import CurrentRoutes, topics_of
 from services.writer.model.offsets import total
 from services.writer.model.routes import Routes
 from services.writer.plan.batch_size import BatchSizer
-from services.writer.postgres.database import configured
+from services.writer.postgres.database import Database
 from services.writer.recover import database_halts
 from services.writer.recover.trim import RetentionCleanup
 from services.writer.settings import WriterSettings
@@ -34,6 +34,7 @@ class Loop:
         parts: Parts,
         *,
         settings: WriterSettings,
+        configured: Sequence[Database],
         registry: FileRegistry,
         meter: StatsCollector,
         stop: asyncio.Event,
@@ -46,7 +47,7 @@ class Loop:
         self._meter = meter
         self._stop = stop
         self._turned = turned
-        self._current = CurrentRoutes(configured(settings))
+        self._current = CurrentRoutes(configured)
         self._look_at = 0.0
         self._upkeep = Reconciler(parts, settings.upkeep_s)
         self._trimming = RetentionCleanup(parts.positions, parts.index, settings.keep_drained_s)

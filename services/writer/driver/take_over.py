@@ -1,6 +1,6 @@
 """What a writer begins with: the group's offsets, what its predecessors left, and the parts made of them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from services.writer.driver.partitions import PartitionTracker
 from services.writer.driver.parts import Parts
@@ -16,7 +16,7 @@ from services.writer.partitions.set_aside import Strikes
 from services.writer.plan.byte_sizes import ByteSizes
 from services.writer.plan.fair_share import FairShare
 from services.writer.plan.row_rates import RowRates
-from services.writer.postgres.database import configured
+from services.writer.postgres.database import Database
 from services.writer.recover.databases import Databases
 from services.writer.recover.diverted_index import DivertedIndex
 from services.writer.recover.drain import Drainer
@@ -29,10 +29,16 @@ from shared.settings import KafkaSettings
 class Successor:
     """Makes the parts of a writer that takes over, as often as its session begins again."""
 
-    def __init__(self, settings: WriterSettings, kafka: KafkaSettings, status: Status) -> None:
+    def __init__(
+        self,
+        settings: WriterSettings,
+        kafka: KafkaSettings,
+        configured: Sequence[Database],
+        status: Status,
+    ) -> None:
         self._settings = settings
         self._brokers = kafka.brokers
-        self._configured = configured(settings)
+        self._configured = configured
         self._status = status
         self._pausing = PausePolicy(settings.pause_share, settings.pause_window, settings.pause_least)
         self._strikes = Strikes()
