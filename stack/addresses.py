@@ -8,15 +8,19 @@ from typing import Final
 from stack.ports import LOOPBACK
 
 _FILE: Final = "addresses.json"
+#: The ports that are taken when they are free.
+KAFKA_PORT: Final = 9092
+POSTGRES_PORT: Final = 55432
+GATEWAY_PORT: Final = 8080
 
 
 @dataclass(frozen=True, slots=True)
 class Addresses:
     """What `onramp up` listens on; the defaults are its usual ports."""
 
-    kafka: str = f"{LOOPBACK}:9092"
-    gateway: str = f"http://{LOOPBACK}:8080"
-    postgres_port: int = 55432
+    kafka: str = f"{LOOPBACK}:{KAFKA_PORT}"
+    gateway: str = f"http://{LOOPBACK}:{GATEWAY_PORT}"
+    postgres_port: int = POSTGRES_PORT
 
 
 def note(folder: Path, addresses: Addresses) -> None:

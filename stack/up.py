@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, Protocol
 
 from stack import ports, services
-from stack.addresses import Addresses, forget, note
+from stack.addresses import GATEWAY_PORT, KAFKA_PORT, POSTGRES_PORT, Addresses, forget, note
 from stack.dev_key import dev_key
 from stack.errors import StackError, UnavailableError
 from stack.guard_client import GUARD
@@ -43,9 +43,9 @@ class Plan:
     """Of the Kafka that is started: 1, or 3 with every topic on all of them."""
     gateway_env: Mapping[str, str] = field(default_factory=dict)
     writer_env: Mapping[str, str] = field(default_factory=dict)
-    kafka_port: int = 9092
-    postgres_port: int = 55432
-    gateway_port: int = 8080
+    kafka_port: int = KAFKA_PORT
+    postgres_port: int = POSTGRES_PORT
+    gateway_port: int = GATEWAY_PORT
     writer_port: int = 8081
 
 
