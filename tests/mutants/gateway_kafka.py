@@ -22,6 +22,14 @@ QUICK: Final = (
         tests=STEPS,
     ),
     Mutant(
+        "flights that grow behind a slow broker",
+        "send/kafka_sink.py",
+        "            if self._expire(clock()):\n",
+        "            for lane in self._lanes.values():\n                lane.seal()\n"
+        "            if self._expire(clock()):\n",
+        tests=STEPS,
+    ),
+    Mutant(
         "nobody joining a flight that waits",
         "send/partition_queue.py",
         "                flight.builder.close()\n",

@@ -1,5 +1,6 @@
 """The step in an error is where it failed, and `accepted` is null only when nobody can tell."""
 
+import asyncio
 import pickle
 from collections.abc import Sequence
 
@@ -30,7 +31,7 @@ from shared.errors import (
 )
 from shared.settings import KafkaSettings
 from shared.steps import Step
-from tests.fixtures.ingest import body, envelope, one, record
+from tests.fixtures.ingest import body, envelope, one, record, until
 from tests.unit.ingest.conftest import Door, MakeDoor
 
 pytestmark = pytest.mark.anyio
@@ -179,6 +180,20 @@ async def test_nobody_joins_a_flight_that_waited_from_one_look_to_the_next() -> 
     assert later.flight is not first.flight
     give_up({first, soon}, 10)  # their deadlines are near each other, and the later one's is not
     assert [accepted(part.landed.result()) for part in (first, soon)] == [False] * 2
+
+
+async def test_a_flight_behind_a_slow_broker_goes_on_growing(monkeypatch: pytest.MonkeyPatch) -> None:
+    sink = KafkaSink(KafkaSettings(bootstrap="127.0.0.1:1"), ByteBudget(2**20), 1, 15)
+    lane = sink._lanes["events.a", 0] = lane_that_never_leaves()
+    looks: list[float] = []
+    monkeypatch.setattr(sink, "_expire", looks.append)
+    (first,) = lane.put([record("events.a", "1")], [0])
+    sweeper = asyncio.create_task(sink._sweep())
+    await until(lambda: len(looks) > 2)
+    (later,) = lane.put([record("events.a", "2")], [0])
+    sweeper.cancel()
+
+    assert later.flight is first.flight
 
 
 async def test_a_flight_that_was_given_up_takes_no_later_event_and_so_never_leaves() -> None:
