@@ -38,7 +38,7 @@ class JsonFormatter(logging.Formatter):
         return orjson.dumps(line, default=str, option=orjson.OPT_NON_STR_KEYS).decode()
 
 
-def of_worker(service: str) -> None:
+def set_up_worker(service: str) -> None:
     """As `set_up`, for a process that nobody has set up, such as a Spark worker."""
     if not logging.getLogger().handlers:
         set_up(service)

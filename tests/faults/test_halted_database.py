@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from services.cli.app import app
 from services.writer.kafka.producer import publish
 from services.writer.model.offsets import Partition, Range
-from services.writer.park.diverted_topic import Marker
+from services.writer.park.diverted_topic import RangeMarker
 from shared.kafka_security import Brokers
 from tests.fixtures.inline import Inline
 from tests.fixtures.other import Other
@@ -176,7 +176,7 @@ def test_a_marker_whose_routes_nobody_knows_halts_only_its_database(pair: Pair) 
         pair.scene.topic,
     )
     range_ = Range(topic_id, Partition(pair.scene.topic, number), at, at + 1)
-    publish(Brokers(pair.scene.bootstrap), [Marker(pair.name, range_, 0, 0, "nobody").as_record()])
+    publish(Brokers(pair.scene.bootstrap), [RangeMarker(pair.name, range_, 0, 0, "nobody").as_record()])
     writer = pair.writer()
     eventually(lambda: pair.state(writer) == "halted")
     pair.scene.send(10)

@@ -89,7 +89,7 @@ def test_f14_a_topic_made_anew_is_never_read_from_the_offset_of_the_old(
     beside.goes_on()
     assert inline.landed() == 6
     writer.stop()
-    assert _advised(caplog) == {"restart: a topic that has this name then is read from its begin"}
+    assert _advised(caplog) == {"restart: a topic that has this name then is read from its start"}
     inline.writer(topics=both)  # Kafka forgot the group's offset with the topic
     eventually(lambda: inline.landed() == 15)
     beside.goes_on()
@@ -113,7 +113,7 @@ def test_f14_an_offset_of_the_old_topic_that_the_group_still_has_halts_until_it_
     for future in admin.alter_consumer_group_offsets([late]).values():
         future.result(20)
     halted = inline.writer(wait=False)
-    assert "its offsets begin again" in _halted(halted)
+    assert "its offsets start again" in _halted(halted)
     halted.stop()
     assert "delete the group's offset of it" in "".join(_advised(caplog))
     for deleted in admin.delete_consumer_groups([wire.WRITER_GROUP]).values():

@@ -9,11 +9,18 @@ from uuid import uuid4
 import pytest
 
 from services.writer.kafka.cluster import Cluster
-from services.writer.kafka.producer import Place
+from services.writer.kafka.producer import RecordMetadata
 from services.writer.model.offsets import Incarnation, Partition, Range
 from services.writer.model.records import PartitionSlice
 from services.writer.model.routes import Routes
-from services.writer.park.diverted_topic import Empty, Marker, closing, divert, head_of, key_of
+from services.writer.park.diverted_topic import (
+    EmptyRanges,
+    RangeMarker,
+    closing_records,
+    divert,
+    key_of,
+    parse_header,
+)
 from services.writer.plan.row_rates import RowRates
 from services.writer.postgres.migrations import migrate
 from services.writer.postgres.pool import transaction
@@ -50,7 +57,7 @@ class Stage:
         try:
             await positions.own_topics.ensure()
             # Leaders are known of what is in view, so that a refresh of what is known forgets no other.
-            await positions.read([Partition(wire.SYSTEM_ERRORS, n) for n in range(2)])
+            await positions.assign([Partition(wire.SYSTEM_ERRORS, n) for n in range(2)])
             yield positions
         finally:
             await positions.stop()
@@ -59,13 +66,13 @@ class Stage:
         """What a driver that starts now finds of this stage."""
         index = DivertedIndex()
         async for record in positions.log(wire.SYSTEM_ERRORS):
-            head = head_of(dict(record.headers))
-            if isinstance(head, (Marker, Empty)) and self._is_ours(head):
-                index.add(head, Place(record.partition, record.offset), record.timestamp / 1000)
+            head = parse_header(dict(record.headers))
+            if isinstance(head, (RangeMarker, EmptyRanges)) and self._is_ours(head):
+                index.add(head, RecordMetadata(record.partition, record.offset), record.timestamp / 1000)
         return index
 
-    def _is_ours(self, found: Marker | Empty) -> bool:
-        ranges = [found.range] if isinstance(found, Marker) else found.ranges
+    def _is_ours(self, found: RangeMarker | EmptyRanges) -> bool:
+        ranges = [found.range] if isinstance(found, RangeMarker) else found.ranges
         return {r.partition for r in ranges} == {self.partition}
 
     async def divert(self, positions: Cluster, index: DivertedIndex, n: int, *, close: bool = True) -> int:
@@ -77,8 +84,8 @@ class Stage:
         range_ = Range(self.topic_id, self.partition, self.at, self.at + max(n, 1))
         if close:
             self.at = range_.end
-            marker = Marker(self.database.name, range_, count, first, ROUTES.digest)
-            (closed,) = closing([marker])
+            marker = RangeMarker(self.database.name, range_, count, first, ROUTES.digest)
+            (closed,) = closing_records([marker])
             (place,) = await positions.append([closed.as_record()])
             index.add(closed, place, time.time())
         return first
@@ -86,7 +93,7 @@ class Stage:
     async def begin(self, positions: Cluster) -> int:
         """The first offset that the partition of the stage's events still holds."""
         mine = Partition(wire.SYSTEM_ERRORS, self.number)
-        return (await positions.begins([mine]))[mine]
+        return (await positions.beginning_offsets([mine]))[mine]
 
     @property
     def number(self) -> int:

@@ -44,7 +44,7 @@ DATABASES: Final = (
     Mutant(
         "looking at the owner before anything is changed",
         "recover/databases.py",
-        "                await apart(owner.see, database, self._owner(name))\n",
+        "                await in_own_thread(owner.see, database, self._owner(name))\n",
         "",
         f"{_OWNERS}f45_a_database_of_another_kafka_is_halted_until_it_is_handed_over",
     ),
@@ -123,7 +123,7 @@ DATABASES: Final = (
     Mutant(
         "a thread of its own for each database's work",
         "postgres/database_threads.py",
-        '    threading.Thread(target=run, name="apart", daemon=True).start()\n',
+        '    threading.Thread(target=run, name="database", daemon=True).start()\n',
         "    loop.run_in_executor(None, run)\n",
         "tests/unit/writer/test_database_threads.py",
     ),

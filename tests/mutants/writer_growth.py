@@ -327,7 +327,7 @@ OUTAGES: Final = (
     Mutant(
         "one record for all ranges without events",
         "driver/parts.py",
-        "await _close(parts, closing(_markers(order, lines)))",
+        "await _close(parts, closing_records(_markers(order, lines)))",
         "await _close(parts, _markers(order, lines))",
         f"{_OUTAGES}a_partition_without_events_costs_a_database_that_is_out_nothing_of_its_own",
     ),
@@ -341,15 +341,15 @@ OUTAGES: Final = (
     Mutant(
         "moving on before what has events",
         "recover/drain.py",
-        "            await self._move_on(database, [marker.range.life])\n",
+        "            await self._move_on(database, [marker.range.incarnation])\n",
         "",
         f"{_OUTAGES}events_land_in_order_between_ranges_that_have_none",
     ),
     Mutant(
         "reading what was closed together",
         "driver/take_over.py",
-        "elif isinstance(head, (Marker, Empty)):",
-        "elif isinstance(head, Marker):",
+        "elif isinstance(head, (RangeMarker, EmptyRanges)):",
+        "elif isinstance(head, RangeMarker):",
         f"{_OUTAGES}what_passed_a_database_by_is_known_after_a_restart_and_after_a_crash",
     ),
     Mutant(

@@ -222,7 +222,7 @@ LOGS: Final = (
     Mutant(
         "begins of those whose leaders answer",
         "kafka/cluster.py",
-        "        return await self._leaders.begins(partitions)\n",
+        "        return await self._leaders.beginning_offsets(partitions)\n",
         "        places = [TopicPartition(*p) for p in partitions]\n"
         "        found = await self._consumer.beginning_offsets(places)\n"
         "        return {Partition(*p): o for p, o in found.items()}\n",
@@ -327,9 +327,9 @@ LOGS: Final = (
         f"{_TOPICS}a_person_lets_a_partition_go_on_behind_what_kafka_deleted",
     ),
     Mutant(
-        "the life that a group's offset is of",
+        "the incarnation that a group's offset is of",
         "driver/partitions.py",
-        "if at and at.life == _named(stand, topic_id) else stand",
+        "if at and at.incarnation == named else stand",
         "if at else stand",
         f"{_LOGS}a_person_lets_it_go_on_from_the_cut_and_what_is_there_lands",
     ),

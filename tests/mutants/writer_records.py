@@ -146,8 +146,8 @@ FOREIGNERS: Final = (
     Mutant(
         "what fails when it drains, and harms its database alone",
         "recover/drain.py",
-        "apart(self._land_or_wait,",
-        "apart(self._land,",
+        "in_own_thread(self._land_or_wait,",
+        "in_own_thread(self._land,",
         f"{_STEPS}[drain-sort]",
     ),
     Mutant(

@@ -15,10 +15,15 @@ STANDBY: Final = (
     Mutant(
         "the lock in the next database",
         "driver/standby.py",
-        "await apart(lock.keep)",
+        "await in_own_thread(lock.keep)",
         "pass",
     ),
-    Mutant("giving up the lock", "driver/standby.py", "stack.push_async_callback(apart, lock.close)", "pass"),
+    Mutant(
+        "giving up the lock",
+        "driver/standby.py",
+        "stack.push_async_callback(in_own_thread, lock.close)",
+        "pass",
+    ),
     Mutant(
         "an end to waiting for a session",
         "postgres/pool.py",

@@ -11,7 +11,7 @@ from psycopg2.extensions import connection
 
 from services.writer.columns.column_types import Column, Type
 from services.writer.model.targets import Target
-from services.writer.postgres.answer_cache import SECONDS, Remembered
+from services.writer.postgres.answer_cache import SECONDS, AnswerCache
 from services.writer.postgres.database import Database
 
 _TABLE: Final = """
@@ -79,7 +79,7 @@ class Table:
     ruled: bool
 
 
-_known: Final[Remembered[tuple[str, str, str], Table]] = Remembered()
+_known: Final[AnswerCache[tuple[str, str, str], Table]] = AnswerCache()
 
 
 def describe(conn: connection, database: Database, target: Target) -> Table | None:

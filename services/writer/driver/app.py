@@ -18,7 +18,7 @@ from services.writer.driver.spark import Spark
 from services.writer.driver.standby import stand_by
 from services.writer.driver.take_over import Successor
 from services.writer.kafka.cluster import Cluster
-from services.writer.model.backoff import pause
+from services.writer.model.backoff import backoff_seconds
 from services.writer.model.exits import EXIT_FAILED, EXIT_STOPPED, code_of, ends
 from services.writer.observe.status import Status, StatusServer
 from services.writer.postgres.database import configured
@@ -99,7 +99,7 @@ class Job:
     async def _pause(self, code: str, detail: str) -> None:
         """Say what stands in the way and wait, longer each time, unless stopped."""
         self._status.trouble(code, detail)
-        seconds = pause(self._failures)
+        seconds = backoff_seconds(self._failures)
         self._failures += 1
         log.warning(
             "the writer waits", extra={"code": code, "reason": detail, "again_in_s": round(seconds, 1)}

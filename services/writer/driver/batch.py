@@ -98,7 +98,7 @@ async def _plan(parts: Parts, ranges: Sequence[Range], routes: Routes) -> None:
 @phase("read")
 async def _read(parts: Parts, ranges: Sequence[Range]) -> pa.RecordBatch | None:
     """The records of a small batch; None: Spark reads them, in as many tasks as it takes."""
-    return await parts.positions.tail.read(ranges) if total(ranges) <= parts.small_batch else None
+    return await parts.positions.reader.read(ranges) if total(ranges) <= parts.small_batch else None
 
 
 async def _land(

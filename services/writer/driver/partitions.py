@@ -91,15 +91,15 @@ class PartitionTracker:
             return
         if new != self._unheard:
             # First into view: who leads a topic is known of those alone.
-            await self._positions.read(self.stands.keys() | self._halted.keys() | new)
-        begins = await self._positions.begins(new)
+            await self._positions.assign(self.stands.keys() | self._halted.keys() | new)
+        begins = await self._positions.beginning_offsets(new)
         self._unheard = new - begins.keys()  # they are asked again: without a begin there is no start
         found = {p: self._stand(p, ids[p.topic], begin) for p, begin in begins.items() if p.topic in ids}
         stands = {p: s for p, s in found.items() if self._may_adopt(p, s, begins[p])}
         await self._record_baselines(stands)
         for p, stand in stands.items():
             self._pins[p] = self._settled.pins(p, stand.topic_id)
-            self._positions.lives[p] = _named(stand, ids[p.topic])
+            self._positions.incarnations[p] = _named(stand, ids[p.topic])
         self._spark.expect(len(self.stands) + len(stands))
         await self._databases.adopt(stands)
 
@@ -118,7 +118,7 @@ class PartitionTracker:
 
     async def _let_go_of_what_was_deleted(self) -> None:
         """Retention or `kafka-delete-records` took events that were not settled."""
-        for p, begin in (await self._positions.begins(self.stands)).items() if self.stands else ():
+        for p, begin in (await self._positions.beginning_offsets(self.stands)).items() if self.stands else ():
             if (stand := self.stands[p]).next_offset < begin:
                 self._let_go(p, halt_reasons.deleted(stand, begin), halt_reasons.accept(p))
                 self._halted[p] = stand
@@ -130,8 +130,8 @@ class PartitionTracker:
         """Where `p` is taken up: where the group stands in its life, else where that begins."""
         start = self._settled.lines.start(topic_id, p.number, begin)
         stand = Position(self._settled.lines.life(topic_id, p.number), start)
-        at = self._group.get(p)
-        return Position(stand.topic_id, at.offset) if at and at.life == _named(stand, topic_id) else stand
+        named, at = _named(stand, topic_id), self._group.get(p)
+        return Position(stand.topic_id, at.offset) if at and at.incarnation == named else stand
 
     def _let_go(self, p: Partition, why: str, mend: str = halt_reasons.RESTART) -> None:
         for known in (self.stands, self._pins, self.lag):
@@ -143,7 +143,7 @@ class PartitionTracker:
         """Refuse, loudly, what would skip events, lose them, or take one topic for another."""
         known = (stand.topic_id, p.number) in self._settled.baselines
         if p in self._group and not known:
-            self._refuse(p, halt_reasons.MADE_ANEW, halt_reasons.FROM_ITS_BEGIN)
+            self._refuse(p, halt_reasons.RECREATED, halt_reasons.FROM_ITS_START)
         elif stand.next_offset < begin:
             self._refuse(p, halt_reasons.deleted(stand, begin), halt_reasons.accept(p))
             self._halted[p] = stand
@@ -158,7 +158,7 @@ class PartitionTracker:
 
     def set_aside(self, p: Partition, why: str, mend: str, again_at: float) -> None:
         """Plan nothing of `p` until then; it stands where it stands."""
-        self._group[p] = Committed(self.stands[p].next_offset, self._positions.lives.get(p, ""))
+        self._group[p] = Committed(self.stands[p].next_offset, self._positions.incarnations.get(p, ""))
         self._let_go(p, why, mend)
         self._again_at[p] = again_at
 
@@ -224,7 +224,7 @@ class PartitionTracker:
             if cut <= stand.next_offset:  # else what is below it is finished first
                 self._let_go(p, self._cuts.why(p, stand, cut), halt_reasons.accept(p))
                 self._halted[p] = self._cut_off[p] = stand
-                self._group[p] = Committed(stand.next_offset, self._positions.lives.get(p, ""))
+                self._group[p] = Committed(stand.next_offset, self._positions.incarnations.get(p, ""))
         return {p: min(tip.offset, cuts.get(p, tip.offset)) for p, tip in tips.items() if p in self.stands}
 
     async def _see_what_came_back(self, ids: Mapping[str, str]) -> None:
@@ -247,7 +247,7 @@ class PartitionTracker:
         """Go on with what Kafka has of partitions of which a person says so."""
         for p in await self._answers.accepted({p: self.refused[p] for p in self._halted}):
             stand = self._halted[p]
-            begins = await self._positions.begins([p])
+            begins = await self._positions.beginning_offsets([p])
             tips = await self._positions.tips([p], patient=False)
             cuts = await self._cuts.see({p: stand}, tips)
             if p not in begins or p not in tips or (p in self._cut_off and p not in cuts):

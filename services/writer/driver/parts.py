@@ -11,7 +11,7 @@ from services.writer.kafka.cluster import Cluster
 from services.writer.model.offsets import Range
 from services.writer.model.routes import Routes
 from services.writer.observe.status import Status
-from services.writer.park.diverted_topic import Empty, Marker, closing
+from services.writer.park.diverted_topic import EmptyRanges, RangeMarker, closing_records
 from services.writer.partitions.plan_log import Settled
 from services.writer.partitions.set_aside import Strikes
 from services.writer.plan.row_rates import RowRates
@@ -98,7 +98,7 @@ async def see_newest(parts: Parts) -> None:
 async def mark(parts: Parts, order: WorkOrder, lines: Sequence[TaskReport]) -> None:
     """Close every diverted range, empty ones included, now that Kafka holds its records."""
     failpoints.reach("writer.between_divert_and_marker")
-    await _close(parts, closing(_markers(order, lines)))
+    await _close(parts, closing_records(_markers(order, lines)))
 
 
 @phase("mark")
@@ -108,18 +108,18 @@ async def mark_each(parts: Parts, order: WorkOrder, lines: Sequence[TaskReport])
     await _close(parts, _markers(order, lines))
 
 
-def _markers(order: WorkOrder, lines: Sequence[TaskReport]) -> list[Marker]:
+def _markers(order: WorkOrder, lines: Sequence[TaskReport]) -> list[RangeMarker]:
     diverted = {(line.database, line.range_of): line for line in lines}
     markers = []
     for name in order.diverted:
         for p, r in order.ranges.items():
             line = diverted.get((name, p))
             count, first = (line.diverted, line.diverted_from) if line else (0, -1)
-            markers.append(Marker(name, r, count, first, order.routes.digest))
+            markers.append(RangeMarker(name, r, count, first, order.routes.digest))
     return markers
 
 
-async def _close(parts: Parts, found: Sequence[Marker | Empty]) -> None:
+async def _close(parts: Parts, found: Sequence[RangeMarker | EmptyRanges]) -> None:
     places = await parts.positions.append([each.as_record() for each in found])
     for each, place in zip(found, places, strict=True):
         parts.index.add(each, place, time.time())

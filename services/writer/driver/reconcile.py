@@ -59,7 +59,7 @@ class Reconciler:
         group = await self._parts.positions.group_offsets_now()
         if group is None:
             return
-        lives = self._parts.positions.lives
+        lives = self._parts.positions.incarnations
         rewound = {p: o for p, o in at.items() if p in group and group[p] != Committed(o, lives.get(p, ""))}
         daily = at if now - self._committed > _RECOMMIT_SECONDS else {}
         if put_back := rewound | daily:

@@ -14,7 +14,7 @@ from services.writer.driver.parts import Parts, mark_each, see_newest
 from services.writer.model.offsets import Range
 from services.writer.model.routes import Routes
 from services.writer.plan.byte_sizes import ByteSizes
-from services.writer.postgres.database_threads import apart
+from services.writer.postgres.database_threads import in_own_thread
 from services.writer.recover import database_halts
 from services.writer.recover.database_halts import Gap
 from services.writer.settle.work_order import TaskReport
@@ -34,7 +34,7 @@ async def resolve(parts: Parts, name: str, how: str, routes: Routes, most: int) 
 
 
 async def _resolve(parts: Parts, name: str, how: str, routes: Routes, most: int) -> None:
-    gaps = await apart(parts.databases.gaps, name)
+    gaps = await in_own_thread(parts.databases.gaps, name)
     if how == database_halts.SKIP:
         await _skip(parts, name, gaps, routes)
     else:
@@ -45,7 +45,7 @@ async def _resolve(parts: Parts, name: str, how: str, routes: Routes, most: int)
 
 async def _see_deleted(parts: Parts, gaps: list[Gap]) -> None:
     """Raises `InfrastructureError` when Kafka does not have all of `gaps`: the halt goes on and says so."""
-    begins = await parts.positions.begins([gap.partition for gap in gaps])
+    begins = await parts.positions.beginning_offsets([gap.partition for gap in gaps])
     for p, start in ((gap.partition, gap.start) for gap in gaps):
         if p not in begins:
             raise InfrastructureError(

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 
-from services.writer.model.routes import Contract, EventRoute, Grant, Place, Routes
+from services.writer.model.routes import Contract, EventRoute, Grant, RoutedDatabase, Routes
 from services.writer.postgres.database import Database
 from shared import wire
 from shared.registry import model
@@ -20,7 +20,7 @@ def routes_of(snapshot: Snapshot, databases: Sequence[Database]) -> Routes:
     ]
     return Routes(
         default,
-        places=tuple(Place(d.name, d.dbname, d.schemas) for d in databases),
+        places=tuple(RoutedDatabase(d.name, d.dbname, d.schemas) for d in databases),
         grants=tuple(_grant(grant, snapshot) for grant in snapshot.grants),
         event_routes=tuple(_route(name, destination, default) for name, _, destination in routed),
         # The first that covers a table holds: an event type's own, then the file's in its order.

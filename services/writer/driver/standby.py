@@ -21,7 +21,7 @@ from psycopg2.extensions import connection
 from services.writer.kafka.cluster import Cluster
 from services.writer.observe.status import Status
 from services.writer.postgres.database import Database
-from services.writer.postgres.database_threads import apart
+from services.writer.postgres.database_threads import in_own_thread
 from services.writer.postgres.pool import discard, kept
 from shared.errors import OnrampError
 
@@ -49,7 +49,7 @@ async def stand_by(
     if not databases:
         return False
     lock = Lock(databases, await positions.cluster_id())
-    stack.push_async_callback(apart, lock.close)
+    stack.push_async_callback(in_own_thread, lock.close)
     stood = await _until_free(lock, status, stop)
     keeping = asyncio.create_task(_keep(lock), name="leadership")
     stack.callback(keeping.cancel)
@@ -61,7 +61,7 @@ async def _until_free(lock: "Lock", status: Status, stop: asyncio.Event) -> bool
     stopped = asyncio.create_task(stop.wait())
     try:
         while not stopped.done():
-            asking = asyncio.create_task(apart(lock.ask))
+            asking = asyncio.create_task(in_own_thread(lock.ask))
             await asyncio.wait({asking, stopped}, return_when=asyncio.FIRST_COMPLETED)
             if not asking.done() or asking.result():
                 asking.cancel()  # a database that hangs holds up no stop
@@ -80,7 +80,7 @@ async def _until_free(lock: "Lock", status: Status, stop: asyncio.Event) -> bool
 async def _keep(lock: "Lock") -> None:
     while True:
         await asyncio.sleep(_ASK_SECONDS)
-        await apart(lock.keep)
+        await in_own_thread(lock.keep)
 
 
 class Lock:

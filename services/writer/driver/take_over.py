@@ -6,11 +6,11 @@ from services.writer.driver.partitions import PartitionTracker
 from services.writer.driver.parts import Parts
 from services.writer.driver.spark import Spark
 from services.writer.kafka.cluster import Cluster
-from services.writer.kafka.producer import Place
+from services.writer.kafka.producer import RecordMetadata
 from services.writer.model.next_offsets import Committed
 from services.writer.model.offsets import Partition
 from services.writer.observe.status import Status
-from services.writer.park.diverted_topic import Empty, Marker, head_of
+from services.writer.park.diverted_topic import EmptyRanges, RangeMarker, parse_header
 from services.writer.partitions.plan_log import Settled
 from services.writer.partitions.set_aside import Strikes
 from services.writer.plan.byte_sizes import ByteSizes
@@ -115,9 +115,9 @@ async def _left(positions: Cluster) -> tuple[Settled, DivertedIndex]:
         if not settled.read(record.key, record.value):
             positions.foreign.pass_over(wire.SETTLED, record.partition, record.offset)
     async for record in positions.log(wire.SYSTEM_ERRORS):
-        head = head_of(dict(record.headers))
+        head = parse_header(dict(record.headers))
         if head is None:
             positions.foreign.pass_over(wire.SYSTEM_ERRORS, record.partition, record.offset)
-        elif isinstance(head, (Marker, Empty)):
-            index.add(head, Place(record.partition, record.offset), record.timestamp / 1000)
+        elif isinstance(head, (RangeMarker, EmptyRanges)):
+            index.add(head, RecordMetadata(record.partition, record.offset), record.timestamp / 1000)
     return settled, index

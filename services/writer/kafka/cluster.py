@@ -22,7 +22,7 @@ from services.writer.kafka.any_broker import AnyBroker
 from services.writer.kafka.foreign_records import ForeignRecords
 from services.writer.kafka.leaders import Leaders, Tip
 from services.writer.kafka.own_topics import OwnTopics
-from services.writer.kafka.producer import MAX_REQUEST_BYTES, Place, Record, send_all
+from services.writer.kafka.producer import MAX_REQUEST_BYTES, Record, RecordMetadata, send_all
 from services.writer.kafka.reader import BatchReader
 from services.writer.model import halt_reasons
 from services.writer.model.next_offsets import Committed
@@ -63,14 +63,14 @@ class Cluster:
             isolation_level="read_committed",
             auto_offset_reset="earliest",
         )
-        self.tail = BatchReader(settings.brokers)
+        self.reader = BatchReader(settings.brokers)
         self.foreign = ForeignRecords()
         #: No record of `onramp.writers` from here on was looked at.
         self._looked_upto = 0
         self._leaders = Leaders(settings.brokers)
         self._sees_own = False
         #: Lives that are not their topic's own: the group's offsets say of which they are.
-        self.lives: dict[Partition, str] = {}
+        self.incarnations: dict[Partition, str] = {}
         self._producer = AIOKafkaProducer(
             **common, acks="all", enable_idempotence=True, max_request_size=MAX_REQUEST_BYTES
         )
@@ -84,7 +84,7 @@ class Cluster:
         await self._admin.start()
         await self._producer.start()
         await self._consumer.start()
-        await self.tail.start()
+        await self.reader.start()
         await self._leaders.start()
         await self._looker.start()
         return self
@@ -93,7 +93,7 @@ class Cluster:
         """Disconnect, in reverse order."""
         await self._looker.stop()
         await self._leaders.stop()
-        await self.tail.stop()
+        await self.reader.stop()
         await self._consumer.stop()
         await self._producer.stop()
         await self._admin.close()
@@ -110,7 +110,7 @@ class Cluster:
 
     async def newest_epoch(self, known: int = -1) -> int:
         """The epoch of the newest writer; `known` when none is newer than that one."""
-        [end] = (await self._of_all(self._leaders.ends, wire.WRITERS, [_ENTRIES.partition])).values()
+        [end] = (await self._of_all(self._leaders.end_offsets, wire.WRITERS, [_ENTRIES.partition])).values()
         newest = known
         if end > max(known + 1, self._looked_upto):
             async for record in self.log(wire.WRITERS, {_ENTRIES.partition: known + 1}):
@@ -122,7 +122,7 @@ class Cluster:
             self._looked_upto = max(self._looked_upto, end)
         return newest
 
-    async def append(self, records: Sequence[Record]) -> list[Place]:
+    async def append(self, records: Sequence[Record]) -> list[RecordMetadata]:
         """Put `records` on their topics; returns, in their order, where Kafka holds them."""
         return await send_all(self._producer, records)
 
@@ -132,8 +132,8 @@ class Cluster:
         try:
             await consumer.start()
             numbers = since.keys() if since else await self._partitions_of(topic)
-            begins = await self._of_all(self._leaders.begins, topic, numbers)
-            ends = await self._of_all(self._leaders.ends, topic, numbers)
+            begins = await self._of_all(self._leaders.beginning_offsets, topic, numbers)
+            ends = await self._of_all(self._leaders.end_offsets, topic, numbers)
             assigned = [TopicPartition(topic, n) for n in numbers]
             consumer.assign(assigned)
             for p in assigned:
@@ -183,13 +183,13 @@ class Cluster:
             for p in t["partitions"]
         }
 
-    async def read(self, partitions: Collection[Partition]) -> None:
+    async def assign(self, partitions: Collection[Partition]) -> None:
         """Take `partitions` into view.  Others read them; here they are paused at once."""
         # The writers' entries too: aiokafka forgets a topic that is not in view, and asks anew for 0.1 s.
         assigned = [_ENTRIES, *(TopicPartition(*p) for p in sorted(partitions))]
         self._consumer.assign(assigned)
         self._consumer.pause(*assigned)
-        self.tail.follow(partitions)
+        self.reader.follow(partitions)
         await self._leaders.follow([*_OWN, *(p.topic for p in partitions)])
         self._sees_own = True
 
@@ -210,9 +210,9 @@ class Cluster:
             log.warning("the group's offsets are looked at another time", extra={"reason": type(e).__name__})
             return None
 
-    async def begins(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
+    async def beginning_offsets(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
         """The first offset that each partition still holds, as far as their leaders answer now."""
-        return await self._leaders.begins(partitions)
+        return await self._leaders.beginning_offsets(partitions)
 
     async def tips(self, partitions: Iterable[Partition], *, patient: bool = True) -> dict[Partition, Tip]:
         """Where the committed records of each partition end (`Leaders.tips`)."""
@@ -254,7 +254,7 @@ class Cluster:
 
     async def delete_below(self, topic: str, offsets: Mapping[int, int]) -> None:
         """Delete the records below `offsets`, by partition, where there are any and their leader answers."""
-        begins = await self._leaders.begins([Partition(topic, n) for n in offsets])
+        begins = await self._leaders.beginning_offsets([Partition(topic, n) for n in offsets])
         below = {
             TopicPartition(*p): RecordsToDelete(offsets[p.number])
             for p, b in begins.items()
@@ -265,7 +265,7 @@ class Cluster:
 
     async def commit(self, offsets: Mapping[Partition, int]) -> None:
         """Commit the group's offsets: everything below is settled or diverted."""
-        named = {TopicPartition(*p): (o, self.lives.get(p, "")) for p, o in offsets.items()}
+        named = {TopicPartition(*p): (o, self.incarnations.get(p, "")) for p, o in offsets.items()}
         await self._consumer.commit(named)
 
 

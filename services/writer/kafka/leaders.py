@@ -175,12 +175,12 @@ class Leaders:
         """Know the leaders of `topics`, in place of those before."""
         await self._client.set_topics(sorted(set(topics)))
 
-    async def begins(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
+    async def beginning_offsets(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
         """The first offset of each partition; one whose leader does not answer now is left out."""
         answers = await self._ask(dict.fromkeys(partitions, (_NONE, _EARLIEST)), _EndsRequest)
         return {p: offset for p, (_, offset, _) in answers.items()}
 
-    async def ends(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
+    async def end_offsets(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
         """Where each log ends, with what is not committed (yet); one that does not answer is left out."""
         request = partial(_EndsRequest, isolation=_READ_UNCOMMITTED)
         answers = await self._ask(dict.fromkeys(partitions, (_NONE, _LATEST)), request)

@@ -61,14 +61,14 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RecordMetadata:
     """Where Kafka holds a record."""
 
     partition: int
     offset: int
 
 
-def publish(brokers: Brokers, records: Sequence[Record]) -> list[Place]:
+def publish(brokers: Brokers, records: Sequence[Record]) -> list[RecordMetadata]:
     """Put `records` on their topics and return, in their order, where Kafka holds them all.
 
     Raises `InfrastructureError`, among them `TooLargeError`; some of the records may have got there then.
@@ -76,7 +76,7 @@ def publish(brokers: Brokers, records: Sequence[Record]) -> list[Place]:
     return asyncio.run(_publish(brokers, records)) if records else []
 
 
-async def _publish(brokers: Brokers, records: Sequence[Record]) -> list[Place]:
+async def _publish(brokers: Brokers, records: Sequence[Record]) -> list[RecordMetadata]:
     producer = AIOKafkaProducer(
         **brokers.aiokafka(),
         acks="all",
@@ -96,23 +96,23 @@ async def _publish(brokers: Brokers, records: Sequence[Record]) -> list[Place]:
         await _stop(producer)
 
 
-async def send_all(producer: AIOKafkaProducer, records: Sequence[Record]) -> list[Place]:
+async def send_all(producer: AIOKafkaProducer, records: Sequence[Record]) -> list[RecordMetadata]:
     """Send `records` with `producer` and return, in their order, where Kafka holds them.
 
     Raises `TooLargeError` and aiokafka's own; after the first one `producer` is of no more use.
     """
-    sent: list[asyncio.Future[Place]] = []
+    sent: list[asyncio.Future[RecordMetadata]] = []
     try:
         for record in records:
             sent.append(await _send(producer, record))
             if record.size > ALONE_BYTES:
                 await sent[-1]
-        return [Place(a.partition, a.offset) for a in await asyncio.gather(*sent)]
+        return [RecordMetadata(a.partition, a.offset) for a in await asyncio.gather(*sent)]
     except _TOO_LARGE:
         raise _refused(records, sent) from None
 
 
-def _refused(records: Sequence[Record], sent: Sequence["asyncio.Future[Place]"]) -> TooLargeError:
+def _refused(records: Sequence[Record], sent: Sequence["asyncio.Future[RecordMetadata]"]) -> TooLargeError:
     """What to raise: of the smallest that was refused, for all that are larger would be as well."""
     answered = [r for r, a in zip(records, sent, strict=False) if _is_refused(a)]
     smallest = min(answered or [records[len(sent)]], key=lambda r: r.size)  # else the client itself did
@@ -125,13 +125,13 @@ def _refused(records: Sequence[Record], sent: Sequence["asyncio.Future[Place]"])
     return error
 
 
-def _is_refused(answer: "asyncio.Future[Place]") -> bool:
+def _is_refused(answer: "asyncio.Future[RecordMetadata]") -> bool:
     return answer.done() and not answer.cancelled() and isinstance(answer.exception(), _TOO_LARGE)
 
 
-async def _send(producer: AIOKafkaProducer, record: Record) -> "asyncio.Future[Place]":
+async def _send(producer: AIOKafkaProducer, record: Record) -> "asyncio.Future[RecordMetadata]":
     partitions = await producer.partitions_for(record.topic)
-    future: asyncio.Future[Place] = await producer.send(
+    future: asyncio.Future[RecordMetadata] = await producer.send(
         record.topic,
         key=record.key,
         value=record.value,

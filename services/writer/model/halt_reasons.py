@@ -7,15 +7,15 @@ from services.writer.model.next_offsets import Position
 from services.writer.model.offsets import Partition
 from shared import wire
 
-MADE_ANEW: Final = "the topic was deleted and made anew: its offsets begin again"
-FROM_ITS_BEGIN: Final = "to read it from its begin, delete the group's offset of it and restart"
-RESTART: Final = "restart: a topic that has this name then is read from its begin"
+RECREATED: Final = "the topic was deleted and recreated: its offsets start again"
+FROM_ITS_START: Final = "to read it from its start, delete the group's offset of it and restart"
+RESTART: Final = "restart: a topic that has this name then is read from its start"
 CONFIGURE: Final = "configure the database again under that name, at its new address, and restart"
 
 
 def cut(at: int, furthest: int) -> str:
     """Kafka's log went back."""
-    return f"Kafka's log was cut at {at} and what is above was lost or written anew: {furthest} are settled"
+    return f"Kafka's log was cut at {at} and what is above was lost or written again: {furthest} are settled"
 
 
 def no_such_epoch(epoch: int, at: int) -> str:

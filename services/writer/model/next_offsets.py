@@ -19,9 +19,9 @@ class Committed(NamedTuple):
     """Where the group stands, and in which life of the partition; empty: in the topic's own."""
 
     offset: int
-    life: str = ""
+    incarnation: str = ""
 
 
-def by_life(stands: Mapping[Partition, Position]) -> dict[Incarnation, int]:
+def by_incarnation(stands: Mapping[Partition, Position]) -> dict[Incarnation, int]:
     """The next offsets to plan."""
     return {Incarnation(stand.topic_id, p): stand.next_offset for p, stand in stands.items()}

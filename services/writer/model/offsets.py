@@ -36,13 +36,13 @@ class Range:
     end: int
 
     @property
-    def life(self) -> Incarnation:
+    def incarnation(self) -> Incarnation:
         """What its offsets count."""
         return Incarnation(self.topic_id, self.partition)
 
     def covers(self, other: "Range") -> bool:
         """Whether all of `other` is in it."""
-        return self.life == other.life and self.start <= other.start and other.end <= self.end
+        return self.incarnation == other.incarnation and self.start <= other.start and other.end <= self.end
 
     def __len__(self) -> int:
         return self.end - self.start

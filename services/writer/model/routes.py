@@ -27,7 +27,7 @@ def is_closed(schema: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RoutedDatabase:
     """A configured database as messages see it: its public name, and what they may address.
 
     `name` is the vanity.  `dbname` is the database's own name where that differs: a
@@ -82,7 +82,7 @@ class Routes:
     """
 
     default_database: str
-    places: tuple[Place, ...] = ()
+    places: tuple[RoutedDatabase, ...] = ()
     grants: tuple[Grant, ...] = ()
     event_routes: tuple[EventRoute, ...] = ()
     contracts: tuple[Contract, ...] = ()

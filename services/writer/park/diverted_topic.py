@@ -28,7 +28,7 @@ _MOST_RANGES: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Marker:
+class RangeMarker:
     """A range whose events for `database` wait: `count` distinct source offsets of it.
 
     `first` is the offset on `onramp.system_errors` at or before its first record, -1 when it
@@ -63,7 +63,7 @@ class Marker:
 
 
 @dataclass(frozen=True, slots=True)
-class Empty:
+class EmptyRanges:
     """Ranges of which no event waits for `database`, sorted by the routes `digest`."""
 
     database: str
@@ -71,7 +71,7 @@ class Empty:
     ranges: tuple[Range, ...]
 
     @classmethod
-    def of(cls, database: str, digest: str, ranges: Sequence[Range]) -> "Iterator[Empty]":
+    def of(cls, database: str, digest: str, ranges: Sequence[Range]) -> "Iterator[EmptyRanges]":
         """`ranges`, as many as a record may hold at a time."""
         for at in range(0, len(ranges), _MOST_RANGES):
             yield cls(database, digest, tuple(ranges[at : at + _MOST_RANGES]))
@@ -90,16 +90,18 @@ class Empty:
         return Record(wire.SYSTEM_ERRORS, self.database.encode(), None, ((HEADER, orjson.dumps(head)),))
 
 
-def closing(markers: Iterable[Marker]) -> list[Marker | Empty]:
+def closing_records(markers: Iterable[RangeMarker]) -> list[RangeMarker | EmptyRanges]:
     """What says the same as `markers` in fewer records: those without events together."""
-    found: list[Marker | Empty] = []
+    found: list[RangeMarker | EmptyRanges] = []
     empty: dict[tuple[str, str], list[Range]] = defaultdict(list)
     for m in markers:
         if m.count:
             found.append(m)
         else:
             empty[m.database, m.digest].append(m.range)
-    return found + [e for (name, digest), ranges in empty.items() for e in Empty.of(name, digest, ranges)]
+    return found + [
+        e for (name, digest), ranges in empty.items() for e in EmptyRanges.of(name, digest, ranges)
+    ]
 
 
 def key_of(database: str, partition: Partition) -> bytes:
@@ -137,7 +139,7 @@ class _EmptyHead(msgspec.Struct, tag_field="kind", tag="empty"):
 _decode: Final = msgspec.json.Decoder(EventHead | _MarkerHead | _EmptyHead).decode
 
 
-def head_of(headers: Mapping[str, bytes]) -> EventHead | Marker | Empty | None:
+def parse_header(headers: Mapping[str, bytes]) -> EventHead | RangeMarker | EmptyRanges | None:
     """What a record with these `headers` is; None: not Onramp's."""
     try:
         head = _decode(headers[HEADER])
@@ -148,9 +150,9 @@ def head_of(headers: Mapping[str, bytes]) -> EventHead | Marker | Empty | None:
     if isinstance(head, _EmptyHead):
         spans = ((of, topic, span) for of, topic, spans in head.topics for span in spans)
         ranges = (Range(of, Partition(topic, n), start, end) for of, topic, (n, start, end) in spans)
-        return Empty(head.database, head.digest, tuple(ranges))
+        return EmptyRanges(head.database, head.digest, tuple(ranges))
     source = Range(head.topic_id, Partition(*head.partition), head.start, head.end)
-    return Marker(head.database, source, head.count, head.first, head.digest)
+    return RangeMarker(head.database, source, head.count, head.first, head.digest)
 
 
 def divert(
@@ -185,7 +187,7 @@ def _as_record(database: str, partition: Partition, row: Mapping[str, Any]) -> R
     return Record(wire.SYSTEM_ERRORS, key_of(database, partition), row["value"], tuple(headers))
 
 
-def as_run(
+def as_slice(
     partition: Partition, records: Mapping[int, tuple[EventHead, bytes | None, bytes | None]]
 ) -> PartitionSlice:
     """The events of a marker as they arrived: offset to (header, value, received_at)."""

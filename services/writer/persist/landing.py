@@ -11,7 +11,7 @@ from psycopg2 import sql
 from psycopg2.extensions import connection
 
 from services.writer.model.offsets import Partition
-from services.writer.postgres.answer_cache import Remembered
+from services.writer.postgres.answer_cache import AnswerCache
 from services.writer.postgres.database import Database, translate
 from services.writer.postgres.pool import connected
 from shared import landing_table
@@ -50,7 +50,7 @@ _LOOK: Final = """
 _LOCK: Final = 7_203_155_002
 
 #: By address and table name: the tables that are there, and whether they are keyed.
-_known: Final[Remembered[tuple[str, str], bool]] = Remembered()
+_known: Final[AnswerCache[tuple[str, str], bool]] = AnswerCache()
 
 
 def ensure_table(conn: connection, database: Database, name: str) -> None:

@@ -14,7 +14,7 @@ import pyarrow as pa
 from psycopg2 import sql
 from psycopg2.extensions import connection
 
-from services.writer.columns import unkeyed
+from services.writer.columns import no_unique_key
 from services.writer.model.halving import Failed, Odds, halve
 from services.writer.model.targets import Target
 from services.writer.persist import landing, typed_table
@@ -23,13 +23,13 @@ from services.writer.persist.copy_new_rows import copy_first
 from services.writer.persist.insert import insert
 from services.writer.persist.insert_spec import Field, InsertResult, InsertSpec
 from services.writer.persist.row_errors import refusal
-from services.writer.persist.row_results import Parked, PersistResult, assemble, refuse, together
+from services.writer.persist.row_results import Parked, PersistResult, all_parked, assemble, concatenated
 from services.writer.postgres.database import Database
 from shared import failpoints, landing_table
 from shared.errors import ID_REUSE, INTERNAL_PERSIST, OnrampError, UserError
 from shared.landing_table import Part
 
-__all__ = ["Parked", "PersistResult", "check_at_once", "persist", "persist_apart", "refuse"]
+__all__ = ["Parked", "PersistResult", "all_parked", "make_constraints_immediate", "persist", "persist_apart"]
 
 #: What passed and what failed in this process.
 _odds = Odds()
@@ -48,7 +48,7 @@ _OTHER_BODY: Final = f"""
 """  # noqa: S608 - the definition's own names
 
 
-def check_at_once(conn: connection) -> None:
+def make_constraints_immediate(conn: connection) -> None:
     """Before a transaction's first `persist`: deferred constraints say at once what they say."""
     with conn.cursor() as cursor:
         cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
@@ -81,8 +81,8 @@ def persist_apart(conn: connection, database: Database, target: Target, rows: pa
         raise next(iter(failed.values()))
     for at, e in failed.items():
         error = UserError(INTERNAL_PERSIST, f"{type(e).__name__}, where others passed")
-        pieces[at] = refuse(rows.slice(at, 1), error)
-    return together(pieces)
+        pieces[at] = all_parked(rows.slice(at, 1), error)
+    return concatenated(pieces)
 
 
 def _place(rows: pa.Table, at: int) -> tuple[str, ...]:
@@ -100,7 +100,7 @@ def _land(conn: connection, database: Database, target: Target, rows: pa.Table) 
     try:
         landing.ensure_table(conn, database, target.table)
     except UserError as e:  # no permission to make it: every row would meet the same
-        return refuse(rows, e)
+        return all_parked(rows, e)
     what = _insertion(database, target)
     found = copy_first(
         conn,
@@ -112,8 +112,8 @@ def _land(conn: connection, database: Database, target: Target, rows: pa.Table) 
     )
     out = assemble(rows, found.landed, found.errors)
     if not landing.is_keyed(database, target.table):
-        unkeyed.report(database, target)
-        out.unkeyed = True
+        no_unique_key.warn_once(database, target)
+        out.no_unique_key = True
     return out
 
 

@@ -17,12 +17,12 @@ _PLACE = ("_topic", "_partition", "_offset")
 
 @dataclass(frozen=True, slots=True)
 class Parked:
-    """A row that the database refused for its own values; `place` is its place among the rows."""
+    """A row that the database did not take for its own values; `row_index`: which of the rows, from 0."""
 
     partition: Partition
     offset: int
     error: UserError
-    place: int
+    row_index: int
 
 
 @dataclass(slots=True)
@@ -33,7 +33,7 @@ class PersistResult:
     landed: Counter[Partition] = field(default_factory=Counter)
     parked: list[Parked] = field(default_factory=list)
     #: The table has no key: a producer's repeats land twice.
-    unkeyed: bool = False
+    no_unique_key: bool = False
     #: Fields that the table's contract dropped.
     discarded_fields: int = 0
     #: By place: which rows landed.
@@ -48,7 +48,7 @@ class PersistResult:
         return self.rows - self.landed - self.parked_by_partition()
 
 
-def refuse(rows: pa.Table, error: UserError) -> PersistResult:
+def all_parked(rows: pa.Table, error: UserError) -> PersistResult:
     """The outcome of `rows` that the database will not take, none of them."""
     return assemble(rows, np.zeros(rows.num_rows, dtype=bool), dict.fromkeys(range(rows.num_rows), error))
 
@@ -68,14 +68,14 @@ def assemble(
     return PersistResult(by_partition(rows), by_partition(new), parked, mask=landed)
 
 
-def together(pieces: Mapping[int, PersistResult]) -> PersistResult:
+def concatenated(pieces: Mapping[int, PersistResult]) -> PersistResult:
     """What became of rows that were persisted in `pieces`, by the place of each one's first row."""
     out = PersistResult(Counter())
     for start, piece in sorted(pieces.items(), key=lambda item: item[0]):
         out.rows += piece.rows
         out.landed += piece.landed
-        out.parked += [replace(p, place=start + p.place) for p in piece.parked]
-        out.unkeyed |= piece.unkeyed
+        out.parked += [replace(p, row_index=start + p.row_index) for p in piece.parked]
+        out.no_unique_key |= piece.no_unique_key
         out.discarded_fields += piece.discarded_fields
     out.mask = np.concatenate([piece.mask for _, piece in sorted(pieces.items(), key=lambda item: item[0])])
     return out

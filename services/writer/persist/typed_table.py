@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 from psycopg2.extensions import connection
 
-from services.writer.columns import catalog, unkeyed
+from services.writer.columns import catalog, no_unique_key
 from services.writer.columns.catalog import Table
 from services.writer.model.targets import Target
 from services.writer.persist import typed_rows
@@ -15,7 +15,7 @@ from services.writer.persist.copy_new_rows import copy_first
 from services.writer.persist.insert import insert
 from services.writer.persist.insert_spec import InsertResult
 from services.writer.persist.row_errors import refusal
-from services.writer.persist.row_results import PersistResult, assemble, refuse
+from services.writer.persist.row_results import PersistResult, all_parked, assemble
 from services.writer.persist.typed_rows import Group
 from services.writer.postgres.answer_cache import DISCARD_SECONDS
 from services.writer.postgres.database import Database
@@ -54,7 +54,7 @@ def _persist(
     error = _unsuitable(database, target, table)
     if error or table is None:
         confirm()
-        return refuse(rows, error or refusal(database, target, "42P01", "there is none of this name"))
+        return all_parked(rows, error or refusal(database, target, "42P01", "there is none of this name"))
     prepared = typed_rows.prepare(rows, target, table)
     errors = {
         place: refusal(database, target, m.sqlstate, m.why, column=m.column, fault=m.fault)
@@ -63,7 +63,7 @@ def _persist(
     if errors or (prepared.discarded and not catalog.known(database, target, DISCARD_SECONDS)):
         confirm()
     if not table.keys:
-        unkeyed.report(database, target)
+        no_unique_key.warn_once(database, target)
     landed = np.zeros(rows.num_rows, dtype=bool)
     with savepoint(conn):
         for group in prepared.groups:
@@ -72,7 +72,7 @@ def _persist(
             landed[places[found.landed]] = True
             errors |= {group.places[i]: e for i, e in found.errors.items()}
     out = assemble(rows, landed, errors)
-    out.unkeyed, out.discarded_fields = not table.keys, prepared.discarded
+    out.no_unique_key, out.discarded_fields = not table.keys, prepared.discarded
     return out
 
 

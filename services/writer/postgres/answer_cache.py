@@ -21,7 +21,7 @@ def now() -> float:
     return time.monotonic()
 
 
-class Remembered(Generic[K, V]):
+class AnswerCache(Generic[K, V]):
     """Answers by what they are about."""
 
     def __init__(self) -> None:

@@ -17,7 +17,7 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 
-async def apart(work: Callable[[*Ts], T], *arguments: *Ts) -> T:
+async def in_own_thread(work: Callable[[*Ts], T], *arguments: *Ts) -> T:
     """What `work` returns.  A caller that is cancelled leaves the thread to its end, and a process too."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[T] = loop.create_future()
@@ -35,7 +35,7 @@ async def apart(work: Callable[[*Ts], T], *arguments: *Ts) -> T:
         with suppress(RuntimeError):  # the loop is closed
             loop.call_soon_threadsafe(settle, result, error)
 
-    threading.Thread(target=run, name="apart", daemon=True).start()
+    threading.Thread(target=run, name="database", daemon=True).start()
     return await done
 
 
@@ -47,7 +47,7 @@ async def failures(
 
     async def one(database: Database) -> None:
         try:
-            await apart(work, database)
+            await in_own_thread(work, database)
         except InfrastructureError as e:
             found[database.name] = e
 

@@ -3,7 +3,7 @@
 import time
 from dataclasses import dataclass
 
-from services.writer.model.backoff import pause
+from services.writer.model.backoff import backoff_seconds
 
 
 @dataclass(slots=True)
@@ -30,5 +30,5 @@ class Health:
     def is_out(self, reason: str, *, for_a_person: bool = False) -> None:
         """It failed: it is asked again after a growing pause (its breaker)."""
         self.reason, self.for_a_person = reason, for_a_person
-        self.up, self.again_at = False, time.monotonic() + pause(self.failures)
+        self.up, self.again_at = False, time.monotonic() + backoff_seconds(self.failures)
         self.failures += 1

@@ -6,7 +6,7 @@ is a gap: no healthy history ends like that.
 
 from collections.abc import Iterable, Mapping
 
-from services.writer.model.next_offsets import Position, by_life
+from services.writer.model.next_offsets import Position, by_incarnation
 from services.writer.model.offsets import Incarnation, Partition
 from services.writer.partitions.plan_log import Settled
 from services.writer.postgres.database import Database
@@ -33,7 +33,7 @@ class Claims:
         ledger that is behind and not covered by what waits is a gap.
         """
         # What waits may be of a topic that was deleted since: it lands all the same.
-        starts = self._starts(database.name, by_life(stands).keys() | self._index.lives(database.name))
+        starts = self._starts(database.name, by_incarnation(stands).keys() | self._index.lives(database.name))
         if not starts:
             return
         with transaction(database, "driver") as conn:
@@ -44,12 +44,12 @@ class Claims:
     def compare(self, database: Database, stands: Mapping[Partition, Position]) -> None:
         """Raises `InfrastructureError` when the ledger went back while nothing landed."""
         with transaction(database, "driver") as conn:
-            at = ledger.read(conn, by_life(stands), self._epoch)
+            at = ledger.read(conn, by_incarnation(stands), self._epoch)
         self._see_gap(database.name, at, stands)
 
     def gaps(self, database: Database, stands: Mapping[Partition, Position]) -> list[Gap]:
         """What is missing in `database`, partition by partition."""
-        upto = by_life(stands)
+        upto = by_incarnation(stands)
         return database_halts.gaps(
             database, self._starts(database.name, upto), upto, self._index, self._epoch
         )
@@ -61,7 +61,7 @@ class Claims:
     def _see_gap(
         self, name: str, at: Mapping[Incarnation, int], stands: Mapping[Partition, Position]
     ) -> None:
-        for life, next_offset in by_life(stands).items():
+        for life, next_offset in by_incarnation(stands).items():
             if not self._index.covers(name, life, at.get(life, -1), next_offset):
                 raise InfrastructureError(
                     LEDGER_GAP,

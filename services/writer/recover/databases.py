@@ -16,12 +16,12 @@ from services.writer.model.next_offsets import Position
 from services.writer.model.offsets import Partition
 from services.writer.model.routes import Routes
 from services.writer.park import outbox
-from services.writer.park.diverted_topic import Marker
+from services.writer.park.diverted_topic import RangeMarker
 from services.writer.partitions.plan_log import Settled
 from services.writer.partitions.set_aside import kind_of
 from services.writer.plan.row_rates import RowRates
 from services.writer.postgres.database import Database
-from services.writer.postgres.database_threads import apart, failures
+from services.writer.postgres.database_threads import failures, in_own_thread
 from services.writer.postgres.migrations import migrate
 from services.writer.recover import database_halts, owner
 from services.writer.recover.breaker import Health
@@ -160,14 +160,14 @@ class Databases(DatabaseStates):
         database, health = self._all[name], self._health[name]
         try:
             if not health.up:
-                await apart(owner.see, database, self._owner(name))
-                await apart(migrate, database)
+                await in_own_thread(owner.see, database, self._owner(name))
+                await in_own_thread(migrate, database)
                 async with self._claiming:
-                    await apart(owner.take, database, self._owner(name))
-                    await apart(self._claims.claim, database, dict(self.stands))
-                    await apart(database_halts.clear, database)
+                    await in_own_thread(owner.take, database, self._owner(name))
+                    await in_own_thread(self._claims.claim, database, dict(self.stands))
+                    await in_own_thread(database_halts.clear, database)
                     health.is_up()
-                await apart(outbox.relay, database, self._brokers)
+                await in_own_thread(outbox.relay, database, self._brokers)
                 log.info("a database is up", extra={"database": name, "waiting": self._index.events(name)})
             await self._drainer.drain(database, self._settled.routes)
             self._releasing.held(name)
@@ -180,9 +180,9 @@ class Databases(DatabaseStates):
         health.again_at = time.monotonic() + _ASK_SECONDS
         try:
             if not health.noted:
-                await apart(database_halts.begin, database, reason)
+                await in_own_thread(database_halts.begin, database, reason)
                 health.noted = True
-            how = await apart(database_halts.ask, database, reason)
+            how = await in_own_thread(database_halts.ask, database, reason)
         except InfrastructureError as e:
             if e.fault is FENCED:
                 raise
@@ -195,7 +195,7 @@ class Databases(DatabaseStates):
 
     async def resolved(self, name: str, how: str) -> None:
         """A person's word is done: the database is compared again."""
-        await apart(database_halts.clear, self._all[name])
+        await in_own_thread(database_halts.clear, self._all[name])
         log.warning("a halted database is resolved", extra={"database": name, "resolution": how})
         self._health[name] = Health()
 
@@ -213,9 +213,9 @@ class Databases(DatabaseStates):
         self._health[name].resolution = None
         self.failed(name, error)
 
-    async def skip(self, name: str, missing: Sequence[Gap]) -> list[Marker]:
+    async def skip(self, name: str, missing: Sequence[Gap]) -> list[RangeMarker]:
         """Do without what is `missing` in `name`; returns new markers for what else cannot drain."""
-        await apart(database_halts.skip, self._all[name], missing, self._epoch)
+        await in_own_thread(database_halts.skip, self._all[name], missing, self._epoch)
         return await self._drainer.lost(self._all[name], self._settled.routes)
 
     def gaps(self, name: str) -> list[Gap]:

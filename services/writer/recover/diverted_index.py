@@ -6,16 +6,16 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from services.writer.kafka.producer import Place
+from services.writer.kafka.producer import RecordMetadata
 from services.writer.model.offsets import Incarnation, Range
-from services.writer.park.diverted_topic import Empty, Marker
+from services.writer.park.diverted_topic import EmptyRanges, RangeMarker
 
 
 class DivertedRange(NamedTuple):
     """A marker, where it stands on the topic, and when it got there (seconds since 1970)."""
 
-    marker: Marker
-    place: Place
+    marker: RangeMarker
+    place: RecordMetadata
     since: float
 
 
@@ -50,7 +50,7 @@ class _Lane:
             new = _joined(new, self.empty.pop(at))
         self.empty.insert(at, new)
 
-    def leading(self) -> Iterator[Marker]:
+    def leading(self) -> Iterator[RangeMarker]:
         """What has no events, as far as the first range that has its own marker."""
         first = self.waiting[0].marker.range.start if self.waiting else None
         for marker in (w.marker for w in self.empty):
@@ -95,16 +95,16 @@ class DivertedIndex:
         self.news = 0
         self._lock = threading.Lock()
 
-    def add(self, found: Marker | Empty, place: Place, since: float) -> None:
+    def add(self, found: RangeMarker | EmptyRanges, place: RecordMetadata, since: float) -> None:
         """A range was diverted.  A repeat of a marker replaces it, and so does one that covers it."""
         with self._lock:
             lanes = self._lanes.setdefault(found.database, {})
-            if isinstance(found, Marker):
-                lanes.setdefault(found.range.life, _Lane()).add(DivertedRange(found, place, since))
+            if isinstance(found, RangeMarker):
+                lanes.setdefault(found.range.incarnation, _Lane()).add(DivertedRange(found, place, since))
                 return
             for r in found.ranges:
-                marker = Marker(found.database, r, 0, -1, found.digest)
-                lanes.setdefault(r.life, _Lane()).add_empty(DivertedRange(marker, place, since))
+                marker = RangeMarker(found.database, r, 0, -1, found.digest)
+                lanes.setdefault(r.incarnation, _Lane()).add_empty(DivertedRange(marker, place, since))
 
     def databases(self) -> set[str]:
         """Those that anything waits for, configured or not."""
@@ -132,7 +132,7 @@ class DivertedIndex:
         with self._lock:
             return [w for lane in self._of(database) for w in _in_order(lane.waiting)]
 
-    def leading(self, database: str, of: Collection[Incarnation] | None = None) -> list[list[Marker]]:
+    def leading(self, database: str, of: Collection[Incarnation] | None = None) -> list[list[RangeMarker]]:
         """What has no events and comes before the first that have: of all partitions, or `of` these."""
         with self._lock:
             lanes = self._lanes.get(database, {})

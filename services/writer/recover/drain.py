@@ -12,15 +12,15 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mappi
 from dataclasses import replace
 
 from services.writer.kafka.cluster import Cluster
-from services.writer.kafka.producer import Place
+from services.writer.kafka.producer import RecordMetadata
 from services.writer.model.offsets import Incarnation, Partition, Range
 from services.writer.model.records import values_of
 from services.writer.model.routes import Routes
 from services.writer.park import outbox
-from services.writer.park.diverted_topic import EventHead, Marker, as_run, head_of
+from services.writer.park.diverted_topic import EventHead, RangeMarker, as_slice, parse_header
 from services.writer.plan.row_rates import RowRates
 from services.writer.postgres.database import Database
-from services.writer.postgres.database_threads import apart
+from services.writer.postgres.database_threads import in_own_thread
 from services.writer.postgres.pool import transaction
 from services.writer.recover.diverted_index import DivertedIndex, DivertedRange, lowest
 from services.writer.settle import ledger
@@ -74,7 +74,7 @@ class Drainer:
             drained += await self._pass(database, routes, self._index.next(database.name))
         return drained
 
-    async def lost(self, database: Database, routes: Mapping[str, Routes]) -> list[Marker]:
+    async def lost(self, database: Database, routes: Mapping[str, Routes]) -> list[RangeMarker]:
         """Of what waits for `database`, the markers that cannot drain, with the events that are there."""
         waiting = self._index.next(database.name)
         found = {w.marker.range: replace(w.marker, count=0) for w in waiting}
@@ -104,14 +104,14 @@ class Drainer:
         async for marker, events in self._ranges(database.name, waiting):
             known = _checked(database, marker, events, routes)
             # What passed it by in the meantime too: batches go on beside this.
-            await self._move_on(database, [marker.range.life])
+            await self._move_on(database, [marker.range.incarnation])
             for piece, of_it in pieces(marker.range, events, self._rates.most(database.name)):
                 await self._rates.wait(database.name)
-                lines = await apart(self._land_or_wait, database, piece, of_it, known)
+                lines = await in_own_thread(self._land_or_wait, database, piece, of_it, known)
                 self._rates.count(lines)
                 self._worked(lines)
             failpoints.reach("writer.mid_drain")
-            self._index.forget_settled(database.name, {marker.range.life: marker.range.end})
+            self._index.forget_settled(database.name, {marker.range.incarnation: marker.range.end})
             drained += 1
         if drained < len(waiting):
             raise InfrastructureError(
@@ -123,9 +123,9 @@ class Drainer:
         """Settle what has no events and comes first, of all partitions together; returns how many ranges."""
         moved = 0
         for digest, ranges in together(self._index.leading(database.name, of)):
-            await apart(self._advance, database, ranges, digest)
+            await in_own_thread(self._advance, database, ranges, digest)
             for r in ranges:
-                self._index.forget_settled(database.name, {r.life: r.end})
+                self._index.forget_settled(database.name, {r.incarnation: r.end})
             moved += len(ranges)
         return moved
 
@@ -136,7 +136,7 @@ class Drainer:
 
     async def _ranges(
         self, database: str, waiting: Sequence[DivertedRange]
-    ) -> AsyncIterator[tuple[Marker, Events]]:
+    ) -> AsyncIterator[tuple[RangeMarker, Events]]:
         """Each marker of `waiting` with its events, in the order of the topic."""
         if not waiting:
             return
@@ -144,7 +144,7 @@ class Drainer:
         events: dict[Partition, dict[int, tuple[int, Event]]] = defaultdict(dict)
         async for record in self._positions.log(wire.SYSTEM_ERRORS, lowest(waiting)):
             headers = dict(record.headers)
-            head = head_of(headers)
+            head = parse_header(headers)
             if head is None:
                 self._positions.foreign.pass_over(wire.SYSTEM_ERRORS, record.partition, record.offset)
             elif head.database != database:
@@ -153,7 +153,7 @@ class Drainer:
                 source = Partition(head.topic, head.partition)
                 event = (head, record.value, headers.get(wire.HEADER_RECEIVED_AT))
                 events[source][head.offset] = record.offset, event
-            elif marker := wanted.pop(Place(record.partition, record.offset), None):
+            elif marker := wanted.pop(RecordMetadata(record.partition, record.offset), None):
                 held = events[marker.range.partition]
                 yield marker, {o: e for o, (at, e) in held.items() if _is_of(marker, o, at)}
                 events[marker.range.partition] = {o: e for o, e in held.items() if o >= marker.range.end}
@@ -183,7 +183,7 @@ class Drainer:
             self._pausing,
             self._log_events,
         )
-        task, run = Task(order), as_run(piece.partition, events)
+        task, run = Task(order), as_slice(piece.partition, events)
         failpoints.meet("writer.drain", values_of([run]))
         task.take([run])
         task.expect(database)
@@ -206,7 +206,7 @@ def pieces(whole: Range, events: Events, most: int | None) -> Iterator[tuple[Ran
         yield Range(whole.topic_id, whole.partition, start, end), of_it
 
 
-def together(lanes: Sequence[Sequence[Marker]]) -> Iterator[tuple[str, list[Range]]]:
+def together(lanes: Sequence[Sequence[RangeMarker]]) -> Iterator[tuple[str, list[Range]]]:
     """What may be settled in one transaction: of one digest, of a partition once, each lane in its order."""
     left = [list(reversed(lane)) for lane in lanes]
     while left:
@@ -220,7 +220,7 @@ def together(lanes: Sequence[Sequence[Marker]]) -> Iterator[tuple[str, list[Rang
         left = [lane for lane in left if lane]
 
 
-def _is_of(marker: Marker, offset: int, at: int) -> bool:
+def _is_of(marker: RangeMarker, offset: int, at: int) -> bool:
     """Whether the event of source `offset`, which stands `at` on the topic, is one that `marker` counts.
 
     One before its first is what an older marker of the range had, which this one replaces.
@@ -228,14 +228,14 @@ def _is_of(marker: Marker, offset: int, at: int) -> bool:
     return bool(marker.count) and at >= marker.first and marker.range.start <= offset < marker.range.end
 
 
-def _checked(database: Database, marker: Marker, events: Events, routes: Mapping[str, Routes]) -> Routes:
+def _checked(database: Database, marker: RangeMarker, events: Events, routes: Mapping[str, Routes]) -> Routes:
     """The routes of a marker whose events are all there.  Raises `InfrastructureError`."""
     if why := _trouble(marker, events, routes):
         raise InfrastructureError(LEDGER_GAP, f"{marker.range} of {database.name}: {why}")
     return routes[marker.digest]
 
 
-def _trouble(marker: Marker, events: Events, routes: Mapping[str, Routes]) -> str:
+def _trouble(marker: RangeMarker, events: Events, routes: Mapping[str, Routes]) -> str:
     """Why the events of `marker` cannot drain, or nothing."""
     if marker.digest not in routes:
         return f"its routes {marker.digest} are not in {wire.SETTLED}, so nobody knows where its events go"

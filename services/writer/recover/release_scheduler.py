@@ -10,12 +10,12 @@ import time
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-from services.writer.model.backoff import pause
+from services.writer.model.backoff import backoff_seconds
 from services.writer.model.routes import Routes
 from services.writer.park import outbox
 from services.writer.plan.row_rates import RowRates
 from services.writer.postgres.database import Database
-from services.writer.postgres.database_threads import apart
+from services.writer.postgres.database_threads import in_own_thread
 from services.writer.recover.release import Release
 from services.writer.settle.holds import STOPPED, Hold
 from shared.errors import InfrastructureError
@@ -68,9 +68,9 @@ class ReleaseScheduler:
                 except Exception:
                     log.exception("a release failed for a reason that the writer does not know")
                     watch.fruitless += 1
-                    watch.again_at = time.monotonic() + pause(watch.fruitless)
+                    watch.again_at = time.monotonic() + backoff_seconds(watch.fruitless)
             if watch.due and watch.task is None and name in able and time.monotonic() >= watch.again_at:
-                watch.task = asyncio.create_task(apart(self._run, name, routes))
+                watch.task = asyncio.create_task(in_own_thread(self._run, name, routes))
 
     async def settle_down(self) -> None:
         """Wait where little is left: then live traffic takes over."""
@@ -103,7 +103,10 @@ class ReleaseScheduler:
         watch.fruitless = watch.fruitless + 1 if left and before == now else 0
         watch.known, watch.due = tuple(left), bool(left) or watch.missed
         soon = watch.release.nearly or watch.missed
-        watch.again_at, watch.missed = time.monotonic() + (0.0 if soon else pause(watch.fruitless)), False
+        watch.again_at, watch.missed = (
+            time.monotonic() + (0.0 if soon else backoff_seconds(watch.fruitless)),
+            False,
+        )
 
 
 def _say(name: str, hold: Hold) -> None:

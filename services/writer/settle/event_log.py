@@ -29,7 +29,7 @@ def persisted(
 
     Those at the places `late` wait; all, when nothing was `done`: its database is out, or it is held.
     """
-    refused = {p.place: p.error.fault.code for p in done.parked} if done else {}
+    refused = {p.row_index: p.error.fault.code for p in done.parked} if done else {}
     for place, row in enumerate(rows.select(list(_COLUMNS)).to_pylist()):
         partition, code = Partition(row["_topic"], row["_partition"]), None
         if done is None or place in late:

@@ -25,10 +25,10 @@ from services.writer.persist import encodings
 from services.writer.persist.persist import (
     Parked,
     PersistResult,
-    check_at_once,
+    all_parked,
+    make_constraints_immediate,
     persist,
     persist_apart,
-    refuse,
 )
 from services.writer.postgres.database import Database, is_a_functions_own, translate
 from services.writer.postgres.sqlstates import Verdict, is_of_one_table, may_be_of_one_row, verdict
@@ -140,7 +140,7 @@ class Settlement:
 
     def park(self, target: Target, rows: pa.Table, error: UserError) -> PersistResult:
         """Park `rows`, of which only their places are asked, without a try to land them in `target`."""
-        done = refuse(rows, error)
+        done = all_parked(rows, error)
         self._park(encodings.spelled(self._work.conn, target), done, set())
         if self._work.log_events:
             self.said += [event_log.refused(p.partition, p.offset, p.error) for p in done.parked]
@@ -164,7 +164,7 @@ class Settlement:
     def _persist(self, target: Target, rows: pa.Table, *, apart: bool) -> PersistResult:
         conn = self._work.conn
         if not self._checks_at_once:
-            check_at_once(conn)
+            make_constraints_immediate(conn)
             self._checks_at_once = True
         topics = set(pc.unique(rows.column("_topic")).to_pylist())
         timed = self._work.stopwatch.timed(
@@ -205,7 +205,7 @@ class Settlement:
         """What is worth a look at `target`, counted for one of its partitions: a task has them all."""
         first = min(done.rows)
         found = {
-            "unkeyed": done.landed.total() if done.unkeyed else 0,
+            "unkeyed": done.landed.total() if done.no_unique_key else 0,
             "discarded_fields": done.discarded_fields,
         }
         for remark, n in found.items():
@@ -218,7 +218,7 @@ class Settlement:
         if limit.share >= _NEVER or not (done.parked or self.holds.types):
             return []
         bad = np.zeros(rows.num_rows, dtype=bool)
-        bad[[p.place for p in done.parked]] = True
+        bad[[p.row_index for p in done.parked]] = True
         late: list[int] = []
         for name, here in by_type(target, rows).items():
             watched = self.holds.types.get(name)
@@ -256,7 +256,7 @@ class Settlement:
         destination = f"{target.database}.{target}"
         by_partition: dict[Partition, list[Parked]] = defaultdict(list)
         for p in done.parked:
-            if p.place not in late:
+            if p.row_index not in late:
                 by_partition[p.partition].append(p)
         for partition, parked in by_partition.items():
             records = self._work.records(partition, [p.offset for p in parked])

@@ -50,7 +50,7 @@ def settle(order: WorkOrder, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.R
     A database's failure rolls back that database's part and is reported, not raised: the
     others land, and the driver decides whether to try again, divert or exit.
     """
-    logs.of_worker("writer")
+    logs.set_up_worker("writer")
     task = Task(order)
     for batch in batches:
         failpoints.meet("writer.read", [batch.column("value")])

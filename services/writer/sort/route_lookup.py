@@ -13,7 +13,7 @@ from functools import partial
 from operator import eq
 from typing import Final
 
-from services.writer.model.routes import OPEN_SCHEMAS, Contract, EventRoute, Grant, Place, Routes
+from services.writer.model.routes import OPEN_SCHEMAS, Contract, EventRoute, Grant, RoutedDatabase, Routes
 from services.writer.model.targets import FREEZE, Target
 from services.writer.persist import landing
 
@@ -31,7 +31,7 @@ class RouteLookup:
     def __init__(self, routes: Routes) -> None:
         self.max_destinations: Final = routes.max_destinations
         self._default = routes.default_database
-        places = routes.places or (Place(routes.default_database),)
+        places = routes.places or (RoutedDatabase(routes.default_database),)
         self._places = {p.name: p for p in reversed(places)}  # of two with one name the first holds
         self._routes: dict[str, list[EventRoute]] = defaultdict(list)
         for route in routes.event_routes:
@@ -41,7 +41,7 @@ class RouteLookup:
         self._grants = [(_matcher(g.topic), _Tables(g)) for g in routes.grants]
         self._granted: dict[str, list[_Tables]] = {}
 
-    def place(self, name: str) -> Place | None:
+    def place(self, name: str) -> RoutedDatabase | None:
         """The configured database of this name."""
         return self._places.get(name)
 

@@ -21,7 +21,7 @@ from services.writer.model.offsets import Incarnation, Partition, Range
 from services.writer.model.records import USUAL
 from services.writer.model.routes import Routes
 from services.writer.park import outbox
-from services.writer.park.diverted_topic import Marker
+from services.writer.park.diverted_topic import RangeMarker
 from services.writer.partitions.plan_log import Settled, Totals
 from services.writer.postgres import pool
 from services.writer.postgres.database import Database as Configured
@@ -126,7 +126,7 @@ class Stage:
 
     def mark(self, range_: Range, count: int, digest: str = ROUTES.digest) -> None:
         """Close a diverted range."""
-        publish(Brokers(self.bootstrap), [Marker("onramp", range_, count, 0, digest).as_record()])
+        publish(Brokers(self.bootstrap), [RangeMarker("onramp", range_, count, 0, digest).as_record()])
 
     def note(self, totals: Totals) -> None:
         """Say in the writer's notes what no database counts."""

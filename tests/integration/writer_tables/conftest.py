@@ -10,7 +10,7 @@ import pytest
 from services.writer.model.records import PartitionSlice
 from services.writer.model.routes import Routes
 from services.writer.model.targets import Target
-from services.writer.persist.persist import PersistResult, check_at_once, persist
+from services.writer.persist.persist import PersistResult, make_constraints_immediate, persist
 from services.writer.postgres.pool import transaction
 from services.writer.sort.sort import sort
 from tests.fixtures.fix_postgres import Database
@@ -47,7 +47,7 @@ class Tables:
         assert not found.unroutable, found.unroutable
         target_database = database or self.bench.database
         with transaction(target_database, "land") as conn:
-            check_at_once(conn)
+            make_constraints_immediate(conn)
             return {
                 target: persist(conn, target_database, target, pa.Table.from_batches([rows]))
                 for target, rows in sorted(found.tables.items())

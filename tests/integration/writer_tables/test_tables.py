@@ -127,7 +127,7 @@ def test_w15_a_table_without_a_key_lands_and_is_reported(
         done = tables.land("t", {"v": 1}, {"v": 1})
         tables.land("t", {"v": 1})
     assert _summary(done) == (2, 0, [])
-    assert done.unkeyed
+    assert done.no_unique_key
     assert [r.__dict__["table"] for r in caplog.records] == ["public.t"]
 
 

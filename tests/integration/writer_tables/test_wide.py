@@ -54,5 +54,5 @@ def test_a_row_that_cannot_even_be_staged_is_parked_alone(
     rows = [_row(n, 1234567890123 if n == 3 else 7) for n in range(1, 6)]
     done = tables.land("wide", *rows[:4], rows[4] | {"v650": 13})
     assert (done.landed.total(), done.duplicates().total()) == (2, 1)
-    assert [p.place for p in done.parked] == [2, 4]
+    assert [p.row_index for p in done.parked] == [2, 4]
     assert ["54000" in s for s in states(done)] == [True, False]

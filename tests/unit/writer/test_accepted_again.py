@@ -31,7 +31,7 @@ class _Log:
     def __init__(self, cut: int) -> None:
         self.cut = cut
         self.begin: int | None = 0
-        self.lives: dict[Partition, str] = {}
+        self.incarnations: dict[Partition, str] = {}
 
     async def reached(self, epochs: Mapping[Partition, int]) -> dict[Partition, int]:
         return dict.fromkeys(epochs, self.cut)
@@ -39,7 +39,7 @@ class _Log:
     async def tips(self, partitions: Iterable[Partition], **_: bool) -> dict[Partition, Tip]:
         return {p: Tip(12, 5) for p in partitions}
 
-    async def begins(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
+    async def beginning_offsets(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
         return {} if self.begin is None else dict.fromkeys(partitions, self.begin)
 
 

@@ -3,7 +3,7 @@
 import asyncio
 import threading
 
-from services.writer.postgres.database_threads import apart
+from services.writer.postgres.database_threads import in_own_thread
 
 _MANY = 64
 
@@ -11,11 +11,11 @@ _MANY = 64
 def test_who_waits_for_ever_takes_no_thread_of_anybody_else() -> None:
     async def beside() -> str:
         never = threading.Event()
-        silent = [asyncio.create_task(apart(never.wait)) for _ in range(_MANY)]
+        silent = [asyncio.create_task(in_own_thread(never.wait)) for _ in range(_MANY)]
         await asyncio.sleep(0)  # each has begun before the one that must not wait
         try:
             async with asyncio.timeout(30):
-                return await apart(lambda: "answered")
+                return await in_own_thread(lambda: "answered")
         finally:
             never.set()
             await asyncio.gather(*silent)

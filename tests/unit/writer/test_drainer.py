@@ -7,9 +7,9 @@ from typing import Any
 
 import orjson
 
-from services.writer.kafka.producer import Place
+from services.writer.kafka.producer import RecordMetadata
 from services.writer.model.offsets import Partition, Range
-from services.writer.park.diverted_topic import HEADER, Marker
+from services.writer.park.diverted_topic import HEADER, RangeMarker
 from services.writer.plan.row_rates import RowRates
 from services.writer.postgres.database import Database
 from services.writer.recover.diverted_index import DivertedIndex
@@ -38,9 +38,9 @@ class Log:
         return len(self.records) - len(offsets)
 
     def mark(self, start: int, end: int, count: int, first: int, digest: str = "known") -> None:
-        marker = Marker(DB.name, Range(TOPIC_ID, P, start, end), count, first, digest)
+        marker = RangeMarker(DB.name, Range(TOPIC_ID, P, start, end), count, first, digest)
         at = self._add(orjson.loads(dict(marker.as_record().headers)[HEADER]))
-        self.index.add(marker, Place(0, at), 0.0)
+        self.index.add(marker, RecordMetadata(0, at), 0.0)
 
     def _add(self, head: Mapping[str, Any]) -> int:
         at = len(self.records)

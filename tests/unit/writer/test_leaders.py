@@ -57,14 +57,14 @@ def _leaders(codes: dict[int, int | None]) -> tuple[Leaders, _Client]:
 @pytest.mark.parametrize("code", [None, 3, 5, 6, 9, 56, 74, 75, 78, 1, 29, 43, -1])
 def test_one_that_fails_is_left_out_and_the_others_are_told(code: int | None) -> None:
     leaders, client = _leaders({1: 0, 2: code})
-    assert asyncio.run(leaders.begins([NEAR, FAR])) == {NEAR: 7}
+    assert asyncio.run(leaders.beginning_offsets([NEAR, FAR])) == {NEAR: 7}
     assert asyncio.run(leaders.tips([NEAR, FAR], patient=True)) == {NEAR: (7, 3)}
     assert client.looked == 2
 
 
 def test_where_a_log_ends_is_told_with_what_is_not_committed_and_where_it_is_read_to_is_not() -> None:
     leaders, client = _leaders({1: 0, 2: 6})
-    assert asyncio.run(leaders.ends([NEAR, FAR])) == {NEAR: 7}
+    assert asyncio.run(leaders.end_offsets([NEAR, FAR])) == {NEAR: 7}
     assert asyncio.run(leaders.since([NEAR, FAR], 1.5)) == {NEAR: 7}
     asyncio.run(leaders.tips([NEAR], patient=False))
     assert [(isolation, of) for _, isolation, of in client.built] == [
@@ -82,15 +82,15 @@ def test_what_somebody_may_have_to_mend_is_said_once(
 ) -> None:
     leaders, client = _leaders({1: 0, 2: code})
     for _ in range(3):
-        asyncio.run(leaders.begins([NEAR, FAR]))
+        asyncio.run(leaders.beginning_offsets([NEAR, FAR]))
     said = [r for r in caplog.records if r.levelno == logging.ERROR]
     assert [(r.topic, r.reason) for r in said] == [  # type: ignore[attr-defined]
         (FAR.topic, "TopicAuthorizationFailedError")
     ] * times
     client.codes[2] = 0
-    asyncio.run(leaders.begins([NEAR, FAR]))
+    asyncio.run(leaders.beginning_offsets([NEAR, FAR]))
     client.codes[2] = code
-    asyncio.run(leaders.begins([NEAR, FAR]))
+    asyncio.run(leaders.beginning_offsets([NEAR, FAR]))
     assert len([r for r in caplog.records if r.levelno == logging.ERROR]) == 2 * times
 
 
@@ -99,7 +99,7 @@ def test_while_no_broker_answers_a_plan_waits_and_a_look_does_not() -> None:
 
     async def both() -> Any:
         async with asyncio.timeout(_JOBS_PATIENCE):
-            assert await leaders.begins([NEAR, FAR]) == {}
+            assert await leaders.beginning_offsets([NEAR, FAR]) == {}
             assert await leaders.tips([NEAR, FAR], patient=False) == {}
         client.at_look = (client.looked + 2, {1: 0, 2: 0})
         return await leaders.tips([NEAR, FAR], patient=True)
@@ -123,7 +123,7 @@ def test_a_frozen_broker_is_left_out_before_the_writer_loses_its_patience() -> N
         )
         leaders._client.force_metadata_update = lambda: None
         async with asyncio.timeout(_JOBS_PATIENCE):
-            return await leaders.begins([NEAR])
+            return await leaders.beginning_offsets([NEAR])
 
     with _silent() as port:
         assert asyncio.run(ask(port)) == {}

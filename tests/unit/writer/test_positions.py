@@ -64,7 +64,7 @@ class _Leaders:
     async def follow(self, topics: Iterable[str]) -> None:
         self.followed.append(list(topics))
 
-    async def ends(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
+    async def end_offsets(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
         self._away -= 1
         return {p: 7 for p in partitions if p.number != 1 or self._away < 0}
 
@@ -77,7 +77,7 @@ def _of(leaders: _Leaders) -> Cluster:
 
 def test_a_leader_that_changes_is_waited_for_and_own_topics_are_known() -> None:
     leaders = _Leaders(away=3)
-    found = asyncio.run(_of(leaders)._of_all(leaders.ends, wire.SYSTEM_ERRORS, [0, 1]))
+    found = asyncio.run(_of(leaders)._of_all(leaders.end_offsets, wire.SYSTEM_ERRORS, [0, 1]))
     assert found == {0: 7, 1: 7}
     assert [set(topics) for topics in leaders.followed] == [{t.name for t in OWN_TOPICS}]
 
@@ -86,4 +86,4 @@ def test_a_partition_of_an_own_topic_that_has_no_leader_is_named(monkeypatch: py
     monkeypatch.setattr(cluster, "_LEADERS_SECONDS", 0.1)
     leaders = _Leaders(away=1000)
     with pytest.raises(InfrastructureError, match=rf"{wire.SYSTEM_ERRORS}/1 has no leader"):
-        asyncio.run(_of(leaders)._of_all(leaders.ends, wire.SYSTEM_ERRORS, [0, 1]))
+        asyncio.run(_of(leaders)._of_all(leaders.end_offsets, wire.SYSTEM_ERRORS, [0, 1]))

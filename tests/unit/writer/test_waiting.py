@@ -4,9 +4,9 @@ import threading
 
 import pytest
 
-from services.writer.kafka.producer import Place
+from services.writer.kafka.producer import RecordMetadata
 from services.writer.model.offsets import Incarnation, Partition, Range
-from services.writer.park.diverted_topic import Empty, Marker, closing, head_of
+from services.writer.park.diverted_topic import EmptyRanges, RangeMarker, closing_records, parse_header
 from services.writer.recover.diverted_index import DivertedIndex
 
 A, B = Partition("events.a", 0), Partition("events.b", 0)
@@ -22,12 +22,14 @@ class Scene:
 
     def divert(self, start: int, end: int, events: int = 1, *, of: Partition = A, life: str = NEW) -> None:
         self.at += events + 1
-        marker = Marker("db", Range(life, of, start, end), events, self.at - events - 1, "digest")
-        self.index.add(marker, Place(0, self.at - 1), since=1000.0 + self.at)
+        marker = RangeMarker("db", Range(life, of, start, end), events, self.at - events - 1, "digest")
+        self.index.add(marker, RecordMetadata(0, self.at - 1), since=1000.0 + self.at)
 
     def pass_by(self, start: int, end: int, *, digest: str = "digest") -> None:
         """A range of which nothing is for the database."""
-        self.index.add(Empty("db", digest, (Range(NEW, A, start, end),)), Place(0, self.at), since=0.0)
+        self.index.add(
+            EmptyRanges("db", digest, (Range(NEW, A, start, end),)), RecordMetadata(0, self.at), since=0.0
+        )
         self.at += 1
 
     def leading(self) -> list[tuple[int, int]]:
@@ -160,8 +162,8 @@ def test_an_hour_of_diverted_batches_costs_no_more_than_its_length(scene: Scene)
             return super().__getattribute__(name)
 
     for at in range(2000):
-        marker = Marker("db", Counting(NEW, A, at, at + 1), 1, at, "digest")
-        scene.index.add(marker, Place(0, at), 0.0)
+        marker = RangeMarker("db", Counting(NEW, A, at, at + 1), 1, at, "digest")
+        scene.index.add(marker, RecordMetadata(0, at), 0.0)
     for at in range(2000):
         scene.drain(at + 1)
     assert compared < 20 * 2000
@@ -232,9 +234,9 @@ def test_nothing_is_missing_where_there_is_nothing(scene: Scene) -> None:
 
 def test_the_records_of_what_has_no_events_are_read_as_they_were_written() -> None:
     ranges = [Range(NEW, Partition(f"events.e{n % 700}", n // 700), n, n + 3) for n in range(1400)]
-    markers = [Marker("db", r, 0, -1, "digest") for r in ranges]
-    busy = Marker("db", Range(OLD, A, 0, 9), 2, 17, "digest")
-    found = [head_of(dict(each.as_record().headers)) for each in closing([busy, *markers])]
+    markers = [RangeMarker("db", r, 0, -1, "digest") for r in ranges]
+    busy = RangeMarker("db", Range(OLD, A, 0, 9), 2, 17, "digest")
+    found = [parse_header(dict(each.as_record().headers)) for each in closing_records([busy, *markers])]
     assert found[0] == busy
     assert len(found) == 3  # a record has a bound
     assert {r for each in found[1:] for r in each.ranges} == set(ranges)

@@ -7,7 +7,7 @@ import orjson
 import pytest
 
 from services.writer.model.records import PartitionSlice
-from services.writer.model.routes import Contract, EventRoute, Grant, Place, Routes
+from services.writer.model.routes import Contract, EventRoute, Grant, RoutedDatabase, Routes
 from services.writer.model.targets import Target
 from services.writer.park.parked_topic import ParkedRecord, reason
 from services.writer.sort.sort import Sorted, sort
@@ -20,7 +20,7 @@ from shared.errors import (
 )
 from tests.fixtures.writer import PARTITION, arrivals, envelope, event
 
-PLACES = (Place("onramp"), Place("shop", "shop_db", ("public", "sales")))
+PLACES = (RoutedDatabase("onramp"), RoutedDatabase("shop", "shop_db", ("public", "sales")))
 ROUTES = Routes("onramp", PLACES)
 GOOD = {"type": "postgres", "vanity": "onramp", "schema": "public", "table": "t"}
 SECRET = "s3cretValue"
@@ -144,7 +144,7 @@ def test_vanity_and_database_must_agree() -> None:
     ["pg_catalog", "information_schema", "pg_temp", "pg_temp_3", "pg_toast", "pg_toast_temp_1", "onramp"],
 )
 def test_w5_schemas_that_nothing_opens(schema: str) -> None:
-    places = (Place("onramp", schemas=("public", schema)),)
+    places = (RoutedDatabase("onramp", schemas=("public", schema)),)
     (bad,) = sorted_packets(
         packet([GOOD | {"schema": schema}]), routes=Routes("onramp", places, (Grant("*"),))
     ).unroutable
@@ -152,7 +152,7 @@ def test_w5_schemas_that_nothing_opens(schema: str) -> None:
 
 
 def test_w5_a_grant_does_not_open_a_schema_that_its_database_keeps_shut() -> None:
-    routes = Routes("onramp", (Place("onramp", schemas=("public",)),), (Grant("*"),))
+    routes = Routes("onramp", (RoutedDatabase("onramp", schemas=("public",)),), (Grant("*"),))
     found = sorted_packets(packet([GOOD, GOOD | {"schema": "sales"}]), routes=routes)
     assert [str(t) for t in found.tables] == ["public.t"]
     assert [u.error.fault for u in found.unroutable] == [FORBIDDEN_DESTINATION]

@@ -9,7 +9,7 @@ import pytest
 
 from services.writer.driver.routes_from_registry import CurrentRoutes
 from services.writer.model.records import PartitionSlice
-from services.writer.model.routes import Contract, EventRoute, Grant, Place, Routes
+from services.writer.model.routes import Contract, EventRoute, Grant, RoutedDatabase, Routes
 from services.writer.model.targets import Target
 from services.writer.sort import route_lookup
 from services.writer.sort.route_lookup import RouteLookup, routing_of
@@ -116,6 +116,6 @@ def test_the_first_contract_that_covers_a_table_holds(table: str, expected: str)
 
 
 def test_of_two_databases_with_one_name_the_first_holds() -> None:
-    places = (Place("a", "first"), Place("a", "second"))
+    places = (RoutedDatabase("a", "first"), RoutedDatabase("a", "second"))
     assert RouteLookup(Routes("a", places)).place("a") == places[0]
     assert RouteLookup(Routes("a", places)).place("onramp") is None

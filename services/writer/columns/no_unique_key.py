@@ -11,7 +11,7 @@ log = logging.getLogger(__name__)
 _reported: Final[set[tuple[str, Target]]] = set()
 
 
-def report(database: Database, target: Target) -> None:
+def warn_once(database: Database, target: Target) -> None:
     """Say once a process, by name, that repeats land twice in this table."""
     if (database.dsn, target) not in _reported:
         _reported.add((database.dsn, target))
