@@ -126,8 +126,7 @@ class Kafka:
         for node, child in zip(self._nodes, self._children, strict=True):
 
             def joined(port: int = node.port) -> bool:
-                cluster = kafka_probe.ask(LOOPBACK, port)
-                return cluster is not None and set(cluster.brokers) == expected
+                return kafka_probe.brokers_up(LOOPBACK, port) == expected
 
             wait_for(joined, child, seconds, waiting_for="it does not answer metadata requests")
 

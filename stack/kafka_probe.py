@@ -1,71 +1,33 @@
-"""A real question to a Kafka broker, asked with the standard library alone.
+"""Asks a Kafka broker which brokers of its cluster are up.
 
 An open port says nothing: a broker accepts connections long before it has joined its
-cluster. The probe asks for the cluster's metadata and counts the brokers that are up.
-Protocol: https://kafka.apache.org/protocol (Metadata request, key 3, version 1).
+cluster. Its metadata names the brokers that have.
 """
 
-import socket
-import struct
-from dataclasses import dataclass
+from typing import Final
 
-_METADATA = 3
-_VERSION = 1
-_CORRELATION = 7
-_TIMEOUT_SECONDS = 2.0
-
-
-@dataclass(frozen=True, slots=True)
-class Cluster:
-    """What a broker says of its cluster: the ids of the brokers that are up, the controller's id."""
-
-    brokers: tuple[int, ...]
-    controller: int
+#: A broker that has joined answers in milliseconds; also how late a Ctrl-C may be heard meanwhile.
+_SECONDS: Final = 1.0
+_SETTINGS: Final = {
+    # Not being there yet is what is asked about, and nothing for a terminal.
+    "log_level": 0,
+    # It is looked for again within the question, so that it is met soon after it listens.
+    "reconnect.backoff.ms": 20,
+    "reconnect.backoff.max.ms": 100,
+}
 
 
-def ask(host: str, port: int) -> Cluster | None:
-    """Return what the broker says, None while it cannot answer."""
+def brokers_up(host: str, port: int) -> frozenset[int]:
+    """Return the ids of the brokers that this one knows to be up; none while it cannot answer.
+
+    Blocks for at most a second.  A client of its own each time: an older one would know other
+    brokers of the cluster and might ask those.
+    """
+    from confluent_kafka import KafkaException  # noqa: PLC0415 - only who starts a Kafka needs it
+    from confluent_kafka.admin import AdminClient  # noqa: PLC0415
+
+    client = AdminClient({**_SETTINGS, "bootstrap.servers": f"{host}:{port}"})
     try:
-        with socket.create_connection((host, port), timeout=_TIMEOUT_SECONDS) as connection:
-            connection.sendall(_request())
-            size = struct.unpack(">i", _read(connection, 4))[0]
-            return _parse(_read(connection, size))
-    except (OSError, EOFError, struct.error):
-        return None
-
-
-def _request() -> bytes:
-    client = b"onramp-probe"
-    header = struct.pack(">hhih", _METADATA, _VERSION, _CORRELATION, len(client)) + client
-    no_topics = struct.pack(">i", 0)
-    body = header + no_topics
-    return struct.pack(">i", len(body)) + body
-
-
-def _parse(answer: bytes) -> Cluster:
-    correlation, count = struct.unpack_from(">ii", answer)
-    if correlation != _CORRELATION:
-        raise EOFError("the answer is to another question")
-    at, brokers = 8, []
-    for _ in range(count):
-        (broker,) = struct.unpack_from(">i", answer, at)
-        at = _skip_string(answer, at + 4) + 4  # host, port
-        at = _skip_string(answer, at)  # rack
-        brokers.append(broker)
-    (controller,) = struct.unpack_from(">i", answer, at)
-    return Cluster(brokers=tuple(brokers), controller=controller)
-
-
-def _skip_string(answer: bytes, at: int) -> int:
-    length: int = struct.unpack_from(">h", answer, at)[0]
-    return at + 2 + max(0, length)
-
-
-def _read(connection: socket.socket, size: int) -> bytes:
-    parts = bytearray()
-    while len(parts) < size:
-        part = connection.recv(size - len(parts))
-        if not part:
-            raise EOFError("the broker closed the connection")
-        parts += part
-    return bytes(parts)
+        return frozenset(client.list_topics(timeout=_SECONDS).brokers)
+    except KafkaException:
+        return frozenset()

