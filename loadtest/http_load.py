@@ -10,13 +10,13 @@ import sys
 import time
 from typing import cast
 
+import httptools
 import uvloop
 
-from loadtest.answers import complete
 from loadtest.events import bodies
 
 _REQUESTS = 64
-_ACCEPTED = b"HTTP/1.1 202"
+_ACCEPTED = 202
 
 
 class Connection(asyncio.Protocol):
@@ -26,7 +26,7 @@ class Connection(asyncio.Protocol):
         self._requests = requests
         self._next = first
         self._until = until
-        self._buffer = b""
+        self._parser = httptools.HttpResponseParser(self)
         self._sent_at = 0.0
         self.latencies: list[float] = []
         self.other = 0
@@ -39,14 +39,13 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Part of an answer."""
-        self._buffer += data
-        answer = complete(self._buffer)
-        if answer is None:
-            return
+        self._parser.feed_data(data)
+
+    def on_message_complete(self) -> None:
+        """The whole answer, as the parser says."""
         now = time.perf_counter()
         self.latencies.append(now - self._sent_at)
-        self.other += not answer[0].startswith(_ACCEPTED)
-        self._buffer = b""
+        self.other += self._parser.get_status_code() != _ACCEPTED
         if now < self._until:
             self._send()
         else:

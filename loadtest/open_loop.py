@@ -15,13 +15,12 @@ from collections import deque
 from pathlib import Path
 from typing import Any, Final, cast
 
+import httptools
 import orjson
 import uvloop
 
-from loadtest.answers import complete
-
 _CONNECTIONS: Final = 32
-_ACCEPTED: Final = b"HTTP/1.1 202"
+_ACCEPTED: Final = 202
 #: Time for every connection to be there before the first event is due.
 _BEFORE_THE_FIRST: Final = 0.5
 _DRAIN_SECONDS: Final = 30.0
@@ -44,7 +43,8 @@ class _Connection(asyncio.Protocol):
 
     def __init__(self, idle: "asyncio.Queue[_Connection]") -> None:
         self._idle = idle
-        self._buffer = b""
+        self._parser = httptools.HttpResponseParser(self)
+        self._body = b""
         self._sent: Sent | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -56,15 +56,17 @@ class _Connection(asyncio.Protocol):
         self._transport.write(request)
 
     def data_received(self, data: bytes) -> None:
-        self._buffer += data
-        answer = complete(self._buffer)
-        if answer is None:
-            return
+        self._parser.feed_data(data)
+
+    def on_body(self, part: bytes) -> None:
+        self._body += part
+
+    def on_message_complete(self) -> None:
         assert self._sent is not None  # noqa: S101 - nothing is answered that was not asked
         self._sent.answered = time.monotonic()
-        if answer[0].startswith(_ACCEPTED):
-            self._sent.receipt = orjson.loads(answer[1])["receipt"]
-        self._buffer, self._sent = b"", None
+        if self._parser.get_status_code() == _ACCEPTED:
+            self._sent.receipt = orjson.loads(self._body)["receipt"]
+        self._body, self._sent = b"", None
         self._idle.put_nowait(self)
 
 
