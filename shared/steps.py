@@ -15,9 +15,7 @@ class Step(StrEnum):
     # writer
     READ = "read"
     FILTER = "filter"
-    TRANSFORM = "transform"
     SORT = "sort"
     PERSIST = "persist"
     # error store
     PARK = "park"
-    REPLAY = "replay"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from services.cli.exits import Exit, explain
+from stack import flights
 
 if TYPE_CHECKING:
     from stack.demo import Outcome
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from stack.up import Stack
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-ALL_FLIGHTS = 336_776
 _CHECK_SECONDS = 0.5
 
 
@@ -49,8 +49,8 @@ def up(
         ),
     ] = 1,
     events: Annotated[
-        int, typer.Option(min=0, max=ALL_FLIGHTS, help="How many flights to send; 0 sends none.")
-    ] = ALL_FLIGHTS,
+        int, typer.Option(min=0, max=flights.TOTAL, help="How many flights to send; 0 sends none.")
+    ] = flights.TOTAL,
     leave: Annotated[
         bool, typer.Option("--exit", help="Stop everything when the flights have landed.")
     ] = False,

@@ -4,9 +4,8 @@ import pytest
 from typer.testing import CliRunner
 
 from services.cli.app import app
+from services.cli.exits import Exit
 from stack.postgres import without_password
-
-USAGE = 2
 
 
 @pytest.mark.parametrize(
@@ -25,5 +24,5 @@ def test_a_given_password_is_not_shown(dsn: str) -> None:
 @pytest.mark.parametrize("options", [["--brokers", "2"], ["--brokers", "3", "--kafka", "kafka.example:9092"]])
 def test_brokers_that_cannot_be_started_are_refused_before_anything_starts(options: list[str]) -> None:
     answer = CliRunner().invoke(app, ["up", *options])
-    assert answer.exit_code == USAGE
+    assert answer.exit_code == Exit.USAGE
     assert "--brokers" in answer.output
