@@ -79,7 +79,7 @@ model: $(STAMP) ## Explore the whole settling model, and what each rule's remova
 	$(PY) tests/model/settling_model.py
 	$(PY) tests/model/settling_model.py --all
 
-bundle: $(STAMP) ## The writer's code as one archive for spark-submit (see docs/operating.md)
+bundle: $(STAMP) ## The writer's code as one archive for spark-submit (see docs/production.md)
 	@$(PY) -m stack.bundle
 
 format: $(STAMP) ## Apply style and format

@@ -458,7 +458,7 @@ DATABASE_OWNED: Final = _waiting(
     "database_owned",
     Step.PERSIST,
     "The database belongs to another Onramp, or to another public name.",
-    "See docs/operating.md, Whose a database is: its events wait until a person decides.",
+    "See docs/operating.md, A database has another owner: its events wait until a person decides.",
 )
 TABLE_BLOCKED: Final = _waiting(
     "table_blocked",
@@ -476,20 +476,20 @@ NOT_CONFIGURED: Final = _waiting(
     "not_configured",
     Step.PERSIST,
     "Events that were planned or wait are for a database that is not configured.",
-    "Configure it again under that name: see docs/operating.md, When a database is renamed or removed.",
+    "Configure it again under that name: see docs/operating.md, A database is renamed or removed.",
 )
 RECORD_TOO_LARGE: Final = _waiting(
     "record_too_large",
     Step.SEND,
     "The event, with what Onramp says of it, is more than a topic of Onramp's own takes.",
     "Raise max.message.bytes of the topic that `detail` names, and it goes on by itself: "
-    "see docs/operating.md, Events that are too large.",
+    "see docs/operating.md, An event is too large.",
 )
 LEDGER_GAP: Final = _waiting(
     "ledger_gap",
     Step.PERSIST,
     "The ledger is behind the range that should settle next.",
-    "The database was restored or a range was lost: see docs/operating.md, Halted databases.",
+    "The database was restored or a range was lost: see docs/operating.md, A database was restored.",
 )
 OWN_TOPIC_MISSING: Final = _waiting(
     "own_topic_missing",

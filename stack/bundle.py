@@ -1,7 +1,7 @@
 """The writer's code as one archive that ``spark-submit`` ships to a cluster (``make bundle``).
 
 What it imports from the package index is not in it: the cluster's Python has that, see
-docs/operating.md.
+docs/production.md.
 """
 
 import sys

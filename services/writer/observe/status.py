@@ -31,7 +31,7 @@ _STATES: Final = ("landing", "draining", "out", "halted")
 _RESULTS: Final = ("read", "filtered", "unroutable", "refused", "waiting", "diverted")
 _TOO_LARGE: Final = (
     f"parked events are larger than {wire.USER_ERRORS} takes and stay in onramp.outbox: "
-    "raise max.message.bytes of that topic (docs/operating.md, Events that are too large)"
+    "raise max.message.bytes of that topic (docs/operating.md, An event is too large)"
 )
 _SESSIONS: Final = ("active", "idle", "idle in transaction", "idle in transaction (aborted)")
 

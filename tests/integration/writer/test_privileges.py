@@ -38,7 +38,7 @@ BAD = envelope("bad", payload=b'{"a":"\\u0000"}')
 @pytest.fixture
 def database(own_postgres: Postgres) -> Database:
     """The default database with the two roles of the page."""
-    page = (ROOT / "docs/operating.md").read_text("utf-8")
+    page = (ROOT / "docs/production.md").read_text("utf-8")
     (script,) = re.findall(r"^```sql\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
     execute(own_postgres.dsn, script)
     addresses = {}

@@ -12,7 +12,7 @@ from docs import generate
 from services.cli.app import app
 from services.writer.persist import landing
 from shared import envelope, landing_table, strict_json
-from shared.errors import TABLE
+from shared.errors import TABLE, UserError
 from shared.landing_table import Part
 from shared.registry import ApiKey, EventType
 from shared.registry.file import load
@@ -124,8 +124,13 @@ def test_every_field_of_the_registry_is_documented(model: type[BaseModel], headi
 
 def test_the_examples_are_envelopes() -> None:
     (in_the_page,) = fenced("docs/path-of-an-event.md", "json")
-    (in_curl,) = (re.findall(r"-d '(.*)'", shell, re.DOTALL) for shell in fenced("README.md", "sh")[1:])
-    for example in (in_the_page, in_curl[0]):
+    sent = [
+        body for shell in fenced("README.md", "sh") for body in re.findall(r"-d '(.*?)'", shell, re.DOTALL)
+    ]
+    in_curl, bad = sent  # the second is there to be rejected
+    with pytest.raises(UserError, match="RFC3339"):
+        envelope.parse(bad.encode())
+    for example in (in_the_page, in_curl):
         body = example.encode()
         strict_json.check_depth(body, strict_json.loads(body))
         assert envelope.parse(body).event_name == "order_placed"
