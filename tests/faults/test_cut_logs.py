@@ -132,7 +132,9 @@ def test_f44_the_same_under_a_writer_that_runs(broken: Broken) -> None:
 
 
 def test_f44_with_the_groups_offsets_lost_the_ledger_tells(broken: Broken) -> None:
+    broken.neighbour_goes_on()  # the writer's last plan, which is of it, tells nothing of the other
     broken.writer.stop()
+    assert broken.scene.topic not in broken.scene.last_planned()
     _forget_the_group(broken.scene)
     broken.goes_back()
     broken.produce("new", 8)

@@ -9,6 +9,7 @@ from services.cli.app import app
 from services.writer.model.offsets import Partition
 from services.writer.partitions import set_aside
 from shared import wire
+from tests.fixtures.inline import Places
 from tests.fixtures.other import Other
 from tests.fixtures.two import POISON, Bug, Two, ids
 from tests.fixtures.writer import delete_records, event, eventually, landed, produce, rows
@@ -57,16 +58,17 @@ def test_f46_a_topic_whose_records_all_fail_takes_nothing_from_another(two: Two,
 
 
 def test_f46_what_was_set_aside_is_finished_under_the_routes_it_began_with_by_a_successor(
-    two: Two, other: Other, bug: Bug, monkeypatch: pytest.MonkeyPatch
+    two: Two, other: Other, bug: Bug, places: Places, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(set_aside, "_AGAIN", (600.0,))  # else its last plan may be of another try
-    bug.at("read")
-    two.send(POISON)
     writer = two.writer(other)
     two.the_other_lands()
+    bug.at("read")
+    _fails_in_company(two, places)
     eventually(lambda: two.why(writer))
     two.the_other_lands()  # its plan is in place of the one before
     writer.stop()
+    assert two.topic not in two.scene.last_planned()
     bug.mend()
     own = two.scene.route()  # its events go to the scene's own database alone from now on
     databases = orjson.dumps({other.name: other.dsn}).decode()
@@ -105,6 +107,16 @@ def test_f46_a_plan_whose_routes_nobody_has_halts_its_partition_until_a_person_s
     assert two.landed() == {"first"}
     _accept(two)
     eventually(lambda: two.landed() == {"first", "second", "third"})
+
+
+def _fails_in_company(two: Two, places: Places) -> None:
+    """In one batch with an event that lands: what fails alone has its session, and its plan, begun anew."""
+    held = places.hold_at("writer.before_group_commit")
+    produce(two.scene.bootstrap, two.beside, [event("before", f"{two.scene.name}_beside")])
+    held.wait()
+    two.send(POISON)
+    produce(two.scene.bootstrap, two.beside, [event("beside", f"{two.scene.name}_beside")])
+    held.go_on()
 
 
 def _put(two: Two, key: str, value: bytes) -> None:

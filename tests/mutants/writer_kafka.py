@@ -217,7 +217,7 @@ LOGS: Final = (
         "        young = await self._leaders.since(ends, when)\n",
         "        young = await self._leaders.since(ends, when)\n"
         "        await self._looker.end_offsets([TopicPartition(*p) for p in partitions])\n",
-        _BROKERS,
+        f"{_BROKERS}::test_who_must_know_what_waits_says_which_partition_has_no_leader",
     ),
     Mutant(
         "begins of those whose leaders answer",
