@@ -8,6 +8,15 @@ from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 SERVICES: Final = ("ingest", "writer", "admin")
+#: What is in no service, or imports several: it has no floors.
+BESIDE: Final = (
+    "shared",
+    "shared/registry",
+    "services/cli",
+    "stack",
+    "loadtest",
+    "clients/python/onramp_client",
+)
 
 Graph = Mapping[str, set[str]]
 
@@ -61,7 +70,7 @@ def floors(graph: Graph) -> list[list[str]]:
 
 def rooms_page() -> str:
     """docs/rooms.md."""
-    return "\n".join([_PAGE, *(_section(service) for service in SERVICES)])
+    return "\n".join([_PAGE, *(_section(service) for service in SERVICES), _beside()])
 
 
 def _section(service: str) -> str:
@@ -76,6 +85,14 @@ def _section(service: str) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _beside() -> str:
+    lines = ["## Beside them", "", "| folder | what it is for | files |", "|---|---|---|"]
+    for folder in BESIDE:
+        path = ROOT / folder
+        lines.append(f"| [{folder}](../{folder}) | {_said(path / '__init__.py')} | {_names(path)} |")
+    return "\n".join(lines) + "\n"
+
+
 def _link(service: str, room: str) -> str:
     path = f"services/{service}/{room}"
     return f"[{room}](../{path})" if (ROOT / path).is_dir() else f"[{room}.py](../{path}.py)"
@@ -83,15 +100,24 @@ def _link(service: str, room: str) -> str:
 
 def _purpose(service: str, room: str) -> str:
     path = ROOT / "services" / service / room
-    file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    return _said(path / "__init__.py" if path.is_dir() else path.with_suffix(".py"))
+
+
+def _said(file: Path) -> str:
+    """The first paragraph of a module's docstring, fit for a table."""
     said = ast.get_docstring(ast.parse(file.read_text("utf-8"))) or ""
     return said.split("\n\n")[0].replace("\n", " ").replace("|", "\\|")
 
 
 def _files(service: str, room: str) -> str:
     path = ROOT / "services" / service / room
-    names = sorted(f.stem for f in path.glob("*.py") if f.name != "__init__.py") if path.is_dir() else []
-    return ", ".join(names)
+    return _names(path) if path.is_dir() else ""
+
+
+def _names(folder: Path) -> str:
+    """The modules of a folder, then its folders of SQL."""
+    names = sorted(f.stem for f in folder.glob("*.py") if f.name != "__init__.py")
+    return ", ".join([*names, *sorted({f"{f.parent.name}/" for f in folder.glob("*/*.sql")})])
 
 
 def _name(folder: Path, file: Path) -> str:
