@@ -63,8 +63,8 @@ class Outage:
 
     def has_drained(self) -> bool:
         """Whether the other database has what is its own, and stands where the healthy one does."""
-        stands = [ledger_of(dsn, self.topic) for dsn in (self.other.dsn, self.scene.dsn)]
-        return landed(self.other.dsn, self.scene.name) == self.scene.accepted and stands[0] == stands[1]
+        positions = [ledger_of(dsn, self.topic) for dsn in (self.other.dsn, self.scene.dsn)]
+        return landed(self.other.dsn, self.scene.name) == self.scene.accepted and positions[0] == positions[1]
 
     def kept(self) -> list[dict[str, Any]]:
         """What `onramp.system_errors` has of the other database beside events."""

@@ -130,7 +130,7 @@ def test_one_lands_and_the_next_takes_over_when_it_is_gone(inline: Scene, start:
 def test_a_standby_that_is_stopped_ends_and_one_that_does_not_ask_fences(inline: Scene) -> None:
     landing = inline.writer(standby=True)
     waiting = inline.writer(standby=True, wait=False)
-    eventually(lambda: waiting.job._status.word == "standby", _PATIENT)
+    eventually(lambda: waiting.job._status.state == "standby", _PATIENT)
     waiting.stop()
     assert waiting.exit == 0
 
@@ -153,7 +153,7 @@ def test_while_the_first_database_is_out_the_next_has_the_lock(inline: Scene, ot
         eventually(lambda: rows(inline.dsn, _LOCKED) == [(1,)], _PATIENT)
         other.close()
         waiting.start()
-        eventually(lambda: waiting.job._status.word == "standby", _PATIENT)
+        eventually(lambda: waiting.job._status.state == "standby", _PATIENT)
         assert landing.exit is None
     finally:
         for writer in both:
@@ -175,7 +175,7 @@ def test_f47_a_database_that_hangs_holds_up_no_end_and_no_successor(
         landing.start().wait_ready()
         eventually(lambda: rows(inline.dsn, _LOCKED) == [(1,)], _PATIENT)
         waiting.start()
-        eventually(lambda: waiting.job._status.word == "standby", _PATIENT)
+        eventually(lambda: waiting.job._status.state == "standby", _PATIENT)
         server.stop()
         eventually(lambda: landing.states[hung.name] == "out", _PATIENT)
         landing.stop()

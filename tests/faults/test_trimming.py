@@ -21,7 +21,7 @@ from services.writer.park.diverted_topic import (
     key_of,
     parse_header,
 )
-from services.writer.plan.row_rates import RowRates
+from services.writer.plan.row_rates import RateLimiter
 from services.writer.postgres.migrations import migrate
 from services.writer.postgres.pool import transaction
 from services.writer.recover.diverted_index import DivertedIndex
@@ -103,11 +103,11 @@ class Stage:
         drainer = Drainer(
             positions,
             index,
-            RowRates({}),
+            RateLimiter({}),
             epoch=EPOCH,
             brokers=Brokers(self.bootstrap),
-            pausing=PausePolicy(),
-            worked=lambda _: None,
+            pause_policy=PausePolicy(),
+            on_reports=lambda _: None,
         )
         return await drainer.drain(self.database, {ROUTES.digest: ROUTES})
 
@@ -137,7 +137,7 @@ def test_what_has_drained_goes_and_what_waits_stays_through_a_restart(stage: Sta
             assert await stage.begin(positions) == held <= first
         async with stage.driver() as positions:  # as after a crash: what is known is what the topic says
             index = await stage.index(positions)
-            index.forget_settled(stage.database.name, stage.claim())
+            index.remove_settled(stage.database.name, stage.claim())
             assert index.events(stage.database.name) == 4
             await RetentionCleanup(positions, index, keep_s=0).trim()
             assert await stage.drain(positions, index) == 2

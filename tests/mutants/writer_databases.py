@@ -15,7 +15,7 @@ DATABASES: Final = (
     Mutant(
         "a plan for a database that is not configured halts its partitions",
         "driver/partitions.py",
-        "self._settled.unfinished_in(p, stand) - set(self._databases.names)",
+        "self._plan_log.unfinished_databases(p, position) - set(self._databases.names)",
         "set()",
         f"{_CHANGE}f45_a_plan_for_a_renamed_database_halts_its_partitions_and_lands_under_the_old_name",
     ),
@@ -130,7 +130,7 @@ DATABASES: Final = (
     Mutant(
         "what waits for a database that is not configured is said",
         "driver/take_over.py",
-        "        self._status.see_unknown(databases.unknown())\n",
+        "        self._status.update_unknown_databases(databases.unknown())\n",
         "",
         f"{_CHANGE}f45_what_waits_for_a_removed_database_is_named_and_kept_until_it_is_back",
     ),

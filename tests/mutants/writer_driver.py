@@ -16,7 +16,7 @@ _MARK: Final = """\
 _COMMIT: Final = """\
     await _settle(parts, order, lines)
     failpoints.reach("writer.before_group_commit")
-    await parts.positions.commit({r.partition: r.end for r in ranges})
+    await parts.cluster.commit({r.partition: r.end for r in ranges})
 """
 
 _PLAN: Final = """    await _plan(parts, ranges, routes)
@@ -41,7 +41,7 @@ DRIVER: Final = (
         "group offsets after settling",
         "driver/batch.py",
         "    order, lines = await _land(parts, ranges, routes, arrivals)\n",
-        "    await parts.positions.commit({r.partition: r.end for r in ranges})\n"
+        "    await parts.cluster.commit({r.partition: r.end for r in ranges})\n"
         "    order, lines = await _land(parts, ranges, routes, arrivals)\n",
         f"{_ONE_RULE}group_offsets_move_only_over_what_is_settled",
     ),
@@ -55,14 +55,14 @@ DRIVER: Final = (
     Mutant(
         "the pinned routes",
         "driver/partitions.py",
-        "if pinned := self._pinned(ends):",
-        "if (pinned := self._pinned(ends)) and False:",
+        "if unfinished := self._unfinished_plan(ends):",
+        "if (unfinished := self._unfinished_plan(ends)) and False:",
         f"{_ONE_RULE}a_range_is_finished_under_the_routes_that_it_began_with",
     ),
     Mutant(
         "seeing the newest writer after the plan",
         "driver/batch.py",
-        "routes))\n    await see_newest(parts)\n",
+        "routes))\n    await check_fenced(parts)\n",
         "routes))\n",
         f"{_ONE_RULE}an_older_writer_finds_its_successor_before_it_parks_anything",
     ),
@@ -77,7 +77,7 @@ DRIVER: Final = (
         "totals without a destination before the group's offsets",
         "driver/batch.py",
         _COMMIT,
-        "    await parts.positions.commit({r.partition: r.end for r in ranges})\n"
+        "    await parts.cluster.commit({r.partition: r.end for r in ranges})\n"
         '    failpoints.reach("writer.before_group_commit")\n'
         "    await _settle(parts, order, lines)\n",
         f"{_ONE_RULE}events_without_a_destination_are_counted_before_the_group_passes_them",
@@ -85,7 +85,7 @@ DRIVER: Final = (
     Mutant(
         "counting a repeated range once",
         "partitions/plan_log.py",
-        "if was.next_offset >= range_.end or not",
+        "if before.next_offset >= range_.end or not",
         "if not",
         f"{_ONE_RULE}a_repeat_counts_events_without_a_destination_once",
     ),
@@ -99,14 +99,14 @@ DRIVER: Final = (
     Mutant(
         "the recorded baseline",
         "recover/claims.py",
-        "life: self._settled.baselines[life.topic_id, life.partition.number][name] for",
-        "life: 0 for",
+        "incarnation: self._plan_log.baselines[incarnation.topic_id, incarnation.partition.number][name]\n",
+        "incarnation: 0\n",
         f"{_ONE_RULE}a_database_that_first_appears_begins_where_its_baseline_says",
     ),
     Mutant(
         "claiming what waits of a topic that was made anew",
         "recover/claims.py",
-        " | self._index.lives(database.name)",
+        " | self._index.incarnations(database.name)",
         "",
         "tests/faults/test_topics.py::test_f14_what_waits_of_a_topic_lands_after_the_topic_was_made_anew",
     ),
@@ -145,8 +145,8 @@ DRIVER: Final = (
     Mutant(
         "none waits for those that a limit slows",
         "plan/row_rates.py",
-        "others = {p: s for p, s in backlog.items() if p not in slow}",
-        "others = turns.next(backlog, left)",
+        "fast = {p: s for p, s in backlog.items() if p not in slow}",
+        "fast = fair_share.next(backlog, left)",
         "tests/unit/writer/test_rates.py",
     ),
     Mutant(
@@ -187,14 +187,14 @@ DRIVER: Final = (
     Mutant(
         "the topic's id before every plan",
         "driver/partitions.py",
-        "            await self.let_go_of_other_lives()  # after",
+        "            await self.drop_recreated_topics()  # after",
         "            pass  # after",
         f"{TOPICS}::test_f14_a_topic_made_anew_is_never_read_from_the_offset_of_the_old",
     ),
     Mutant(
         "saying that a topic grew",
         "driver/partitions.py",
-        "        self._grown.see(there)\n",
+        "        self._grown.update(existing)\n",
         "",
         f"{TOPICS}::test_f15_new_partitions_are_read_from_their_begin_and_said_aloud",
     ),

@@ -20,8 +20,14 @@ LIMITS: Final = (
     ),
     Mutant("waiting at a process's bound", "postgres/pool.py", "with self._room, ", "with ", CONNECTIONS),
     Mutant("leaving no connection behind", "postgres/pool.py", "if database.keep:", "if True:", CONNECTIONS),
-    Mutant("rows per second", "plan/row_rates.py", "max(min([limit, *rooms]), 0)", "limit", RATES),
-    Mutant("cutting a drained range", "recover/drain.py", "offsets[most::most] if most else ()", "()", RATES),
+    Mutant("rows per second", "plan/row_rates.py", "max(min([limit, *budgets]), 0)", "limit", RATES),
+    Mutant(
+        "cutting a drained range",
+        "recover/drain.py",
+        "offsets[max_events::max_events] if max_events else ()",
+        "()",
+        RATES,
+    ),
     Mutant(
         "schemas that a registry may name",
         "driver/routes_from_registry.py",
@@ -36,7 +42,9 @@ LIMITS: Final = (
         "if False:",
         ROUTES,
     ),
-    Mutant("the bound of series", "observe/metrics.py", "if len(shown) < self._most:", "if True:", METRICS),
+    Mutant(
+        "the bound of series", "observe/metrics.py", "if len(shown) < self._max_series:", "if True:", METRICS
+    ),
     Mutant(
         "what is worth a look",
         "settle/settlement.py",

@@ -104,7 +104,7 @@ FOREIGNERS: Final = (
     Mutant(
         "what waited and reads as no event any more, parked",
         "recover/release.py",
-        "            settlement.give_up(target, place, error)\n",
+        "            settlement.park_all(target, place, error)\n",
         "            raise error\n",
         f"{STRICTER}::test_an_event_that_is_refused_when_it_is_released_is_parked_and_the_others_land",
     ),
@@ -202,8 +202,8 @@ FOREIGNERS: Final = (
     Mutant(
         "the routes of a range that is set aside",
         "driver/batch.py",
-        "parts.settled.pin(parts.epoch, f.range, routes))\n",
-        "())\n",
+        "in parts.plan_log.set_aside_entries(parts.epoch, f.range, routes)\n",
+        "in ()\n",
         f"{_ASIDE}what_was_set_aside_is_finished_under_the_routes_it_began_with_by_a_successor",
     ),
     Mutant(
@@ -223,14 +223,14 @@ FOREIGNERS: Final = (
     Mutant(
         "another try of what was set aside",
         "driver/partitions.py",
-        "        self._try_again()\n",
+        "        self._retry_set_aside()\n",
         "",
         f"{_STEPS}[report]",
     ),
     Mutant(
         "a halt of what was begun under routes that are lost",
         "driver/partitions.py",
-        "self._settled.lost_routes(p, stand)",
+        "self._plan_log.missing_routes(p, position)",
         "set()",
         f"{_ASIDE}a_plan_whose_routes_nobody_has_halts_its_partition_until_a_person_says_go_on",
     ),

@@ -20,7 +20,8 @@ from services.writer.driver.take_over import Successor
 from services.writer.kafka.cluster import Cluster
 from services.writer.model.backoff import backoff_seconds
 from services.writer.model.exits import EXIT_FAILED, EXIT_STOPPED, code_of, ends
-from services.writer.observe.status import Status, StatusServer
+from services.writer.observe.status import Status
+from services.writer.observe.status_server import StatusServer
 from services.writer.postgres.database import configured
 from services.writer.settings import WriterSettings
 from shared.errors import FENCED, KAFKA_UNAVAILABLE, InfrastructureError
@@ -98,7 +99,7 @@ class Job:
 
     async def _pause(self, code: str, detail: str) -> None:
         """Say what stands in the way and wait, longer each time, unless stopped."""
-        self._status.trouble(code, detail)
+        self._status.update_trouble(code, detail)
         seconds = backoff_seconds(self._failures)
         self._failures += 1
         log.warning(
@@ -109,19 +110,19 @@ class Job:
     async def _session(self, spark: Spark) -> None:
         """From group offsets and epoch to the loop; left when stopped or when something fails."""
         async with AsyncExitStack() as stack:
-            positions = Cluster(self._kafka, self._settings.topics)
-            stack.push_async_callback(positions.stop)
-            await positions.start()
-            await positions.own_topics.ensure()
+            cluster = Cluster(self._kafka, self._settings.topics)
+            stack.push_async_callback(cluster.stop)
+            await cluster.start()
+            await cluster.own_topics.ensure()
             self._status.warning = ""
             asked = self._configured if self._settings.standby else []
-            if await stand_by(stack, asked, positions, self._status, self._stop):
+            if await stand_by(stack, asked, cluster, self._status, self._stop):
                 self._epoch = None  # no successor of this one is alive
             if self._stop.is_set():
                 return
-            group = await positions.group_offsets()  # before the epoch: the model's order
-            self._epoch = await self._next_epoch(positions)
-            parts = await self._successor.take_over(positions, spark, group, self._epoch)
+            group = await cluster.group_offsets()  # before the epoch: the model's order
+            self._epoch = await self._next_epoch(cluster)
+            parts = await self._successor.take_over(cluster, spark, group, self._epoch)
             stack.push_async_callback(parts.databases.stop)
             log.info("the writer takes over", extra={"epoch": parts.epoch})
             meter = StatsCollector(parts, self._settings.metrics_s)
@@ -139,12 +140,12 @@ class Job:
     def _turned(self) -> None:
         self._failures = 0
 
-    async def _next_epoch(self, positions: Cluster) -> int:
+    async def _next_epoch(self, cluster: Cluster) -> int:
         """An epoch for this process, unless a newer writer has started since its last one.
 
         A zombie that wakes up with its transaction lost must not fence its healthy successor.
         """
-        newest = -1 if self._epoch is None else await positions.newest_epoch(self._epoch)
+        newest = -1 if self._epoch is None else await cluster.newest_epoch(self._epoch)
         if self._epoch is not None and newest > self._epoch:
             raise InfrastructureError(FENCED, f"writer {newest} is the newest, this is {self._epoch}")
-        return await positions.take_epoch()
+        return await cluster.take_epoch()

@@ -7,7 +7,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from services.writer.driver.parts import Parts, mark, phase, see_newest
+from services.writer.driver.parts import Parts, check_fenced, mark, phase
 from services.writer.kafka.producer import is_foreseen
 from services.writer.model.offsets import Range, total
 from services.writer.model.routes import Routes
@@ -52,9 +52,9 @@ async def _write(parts: Parts, ranges: Sequence[Range], routes: Routes) -> None:
     await mark(parts, order, lines)
     await _settle(parts, order, lines)
     failpoints.reach("writer.before_group_commit")
-    await parts.positions.commit({r.partition: r.end for r in ranges})
-    parts.view.settled(ranges)
-    parts.status.batch_done(lines)
+    await parts.cluster.commit({r.partition: r.end for r in ranges})
+    parts.partitions.advance(ranges)
+    parts.status.count_batch(lines)
 
 
 async def _write_apart(parts: Parts, ranges: Sequence[Range], routes: Routes) -> None:
@@ -62,7 +62,7 @@ async def _write_apart(parts: Parts, ranges: Sequence[Range], routes: Routes) ->
 
     async def again(some: Sequence[Range]) -> None:
         async with asyncio.timeout(_KAFKA_SECONDS):
-            await see_newest(parts)  # an outage would be waited for in each half
+            await check_fenced(parts)  # an outage would be waited for in each half
         await _write(parts, some, routes)
 
     async def piece(some: Sequence[Range]) -> None:
@@ -71,34 +71,36 @@ async def _write_apart(parts: Parts, ranges: Sequence[Range], routes: Routes) ->
         await _write(parts, some, routes)
 
     faults = await in_halves(ranges, again)
-    await parts.view.record(e for f in faults for e in parts.settled.pin(parts.epoch, f.range, routes))
+    await parts.partitions.record(
+        e for f in faults for e in parts.plan_log.set_aside_entries(parts.epoch, f.range, routes)
+    )
     found = [await up_to_fault(f, piece, known=parts.strikes.knows(f.range)) for f in faults]
     _set_aside(parts, ranges, [f for f in found if f])
 
 
 def _set_aside(parts: Parts, ranges: Sequence[Range], left: Sequence[Fault]) -> None:
     """The others go on.  Raises where nothing passes: the loop begins again first, with all that is its."""
-    passed = any(parts.view.stands[r.partition].next_offset > r.start for r in ranges)
+    passed = any(parts.partitions.positions[r.partition].next_offset > r.start for r in ranges)
     again = all(parts.strikes.knows(f.range) for f in left)
     parts.strikes.count(left)
     if not passed and not again:
         raise left[0].error
     for fault in left:
         p = fault.range.partition
-        parts.view.set_aside(p, *why(fault), parts.strikes.again_at(p))
+        parts.partitions.set_aside(p, *why(fault), parts.strikes.again_at(p))
 
 
 @phase("plan")
 async def _plan(parts: Parts, ranges: Sequence[Range], routes: Routes) -> None:
     """Write the plan before the range's first transaction, then see that no newer writer is there."""
-    await parts.view.record(parts.settled.plan(parts.epoch, ranges, routes))
-    await see_newest(parts)
+    await parts.partitions.record(parts.plan_log.plan_entries(parts.epoch, ranges, routes))
+    await check_fenced(parts)
 
 
 @phase("read")
 async def _read(parts: Parts, ranges: Sequence[Range]) -> pa.RecordBatch | None:
     """The records of a small batch; None: Spark reads them, in as many tasks as it takes."""
-    return await parts.positions.reader.read(ranges) if total(ranges) <= parts.small_batch else None
+    return await parts.cluster.reader.read(ranges) if total(ranges) <= parts.small_batch else None
 
 
 async def _land(
@@ -109,15 +111,15 @@ async def _land(
     What was parked is relayed after each attempt: the next one skips what this one settled.
     """
     while True:
-        parts.databases.one_must_be_up()
+        parts.databases.require_available()
         order = parts.order(
             ranges, routes, landing=parts.databases.landing(), diverted=parts.databases.diverted()
         )
         with parts.status.phase("land"):
             lines = await asyncio.to_thread(parts.spark.run, order, arrivals)
-        parts.rates.count(lines)
-        parts.view.sizes.count(lines)
-        parts.status.worked(lines)
+        parts.rate_limiter.count(lines)
+        parts.partitions.sizes.count(lines)
+        parts.status.update_steps(lines)
         for name in {line.database for line in lines if line.waiting}:
             parts.databases.held(name)
         await _relay_parked(parts, order, lines)
@@ -156,17 +158,17 @@ async def _settle(parts: Parts, order: WorkOrder, lines: Sequence[TaskReport]) -
         entry
         for line in lines
         if not line.database
-        for entry in parts.settled.count(
+        for entry in parts.plan_log.totals_entries(
             parts.epoch,
             order.ranges[line.range_of],
             Totals(0, line.filtered, line.unroutable, line.refused),
         )
     ]
-    await parts.view.record(entries)
+    await parts.partitions.record(entries)
 
 
 @phase("relay")
 async def _relay_parked(parts: Parts, order: WorkOrder, lines: Sequence[TaskReport]) -> None:
-    parts.status.parked(sum(line.parked for line in lines))
+    parts.status.count_parked(sum(line.parked for line in lines))
     parked = {line.database for line in lines if line.parked}
     await parts.databases.relay([d for d in order.landing if d.name in parked])

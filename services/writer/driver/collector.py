@@ -48,11 +48,11 @@ class StatsCollector:
 
     async def _read(self) -> None:
         databases = self._parts.databases
-        self._parts.status.undecided(self._undecided())
+        self._parts.status.update_undecided(self._undecided())
         found: dict[str, DatabaseStats] = {}
         failed = await failures(databases.up(), lambda d: found.update({d.name: database_stats.read(d)}))
         for name, reading in list(found.items()):
-            self._parts.status.read(name, reading)
+            self._parts.status.update_database(name, reading)
         for e in failed.values():
             log.debug("metrics of a database could not be read", extra={"reason": e.detail})
         try:
@@ -64,19 +64,19 @@ class StatsCollector:
     def _undecided(self) -> dict[tuple[Step, str, str], int]:
         """What no database counts, of today's lives of the topics."""
         found: Counter[tuple[Step, str, str]] = Counter()
-        for p, stand in self._parts.databases.stands.items():
-            if totals := self._parts.settled.totals.get((stand.topic_id, p.number)):
+        for p, position in self._parts.databases.positions.items():
+            if totals := self._parts.plan_log.totals.get((position.topic_id, p.number)):
                 found[Step.FILTER, p.topic, "filtered"] += totals.filtered
                 found[Step.SORT, p.topic, "unroutable"] += totals.unroutable
                 found[Step.SORT, p.topic, "refused"] += totals.refused
         return dict(found)
 
     async def _read_lag(self) -> None:
-        lag = self._parts.view.lag
+        lag = self._parts.partitions.lag
         longest = sorted((p for p, events in lag.items() if events), key=lambda p: -lag[p])[:_MOST_PARTITIONS]
-        stands = self._parts.databases.stands
-        oldest = await self._parts.positions.times({p: stands[p].next_offset for p in longest})
+        positions = self._parts.databases.positions
+        oldest = await self._parts.cluster.times({p: positions[p].next_offset for p in longest})
         now = time.time()
         ages: dict[Partition, float] = dict.fromkeys(lag, 0.0)
         ages |= {p: max(now - at, 0.0) for p, at in oldest.items() if lag.get(p)}
-        self._parts.status.lags(ages)
+        self._parts.status.update_lag_seconds(ages)

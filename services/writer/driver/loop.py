@@ -8,7 +8,7 @@ from typing import Final
 from services.writer.driver.batch import write_batch
 from services.writer.driver.collector import StatsCollector
 from services.writer.driver.partitions import Planned
-from services.writer.driver.parts import Parts, see_newest
+from services.writer.driver.parts import Parts, check_fenced
 from services.writer.driver.reconcile import Reconciler
 from services.writer.driver.resolve_halt import resolve
 from services.writer.driver.routes_from_registry import CurrentRoutes, topics_of
@@ -49,9 +49,9 @@ class Loop:
         self._turned = turned
         self._current = CurrentRoutes(configured)
         self._look_at = 0.0
-        self._upkeep = Reconciler(parts, settings.upkeep_s)
-        self._trimming = RetentionCleanup(parts.positions, parts.index, settings.keep_drained_s)
-        self._pace = BatchSizer(settings.batch_events, settings.batch_s)
+        self._reconciler = Reconciler(parts, settings.upkeep_s)
+        self._cleanup = RetentionCleanup(parts.cluster, parts.index, settings.keep_drained_s)
+        self._batch_sizer = BatchSizer(settings.batch_events, settings.batch_s)
 
     async def run(self) -> None:
         """One batch after the other, as long as any database can take one."""
@@ -59,15 +59,15 @@ class Loop:
         while not self._stop.is_set():
             if self._clock() >= self._look_at:
                 routes = await self._look()
-            await self._parts.databases.tend(routes)
+            await self._parts.databases.reconcile(routes)
             self._show()
             await self._trim()
             await self._resolve_halts(routes)
-            if not self._parts.databases.any_up():
-                await self._parts.databases.wait_for_one(_NO_DATABASE_SECONDS)
+            if not self._parts.databases.any_available():
+                await self._parts.databases.wait_for_return(_NO_DATABASE_SECONDS)
                 continue
-            await self._parts.databases.settle_down()
-            await self._upkeep.tend()
+            await self._parts.databases.wait_drained()
+            await self._reconciler.tick()
             if not await self._batch(routes):
                 await wait(self._stop, self._settings.idle_ms / 1000)
             self._turned()
@@ -80,34 +80,34 @@ class Loop:
         """Today's routes and topics; FENCED when a newer writer has started."""
         await asyncio.to_thread(self._registry.refresh)  # a large one takes a second
         snapshot = self._registry.snapshot()
-        self._parts.status.see_registry(snapshot.digest)
+        self._parts.status.update_registry(snapshot.digest)
         routes = self._current.of(snapshot)
         async with asyncio.timeout(_KAFKA_SECONDS):
-            await self._parts.view.discover(topics_of(snapshot))
-            await see_newest(self._parts)
+            await self._parts.partitions.discover(topics_of(snapshot))
+            await check_fenced(self._parts)
         self._look_at = self._clock() + self._settings.discover_ms / 1000
         return routes
 
     def _show(self) -> None:
         status, databases, index = self._parts.status, self._parts.databases, self._parts.index
-        status.see(databases.states(), self._parts.view.lag, self._parts.view.refused)
-        status.see_reasons(databases.reasons())
-        status.see_holds(databases.holds())
-        status.waits({n: (index.events(n), index.oldest(n)) for n in databases.names})
+        status.update(databases.states(), self._parts.partitions.lag, self._parts.partitions.halted)
+        status.update_reasons(databases.reasons())
+        status.update_holds(databases.holds())
+        status.update_waiting({n: (index.events(n), index.oldest(n)) for n in databases.names})
         self._meter.tick()
 
     async def _trim(self) -> None:
         if not self._parts.databases.drains():
             async with asyncio.timeout(_KAFKA_SECONDS):
-                await self._trimming.tend()
+                await self._cleanup.tick()
 
     async def _resolve_halts(self, routes: Routes) -> None:
-        for name, how in self._parts.databases.to_resolve().items():
+        for name, how in self._parts.databases.pending_resolutions().items():
             work = resolve(self._parts, name, how, routes, self._settings.batch_events)
             if how == database_halts.REPLAY:  # it needs Spark, as a batch does
                 await work
             else:
-                self._parts.databases.meanwhile(name, work)
+                self._parts.databases.run_in_background(name, work)
 
     async def _batch(self, routes: Routes) -> bool:
         """Plan a batch and write it; False when there is nothing to write."""
@@ -116,20 +116,20 @@ class Loop:
             began = self._clock()
             with self._parts.status.batch():
                 await write_batch(self._parts, ranges, begun_with)
-            self._pace.took(total(ranges), self._clock() - began)
+            self._batch_sizer.record(total(ranges), self._clock() - began)
         return bool(ranges)
 
     async def _plan(self, routes: Routes) -> Planned:
-        view = self._parts.view
+        partitions = self._parts.partitions
         try:
             async with asyncio.timeout(_KAFKA_SECONDS):
-                return await view.plan(self._pace.events, routes)
+                return await partitions.plan(self._batch_sizer.events, routes)
         except TimeoutError:
             # Of a topic that was deleted aiokafka goes on asking: then Kafka is not away.
             async with asyncio.timeout(_KAFKA_SECONDS):
-                stood = len(view.stands)
-                await view.let_go_of_other_lives()
-            if len(view.stands) == stood:
+                stood = len(partitions.positions)
+                await partitions.drop_recreated_topics()
+            if len(partitions.positions) == stood:
                 raise
             return [], routes
 

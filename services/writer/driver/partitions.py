@@ -1,7 +1,7 @@
-"""The driver's view of its partitions: which there are, where each stands, what is planned next.
+"""The driver's partitions: which exist, the next offset of each, and the ranges to plan next.
 
-A partition is adopted once: its start is the group's offset (else the first that Kafka still
-holds), the databases' baselines are recorded, and the ledgers are claimed.
+A partition is adopted once: its start is the group's offset (else the first one that Kafka still
+has), the databases' baselines are recorded, and the ledgers are claimed.
 """
 
 import asyncio
@@ -17,16 +17,16 @@ from services.writer.model import halt_reasons
 from services.writer.model.next_offsets import Committed, Position
 from services.writer.model.offsets import Incarnation, Partition, Range
 from services.writer.model.routes import Routes
-from services.writer.partitions.partition_halts import Entry, new_line
-from services.writer.partitions.plan_log import Settled
-from services.writer.plan.byte_sizes import ByteSizes, begun_again
+from services.writer.partitions.partition_halts import Entry, accepted_incarnation
+from services.writer.partitions.plan_log import PlanLog
+from services.writer.plan.byte_sizes import ByteSizes, range_to_repeat
 from services.writer.plan.fair_share import FairShare
 from services.writer.plan.grown_topics import GrownTopics
-from services.writer.plan.row_rates import RowRates
+from services.writer.plan.row_rates import RateLimiter
 from services.writer.recover.databases import Databases
 from services.writer.recover.diverted_index import DivertedIndex
 from services.writer.recover.log_cuts import LogCuts
-from services.writer.recover.partition_answers import Answers
+from services.writer.recover.partition_decisions import PartitionDecisions
 from shared import wire
 
 log = logging.getLogger(__name__)
@@ -39,261 +39,264 @@ class PartitionTracker:
 
     def __init__(
         self,
-        positions: Cluster,
+        *,
+        cluster: Cluster,
         spark: Spark,
         databases: Databases,
-        settled: Settled,
+        plan_log: PlanLog,
         group: Mapping[Partition, Committed],
-        *,
         epoch: int,
         index: DivertedIndex,
-        rates: RowRates,
-        turns: FairShare,
+        rate_limiter: RateLimiter,
+        fair_share: FairShare,
         sizes: ByteSizes,
     ) -> None:
-        """`group`: the group's offsets, read before the markers were (the model's rule)."""
-        self._positions = positions
+        """`group`: the group's offsets, read before the markers (the model's `group_then_markers`)."""
+        self._cluster = cluster
         self._spark = spark
         self._databases = databases
-        self._settled = settled
+        self._plan_log = plan_log
         self._epoch = epoch
         self._index = index
         self._group = dict(group)
-        self._rates = rates
-        self._turns = turns
+        self._rate_limiter = rate_limiter
+        self._fair_share = fair_share
         self.sizes = sizes
-        self._pins: dict[Partition, list[tuple[Range, Routes]]] = {}
-        self.stands = databases.stands
-        self.refused: dict[Partition, str] = {}
+        self._planned: dict[Partition, list[tuple[Range, Routes]]] = {}
+        self.positions = databases.positions
+        self.halted: dict[Partition, str] = {}
         self.lag: dict[Partition, int] = {}
-        self._cuts = LogCuts(positions, settled, self._furthest)
-        #: Where the writer stood in partitions that a person may let go on, and which of them were cut.
-        self._halted: dict[Partition, Position] = {}
-        self._cut_off: dict[Partition, Position] = {}
-        self._answers = Answers(positions, settled, self.record)
-        self._again_at: dict[Partition, float] = {}
+        self._cuts = LogCuts(cluster, plan_log, self._highest_known)
+        #: Positions of halted partitions that an operator may let go on, and those of them that were cut.
+        self._resumable: dict[Partition, Position] = {}
+        self._cut: dict[Partition, Position] = {}
+        self._decisions = PartitionDecisions(cluster, plan_log, self.record)
+        self._retry_at: dict[Partition, float] = {}
         self._grown = GrownTopics()
-        #: New ones of which no leader said the begin.
-        self._unheard: set[Partition] = set()
-        self._news = 0
+        #: New partitions of which no leader told the first offset.
+        self._leaderless: set[Partition] = set()
+        self._index_version = 0
 
     async def discover(self, topics: Collection[str]) -> None:
-        """Adopt partitions that are new, of `topics` too, which the registry names; let go what is gone."""
-        there = await self._positions.partitions(topics)
-        ids = await self.let_go_of_other_lives()
-        self._try_again()
-        await self._let_go_of_what_was_deleted()
-        await self._see_what_came_back(ids)
-        await self._hear(ids)
-        self._grown.see(there)
-        new = there - self.stands.keys() - self.refused.keys()
+        """Adopt new partitions, also of `topics`, which the registry names; drop those that are gone."""
+        existing = await self._cluster.partitions(topics)
+        ids = await self.drop_recreated_topics()
+        self._retry_set_aside()
+        await self._halt_deleted()
+        await self._resume_restored(ids)
+        await self._resume_accepted(ids)
+        self._grown.update(existing)
+        new = existing - self.positions.keys() - self.halted.keys()
         if not new:
             return
-        if new != self._unheard:
-            # First into view: who leads a topic is known of those alone.
-            await self._positions.assign(self.stands.keys() | self._halted.keys() | new)
-        begins = await self._positions.beginning_offsets(new)
-        self._unheard = new - begins.keys()  # they are asked again: without a begin there is no start
-        found = {p: self._stand(p, ids[p.topic], begin) for p, begin in begins.items() if p.topic in ids}
-        stands = {p: s for p, s in found.items() if self._may_adopt(p, s, begins[p])}
-        await self._record_baselines(stands)
-        for p, stand in stands.items():
-            self._pins[p] = self._settled.pins(p, stand.topic_id)
-            self._positions.incarnations[p] = _named(stand, ids[p.topic])
-        self._spark.expect(len(self.stands) + len(stands))
-        await self._databases.adopt(stands)
+        if new != self._leaderless:
+            # Added to the client's metadata first: leaders are known of those topics only.
+            await self._cluster.assign(self.positions.keys() | self._resumable.keys() | new)
+        begins = await self._cluster.beginning_offsets(new)
+        self._leaderless = new - begins.keys()  # asked again: without a first offset there is no start
+        starts = {p: self._start(p, ids[p.topic], begin) for p, begin in begins.items() if p.topic in ids}
+        positions = {p: start for p, start in starts.items() if self._is_adoptable(p, start, begins[p])}
+        await self._record_baselines(positions)
+        for p, position in positions.items():
+            self._planned[p] = self._plan_log.planned_ranges(p, position.topic_id)
+            self._cluster.incarnations[p] = _signature(position, ids[p.topic])
+        self._spark.expect(len(self.positions) + len(positions))
+        await self._databases.adopt(positions)
 
-    async def let_go_of_other_lives(self) -> dict[str, str]:
-        """A topic that was made anew begins its offsets again: the old ones say nothing about it.
+    async def drop_recreated_topics(self) -> dict[str, str]:
+        """Halt partitions of topics that were deleted or recreated; returns every topic's id.
 
-        Returns every topic's id.
+        A recreated topic starts its offsets again: positions of the old one mean nothing in it.
         """
         ids = await asyncio.to_thread(self._spark.topic_ids)
-        for p, stand in list(self.stands.items()):
+        for p, position in list(self.positions.items()):
             if p.topic not in ids:
-                self._let_go(p, f"the topic was deleted while the writer stood at {stand.next_offset}")
-            elif self._life(p, ids) != stand.topic_id:
-                self._let_go(p, f"the topic was made anew while the writer stood at {stand.next_offset}")
+                self._drop(p, f"the topic was deleted while the writer stood at {position.next_offset}")
+            elif self._incarnation_id(p, ids) != position.topic_id:
+                self._drop(p, f"the topic was made anew while the writer stood at {position.next_offset}")
         return ids
 
-    async def _let_go_of_what_was_deleted(self) -> None:
-        """Retention or `kafka-delete-records` took events that were not settled."""
-        for p, begin in (await self._positions.beginning_offsets(self.stands)).items() if self.stands else ():
-            if (stand := self.stands[p]).next_offset < begin:
-                self._let_go(p, halt_reasons.deleted(stand, begin), halt_reasons.accept(p))
-                self._halted[p] = stand
+    async def _halt_deleted(self) -> None:
+        """Halt partitions of which retention or `kafka-delete-records` took unsettled events."""
+        for p, begin in (
+            (await self._cluster.beginning_offsets(self.positions)).items() if self.positions else ()
+        ):
+            if (position := self.positions[p]).next_offset < begin:
+                self._drop(p, halt_reasons.deleted(position, begin), halt_reasons.accept(p))
+                self._resumable[p] = position
 
-    def _life(self, p: Partition, ids: Mapping[str, str]) -> str | None:
-        return self._settled.lines.life(ids[p.topic], p.number) if p.topic in ids else None
+    def _incarnation_id(self, p: Partition, ids: Mapping[str, str]) -> str | None:
+        return self._plan_log.halts.incarnation_id(ids[p.topic], p.number) if p.topic in ids else None
 
-    def _stand(self, p: Partition, topic_id: str, begin: int) -> Position:
-        """Where `p` is taken up: where the group stands in its life, else where that begins."""
-        start = self._settled.lines.start(topic_id, p.number, begin)
-        stand = Position(self._settled.lines.life(topic_id, p.number), start)
-        named, at = _named(stand, topic_id), self._group.get(p)
-        return Position(stand.topic_id, at.offset) if at and at.incarnation == named else stand
+    def _start(self, p: Partition, topic_id: str, begin: int) -> Position:
+        """Return where `p` starts: at the group's offset if it names this incarnation (`group_signed`)."""
+        start = self._plan_log.halts.start_offset(topic_id, p.number, begin)
+        position = Position(self._plan_log.halts.incarnation_id(topic_id, p.number), start)
+        committed = self._group.get(p)
+        if committed and committed.incarnation == _signature(position, topic_id):
+            return Position(position.topic_id, committed.offset)
+        return position
 
-    def _let_go(self, p: Partition, why: str, mend: str = halt_reasons.RESTART) -> None:
-        for known in (self.stands, self._pins, self.lag):
+    def _drop(self, p: Partition, reason: str, fix: str = halt_reasons.RESTART) -> None:
+        for known in (self.positions, self._planned, self.lag):
             known.pop(p, None)
-        self._turns.forget(p)
-        self._refuse(p, why, mend)
+        self._fair_share.forget(p)
+        self._halt(p, reason, fix)
 
-    def _may_adopt(self, p: Partition, stand: Position, begin: int) -> bool:
-        """Refuse, loudly, what would skip events, lose them, or take one topic for another."""
-        known = (stand.topic_id, p.number) in self._settled.baselines
+    def _is_adoptable(self, p: Partition, position: Position, begin: int) -> bool:
+        """Return whether `p` may be read; halts it when that would skip or lose events or mix up topics."""
+        known = (position.topic_id, p.number) in self._plan_log.baselines
         if p in self._group and not known:
-            self._refuse(p, halt_reasons.RECREATED, halt_reasons.FROM_ITS_START)
-        elif stand.next_offset < begin:
-            self._refuse(p, halt_reasons.deleted(stand, begin), halt_reasons.accept(p))
-            self._halted[p] = stand
-        elif unknown := ", ".join(sorted(self._settled.unfinished_in(p, stand) - set(self._databases.names))):
-            self._refuse(p, halt_reasons.unknown(unknown), halt_reasons.CONFIGURE)
-        elif lost := ", ".join(sorted(self._settled.lost_routes(p, stand))):
-            self._refuse(p, halt_reasons.lost_routes(lost), halt_reasons.accept(p))
-            self._halted[p] = stand
+            self._halt(p, halt_reasons.RECREATED, halt_reasons.FROM_ITS_START)
+        elif position.next_offset < begin:
+            self._halt(p, halt_reasons.deleted(position, begin), halt_reasons.accept(p))
+            self._resumable[p] = position
+        elif unknown := self._plan_log.unfinished_databases(p, position) - set(self._databases.names):
+            self._halt(p, halt_reasons.unknown(", ".join(sorted(unknown))), halt_reasons.CONFIGURE)
+        elif lost := ", ".join(sorted(self._plan_log.missing_routes(p, position))):
+            self._halt(p, halt_reasons.lost_routes(lost), halt_reasons.accept(p))
+            self._resumable[p] = position
         else:
             return True
         return False
 
-    def set_aside(self, p: Partition, why: str, mend: str, again_at: float) -> None:
-        """Plan nothing of `p` until then; it stands where it stands."""
-        self._group[p] = Committed(self.stands[p].next_offset, self._positions.incarnations.get(p, ""))
-        self._let_go(p, why, mend)
-        self._again_at[p] = again_at
+    def set_aside(self, p: Partition, reason: str, fix: str, retry_at: float) -> None:
+        """Plan nothing of `p` before `retry_at` (monotonic seconds); its position stays."""
+        self._group[p] = Committed(self.positions[p].next_offset, self._cluster.incarnations.get(p, ""))
+        self._drop(p, reason, fix)
+        self._retry_at[p] = retry_at
 
-    def _try_again(self) -> None:
-        for p in [p for p, at in self._again_at.items() if time.monotonic() >= at]:
-            del self._again_at[p]
-            self.refused.pop(p, None)
+    def _retry_set_aside(self) -> None:
+        for p in [p for p, at in self._retry_at.items() if time.monotonic() >= at]:
+            del self._retry_at[p]
+            self.halted.pop(p, None)
 
-    def _refuse(self, p: Partition, why: str, mend: str) -> None:
-        self.refused[p] = why
-        log.error(
-            "a partition is halted",
-            extra={
-                "topic": p.topic,
-                "partition": p.number,
-                "group": wire.WRITER_GROUP,
-                "reason": why,
-                "mend": mend,
-            },
-        )
+    def _halt(self, p: Partition, reason: str, fix: str) -> None:
+        self.halted[p] = reason
+        extra = {"topic": p.topic, "partition": p.number, "group": wire.WRITER_GROUP}
+        log.error("a partition is halted", extra=extra | {"reason": reason, "mend": fix})
 
-    async def _record_baselines(self, stands: Mapping[Partition, Position]) -> None:
-        lives = {(s.topic_id, p.number): s.next_offset for p, s in stands.items()}
-        await self.record(self._settled.first_sight(lives, self._databases.names))
+    async def _record_baselines(self, positions: Mapping[Partition, Position]) -> None:
+        first_offsets = {(s.topic_id, p.number): s.next_offset for p, s in positions.items()}
+        await self.record(self._plan_log.baseline_entries(first_offsets, self._databases.names))
 
     async def record(self, entries: Iterable[Entry]) -> None:
-        """Append `entries` to `onramp.settled`, and to our copy of it once Kafka holds them."""
+        """Append `entries` to `onramp.settled`, and to our copy of it once Kafka has acknowledged them."""
         entries = list(entries)
-        await self._positions.append([Record(wire.SETTLED, key.encode(), value) for key, value in entries])
+        await self._cluster.append([Record(wire.SETTLED, key.encode(), value) for key, value in entries])
         for key, value in entries:
-            self._settled.apply(key, value)
+            self._plan_log.apply(key, value)
 
     async def plan(self, limit: int, routes: Routes) -> Planned:
-        """The next ranges, at most `limit` offsets in all, and their routes.
+        """Return the next ranges, at most `limit` offsets in all, and their routes.  A few requests to Kafka.
 
-        What a dead writer had planned comes first, and a batch has one snapshot of the routes.
+        Invariant: a range that a dead writer planned comes first, unchanged and with the routes of
+        its plan (the model's `plan_pinned`); a batch has one snapshot of the routes.
         """
-        if not self.stands:
+        if not self.positions:
             return [], routes
-        tips = await self._positions.tips(self.stands.keys())
-        if any(p not in tips or tips[p].offset != s.next_offset for p, s in self.stands.items()):
-            await self.let_go_of_other_lives()  # after the ends were read: they are of the lives we know
+        tips = await self._cluster.tips(self.positions.keys())
+        if any(p not in tips or tips[p].offset != s.next_offset for p, s in self.positions.items()):
+            await self.drop_recreated_topics()  # after reading the ends: they are of incarnations we know
         ends = await self._ends(tips)
-        backlog = {p: (s.next_offset, ends[p]) for p, s in self.stands.items() if p in ends}
+        backlog = {p: (s.next_offset, ends[p]) for p, s in self.positions.items() if p in ends}
         self.lag |= {p: max(end - start, 0) for p, (start, end) in backlog.items()}
-        if pinned := self._pinned(ends):
-            return pinned
-        unpinned = {p: self._unpinned(p, *span) for p, span in backlog.items()}
+        if unfinished := self._unfinished_plan(ends):
+            return unfinished
+        spans = {p: self._until_next_plan(p, *span) for p, span in backlog.items()}
         landing = [d.name for d in self._databases.landing()]
-        shares = self.sizes.bound(self._rates.share(unpinned, limit, landing, self._turns))
-        return [Range(self.stands[p].topic_id, p, *span) for p, span in sorted(shares.items())], routes
+        shares = self.sizes.bound(self._rate_limiter.share(spans, limit, landing, self._fair_share))
+        return [Range(self.positions[p].topic_id, p, *span) for p, span in sorted(shares.items())], routes
 
     async def _ends(self, tips: dict[Partition, Tip]) -> dict[Partition, int]:
-        """Up to where each partition may be planned: its end, or where its log was cut."""
-        if self._news != self._index.news:
-            self._news = self._index.news
+        """Return the offset that each partition may be planned to: its end, or where its log was cut."""
+        if self._index_version != self._index.version:
+            self._index_version = self._index.version
             self._cuts.doubt()
-        cuts = await self._cuts.see(self.stands, tips)
-        if led := self._cuts.led(self.stands, tips):
-            await self.record(self._settled.led(led))
+        cuts = await self._cuts.see(self.positions, tips)
+        if led := self._cuts.led(self.positions, tips):
+            await self.record(self._plan_log.leader_entries(led))
         for p, cut in cuts.items():
-            stand = self.stands[p]
-            if cut <= stand.next_offset:  # else what is below it is finished first
-                self._let_go(p, self._cuts.why(p, stand, cut), halt_reasons.accept(p))
-                self._halted[p] = self._cut_off[p] = stand
-                self._group[p] = Committed(stand.next_offset, self._positions.incarnations.get(p, ""))
-        return {p: min(tip.offset, cuts.get(p, tip.offset)) for p, tip in tips.items() if p in self.stands}
+            position = self.positions[p]
+            if cut <= position.next_offset:  # else the offsets below it are settled first (`below_first`)
+                self._drop(p, self._cuts.why(p, position, cut), halt_reasons.accept(p))
+                self._resumable[p] = self._cut[p] = position
+                self._group[p] = Committed(position.next_offset, self._cluster.incarnations.get(p, ""))
+        return {p: min(tip.offset, cuts.get(p, tip.offset)) for p, tip in tips.items() if p in self.positions}
 
-    async def _see_what_came_back(self, ids: Mapping[str, str]) -> None:
-        """A log that is again what was settled is read on, without anybody's word."""
-        self._halted = {p: s for p, s in self._halted.items() if self._life(p, ids) == s.topic_id}
-        self._cut_off = {p: s for p, s in self._cut_off.items() if p in self._halted}
-        if not self._cut_off:
+    async def _resume_restored(self, ids: Mapping[str, str]) -> None:
+        """Read on where a cut log has again what was settled; that needs no operator."""
+        known = self._resumable
+        self._resumable = {p: s for p, s in known.items() if self._incarnation_id(p, ids) == s.topic_id}
+        self._cut = {p: s for p, s in self._cut.items() if p in self._resumable}
+        if not self._cut:
             return
-        tips = await self._positions.tips(self._cut_off, patient=False)
-        cuts = await self._cuts.see(self._cut_off, tips)
-        for p in [p for p in self._cut_off if p in tips and p not in cuts]:
-            await self.record(self._settled.lines.over(p))
-            del self._cut_off[p], self._halted[p], self.refused[p]
+        tips = await self._cluster.tips(self._cut, patient=False)
+        cuts = await self._cuts.see(self._cut, tips)
+        for p in [p for p in self._cut if p in tips and p not in cuts]:
+            await self.record(self._plan_log.halts.end_entries(p))
+            del self._cut[p], self._resumable[p], self.halted[p]
             log.warning(
                 "a halted partition's log is again what was settled: it goes on",
                 extra={"topic": p.topic, "partition": p.number},
             )
 
-    async def _hear(self, ids: Mapping[str, str]) -> None:
-        """Go on with what Kafka has of partitions of which a person says so."""
-        for p in await self._answers.accepted({p: self.refused[p] for p in self._halted}):
-            stand = self._halted[p]
-            begins = await self._positions.beginning_offsets([p])
-            tips = await self._positions.tips([p], patient=False)
-            cuts = await self._cuts.see({p: stand}, tips)
-            if p not in begins or p not in tips or (p in self._cut_off and p not in cuts):
-                continue  # where to go on cannot be told now
-            # A better replica may lead since: what it has above the stand is nobody's yet.
-            whole = min(cuts.get(p, stand.next_offset), stand.next_offset)
-            line = new_line(self._epoch, max(whole, begins[p]))
-            lines, baselines = self._settled.lines, {(line.life, p.number): line.start}
-            first = self._settled.first_sight(baselines, self._databases.names)
-            await self.record([*first, *lines.go_on(ids[p.topic], p.number, line), *lines.over(p)])
-            self._cut_off.pop(p, None)
-            del self._halted[p], self.refused[p]
+    async def _resume_accepted(self, ids: Mapping[str, str]) -> None:
+        """Go on with what Kafka has where an operator has accepted the loss (the model's `another_life`)."""
+        for p in await self._decisions.accepted({p: self.halted[p] for p in self._resumable}):
+            position = self._resumable[p]
+            begins = await self._cluster.beginning_offsets([p])
+            tips = await self._cluster.tips([p], patient=False)
+            cuts = await self._cuts.see({p: position}, tips)
+            if p not in begins or p not in tips or (p in self._cut and p not in cuts):
+                continue  # where to go on is not known now
+            # A better replica may lead now: what it has above our position is not settled yet.
+            intact_to = min(cuts.get(p, position.next_offset), position.next_offset)
+            accepted = accepted_incarnation(self._epoch, max(intact_to, begins[p]))
+            halts, first_offsets = self._plan_log.halts, {(accepted.incarnation, p.number): accepted.start}
+            baselines = self._plan_log.baseline_entries(first_offsets, self._databases.names)
+            await self.record(
+                [*baselines, *halts.accept_entries(ids[p.topic], p.number, accepted), *halts.end_entries(p)]
+            )
+            self._cut.pop(p, None)
+            del self._resumable[p], self.halted[p]
             log.error(
                 "a halted partition goes on with what Kafka has, because a person said so",
-                extra={"topic": p.topic, "partition": p.number, "from": line.start},
+                extra={"topic": p.topic, "partition": p.number, "from": accepted.start},
             )
 
-    def _furthest(self, p: Partition, stand: Position) -> int:
-        """Up to where anything says that `p` is settled, waits or was planned."""
-        planned = (r.end for r, _ in self._settled.pins(p, stand.topic_id))
-        return max(stand.next_offset, self._index.furthest(Incarnation(stand.topic_id, p)), *planned, 0)
+    def _highest_known(self, p: Partition, position: Position) -> int:
+        """Return the highest offset that a ledger, a marker or a plan names for `p`.
 
-    def _pinned(self, ends: Mapping[Partition, int]) -> Planned | None:
-        """Ranges that were planned and not finished, all of one snapshot; a large one in pieces."""
-        found: list[tuple[Range, Routes]] = []
-        for p, pins in self._pins.items():
-            at = self.stands[p].next_offset
-            covering = [(r, routes) for r, routes in pins if r.start <= at < r.end and at < ends.get(p, at)]
-            if covering:
-                r = begun_again(at, [r for r, _ in covering])
-                found.append((Range(r.topic_id, p, at, min(r.end, ends[p])), covering[0][1]))
-        if not found:
+        The model's rules `ledgers_tell`, `markers_tell` and `plans_tell`.
+        """
+        planned = (r.end for r, _ in self._plan_log.planned_ranges(p, position.topic_id))
+        return max(position.next_offset, self._index.furthest(Incarnation(position.topic_id, p)), *planned, 0)
+
+    def _unfinished_plan(self, ends: Mapping[Partition, int]) -> Planned | None:
+        """Return planned ranges that are not settled, all of one snapshot; a large one is cut."""
+        unfinished: list[tuple[Range, Routes]] = []
+        for p, planned_ranges in self._planned.items():
+            next_offset = self.positions[p].next_offset
+            covering = [(r, routes) for r, routes in planned_ranges if r.start <= next_offset < r.end]
+            if covering and next_offset < ends.get(p, next_offset):
+                r = range_to_repeat(next_offset, [r for r, _ in covering])
+                unfinished.append((Range(r.topic_id, p, next_offset, min(r.end, ends[p])), covering[0][1]))
+        if not unfinished:
             return None
-        routes = found[0][1]
-        return self.sizes.cut([r for r, of in found if of == routes]), routes
+        routes = unfinished[0][1]
+        return self.sizes.cut([r for r, under in unfinished if under == routes]), routes
 
-    def _unpinned(self, p: Partition, start: int, end: int) -> tuple[int, int]:
-        return start, min([end, *(r.start for r, _ in self._pins[p] if r.start > start)])
+    def _until_next_plan(self, p: Partition, start: int, end: int) -> tuple[int, int]:
+        return start, min([end, *(r.start for r, _ in self._planned[p] if r.start > start)])
 
-    def settled(self, ranges: Sequence[Range]) -> None:
-        """`ranges` are settled or diverted: go on behind them."""
+    def advance(self, ranges: Sequence[Range]) -> None:
+        """Move on behind `ranges`, which are settled or diverted."""
         for r in ranges:
-            self.stands[r.partition] = Position(r.topic_id, r.end)
+            self.positions[r.partition] = Position(r.topic_id, r.end)
             self.lag[r.partition] = max(self.lag.get(r.partition, 0) - len(r), 0)
 
 
-def _named(stand: Position, topic_id: str) -> str:
-    """What the group's offsets say of the life: nothing of the topic's own."""
-    return stand.topic_id if stand.topic_id != topic_id else ""
+def _signature(position: Position, topic_id: str) -> str:
+    """Return what the group's offset is signed with: an accepted incarnation's id, else nothing."""
+    return position.topic_id if position.topic_id != topic_id else ""

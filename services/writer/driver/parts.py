@@ -12,9 +12,9 @@ from services.writer.model.offsets import Range
 from services.writer.model.routes import Routes
 from services.writer.observe.status import Status
 from services.writer.park.diverted_topic import EmptyRanges, RangeMarker, closing_records
-from services.writer.partitions.plan_log import Settled
+from services.writer.partitions.plan_log import PlanLog
 from services.writer.partitions.set_aside import Strikes
-from services.writer.plan.row_rates import RowRates
+from services.writer.plan.row_rates import RateLimiter
 from services.writer.postgres.database import Database
 from services.writer.recover.databases import Databases
 from services.writer.recover.diverted_index import DivertedIndex
@@ -30,16 +30,16 @@ class Parts:
     """What a batch works with."""
 
     spark: Spark
-    positions: Cluster
+    cluster: Cluster
     databases: Databases
-    settled: Settled
+    plan_log: PlanLog
     index: DivertedIndex
-    view: PartitionTracker
+    partitions: PartitionTracker
     brokers: Brokers
     epoch: int
     status: Status
-    rates: RowRates
-    pausing: PausePolicy
+    rate_limiter: RateLimiter
+    pause_policy: PausePolicy
     log_events: bool
     #: Up to so many events of a batch are read by the driver.
     small_batch: int
@@ -65,7 +65,7 @@ class Parts:
             diverted,
             routes,
             self.brokers,
-            self.pausing,
+            self.pause_policy,
             self.log_events,
             elsewhere,
         )
@@ -87,9 +87,9 @@ def phase(name: str) -> Callable[[F], F]:
     return timed
 
 
-async def see_newest(parts: Parts) -> None:
+async def check_fenced(parts: Parts) -> None:
     """Raises `InfrastructureError` (FENCED) when a newer writer has started."""
-    newest = await parts.positions.newest_epoch(parts.epoch)
+    newest = await parts.cluster.newest_epoch(parts.epoch)
     if newest > parts.epoch:
         raise InfrastructureError(FENCED, f"writer {newest} is the newest, this is {parts.epoch}")
 
@@ -120,6 +120,6 @@ def _markers(order: WorkOrder, lines: Sequence[TaskReport]) -> list[RangeMarker]
 
 
 async def _close(parts: Parts, found: Sequence[RangeMarker | EmptyRanges]) -> None:
-    places = await parts.positions.append([each.as_record() for each in found])
+    places = await parts.cluster.append([each.as_record() for each in found])
     for each, place in zip(found, places, strict=True):
         parts.index.add(each, place, time.time())

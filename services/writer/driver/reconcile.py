@@ -8,7 +8,7 @@ import logging
 import time
 from typing import Final
 
-from services.writer.driver.parts import Parts, see_newest
+from services.writer.driver.parts import Parts, check_fenced
 from services.writer.model.next_offsets import Committed
 from shared.errors import OWN_TOPIC_UNSAFE
 
@@ -27,7 +27,7 @@ class Reconciler:
         self._due = time.monotonic() + seconds
         self._committed = time.monotonic()
 
-    async def tend(self) -> None:
+    async def tick(self) -> None:
         """Put back what a zombie rewound, keep the group alive, relay, compare ledgers and topics' settings.
 
         Raises `InfrastructureError` when a newer writer is there.
@@ -35,7 +35,7 @@ class Reconciler:
         now = time.monotonic()
         if now < self._due:
             return
-        await see_newest(self._parts)
+        await check_fenced(self._parts)
         await self._see_own_topics()
         await self._recommit(now)
         await self._parts.databases.relay(self._parts.databases.landing())
@@ -44,7 +44,7 @@ class Reconciler:
 
     async def _see_own_topics(self) -> None:
         """Say what is wrong and land on: to stop would save nothing that expires, and delay the rest."""
-        wrong = await self._parts.positions.own_topics.look()
+        wrong = await self._parts.cluster.own_topics.look()
         if wrong is None:
             return
         self._parts.status.warning = "; ".join(wrong)
@@ -55,13 +55,15 @@ class Reconciler:
             )
 
     async def _recommit(self, now: float) -> None:
-        at = {p: s.next_offset for p, s in self._parts.databases.stands.items()}
-        group = await self._parts.positions.group_offsets_now()
+        at = {p: s.next_offset for p, s in self._parts.databases.positions.items()}
+        group = await self._parts.cluster.group_offsets_now()
         if group is None:
             return
-        lives = self._parts.positions.incarnations
-        rewound = {p: o for p, o in at.items() if p in group and group[p] != Committed(o, lives.get(p, ""))}
+        incarnations = self._parts.cluster.incarnations
+        rewound = {
+            p: o for p, o in at.items() if p in group and group[p] != Committed(o, incarnations.get(p, ""))
+        }
         daily = at if now - self._committed > _RECOMMIT_SECONDS else {}
         if put_back := rewound | daily:
-            await self._parts.positions.commit(put_back)
+            await self._parts.cluster.commit(put_back)
             self._committed = now

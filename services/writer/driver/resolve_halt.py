@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Iterator
 from dataclasses import replace
 
-from services.writer.driver.parts import Parts, mark_each, see_newest
+from services.writer.driver.parts import Parts, check_fenced, mark_each
 from services.writer.model.offsets import Range
 from services.writer.model.routes import Routes
 from services.writer.plan.byte_sizes import ByteSizes
@@ -30,7 +30,7 @@ async def resolve(parts: Parts, name: str, how: str, routes: Routes, most: int) 
     try:
         await _resolve(parts, name, how, routes, most)
     except InfrastructureError as e:
-        parts.databases.not_resolved(name, e)
+        parts.databases.resolution_failed(name, e)
 
 
 async def _resolve(parts: Parts, name: str, how: str, routes: Routes, most: int) -> None:
@@ -45,7 +45,7 @@ async def _resolve(parts: Parts, name: str, how: str, routes: Routes, most: int)
 
 async def _see_deleted(parts: Parts, gaps: list[Gap]) -> None:
     """Raises `InfrastructureError` when Kafka does not have all of `gaps`: the halt goes on and says so."""
-    begins = await parts.positions.beginning_offsets([gap.partition for gap in gaps])
+    begins = await parts.cluster.beginning_offsets([gap.partition for gap in gaps])
     for p, start in ((gap.partition, gap.start) for gap in gaps):
         if p not in begins:
             raise InfrastructureError(
@@ -60,13 +60,13 @@ async def _see_deleted(parts: Parts, gaps: list[Gap]) -> None:
 
 
 async def _replay(parts: Parts, name: str, gaps: list[Gap], most: int, routes: Routes) -> None:
-    await see_newest(parts)
-    await parts.view.record(parts.settled.name(routes))
+    await check_fenced(parts)
+    await parts.partitions.record(parts.plan_log.routes_entries(routes))
     others = tuple(n for n in parts.databases.names if n != name)
-    for piece in _pieces(gaps, most, parts.view.sizes):
+    for piece in _pieces(gaps, most, parts.partitions.sizes):
         order = parts.order([piece], routes, diverted=(name,), elsewhere=others)
         lines = await asyncio.to_thread(parts.spark.run, order)
-        parts.view.sizes.count(lines)
+        parts.partitions.sizes.count(lines)
         for line in lines:
             if line.error:
                 raise line.error
@@ -95,11 +95,11 @@ def _bounded(piece: Range, sizes: ByteSizes) -> Iterator[Range]:
 
 
 async def _skip(parts: Parts, name: str, gaps: list[Gap], routes: Routes) -> None:
-    await see_newest(parts)
+    await check_fenced(parts)
     lost = await parts.databases.skip(name, gaps)
-    await parts.view.record(parts.settled.name(routes))
+    await parts.partitions.record(parts.plan_log.routes_entries(routes))
     for marker in lost:
-        known = parts.settled.routes.get(marker.digest, routes)
+        known = parts.plan_log.routes.get(marker.digest, routes)
         left = TaskReport(
             *marker.range.partition, database=name, diverted=marker.count, diverted_from=marker.first
         )

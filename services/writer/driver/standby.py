@@ -41,14 +41,14 @@ _HAS_SUCH_TIMEOUT: Final = 140_000
 async def stand_by(
     stack: AsyncExitStack,
     databases: Sequence[Database],
-    positions: Cluster,
+    cluster: Cluster,
     status: Status,
     stop: asyncio.Event,
 ) -> bool:
     """Wait until no other writer has the lock, and have it until `stack` ends; returns whether one had it."""
     if not databases:
         return False
-    lock = Lock(databases, await positions.cluster_id())
+    lock = Lock(databases, await cluster.cluster_id())
     stack.push_async_callback(in_own_thread, lock.close)
     stood = await _until_free(lock, status, stop)
     keeping = asyncio.create_task(_keep(lock), name="leadership")
@@ -69,11 +69,11 @@ async def _until_free(lock: "Lock", status: Status, stop: asyncio.Event) -> bool
             if not stood:
                 log.info("another writer lands: this one stands by", extra={"database": lock.place})
             stood = True
-            status.stand_by(lock.place)
+            status.update_standby(lock.place)
             await asyncio.wait({stopped}, timeout=_ASK_SECONDS)
     finally:
         stopped.cancel()
-        status.stand_by("")
+        status.update_standby("")
     return stood
 
 

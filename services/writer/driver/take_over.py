@@ -11,11 +11,11 @@ from services.writer.model.next_offsets import Committed
 from services.writer.model.offsets import Partition
 from services.writer.observe.status import Status
 from services.writer.park.diverted_topic import EmptyRanges, RangeMarker, parse_header
-from services.writer.partitions.plan_log import Settled
+from services.writer.partitions.plan_log import PlanLog
 from services.writer.partitions.set_aside import Strikes
 from services.writer.plan.byte_sizes import ByteSizes
 from services.writer.plan.fair_share import FairShare
-from services.writer.plan.row_rates import RowRates
+from services.writer.plan.row_rates import RateLimiter
 from services.writer.postgres.database import Database
 from services.writer.recover.databases import Databases
 from services.writer.recover.diverted_index import DivertedIndex
@@ -40,84 +40,88 @@ class Successor:
         self._brokers = kafka.brokers
         self._configured = configured
         self._status = status
-        self._pausing = PausePolicy(settings.pause_share, settings.pause_window, settings.pause_least)
+        self._pause_policy = PausePolicy(settings.pause_share, settings.pause_window, settings.pause_least)
         self._strikes = Strikes()
 
     async def take_over(
-        self, positions: Cluster, spark: Spark, group: Mapping[Partition, Committed], epoch: int
+        self, cluster: Cluster, spark: Spark, group: Mapping[Partition, Committed], epoch: int
     ) -> Parts:
         """The parts of a new session.
 
         `group`: the group's offsets, read before `epoch` was taken; what the predecessors left is
         read after it (the model's order).
         """
-        settled, index = await _left(positions)
-        rates = RowRates({d.name: d.max_rows_per_second for d in self._configured if d.max_rows_per_second})
+        plan_log, index = await _left(cluster)
+        rate_limiter = RateLimiter(
+            {d.name: d.max_rows_per_second for d in self._configured if d.max_rows_per_second}
+        )
         databases = Databases(
             self._configured,
-            settled=settled,
+            plan_log=plan_log,
             index=index,
-            drainer=self._drainer(positions, index, rates, epoch),
-            rates=rates,
+            drainer=self._drainer(cluster, index, rate_limiter, epoch),
+            rate_limiter=rate_limiter,
             epoch=epoch,
             brokers=self._brokers,
-            cluster_id=await positions.cluster_id(),
+            cluster_id=await cluster.cluster_id(),
         )
-        self._status.see_unknown(databases.unknown())
+        self._status.update_unknown_databases(databases.unknown())
         for database in self._configured:
-            self._status.limit(database, spark.slots)
+            self._status.update_connection_limit(database, spark.slots)
         return Parts(
             spark=spark,
-            positions=positions,
+            cluster=cluster,
             databases=databases,
-            settled=settled,
+            plan_log=plan_log,
             index=index,
-            view=PartitionTracker(
-                positions,
-                spark,
-                databases,
-                settled,
-                group,
+            partitions=PartitionTracker(
+                cluster=cluster,
+                spark=spark,
+                databases=databases,
+                plan_log=plan_log,
+                group=group,
                 epoch=epoch,
                 index=index,
-                rates=rates,
-                turns=FairShare(self._settings.small_batch),
+                rate_limiter=rate_limiter,
+                fair_share=FairShare(self._settings.small_batch),
                 sizes=ByteSizes(self._settings.batch_bytes),
             ),
             brokers=self._brokers,
             epoch=epoch,
             status=self._status,
-            rates=rates,
-            pausing=self._pausing,
+            rate_limiter=rate_limiter,
+            pause_policy=self._pause_policy,
             log_events=self._settings.log_events,
             small_batch=self._settings.small_batch,
             strikes=self._strikes,
         )
 
-    def _drainer(self, positions: Cluster, index: DivertedIndex, rates: RowRates, epoch: int) -> Drainer:
+    def _drainer(
+        self, cluster: Cluster, index: DivertedIndex, rate_limiter: RateLimiter, epoch: int
+    ) -> Drainer:
         return Drainer(
-            positions,
+            cluster,
             index,
-            rates,
+            rate_limiter,
             epoch=epoch,
             brokers=self._brokers,
-            pausing=self._pausing,
-            worked=self._status.worked,
+            pause_policy=self._pause_policy,
+            on_reports=self._status.update_steps,
             log_events=self._settings.log_events,
         )
 
 
-async def _left(positions: Cluster) -> tuple[Settled, DivertedIndex]:
+async def _left(cluster: Cluster) -> tuple[PlanLog, DivertedIndex]:
     """What the predecessors' logs say: of plans and counts, and of what waits."""
-    settled, index = Settled(), DivertedIndex()
-    async for record in positions.log(wire.SETTLED):
-        settled.upto = record.offset + 1
-        if not settled.read(record.key, record.value):
-            positions.foreign.pass_over(wire.SETTLED, record.partition, record.offset)
-    async for record in positions.log(wire.SYSTEM_ERRORS):
+    plan_log, index = PlanLog(), DivertedIndex()
+    async for record in cluster.log(wire.SETTLED):
+        plan_log.read_to = record.offset + 1
+        if not plan_log.read(record.key, record.value):
+            cluster.foreign.pass_over(wire.SETTLED, record.partition, record.offset)
+    async for record in cluster.log(wire.SYSTEM_ERRORS):
         head = parse_header(dict(record.headers))
         if head is None:
-            positions.foreign.pass_over(wire.SYSTEM_ERRORS, record.partition, record.offset)
+            cluster.foreign.pass_over(wire.SYSTEM_ERRORS, record.partition, record.offset)
         elif isinstance(head, (RangeMarker, EmptyRanges)):
             index.add(head, RecordMetadata(record.partition, record.offset), record.timestamp / 1000)
-    return settled, index
+    return plan_log, index

@@ -26,9 +26,9 @@ def no_such_epoch(epoch: int, at: int) -> str:
     )
 
 
-def deleted(stand: Position, begin: int) -> str:
+def deleted(position: Position, begin: int) -> str:
     """Retention, or a person, took events."""
-    return f"Kafka deleted [{stand.next_offset}, {begin}) before it was settled"
+    return f"Kafka deleted [{position.next_offset}, {begin}) before it was settled"
 
 
 def unknown(databases: str) -> str:

@@ -22,6 +22,6 @@ class Committed(NamedTuple):
     incarnation: str = ""
 
 
-def by_incarnation(stands: Mapping[Partition, Position]) -> dict[Incarnation, int]:
+def by_incarnation(positions: Mapping[Partition, Position]) -> dict[Incarnation, int]:
     """The next offsets to plan."""
-    return {Incarnation(stand.topic_id, p): stand.next_offset for p, stand in stands.items()}
+    return {Incarnation(position.topic_id, p): position.next_offset for p, position in positions.items()}

@@ -1,4 +1,4 @@
-"""What a database says for /metrics: totals and remarks as committed, and the writer's sessions."""
+"""Reads what a database says for /metrics: totals and warning counts as committed, and the sessions."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -11,8 +11,8 @@ _TOTALS: Final = (
     "SELECT topic, destination, outcome, sum(events)::int8 FROM onramp.totals "
     "WHERE outcome <> 'waiting' GROUP BY 1, 2, 3"
 )
-_REMARKS: Final = "SELECT destination, remark, sum(count)::int8 FROM onramp.remarks GROUP BY 1, 2"
-#: What waits is no total that only grows: it is a gauge of its own.
+_WARNINGS: Final = "SELECT destination, remark, sum(count)::int8 FROM onramp.remarks GROUP BY 1, 2"
+#: Waiting events are no total that only grows: they are a gauge of their own.
 _WAITING: Final = "SELECT count(*), extract(epoch FROM min(kept_at))::float8 FROM onramp.waiting"
 _SESSIONS: Final = """
     SELECT coalesce(state, 'unknown'), count(*) FROM pg_stat_activity
@@ -22,31 +22,31 @@ _SESSIONS: Final = """
 
 @dataclass(frozen=True, slots=True)
 class DatabaseStats:
-    """What one database said."""
+    """What was read from one database."""
 
     #: (topic, schema.table, outcome) -> events
     totals: dict[tuple[str, str, str], int]
-    #: (schema.table, remark) -> count
-    remarks: dict[tuple[str, str], int]
+    #: (schema.table, warning) -> count
+    warning_counts: dict[tuple[str, str], int]
     #: state -> sessions
     sessions: dict[str, int]
-    #: Events that wait in the database itself, and since when the oldest of them does (seconds since 1970).
+    #: Events that wait in the database itself, and since when the oldest of them does (Unix seconds).
     waiting: tuple[int, float | None]
     #: Parked events that are too large for their topic and stay in the outbox.
     too_large: int = 0
 
 
 def read(database: Database) -> DatabaseStats:
-    """Ask `database` (blocking).  Raises `OnrampError`."""
+    """Read the stats of `database` in one transaction (blocking).  Raises `OnrampError`."""
     with transaction(database, "driver") as conn, conn.cursor() as cursor:
         cursor.execute(_TOTALS)
         totals = {(t, d, o): n for t, d, o, n in cursor.fetchall()}
-        cursor.execute(_REMARKS)
-        remarks = {(d, r): n for d, r, n in cursor.fetchall()}
+        cursor.execute(_WARNINGS)
+        warning_counts = {(d, r): n for d, r, n in cursor.fetchall()}
         cursor.execute(_SESSIONS)
         sessions = dict(cursor.fetchall())
         cursor.execute(_WAITING)
         ((events, since),) = cursor.fetchall()
         return DatabaseStats(
-            totals, remarks, sessions, (events, since), outbox.too_large(conn, database.name)
+            totals, warning_counts, sessions, (events, since), outbox.too_large(conn, database.name)
         )

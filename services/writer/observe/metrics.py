@@ -1,8 +1,8 @@
 """The writer's metrics: each is declared once, here, and docs/metrics.md is made from it.
 
-They are this process's own registry, not prometheus-client's global one, so that two
+They are in a registry of their own, not in prometheus-client's global one, so that two
 writers in one test do not share counters.  Labels come from topics and tables, which
-anybody may make: what is above a bound is shown together, as `other`.
+anybody may create: series above a bound are shown as one, `other`.
 """
 
 from collections.abc import Callable, Mapping
@@ -27,7 +27,7 @@ class Metrics:
 
     def __init__(self, most_series: int = MOST_SERIES) -> None:
         self.registry = CollectorRegistry()
-        self._most = most_series
+        self._max_series = most_series
         self._shown: dict[str, set[Labels]] = {}
         self._totals: dict[tuple[str, Labels], float] = {}
         self.records = Counter(
@@ -63,7 +63,7 @@ class Metrics:
             [*_TABLE, "outcome"],
             registry=self.registry,
         )
-        self.remarks = Counter(
+        self.warning_counts = Counter(
             "onramp_writer_remarks",
             "What is no outcome and worth a look, ever: rows of tables without a key (unkeyed), fields "
             "that a contract dropped (discarded_fields).",
@@ -159,34 +159,34 @@ class Metrics:
         metric.labels(*self._bounded(metric, labels)).inc(n)
 
     def count_to(self, metric: Counter, labels: Labels, total: float) -> None:
-        """Bring a counter to a `total` that is kept elsewhere; it never goes back."""
-        key = (metric._name, labels)  # noqa: SLF001 - its name has no public door
+        """Raise a counter to a `total` that is kept elsewhere; a lower total changes nothing."""
+        key = (metric._name, labels)  # noqa: SLF001 - its name is not public
         more = total - self._totals.get(key, 0.0)
         if more > 0:
             self._totals[key] = total
             self.count(metric, labels, more)
 
     def show(
-        self, metric: Gauge, values: Mapping[Labels, float], joined: Callable[[float, float], float]
+        self, metric: Gauge, values: Mapping[Labels, float], join: Callable[[float, float], float]
     ) -> None:
-        """Set a gauge to `values` and to no others; those above the bound are `joined` into one."""
+        """Set a gauge to `values` and to no others; those above the bound are `join`ed into one."""
         shown = self._shown.setdefault(metric._name, set())  # noqa: SLF001 - as above
         for labels in [*(shown - values.keys()), (_OTHER,) * len(metric._labelnames)]:  # noqa: SLF001
             metric.remove(*labels)
             shown.discard(labels)
-        found: dict[Labels, float] = {}
+        bounded: dict[Labels, float] = {}
         for labels, value in values.items():
-            bounded = self._bounded(metric, labels)
-            found[bounded] = joined(found[bounded], value) if bounded in found else value
-        for labels, value in found.items():
+            key = self._bounded(metric, labels)
+            bounded[key] = join(bounded[key], value) if key in bounded else value
+        for labels, value in bounded.items():
             metric.labels(*labels).set(value)
 
     def _bounded(self, metric: Any, labels: Labels) -> Labels:
-        """`labels`, or the one series that stands for all above the bound."""
+        """Return `labels`, or those of the series that stands for all above the bound."""
         shown = self._shown.setdefault(metric._name, set())  # noqa: SLF001 - as above
         if labels in shown:
             return labels
-        if len(shown) < self._most:
+        if len(shown) < self._max_series:
             shown.add(labels)
             return labels
         return (_OTHER,) * len(labels)

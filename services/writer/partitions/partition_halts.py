@@ -1,8 +1,9 @@
-"""Halts of partitions, a person's word about each, and the life that a partition goes on with after it.
+"""Halted partitions, the operator's decision about each, and the incarnation that one goes on as.
 
-A log that lost events goes on, when a person accepts it, as another life of its partition: with an
-id of its own, from an offset that is written down.  Ledgers, totals, plans and markers of the life
-before stay as they are; nothing is ever set back (docs/adr, logs that go back).
+A log that lost events goes on, when an operator accepts the loss, as another incarnation of its
+partition: with an id of its own, from an offset that is recorded.  Ledgers, totals, plans and
+markers of the incarnation before stay as they are; nothing is ever set back
+(docs/adr, logs that go back; the model's rules `another_life` and `life_kept`).
 """
 
 from collections.abc import Sequence
@@ -17,21 +18,22 @@ import msgspec
 from services.writer.model.offsets import Partition
 from shared.unreadable import UNREADABLE
 
-LifeKey = tuple[str, int]
-"""A life of a partition as the keys name it: the topic's UUID, or the life's own, and the number."""
+IncarnationKey = tuple[str, int]
+"""An incarnation of a partition as the keys name it: its id (the topic's UUID, or its own) and the number."""
 Entry = tuple[str, bytes]
 """Key and value of a record of `onramp.settled`."""
 
 #: Go on with what Kafka has.
 ACCEPT: Final = "accept"
 
+# The first words of the keys on `onramp.settled`: a format, which other releases have written too.
 _HALT: Final = "halt"
-WORD: Final = "word"
-_LINE: Final = "line"
+DECISION: Final = "word"
+_ACCEPTED: Final = "line"
 
 
 class Halt(msgspec.Struct, frozen=True):
-    """A halt that a person may answer.  Another halt of the same partition has another `id`."""
+    """A halt that an operator may resolve.  Another halt of the same partition has another `id`."""
 
     id: str
     reason: str
@@ -40,96 +42,96 @@ class Halt(msgspec.Struct, frozen=True):
 
 
 class OperatorDecision(msgspec.Struct, frozen=True):
-    """A person's answer to the halt of that id."""
+    """An operator's decision about the halt of that id."""
 
     halt: str
     how: str
     by: str
 
 
-class HaltRecord(msgspec.Struct, frozen=True):
-    """The life that a partition goes on with, from `start` on, as the writer `epoch` wrote it down.
+class AcceptedIncarnation(msgspec.Struct, frozen=True):
+    """The incarnation that a partition goes on as, from offset `start`, as the writer `epoch` recorded it.
 
-    `before`: those that it went on with until then, which the audit asks for: compaction keeps one line.
+    `before`: its predecessors, which the audit needs: compaction keeps one record of a partition.
     """
 
     epoch: int
-    life: str
+    incarnation: str = msgspec.field(name="life")
     start: int
     before: tuple[str, ...] = ()
 
 
-_halt: Final = msgspec.json.Decoder(Halt).decode
-_word: Final = msgspec.json.Decoder(OperatorDecision).decode
-_line: Final = msgspec.json.Decoder(HaltRecord).decode
-_bytes: Final = msgspec.json.Encoder().encode
+_decode_halt: Final = msgspec.json.Decoder(Halt).decode
+_decode_decision: Final = msgspec.json.Decoder(OperatorDecision).decode
+_decode_accepted: Final = msgspec.json.Decoder(AcceptedIncarnation).decode
+_encode: Final = msgspec.json.Encoder().encode
 
 
 @dataclass(slots=True)
 class PartitionHalts:
-    """What `onramp.settled` says of them."""
+    """Halts, decisions and accepted incarnations, as `onramp.settled` has them."""
 
     halts: dict[Partition, Halt] = field(default_factory=dict)
-    words: dict[Partition, OperatorDecision] = field(default_factory=dict)
-    lines: dict[LifeKey, HaltRecord] = field(default_factory=dict)
+    decisions: dict[Partition, OperatorDecision] = field(default_factory=dict)
+    accepted: dict[IncarnationKey, AcceptedIncarnation] = field(default_factory=dict)
 
     def apply(self, kind: str, of: Sequence[str], value: bytes) -> bool:
-        """Take in an entry; False: it is of another kind."""
+        """Take in an entry; returns False when it is of another kind.  Raises one of `UNREADABLE`."""
         if kind == _HALT:
-            self.halts[Partition(of[0], int(of[1]))] = _halt(value)
-        elif kind == WORD:
-            self.words[Partition(of[0], int(of[1]))] = _word(value)
-        elif kind == _LINE:
-            line, known = _line(value), self.lines.get((of[0], int(of[1])))
-            if known is None or known.epoch <= line.epoch:  # a zombie's word is not the last
-                self.lines[of[0], int(of[1])] = line
+            self.halts[Partition(of[0], int(of[1]))] = _decode_halt(value)
+        elif kind == DECISION:
+            self.decisions[Partition(of[0], int(of[1]))] = _decode_decision(value)
+        elif kind == _ACCEPTED:
+            accepted, known = _decode_accepted(value), self.accepted.get((of[0], int(of[1])))
+            if known is None or known.epoch <= accepted.epoch:  # a zombie may write later, and does not win
+                self.accepted[of[0], int(of[1])] = accepted
         else:
             return False
         return True
 
-    def hear(self, of: Sequence[str], value: bytes) -> None:
-        """Take in a person's word; what is none is passed over."""
+    def apply_decision(self, of: Sequence[str], value: bytes) -> None:
+        """Take in an operator's decision; a record that is none is skipped."""
         with suppress(*UNREADABLE):
-            self.apply(WORD, of, value)
+            self.apply(DECISION, of, value)
 
-    def life(self, topic_id: str, number: int) -> str:
-        """The life of a topic's partition: the topic's own id, unless a person accepted another."""
-        line = self.lines.get((topic_id, number))
-        return line.life if line else topic_id
+    def incarnation_id(self, topic_id: str, number: int) -> str:
+        """Return the id of a partition's incarnation: the topic's, unless an operator accepted another."""
+        accepted = self.accepted.get((topic_id, number))
+        return accepted.incarnation if accepted else topic_id
 
-    def start(self, topic_id: str, number: int, otherwise: int) -> int:
-        """Where it begins."""
-        line = self.lines.get((topic_id, number))
-        return line.start if line else otherwise
+    def start_offset(self, topic_id: str, number: int, otherwise: int) -> int:
+        """Return the offset at which an accepted incarnation starts; `otherwise` for the topic's own."""
+        accepted = self.accepted.get((topic_id, number))
+        return accepted.start if accepted else otherwise
 
-    def answer(self, p: Partition) -> str | None:
-        """A person's word about the halt that is, None while there is none."""
-        halt, word = self.halts.get(p), self.words.get(p)
-        return word.how if halt and word and not halt.over and word.halt == halt.id else None
+    def decision(self, p: Partition) -> str | None:
+        """Return the operator's decision about the current halt of `p`; None while there is none."""
+        halt, decision = self.halts.get(p), self.decisions.get(p)
+        return decision.how if halt and decision and not halt.over and decision.halt == halt.id else None
 
-    def halted(self, p: Partition, reason: str) -> list[Entry]:
-        """Entries that say that `p` is halted; none where that is known."""
+    def halt_entries(self, p: Partition, reason: str) -> list[Entry]:
+        """Return the entries that record that `p` is halted; none when that is recorded."""
         known = self.halts.get(p)
         if known and not known.over and known.reason == reason:
             return []
         halt = Halt(str(uuid4()), reason, datetime.now(UTC).isoformat(timespec="seconds"))
-        return [(_key(_HALT, *p), _bytes(halt))]
+        return [(_key(_HALT, *p), _encode(halt))]
 
-    def over(self, p: Partition) -> list[Entry]:
-        """Entries that say that it is halted no more."""
+    def end_entries(self, p: Partition) -> list[Entry]:
+        """Return the entries that record that `p` is no longer halted."""
         known = self.halts.get(p)
-        return [(_key(_HALT, *p), _bytes(msgspec.structs.replace(known, over=True)))] if known else []
+        return [(_key(_HALT, *p), _encode(msgspec.structs.replace(known, over=True)))] if known else []
 
-    def go_on(self, topic_id: str, number: int, line: HaltRecord) -> list[Entry]:
-        """Entries that say: the partition goes on as `line`."""
-        if known := self.lines.get((topic_id, number)):
-            line = msgspec.structs.replace(line, before=(*known.before, known.life))
-        return [(_key(_LINE, topic_id, number), _bytes(line))]
+    def accept_entries(self, topic_id: str, number: int, accepted: AcceptedIncarnation) -> list[Entry]:
+        """Return the entries that record that the partition goes on as `accepted`."""
+        if known := self.accepted.get((topic_id, number)):
+            accepted = msgspec.structs.replace(accepted, before=(*known.before, known.incarnation))
+        return [(_key(_ACCEPTED, topic_id, number), _encode(accepted))]
 
 
-def new_line(epoch: int, start: int) -> HaltRecord:
-    """Another life, from `start` on."""
-    return HaltRecord(epoch, str(uuid4()), start)
+def accepted_incarnation(epoch: int, start: int) -> AcceptedIncarnation:
+    """Make a new incarnation, with an id of its own, that starts at offset `start`."""
+    return AcceptedIncarnation(epoch, str(uuid4()), start)
 
 
 def _key(kind: str, of: str, number: int) -> str:

@@ -19,7 +19,7 @@ import orjson
 from services.writer.model.next_offsets import Position
 from services.writer.model.offsets import Partition, Range
 from services.writer.model.routes import Routes
-from services.writer.partitions.partition_halts import Entry, LifeKey, PartitionHalts
+from services.writer.partitions.partition_halts import Entry, IncarnationKey, PartitionHalts
 from shared.unreadable import UNREADABLE
 
 
@@ -64,23 +64,23 @@ _decode_epoch: Final = msgspec.json.Decoder(int).decode
 
 
 @dataclass(slots=True)
-class Settled:
+class PlanLog:
     """What the topic says.  `apply` reads an entry; the other methods make entries."""
 
     plans: dict[int, Plan] = field(default_factory=dict)
     #: Ranges that were set aside: later plans of the same writer do not name them any more.
     set_aside: dict[tuple[str, int, int], Plan] = field(default_factory=dict)
     routes: dict[str, Routes] = field(default_factory=dict)
-    baselines: dict[LifeKey, dict[str, int]] = field(default_factory=dict)
-    totals: dict[LifeKey, Totals] = field(default_factory=dict)
+    baselines: dict[IncarnationKey, dict[str, int]] = field(default_factory=dict)
+    totals: dict[IncarnationKey, Totals] = field(default_factory=dict)
     #: What the plans began of each life of a partition, by their writers.
     _planned: dict[tuple[Partition, str], dict[int, list[Range]]] = field(default_factory=dict)
     #: The latest leader epoch that a life was planned under.
-    leaders: dict[LifeKey, int] = field(default_factory=dict)
+    leaders: dict[IncarnationKey, int] = field(default_factory=dict)
     #: Halted partitions, what a person says of them, and the lives that they go on with.
-    lines: PartitionHalts = field(default_factory=PartitionHalts)
+    halts: PartitionHalts = field(default_factory=PartitionHalts)
     #: The topic was read up to here; what the writer itself appends is applied as it goes.
-    upto: int = 0
+    read_to: int = 0
 
     def read(self, key: bytes | None, value: bytes | None) -> bool:
         """Take in a record of the topic; False: it is none of Onramp's."""
@@ -99,31 +99,31 @@ class Settled:
         if kind == _ROUTES:
             self.routes[rest[0]] = Routes.from_json(value)
         elif kind == _PLAN:
-            self._begin(int(rest[0]), _plan(value))
+            self._replace_plan(int(rest[0]), _plan(value))
         elif kind == _PIN:
             self.set_aside[rest[0], int(rest[1]), int(rest[2])] = _plan(value)
         elif kind == _BASELINE:
             self.baselines[rest[0], int(rest[1])] = _decode_baseline(value)
         elif kind == _TOTALS:
-            life = (rest[0], int(rest[1]))
-            self.totals[life] = max(self.totals.get(life, Totals()), _decode_totals(value))
+            incarnation = (rest[0], int(rest[1]))
+            self.totals[incarnation] = max(self.totals.get(incarnation, Totals()), _decode_totals(value))
         elif kind == _LEADER:
-            life = (rest[0], int(rest[1]))
-            self.leaders[life] = max(self.leaders.get(life, 0), _decode_epoch(value))
-        elif not self.lines.apply(kind, rest, value):
+            incarnation = (rest[0], int(rest[1]))
+            self.leaders[incarnation] = max(self.leaders.get(incarnation, 0), _decode_epoch(value))
+        elif not self.halts.apply(kind, rest, value):
             raise ValueError(kind)
 
-    def pins(self, partition: Partition, topic_id: str) -> list[tuple[Range, Routes]]:
+    def planned_ranges(self, partition: Partition, topic_id: str) -> list[tuple[Range, Routes]]:
         """Planned ranges of `partition`, the newest writer's first, with the routes they began with."""
-        begun = self._begun(partition, topic_id)
+        begun = self._planned_under(partition, topic_id)
         return [(r, self.routes[digest]) for r, digest in begun if digest in self.routes]
 
-    def lost_routes(self, partition: Partition, stand: Position) -> set[str]:
+    def missing_routes(self, partition: Partition, position: Position) -> set[str]:
         """Digests of routes that nobody has, under which unfinished ranges of `partition` were begun."""
-        begun = self._begun(partition, stand.topic_id)
-        return {d for r, d in begun if stand.next_offset < r.end and d not in self.routes}
+        begun = self._planned_under(partition, position.topic_id)
+        return {d for r, d in begun if position.next_offset < r.end and d not in self.routes}
 
-    def _begun(self, partition: Partition, topic_id: str) -> Iterator[tuple[Range, str]]:
+    def _planned_under(self, partition: Partition, topic_id: str) -> Iterator[tuple[Range, str]]:
         planned = self._planned.get((partition, topic_id), {})
         for epoch, ranges in sorted(planned.items(), reverse=True):
             yield from ((r, self.plans[epoch].digest) for r in ranges)
@@ -132,7 +132,7 @@ class Settled:
                 if (r.partition, r.topic_id) == (partition, topic_id):
                     yield r, plan.digest
 
-    def _begin(self, epoch: int, plan: Plan) -> None:
+    def _replace_plan(self, epoch: int, plan: Plan) -> None:
         """Take in a writer's plan in place of its last one."""
         last = self.plans.get(epoch)
         for r in last.ranges if last else ():
@@ -141,29 +141,31 @@ class Settled:
         for r in plan.ranges:
             self._planned.setdefault((r.partition, r.topic_id), {}).setdefault(epoch, []).append(r)
 
-    def unfinished_in(self, partition: Partition, stand: Position) -> set[str]:
+    def unfinished_databases(self, partition: Partition, position: Position) -> set[str]:
         """Databases that what was planned of `partition` and is not finished may be for."""
-        pins = self.pins(partition, stand.topic_id)
-        unfinished = [routes for r, routes in pins if stand.next_offset < r.end]
+        planned_ranges = self.planned_ranges(partition, position.topic_id)
+        unfinished = [routes for r, routes in planned_ranges if position.next_offset < r.end]
         return {name for routes in unfinished for name in routes.reachable(partition.topic)}
 
-    def plan(self, epoch: int, ranges: Sequence[Range], routes: Routes) -> list[Entry]:
+    def plan_entries(self, epoch: int, ranges: Sequence[Range], routes: Routes) -> list[Entry]:
         """Entries that say: writer `epoch` begins `ranges` under `routes`."""
-        return [*self.name(routes), (f"{_PLAN}/{epoch}", _as_json(ranges, routes))]
+        return [*self.routes_entries(routes), (f"{_PLAN}/{epoch}", _as_json(ranges, routes))]
 
-    def pin(self, epoch: int, r: Range, routes: Routes) -> list[Entry]:
+    def set_aside_entries(self, epoch: int, r: Range, routes: Routes) -> list[Entry]:
         """Entries that keep what `r` was begun with, whatever is planned next; none where that is kept."""
         known = (p for (i, _, _), p in self.set_aside.items() if (i, p.digest) == (r.topic_id, routes.digest))
         if any(of.covers(r) for plan in known for of in plan.ranges):
             return []
         return [(f"{_PIN}/{r.topic_id}/{r.partition.number}/{epoch}", _as_json([r], routes))]
 
-    def name(self, routes: Routes) -> list[Entry]:
+    def routes_entries(self, routes: Routes) -> list[Entry]:
         """Entries that keep `routes` under their digest, unless it is there."""
         known = routes.digest in self.routes
         return [] if known else [(f"{_ROUTES}/{routes.digest}", routes.as_json())]
 
-    def first_sight(self, lives: Mapping[LifeKey, int], databases: Iterable[str]) -> list[Entry]:
+    def baseline_entries(
+        self, first_offsets: Mapping[IncarnationKey, int], databases: Iterable[str]
+    ) -> list[Entry]:
         """Entries that give each of `databases` a baseline (the offset) where it has none."""
         names = set(databases)
         return [
@@ -171,31 +173,31 @@ class Settled:
                 f"{_BASELINE}/{i}/{n}",
                 orjson.dumps(dict.fromkeys(names, offset) | self.baselines.get((i, n), {})),
             )
-            for (i, n), offset in lives.items()
+            for (i, n), offset in first_offsets.items()
             if names - self.baselines.get((i, n), {}).keys()
         ]
 
-    def led(self, epochs: Mapping[LifeKey, int]) -> list[Entry]:
+    def leader_entries(self, epochs: Mapping[IncarnationKey, int]) -> list[Entry]:
         """Entries that say: what is planned of these lives from now on ends under these leaders."""
         return [(f"{_LEADER}/{i}/{n}", orjson.dumps(epoch)) for (i, n), epoch in epochs.items()]
 
-    def count(self, epoch: int, range_: Range, found: Totals) -> list[Entry]:
-        """Entries that add what was `found` in a settled range and no database counts.
+    def totals_entries(self, epoch: int, range_: Range, counted: Totals) -> list[Entry]:
+        """Entries that add what was `counted` in a settled range and no database counts.
 
         Nothing for a range that was counted before: a writer died between counting and the
         group's commit, and its successor repeats the same range.
         """
-        life = (range_.topic_id, range_.partition.number)
-        was = self.totals.get(life, Totals())
-        if was.next_offset >= range_.end or not any(found):
+        incarnation = (range_.topic_id, range_.partition.number)
+        before = self.totals.get(incarnation, Totals())
+        if before.next_offset >= range_.end or not any(counted):
             return []
-        now = Totals(
+        after = Totals(
             range_.end,
-            was.filtered + found.filtered,
-            was.unroutable + found.unroutable,
-            was.refused + found.refused,
+            before.filtered + counted.filtered,
+            before.unroutable + counted.unroutable,
+            before.refused + counted.refused,
         )
-        return [(f"{_TOTALS}/{life[0]}/{life[1]}/{epoch}", orjson.dumps([*now]))]
+        return [(f"{_TOTALS}/{incarnation[0]}/{incarnation[1]}/{epoch}", orjson.dumps([*after]))]
 
 
 def _plan(value: bytes) -> Plan:

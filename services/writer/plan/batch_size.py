@@ -1,9 +1,9 @@
-"""How many events a batch takes: as many as the last batches settled in the time it should take."""
+"""How many events a batch takes: as many as the last ones settled in the time that one should take."""
 
 from typing import Final
 
-#: A batch has a price however small it is, higher on a busy machine: sizes that followed it
-#: down would never catch up.  The first batch, which meets cold code, is no larger either.
+#: A batch costs time however small it is, more on a busy machine: sizes that followed it down
+#: would never catch up.  The first batch, which runs cold code, is no larger either.
 _LEAST_EVENTS: Final = 20_000
 _MOST_GROWTH: Final = 2.0
 
@@ -11,18 +11,18 @@ _MOST_GROWTH: Final = 2.0
 class BatchSizer:
     """The size of the next batch."""
 
-    def __init__(self, most_events: int, seconds: float) -> None:
-        """At most `most_events`; a batch should take about `seconds`."""
-        self._most = most_events
+    def __init__(self, max_events: int, seconds: float) -> None:
+        """`max_events` of a batch, which should take about `seconds`."""
+        self._max_events = max_events
         self._seconds = seconds
-        self.events = min(_LEAST_EVENTS, most_events)
+        self.events = min(_LEAST_EVENTS, max_events)
 
-    def took(self, events: int, seconds: float) -> None:
-        """A batch of `events` took `seconds`."""
+    def record(self, events: int, seconds: float) -> None:
+        """Learn from a batch of `events` that took `seconds`."""
         if seconds <= 0:
             return
         fitting = events / seconds * self._seconds
-        # A batch that took all there was says nothing of larger ones, unless it took too long.
+        # A batch of the whole backlog tells nothing about larger ones, unless it took too long.
         if events < self.events and fitting >= events:
             return
-        self.events = int(min(max(fitting, _LEAST_EVENTS), self.events * _MOST_GROWTH, self._most))
+        self.events = int(min(max(fitting, _LEAST_EVENTS), self.events * _MOST_GROWTH, self._max_events))

@@ -1,9 +1,9 @@
-"""How many bytes a batch has: events are planned by their number, and no index says how large they are.
+"""How many bytes a batch has: events are planned by number, and no index tells how large they are.
 
-Twenty thousand events can be 5 MB or 20 GB.  Tasks report what they read, so the next ranges of
-a partition are as long as its last events were large; what is not known yet is begun with caution.
-By partition: one that has a hot key with large events neither hides among its neighbours, nor
-makes their ranges as short as its own.
+Twenty thousand events can be 5 MB or 20 GB.  Tasks report what they read, so the lengths of a
+partition's next ranges follow the sizes of its last events; a partition that is not known yet
+starts with short ones.  Sizes are kept by partition: a hot key with large events neither hides
+among its neighbours, nor makes their ranges as short as its own.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,66 +14,70 @@ from services.writer.model.offsets import Partition, Range, share
 from services.writer.settle.work_order import TaskReport
 
 Span = tuple[int, int]
-#: What an event of a topic is taken to have before the first one was read.
-_UNKNOWN: Final = 64 << 10
-_FORGET: Final = 0.9
-#: So many writers that began a range and got nowhere did not die of something else.
-_DIED_OF_IT: Final = 2
+#: The assumed size of a topic's events before the first one was read.
+_UNKNOWN_BYTES: Final = 64 << 10
+_DECAY: Final = 0.9
+#: A range that so many writers started and none advanced may be too large to land: it is halved.
+_CRASHES_BEFORE_HALVING: Final = 2
 
 
-def begun_again(at: int, begun: Sequence[Range]) -> Range:
-    """What is planned again of `begun`, unfinished ranges that hold `at`: the newest, or half of it.
+def range_to_repeat(next_offset: int, unfinished: Sequence[Range]) -> Range:
+    """Return the range to plan again of those `unfinished` at `next_offset`: the newest, or half of it.
 
-    Halves lie within what was begun, so nothing that was counted of it is counted twice.
+    A half lies within a range that was planned, so nothing of it is counted twice.
     """
-    newest = begun[0]
-    if newest.start != at or sum(r.start == at for r in begun) < _DIED_OF_IT:
+    newest = unfinished[0]
+    if (
+        newest.start != next_offset
+        or sum(r.start == next_offset for r in unfinished) < _CRASHES_BEFORE_HALVING
+    ):
         return newest
-    return replace(newest, end=at + (len(newest) + 1) // 2)
+    return replace(newest, end=next_offset + (len(newest) + 1) // 2)
 
 
 class ByteSizes:
-    """What the events of each partition had lately."""
+    """The sizes of each partition's last events."""
 
-    def __init__(self, most: int) -> None:
-        """A batch should have at most so many bytes."""
-        self._most = most
-        #: Bytes for each event, by topic and number.
-        self._of: dict[str, dict[int, float]] = {}
+    def __init__(self, max_bytes: int) -> None:
+        """`max_bytes`: what a batch should have at most."""
+        self._max_bytes = max_bytes
+        #: By topic and partition number.
+        self._bytes_per_event: dict[str, dict[int, float]] = {}
 
-    def count(self, lines: Iterable[TaskReport]) -> None:
-        """Learn from what tasks report: larger events at once, smaller ones less quickly."""
-        largest: dict[Partition, float] = {}  # tasks may share a partition: forgotten is once a report
-        for line in lines:
-            if line.read:
-                largest[line.range_of] = max(line.size / line.read, largest.get(line.range_of, 1.0))
+    def count(self, reports: Iterable[TaskReport]) -> None:
+        """Learn from what tasks report: larger sizes at once, smaller ones slowly."""
+        largest: dict[Partition, float] = {}  # tasks may share a partition: it decays once for all reports
+        for report in reports:
+            if report.read:
+                largest[report.range_of] = max(report.size / report.read, largest.get(report.range_of, 1.0))
         for p, size in largest.items():
-            of = self._of.setdefault(p.topic, {})
-            of[p.number] = max(size, of.get(p.number, 0.0) * _FORGET)
+            sizes = self._bytes_per_event.setdefault(p.topic, {})
+            sizes[p.number] = max(size, sizes.get(p.number, 0.0) * _DECAY)
 
     def cut(self, planned: Sequence[Range]) -> list[Range]:
-        """What a dead writer had `planned`, or a piece of it.
+        """Return the ranges that a dead writer had `planned`, each cut to what a batch may have.
 
-        Its plan stands on the topic beside that of the piece, which lies within it and is newer.
+        The dead writer's plan stays on the topic beside that of the piece, which is newer and lies
+        within it.
         """
-        whole = {r.partition: r for r in planned}
-        spans = self.bound({p: (r.start, r.end) for p, r in whole.items()})
-        return [replace(whole[p], start=start, end=end) for p, (start, end) in spans.items()]
+        ranges = {r.partition: r for r in planned}
+        spans = self.bound({p: (r.start, r.end) for p, r in ranges.items()})
+        return [replace(ranges[p], start=start, end=end) for p, (start, end) in spans.items()]
 
     def bound(self, spans: Mapping[Partition, Span]) -> dict[Partition, Span]:
-        """`spans` (partition to start and end) cut so that all are as large as a batch may be.
+        """Return `spans` (partition to start and end), cut so that together they fit into a batch.
 
-        Those that are small stay whole, and of each an event remains.
+        Small ones stay whole, and each keeps one event at least.
         """
-        each = {p: self._event(p) for p in spans}
-        sizes = {p: (0, int((end - start) * each[p])) for p, (start, end) in spans.items()}
-        if sum(size for _, size in sizes.values()) <= self._most:
+        event_bytes = {p: self._event_bytes(p) for p in spans}
+        sizes = {p: (0, int((end - start) * event_bytes[p])) for p, (start, end) in spans.items()}
+        if sum(size for _, size in sizes.values()) <= self._max_bytes:
             return dict(spans)
-        shares = share(sizes, self._most)
-        fitting = {p: max(int(shares.get(p, (0, 0))[1] / each[p]), 1) for p in spans}
+        shares = share(sizes, self._max_bytes)
+        fitting = {p: max(int(shares.get(p, (0, 0))[1] / event_bytes[p]), 1) for p in spans}
         return {p: (start, min(end, start + fitting[p])) for p, (start, end) in spans.items()}
 
-    def _event(self, p: Partition) -> float:
-        """What an event of `p` is taken to have: as much as its topic's largest while nothing was read."""
-        of = self._of.get(p.topic, {})
-        return of[p.number] if p.number in of else max(of.values(), default=_UNKNOWN)
+    def _event_bytes(self, p: Partition) -> float:
+        """Return the assumed size of an event of `p`: its topic's largest until something of `p` was read."""
+        sizes = self._bytes_per_event.get(p.topic, {})
+        return sizes[p.number] if p.number in sizes else max(sizes.values(), default=_UNKNOWN_BYTES)

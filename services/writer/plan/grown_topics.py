@@ -1,4 +1,4 @@
-"""Topics that have more partitions than at the last look: their keys may have moved."""
+"""Notices topics that got more partitions: their keys may have moved."""
 
 import logging
 from collections.abc import Set as AbstractSet
@@ -9,16 +9,16 @@ log = logging.getLogger(__name__)
 
 
 class GrownTopics:
-    """What was there at the last look."""
+    """The partitions of the last look."""
 
     def __init__(self) -> None:
-        self._there: AbstractSet[Partition] = frozenset()
+        self._known: AbstractSet[Partition] = frozenset()
 
-    def see(self, there: AbstractSet[Partition]) -> None:
-        """Say which topics grew, once."""
-        new = there - self._there
-        grown = {p.topic for p in new} & {p.topic for p in there - new}
-        self._there = there
+    def update(self, existing: AbstractSet[Partition]) -> None:
+        """Log each topic that grew, once."""
+        new = existing - self._known
+        grown = {p.topic for p in new} & {p.topic for p in existing - new}
+        self._known = existing
         for topic in sorted(grown):
             log.warning(
                 "a topic has more partitions than before: keys may have moved, and between an event "

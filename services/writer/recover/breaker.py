@@ -19,16 +19,16 @@ class Health:
     #: Why it is out.
     reason: str | None = None
     #: Patience alone does not help.
-    for_a_person: bool = False
+    needs_operator: bool = False
     failures: int = 0
     again_at: float = 0.0
 
     def is_up(self) -> None:
         """It answers, and is claimed."""
-        self.up, self.failures, self.reason, self.for_a_person = True, 0, None, False
+        self.up, self.failures, self.reason, self.needs_operator = True, 0, None, False
 
-    def is_out(self, reason: str, *, for_a_person: bool = False) -> None:
+    def is_out(self, reason: str, *, needs_operator: bool = False) -> None:
         """It failed: it is asked again after a growing pause (its breaker)."""
-        self.reason, self.for_a_person = reason, for_a_person
+        self.reason, self.needs_operator = reason, needs_operator
         self.up, self.again_at = False, time.monotonic() + backoff_seconds(self.failures)
         self.failures += 1

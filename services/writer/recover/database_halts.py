@@ -51,12 +51,12 @@ class Gap(NamedTuple):
         """All of it."""
         return Range(self.topic_id, self.partition, self.start, self.end)
 
-    def pieces(self, most: int) -> list[Range]:
-        """The gap as ranges of at most `most` offsets; a marker is replaced whole."""
+    def pieces(self, max_offsets: int) -> list[Range]:
+        """The gap as ranges of at most `max_offsets` offsets; a marker is replaced whole."""
         if self.marked:
             return [self.range]
-        starts = range(self.start, self.end, most)
-        return [Range(self.topic_id, self.partition, at, min(at + most, self.end)) for at in starts]
+        starts = range(self.start, self.end, max_offsets)
+        return [Range(self.topic_id, self.partition, at, min(at + max_offsets, self.end)) for at in starts]
 
 
 def begin(database: Database, reason: str) -> None:
@@ -90,9 +90,11 @@ def gaps(
     with transaction(database, "driver") as conn:
         at = ledger.claim(conn, starts, epoch)
     found = []
-    for life, end in upto.items():
-        marked = index.covers(database.name, life, at[life], end)
-        found.append(Gap(*life, *index.missing(database.name, life, at[life], end), marked))
+    for incarnation, end in upto.items():
+        marked = index.covers(database.name, incarnation, at[incarnation], end)
+        found.append(
+            Gap(*incarnation, *index.missing(database.name, incarnation, at[incarnation], end), marked)
+        )
     return [gap for gap in found if gap.start < gap.end]
 
 

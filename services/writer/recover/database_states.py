@@ -29,7 +29,7 @@ class DatabaseStates:
         """Databases that answer."""
         return [d for n, d in self._all.items() if self._health[n].up]
 
-    def any_up(self) -> bool:
+    def any_available(self) -> bool:
         """Whether a batch could land anywhere."""
         return any(self._can(n) for n in self._all)
 
@@ -38,9 +38,9 @@ class DatabaseStates:
         landing = {d.name for d in self.landing()}
         return tuple(n for n in self._all if n not in landing)
 
-    def one_must_be_up(self) -> None:
+    def require_available(self) -> None:
         """With no database up nothing is diverted: Kafka is the buffer.  Raises `InfrastructureError`."""
-        if not self.any_up():
+        if not self.any_available():
             reasons = "; ".join(h.halted or h.reason or f"{n} is out" for n, h in self._health.items())
             raise InfrastructureError(DATABASE_UNAVAILABLE, f"no database is up: {reasons}")
 
@@ -54,7 +54,7 @@ class DatabaseStates:
 
     def _state(self, name: str) -> str:
         health = self._health[name]
-        if health.halted or health.for_a_person:
+        if health.halted or health.needs_operator:
             return "halted"
         if not health.up:
             return "out"

@@ -17,9 +17,9 @@ from services.writer.model.offsets import Partition
 from services.writer.model.routes import Routes
 from services.writer.park import outbox
 from services.writer.park.diverted_topic import RangeMarker
-from services.writer.partitions.plan_log import Settled
+from services.writer.partitions.plan_log import PlanLog
 from services.writer.partitions.set_aside import kind_of
-from services.writer.plan.row_rates import RowRates
+from services.writer.plan.row_rates import RateLimiter
 from services.writer.postgres.database import Database
 from services.writer.postgres.database_threads import failures, in_own_thread
 from services.writer.postgres.migrations import migrate
@@ -56,27 +56,27 @@ class Databases(DatabaseStates):
         self,
         configured: Sequence[Database],
         *,
-        settled: Settled,
+        plan_log: PlanLog,
         index: DivertedIndex,
         drainer: Drainer,
-        rates: RowRates,
+        rate_limiter: RateLimiter,
         epoch: int,
         brokers: Brokers,
         cluster_id: str,
     ) -> None:
         super().__init__(configured, index)
-        self._settled = settled
+        self._plan_log = plan_log
         self._drainer = drainer
         self._cluster_id = cluster_id
         self._epoch = epoch
-        self._claims = Claims(settled, index, epoch)
+        self._claims = Claims(plan_log, index, epoch)
         self._brokers = brokers
         self._returning: dict[str, asyncio.Task[None]] = {}
-        self._releasing = ReleaseScheduler(configured, rates, brokers)
+        self._releases = ReleaseScheduler(configured, rate_limiter, brokers)
         # A database that comes back and a partition that is adopted must not miss each other.
         self._claiming = asyncio.Lock()
         #: Every adopted partition and where the writer stands in it.
-        self.stands: dict[Partition, Position] = {}
+        self.positions: dict[Partition, Position] = {}
 
     def drains(self) -> bool:
         """Whether a database is coming back or draining now."""
@@ -98,18 +98,18 @@ class Databases(DatabaseStates):
             health.noted, health.again_at = False, 0.0
             log.error("a database is halted until a person resolves it", extra=_fields(name, error))
             return
-        health.is_out(error.detail, for_a_person=error.fault is DATABASE_OWNED)
+        health.is_out(error.detail, needs_operator=error.fault is DATABASE_OWNED)
         log.warning("a database is out, its events wait", extra=_fields(name, error))
 
     def held(self, name: str) -> None:
         """Events wait in the database itself, behind a hold."""
-        self._releasing.held(name)
+        self._releases.held(name)
 
     def holds(self) -> dict[str, tuple[Hold, ...]]:
         """The holds of every database, as far as is known."""
-        return self._releasing.holds()
+        return self._releases.holds()
 
-    async def tend(self, routes: Routes) -> None:
+    async def reconcile(self, routes: Routes) -> None:
         """Bring back what is out, drain and release what waits, in the background; surface a fencing."""
         for name, health in self._health.items():
             if (task := self._returning.get(name)) and task.done():
@@ -123,7 +123,7 @@ class Databases(DatabaseStates):
             elif not health.halted and ((due and not health.up) or (health.up and self._index.waits(name))):
                 self._returning[name] = asyncio.create_task(self._return(name))
 
-        for name, error in self._releasing.tend([n for n in self._all if self._can(n)], routes):
+        for name, error in self._releases.tick([n for n in self._all if self._can(n)], routes):
             self.failed(name, error)
 
     def _see(self, name: str, error: BaseException | None) -> None:
@@ -133,23 +133,25 @@ class Databases(DatabaseStates):
         if is_foreseen(error) or not isinstance(error, Exception):
             raise error
         log.error("a database cannot return for a reason that the writer does not know", exc_info=error)
-        self.not_resolved(name, InfrastructureError(INTERNAL_WRITER, f"it cannot return: {kind_of(error)}"))
+        self.resolution_failed(
+            name, InfrastructureError(INTERNAL_WRITER, f"it cannot return: {kind_of(error)}")
+        )
 
-    async def settle_down(self) -> None:
+    async def wait_drained(self) -> None:
         """Wait for a database of which at most the last batch waits: then it takes live traffic."""
-        await self._releasing.settle_down()
+        await self._releases.wait_drained()
         for name, task in list(self._returning.items()):
-            if self._can(name) and self._index.nearly_drained(name):
+            if self._can(name) and self._index.almost_drained(name):
                 await asyncio.wait({task})
 
     async def stop(self) -> None:
         """Stop returning; what was begun rolls back or is finished by its thread."""
-        await self._releasing.stop()
+        await self._releases.stop()
         for task in self._returning.values():
             task.cancel()
         await asyncio.gather(*self._returning.values(), return_exceptions=True)
 
-    async def wait_for_one(self, seconds: float) -> None:
+    async def wait_for_return(self, seconds: float) -> None:
         """Wait until a return that is under way ends, at most so long."""
         if self._returning:
             await asyncio.wait(self._returning.values(), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
@@ -164,13 +166,13 @@ class Databases(DatabaseStates):
                 await in_own_thread(migrate, database)
                 async with self._claiming:
                     await in_own_thread(owner.take, database, self._owner(name))
-                    await in_own_thread(self._claims.claim, database, dict(self.stands))
+                    await in_own_thread(self._claims.claim, database, dict(self.positions))
                     await in_own_thread(database_halts.clear, database)
                     health.is_up()
                 await in_own_thread(outbox.relay, database, self._brokers)
                 log.info("a database is up", extra={"database": name, "waiting": self._index.events(name)})
-            await self._drainer.drain(database, self._settled.routes)
-            self._releasing.held(name)
+            await self._drainer.drain(database, self._plan_log.routes)
+            self._releases.held(name)
         except InfrastructureError as e:
             self.failed(name, e)
 
@@ -199,16 +201,16 @@ class Databases(DatabaseStates):
         log.warning("a halted database is resolved", extra={"database": name, "resolution": how})
         self._health[name] = Health()
 
-    def to_resolve(self) -> dict[str, str]:
+    def pending_resolutions(self) -> dict[str, str]:
         """Halted databases whose missing events a person wants replayed or skipped."""
         free = self._health.keys() - self._returning.keys()
         return {n: how for n in free if (how := self._health[n].resolution)}
 
-    def meanwhile(self, name: str, work: Coroutine[Any, Any, None]) -> None:
+    def run_in_background(self, name: str, work: Coroutine[Any, Any, None]) -> None:
         """Do `work` for a database that does not land now, while the others go on."""
         self._returning[name] = asyncio.create_task(work)
 
-    def not_resolved(self, name: str, error: InfrastructureError) -> None:
+    def resolution_failed(self, name: str, error: InfrastructureError) -> None:
         """It failed: the person's word is asked for again.  Raises the error as `failed` does."""
         self._health[name].resolution = None
         self.failed(name, error)
@@ -216,27 +218,27 @@ class Databases(DatabaseStates):
     async def skip(self, name: str, missing: Sequence[Gap]) -> list[RangeMarker]:
         """Do without what is `missing` in `name`; returns new markers for what else cannot drain."""
         await in_own_thread(database_halts.skip, self._all[name], missing, self._epoch)
-        return await self._drainer.lost(self._all[name], self._settled.routes)
+        return await self._drainer.lost(self._all[name], self._plan_log.routes)
 
     def gaps(self, name: str) -> list[Gap]:
         """What is missing in `name`, partition by partition (blocking)."""
-        return self._claims.gaps(self._all[name], dict(self.stands))
+        return self._claims.gaps(self._all[name], dict(self.positions))
 
     async def compare(self) -> None:
         """Halt databases whose ledger went back while they were idle."""
-        stands = dict(self.stands)
-        self._all_failed(await failures(self.landing(), lambda d: self._claims.compare(d, stands)))
+        positions = dict(self.positions)
+        self._all_failed(await failures(self.landing(), lambda d: self._claims.compare(d, positions)))
 
     async def relay(self, databases: Iterable[Database]) -> None:
         """Move what the outboxes of `databases` still have to the topic."""
         self._all_failed(await failures(databases, lambda d: outbox.relay(d, self._brokers)))
 
-    async def adopt(self, stands: Mapping[Partition, Position]) -> None:
+    async def adopt(self, positions: Mapping[Partition, Position]) -> None:
         """Take new partitions in and claim them in every database that is up."""
         async with self._claiming:
-            self.stands |= stands
+            self.positions |= positions
             able = [d for n, d in self._all.items() if self._can(n)]
-            self._all_failed(await failures(able, lambda d: self._claims.claim(d, stands)))
+            self._all_failed(await failures(able, lambda d: self._claims.claim(d, positions)))
 
     def _all_failed(self, errors: Mapping[str, InfrastructureError]) -> None:
         for name, error in errors.items():

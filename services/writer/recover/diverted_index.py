@@ -92,7 +92,7 @@ class DivertedIndex:
         self._lanes: dict[str, dict[Incarnation, _Lane]] = {}
         #: The furthest that ledgers were seen at, and how often that was news.
         self._ledgers: dict[Incarnation, int] = {}
-        self.news = 0
+        self.version = 0
         self._lock = threading.Lock()
 
     def add(self, found: RangeMarker | EmptyRanges, place: RecordMetadata, since: float) -> None:
@@ -118,7 +118,7 @@ class DivertedIndex:
         with self._lock:
             return any(_waits(lane) for lane in self._of(database))
 
-    def nearly_drained(self, database: str) -> bool:
+    def almost_drained(self, database: str) -> bool:
         """Whether of each partition at most one range that has a marker of its own is left."""
         with self._lock:
             return all(len(lane.waiting) <= 1 for lane in self._of(database))
@@ -136,42 +136,46 @@ class DivertedIndex:
         """What has no events and comes before the first that have: of all partitions, or `of` these."""
         with self._lock:
             lanes = self._lanes.get(database, {})
-            found = [list(lane.leading()) for life, lane in lanes.items() if of is None or life in of]
+            found = [
+                list(lane.leading()) for incarnation, lane in lanes.items() if of is None or incarnation in of
+            ]
         return [of_it for of_it in found if of_it]
 
-    def lives(self, database: str) -> set[Incarnation]:
+    def incarnations(self, database: str) -> set[Incarnation]:
         """Of what anything waits for `database`."""
         with self._lock:
-            return {life for life, lane in self._lanes.get(database, {}).items() if _waits(lane)}
+            return {
+                incarnation for incarnation, lane in self._lanes.get(database, {}).items() if _waits(lane)
+            }
 
-    def furthest(self, life: Incarnation) -> int:
-        """The highest offset of `life` that a ledger was seen at, or a marker of any database leads to."""
+    def furthest(self, incarnation: Incarnation) -> int:
+        """The highest offset that a ledger of `incarnation` was seen at or any database's marker ends at."""
         with self._lock:
-            return self._furthest(life)
+            return self._furthest(incarnation)
 
-    def missing(self, database: str, life: Incarnation, at: int, upto: int) -> tuple[int, int]:
+    def missing(self, database: str, incarnation: Incarnation, at: int, upto: int) -> tuple[int, int]:
         """What markers do not cover between the ledger's `at` and `upto`.
 
         When they cover it all, yet the database is halted, it is the first marker's range:
         what it promised is not there.  What has no events promises nothing.
         """
-        ranges = self._ranges(database, life)
+        ranges = self._ranges(database, incarnation)
         if _reached(ranges, at) >= upto:
             with self._lock:
-                own = self._lanes.get(database, {}).get(life, _Lane()).waiting
+                own = self._lanes.get(database, {}).get(incarnation, _Lane()).waiting
                 return (own[0].marker.range.start, own[0].marker.range.end) if own else (at, at)
         begins = [start for start, _ in ranges if start > at and _reached(ranges, start) >= upto]
         return at, min([upto, *begins])
 
-    def forget_settled(self, database: str, ledger: Mapping[Incarnation, int]) -> None:
+    def remove_settled(self, database: str, ledger: Mapping[Incarnation, int]) -> None:
         """A marker is drained when the ledger is at or past its end."""
         with self._lock:
-            for life, at in ledger.items():
-                self.news += at > self._furthest(life)
-                self._ledgers[life] = max(at, self._ledgers.get(life, 0))
+            for incarnation, at in ledger.items():
+                self.version += at > self._furthest(incarnation)
+                self._ledgers[incarnation] = max(at, self._ledgers.get(incarnation, 0))
             lanes = self._lanes.get(database, {})
-            for life in lanes.keys() & ledger.keys():
-                lanes[life].forget(ledger[life])
+            for incarnation in lanes.keys() & ledger.keys():
+                lanes[incarnation].forget(ledger[incarnation])
 
     def events(self, database: str) -> int:
         """How many events wait for `database`."""
@@ -189,21 +193,21 @@ class DivertedIndex:
             since = [lane.oldest() for lane in self._of(database)]
         return min((s for s in since if s is not None), default=None)
 
-    def covers(self, database: str, life: Incarnation, at: int, upto: int) -> bool:
+    def covers(self, database: str, incarnation: Incarnation, at: int, upto: int) -> bool:
         """Whether markers lead without a gap from the ledger's `at` to `upto`."""
-        return _reached(self._ranges(database, life), at) >= upto
+        return _reached(self._ranges(database, incarnation), at) >= upto
 
     def _of(self, database: str) -> Iterable[_Lane]:
         return self._lanes.get(database, {}).values()
 
-    def _furthest(self, life: Incarnation) -> int:
-        lanes = [lane[life] for lane in self._lanes.values() if life in lane]
+    def _furthest(self, incarnation: Incarnation) -> int:
+        lanes = [lane[incarnation] for lane in self._lanes.values() if incarnation in lane]
         ends = [last.marker.range.end for lane in lanes for last in (*lane.waiting[-1:], *lane.empty[-1:])]
-        return max([self._ledgers.get(life, 0), *ends])
+        return max([self._ledgers.get(incarnation, 0), *ends])
 
-    def _ranges(self, database: str, life: Incarnation) -> list[tuple[int, int]]:
+    def _ranges(self, database: str, incarnation: Incarnation) -> list[tuple[int, int]]:
         with self._lock:
-            lane = self._lanes.get(database, {}).get(life, _Lane())
+            lane = self._lanes.get(database, {}).get(incarnation, _Lane())
             return [(w.marker.range.start, w.marker.range.end) for w in lane.all()]
 
 

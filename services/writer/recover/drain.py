@@ -18,7 +18,7 @@ from services.writer.model.records import values_of
 from services.writer.model.routes import Routes
 from services.writer.park import outbox
 from services.writer.park.diverted_topic import EventHead, RangeMarker, as_slice, parse_header
-from services.writer.plan.row_rates import RowRates
+from services.writer.plan.row_rates import RateLimiter
 from services.writer.postgres.database import Database
 from services.writer.postgres.database_threads import in_own_thread
 from services.writer.postgres.pool import transaction
@@ -44,23 +44,23 @@ class Drainer:
 
     def __init__(
         self,
-        positions: Cluster,
+        cluster: Cluster,
         index: DivertedIndex,
-        rates: RowRates,
+        rate_limiter: RateLimiter,
         *,
         epoch: int,
         brokers: Brokers,
-        pausing: PausePolicy,
-        worked: Callable[[Sequence[TaskReport]], None],
+        pause_policy: PausePolicy,
+        on_reports: Callable[[Sequence[TaskReport]], None],
         log_events: bool = False,
     ) -> None:
-        self._positions = positions
+        self._cluster = cluster
         self._index = index
-        self._rates = rates
+        self._rate_limiter = rate_limiter
         self._epoch = epoch
         self._brokers = brokers
-        self._pausing = pausing
-        self._worked = worked
+        self._pause_policy = pause_policy
+        self._on_reports = on_reports
         self._log_events = log_events
 
     async def drain(self, database: Database, routes: Mapping[str, Routes]) -> int:
@@ -105,13 +105,13 @@ class Drainer:
             known = _checked(database, marker, events, routes)
             # What passed it by in the meantime too: batches go on beside this.
             await self._move_on(database, [marker.range.incarnation])
-            for piece, of_it in pieces(marker.range, events, self._rates.most(database.name)):
-                await self._rates.wait(database.name)
+            for piece, of_it in pieces(marker.range, events, self._rate_limiter.burst(database.name)):
+                await self._rate_limiter.wait(database.name)
                 lines = await in_own_thread(self._land_or_wait, database, piece, of_it, known)
-                self._rates.count(lines)
-                self._worked(lines)
+                self._rate_limiter.count(lines)
+                self._on_reports(lines)
             failpoints.reach("writer.mid_drain")
-            self._index.forget_settled(database.name, {marker.range.incarnation: marker.range.end})
+            self._index.remove_settled(database.name, {marker.range.incarnation: marker.range.end})
             drained += 1
         if drained < len(waiting):
             raise InfrastructureError(
@@ -125,7 +125,7 @@ class Drainer:
         for digest, ranges in together(self._index.leading(database.name, of)):
             await in_own_thread(self._advance, database, ranges, digest)
             for r in ranges:
-                self._index.forget_settled(database.name, {r.incarnation: r.end})
+                self._index.remove_settled(database.name, {r.incarnation: r.end})
             moved += len(ranges)
         return moved
 
@@ -142,11 +142,11 @@ class Drainer:
             return
         wanted = {w.place: w.marker for w in waiting}
         events: dict[Partition, dict[int, tuple[int, Event]]] = defaultdict(dict)
-        async for record in self._positions.log(wire.SYSTEM_ERRORS, lowest(waiting)):
+        async for record in self._cluster.log(wire.SYSTEM_ERRORS, lowest(waiting)):
             headers = dict(record.headers)
             head = parse_header(headers)
             if head is None:
-                self._positions.foreign.pass_over(wire.SYSTEM_ERRORS, record.partition, record.offset)
+                self._cluster.foreign.pass_over(wire.SYSTEM_ERRORS, record.partition, record.offset)
             elif head.database != database:
                 pass
             elif isinstance(head, EventHead):
@@ -180,7 +180,7 @@ class Drainer:
             (),
             routes,
             self._brokers,
-            self._pausing,
+            self._pause_policy,
             self._log_events,
         )
         task, run = Task(order), as_slice(piece.partition, events)
@@ -197,10 +197,10 @@ class Drainer:
         return lines
 
 
-def pieces(whole: Range, events: Events, most: int | None) -> Iterator[tuple[Range, Events]]:
-    """`whole` and its events, cut so that no piece has more than `most` events: each lands by itself."""
+def pieces(whole: Range, events: Events, max_events: int | None) -> Iterator[tuple[Range, Events]]:
+    """Yield `whole` and its events in pieces of at most `max_events` events: each lands by itself."""
     offsets = sorted(events)
-    starts = [whole.start, *(offsets[most::most] if most else ())]
+    starts = [whole.start, *(offsets[max_events::max_events] if max_events else ())]
     for start, end in zip(starts, [*starts[1:], whole.end], strict=True):
         of_it = {o: events[o] for o in offsets[bisect_left(offsets, start) : bisect_left(offsets, end)]}
         yield Range(whole.topic_id, whole.partition, start, end), of_it

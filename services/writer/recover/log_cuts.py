@@ -15,8 +15,8 @@ from services.writer.kafka.leaders import Tip
 from services.writer.model import halt_reasons
 from services.writer.model.next_offsets import Position
 from services.writer.model.offsets import Partition
-from services.writer.partitions.partition_halts import LifeKey
-from services.writer.partitions.plan_log import Settled
+from services.writer.partitions.partition_halts import IncarnationKey
+from services.writer.partitions.plan_log import PlanLog
 
 
 class Log(Protocol):
@@ -29,10 +29,10 @@ class Log(Protocol):
 class LogCuts:
     """Compares logs with what is settled whenever a leader is new."""
 
-    def __init__(self, log: Log, settled: Settled, furthest: Callable[[Partition, Position], int]) -> None:
+    def __init__(self, log: Log, plan_log: PlanLog, furthest: Callable[[Partition, Position], int]) -> None:
         """`furthest`: the highest offset that anything knows to be settled, waiting or planned."""
         self._log = log
-        self._settled = settled
+        self._plan_log = plan_log
         self._furthest = furthest
         self._whole: dict[Partition, int] = {}
         #: Epochs that no leader knows.
@@ -43,49 +43,55 @@ class LogCuts:
         self._whole.clear()
 
     async def see(
-        self, stands: Mapping[Partition, Position], tips: dict[Partition, Tip]
+        self, positions: Mapping[Partition, Position], tips: dict[Partition, Tip]
     ) -> dict[Partition, int]:
-        """Up to where the log is what was settled, for each of `stands` that was cut below that.
+        """Up to where the log is what was settled, for each of `positions` that was cut below that.
 
         What cannot be told now leaves `tips`: it is not planned before it can.
         """
-        doubted = {p: s for p, s in stands.items() if p in tips and self._is_doubted(s, p, tips[p])}
+        doubted = {p: s for p, s in positions.items() if p in tips and self._is_doubted(s, p, tips[p])}
         if not doubted:
             return {}
-        known = {p: self._settled.leaders.get(_key(p, s), tips[p].epoch) for p, s in doubted.items()}
+        known = {p: self._plan_log.leaders.get(_key(p, s), tips[p].epoch) for p, s in doubted.items()}
         reached = await self._log.reached(known)
         cuts = {}
-        for p, stand in doubted.items():
+        for p, position in doubted.items():
             if p not in reached:
                 del tips[p]
             elif reached[p] < 0:
                 # What is lost cannot be told, and what is settled must not land again.
-                cuts[p] = min(tips[p].offset, stand.next_offset)
+                cuts[p] = min(tips[p].offset, position.next_offset)
                 self._unknown[p] = known[p]
-            elif reached[p] < self._furthest(p, stand):
+            elif reached[p] < self._furthest(p, position):
                 cuts[p] = reached[p]
                 self._unknown.pop(p, None)
             else:
                 self._whole[p] = tips[p].epoch
         return cuts
 
-    def why(self, p: Partition, stand: Position, cut: int) -> str:
+    def why(self, p: Partition, position: Position, cut: int) -> str:
         """What a person is told of a partition that `see` found cut there."""
         if p in self._unknown:
             return halt_reasons.no_such_epoch(self._unknown[p], cut)
-        return halt_reasons.cut(cut, self._furthest(p, stand))
+        return halt_reasons.cut(cut, self._furthest(p, position))
 
-    def led(self, stands: Mapping[Partition, Position], tips: Mapping[Partition, Tip]) -> dict[LifeKey, int]:
+    def led(
+        self, positions: Mapping[Partition, Position], tips: Mapping[Partition, Tip]
+    ) -> dict[IncarnationKey, int]:
         """Leader epochs that are not on `onramp.settled` yet, of what was found whole."""
-        whole = {_key(p, s): tips[p].epoch for p, s in stands.items() if self._is_whole(p, tips)}
-        return {life: epoch for life, epoch in whole.items() if epoch > self._settled.leaders.get(life, -1)}
+        whole = {_key(p, s): tips[p].epoch for p, s in positions.items() if self._is_whole(p, tips)}
+        return {
+            incarnation: epoch
+            for incarnation, epoch in whole.items()
+            if epoch > self._plan_log.leaders.get(incarnation, -1)
+        }
 
     def _is_whole(self, p: Partition, tips: Mapping[Partition, Tip]) -> bool:
         return p in tips and self._whole.get(p) == tips[p].epoch
 
-    def _is_doubted(self, stand: Position, p: Partition, tip: Tip) -> bool:
-        return self._whole.get(p) != tip.epoch or tip.offset < stand.next_offset
+    def _is_doubted(self, position: Position, p: Partition, tip: Tip) -> bool:
+        return self._whole.get(p) != tip.epoch or tip.offset < position.next_offset
 
 
-def _key(p: Partition, stand: Position) -> LifeKey:
-    return stand.topic_id, p.number
+def _key(p: Partition, position: Position) -> IncarnationKey:
+    return position.topic_id, p.number

@@ -22,7 +22,7 @@ from services.writer.model.targets import Target
 from services.writer.parse.parse import read
 from services.writer.persist import landing
 from services.writer.persist.row_errors import refusal
-from services.writer.plan.row_rates import RowRates
+from services.writer.plan.row_rates import RateLimiter
 from services.writer.postgres.database import Database
 from services.writer.postgres.pool import transaction
 from services.writer.postgres.sqlstates import STATEMENT_TIMEOUT
@@ -50,10 +50,12 @@ _MOST_SLOW: Final = 5
 class Release:
     """The release of one database's waiting events."""
 
-    def __init__(self, database: Database, rates: RowRates | None = None, at_once: int = _AT_ONCE) -> None:
+    def __init__(
+        self, database: Database, rate_limiter: RateLimiter | None = None, at_once: int = _AT_ONCE
+    ) -> None:
         self._database = database
-        self._rates = rates or RowRates({})
-        self._at_once = min(at_once, self._rates.most(database.name) or at_once)
+        self._rate_limiter = rate_limiter or RateLimiter({})
+        self._at_once = min(at_once, self._rate_limiter.burst(database.name) or at_once)
         #: Little is left of what can land now: worth waiting for, so that live traffic takes over.
         self.nearly = False
 
@@ -159,7 +161,7 @@ class Release:
                 settlement = Settlement(self._work(conn, [taken]), Holds())
                 why = "the table takes the others, and fails at this one again and again"
                 error = refusal(self._database, target, sqlstate, why)
-                settlement.give_up(target, pa.Table.from_batches([places_of(taken.arrivals)]), error)
+                settlement.park_all(target, pa.Table.from_batches([places_of(taken.arrivals)]), error)
                 settlement.keep()
                 waiting_table.drop(conn, [taken])
 
@@ -167,7 +169,7 @@ class Release:
         """Land the first events behind `after` that wait for `place`, and return them."""
         with self._paid_for() as conn:
             taken = waiting_table.take(conn, place, stopped, self._at_once, after)
-            for part in waiting_table.apart_by_life(taken):
+            for part in waiting_table.apart_by_incarnation(taken):
                 self._settle(conn, target, part)
             if taken:
                 failpoints.reach("writer.mid_release")
@@ -176,17 +178,17 @@ class Release:
     @contextmanager
     def _paid_for(self) -> Iterator[connection]:
         """A transaction, begun when the database may take rows again."""
-        time.sleep(self._rates.due(self._database.name))
+        time.sleep(self._rate_limiter.delay(self._database.name))
         with transaction(self._database, "driver") as conn:
             yield conn
 
     def _settle(self, conn: connection, target: Target, taken: Sequence[Taken]) -> int:
         """Decide about them all; returns how many the table was asked to take."""
         rows, refused = _rows(taken)
-        self._rates.spend(self._database.name, rows.num_rows)
+        self._rate_limiter.consume(self._database.name, rows.num_rows)
         settlement = Settlement(self._work(conn, taken), Holds())
         for place, error in refused:
-            settlement.give_up(target, place, error)
+            settlement.park_all(target, place, error)
         if rows.num_rows:
             settlement.release(target, rows)
         settlement.keep()

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from services.writer.model.backoff import backoff_seconds
 from services.writer.model.routes import Routes
 from services.writer.park import outbox
-from services.writer.plan.row_rates import RowRates
+from services.writer.plan.row_rates import RateLimiter
 from services.writer.postgres.database import Database
 from services.writer.postgres.database_threads import in_own_thread
 from services.writer.recover.release import Release
@@ -40,10 +40,10 @@ class _Watch:
 class ReleaseScheduler:
     """The releases of all databases."""
 
-    def __init__(self, databases: Collection[Database], rates: RowRates, brokers: Brokers) -> None:
+    def __init__(self, databases: Collection[Database], rate_limiter: RateLimiter, brokers: Brokers) -> None:
         self._brokers = brokers
         self._databases = {d.name: d for d in databases}
-        self._watched = {d.name: _Watch(Release(d, rates)) for d in databases}
+        self._watched = {d.name: _Watch(Release(d, rate_limiter)) for d in databases}
 
     def holds(self) -> dict[str, tuple[Hold, ...]]:
         """What was held when the databases were last asked."""
@@ -56,7 +56,7 @@ class ReleaseScheduler:
         if not watch.due:
             watch.due, watch.again_at = True, 0.0
 
-    def tend(self, able: Collection[str], routes: Routes) -> Iterator[tuple[str, InfrastructureError]]:
+    def tick(self, able: Collection[str], routes: Routes) -> Iterator[tuple[str, InfrastructureError]]:
         """Begin what is due in the databases that are `able`; yields those that failed one."""
         for name, watch in self._watched.items():
             if watch.task is not None and watch.task.done():
@@ -72,7 +72,7 @@ class ReleaseScheduler:
             if watch.due and watch.task is None and name in able and time.monotonic() >= watch.again_at:
                 watch.task = asyncio.create_task(in_own_thread(self._run, name, routes))
 
-    async def settle_down(self) -> None:
+    async def wait_drained(self) -> None:
         """Wait where little is left: then live traffic takes over."""
         for watch in self._watched.values():
             if watch.task is not None and watch.release.nearly:

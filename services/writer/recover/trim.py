@@ -40,7 +40,7 @@ class RetentionCleanup:
         self._every = min(every_s, keep_s)
         self._due = time.monotonic() + self._every
 
-    async def tend(self) -> None:
+    async def tick(self) -> None:
         """Trim, if it is time."""
         if time.monotonic() >= self._due:
             self._due = time.monotonic() + self._every

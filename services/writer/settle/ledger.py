@@ -111,12 +111,12 @@ def claim(conn: connection, starts: Mapping[Incarnation, int], epoch: int) -> di
     return _positions(found, epoch)
 
 
-def read(conn: connection, lives: Iterable[Incarnation], epoch: int) -> dict[Incarnation, int]:
-    """Where the ledger stands in `lives`, as far as this writer has claimed them.
+def read(conn: connection, incarnations: Iterable[Incarnation], epoch: int) -> dict[Incarnation, int]:
+    """Where the ledger stands in `incarnations`, as far as this writer has claimed them.
 
     Raises `InfrastructureError` (FENCED) when a later writer has claimed a row.
     """
-    rows = [(life.topic_id, life.partition.number) for life in lives]
+    rows = [(incarnation.topic_id, incarnation.partition.number) for incarnation in incarnations]
     if not rows:
         return {}
     with conn.cursor() as cursor:
@@ -134,7 +134,7 @@ def lock(conn: connection, ranges: Sequence[Range], epoch: int) -> dict[Partitio
     with conn.cursor() as cursor:
         cursor.execute("SELECT set_config('application_name', %s, true)", (session_name(ranges),))
         found = execute_values(cursor, _LOCK, rows, page_size=len(rows) or 1, fetch=True)
-    positions = {life.partition: at for life, at in _positions(found, epoch).items()}
+    positions = {incarnation.partition: at for incarnation, at in _positions(found, epoch).items()}
     for r in ranges:
         at = positions.get(r.partition)
         if at is None or at < r.start:

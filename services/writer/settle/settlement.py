@@ -87,7 +87,7 @@ class Work:
     database: Database
     topic_ids: Mapping[Partition, str]
     records: Records
-    pausing: PausePolicy
+    pause_policy: PausePolicy
     stopwatch: StepTimings = field(default_factory=StepTimings)
     log_events: bool = False
 
@@ -146,7 +146,7 @@ class Settlement:
             self.said += [event_log.refused(p.partition, p.offset, p.error) for p in done.parked]
         return done
 
-    def give_up(self, target: Target, rows: pa.Table, error: UserError) -> None:
+    def park_all(self, target: Target, rows: pa.Table, error: UserError) -> None:
         """Park `rows` that waited for `target`."""
         done = self.park(target, rows, error)
         self._count(target, Outcome.WAITING, Counter({p: -n for p, n in done.rows.items()}))
@@ -214,7 +214,7 @@ class Settlement:
 
     def _judge(self, target: Target, rows: pa.Table, done: PersistResult) -> list[int]:
         """The places of parked rows that wait after all: their type has paused before them."""
-        limit = self._work.pausing
+        limit = self._work.pause_policy
         if limit.share >= _NEVER or not (done.parked or self.holds.types):
             return []
         bad = np.zeros(rows.num_rows, dtype=bool)

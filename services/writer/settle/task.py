@@ -221,7 +221,7 @@ class Task:
                 database,
                 topic_ids,
                 self._records,
-                self._order.pausing,
+                self._order.pause_policy,
                 self._stopwatch,
                 self._order.log_events,
             )

@@ -196,7 +196,7 @@ def _by_partition(found: list[tuple[Any, ...]]) -> Iterator[Taken]:
         yield Taken(topic_id, partition, arrivals, tuple(ctid for ctid, _ in rows))
 
 
-def apart_by_life(taken: Collection[Taken]) -> list[list[Taken]]:
+def apart_by_incarnation(taken: Collection[Taken]) -> list[list[Taken]]:
     """`taken` in parts in which each partition is of one life of its topic.
 
     The lives of a topic have the same partitions and the same offsets.

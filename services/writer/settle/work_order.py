@@ -50,7 +50,7 @@ class WorkOrder:
     diverted: tuple[str, ...]
     routes: Routes
     brokers: Brokers
-    pausing: PausePolicy = field(default_factory=PausePolicy)
+    pause_policy: PausePolicy = field(default_factory=PausePolicy)
     log_events: bool = False
     #: Databases whose events are no matter of this order: a replay is for one database alone.
     elsewhere: tuple[str, ...] = ()

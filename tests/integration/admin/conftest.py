@@ -22,7 +22,7 @@ from services.writer.model.records import USUAL
 from services.writer.model.routes import Routes
 from services.writer.park import outbox
 from services.writer.park.diverted_topic import RangeMarker
-from services.writer.partitions.plan_log import Settled, Totals
+from services.writer.partitions.plan_log import PlanLog, Totals
 from services.writer.postgres import pool
 from services.writer.postgres.database import Database as Configured
 from services.writer.postgres.migrations import migrate
@@ -63,7 +63,7 @@ class Stage:
     name: str = field(default_factory=lambda: f"event_{secrets.token_hex(4)}")
     topic_id: str = field(default_factory=lambda: str(uuid4()))
     at: int = 0
-    notes: Settled = field(default_factory=Settled)
+    notes: PlanLog = field(default_factory=PlanLog)
 
     @property
     def partition(self) -> Partition:
@@ -87,7 +87,7 @@ class Stage:
         """Claim this life from `at` on."""
         with transaction(self.database, "driver") as conn:
             ledger.claim(conn, {Incarnation(self.topic_id, self.partition): at}, EPOCH)
-        self.tell(self.notes.first_sight({(self.topic_id, 0): at}, ["onramp"]))
+        self.tell(self.notes.baseline_entries({(self.topic_id, 0): at}, ["onramp"]))
 
     def send(self, *values: bytes | None, wanted: bool = True) -> int:
         """Put `values` on Kafka only; the offset of the first."""
@@ -112,7 +112,7 @@ class Stage:
             routes,
             Brokers(self.bootstrap),
         )
-        self.tell(self.notes.name(routes))
+        self.tell(self.notes.routes_entries(routes))
         lines = [line for report in settle(order, iter([batch])) for line in report.to_pylist()]
         assert not [line["failure"] for line in lines if line["failure"]], lines
         outbox.relay(self.database, Brokers(self.bootstrap))
@@ -120,7 +120,7 @@ class Stage:
             if divert and line["database"]:
                 self.mark(range_, line["diverted"], routes.digest)
             elif not line["database"]:
-                self.tell(self.notes.count(EPOCH, range_, _totals(line)))
+                self.tell(self.notes.totals_entries(EPOCH, range_, _totals(line)))
         self.commit()
         return first
 
@@ -172,7 +172,7 @@ class Stage:
 
     def note_routes(self, routes: Routes) -> None:
         """Write a plan under `routes`, as a writer of this Kafka."""
-        self.tell(self.notes.plan(EPOCH, [Range(self.topic_id, self.partition, 0, self.at)], routes))
+        self.tell(self.notes.plan_entries(EPOCH, [Range(self.topic_id, self.partition, 0, self.at)], routes))
 
     def tell(self, entries: Sequence[tuple[str, bytes]]) -> None:
         """Append entries to the writer's notes."""

@@ -47,7 +47,7 @@ class Pair:
         order = WorkOrder(
             EPOCH, {r.partition: r}, databases, (), routes, Brokers(self.stage.bootstrap), elsewhere=elsewhere
         )
-        self.stage.tell(self.stage.notes.name(routes))
+        self.stage.tell(self.stage.notes.routes_entries(routes))
         lines = [line for report in settle(order, iter([batch])) for line in report.to_pylist()]
         assert not [line["failure"] for line in lines if line["failure"]], lines
 
@@ -66,7 +66,7 @@ def pair(stage: Stage, postgres: HasDsn) -> Iterator[Pair]:
         migrate(other)
         with transaction(other, "driver") as conn:
             ledger.claim(conn, {Incarnation(stage.topic_id, stage.partition): 0}, EPOCH)
-        stage.tell(stage.notes.first_sight({(stage.topic_id, 0): 0}, ["other"]))
+        stage.tell(stage.notes.baseline_entries({(stage.topic_id, 0): 0}, ["other"]))
         yield Pair(stage, other)
         disconnect()
 

@@ -5,8 +5,8 @@ from uuid import uuid4
 
 import pytest
 
-from services.writer.partitions.partition_halts import HaltRecord
-from services.writer.partitions.plan_log import Settled
+from services.writer.partitions.partition_halts import AcceptedIncarnation
+from services.writer.partitions.plan_log import PlanLog
 from tests.fixtures.writer import event
 from tests.integration.admin.conftest import Stage
 
@@ -20,10 +20,12 @@ _AS_THE_LOG_WAS = """
 
 def _another_life(stage: Stage, at: int, *, accepted: bool) -> Stage:
     """The same partition as another life from `at` on, which a person accepted or not."""
-    after = replace(stage, topic_id=str(uuid4()), notes=Settled())
+    after = replace(stage, topic_id=str(uuid4()), notes=PlanLog())
     after.begin(at)
     if accepted:
-        stage.tell(stage.notes.lines.go_on(stage.topic_id, 0, HaltRecord(2, after.topic_id, at)))
+        stage.tell(
+            stage.notes.halts.accept_entries(stage.topic_id, 0, AcceptedIncarnation(2, after.topic_id, at))
+        )
     return after
 
 

@@ -33,7 +33,7 @@ class Hall:
         p = partition or PARTITION
         first = self.at.get(p, 0)
         batch = arrivals(values, first=first, partition=p)
-        found = self.bench.settle(batch, settings=self.settings, pausing=LIMIT, topic_id=self.topic_id)
+        found = self.bench.settle(batch, settings=self.settings, pause_policy=LIMIT, topic_id=self.topic_id)
         assert bool(found.failures) == fail, found
         if not fail:
             self.at[p] = first + len(values)

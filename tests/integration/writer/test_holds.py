@@ -8,7 +8,7 @@ import pytest
 
 from services.writer.model.offsets import Partition
 from services.writer.model.routes import EventRoute, Routes
-from services.writer.plan.row_rates import RowRates
+from services.writer.plan.row_rates import RateLimiter
 from services.writer.postgres.pool import transaction
 from services.writer.recover import release
 from services.writer.recover.release import Release
@@ -61,7 +61,7 @@ def test_a_release_keeps_to_its_databases_rows_per_second(
 
     monkeypatch.setattr(release.time, "sleep", sleep)
     database = database_of(hall.bench.dsn, **hall.settings)
-    rates = RowRates({database.name: 5.0}, lambda: now)
+    rates = RateLimiter({database.name: 5.0}, lambda: now)
     assert Release(database, rates).run(Routes("onramp")) == []
     assert len(hall.landed()) == 24
     assert max(after - before for before, after in pairwise(landed)) == 5
@@ -260,7 +260,7 @@ def test_a_paused_types_rows_wait_in_a_shared_table_and_its_neighbours_land(hall
     bad = [envelope(f"b-{i}", "one", orjson.dumps({"id": i, "n": "x"})) for i in range(12)]
     good = envelope("g", "two", orjson.dumps({"id": 100, "n": 1}))
     batch = arrivals([*bad, good])
-    assert hall.bench.settle(batch, pausing=LIMIT, routes=route).failures == ()
+    assert hall.bench.settle(batch, pause_policy=LIMIT, routes=route).failures == ()
     assert hall.held() == {"one": "paused"}
     assert hall.bench.rows("SELECT id FROM public.t") == [(100,)]
     assert len(hall.waiting()) == 2

@@ -13,10 +13,10 @@ from services.writer.model.next_offsets import Position
 from services.writer.model.offsets import Partition, Range
 from services.writer.model.routes import Routes
 from services.writer.partitions.partition_halts import Entry
-from services.writer.partitions.plan_log import Settled
+from services.writer.partitions.plan_log import PlanLog
 from services.writer.plan.byte_sizes import ByteSizes
 from services.writer.plan.fair_share import FairShare
-from services.writer.plan.row_rates import RowRates
+from services.writer.plan.row_rates import RateLimiter
 from services.writer.recover.diverted_index import DivertedIndex
 
 P = Partition("events.order_placed", 0)
@@ -52,40 +52,40 @@ class _Scene:
     """The writer stands at 6, and of what a dead one had planned above it nothing is settled."""
 
     def __init__(self, cut: int) -> None:
-        self.settled, routes = Settled(), Routes("main")
-        planned = self.settled.plan(1, [Range(TOPIC, P, 6, 10)], routes)
-        for key, value in [*planned, *self.settled.led({(TOPIC, 0): 3})]:
-            self.settled.apply(key, value)
+        self.plan_log, routes = PlanLog(), Routes("main")
+        planned = self.plan_log.plan_entries(1, [Range(TOPIC, P, 6, 10)], routes)
+        for key, value in [*planned, *self.plan_log.leader_entries({(TOPIC, 0): 3})]:
+            self.plan_log.apply(key, value)
         self.log = _Log(cut)
-        databases: Any = SimpleNamespace(names=["main"], stands={P: Position(TOPIC, 6)})
+        databases: Any = SimpleNamespace(names=["main"], positions={P: Position(TOPIC, 6)})
         log: Any = self.log
-        self.view = PartitionTracker(
-            log,
-            databases,
-            databases,
-            self.settled,
-            {},
+        self.partitions = PartitionTracker(
+            cluster=log,
+            spark=databases,
+            databases=databases,
+            plan_log=self.plan_log,
+            group={},
             epoch=EPOCH,
             index=DivertedIndex(),
-            rates=RowRates({}),
-            turns=FairShare(1),
+            rate_limiter=RateLimiter({}),
+            fair_share=FairShare(1),
             sizes=ByteSizes(1 << 20),
         )
-        self.view._answers = _Yes()  # type: ignore[assignment]
-        self.view.record = self._record  # type: ignore[method-assign]
+        self.partitions._decisions = _Yes()  # type: ignore[assignment]
+        self.partitions.record = self._record  # type: ignore[method-assign]
 
     async def _record(self, entries: Iterable[Entry]) -> None:
         for key, value in entries:
-            self.settled.apply(key, value)
+            self.plan_log.apply(key, value)
 
     async def halt(self) -> None:
-        await self.view._ends(await self.log.tips([P]))
-        assert P in self.view.refused
+        await self.partitions._ends(await self.log.tips([P]))
+        assert P in self.partitions.halted
 
     async def go_on(self) -> int | None:
         """Where it goes on; None: it is halted as before."""
-        await self.view._hear(IDS)
-        line = self.settled.lines.lines.get((TOPIC, 0))
+        await self.partitions._resume_accepted(IDS)
+        line = self.plan_log.halts.accepted.get((TOPIC, 0))
         return line.start if line else None
 
 
@@ -104,7 +104,7 @@ def test_with_an_epoch_that_nobody_knows_it_goes_on_where_the_writer_stood() -> 
     async def play() -> None:
         scene = _Scene(cut=-1)
         await scene.halt()
-        assert "no leader epoch as late as 3" in scene.view.refused[P]
+        assert "no leader epoch as late as 3" in scene.partitions.halted[P]
         assert await scene.go_on() == 6
 
     asyncio.run(play())

@@ -9,7 +9,7 @@ from aiokafka.errors import KafkaError
 from services.writer.model.next_offsets import Position
 from services.writer.model.offsets import Partition, Range
 from services.writer.model.routes import Routes
-from services.writer.partitions.plan_log import Settled
+from services.writer.partitions.plan_log import PlanLog
 from services.writer.partitions.set_aside import Fault, Strikes, in_halves, kind_of, up_to_fault
 
 
@@ -83,16 +83,16 @@ def test_an_exception_is_named_without_its_words() -> None:
 
 
 def test_a_range_that_was_set_aside_keeps_its_routes_whatever_is_planned_next() -> None:
-    settled, then, now = Settled(), Routes("then"), Routes("now")
+    plan_log, then, now = PlanLog(), Routes("then"), Routes("now")
     part, whole = _range(start=4), _range()
-    for entry in (*settled.plan(1, [whole], then), *settled.pin(1, whole, then)):
-        settled.apply(*entry)
-    for entry in settled.plan(1, [_range(1)], now):
-        settled.apply(*entry)
-    assert settled.pins(whole.partition, "id") == [(whole, then)]
-    assert settled.pin(1, part, then) == []
-    assert settled.lost_routes(whole.partition, Position("id", 3)) == set()
-    settled.routes.clear()
-    assert settled.pins(whole.partition, "id") == []
-    assert settled.lost_routes(whole.partition, Position("id", 3)) == {then.digest}
-    assert settled.lost_routes(whole.partition, Position("id", 10)) == set()
+    for entry in (*plan_log.plan_entries(1, [whole], then), *plan_log.set_aside_entries(1, whole, then)):
+        plan_log.apply(*entry)
+    for entry in plan_log.plan_entries(1, [_range(1)], now):
+        plan_log.apply(*entry)
+    assert plan_log.planned_ranges(whole.partition, "id") == [(whole, then)]
+    assert plan_log.set_aside_entries(1, part, then) == []
+    assert plan_log.missing_routes(whole.partition, Position("id", 3)) == set()
+    plan_log.routes.clear()
+    assert plan_log.planned_ranges(whole.partition, "id") == []
+    assert plan_log.missing_routes(whole.partition, Position("id", 3)) == {then.digest}
+    assert plan_log.missing_routes(whole.partition, Position("id", 10)) == set()

@@ -8,7 +8,7 @@ import pytest
 from services.writer.kafka.leaders import Tip
 from services.writer.model.next_offsets import Position
 from services.writer.model.offsets import Partition
-from services.writer.partitions.plan_log import Settled
+from services.writer.partitions.plan_log import PlanLog
 from services.writer.recover.log_cuts import LogCuts
 
 P = Partition("events.order_placed", 0)
@@ -43,24 +43,24 @@ class _Log:
 class _Scene:
     def __init__(self, log: _Log, stands_at: int, furthest: int = 0) -> None:
         self.log = log
-        self.settled = Settled()
-        self.stand = Position(LIFE[0], stands_at)
+        self.plan_log = PlanLog()
+        self.position = Position(LIFE[0], stands_at)
         self.furthest = max(stands_at, furthest)
-        self.cuts = LogCuts(log, self.settled, lambda _p, stand: max(stand.next_offset, self.furthest))
+        self.cuts = LogCuts(log, self.plan_log, lambda _p, position: max(position.next_offset, self.furthest))
 
     def look(self) -> dict[Partition, int]:
         """Where the partition is cut, if it is; what was found whole is written down, as the view does."""
         self.tips = {P: self.log.tip}
-        cut = asyncio.run(self.cuts.see({P: self.stand}, self.tips))
-        for key, value in self.settled.led(self.cuts.led({P: self.stand}, self.tips)):
-            self.settled.apply(key, value)
+        cut = asyncio.run(self.cuts.see({P: self.position}, self.tips))
+        for key, value in self.plan_log.leader_entries(self.cuts.led({P: self.position}, self.tips)):
+            self.plan_log.apply(key, value)
         return cut
 
 
 def test_under_the_same_leader_nothing_is_asked_again() -> None:
     scene = _Scene(_Log({3: 0}, 10), 10)
     assert [scene.look() for _ in range(3)] == [{}, {}, {}]
-    assert (scene.log.asked, scene.settled.leaders) == (1, {LIFE: 3})
+    assert (scene.log.asked, scene.plan_log.leaders) == (1, {LIFE: 3})
 
 
 def test_a_leader_that_began_at_the_settled_end_or_above_is_followed() -> None:
@@ -68,7 +68,7 @@ def test_a_leader_that_began_at_the_settled_end_or_above_is_followed() -> None:
     scene.look()
     scene.log.begins[5] = 10
     assert scene.look() == {}
-    assert scene.settled.leaders == {LIFE: 5}
+    assert scene.plan_log.leaders == {LIFE: 5}
 
 
 def test_a_leader_that_began_below_it_has_a_cut_log_however_far_it_went() -> None:
@@ -76,15 +76,15 @@ def test_a_leader_that_began_below_it_has_a_cut_log_however_far_it_went() -> Non
     scene.look()
     scene.log.begins[5], scene.log.end = 6, 20
     assert scene.look() == {P: 6}
-    assert scene.settled.leaders == {LIFE: 3}  # nothing of it counts
+    assert scene.plan_log.leaders == {LIFE: 3}  # nothing of it counts
 
 
 def test_the_epoch_is_kept_for_the_next_writer() -> None:
     scene = _Scene(_Log({3: 0}, 10), 10)
     scene.look()
     successor = _Scene(_Log({3: 0, 5: 6}, 20), 10)
-    successor.settled = scene.settled
-    successor.cuts = LogCuts(successor.log, scene.settled, lambda _p, stand: stand.next_offset)
+    successor.plan_log = scene.plan_log
+    successor.cuts = LogCuts(successor.log, scene.plan_log, lambda _p, position: position.next_offset)
     assert successor.look() == {P: 6}
 
 
@@ -111,7 +111,7 @@ def test_an_epoch_that_no_leader_knows_halts_where_the_writer_stands(end: int, g
     scene.look()
     scene.log.begins, scene.log.end = {2: 0}, end
     assert scene.look() == {P: goes_on}
-    why = scene.cuts.why(P, scene.stand, goes_on)
+    why = scene.cuts.why(P, scene.position, goes_on)
     assert "no leader epoch as late as 7" in why
     assert f"goes on at {goes_on}" in why
 
@@ -130,14 +130,14 @@ def test_an_epoch_that_is_known_again_tells_the_cut_again() -> None:
     scene.look()
     scene.log.begins, scene.log.end = {7: 0, 8: 6}, 20
     assert scene.look() == {P: 6}
-    assert "cut at 6" in scene.cuts.why(P, scene.stand, 6)
+    assert "cut at 6" in scene.cuts.why(P, scene.position, 6)
 
 
 def test_transactions_that_hold_up_the_end_are_no_cut() -> None:
     scene = _Scene(_Log({3: 0}, 10), 10)
     scene.look()
     scene.tips = {P: Tip(8, 3)}
-    assert asyncio.run(scene.cuts.see({P: scene.stand}, scene.tips)) == {}
+    assert asyncio.run(scene.cuts.see({P: scene.position}, scene.tips)) == {}
 
 
 def test_what_cannot_be_told_now_is_not_planned_now() -> None:
@@ -145,4 +145,4 @@ def test_what_cannot_be_told_now_is_not_planned_now() -> None:
     scene.log.answers = False
     assert scene.look() == {}
     assert scene.tips == {}
-    assert scene.settled.leaders == {}
+    assert scene.plan_log.leaders == {}

@@ -10,7 +10,7 @@ import orjson
 from services.writer.kafka.producer import RecordMetadata
 from services.writer.model.offsets import Partition, Range
 from services.writer.park.diverted_topic import HEADER, RangeMarker
-from services.writer.plan.row_rates import RowRates
+from services.writer.plan.row_rates import RateLimiter
 from services.writer.postgres.database import Database
 from services.writer.recover.diverted_index import DivertedIndex
 from services.writer.recover.drain import Drainer
@@ -57,11 +57,11 @@ class Log:
         drainer = Drainer(
             self,  # type: ignore[arg-type]
             self.index,
-            RowRates({}),
+            RateLimiter({}),
             epoch=1,
             brokers=Brokers(""),
-            pausing=PausePolicy(),
-            worked=lambda _: None,
+            pause_policy=PausePolicy(),
+            on_reports=lambda _: None,
         )
         known: Any = {"known": object()}
         found = asyncio.run(drainer.lost(DB, known))

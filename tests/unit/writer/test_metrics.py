@@ -10,7 +10,8 @@ from services.writer.model.offsets import Partition
 from services.writer.model.timings import StepTimings
 from services.writer.observe.database_stats import DatabaseStats
 from services.writer.observe.metrics import Metrics
-from services.writer.observe.status import Status, StatusServer
+from services.writer.observe.status import Status
+from services.writer.observe.status_server import StatusServer
 from services.writer.settle.work_order import TaskReport
 from shared.steps import Step
 
@@ -43,7 +44,7 @@ def rows_of(step: str, topic: str, other: str = "") -> str:
 def test_what_a_database_counted_is_shown_as_it_is_however_often_it_is_read() -> None:
     status = Status()
     for landed in (10, 10, 25, 20):  # the last one is older: a counter never goes back
-        status.read("db", reading(landed))
+        status.update_database("db", reading(landed))
     found = page(status)
     where = 'database="db",event_type="a",outcome="landed",step="persist",table="events.a",topic="events.a"'
     assert found[f"onramp_writer_events_total{{{where}}}"] == 25
@@ -58,7 +59,7 @@ def test_what_a_database_counted_is_shown_as_it_is_however_often_it_is_read() ->
 
 def test_what_no_database_counts_has_its_step() -> None:
     status = Status()
-    status.undecided({(Step.FILTER, "events.a", "filtered"): 3, (Step.SORT, "events.a", "refused"): 2})
+    status.update_undecided({(Step.FILTER, "events.a", "filtered"): 3, (Step.SORT, "events.a", "refused"): 2})
     found = page(status)
     for outcome, step, n in (("filtered", "filter", 3), ("refused", "sort", 2)):
         where = f'database="",event_type="a",outcome="{outcome}",step="{step}",table="",topic="events.a"'
@@ -97,7 +98,7 @@ def test_work_of_tasks_is_summed_by_step_and_table() -> None:
             pass
     with watch.timed(Step.SORT, {"events.a", "events.b"}, 20):
         pass
-    status.worked([TaskReport("events.a", 0, work=watch.as_json()), TaskReport("events.b", 0)])
+    status.update_steps([TaskReport("events.a", 0, work=watch.as_json()), TaskReport("events.b", 0)])
     found = page(status)
     where = 'database="db",event_type="a",step="persist",table="events.a",topic="events.a"'
     assert found[f"onramp_writer_step_rows_total{{{where}}}"] == 15
@@ -106,32 +107,32 @@ def test_work_of_tasks_is_summed_by_step_and_table() -> None:
 
 def test_lag_waiting_and_age_are_shown_and_go_away() -> None:
     status, p = Status(), Partition("events.a", 0)
-    status.see({"db": "out"}, {p: 7}, {})
-    status.lags({p: 12.5})
-    status.waits({"db": (3, 1000.0)})
+    status.update({"db": "out"}, {p: 7}, {})
+    status.update_lag_seconds({p: 12.5})
+    status.update_waiting({"db": (3, 1000.0)})
     found = page(status)
     assert found['onramp_writer_lag_events{partition="0",topic="events.a"}'] == 7
     assert found['onramp_writer_lag_seconds{partition="0",topic="events.a"}'] == 12.5
     assert found['onramp_writer_waiting_events{database="db",where="kafka"}'] == 3
     assert found['onramp_writer_oldest_waiting_seconds{database="db",where="kafka"}'] > 1e9
-    status.waits({"db": (0, None)})
+    status.update_waiting({"db": (0, None)})
     assert page(status)['onramp_writer_oldest_waiting_seconds{database="db",where="kafka"}'] == 0
 
 
 def test_the_registry_that_holds_is_shown_and_no_older_one() -> None:
     status = Status()
-    status.see_registry("old")
-    status.see_registry("new")
+    status.update_registry("old")
+    status.update_registry("new")
     shown = {series: value for series, value in page(status).items() if "registry_info" in series}
     assert shown == {'onramp_registry_info{digest="new"}': 1.0}
 
 
 def test_parked_events_that_stay_in_an_outbox_are_a_number_and_a_remark_as_long_as_they_stay() -> None:
     status = Status()
-    status.see({"db": "landing", "other": "landing"}, {}, {})
+    status.update({"db": "landing", "other": "landing"}, {}, {})
     for events, said in ((2, ["db"]), (0, [])):
-        status.read("db", replace(reading(0), too_large=events))
-        status.read("other", reading(0))
+        status.update_database("db", replace(reading(0), too_large=events))
+        status.update_database("other", reading(0))
         assert page(status)['onramp_writer_too_large_events{database="db"}'] == events
         assert page(status)['onramp_writer_too_large_events{database="other"}'] == 0
         code, shown = readyz(status)

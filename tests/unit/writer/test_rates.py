@@ -2,7 +2,7 @@
 
 from services.writer.model.offsets import Partition, Range
 from services.writer.plan.fair_share import FairShare
-from services.writer.plan.row_rates import RowRates
+from services.writer.plan.row_rates import RateLimiter
 from services.writer.recover.drain import Events, pieces
 from services.writer.settle.work_order import TaskReport
 from tests.fixtures.writer import TOPIC_ID
@@ -23,67 +23,69 @@ def done(partition: Partition, database: str, read: int, rows: int) -> list[Task
     return [TaskReport(*partition, read=read), TaskReport(*partition, database=database, rows=rows)]
 
 
-def sizes(rates: RowRates, landing: tuple[str, ...] = ("db", "other"), limit: int = 9000) -> tuple[int, int]:
-    found = rates.share(BACKLOG, limit, landing, FairShare(0))
+def sizes(
+    rate_limiter: RateLimiter, landing: tuple[str, ...] = ("db", "other"), limit: int = 9000
+) -> tuple[int, int]:
+    found = rate_limiter.share(BACKLOG, limit, landing, FairShare(0))
     return tuple(found[p][1] - found[p][0] if p in found else 0 for p in (SLOW, FREE))  # type: ignore[return-value]
 
 
 def test_without_limits_a_batch_is_what_it_was() -> None:
-    assert sizes(RowRates({})) == (4500, 4500)
+    assert sizes(RateLimiter({})) == (4500, 4500)
 
 
 def test_a_batch_takes_a_seconds_rows_and_the_next_what_time_has_brought() -> None:
     time = Time()
-    rates = RowRates({"db": 100}, time)
-    rates.count(done(FREE, "db", 10, 0))
-    assert sizes(rates) == (100, 5000)
-    rates.count(done(SLOW, "db", 100, 100))
-    assert sizes(rates) == (0, 5000)
+    rate_limiter = RateLimiter({"db": 100}, time)
+    rate_limiter.count(done(FREE, "db", 10, 0))
+    assert sizes(rate_limiter) == (100, 5000)
+    rate_limiter.count(done(SLOW, "db", 100, 100))
+    assert sizes(rate_limiter) == (0, 5000)
     time.now += 0.25
-    assert sizes(rates) == (25, 5000)
+    assert sizes(rate_limiter) == (25, 5000)
     time.now += 3600
-    assert sizes(rates) == (100, 5000), "what was not used is not saved up"
+    assert sizes(rate_limiter) == (100, 5000), "what was not used is not saved up"
 
 
 def test_an_event_that_is_several_rows_counts_as_many() -> None:
     time = Time()
-    rates = RowRates({"db": 100}, time)
-    rates.count([*done(SLOW, "db", 10, 20), *done(FREE, "db", 10, 0)])
+    rate_limiter = RateLimiter({"db": 100}, time)
+    rate_limiter.count([*done(SLOW, "db", 10, 20), *done(FREE, "db", 10, 0)])
     time.now += 60
-    assert sizes(rates) == (50, 5000)
+    assert sizes(rate_limiter) == (50, 5000)
 
 
 def test_what_went_above_the_limit_is_paid_for_first() -> None:
     time = Time()
-    rates = RowRates({"db": 100}, time)
-    rates.count([*done(SLOW, "db", 300, 300), *done(FREE, "db", 1, 0)])
+    rate_limiter = RateLimiter({"db": 100}, time)
+    rate_limiter.count([*done(SLOW, "db", 300, 300), *done(FREE, "db", 1, 0)])
     time.now += 1.9
-    assert sizes(rates) == (0, 5000)
+    assert sizes(rate_limiter) == (0, 5000)
     time.now += 0.2
-    assert 0 < sizes(rates)[0] <= 10
+    assert 0 < sizes(rate_limiter)[0] <= 10
 
 
 def test_a_partition_nobody_knows_yet_is_taken_for_a_slow_one() -> None:
-    assert sizes(RowRates({"db": 100}, Time())) == (50, 50)
+    assert sizes(RateLimiter({"db": 100}, Time())) == (50, 50)
 
 
 def test_a_database_that_is_out_slows_nothing() -> None:
-    assert sizes(RowRates({"db": 100}, Time()), landing=("other",)) == (4500, 4500)
+    assert sizes(RateLimiter({"db": 100}, Time()), landing=("other",)) == (4500, 4500)
 
 
 def test_of_two_limits_the_smaller_holds() -> None:
-    assert sum(sizes(RowRates({"db": 100, "other": 30}, Time()))) == 30
+    assert sum(sizes(RateLimiter({"db": 100, "other": 30}, Time()))) == 30
 
 
 def test_a_failed_range_teaches_and_costs_nothing() -> None:
-    rates = RowRates({"db": 100}, Time())
-    rates.count(
+    rate_limiter = RateLimiter({"db": 100}, Time())
+    rate_limiter.count(
         [
             TaskReport(*SLOW, read=10),
             TaskReport(*SLOW, database="db", failure="database_unavailable", rows=10),
         ]
     )
-    assert sizes(rates) == (50, 50)
+    assert sizes(rate_limiter) == (50, 50)
 
 
 def test_a_drained_range_is_cut_so_that_each_piece_has_few_events_and_none_is_left_out() -> None:
@@ -100,11 +102,11 @@ def test_a_drained_range_is_cut_so_that_each_piece_has_few_events_and_none_is_le
 
 
 def test_however_many_are_slow_the_others_have_what_they_had() -> None:
-    rates, turns = RowRates({"db": 100}, Time()), FairShare(0)
+    rate_limiter, fair_share = RateLimiter({"db": 100}, Time()), FairShare(0)
     fast = {Partition("events.fast", n): (0, 1_000_000) for n in range(4)}
     slow = {Partition("events.slow", n): (0, 1_000_000) for n in range(400)}
     for p in fast:
-        rates.count(done(p, "db", 10, 0))
+        rate_limiter.count(done(p, "db", 10, 0))
     for _ in range(10):
-        found = rates.share(fast | slow, 20_000, ["db"], turns)
+        found = rate_limiter.share(fast | slow, 20_000, ["db"], fair_share)
         assert sum(end - start for p, (start, end) in found.items() if p in fast) >= 19_900

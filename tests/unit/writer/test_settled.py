@@ -6,33 +6,36 @@ import pytest
 
 from services.writer.model.offsets import Partition, Range
 from services.writer.model.routes import Routes
-from services.writer.partitions.plan_log import Settled
+from services.writer.partitions.plan_log import PlanLog
 
 P, BESIDE = Partition("events.order_placed", 0), Partition("events.order_placed", 1)
 TOPIC = "a-topic"
 NOW, BEFORE = Routes("main"), Routes("other")
 
 
-def _plan(settled: Settled, epoch: int, routes: Routes, *ranges: Range) -> None:
-    for key, value in settled.plan(epoch, ranges, routes):
-        settled.apply(key, value)
+def _plan(plan_log: PlanLog, epoch: int, routes: Routes, *ranges: Range) -> None:
+    for key, value in plan_log.plan_entries(epoch, ranges, routes):
+        plan_log.apply(key, value)
 
 
 def test_the_newest_writers_plan_of_a_life_comes_first_with_its_routes() -> None:
-    settled = Settled()
-    _plan(settled, 7, NOW, Range(TOPIC, P, 4, 9), Range(TOPIC, BESIDE, 0, 1))
-    _plan(settled, 3, BEFORE, Range(TOPIC, P, 0, 5), Range("another life", P, 0, 2))
-    assert settled.pins(P, TOPIC) == [(Range(TOPIC, P, 4, 9), NOW), (Range(TOPIC, P, 0, 5), BEFORE)]
-    assert settled.pins(BESIDE, TOPIC) == [(Range(TOPIC, BESIDE, 0, 1), NOW)]
-    assert settled.pins(BESIDE, "another life") == []
+    plan_log = PlanLog()
+    _plan(plan_log, 7, NOW, Range(TOPIC, P, 4, 9), Range(TOPIC, BESIDE, 0, 1))
+    _plan(plan_log, 3, BEFORE, Range(TOPIC, P, 0, 5), Range("another life", P, 0, 2))
+    assert plan_log.planned_ranges(P, TOPIC) == [
+        (Range(TOPIC, P, 4, 9), NOW),
+        (Range(TOPIC, P, 0, 5), BEFORE),
+    ]
+    assert plan_log.planned_ranges(BESIDE, TOPIC) == [(Range(TOPIC, BESIDE, 0, 1), NOW)]
+    assert plan_log.planned_ranges(BESIDE, "another life") == []
 
 
 def test_a_writers_last_plan_replaces_its_earlier_ones() -> None:
-    settled = Settled()
-    _plan(settled, 3, NOW, Range(TOPIC, P, 0, 5), Range(TOPIC, BESIDE, 0, 1))
-    _plan(settled, 3, NOW, Range(TOPIC, P, 5, 6))
-    assert settled.pins(P, TOPIC) == [(Range(TOPIC, P, 5, 6), NOW)]
-    assert settled.pins(BESIDE, TOPIC) == []
+    plan_log = PlanLog()
+    _plan(plan_log, 3, NOW, Range(TOPIC, P, 0, 5), Range(TOPIC, BESIDE, 0, 1))
+    _plan(plan_log, 3, NOW, Range(TOPIC, P, 5, 6))
+    assert plan_log.planned_ranges(P, TOPIC) == [(Range(TOPIC, P, 5, 6), NOW)]
+    assert plan_log.planned_ranges(BESIDE, TOPIC) == []
 
 
 class _Ranges(tuple[Range, ...]):
@@ -48,16 +51,19 @@ class _Ranges(tuple[Range, ...]):
 
 def test_what_was_planned_of_a_partition_is_found_without_looking_at_every_plan() -> None:
     """A hundred writers' plans of five hundred partitions held the loop for seconds with each new leader."""
-    settled = Settled()
+    plan_log = PlanLog()
     for epoch in range(100):
         _plan(
-            settled, epoch, NOW, *(Range(TOPIC, Partition("events.t", n), epoch, epoch + 1) for n in range(5))
+            plan_log,
+            epoch,
+            NOW,
+            *(Range(TOPIC, Partition("events.t", n), epoch, epoch + 1) for n in range(5)),
         )
-    for epoch, plan in settled.plans.items():
+    for epoch, plan in plan_log.plans.items():
         object.__setattr__(plan, "ranges", _Ranges(plan.ranges))
-        assert settled.plans[epoch] is plan
+        assert plan_log.plans[epoch] is plan
     _Ranges.seen = 0
-    assert len(settled.pins(Partition("events.t", 3), TOPIC)) == 100
+    assert len(plan_log.planned_ranges(Partition("events.t", 3), TOPIC)) == 100
     assert _Ranges.seen == 0
 
 
@@ -68,7 +74,7 @@ def test_what_was_planned_of_a_partition_is_found_without_looking_at_every_plan(
 @pytest.mark.parametrize("closed", [True, False])
 def test_a_deep_record_is_none_of_onramps(key: str, depth: int, *, closed: bool) -> None:
     deep = b"[" * depth + (b"]" * depth) * closed
-    settled = Settled()
+    plan_log = PlanLog()
     for value in (deep, b'{"zz":' + deep + b"}"):
-        assert not settled.read(key.encode(), value)
-    assert not settled.plans
+        assert not plan_log.read(key.encode(), value)
+    assert not plan_log.plans

@@ -1,7 +1,7 @@
 """A batch is bounded by bytes: as large as the last events were, and with caution where none were seen."""
 
 from services.writer.model.offsets import Partition, Range
-from services.writer.plan.byte_sizes import ByteSizes, begun_again
+from services.writer.plan.byte_sizes import ByteSizes, range_to_repeat
 from services.writer.settle.work_order import TaskReport
 
 BIG, SMALL = Partition("events.big", 0), Partition("events.small", 0)
@@ -105,12 +105,12 @@ def _range(start: int, end: int) -> Range:
 
 def test_f51_what_was_begun_twice_and_not_finished_is_begun_in_halves() -> None:
     first, second = _range(7, 107), _range(7, 107)
-    assert begun_again(7, [first]) == first
-    assert begun_again(7, [second, first]) == _range(7, 57)
-    assert begun_again(7, [_range(7, 57), second, first]) == _range(7, 32)
-    assert begun_again(7, [_range(7, 8), first]) == _range(7, 8)
+    assert range_to_repeat(7, [first]) == first
+    assert range_to_repeat(7, [second, first]) == _range(7, 57)
+    assert range_to_repeat(7, [_range(7, 57), second, first]) == _range(7, 32)
+    assert range_to_repeat(7, [_range(7, 8), first]) == _range(7, 8)
 
 
 def test_what_is_left_of_a_plan_is_whole() -> None:
-    assert begun_again(32, [_range(7, 57), _range(7, 107)]) == _range(7, 57)
-    assert begun_again(57, [_range(57, 107), _range(7, 107)]) == _range(57, 107)
+    assert range_to_repeat(32, [_range(7, 57), _range(7, 107)]) == _range(7, 57)
+    assert range_to_repeat(57, [_range(57, 107), _range(7, 107)]) == _range(57, 107)

@@ -15,18 +15,18 @@ def test_as_many_as_there_are_readers_all_come_whole() -> None:
 
 
 def test_each_comes_in_its_turn_however_the_others_grow() -> None:
-    turns, chosen = FairShare(0), Counter[Partition]()
+    fair_share, chosen = FairShare(0), Counter[Partition]()
     for _ in range(7):
-        chosen.update(turns.next(BACKLOG, ALL, readers=3).keys())
+        chosen.update(fair_share.next(BACKLOG, ALL, readers=3).keys())
     assert set(chosen.values()) == {3}
 
 
 def test_one_that_is_new_comes_next() -> None:
-    turns = FairShare(0)
+    fair_share = FairShare(0)
     for _ in range(5):
-        turns.next(BACKLOG, ALL, readers=3)
+        fair_share.next(BACKLOG, ALL, readers=3)
     new = Partition("events.new", 0)
-    assert new in turns.next(BACKLOG | {new: (0, 500)}, ALL, readers=3)
+    assert new in fair_share.next(BACKLOG | {new: (0, 500)}, ALL, readers=3)
 
 
 def test_what_has_nothing_takes_no_turn() -> None:
@@ -40,24 +40,24 @@ def test_what_the_driver_reads_by_itself_comes_whole() -> None:
 
 
 def test_a_batch_is_of_no_more_partitions_than_are_worth_their_price() -> None:
-    turns = FairShare(0, worth=400)
-    first, second, third = (turns.next(BACKLOG, 1_000).keys() for _ in range(3))
+    fair_share = FairShare(0, min_events=400)
+    first, second, third = (fair_share.next(BACKLOG, 1_000).keys() for _ in range(3))
     assert [len(first), len(second), len(third)] == [3, 3, 3]
     assert first | second | third == BACKLOG.keys()
-    assert len(FairShare(0, worth=400).next(BACKLOG, ALL)) == 7
+    assert len(FairShare(0, min_events=400).next(BACKLOG, ALL)) == 7
 
 
 def test_who_is_not_behind_comes_in_every_batch_beside_those_who_are() -> None:
-    turns = FairShare(0, worth=400)
+    fair_share = FairShare(0, min_events=400)
     for _ in range(20):
-        chosen = turns.next(BACKLOG | LIVE, 1_000).keys()
+        chosen = fair_share.next(BACKLOG | LIVE, 1_000).keys()
         assert chosen >= LIVE.keys()
         assert len(chosen) == 5 + 3
 
 
 def test_many_who_are_not_behind_leave_half_the_readers_to_those_who_are() -> None:
-    turns, live = FairShare(0), {Partition("events.live", n): (0, 2) for n in range(50)}
-    chosen = [turns.next(BACKLOG | live, ALL, readers=8).keys() for _ in range(20)]
+    fair_share, live = FairShare(0), {Partition("events.live", n): (0, 2) for n in range(50)}
+    chosen = [fair_share.next(BACKLOG | live, ALL, readers=8).keys() for _ in range(20)]
     assert {len(found & live.keys()) for found in chosen} == {4}
     assert set().union(*chosen) == BACKLOG.keys() | live.keys()
 
@@ -68,14 +68,14 @@ def test_whoever_is_behind_comes_however_much_the_others_bring() -> None:
 
 
 def test_of_more_little_than_readers_the_driver_gets_what_it_can_read() -> None:
-    little = {Partition("events.a", n): (0, 2) for n in range(90)}
-    chosen = FairShare(100).next(little, ALL, readers=10)
+    small = {Partition("events.a", n): (0, 2) for n in range(90)}
+    chosen = FairShare(100).next(small, ALL, readers=10)
     assert (len(chosen), sum(end - start for start, end in chosen.values())) == (50, 100)
 
 
 def test_a_partition_that_is_gone_is_forgotten() -> None:
-    turns = FairShare(0)
-    turns.next(BACKLOG, ALL, readers=6)
+    fair_share = FairShare(0)
+    fair_share.next(BACKLOG, ALL, readers=6)
     for p in BACKLOG:
-        turns.forget(p)
-    assert set(turns.next(BACKLOG, ALL, readers=1)) == {min(BACKLOG)}
+        fair_share.forget(p)
+    assert set(fair_share.next(BACKLOG, ALL, readers=1)) == {min(BACKLOG)}

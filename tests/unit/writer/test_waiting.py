@@ -39,7 +39,7 @@ class Scene:
         return [(w.marker.range.start, w.marker.range.end) for w in self.index.next("db")]
 
     def drain(self, upto: int, *, of: Partition = A, life: str = NEW) -> None:
-        self.index.forget_settled("db", {Incarnation(life, of): upto})
+        self.index.remove_settled("db", {Incarnation(life, of): upto})
 
 
 @pytest.fixture
@@ -100,7 +100,7 @@ def test_another_life_of_a_topic_covers_and_settles_nothing_of_this_one(scene: S
     scene.divert(0, 100, life=OLD)
     assert not scene.index.covers("db", Incarnation(NEW, A), 0, 20)
     scene.drain(100)
-    assert scene.index.lives("db") == {Incarnation(OLD, A)}
+    assert scene.index.incarnations("db") == {Incarnation(OLD, A)}
     scene.drain(100, life=OLD)
     assert not scene.index.waits("db")
 
@@ -119,9 +119,9 @@ def test_the_oldest_is_an_event_and_no_empty_range(scene: Scene) -> None:
 def test_nearly_drained_is_at_most_one_range_of_each_partition(scene: Scene) -> None:
     scene.divert(0, 5)
     scene.divert(0, 5, of=B)
-    assert scene.index.nearly_drained("db")
+    assert scene.index.almost_drained("db")
     scene.divert(5, 6)
-    assert not scene.index.nearly_drained("db")
+    assert not scene.index.almost_drained("db")
 
 
 def test_a_record_that_a_marker_of_any_database_needs_is_needed(scene: Scene) -> None:
