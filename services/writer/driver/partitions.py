@@ -104,16 +104,13 @@ class PartitionTracker:
         await self._databases.adopt(positions)
 
     async def drop_recreated_topics(self) -> dict[str, str]:
-        """Halt partitions of topics that were deleted or recreated; returns every topic's id.
-
-        A recreated topic starts its offsets again: positions of the old one mean nothing in it.
-        """
+        """Halt partitions of deleted or recreated topics, whose positions mean nothing; returns all ids."""
         ids = await asyncio.to_thread(self._spark.topic_ids)
         for p, position in list(self.positions.items()):
             if p.topic not in ids:
                 self._drop(p, f"the topic was deleted while the writer stood at {position.next_offset}")
             elif self._incarnation_id(p, ids) != position.topic_id:
-                self._drop(p, f"the topic was made anew while the writer stood at {position.next_offset}")
+                self._drop(p, f"the topic was recreated while the writer stood at {position.next_offset}")
         return ids
 
     async def _halt_deleted(self) -> None:
