@@ -37,11 +37,11 @@ An error's kind says whose fault it is and what becomes of the event:
 
 | kind | whose fault | the event |
 |---|---|---|
-| rejected | the sender's | was refused at the door with a 4xx answer; nothing is on Kafka |
+| rejected | the sender's | was rejected by the gateway with a 4xx answer; nothing is on Kafka |
 | parked | the event's or its sender's | is kept with its reason; retrying cannot help, a person must act |
 | waiting | ours or the infrastructure's | is safe, or was not accepted yet; trying again helps |
 
-What a person mended is sent again by hand: [how](operating.md#sending-a-parked-event-again).
+What is fixed is sent again by hand: [how](operating.md#sending-a-parked-event-again).
 *Log* is the level at which it is logged: a client's fault warns, ours is an error.
 """
 
@@ -66,9 +66,9 @@ Made by `python -m docs.generate` from where the metrics are declared; do not ed
 hand. Both services serve theirs at `/metrics` in the text format of Prometheus. A counter's
 name ends in `_total` there; a histogram has `_bucket`, `_sum` and `_count`.
 
-Most of the writer's counters start anew with its process. Not those of events and remarks:
-they are what the databases have counted in the rows' own transactions (`onramp.totals`,
-`onramp.remarks`), read every few seconds. Series of topics and tables above a bound are
+Most of the writer's counters start at zero with its process. Those of events and remarks do not:
+they show what the databases have counted in the rows' own transactions (`onramp.totals`,
+`onramp.remarks`), read every few seconds. Series of topics and tables above a limit are
 shown together, under `other`.
 """
 
@@ -77,8 +77,7 @@ _SETTINGS: Final = """\
 
 Made by `python -m docs.generate` from the settings classes; do not edit it by hand.
 Every setting is an environment variable, is checked when the service starts, and cannot
-change while it runs. A value that makes no sense stops the service with a message that
-names it.
+change while it runs. An invalid value stops the service with a message that names it.
 """
 
 _EACH_DATABASE: Final = """\
@@ -159,7 +158,7 @@ def metrics_page() -> str:
 
 
 def _declared(registry: CollectorRegistry) -> Iterator[tuple[str, str, str, str]]:
-    # A metric with labels shows itself only once it counts; the declarations have no public door.
+    # A metric with labels shows itself only once it counts; the declarations have no public access.
     for metric in registry._collector_to_names:  # noqa: SLF001
         known = vars(metric)
         labels = ", ".join(known["_labelnames"])
