@@ -36,7 +36,7 @@ from services.ingest.observe.tallies import fold
 from services.ingest.safety import refuse_unsafe
 from services.ingest.send.byte_budget import ByteBudget
 from services.ingest.send.kafka_sink import KafkaSink
-from services.ingest.send.partition_queue import Way
+from services.ingest.send.partition_queue import BatchOptions
 from services.ingest.settings import IngestSettings
 from services.ingest.sink import Sink
 from services.ingest.syslog.listener import Syslog
@@ -112,10 +112,10 @@ def create() -> Gateway:
     sink = KafkaSink(
         kafka,
         budget,
-        settings.deadline_seconds,
-        settings.wedged_seconds,
-        _partitions_of(registry),
-        way=Way(settings.linger_ms / 1000, settings.compression),
+        deadline_seconds=settings.deadline_seconds,
+        wedged_seconds=settings.wedged_seconds,
+        partitions_of=_partitions_of(registry),
+        options=BatchOptions(settings.linger_ms / 1000, settings.compression),
     )
 
     @asynccontextmanager

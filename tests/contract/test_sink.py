@@ -37,7 +37,9 @@ async def rig(request: pytest.FixtureRequest) -> AsyncIterator[Rig]:
         yield Rig(memory, _reader_of_memory(memory), budget)
         return
     broker: HasBootstrap = request.getfixturevalue("kafka")
-    sink = KafkaSink(KafkaSettings(bootstrap=broker.bootstrap), budget, 10, 15)
+    sink = KafkaSink(
+        KafkaSettings(bootstrap=broker.bootstrap), budget, deadline_seconds=10, wedged_seconds=15
+    )
     await sink.start()
     yield Rig(sink, _reader_of_kafka(broker.bootstrap), budget)
     await sink.stop(within=5)
@@ -158,7 +160,9 @@ async def cut_off(request: pytest.FixtureRequest) -> AsyncIterator[Sink]:
         memory.down = True
         yield memory
         return
-    sink = KafkaSink(KafkaSettings(bootstrap="127.0.0.1:1"), ByteBudget(2**20), 1, 15)
+    sink = KafkaSink(
+        KafkaSettings(bootstrap="127.0.0.1:1"), ByteBudget(2**20), deadline_seconds=1, wedged_seconds=15
+    )
     await sink.start()
     yield sink
     await sink.stop(within=1)
@@ -166,7 +170,7 @@ async def cut_off(request: pytest.FixtureRequest) -> AsyncIterator[Sink]:
 
 async def test_stopping_answers_everybody_and_holds_nothing(kafka: HasBootstrap) -> None:
     budget = ByteBudget(2**28)
-    sink = KafkaSink(KafkaSettings(bootstrap=kafka.bootstrap), budget, 10, 15)
+    sink = KafkaSink(KafkaSettings(bootstrap=kafka.bootstrap), budget, deadline_seconds=10, wedged_seconds=15)
     await sink.start()
     topic = new_topic()
     await sink.send([record(topic, "first")])

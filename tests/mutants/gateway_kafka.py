@@ -7,66 +7,73 @@ from tests.mutants.machine import Mutant as AnyMutant
 
 STEPS: Final = "tests/unit/ingest/test_steps.py"
 SINK: Final = "tests/contract/test_sink.py"
-DEPARTURES: Final = "tests/integration/ingest/test_departures.py"
+SEND_TIMER: Final = "tests/integration/ingest/test_send_timer.py"
 SICK: Final = "tests/integration/ingest/test_sick_topic.py"
 Mutant = partial(AnyMutant, tests="tests/unit/ingest/test_second.py")
 
 QUICK: Final = (
     Mutant("topics that are gone", "send/second_producer.py", "> _GONE_SECONDS", "> 10**9"),
-    Mutant("pauses between questions", "send/second_producer.py", "await asyncio.sleep(ASK_SECONDS)", "pass"),
     Mutant(
-        "leaving a flight that was given up alone",
+        "pauses between questions",
+        "send/second_producer.py",
+        "await asyncio.sleep(METADATA_PAUSE_SECONDS)",
+        "pass",
+    ),
+    Mutant(
+        "leaving a batch that was given up alone",
         "send/partition_queue.py",
-        "if flight.parts and flight.abandoned:",
+        "if batch.slices and batch.abandoned:",
         "if False:",
         tests=STEPS,
     ),
     Mutant(
-        "flights that grow behind a slow broker",
+        "batches that grow behind a slow broker",
         "send/kafka_sink.py",
         "            if self._expire(clock()):\n",
-        "            for lane in self._lanes.values():\n                lane.seal()\n"
+        "            for queue in self._queues.values():\n                queue.seal()\n"
         "            if self._expire(clock()):\n",
         tests=STEPS,
     ),
     Mutant(
-        "nobody joining a flight that waits",
+        "nobody joining a batch that waits",
         "send/partition_queue.py",
-        "                flight.builder.close()\n",
+        "                batch.builder.close()\n",
         "                pass\n",
         tests=STEPS,
     ),
-    Mutant("waiting for a leader for as long as it takes", "send/second_producer.py", "== NOBODY:", "== 0:"),
+    Mutant(
+        "waiting for a leader for as long as it takes", "send/second_producer.py", "== NO_LEADER:", "== 0:"
+    ),
     Mutant(
         "asking for all leaders at once",
         "send/kafka_producer.py",
-        "if now - self._asked >= ASK_SECONDS:",
+        "if now - self._refreshed_at >= METADATA_PAUSE_SECONDS:",
         "if True:",
     ),
     Mutant(
         "moving what lost its leader",
         "send/second_producer.py",
-        "self._take_leaderless(accumulator, muted_partitions)",
+        "self._move_leaderless(accumulator, muted_partitions)",
         "pass",
     ),
 )
 
 SLOW: Final = (
     Mutant(
-        "the order of flights",
+        "the order of batches",
         "send/partition_queue.py",
-        "self._send(self._waiting.popleft(), generation)",
-        "self._send(self._waiting.pop(), generation)",
+        "self._send(self._waiting.popleft(), instance)",
+        "self._send(self._waiting.pop(), instance)",
         tests=SINK,
     ),
     Mutant(
         "leaving together",
-        "send/departures.py",
+        "send/send_timer.py",
         "due = self._last + self._linger_seconds",
         "due = self._last",
-        tests=DEPARTURES,
+        tests=SEND_TIMER,
     ),
-    Mutant("leaving when full", "send/departures.py", "if full or due <=", "if due <=", tests=DEPARTURES),
+    Mutant("leaving when full", "send/send_timer.py", "if full or due <=", "if due <=", tests=SEND_TIMER),
     Mutant(
         "moving what a partition refuses",
         "send/second_producer.py",
@@ -75,16 +82,16 @@ SLOW: Final = (
         tests=SICK,
     ),
     Mutant(
-        "waiting for a leader before a flight leaves",
+        "waiting for a leader before a batch leaves",
         "send/partition_queue.py",
-        "while self._waiting and generation.leaderless(self.topic, self.partition):",
+        "while self._waiting and instance.leaderless(self.topic, self.partition):",
         "while False:",
         tests=SICK,
     ),
     Mutant(
         "moving what lost its leader in the producer",
         "send/second_producer.py",
-        "self._take_leaderless(accumulator, muted_partitions)",
+        "self._move_leaderless(accumulator, muted_partitions)",
         "pass",
         tests=SICK,
     ),

@@ -35,7 +35,7 @@ class Body:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._budget.give(self._taken)
+        self._budget.release(self._taken)
 
     async def read(self) -> bytes:
         """The whole body, inflated.
@@ -61,13 +61,13 @@ class Body:
     def expect(self, events: int) -> None:
         """Take what the answer for so many events will hold: once some are sent, nobody can refuse."""
         size = events * _RESULT_BYTES
-        self._budget.take(size)
+        self._budget.reserve(size)
         self._taken += size
 
     def answered(self, size: int) -> None:
         """The body is gone; from now on an answer of `size` bytes is held."""
-        self._budget.give(self._taken)
-        self._budget.hold(size)
+        self._budget.release(self._taken)
+        self._budget.add(size)
         self._taken = size
 
     async def _plain(self, first: bytes) -> bytes:
@@ -102,7 +102,7 @@ class Body:
     def _take_up_to(self, size: int) -> None:
         self._check_cap(size)
         if size > self._taken:
-            self._budget.take(size - self._taken)
+            self._budget.reserve(size - self._taken)
             self._taken = size
 
     def _check_cap(self, size: int) -> None:

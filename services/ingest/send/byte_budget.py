@@ -8,22 +8,22 @@ from shared.errors import OVERLOADED, InfrastructureError
 
 
 class ByteBudget:
-    """How many bytes are held now, and the most that may be."""
+    """Counts the bytes that are held now, against `limit` bytes."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.held = 0
 
-    def take(self, size: int) -> None:
-        """Hold `size` bytes more, or refuse with OVERLOADED and hold nothing more."""
+    def reserve(self, size: int) -> None:
+        """Count `size` more bytes, or none and raise `InfrastructureError` OVERLOADED over the limit."""
         if self.held + size > self.limit:
             raise InfrastructureError(OVERLOADED, f"{self.held} of {self.limit} bytes are in flight")
         self.held += size
 
-    def hold(self, size: int) -> None:
-        """Count bytes that exist already (an answer, a copy for Kafka), over the limit if need be."""
+    def add(self, size: int) -> None:
+        """Count `size` bytes that exist already (an answer, a copy for Kafka), over the limit if need be."""
         self.held += size
 
-    def give(self, size: int) -> None:
-        """The bytes are gone."""
+    def release(self, size: int) -> None:
+        """Count `size` bytes less: they were freed."""
         self.held -= size

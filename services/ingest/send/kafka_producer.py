@@ -1,6 +1,6 @@
 """Producers that cannot wedge the gateway: built, watched, replaced and stopped within bounds.
 
-aiokafka 0.14 with idempotence retries a batch for ever, hangs in `stop()` while Kafka is
+aiokafka 0.14 with idempotence retries a batch forever, hangs in `stop()` while Kafka is
 down (its issue 1101), stays broken after an out-of-order sequence (1017) and fails every
 send after its sender task died.  So: after any failed or overdue batch the producer is
 replaced by a new one with a new producer id; the old one finishes what it has in flight,
@@ -20,7 +20,12 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError, ProducerClosed
 from aiokafka.structs import TopicPartition
 
-from services.ingest.send.second_producer import ASK_SECONDS, NOBODY, SecondProducer, ready_to_move
+from services.ingest.send.second_producer import (
+    METADATA_PAUSE_SECONDS,
+    NO_LEADER,
+    SecondProducer,
+    make_movable,
+)
 from shared.errors import KAFKA_UNAVAILABLE, KAFKA_UNREACHABLE, InfrastructureError
 
 logger = logging.getLogger(__name__)
@@ -37,7 +42,7 @@ Build = Callable[[], AIOKafkaProducer]
 
 
 class ProducerInstance:
-    """One producer and what it has in flight."""
+    """One aiokafka producer, with the number of batches that it has in flight."""
 
     def __init__(
         self, producer: AIOKafkaProducer, wedged_seconds: float, second: SecondProducer | None = None
@@ -48,18 +53,18 @@ class ProducerInstance:
         self.idle = asyncio.Event()
         self.idle.set()
         self._wedged_seconds = wedged_seconds
-        self._asked = -math.inf
+        self._refreshed_at = -math.inf
 
     def leaderless(self, topic: str, partition: int) -> bool:
-        """Whether the partition is known to have no leader."""
+        """Return whether the producer's metadata say that the partition has no leader."""
         leader = self.producer.client.cluster.leader_for_partition(TopicPartition(topic, partition))
-        return bool(leader == NOBODY)
+        return bool(leader == NO_LEADER)
 
-    def ask(self) -> None:
-        """Have leaders looked up soon: one question with a pause, however many wait for leaders."""
+    def refresh_metadata(self) -> None:
+        """Request metadata soon, at most every `METADATA_PAUSE_SECONDS`, however many wait for leaders."""
         now = asyncio.get_running_loop().time()
-        if now - self._asked >= ASK_SECONDS:
-            self._asked = now
+        if now - self._refreshed_at >= METADATA_PAUSE_SECONDS:
+            self._refreshed_at = now
             self.producer.client.force_metadata_update()
 
     async def send(self, batch: Any, topic: str, partition: int) -> int:
@@ -68,7 +73,7 @@ class ProducerInstance:
         Raises:
             InfrastructureError: KAFKA_UNREACHABLE when the batch was surely not sent.
             TimeoutError: no answer in time; the batch may or may not be on Kafka.
-            KafkaError: the broker refused the batch.
+            KafkaError: the broker rejected the batch.
         """
         self.in_flight += 1
         self.idle.clear()
@@ -78,14 +83,14 @@ class ProducerInstance:
                     acknowledged = await self.producer.send_batch(batch, topic, partition=partition)
                 except (KafkaError, AssertionError) as e:  # a partition that is gone is an assertion
                     raise InfrastructureError(KAFKA_UNREACHABLE, type(e).__name__) from e
-            return int((await self._answer(acknowledged, topic, partition)).offset)
+            return int((await self._acknowledgement(acknowledged, topic, partition)).offset)
         finally:
             self.in_flight -= 1
             if not self.in_flight:
                 self.idle.set()
 
-    async def _answer(self, acknowledged: "asyncio.Future[Any]", topic: str, partition: int) -> Any:
-        """Wait for it as long as the producer may take; for a partition that refuses, without an end."""
+    async def _acknowledgement(self, acknowledged: "asyncio.Future[Any]", topic: str, partition: int) -> Any:
+        """Wait for at most `wedged_seconds`, but without an end while the second producer has the batch."""
         try:
             while True:
                 done, _ = await asyncio.wait([acknowledged], timeout=self._wedged_seconds)
@@ -93,13 +98,13 @@ class ProducerInstance:
                     return acknowledged.result()
                 if self._second is None or not self._second.holds(topic, partition):
                     raise TimeoutError
-                self._second.still(topic)
+                self._second.on_slow_batch(topic)
         finally:
-            acknowledged.cancel()  # not the batch: nobody else would look at how it fails
+            acknowledged.cancel()  # not the batch; or asyncio warns of an exception that nobody retrieved
 
 
 class ProducerManager:
-    """Keeps one working producer; `current` waits for it, `replace` retires it."""
+    """Keeps one working producer: builds it, replaces it after a failure, and closes the old one."""
 
     def __init__(self, build: Build, wedged_seconds: float, second: SecondProducer | None = None) -> None:
         self._build = build
@@ -108,91 +113,91 @@ class ProducerManager:
         self._current: ProducerInstance | None = None
         self._ready = asyncio.Event()
         self._wanted = asyncio.Event()
-        self._keeper: asyncio.Task[None] | None = None
+        self._maintainer: asyncio.Task[None] | None = None
         self._retiring: set[asyncio.Task[None]] = set()
 
     def start(self) -> None:
-        """Begin to keep a producer; returns at once, Kafka may be down."""
+        """Start to build a producer; return at once, Kafka may be down."""
         self._wanted.set()
-        self._keeper = asyncio.create_task(self._keep(), name="producer-keeper")
+        self._maintainer = asyncio.create_task(self._maintain(), name="producer-maintainer")
 
     @property
     def ready(self) -> bool:
-        """Whether there is a producer that has not failed."""
+        """Return whether there is a producer that has not failed."""
         return self._current is not None
 
     @property
-    def generation(self) -> ProducerInstance | None:
-        """The producer to use now, if there is one."""
+    def instance(self) -> ProducerInstance | None:
+        """Return the producer to use now, None while there is none."""
         return self._current
 
     async def current(self) -> ProducerInstance:
-        """The producer to use now; waits while there is none."""
+        """Return the producer to use now; wait while there is none."""
         while self._current is None:
             await self._ready.wait()
         return self._current
 
-    def now(self) -> AIOKafkaProducer | None:
-        """The producer, None while there is none; one whose sender died is replaced."""
+    def live_producer(self) -> AIOKafkaProducer | None:
+        """Return aiokafka's producer, None while there is none; replace one whose sender task died."""
         if self._current is not None and self._current.producer._sender.sender_task.done():  # noqa: SLF001
             self.replace(self._current, "its sender died")
         return None if self._current is None else self._current.producer
 
     def partitions(self, topic: str) -> int | None:
-        """How many partitions the current producer knows of the topic."""
+        """Return how many partitions the producer's metadata have of the topic; None if it is not in them."""
         if self._current is None:
             return None
         known = self._current.producer.client.cluster.partitions_for_topic(topic)
         return len(known) if known else None
 
     async def count_partitions(self, topic: str) -> int:
-        """Ask for the topic's partitions; waits for a producer, and for a new topic to be seen.
+        """Request the number of the topic's partitions; wait for a producer, and for a new topic to be seen.
 
         Raises:
-            InfrastructureError: the broker does not say.
+            InfrastructureError: KAFKA_UNREACHABLE, without metadata from the broker.
         """
-        generation = await self.current()
+        instance = await self.current()
         try:
-            return len(await generation.producer.partitions_for(topic))
+            return len(await instance.producer.partitions_for(topic))
         except KafkaError as e:
             raise InfrastructureError(KAFKA_UNREACHABLE, f"no metadata: {type(e).__name__}") from e
 
-    def replace(self, failed: ProducerInstance, why: str) -> None:
+    def replace(self, failed: ProducerInstance, reason: str) -> None:
         """Use a new producer from now on; the old one may finish what it has in flight."""
         if self._current is not failed:
             return
-        logger.warning("producer is replaced", extra={"reason": why})
+        logger.warning("producer is replaced", extra={"reason": reason})
         self._current = None
         self._ready.clear()
         self._retire(failed)
         self._wanted.set()
 
     async def stop(self) -> None:
-        """Close all producers, each within bounds."""
-        if self._keeper is not None:
-            self._keeper.cancel()
-            await asyncio.wait([self._keeper])
+        """Close all producers, each within `wedged_seconds` and what closing by force takes."""
+        if self._maintainer is not None:
+            self._maintainer.cancel()
+            await asyncio.wait([self._maintainer])
         if self._current is not None:
             self._retire(self._current)
             self._current = None
         if self._retiring:
             await asyncio.wait(self._retiring)
 
-    def _retire(self, generation: ProducerInstance) -> None:
-        task = asyncio.create_task(self._finish(generation))
+    def _retire(self, instance: ProducerInstance) -> None:
+        task = asyncio.create_task(self._close_when_idle(instance))
         self._retiring.add(task)
         task.add_done_callback(self._retiring.discard)
 
-    async def _finish(self, generation: ProducerInstance) -> None:
+    async def _close_when_idle(self, instance: ProducerInstance) -> None:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._wedged_seconds):
-                await generation.idle.wait()
-        await close(generation.producer)
+                await instance.idle.wait()
+        await close(instance.producer)
 
-    async def _keep(self) -> None:
+    async def _maintain(self) -> None:
         while True:
             await self._wanted.wait()
-            producer = await self._started()
+            producer = await self._build_started()
             if producer is not None:
                 self._wanted.clear()
                 self._current = ProducerInstance(producer, self._wedged_seconds, self._second)
@@ -200,29 +205,29 @@ class ProducerManager:
             else:
                 await asyncio.sleep(_BACKOFF_SECONDS)
 
-    async def _started(self) -> AIOKafkaProducer | None:
-        producer = ready_to_move(self._build())
+    async def _build_started(self) -> AIOKafkaProducer | None:
+        producer = make_movable(self._build())
         try:
             async with asyncio.timeout(_START_SECONDS):
                 await producer.start()
         except asyncio.CancelledError:
             await close(producer)
             raise
-        except Exception as e:  # noqa: BLE001 - the keeper must live on, whatever aiokafka raises
+        except Exception as e:  # noqa: BLE001 - the task must go on, whatever aiokafka raises
             logger.warning("Kafka cannot be reached", extra={"reason": repr(e)})
             await close(producer)
             return None
         if self._second is not None:
-            self._second.serve(producer)
+            self._second.attach(producer)
         return producer
 
 
 async def close(producer: AIOKafkaProducer) -> None:
-    """Stop a producer; by force when it does not stop in time."""
+    """Stop a producer; by force after `_CLOSE_SECONDS`."""
     stopping = asyncio.ensure_future(producer.stop())
     done, _ = await asyncio.wait([stopping], timeout=_CLOSE_SECONDS)
     if not done:
-        # What stop() waits for is failed under its hands: it then closes by itself.
+        # Failing what stop() waits for lets it return by itself.
         _fail_all(producer)
         producer._sender.sender_task.cancel()  # noqa: SLF001
         await producer.client.close()
@@ -242,9 +247,9 @@ def _fail_all(producer: AIOKafkaProducer) -> None:
     accumulator.fail_all(ProducerClosed())
     for batch in held:
         if not batch.future.cancelled():
-            batch.future.exception()  # whoever waited has left: nobody else looks at it
+            batch.future.exception()  # retrieved, or asyncio would warn: the request has left
 
 
-def unknown(reason: str) -> InfrastructureError:
-    """The failure of a batch that may be on Kafka."""
+def unknown_outcome(reason: str) -> InfrastructureError:
+    """Return the error of a batch that may be on Kafka."""
     return InfrastructureError(KAFKA_UNAVAILABLE, reason)

@@ -1,8 +1,8 @@
-"""Topics are made before their first use, with explicit settings, one creation at a time each.
+"""Topics are created before their first use, with explicit settings, each by one task at a time.
 
 The broker's auto-creation would give a topic the broker's defaults (one partition, one
 replica), and a metadata request is enough to trigger it.  So creation comes first, always;
-"already exists" is success only after a look at the settings that a 202 stands on.
+"already exists" is success only once the settings that a 202 stands on were checked.
 """
 
 import asyncio
@@ -34,64 +34,64 @@ logger = logging.getLogger(__name__)
 _TIMEOUT_SECONDS: Final = 5.0
 _HEALTH_SECONDS: Final = 2.0
 #: New event types arrive in bursts (a deploy); the controller need not see them all at once.
-_AT_ONCE: Final = 4
-_UNHEARD_SECONDS: Final = 0.02
+_MAX_CONCURRENT: Final = 4
+_POLL_SECONDS: Final = 0.02
 _MIN_ISR: Final = "min.insync.replicas"
-#: What Kafka gives to topics of which nobody says otherwise.
-_UNSEEN: Final = {"max.message.bytes": "1048588", "cleanup.policy": "delete"}
+#: Kafka's own defaults: what a topic has whose settings may not be read.
+_KAFKA_DEFAULTS: Final = {"max.message.bytes": "1048588", "cleanup.policy": "delete"}
 
 
-#: How many partitions the registry wants a new topic to have, None if it does not say.
+#: Returns how many partitions the registry wants a new topic to have, None if it does not say.
 PartitionsOf = Callable[[str], int | None]
 
 
 @dataclass(frozen=True, slots=True)
 class TopicState:
-    """What the gateway needs to know of a topic that exists."""
+    """The settings of an existing topic that the gateway needs."""
 
     max_message_bytes: int
 
 
 class TopicManager:
-    """Makes sure that topics exist as they should; remembers those that do."""
+    """Ensures that topics exist with safe settings; remembers those that do."""
 
     def __init__(self, settings: KafkaSettings, partitions_of: PartitionsOf) -> None:
         self._settings = settings
         self._partitions_of = partitions_of
         self._known: dict[str, TopicState] = {}
-        self._asking: dict[str, asyncio.Task[TopicState]] = {}
-        self._gate = asyncio.Semaphore(_AT_ONCE)
+        self._ensuring: dict[str, asyncio.Task[TopicState]] = {}
+        self._slots = asyncio.Semaphore(_MAX_CONCURRENT)
 
     def known(self, topic: str) -> TopicState | None:
-        """The topic's state if it was ensured before."""
+        """Return the topic's state if it was ensured before, else None."""
         return self._known.get(topic)
 
     def forget(self, topic: str) -> None:
-        """Look again before the next use: something about the topic surprised us."""
+        """Ensure the topic again before its next use: what is remembered of it may be wrong."""
         self._known.pop(topic, None)
 
     async def ensure(self, topic: str) -> TopicState:
-        """Have the topic exist; concurrent callers share one creation.
+        """Create or check the topic unless that was done; concurrent callers share one task.
 
         Raises:
-            InfrastructureError: Kafka does not answer, or the topic is set up unsafely.
+            InfrastructureError: KAFKA_UNREACHABLE; or the topic is missing or has unsafe settings.
         """
         known = self._known.get(topic)
         if known is not None:
             return known
-        task = self._asking.get(topic)
+        task = self._ensuring.get(topic)
         if task is None:
-            task = self._asking[topic] = asyncio.create_task(self._ensure(topic))
-            task.add_done_callback(partial(self._answered, topic))
+            task = self._ensuring[topic] = asyncio.create_task(self._ensure(topic))
+            task.add_done_callback(partial(self._on_ensured, topic))
         return await asyncio.shield(task)
 
-    def _answered(self, topic: str, task: "asyncio.Task[TopicState]") -> None:
-        self._asking.pop(topic, None)
+    def _on_ensured(self, topic: str, task: "asyncio.Task[TopicState]") -> None:
+        self._ensuring.pop(topic, None)
         if not task.cancelled():
-            task.exception()  # whoever waited may have left: nobody else would look at it
+            task.exception()  # retrieved, or asyncio would warn: the requests may have left
 
     async def health(self) -> Health:
-        """Ask the cluster who is there, within two seconds."""
+        """Return how many brokers the cluster has, or that it is unreachable, within two seconds."""
         replicas = self._settings.min_insync
         try:
             async with asyncio.timeout(_HEALTH_SECONDS), self._admin() as admin:
@@ -101,15 +101,15 @@ class TopicManager:
         return Health(reachable=True, brokers=len(cluster["brokers"]), min_insync_replicas=replicas)
 
     async def stop(self) -> None:
-        """Give up what is being asked."""
-        for task in list(self._asking.values()):
+        """Cancel what is under way."""
+        for task in list(self._ensuring.values()):
             task.cancel()
-        if self._asking:
-            await asyncio.wait(list(self._asking.values()))
+        if self._ensuring:
+            await asyncio.wait(list(self._ensuring.values()))
 
     async def _ensure(self, topic: str) -> TopicState:
         try:
-            async with self._gate, asyncio.timeout(_TIMEOUT_SECONDS), self._admin() as admin:
+            async with self._slots, asyncio.timeout(_TIMEOUT_SECONDS), self._admin() as admin:
                 if self._settings.create_topics:
                     await self._create(admin, topic)
                 else:
@@ -119,7 +119,7 @@ class TopicManager:
             raise InfrastructureError(
                 KAFKA_UNREACHABLE, f"the topic could not be ensured: {type(e).__name__}"
             ) from e
-        self._refuse_unsafe(topic, config)
+        self._reject_unsafe(topic, config)
         self._known[topic] = TopicState(int(config["max.message.bytes"]))
         return self._known[topic]
 
@@ -140,23 +140,25 @@ class TopicManager:
 
     async def _config(self, admin: AIOKafkaAdminClient, topic: str) -> dict[str, str]:
         resource: Any = None
-        said = {"topic": topic, "promised": self._settings.min_insync}
+        log_fields = {"topic": topic, "promised": self._settings.min_insync}
         error: Any = UnknownTopicOrPartitionError
         while error is UnknownTopicOrPartitionError:  # the caller's timeout ends it
             if resource is not None:
-                # Created, but this broker has not heard of it yet.
-                await asyncio.sleep(_UNHEARD_SECONDS)
+                # Created, but this broker does not know of it yet.
+                await asyncio.sleep(_POLL_SECONDS)
             responses = await admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, topic)])
             resource = responses[0].resources[0]
             error = for_code(resource[0])
         if error is TopicAuthorizationFailedError and not self._settings.create_topics:
-            logger.warning("a topic's settings are its owner's word: DESCRIBE_CONFIGS is missing", extra=said)
-            return {**_UNSEEN, _MIN_ISR: str(self._settings.min_insync)}
+            logger.warning(
+                "a topic's settings cannot be checked: DESCRIBE_CONFIGS is missing", extra=log_fields
+            )
+            return {**_KAFKA_DEFAULTS, _MIN_ISR: str(self._settings.min_insync)}
         if error is not NoError:
             raise error(topic)
         return {entry[0]: entry[1] for entry in resource[4]}
 
-    def _refuse_unsafe(self, topic: str, config: dict[str, str]) -> None:
+    def _reject_unsafe(self, topic: str, config: dict[str, str]) -> None:
         if int(config[_MIN_ISR]) < self._settings.min_insync:
             detail = f"{_MIN_ISR} of {topic} is {config[_MIN_ISR]}, promised are {self._settings.min_insync}"
         elif "compact" in config["cleanup.policy"]:
@@ -168,7 +170,7 @@ class TopicManager:
 
     @asynccontextmanager
     async def _admin(self) -> AsyncIterator[AIOKafkaAdminClient]:
-        # A client per question: questions are rare, and a fresh one knows no dead broker.
+        # A client per use: uses are rare, and a new one knows no dead broker.
         admin = AIOKafkaAdminClient(
             **self._settings.brokers.aiokafka(),
             request_timeout_ms=int(_TIMEOUT_SECONDS * 1000),
@@ -182,9 +184,9 @@ class TopicManager:
 
 
 async def _must_exist(admin: AIOKafkaAdminClient, topic: str) -> None:
-    """Raises `InfrastructureError` when it does not, and aiokafka's errors."""
-    (found,) = await admin.describe_topics([topic])
-    error = for_code(found["error_code"])
+    """Raise `InfrastructureError` TOPIC_MISSING if there is no such topic, and aiokafka's errors."""
+    (description,) = await admin.describe_topics([topic])
+    error = for_code(description["error_code"])
     if error is UnknownTopicOrPartitionError:
         raise InfrastructureError(TOPIC_MISSING, f"there is no topic {topic}")
     if error is not NoError:

@@ -1,7 +1,7 @@
-"""A lane per partition: what many requests send to it flies in one batch at a time.
+"""A queue per partition: what many requests send to it goes to Kafka in one batch at a time.
 
 One batch in flight per partition keeps order whatever happens to the producer, and what
-arrives until the next departure (`departures.py`) fills the next batch: the busier, the fewer
+arrives until the next send (`send_timer.py`) fills the next batch: the busier, the fewer
 produce requests.  A request holds one future per batch that carries events of it, never one
 per event.
 """
@@ -19,9 +19,9 @@ from aiokafka.producer.message_accumulator import BatchBuilder
 
 from services.ingest.observe.metrics import SEND_SPREAD
 from services.ingest.send.byte_budget import ByteBudget
-from services.ingest.send.departures import Departures
-from services.ingest.send.kafka_producer import ProducerInstance, ProducerManager, unknown
-from services.ingest.send.second_producer import ASK_SECONDS
+from services.ingest.send.kafka_producer import ProducerInstance, ProducerManager, unknown_outcome
+from services.ingest.send.second_producer import METADATA_PAUSE_SECONDS
+from services.ingest.send.send_timer import SendTimer
 from services.ingest.sink import Record
 from shared.errors import (
     EVENT_TOO_LARGE,
@@ -44,15 +44,15 @@ _CODECS: Final = {"none": 0, "gzip": 1, "lz4": 3, "zstd": 4}
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
-    """How batches leave: how long after each other, and how small."""
+class BatchOptions:
+    """How often batches are sent, in seconds, and how they are compressed."""
 
     linger_seconds: float = 0.0
     compression: Literal["none", "gzip", "lz4", "zstd"] = "none"
 
     @property
     def codec(self) -> int:
-        """The codec's number in a batch."""
+        """The codec's number in the attributes of a record batch."""
         return _CODECS[self.compression]
 
 
@@ -61,207 +61,212 @@ BatchResult = int | OnrampError
 
 
 class RequestSlice:
-    """The events of one request that fly in one batch: `places` in the request, `first` in the batch."""
+    """The events of one request that are sent in one batch.
 
-    __slots__ = ("first", "flight", "landed", "partition", "places")
+    `indexes` are their positions in the request; `first` is the position of the first in the batch.
+    """
 
-    def __init__(self, flight: "InFlightBatch", partition: int, places: list[int]) -> None:
-        self.places = places
-        self.flight = flight
-        self.first = flight.count
+    __slots__ = ("batch", "first", "future", "indexes", "partition")
+
+    def __init__(self, batch: "InFlightBatch", partition: int, indexes: list[int]) -> None:
+        self.indexes = indexes
+        self.batch = batch
+        self.first = batch.count
         self.partition = partition
-        self.landed: asyncio.Future[BatchResult] = asyncio.get_running_loop().create_future()
+        self.future: asyncio.Future[BatchResult] = asyncio.get_running_loop().create_future()
 
 
 class InFlightBatch:
-    """A batch being filled or on its way."""
+    """A batch that is being filled, or was handed to a producer."""
 
-    __slots__ = ("builder", "count", "departed", "old", "parts", "size")
+    __slots__ = ("builder", "count", "is_sent", "seen_waiting", "size", "slices")
 
     def __init__(self, batch_bytes: int, codec: int = 0) -> None:
         # Not a producer's create_batch(): a batch may outlive the producer of its time.
         self.builder = BatchBuilder(batch_bytes, codec)
-        self.parts: list[RequestSlice] = []
+        self.slices: list[RequestSlice] = []
         self.count = 0
         self.size = 0
-        #: Whether a producer has it: from then on nobody can tell before Kafka answers.
-        self.departed = False
-        #: Whether it waited already when somebody looked.
-        self.old = False
+        #: Whether a producer has it: from then on its outcome is unknown until Kafka answers.
+        self.is_sent = False
+        #: Whether `PartitionQueue.seal` has found it waiting before.
+        self.seen_waiting = False
 
     @property
     def abandoned(self) -> bool:
-        """Whether nobody waits for it any more."""
-        return all(part.landed.done() for part in self.parts)
+        """Whether no request waits for it any more."""
+        return all(slice_.future.done() for slice_ in self.slices)
 
-    def land(self, landing: BatchResult) -> None:
-        """Tell every request that still waits."""
-        for part in self.parts:
-            if not part.landed.done():
-                part.landed.set_result(landing)
+    def resolve(self, result: BatchResult) -> None:
+        """Give `result` to every request that still waits."""
+        for slice_ in self.slices:
+            if not slice_.future.done():
+                slice_.future.set_result(result)
 
 
 class PartitionQueue:
-    """One partition of one topic."""
+    """The batches of one partition of one topic: at most one is with a producer, the others wait."""
 
     def __init__(
         self,
         topic: str,
         partition: int,
         *,
-        departures: Departures,
+        timer: SendTimer,
         producers: ProducerManager,
         budget: ByteBudget,
-        surprised: Callable[[], None],
+        on_stale_metadata: Callable[[], None],
         codec: int,
     ) -> None:
         self.topic = topic
         self.partition = partition
         self.batch_bytes = 0
         self._codec = codec
-        self._departures = departures
+        self._timer = timer
         self._producers = producers
         self._budget = budget
-        self._surprised = surprised
+        self._on_stale_metadata = on_stale_metadata
         self._waiting: deque[InFlightBatch] = deque()
-        self._flying: asyncio.Task[None] | None = None
+        self._sending: asyncio.Task[None] | None = None
 
-    def put(self, records: Sequence[Record], places: list[int]) -> list[RequestSlice]:
-        """Add the records at `places`, in order; returns the parts to wait for."""
-        flight = self._waiting[-1] if self._waiting else self._open()
-        if flight.parts and flight.abandoned:
-            flight = self._open()  # its events were told that they are surely not on Kafka
-        parts: list[RequestSlice] = []
-        while places:
-            taken = self._fill(flight, records, places)
-            if taken:
-                part = RequestSlice(flight, self.partition, places[:taken])
-                flight.parts.append(part)
-                flight.count += taken
-                parts.append(part)
-                places = places[taken:]
-            if places:
-                flight = self._open()  # empty, so it takes a record of any size
-        if self._flying is None:
-            self._queue()
-        return parts
+    def put(self, records: Sequence[Record], indexes: list[int]) -> list[RequestSlice]:
+        """Add the records at `indexes`, in order; return the slices to wait for."""
+        batch = self._waiting[-1] if self._waiting else self._new_batch()
+        if batch.slices and batch.abandoned:
+            batch = self._new_batch()  # the requests of that one were told that it is surely not on Kafka
+        slices: list[RequestSlice] = []
+        while indexes:
+            added = self._fill(batch, records, indexes)
+            if added:
+                slice_ = RequestSlice(batch, self.partition, indexes[:added])
+                batch.slices.append(slice_)
+                batch.count += added
+                slices.append(slice_)
+                indexes = indexes[added:]
+            if indexes:
+                batch = self._new_batch()  # empty, so it takes a record of any size
+        if self._sending is None:
+            self._schedule()
+        return slices
 
-    def depart(self, generation: ProducerInstance) -> None:
-        """Send the flight that waited longest, as it is when it leaves."""
-        self._flying = asyncio.create_task(self._fly(generation))
+    def send_next(self, instance: ProducerInstance) -> None:
+        """Start to send the oldest batch; until a producer has it, it goes on filling."""
+        self._sending = asyncio.create_task(self._send_oldest(instance))
 
-    def _fill(self, flight: InFlightBatch, records: Sequence[Record], places: list[int]) -> int:
-        """Add as many as fit; returns how many."""
-        append = flight.builder.append
-        taken = size = 0
-        for place in places:
-            record = records[place]
+    def _fill(self, batch: InFlightBatch, records: Sequence[Record], indexes: list[int]) -> int:
+        """Add as many records as fit; return how many."""
+        append = batch.builder.append
+        added = size = 0
+        for index in indexes:
+            record = records[index]
             key, value = record.key, record.value
             if append(timestamp=None, key=key, value=value, headers=record.headers) is None:
                 break
-            taken += 1
+            added += 1
             size += len(key) + len(value)
-        size += taken * _OVERHEAD
-        flight.size += size
-        self._budget.hold(size)
-        return taken
+        size += added * _OVERHEAD
+        batch.size += size
+        self._budget.add(size)
+        return added
 
     def drop_abandoned(self) -> None:
-        """Forget waiting batches whose requests have all been answered."""
-        for flight in [each for each in self._waiting if each.abandoned]:
-            self._waiting.remove(flight)
-            self._budget.give(flight.size)
+        """Remove waiting batches whose requests have all been answered, and release their bytes."""
+        for batch in [each for each in self._waiting if each.abandoned]:
+            self._waiting.remove(batch)
+            self._budget.release(batch.size)
 
     def seal(self) -> None:
-        """Have nobody join a flight that was seen to wait: who came together is given up together.
+        """Close the newest batch to further events if the last call found it waiting already.
 
-        Only while there is no leader: behind a slow one, flights that grow are what keeps up.
+        Events that came at about the same time then also expire together.  Only while there is no
+        leader: behind a slow one, batches that grow are what keeps up.
         """
         if self._waiting:
-            flight = self._waiting[-1]
-            if flight.old:
-                flight.builder.close()
-            flight.old = True
+            batch = self._waiting[-1]
+            if batch.seen_waiting:
+                batch.builder.close()
+            batch.seen_waiting = True
 
     async def stop(self) -> None:
-        """Give up what is waiting or in flight."""
-        if self._flying is not None:
-            self._flying.cancel()
-            await asyncio.wait([self._flying])
+        """Fail what is waiting or in flight."""
+        if self._sending is not None:
+            self._sending.cancel()
+            await asyncio.wait([self._sending])
         while self._waiting:
-            flight = self._waiting.popleft()
-            flight.land(InfrastructureError(SHUTTING_DOWN, "the gateway stopped before it was sent"))
-            self._budget.give(flight.size)
+            batch = self._waiting.popleft()
+            batch.resolve(InfrastructureError(SHUTTING_DOWN, "the gateway stopped before it was sent"))
+            self._budget.release(batch.size)
 
-    def _open(self) -> InFlightBatch:
-        flight = InFlightBatch(self.batch_bytes, self._codec)
-        self._waiting.append(flight)
-        return flight
+    def _new_batch(self) -> InFlightBatch:
+        batch = InFlightBatch(self.batch_bytes, self._codec)
+        self._waiting.append(batch)
+        return batch
 
-    def _queue(self) -> None:
-        """Leave with the next departure; one that is full need not wait for it."""
-        self._departures.want(self, full=len(self._waiting) > 1)
+    def _schedule(self) -> None:
+        """Have the oldest batch sent the next time; one that is full need not wait for it."""
+        self._timer.schedule(self, full=len(self._waiting) > 1)
 
-    async def _fly(self, generation: ProducerInstance) -> None:
+    async def _send_oldest(self, instance: ProducerInstance) -> None:
         try:
-            generation = await self._led(generation)
+            instance = await self._wait_for_leader(instance)
             if self._waiting:
-                await self._send(self._waiting.popleft(), generation)
+                await self._send(self._waiting.popleft(), instance)
         finally:
-            self._flying = None
+            self._sending = None
             if self._waiting:
-                self._queue()
+                self._schedule()
 
-    async def _led(self, generation: ProducerInstance) -> ProducerInstance:
-        """The producer to send with, once the partition has a leader or nobody waits any more."""
+    async def _wait_for_leader(self, instance: ProducerInstance) -> ProducerInstance:
+        """Wait until the partition has a leader or no request waits any more; return the producer to use."""
         self.drop_abandoned()
-        while self._waiting and generation.leaderless(self.topic, self.partition):
-            # Here, where all of it is surely not on Kafka, and not in the producer of all names.
-            generation.ask()
-            await asyncio.sleep(ASK_SECONDS)
+        while self._waiting and instance.leaderless(self.topic, self.partition):
+            # Here, where none of it is on Kafka for certain, and not in the producer of all topics.
+            instance.refresh_metadata()
+            await asyncio.sleep(METADATA_PAUSE_SECONDS)
             self.seal()
-            generation = await self._producers.current()
+            instance = await self._producers.current()
             self.drop_abandoned()
-        return generation
+        return instance
 
-    async def _send(self, flight: InFlightBatch, generation: ProducerInstance) -> None:
-        began = time.perf_counter()
+    async def _send(self, batch: InFlightBatch, instance: ProducerInstance) -> None:
+        started = time.perf_counter()
         try:
-            flight.departed = True
-            flight.land(await generation.send(flight.builder, self.topic, self.partition))
+            batch.is_sent = True
+            batch.resolve(await instance.send(batch.builder, self.topic, self.partition))
         except asyncio.CancelledError:
-            flight.land(unknown("the gateway stopped before Kafka answered"))
+            batch.resolve(unknown_outcome("the gateway stopped before Kafka answered"))
             raise
-        except Exception as e:  # noqa: BLE001 - whatever it was, the requests must hear of it
-            # A refused batch leaves a hole in the producer's sequence numbers: a new producer
+        except Exception as e:  # noqa: BLE001 - whatever it was, the requests must get a result
+            # A rejected batch leaves a hole in the producer's sequence numbers: a new producer
             # starts a new sequence.  What is known of the topic may be wrong as well.
-            self._surprised()
-            self._producers.replace(generation, f"{self.topic}/{self.partition}: {type(e).__name__}")
-            flight.land(_failure(e, flight.count))
+            self._on_stale_metadata()
+            self._producers.replace(instance, f"{self.topic}/{self.partition}: {type(e).__name__}")
+            batch.resolve(_failure(e, batch.count))
         finally:
-            SEND_SPREAD.observe(time.perf_counter() - began)
-            self._budget.give(flight.size)
+            SEND_SPREAD.observe(time.perf_counter() - started)
+            self._budget.release(batch.size)
 
 
-def give_up(late: Collection[RequestSlice], seconds: float) -> None:
-    """Answer parts whose deadline has passed; with all of its parts a flight that waits is given up.
+def fail_late(late: Collection[RequestSlice], seconds: float) -> None:
+    """Fail slices whose deadline of `seconds` has passed.
 
-    It then never flies (`abandoned`), so its events are surely not on Kafka.  One that flies
-    later for others may take the late ones along.
+    A waiting batch of which all slices are late is abandoned: it is never sent, so its events are
+    surely not on Kafka.  One that is sent later for other requests takes the late events along:
+    their outcome is unknown.
     """
-    never = {part.flight for part in late if _nobody_else(part.flight, late)}
-    for part in late:
-        if not part.landed.done():
-            part.landed.set_result(_late(seconds, flies=part.flight not in never))
+    abandoned = {slice_.batch for slice_ in late if _is_abandoned(slice_.batch, late)}
+    for slice_ in late:
+        if not slice_.future.done():
+            slice_.future.set_result(_deadline_error(seconds, may_be_sent=slice_.batch not in abandoned))
 
 
-def _nobody_else(flight: InFlightBatch, late: Collection[RequestSlice]) -> bool:
-    return not flight.departed and all(part.landed.done() or part in late for part in flight.parts)
+def _is_abandoned(batch: InFlightBatch, late: Collection[RequestSlice]) -> bool:
+    return not batch.is_sent and all(slice_.future.done() or slice_ in late for slice_ in batch.slices)
 
 
-def _late(seconds: float, *, flies: bool) -> InfrastructureError:
-    if flies:
-        return unknown(f"no acknowledgement within {seconds:g} s")
+def _deadline_error(seconds: float, *, may_be_sent: bool) -> InfrastructureError:
+    if may_be_sent:
+        return unknown_outcome(f"no acknowledgement within {seconds:g} s")
     return InfrastructureError(KAFKA_UNREACHABLE, f"it could not be sent within {seconds:g} s")
 
 
@@ -270,6 +275,6 @@ def _failure(error: Exception, count: int) -> OnrampError:
         return error
     if isinstance(error, _TOO_LARGE) and count == 1:
         return UserError(EVENT_TOO_LARGE, "larger than the topic's max.message.bytes")
-    failure = unknown(type(error).__name__)
-    # Too large is too large at every try: none of them was appended.
+    failure = unknown_outcome(type(error).__name__)
+    # Too large is too large at every attempt: none of them was appended.
     return failure.surely(accepted=False) if isinstance(error, _TOO_LARGE) else failure

@@ -1,12 +1,12 @@
-"""What a partition refuses for now goes over a second producer, where its retries hold up nobody.
+"""What a partition rejects for now is retried by a second producer, where the retries hold up nobody.
 
-aiokafka has one produce request at a time with each broker, retries a refused batch for ever and
+aiokafka has one produce request at a time with each broker, retries a rejected batch forever and
 waits out the pause before a retry inside of that request: one partition below its min ISR would
-hold up all others of its broker.  So a refused batch moves, with the producer id and the sequence
-number that it has: to Kafka it is the same try again, and it lands once.  So does one whose
-partition lost its leader before it was sent: aiokafka would ask for the leader without a pause.
-While it is here its lane sends nothing else; when Kafka has taken it, the lane's next flight goes
-over the first producer as ever.
+hold up all others of its broker.  So a rejected batch moves, with the producer id and the sequence
+number that it has: to Kafka it is a retry of the same batch, which is appended once.  So does one
+whose partition lost its leader before it was sent: aiokafka would request the leader without a pause.
+While a batch is here its partition's queue sends nothing else; when Kafka has it, the queue's next
+batch goes through the first producer again.
 """
 
 import asyncio
@@ -24,18 +24,18 @@ from services.ingest.observe.metrics import KAFKA_REQUESTS_SEEN
 
 logger = logging.getLogger(__name__)
 
-#: Where a first producer's sender is told of its second one.
+#: The attribute of a first producer's sender that holds its second producer.
 _SECOND: Final = "onramp_second"
-#: One that was just made again is not known to every broker.
+#: A topic that was just created again is not known to every broker.
 _GONE_SECONDS: Final = 30.0
-#: aiokafka asks for a leader as fast as it is answered.
-ASK_SECONDS: Final = 0.1
+#: aiokafka requests metadata again as soon as the last answer is there.
+METADATA_PAUSE_SECONDS: Final = 0.1
 #: The leader of a partition that has none; of one that does not exist it is None.
-NOBODY: Final = -1
+NO_LEADER: Final = -1
 
 
-class Gone:
-    """Whether a batch's partition has been unknown for so long that its topic must be gone."""
+class TopicGone:
+    """Tells whether a batch's partition has been unknown for so long that its topic must be deleted."""
 
     def __init__(self, clock: Callable[[], float], leader: Callable[[], int | None]) -> None:
         self._clock = clock
@@ -43,8 +43,8 @@ class Gone:
         self._since: float | None = None
 
     def __call__(self) -> bool:
-        """Asked each time that the batch has no leader to go to."""
-        if self._leader() == NOBODY:  # it may be elected hours later; giving up leaves a hole
+        """Return whether to fail the batch; aiokafka calls it whenever the batch has no leader to go to."""
+        if self._leader() == NO_LEADER:  # it may be elected hours later; giving up leaves a hole
             self._since = None
             return False
         if self._since is None:
@@ -53,46 +53,46 @@ class Gone:
 
 
 class SecondProducer:
-    """Batches that a partition refused, sent again by a producer of their own until it takes them."""
+    """Resends batches that a partition rejected, by a producer of their own, until Kafka has them."""
 
     def __init__(
         self, producer: Callable[[], AIOKafkaProducer | None], forget: Callable[[str], None]
     ) -> None:
         self._producer = producer
         self._forget = forget
-        self._held: set[TopicPartition] = set()
+        self._moved: set[TopicPartition] = set()
 
-    def serve(self, first: AIOKafkaProducer) -> None:
-        """From now on take what partitions refuse to this producer, and what has no leader."""
+    def attach(self, first: AIOKafkaProducer) -> None:
+        """Resend from now on what partitions reject from `first`, and what of it has no leader."""
         setattr(first._sender, _SECOND, self)  # noqa: SLF001
         accumulator = first._message_accumulator  # noqa: SLF001
         drain = accumulator.drain_by_nodes
 
         def drain_led(ignore_nodes: Any, muted_partitions: Any = frozenset()) -> Any:
-            self._take_leaderless(accumulator, muted_partitions)
+            self._move_leaderless(accumulator, muted_partitions)
             return drain(ignore_nodes, muted_partitions)
 
         accumulator.drain_by_nodes = drain_led
 
     def holds(self, topic: str, partition: int) -> bool:
-        """Whether a batch of the partition is here."""
-        return TopicPartition(topic, partition) in self._held
+        """Return whether a batch of the partition is here."""
+        return TopicPartition(topic, partition) in self._moved
 
-    def still(self, topic: str) -> None:
-        """It takes long: the topic may have been deleted, and is made again before its next use."""
+    def on_slow_batch(self, topic: str) -> None:
+        """Have the topic checked, and created if it was deleted, before its next use."""
         self._forget(topic)
 
-    def take(self, batch: Any) -> bool:
-        """Send the batch again as it is; False when there is no producer for it now."""
+    def resend(self, batch: Any) -> bool:
+        """Send the batch again as it is; return False when there is no producer for it now."""
         producer = self._producer()
         if producer is None:
             return False
-        logger.info("a partition refuses for now", extra={"topic": batch.tp.topic})
-        self._held.add(batch.tp)
+        logger.info("a partition rejects batches for now", extra={"topic": batch.tp.topic})
+        self._moved.add(batch.tp)
         batch.future.add_done_callback(partial(self._done, producer, batch))
-        # Asked while there is no leader: a batch that fails leaves a hole in its sequence.
+        # Called while there is no leader: a batch that fails leaves a hole in its sequence.
         leader = partial(producer.client.cluster.leader_for_partition, batch.tp)
-        batch.expired = Gone(asyncio.get_running_loop().time, leader)
+        batch.expired = TopicGone(asyncio.get_running_loop().time, leader)
         batch.reset_drain()
         accumulator = producer._message_accumulator  # noqa: SLF001
         accumulator._batches[batch.tp].append(batch)  # noqa: SLF001
@@ -100,24 +100,24 @@ class SecondProducer:
         producer.client.add_topic(batch.tp.topic)
         return True
 
-    def _take_leaderless(self, accumulator: Any, muted: Collection[TopicPartition]) -> None:
+    def _move_leaderless(self, accumulator: Any, muted: Collection[TopicPartition]) -> None:
         for tp in [*accumulator._batches]:  # noqa: SLF001
-            if tp in muted or accumulator._cluster.leader_for_partition(tp) not in (None, NOBODY):  # noqa: SLF001
+            if tp in muted or accumulator._cluster.leader_for_partition(tp) not in (None, NO_LEADER):  # noqa: SLF001
                 continue
-            # As if it was to be sent now: it gets the first producer's next sequence number.
+            # As if it were sent now: it gets the first producer's next sequence number.
             batch = accumulator._pop_batch(tp)  # noqa: SLF001
-            if self.take(batch):
+            if self.resend(batch):
                 accumulator._pending_batches.remove(batch)  # noqa: SLF001
             else:
                 accumulator.reenqueue(batch)
 
     def _done(self, producer: AIOKafkaProducer, batch: Any, _: object) -> None:
-        self._held.discard(batch.tp)
+        self._moved.discard(batch.tp)
         producer._message_accumulator._pending_batches.discard(batch)  # noqa: SLF001
 
 
-class _Refusals(SendProduceReqHandler):  # type: ignore[misc]
-    """Hands on what partitions refused; what failed on the way stays, because the way is everybody's."""
+class _MovingHandler(SendProduceReqHandler):  # type: ignore[misc]
+    """Moves what partitions rejected; what failed on the connection stays: that is everybody's."""
 
     def create_request(self) -> Any:
         KAFKA_REQUESTS_SEEN.add()
@@ -127,37 +127,37 @@ class _Refusals(SendProduceReqHandler):  # type: ignore[misc]
         super().handle_response(response)
         second: SecondProducer | None = getattr(self._sender, _SECOND, None)
         if second is not None:
-            self._to_reenqueue[:] = [batch for batch in self._to_reenqueue if not self._moves(batch, second)]
+            self._to_reenqueue[:] = [batch for batch in self._to_reenqueue if not self._move(batch, second)]
 
-    def _moves(self, batch: Any, second: SecondProducer) -> bool:
-        moves = second.take(batch)
-        if moves:
+    def _move(self, batch: Any, second: SecondProducer) -> bool:
+        moved = second.resend(batch)
+        if moved:
             self._sender._message_accumulator._pending_batches.remove(batch)  # noqa: SLF001
-        return moves
+        return moved
 
 
 class _Pending(set[Any]):
-    """What a producer waits for; one that moved was removed before it is done."""
+    """The batches that a producer waits for; one that moved was removed before it is done."""
 
     remove = set.discard
 
 
-def ready_to_move(producer: AIOKafkaProducer) -> AIOKafkaProducer:
-    """Let batches of the producer be moved, or moved to it."""
+def make_movable(producer: AIOKafkaProducer) -> AIOKafkaProducer:
+    """Let batches be moved from this producer, or to it; return the same producer."""
     producer._message_accumulator._pending_batches = _Pending()  # noqa: SLF001
     return producer
 
 
-def asking_slowly(producer: AIOKafkaProducer) -> AIOKafkaProducer:
-    """Pause before each of the producer's questions for metadata."""
-    ask = producer.client._metadata_update  # noqa: SLF001
+def pause_metadata_requests(producer: AIOKafkaProducer) -> AIOKafkaProducer:
+    """Pause before each of the producer's metadata requests; return the same producer."""
+    update = producer.client._metadata_update  # noqa: SLF001
 
-    async def asked(*given: Any) -> Any:
-        await asyncio.sleep(ASK_SECONDS)
-        return await ask(*given)
+    async def paused_update(*args: Any) -> Any:
+        await asyncio.sleep(METADATA_PAUSE_SECONDS)
+        return await update(*args)
 
-    producer.client._metadata_update = asked  # noqa: SLF001
+    producer.client._metadata_update = paused_update  # noqa: SLF001
     return producer
 
 
-aiokafka.producer.sender.SendProduceReqHandler = _Refusals
+aiokafka.producer.sender.SendProduceReqHandler = _MovingHandler

@@ -21,7 +21,15 @@ async def silent() -> AsyncIterator[tuple[KafkaSink, Asked]]:
     taken: list[asyncio.StreamWriter] = []
     server = await asyncio.start_server(lambda _, writer: taken.append(writer), "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
-    yield KafkaSink(KafkaSettings(bootstrap=f"127.0.0.1:{port}"), ByteBudget(1), 10, 15), lambda: len(taken)
+    yield (
+        KafkaSink(
+            KafkaSettings(bootstrap=f"127.0.0.1:{port}"),
+            ByteBudget(1),
+            deadline_seconds=10,
+            wedged_seconds=15,
+        ),
+        lambda: len(taken),
+    )
     for writer in taken:
         writer.close()
     server.close()

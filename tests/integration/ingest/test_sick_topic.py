@@ -17,7 +17,7 @@ from services.ingest.app import assemble
 from services.ingest.send.byte_budget import ByteBudget
 from services.ingest.send.kafka_producer import ProducerInstance
 from services.ingest.send.kafka_sink import KafkaSink
-from services.ingest.send.second_producer import ASK_SECONDS, SecondProducer
+from services.ingest.send.second_producer import METADATA_PAUSE_SECONDS, SecondProducer
 from services.ingest.settings import IngestSettings
 from shared.registry.memory import MemoryRegistry
 from shared.settings import KafkaSettings
@@ -51,7 +51,7 @@ class Seen:
 @pytest.fixture
 def seen(monkeypatch: pytest.MonkeyPatch) -> Seen:
     seen = Seen()
-    send, still, ask = Sender._send_produce_req, SecondProducer.still, AIOKafkaClient._metadata_update
+    send, still, ask = Sender._send_produce_req, SecondProducer.on_slow_batch, AIOKafkaClient._metadata_update
 
     async def noted(sender: Any, node: int, batches: dict[TopicPartition, Any]) -> None:
         seen.requests.append((sender.client._client_id, frozenset(tp.topic for tp in batches)))
@@ -78,7 +78,7 @@ class Gateway:
         self.cluster = cluster
         self.admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
         kafka = KafkaSettings(bootstrap=cluster.bootstrap, replication=3, min_insync=2)
-        self.sink = KafkaSink(kafka, ByteBudget(2**24), DEADLINE, WEDGED)
+        self.sink = KafkaSink(kafka, ByteBudget(2**24), deadline_seconds=DEADLINE, wedged_seconds=WEDGED)
         app = assemble(IngestSettings(), self.sink, ByteBudget(2**24), MemoryRegistry(), lambda _: None)  # type: ignore[arg-type, return-value]
         self.client = httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app), base_url="http://127.0.0.1")
 
@@ -155,7 +155,7 @@ async def test_f53_a_topic_below_its_min_isr_harms_itself_alone(
     await gateway.accepts("before", "well")
     first = gateway.sink._producers.now()
     await until(
-        lambda: gateway.sink._seconds.now() is not None, _PATIENCE
+        lambda: gateway.sink._second_producers.live_producer() is not None, _PATIENCE
     )  # nobody moves to who is not there
     gateway.cluster.children[_THIRD].stop()
     await until(lambda: gateway.in_sync("sick") == 2, _PATIENCE)
@@ -204,7 +204,7 @@ async def test_f53_a_topic_without_a_leader_harms_itself_alone(
     for name, replicas in {"lone": (3,), "lost": (3,), "near": (1, 2, 3)}.items():
         gateway.make(name, 2, replicas)
         await gateway.accepts("before", name)
-    await until(lambda: gateway.sink._seconds.now() is not None, _PATIENCE)
+    await until(lambda: gateway.sink._second_producers.live_producer() is not None, _PATIENCE)
     first, loop = gateway.first, asyncio.get_running_loop()
     gateway.cluster.children[_THIRD].stop()
     for name in ("lone", "lost"):
@@ -221,12 +221,12 @@ async def test_f53_a_topic_without_a_leader_harms_itself_alone(
     )
     given = asyncio.create_task(gateway.post("given", "lost"))
     await until(lambda: gateway.sink._second.holds("events.lost", 0), _PATIENCE)
-    waiting = gateway.sink._lanes["events.lone", 0]._waiting
+    waiting = gateway.sink._queues["events.lone", 0]._waiting
     never = [f"never-{n}" for n in range(2)]
     refused = []
     for each in never:
         refused.append(asyncio.create_task(gateway.post(each, "lone")))
-        # Nobody joins a flight that waits: it is given up with all of its events.
+        # Nobody joins a batch that waits: it is given up with all of its events.
         await until(lambda: bool(waiting) and waiting[-1].builder.closed(), _PATIENCE)
         await gateway.accepts(f"during-{each}", "near")
     answers = [await each for each in (given, *refused)]
@@ -241,7 +241,7 @@ async def test_f53_a_topic_without_a_leader_harms_itself_alone(
     assert gateway.sink._second.holds("events.lost", 0)
     await gateway.accepts("after-long", "near")
     # However often it was looked: a pause before each question, and a few for other reasons.
-    assert seen.questions["onramp-ingest"] <= 2 * (loop.time() - began) / ASK_SECONDS + 20
+    assert seen.questions["onramp-ingest"] <= 2 * (loop.time() - began) / METADATA_PAUSE_SECONDS + 20
     assert {topic for by, topics in seen.requests if by == "onramp-ingest" for topic in topics} == {
         "events.near"
     }

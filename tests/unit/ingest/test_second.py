@@ -11,12 +11,12 @@ from aiokafka.structs import TopicPartition
 from services.ingest.send import second_producer
 from services.ingest.send.kafka_producer import ProducerInstance
 from services.ingest.send.second_producer import (
-    ASK_SECONDS,
-    NOBODY,
-    Gone,
+    METADATA_PAUSE_SECONDS,
+    NO_LEADER,
     SecondProducer,
-    asking_slowly,
-    ready_to_move,
+    TopicGone,
+    make_movable,
+    pause_metadata_requests,
 )
 
 pytestmark = pytest.mark.anyio
@@ -25,10 +25,10 @@ pytestmark = pytest.mark.anyio
 def test_an_election_is_waited_for_and_a_topic_that_is_gone_is_not() -> None:
     now: list[float] = [1000.0]
     leader: list[int | None] = [None]
-    gone = Gone(lambda: now[0], lambda: leader[0])
+    gone = TopicGone(lambda: now[0], lambda: leader[0])
 
     assert not gone()
-    leader[0] = NOBODY
+    leader[0] = NO_LEADER
     now[0] += 10_000
     assert not gone()
     leader[0] = None
@@ -53,7 +53,7 @@ async def test_metadata_are_asked_for_with_a_pause_however_fast_the_answers_come
 
     monkeypatch.setattr(second_producer.asyncio, "sleep", pause)
     producer = SimpleNamespace(client=SimpleNamespace(_metadata_update=ask))
-    asking_slowly(producer)
+    pause_metadata_requests(producer)
 
     assert await producer.client._metadata_update("cluster", "topics")
     assert did == [0.1, ("cluster", "topics")]
@@ -66,12 +66,12 @@ async def test_who_wait_for_leaders_ask_together_and_with_a_pause(monkeypatch: p
     client = SimpleNamespace(force_metadata_update=lambda: asked.append(now[0]))
     instance = ProducerInstance(SimpleNamespace(client=client), 15)  # type: ignore[arg-type]
     for _ in range(100):
-        instance.ask()
-    now[0] += ASK_SECONDS
+        instance.refresh_metadata()
+    now[0] += METADATA_PAUSE_SECONDS
     for _ in range(100):
-        instance.ask()
+        instance.refresh_metadata()
 
-    assert asked == [1000.0, 1000.0 + ASK_SECONDS]
+    assert asked == [1000.0, 1000.0 + METADATA_PAUSE_SECONDS]
 
 
 class Leaders(dict[TopicPartition, int]):
@@ -86,7 +86,7 @@ def producer_of(leaders: Leaders) -> Any:
     numbers.set_pid_and_epoch(7, 0)
     client = SimpleNamespace(cluster=leaders, add_topic=lambda _: None)
     accumulator = MessageAccumulator(leaders, 1000, 0, 60, txn_manager=numbers)
-    return ready_to_move(
+    return make_movable(
         SimpleNamespace(_message_accumulator=accumulator, _sender=SimpleNamespace(), client=client)  # type: ignore[arg-type]
     )
 
@@ -102,15 +102,15 @@ FRESH, LOST, LED, MUTED = (TopicPartition("events.a", n) for n in range(4))
 
 
 async def test_what_lost_its_leader_moves_whether_it_was_sent_before_or_not() -> None:
-    leaders = Leaders({FRESH: NOBODY, LOST: 1, LED: 1, MUTED: NOBODY})
+    leaders = Leaders({FRESH: NO_LEADER, LOST: 1, LED: 1, MUTED: NO_LEADER})
     first, other = producer_of(leaders), producer_of(leaders)
     second = SecondProducer(lambda: other, lambda _: None)
-    second.serve(first)
+    second.attach(first)
     lost = await queued(first, LOST)
     at_first, at_second = first._message_accumulator, other._message_accumulator
     at_first.drain_by_nodes(ignore_nodes=())
     at_first.reenqueue(lost)  # what aiokafka does when a connection broke
-    leaders[LOST] = NOBODY
+    leaders[LOST] = NO_LEADER
     fresh, led, muted = [await queued(first, tp) for tp in (FRESH, LED, MUTED)]
 
     batches, asks = at_first.drain_by_nodes(ignore_nodes=(), muted_partitions={MUTED})
@@ -130,9 +130,9 @@ async def test_what_lost_its_leader_moves_whether_it_was_sent_before_or_not() ->
 
 
 async def test_what_has_no_leader_stays_while_there_is_no_second_producer() -> None:
-    first = producer_of(Leaders({FRESH: NOBODY}))
+    first = producer_of(Leaders({FRESH: NO_LEADER}))
     second = SecondProducer(lambda: None, lambda _: None)
-    second.serve(first)
+    second.attach(first)
     fresh = await queued(first, FRESH)
 
     for _ in range(2):

@@ -8,7 +8,6 @@ import pytest
 
 from services.ingest import accept as flow
 from services.ingest.send.byte_budget import ByteBudget
-from services.ingest.send.departures import Departures
 from services.ingest.send.kafka_producer import ProducerManager
 from services.ingest.send.kafka_sink import KafkaSink
 from services.ingest.send.partition_queue import (
@@ -16,8 +15,9 @@ from services.ingest.send.partition_queue import (
     InFlightBatch,
     PartitionQueue,
     RequestSlice,
-    give_up,
+    fail_late,
 )
+from services.ingest.send.send_timer import SendTimer
 from services.ingest.sink import MemorySink, Record, SendResult
 from shared.errors import (
     BAD_JSON,
@@ -124,100 +124,104 @@ async def test_a_batch_that_came_no_further_than_decode_says_so(door: Door) -> N
     assert answer.json()["step"] == "decode"
 
 
-async def waiting_parts(*, departed: bool) -> list[RequestSlice]:
-    flight = InFlightBatch(1000)
-    flight.departed = departed
-    flight.parts += [RequestSlice(flight, 0, [0]), RequestSlice(flight, 0, [0])]
-    return flight.parts
+async def waiting_slices(*, is_sent: bool) -> list[RequestSlice]:
+    batch = InFlightBatch(1000)
+    batch.is_sent = is_sent
+    batch.slices += [RequestSlice(batch, 0, [0]), RequestSlice(batch, 0, [0])]
+    return batch.slices
 
 
-@pytest.mark.parametrize("departed", [False, True])
-async def test_a_flight_that_is_given_up_as_a_whole_before_it_left_is_surely_not_on_kafka(
-    departed: bool,
+@pytest.mark.parametrize("is_sent", [False, True])
+async def test_a_batch_that_is_given_up_as_a_whole_before_it_left_is_surely_not_on_kafka(
+    is_sent: bool,
 ) -> None:
-    parts = await waiting_parts(departed=departed)
-    give_up(parts, 10)
+    slices = await waiting_slices(is_sent=is_sent)
+    fail_late(slices, 10)
 
-    assert [accepted(part.landed.result()) for part in parts] == [None if departed else False] * 2
-    assert parts[0].flight.abandoned  # and so it never leaves
-
-
-async def test_a_flight_that_others_wait_for_may_take_the_late_ones_along() -> None:
-    late, other = await waiting_parts(departed=False)
-    give_up({late}, 10)
-
-    assert accepted(late.landed.result()) is None
-    assert not other.landed.done()
-    give_up({other}, 10)
-    assert accepted(other.landed.result()) is False
+    assert [accepted(slice_.future.result()) for slice_ in slices] == [None if is_sent else False] * 2
+    assert slices[0].batch.abandoned  # and so it never leaves
 
 
-def lane_that_never_leaves() -> PartitionQueue:
+async def test_a_batch_that_others_wait_for_may_take_the_late_ones_along() -> None:
+    late, other = await waiting_slices(is_sent=False)
+    fail_late({late}, 10)
+
+    assert accepted(late.future.result()) is None
+    assert not other.future.done()
+    fail_late({other}, 10)
+    assert accepted(other.future.result()) is False
+
+
+def queue_that_never_sends() -> PartitionQueue:
     producers = ProducerManager(broken, 15)
-    lane = PartitionQueue(
+    queue = PartitionQueue(
         "events.a",
         0,
-        departures=Departures(producers, 3600),
+        timer=SendTimer(producers, 3600),
         producers=producers,
         budget=ByteBudget(2**20),
-        surprised=broken,
+        on_stale_metadata=broken,
         codec=0,
     )
-    lane.batch_bytes = 1000
-    return lane
+    queue.batch_bytes = 1000
+    return queue
 
 
-async def test_nobody_joins_a_flight_that_waited_from_one_look_to_the_next() -> None:
-    lane = lane_that_never_leaves()
-    lane.seal()
-    (first,) = lane.put([record("events.a", "1")], [0])
-    lane.seal()
-    (soon,) = lane.put([record("events.a", "2")], [0])
-    lane.seal()
-    (later,) = lane.put([record("events.a", "3")], [0])
+async def test_nobody_joins_a_batch_that_waited_from_one_look_to_the_next() -> None:
+    queue = queue_that_never_sends()
+    queue.seal()
+    (first,) = queue.put([record("events.a", "1")], [0])
+    queue.seal()
+    (soon,) = queue.put([record("events.a", "2")], [0])
+    queue.seal()
+    (later,) = queue.put([record("events.a", "3")], [0])
 
-    assert soon.flight is first.flight
-    assert later.flight is not first.flight
-    give_up({first, soon}, 10)  # their deadlines are near each other, and the later one's is not
-    assert [accepted(part.landed.result()) for part in (first, soon)] == [False] * 2
+    assert soon.batch is first.batch
+    assert later.batch is not first.batch
+    fail_late({first, soon}, 10)  # their deadlines are near each other, and the later one's is not
+    assert [accepted(slice_.future.result()) for slice_ in (first, soon)] == [False] * 2
 
 
-async def test_a_flight_behind_a_slow_broker_goes_on_growing(monkeypatch: pytest.MonkeyPatch) -> None:
-    sink = KafkaSink(KafkaSettings(bootstrap="127.0.0.1:1"), ByteBudget(2**20), 1, 15)
-    lane = sink._lanes["events.a", 0] = lane_that_never_leaves()
+async def test_a_batch_behind_a_slow_broker_goes_on_growing(monkeypatch: pytest.MonkeyPatch) -> None:
+    sink = KafkaSink(
+        KafkaSettings(bootstrap="127.0.0.1:1"), ByteBudget(2**20), deadline_seconds=1, wedged_seconds=15
+    )
+    queue = sink._queues["events.a", 0] = queue_that_never_sends()
     looks: list[float] = []
     monkeypatch.setattr(sink, "_expire", looks.append)
-    (first,) = lane.put([record("events.a", "1")], [0])
+    (first,) = queue.put([record("events.a", "1")], [0])
     sweeper = asyncio.create_task(sink._sweep())
     await until(lambda: len(looks) > 2)
-    (later,) = lane.put([record("events.a", "2")], [0])
+    (later,) = queue.put([record("events.a", "2")], [0])
     sweeper.cancel()
 
-    assert later.flight is first.flight
+    assert later.batch is first.batch
 
 
-async def test_a_flight_that_was_given_up_takes_no_later_event_and_so_never_leaves() -> None:
-    lane = lane_that_never_leaves()
-    (late,) = lane.put([record("events.a", "1")], [0])
-    (beside,) = lane.put([record("events.a", "2")], [0])
-    assert beside.flight is late.flight
-    give_up({late, beside}, 10)
-    (other,) = lane.put([record("events.a", "3")], [0])
+async def test_a_batch_that_was_given_up_takes_no_later_event_and_so_never_leaves() -> None:
+    queue = queue_that_never_sends()
+    (late,) = queue.put([record("events.a", "1")], [0])
+    (beside,) = queue.put([record("events.a", "2")], [0])
+    assert beside.batch is late.batch
+    fail_late({late, beside}, 10)
+    (other,) = queue.put([record("events.a", "3")], [0])
 
-    assert accepted(late.landed.result()) is False
-    assert other.flight is not late.flight
-    assert late.flight.abandoned
+    assert accepted(late.future.result()) is False
+    assert other.batch is not late.batch
+    assert late.batch.abandoned
 
 
-def accepted(landing: BatchResult) -> bool | None:
-    assert isinstance(landing, OnrampError)
-    return landing.accepted
+def accepted(result: BatchResult) -> bool | None:
+    assert isinstance(result, OnrampError)
+    return result.accepted
 
 
 async def test_a_topic_that_cannot_be_prepared_for_a_reason_nobody_foresaw(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    sink = KafkaSink(KafkaSettings(bootstrap="127.0.0.1:1"), ByteBudget(2**20), 1, 15)
+    sink = KafkaSink(
+        KafkaSettings(bootstrap="127.0.0.1:1"), ByteBudget(2**20), deadline_seconds=1, wedged_seconds=15
+    )
     monkeypatch.setattr(sink._topics, "ensure", broken)
     (outcome,) = await sink.send([record("events.a", "1")])
 

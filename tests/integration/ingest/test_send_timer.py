@@ -1,4 +1,4 @@
-"""Single events share produce requests: those of all lanes leave together, and at once after a pause."""
+"""Single events share produce requests: those of all queues leave together, and at once after a pause."""
 
 import asyncio
 import secrets
@@ -13,7 +13,7 @@ from aiokafka.producer.sender import Sender
 
 from services.ingest.send.byte_budget import ByteBudget
 from services.ingest.send.kafka_sink import KafkaSink
-from services.ingest.send.partition_queue import Way
+from services.ingest.send.partition_queue import BatchOptions
 from services.ingest.sink import Receipt, SendResult
 from shared import wire
 from shared.settings import KafkaSettings
@@ -30,17 +30,23 @@ _FOR_EVER = 3600.0
 class Sending:
     """A sink whose produce requests are counted, and the bytes of its batches."""
 
-    def __init__(self, bootstrap: str, way: Way) -> None:
+    def __init__(self, bootstrap: str, options: BatchOptions) -> None:
         self.requests = 0
         self.sizes: list[int] = []
-        self.sink = KafkaSink(KafkaSettings(bootstrap=bootstrap), ByteBudget(2**26), 30, 45, way=way)
+        self.sink = KafkaSink(
+            KafkaSettings(bootstrap=bootstrap),
+            ByteBudget(2**26),
+            deadline_seconds=30,
+            wedged_seconds=45,
+            options=options,
+        )
 
     async def send(self, topic: str, key: str, value: bytes = b"{}") -> SendResult:
         (sent,) = await self.sink.send([record(topic, key, value)])
         return sent
 
 
-Start = Callable[[Way], Any]
+Start = Callable[[BatchOptions], Any]
 
 
 @pytest.fixture
@@ -48,8 +54,8 @@ async def start(kafka: HasBootstrap, monkeypatch: pytest.MonkeyPatch) -> AsyncIt
     send = Sender._send_produce_req
     async with AsyncExitStack() as stack:
 
-        async def started(way: Way) -> Sending:
-            sending = Sending(kafka.bootstrap, way)
+        async def started(options: BatchOptions) -> Sending:
+            sending = Sending(kafka.bootstrap, options)
 
             async def noted(sender: Any, node: int, batches: dict[TopicPartition, Any]) -> None:
                 sending.requests += 1
@@ -70,7 +76,7 @@ def new_topics(count: int) -> list[str]:
 
 @pytest.mark.parametrize("names", [1, 12])
 async def test_singles_at_a_pace_share_produce_requests(start: Start, names: int) -> None:
-    sending = await start(Way(linger_seconds=_LINGER))
+    sending = await start(BatchOptions(linger_seconds=_LINGER))
     topics = new_topics(names)
     await asyncio.gather(*(sending.send(topic, "first") for topic in topics))
     sending.requests = 0
@@ -88,13 +94,13 @@ async def test_singles_at_a_pace_share_produce_requests(start: Start, names: int
 
 
 async def test_whoever_comes_after_a_pause_waits_for_nobody(start: Start) -> None:
-    sending = await start(Way(linger_seconds=_FOR_EVER))
+    sending = await start(BatchOptions(linger_seconds=_FOR_EVER))
 
     assert isinstance(await sending.send(*new_topics(1), "alone"), Receipt)
 
 
-async def test_a_full_flight_leaves_at_once_and_none_is_larger_than_its_limit(start: Start) -> None:
-    sending = await start(Way(linger_seconds=_FOR_EVER))
+async def test_a_full_batch_leaves_at_once_and_none_is_larger_than_its_limit(start: Start) -> None:
+    sending = await start(BatchOptions(linger_seconds=_FOR_EVER))
     (topic,) = new_topics(1)
     await sending.send(topic, "same")
     waiting = [asyncio.create_task(sending.send(topic, "same", b"x" * 200_000)) for _ in range(5)]
@@ -112,7 +118,7 @@ async def test_a_full_flight_leaves_at_once_and_none_is_larger_than_its_limit(st
 async def test_compressed_batches_are_read_as_they_were_sent(
     start: Start, kafka: HasBootstrap, compression: Any
 ) -> None:
-    sending = await start(Way(compression=compression))
+    sending = await start(BatchOptions(compression=compression))
     (topic,) = new_topics(1)
     values = [b'{"n":%d,"text":"%s"}' % (n, b"again and " * 500) for n in range(20)]
     outcomes = await sending.sink.send([record(topic, "same", value) for value in values])
