@@ -13,9 +13,9 @@ import uvicorn
 from services.ingest.app import open_registry
 from services.ingest.auth import quota_levels
 from services.ingest.check.json_schema import check_schemas
-from services.ingest.http.certificates import shown
+from services.ingest.http.certificates import tls_context
 from services.ingest.http.protocol_limits import LimitedProtocol
-from services.ingest.safety import UnsafeSetupError, refuse_unsafe
+from services.ingest.safety import UnsafeSetupError, require_safe
 from services.ingest.settings import STOP_SECONDS, IngestSettings
 from shared.logs import set_up
 from shared.registry.file import RegistryFileError
@@ -31,8 +31,8 @@ def main() -> None:
     settings = IngestSettings()
     set_up("ingest", settings.log_level)
     try:
-        # Here as well as in the workers: a supervisor would start dying workers for ever.
-        refuse_unsafe(settings, KafkaSettings(), open_registry(check_schemas))
+        # Here as well as in the workers: a supervisor would restart failing workers forever.
+        require_safe(settings, KafkaSettings(), open_registry(check_schemas))
     except UnsafeSetupError as e:
         sys.exit(f"The gateway does not start:\n{e}")
     except RegistryFileError as e:
@@ -63,7 +63,7 @@ def _serve(settings: IngestSettings) -> None:
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        ssl_context_factory=shown if settings.tls_cert_file else None,
+        ssl_context_factory=tls_context if settings.tls_cert_file else None,
         # A worker that is busy is not dead: the default of 5 s kills one under load.
         timeout_worker_healthcheck=30,
         timeout_keep_alive=settings.keep_alive_seconds,
@@ -73,9 +73,9 @@ def _serve(settings: IngestSettings) -> None:
 
 @contextmanager
 def _shared_by_workers(workers: int) -> Iterator[None]:
-    """A folder where several workers add up their metrics, and a file with how full their quotas are.
+    """Give several workers a folder for their metrics and a file for the levels of their quotas.
 
-    Empty at the start and gone at the end.
+    Both are empty at the start and removed at the end.
     """
     if workers == 1:
         yield

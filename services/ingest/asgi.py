@@ -1,4 +1,4 @@
-"""Plain ASGI words: the gateway's hot path speaks them directly.
+"""The types of plain ASGI, which the gateway's hot path uses directly.
 
 FastAPI's request, dependency and response objects cost more per event than the whole rest
 of the flow; everything that is not hot goes through FastAPI.
@@ -15,12 +15,12 @@ AsgiReceive = Callable[[], Awaitable[Message]]
 AsgiSend = Callable[[Message], Awaitable[None]]
 Header = tuple[bytes, bytes]
 
-#: What uvicorn lets lie on its way to a client before a sender has to wait.
+#: So many bytes uvicorn buffers for a client before `send` waits.
 _BUFFERED: Final = 64 * 1024
 
 
 class ClientGoneError(Exception):
-    """The client closed the connection before its request was complete: nobody to answer."""
+    """The client closed the connection before its request was complete."""
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -31,12 +31,12 @@ class Answer(msgspec.Struct, frozen=True):
     body: bytes
     headers: Sequence[Header] = ()
 
-    def plus(self, headers: Sequence[Header]) -> "Answer":
-        """The same with more headers."""
+    def with_headers(self, headers: Sequence[Header]) -> "Answer":
+        """Return the same answer with more headers."""
         return Answer(self.status, self.media_type, self.body, [*self.headers, *headers]) if headers else self
 
-    async def give(self, send: AsgiSend) -> None:
-        """Send it; returns when it is on its way, but for what fits a connection's buffer."""
+    async def send(self, send: AsgiSend) -> None:
+        """Send the answer; return when the client has read it, but for what the connection buffers."""
         headers = [
             (b"content-type", self.media_type),
             (b"content-length", b"%d" % len(self.body)),

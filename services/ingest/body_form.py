@@ -9,7 +9,7 @@ from shared.errors import UNSUPPORTED_MEDIA_TYPE, UserError
 
 
 class Form(Enum):
-    """How `decode` reads the body."""
+    """The forms of a body that `decode` can read."""
 
     ENVELOPES = auto()
     LINES = auto()
@@ -25,12 +25,12 @@ _FORMS: Final[Mapping[bytes, Form]] = {
     b"application/cloudevents+json": Form.CLOUDEVENT,
     b"application/cloudevents-batch+json": Form.CLOUDEVENTS,
 }
-#: What marks a CloudEvent whose attributes are headers and whose body is its data.
+#: The header that marks a CloudEvent in binary mode: attributes in headers, data in the body.
 CE_VERSION: Final = b"ce-specversion"
 
 
 def form_of(headers: Mapping[bytes, bytes]) -> Form:
-    """The form that the headers announce.  Raises `UserError` for any other."""
+    """Return the form that the headers announce.  Raises `UserError` UNSUPPORTED_MEDIA_TYPE for any other."""
     if CE_VERSION in headers:
         return Form.CLOUDEVENT_BINARY
     return _announced(headers.get(b"content-type", _JSON))

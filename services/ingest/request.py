@@ -1,4 +1,4 @@
-"""What one request becomes on its way: an arrival and its items, each with one verdict at the end."""
+"""One request on its way through the steps: its context, and its items with one verdict each at the end."""
 
 from collections.abc import Callable, Mapping
 
@@ -25,9 +25,9 @@ class BatchItem:
 
 
 class RequestContext:
-    """One request, however it came in.  `step` says where it is, so a failure knows its place."""
+    """One request, by whatever entrance.  `step` is the step that runs, so an error knows its place."""
 
-    __slots__ = ("expect", "form", "headers", "received_at", "request_id", "sender", "single", "step")
+    __slots__ = ("form", "headers", "received_at", "request_id", "reserve_answer", "sender", "single", "step")
 
     def __init__(self, request_id: str, received_at: str, headers: Mapping[bytes, bytes]) -> None:
         self.request_id = request_id
@@ -36,16 +36,16 @@ class RequestContext:
         self.form = Form.ENVELOPES
         self.sender: Sender = ANONYMOUS
         self.step = Step.RECEIVE
-        #: Told how many events there are, before any is judged; may refuse them all.
-        self.expect: Callable[[int], None] = _any_number
-        #: One envelope rather than a batch: it is answered without a list.
+        #: Called with the number of events before any is checked; may raise `OnrampError` for them all.
+        self.reserve_answer: Callable[[int], None] = _reserve_nothing
+        #: One envelope rather than a batch: the answer is no list.
         self.single = True
 
     @property
     def producer(self) -> str:
-        """The sender's public name."""
+        """Return the sender's public name: the API key's id, or `anonymous`."""
         return self.sender.name
 
 
-def _any_number(_: int) -> None:
-    """Who answers nobody needs no room for an answer."""
+def _reserve_nothing(_: int) -> None:
+    """An entrance without answers needs no room for them."""

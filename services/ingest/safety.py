@@ -1,6 +1,7 @@
-"""What the gateway refuses to start with: all that is wrong at once, each with why and how to mend it.
+"""Setups with which the gateway does not start: all faults at once, each with its reason and its fix.
 
-What endangers others has an opt-out whose name says the risk; what would break a promise has none.
+A fault that endangers others has an opt-out whose name says the risk; one that would break a
+promise has none.
 """
 
 from typing import Final
@@ -15,70 +16,70 @@ _MAKE_KEY: Final = "Make one with `onramp keys new NAME` and write its hash into
 
 
 class UnsafeSetupError(ValueError):
-    """The gateway refuses to start like this."""
+    """The gateway does not start with this setup."""
 
 
-def refuse_unsafe(settings: IngestSettings, kafka: KafkaSettings, registry: Registry) -> None:
-    """Raise `UnsafeSetupError` with everything that is unsafe about this setup."""
+def require_safe(settings: IngestSettings, kafka: KafkaSettings, registry: Registry) -> None:
+    """Raise `UnsafeSetupError` with every fault of this setup."""
     registered = bool(registry.snapshot().keys)
     if settings.profile == "production":
-        found = [*_production(settings, kafka, registered=registered), *_promises(settings, kafka)]
+        faults = [*_risks(settings, kafka, registered=registered), *_broken_promises(settings, kafka)]
     else:
-        found = _development(settings, registered=registered)
-    if found:
-        raise UnsafeSetupError("\n".join(f"- {each}" for each in found))
+        faults = _risks_of_development(settings, registered=registered)
+    if faults:
+        raise UnsafeSetupError("\n".join(f"- {each}" for each in faults))
 
 
-def _development(settings: IngestSettings, *, registered: bool) -> list[str]:
+def _risks_of_development(settings: IngestSettings, *, registered: bool) -> list[str]:
     if registered or settings.dev_key.get_secret_value() or is_loopback(settings.host):
         return []
     danger = f"It would listen on {_where(settings)} and has no API key: everybody could send."
-    mend = f"{_MAKE_KEY}, or listen on 127.0.0.1 (ONRAMP_INGEST_HOST)"
-    return _unless("ONRAMP_INGEST_ALLOW_ANONYMOUS", settings.allow_anonymous, danger, mend)
+    fix = f"{_MAKE_KEY}, or listen on 127.0.0.1 (ONRAMP_INGEST_HOST)"
+    return _unless("ONRAMP_INGEST_ALLOW_ANONYMOUS", settings.allow_anonymous, danger, fix)
 
 
-def _production(settings: IngestSettings, kafka: KafkaSettings, *, registered: bool) -> list[str]:
-    """What endangers others."""
-    found: list[str] = []
+def _risks(settings: IngestSettings, kafka: KafkaSettings, *, registered: bool) -> list[str]:
+    """Return what endangers others in production and was not accepted."""
+    faults: list[str] = []
     if not registered:
         danger = "There is no API key: everybody could send events."
-        found += _unless("ONRAMP_INGEST_ALLOW_ANONYMOUS", settings.allow_anonymous, danger, _MAKE_KEY)
+        faults += _unless("ONRAMP_INGEST_ALLOW_ANONYMOUS", settings.allow_anonymous, danger, _MAKE_KEY)
     if not is_loopback(settings.host) and not settings.tls_cert_file:
         danger = f"HTTP would be in cleartext on {_where(settings)}: keys and events are read."
-        mend = (
+        fix = (
             "Give it a certificate (ONRAMP_INGEST_TLS_CERT_FILE), or listen on 127.0.0.1 "
             "(ONRAMP_INGEST_HOST) behind a proxy that speaks TLS"
         )
-        found += _unless("ONRAMP_INGEST_ALLOW_CLEARTEXT_HTTP", settings.allow_cleartext_http, danger, mend)
+        faults += _unless("ONRAMP_INGEST_ALLOW_CLEARTEXT_HTTP", settings.allow_cleartext_http, danger, fix)
     if _takes_syslog(settings) and _for_everybody(settings):
         danger = "Everybody who reaches its port could send syslog: it knows no keys."
-        mend = "Name the networks that may send it in ONRAMP_INGEST_SYSLOG_NETWORKS"
-        found += _unless("ONRAMP_INGEST_ALLOW_OPEN_SYSLOG", settings.allow_open_syslog, danger, mend)
+        fix = "Name the networks that may send it in ONRAMP_INGEST_SYSLOG_NETWORKS"
+        faults += _unless("ONRAMP_INGEST_ALLOW_OPEN_SYSLOG", settings.allow_open_syslog, danger, fix)
     if not kafka.secured:
         danger = "Kafka is reached without TLS and a login: whoever reaches it reads and writes events."
-        mend = "Set ONRAMP_KAFKA_SECURITY_PROTOCOL: SASL_SSL, or SSL with a certificate (docs/tls.md)"
-        found += _unless("ONRAMP_INGEST_ALLOW_UNSECURED_KAFKA", settings.allow_unsecured_kafka, danger, mend)
-    return found
+        fix = "Set ONRAMP_KAFKA_SECURITY_PROTOCOL: SASL_SSL, or SSL with a certificate (docs/tls.md)"
+        faults += _unless("ONRAMP_INGEST_ALLOW_UNSECURED_KAFKA", settings.allow_unsecured_kafka, danger, fix)
+    return faults
 
 
-def _promises(settings: IngestSettings, kafka: KafkaSettings) -> list[str]:
-    """What would break our word, and so has no opt-out."""
-    found = []
+def _broken_promises(settings: IngestSettings, kafka: KafkaSettings) -> list[str]:
+    """Return what would break a promise to senders, and so has no opt-out."""
+    faults = []
     if settings.dev_key.get_secret_value():
-        found.append(
+        faults.append(
             "Production takes no development key: nothing revokes it. "
             "Unset ONRAMP_INGEST_DEV_KEY and use keys of the registry."
         )
     if kafka.min_insync < _PRODUCTION_REPLICAS:
-        found.append(
+        faults.append(
             "With one in-sync replica a lost broker loses accepted events. "
             "Set ONRAMP_KAFKA_MIN_INSYNC of at least 2, with ONRAMP_KAFKA_REPLICATION above it."
         )
-    return found
+    return faults
 
 
-def _unless(setting: str, accepted: bool, danger: str, mend: str) -> list[str]:
-    return [] if accepted else [f"{danger} {mend}, or accept the risk with {setting}=true."]
+def _unless(setting: str, accepted: bool, danger: str, fix: str) -> list[str]:
+    return [] if accepted else [f"{danger} {fix}, or accept the risk with {setting}=true."]
 
 
 def _where(settings: IngestSettings) -> str:
@@ -91,6 +92,6 @@ def _for_everybody(settings: IngestSettings) -> bool:
 
 
 def _takes_syslog(settings: IngestSettings) -> bool:
-    """From whom it does not know: over TLS a client's certificate says who it is."""
-    strangers_tls = settings.syslog_tls_port and not settings.tls_client_ca_file
-    return bool(settings.syslog_udp_port or settings.syslog_tcp_port or strangers_tls)
+    """Return whether unknown senders can send syslog: over TLS a client certificate may identify them."""
+    anonymous_tls = settings.syslog_tls_port and not settings.tls_client_ca_file
+    return bool(settings.syslog_udp_port or settings.syslog_tcp_port or anonymous_tls)

@@ -1,7 +1,7 @@
 """The port to Kafka: what the flow needs of a sink, and the sink that lives in memory.
 
-A sink knows one backend.  It never retries on the caller's behalf past the deadline and
-never raises for one record: every record gets exactly one outcome, in the order given.
+A sink knows one backend.  It does not retry past the deadline and never raises for one record:
+every record gets exactly one outcome, in the order of the records.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ Headers = list[tuple[str, bytes]]
 
 
 class Record(msgspec.Struct, frozen=True, gc=False):
-    """One Kafka record to be."""
+    """One record to be produced to Kafka."""
 
     topic: str
     key: bytes
@@ -25,10 +25,10 @@ class Record(msgspec.Struct, frozen=True, gc=False):
 
 
 class Receipt(msgspec.Struct, frozen=True, gc=False):
-    """Where Kafka holds the event.
+    """Where the event is on Kafka.
 
-    `offset` is None when the broker knows the batch from an earlier try but no longer
-    where it lies: the event is on Kafka all the same.
+    `offset` is None when the broker recognises the batch as a repeat but no longer knows its
+    offset: the event is on Kafka all the same.
     """
 
     topic: str
@@ -40,7 +40,7 @@ SendResult = Receipt | OnrampError
 
 
 class Health(msgspec.Struct, frozen=True):
-    """What the sink stands on: brokers that are up, replicas behind an acknowledgement."""
+    """The state of the sink's cluster: brokers that are up, replicas that an acknowledgement needs."""
 
     reachable: bool
     brokers: int
@@ -48,24 +48,24 @@ class Health(msgspec.Struct, frozen=True):
 
     @property
     def ready(self) -> bool:
-        """Whether an acknowledgement can be had: the replicas it needs are there."""
+        """Return whether enough brokers are up for an acknowledgement."""
         return self.reachable and self.brokers >= self.min_insync_replicas
 
 
 class Sink(Protocol):
-    """Where accepted events go."""
+    """A backend that keeps accepted events."""
 
     async def send(self, records: Sequence[Record]) -> list[SendResult]:
-        """Hand `records` over; returns when each is acknowledged or has failed, within the deadline."""
+        """Send `records`; return when each is acknowledged or has failed, within the deadline."""
         ...
 
     async def health(self) -> Health:
-        """Ask the backend now; never raises."""
+        """Return the backend's state; never raises."""
         ...
 
 
 class MemorySink:
-    """A sink for tests and tools: topics are lists, `down` plays an outage."""
+    """A sink for tests and tools: topics are lists, `down` simulates an outage."""
 
     def __init__(self, partitions: int = 2) -> None:
         self.partitions = partitions
@@ -77,16 +77,16 @@ class MemorySink:
         return [self._append(record) for record in records]
 
     async def health(self) -> Health:
-        """The state of `down`."""
+        """Return a state as `down` says."""
         return Health(reachable=not self.down, brokers=0 if self.down else 1, min_insync_replicas=1)
 
     def records(self, topic: str) -> list[Record]:
-        """All records of a topic, partition after partition."""
+        """Return all records of a topic, partition after partition."""
         return [record for partition in self.topics.get(topic, []) for record in partition]
 
     def _append(self, record: Record) -> SendResult:
         if self.down:
-            return InfrastructureError(KAFKA_UNREACHABLE, "the memory sink plays an outage")
+            return InfrastructureError(KAFKA_UNREACHABLE, "the memory sink simulates an outage")
         topic = self.topics.setdefault(record.topic, [[] for _ in range(self.partitions)])
         partition = wire.partition_of(record.key, self.partitions)
         topic[partition].append(record)

@@ -55,19 +55,19 @@ QUICK: Final = (
         "Item(str(document).encode(), document)",
     ),
     Mutant(
-        "judging a bad batch item by item",
+        "parsing a bad batch item by item",
         "decode/decode.py",
-        "slices = _cut(body, limits, refusal)",
-        "raise refusal",
+        "slices = _split(body, limits, error)",
+        "raise error",
     ),
     Mutant(
-        "the mark between lines",
+        "the separator between lines",
         "decode/decode.py",
-        "documents[1::2] == [mark] * (len(values) - 1)",
+        "documents[1::2] == [separator] * (len(values) - 1)",
         "len(documents) == 2 * len(values) - 1",
     ),
     Mutant(
-        "the step of a refused request", "http/endpoint.py", "refusal.at(arrival.step)", "pass", tests=STEPS
+        "the step of a refused request", "http/endpoint.py", "error.at(request.step)", "pass", tests=STEPS
     ),
     Mutant("the step of a refused event", "accept.py", "outcome.at(Step.SEND)", "pass", tests=STEPS),
     Mutant(
@@ -93,16 +93,16 @@ QUICK: Final = (
         tests=STEPS,
     ),
     Mutant(
-        "judging heavy bodies elsewhere",
+        "parsing heavy bodies in a thread",
         "accept.py",
         "heavy = is_heavy(body)",
         "heavy = False",
         tests=COUNTED,
     ),
     Mutant(
-        "counting before cutting",
+        "counting before splitting",
         "decode/array_items.py",
-        "while len(slices) <= most:",
+        "while len(slices) <= max_items:",
         "while True:",
         tests=HOLD,
     ),
@@ -111,11 +111,13 @@ QUICK: Final = (
     Mutant(
         "the bytes of what cannot be read",
         "accept.py",
-        "    arrival.sender.quota.charge(0, len(body))",
+        "    request.sender.quota.charge(0, len(body))",
         "    ",
         tests=SENDERS,
     ),
-    Mutant("what a parser may see", "decode/decode.py", "if len(body) > _WHOLE:", "if False:", tests=HOLD),
+    Mutant(
+        "what a parser may see", "decode/decode.py", "if len(body) > _PIECE_BYTES:", "if False:", tests=HOLD
+    ),
     Mutant(
         "faults of large events", "check/json_schema.py", "if size <= _MOST_BYTES:", "if True:", tests=COUNTED
     ),
@@ -125,7 +127,7 @@ QUICK: Final = (
     Mutant(
         "faults that are told",
         "check/json_schema.py",
-        "if told.faults >= MOST_TOLD:",
+        "if reported.faults >= MOST_REPORTED:",
         "if False:",
         tests=COUNTED,
     ),
@@ -133,7 +135,7 @@ QUICK: Final = (
     Mutant(
         "the answer to a half-closed client",
         "http/protocol_limits.py",
-        "return self._ended",
+        "return self._half_closed",
         "return False",
         tests=DOOR,
     ),
@@ -156,36 +158,38 @@ QUICK: Final = (
         "the limit of a batch", "decode/decode.py", "if count > limits.max_batch:", "if False:", tests=DOOR
     ),
     Mutant("the byte budget", "send/byte_budget.py", "if self.held + size > self.limit:", "if False:"),
-    Mutant("giving the budget back", "http/body.py", "self._budget.release(self._taken)", "pass"),
+    Mutant("giving the budget back", "http/body.py", "self._budget.release(self._reserved)", "pass"),
     Mutant("counting answers", "http/body.py", "self._budget.add(size)", "size = 0", tests=UNREAD),
-    Mutant("giving back bodies", "http/endpoint.py", "body.answered(len(given.body))", "pass", tests=UNREAD),
+    Mutant(
+        "giving back bodies", "http/endpoint.py", "body.hold_answer(len(response.body))", "pass", tests=UNREAD
+    ),
     Mutant("room for answers", "http/body.py", "events * _RESULT_BYTES", "0", tests=UNREAD),
     Mutant("waiting for readers", "asgi.py", "len(self.body) > _BUFFERED", "False", tests=UNREAD),
     Mutant(
-        "the clock of readers",
+        "the time for readers",
         "http/protocol_limits.py",
-        "super().pause_writing()\n        self._await_reader()",
+        "super().pause_writing()\n        self._start_write_timer()",
         "super().pause_writing()",
         tests=UNREAD,
     ),
     Mutant(
-        "the clock after an answer",
+        "the time after an answer",
         "http/protocol_limits.py",
-        "if self.transport.is_closing():\n            self._await_reader()",
+        "if self.transport.is_closing():\n            self._start_write_timer()",
         "pass",
         tests=UNREAD,
     ),
     Mutant(
-        "the clock after keep-alive",
+        "the time after keep-alive",
         "http/protocol_limits.py",
-        "super().timeout_keep_alive_handler()\n        self._await_reader()",
+        "super().timeout_keep_alive_handler()\n        self._start_write_timer()",
         "super().timeout_keep_alive_handler()",
         tests=UNREAD,
     ),
     Mutant(
-        "the clock after a refusal",
+        "the time after a refusal",
         "http/protocol_limits.py",
-        "self.transport.close()\n        self._await_reader()",
+        "self.transport.close()\n        self._start_write_timer()",
         "self.transport.close()",
         tests=UNREAD,
     ),
@@ -199,7 +203,7 @@ QUICK: Final = (
     Mutant(
         "answering in turn",
         "http/protocol_limits.py",
-        "if not self._awaited(own):",
+        "if not self._must_answer_before(reading):",
         "if True:",
         tests=PIPELINES,
     ),
@@ -213,14 +217,14 @@ QUICK: Final = (
     Mutant(
         "hearing nothing after a refusal",
         "http/protocol_limits.py",
-        "return self._refusal is not None or self.transport.is_closing()",
+        "return self._rejection is not None or self.transport.is_closing()",
         "return self.transport.is_closing()",
         tests=PIPELINES,
     ),
     Mutant(
         "one answer to one request",
         "http/protocol_limits.py",
-        "own is not None and own.response_started",
+        "reading is not None and reading.response_started",
         "False",
         tests=PIPELINES,
     ),
@@ -238,11 +242,11 @@ QUICK: Final = (
         "await self._health_check",
         tests=READINESS,
     ),
-    Mutant("the cap of the body", "http/body.py", "if size > self._cap:", "if False:", tests=DOOR),
+    Mutant("the cap of the body", "http/body.py", "if size > self._max_bytes:", "if False:", tests=DOOR),
     Mutant(
         "the cap of inflation",
         "http/content_encoding.py",
-        "if len(self.out) > self._cap:",
+        "if len(self.out) > self._max_bytes:",
         "if False:",
         tests=DOOR,
     ),
@@ -272,15 +276,20 @@ QUICK: Final = (
     ),
     Mutant("reserved names", "check/check.py", "if wire.is_reserved(name):", "if False:"),
     Mutant("grants of event names", "check/check.py", "not sender.key.may_send(name)", "False"),
-    Mutant("grants of destinations", "check/check.py", "not key.may_address(named)", "False"),
-    Mutant("JSON Schemas", "check/check.py", "self._schemas.check(name, item.document, size, told)", "pass"),
+    Mutant("grants of destinations", "check/check.py", "not key.may_address(destination)", "False"),
+    Mutant(
+        "JSON Schemas", "check/check.py", "self._schemas.check(name, item.document, size, reported)", "pass"
+    ),
     Mutant(
         "following the registry", "check/check.py", "if snapshot is not self._schemas.snapshot:", "if False:"
     ),
     Mutant(
-        "the retriever that refuses", "check/json_schema.py", "retriever=_refuse", "retriever=lambda uri: {}"
+        "the retriever that refuses",
+        "check/json_schema.py",
+        "retriever=_reject_reference",
+        "retriever=lambda uri: {}",
     ),
-    Mutant("the cap of names", "auth/new_names.py", "if len(used) >= cap:", "if False:"),
+    Mutant("the cap of names", "auth/new_names.py", "if len(used) >= limit:", "if False:"),
     Mutant("comparing secrets", "auth/api_keys.py", "or not any(matches)", "or not matches"),
     Mutant(
         "an empty key",
@@ -290,8 +299,14 @@ QUICK: Final = (
         tests=SENDERS,
     ),
     Mutant("silence of errors", "settings.py", ", hide_input_in_errors=True", "", tests=SENDERS),
-    Mutant("one key only", "auth/api_keys.py", "if len(given) != 1:", "if not given:", tests=UNIT),
-    Mutant("quotas", "auth/quotas.py", "if wait > 0:", "if False:"),
+    Mutant(
+        "one key only",
+        "auth/api_keys.py",
+        "if len(authorizations) != 1:",
+        "if not authorizations:",
+        tests=UNIT,
+    ),
+    Mutant("quotas", "auth/quotas.py", "if delay > 0:", "if False:"),
     Mutant("the list of origins", "http/cors.py", "if origin not in self._origins:", "if False:"),
     Mutant(
         "the size of headers",
@@ -304,7 +319,7 @@ QUICK: Final = (
     Mutant(
         "the clock of slow requests",
         "http/protocol_limits.py",
-        "if self._incomplete and not self._deaf:",
+        "if self._incomplete and not self._is_closing:",
         "if False:",
         tests=DOOR,
     ),

@@ -5,23 +5,28 @@ from typing import Final
 
 from tests.mutants.machine import Mutant
 
-_DOORSTEP = partial(Mutant, tests="tests/unit/ingest/test_doorstep.py")
+_KEYLESS = partial(Mutant, tests="tests/unit/ingest/test_keyless.py")
 _SAFETY = partial(Mutant, tests="tests/unit/ingest/test_safety.py", file="safety.py")
 
 CLOSED: Final = (
-    _DOORSTEP(
+    _KEYLESS(
         "the host of the keyless", "auth/loopback.py", "if not self._any_host and not", "if False and not"
     ),
-    _DOORSTEP("the origin of the keyless", "auth/loopback.py", 'name == b"origin" and', "False and"),
-    _DOORSTEP("whole names", "auth/loopback.py", "_HOST.fullmatch(host)", "_HOST.match(host)"),
-    _DOORSTEP("the doorstep", "auth/api_keys.py", "self._doorstep.check(headers)", "pass"),
-    _DOORSTEP("the doorstep of pages", "app.py", "self.senders.guard(scope[", "(scope["),
-    _DOORSTEP("no keys beyond loopback", "app.py", "and is_loopback(settings.host)", ""),
-    _DOORSTEP("keys in production", "app.py", 'settings.profile == "dev" and', ""),
+    _KEYLESS("the origin of the keyless", "auth/loopback.py", 'name == b"origin" and', "False and"),
+    _KEYLESS("whole names", "auth/loopback.py", "_HOST.fullmatch(host)", "_HOST.match(host)"),
+    _KEYLESS("the rule for keyless requests", "auth/api_keys.py", "self._keyless.check(headers)", "pass"),
+    _KEYLESS(
+        "the rule for keyless requests on other routes",
+        "app.py",
+        "self.api_keys.check_keyless(scope[",
+        "(scope[",
+    ),
+    _KEYLESS("no keys beyond loopback", "app.py", "and is_loopback(settings.host)", ""),
+    _KEYLESS("keys in production", "app.py", 'settings.profile == "dev" and', ""),
     Mutant(
         "pages for operators",
         "app.py",
-        "refuse_hidden(scope, self.settings)",
+        "reject_hidden(scope, self.settings)",
         "pass",
         tests="tests/integration/ingest/test_admin_port.py",
     ),
@@ -33,5 +38,5 @@ CLOSED: Final = (
     _SAFETY("a secured Kafka", old="if not kafka.secured:", new="if False:"),
     _SAFETY("production's replicas", old="kafka.min_insync < _PRODUCTION_REPLICAS", new="False"),
     _SAFETY("no development key", old="if settings.dev_key.get_secret_value():", new="if False:"),
-    _SAFETY("all at once", old='"\\n".join(f"- {each}" for each in found)', new="found[0]"),
+    _SAFETY("all at once", old='"\\n".join(f"- {each}" for each in faults)', new="faults[0]"),
 )

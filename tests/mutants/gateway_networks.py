@@ -14,15 +14,15 @@ NETWORKS: Final = (
     Mutant(
         "what fails before it is sent",
         "syslog/delivery.py",
-        "return await self._in_halves(lines, transport, arrival, e)",
+        "return await self._in_halves(lines, transport, request, e)",
         "raise",
     ),
-    Mutant("what fails on its way", "syslog/delivery.py", "if arrival.step is Step.SEND or", "if"),
+    Mutant("what fails on its way", "syslog/delivery.py", "if request.step is Step.SEND or", "if"),
     Mutant(
         "resending what syslog read",
         "syslog/delivery.py",
-        "lines = await self._again(lines, transport)",
-        "await self._again(lines, transport)\n            lines = []",
+        "lines = await self._send_once(lines, transport)",
+        "await self._send_once(lines, transport)\n            lines = []",
     ),
     Mutant(
         "networks over UDP",
@@ -33,8 +33,8 @@ NETWORKS: Final = (
     Mutant(
         "networks over TCP",
         "syslog/listener.py",
-        "not self._sources.admits(peer) or not self._seats",
-        "not self._seats",
+        "not self._sources.admits(peer) or not self._connections",
+        "not self._connections",
     ),
     Mutant(
         "silent connections",
@@ -45,7 +45,7 @@ NETWORKS: Final = (
     Mutant(
         "the last answer of a connection",
         "http/protocol_limits.py",
-        "if self._leaving.begun:\n            self.leave()",
+        "if self._drain.started:\n            self.close_after_answer()",
         "pass",
         tests=LEAVING,
     ),
@@ -57,45 +57,54 @@ NETWORKS: Final = (
         tests="tests/integration/ingest/test_workers_quota.py",
     ),
     Mutant(
-        "a lock that is not awaited for ever",
+        "a lock that is not awaited forever",
         "auth/quota_levels.py",
-        "for _ in range(_TRIES):",
+        "for _ in range(_LOCK_ATTEMPTS):",
         "while True:",
         tests=SHARED,
     ),
     Mutant("the lock", "auth/quota_levels.py", "return True\n    return False", "return False", tests=SHARED),
-    Mutant("places of full buckets", "auth/quota_levels.py", "or level < free[0]", "", tests=SHARED),
+    Mutant("slots of full buckets", "auth/quota_levels.py", "or level < free[0]", "", tests=SHARED),
     Mutant("parts of a quota", "auth/quotas.py", "rate / self._copies", "rate", tests=SHARED),
-    Mutant("quotas of datagrams", "syslog/listener.py", "if self._sources.wait(peer):", "if False:"),
-    Mutant("quotas of connections", "syslog/listener.py", "await self._turn_of(peer, len(messages))", "pass"),
+    Mutant("quotas of datagrams", "syslog/listener.py", "if self._sources.delay(peer):", "if False:"),
     Mutant(
-        "counting who has the turn",
+        "quotas of connections",
         "syslog/listener.py",
-        "            await self._turn_of(peer, len(messages))\n"
+        "await self._wait_for_quota(peer, len(messages))",
+        "pass",
+    ),
+    Mutant(
+        "waiting before it is counted",
+        "syslog/listener.py",
+        "            await self._wait_for_quota(peer, len(messages))\n"
         "            self._sources.charge(peer, len(messages), len(data))\n",
         "            self._sources.charge(peer, len(messages), len(data))\n"
-        "            await self._turn_of(peer, len(messages))\n",
+        "            await self._wait_for_quota(peer, len(messages))\n",
     ),
-    Mutant("a seat for a newcomer", "syslog/seats.py", " and not self._make_room(peer)", ""),
-    Mutant("no seat for one of many", "syslog/seats.py", "if of[peer] + 1 >= most:", "if False:"),
-    Mutant("seats that deliver", "syslog/seats.py", " and not seat.delivers", ""),
-    Mutant("a time for an envelope", "syslog/message.py", "msgspec.convert(given, Moment)", "str(given)"),
+    Mutant("room for a new address", "syslog/connections.py", " and not self._make_room(peer)", ""),
+    Mutant("no room for one of many", "syslog/connections.py", "if per_peer[peer] + 1 >= most:", "if False:"),
+    Mutant("connections that deliver", "syslog/connections.py", " and not connection.delivering", ""),
+    Mutant(
+        "a time for an envelope", "syslog/message.py", "msgspec.convert(timestamp, Moment)", "str(timestamp)"
+    ),
     Mutant(
         "pieces of one read",
         "syslog/delivery.py",
-        "[self.line(message, transport, peer) for message in some]",
-        "[self.line(message, transport, peer) for message in messages][start : start + self.most]",
+        "[self.line(message, transport, peer) for message in batch]",
+        "[self.line(message, transport, peer) for message in messages][start : start + self.batch_size]",
         tests="tests/unit/ingest/test_loop_hold.py",
     ),
     Mutant("the quota of one source", "syslog/sources.py", 'f"syslog {peer}"', '"syslog"'),
     Mutant(
         "the quota of all sources",
         "syslog/sources.py",
-        "max(self._all.wait(), self._of(peer).wait())",
-        "self._of(peer).wait()",
+        "max(self._all.delay(), self._of(peer).delay())",
+        "self._of(peer).delay()",
     ),
-    Mutant("telling those who wait", "http/drain.py", "connection.leave()", "pass", tests=LEAVING),
-    Mutant("readiness of one that leaves", "http/pages.py", "and not leaving.begun", "", tests=LEAVING),
+    Mutant(
+        "telling those who wait", "http/drain.py", "connection.close_after_answer()", "pass", tests=LEAVING
+    ),
+    Mutant("readiness of one that leaves", "http/pages.py", "and not drain.started", "", tests=LEAVING),
     Mutant(
         "the time to leave",
         "http/drain.py",
@@ -103,5 +112,5 @@ NETWORKS: Final = (
         "loop.call_later(0,",
         tests=LEAVING,
     ),
-    Mutant("leaving at all", "app.py", "with leaving.on_sigterm():", "if True:", tests=LEAVING),
+    Mutant("leaving at all", "app.py", "with drain.on_sigterm():", "if True:", tests=LEAVING),
 )

@@ -11,14 +11,14 @@ from datetime import UTC, datetime
 from typing import Final
 
 from services.ingest.asgi import Header
-from services.ingest.auth.loopback import Doorstep
+from services.ingest.auth.loopback import KeylessAccess
 from services.ingest.auth.quotas import UNLIMITED, Quota, Quotas
 from shared.errors import UNAUTHENTICATED, UserError
 from shared.registry import ApiKey, KeyHash, Registry
 
 _BEARER: Final = re.compile(rb"[Bb]earer (onramp_([a-z0-9][a-z0-9-]{0,31})_[A-Za-z0-9_-]{20,200})")
 DEV_KEY_ID: Final = "dev"
-_NOBODY: Final = bytes(32)
+_DUMMY_HASH: Final = bytes(32)
 
 
 class Sender:
@@ -28,7 +28,7 @@ class Sender:
 
     def __init__(self, name: str, key: ApiKey | None, quota: Quota) -> None:
         self.name = name
-        #: None: the development profile without keys, where everything goes.
+        #: None: a sender without a key, who may send everything.
         self.key = key
         self.quota = quota
 
@@ -37,49 +37,50 @@ ANONYMOUS: Final = Sender("anonymous", None, UNLIMITED)
 
 
 class ApiKeys:
-    """Opens the door to those who have a key; while there is none to those who pass the doorstep.
+    """Authenticates senders by their key; while there is no key at all, admits what `keyless` admits.
 
-    Without a doorstep no keys means a closed door: the last one may be revoked while it runs.
+    Without `keyless` a gateway that has no keys admits nobody: the last key may be revoked while it runs.
     """
 
     def __init__(
-        self, registry: Registry, quotas: Quotas, dev_key: str = "", *, doorstep: Doorstep | None = None
+        self, registry: Registry, quotas: Quotas, dev_key: str = "", *, keyless: KeylessAccess | None = None
     ) -> None:
-        self._doorstep = doorstep
+        self._keyless = keyless
         self._registry = registry
         self._quotas = quotas
         digest = hashlib.sha256(dev_key.encode()).hexdigest()
         self._dev_keys = {DEV_KEY_ID: _dev(digest)} if dev_key else {}
 
-    def identify(self, headers: list[Header]) -> Sender:
-        """The sender of a request.
+    def authenticate(self, headers: list[Header]) -> Sender:
+        """Return the sender of a request.
 
-        Raises `UserError`: UNAUTHENTICATED, always with the same words, or FOREIGN_PAGE.
+        Raises:
+            UserError: UNAUTHENTICATED, always with the same text; FOREIGN_PAGE.
         """
         registered = self._registry.snapshot().keys
-        given = [value for name, value in headers if name == b"authorization"]
-        if not given and self.guard(headers):
+        authorizations = [value for name, value in headers if name == b"authorization"]
+        if not authorizations and self.check_keyless(headers):
             return ANONYMOUS
-        if len(given) != 1:
-            raise _refused()
-        bearer = _BEARER.fullmatch(given[0])
+        if len(authorizations) != 1:
+            raise _unauthenticated()
+        bearer = _BEARER.fullmatch(authorizations[0])
         if not bearer:
-            raise _refused()
+            raise _unauthenticated()
         name = bearer[2].decode()
         key = registered.get(name) or self._dev_keys.get(name)
         digest = hashlib.sha256(bearer[1]).digest()
         hashes = [] if key is None else key.live_hashes(datetime.now(UTC))
-        # All are compared, a dummy among them, whichever matches.
-        matches = [hmac.compare_digest(digest, each) for each in [*hashes, _NOBODY]]
+        # All are compared, a dummy among them, whichever matches: the time tells nothing.
+        matches = [hmac.compare_digest(digest, each) for each in [*hashes, _DUMMY_HASH]]
         if key is None or not any(matches):
-            raise _refused()
-        return Sender(name, key, self._quotas.of(name, key))
+            raise _unauthenticated()
+        return Sender(name, key, self._quotas.for_key(name, key))
 
-    def guard(self, headers: list[Header]) -> bool:
-        """Whether nobody needs a key.  Raises `UserError` FOREIGN_PAGE."""
-        if self._registry.snapshot().keys or self._dev_keys or self._doorstep is None:
+    def check_keyless(self, headers: list[Header]) -> bool:
+        """Return whether this request needs no key.  Raises `UserError` FOREIGN_PAGE."""
+        if self._registry.snapshot().keys or self._dev_keys or self._keyless is None:
             return False
-        self._doorstep.check(headers)
+        self._keyless.check(headers)
         return True
 
 
@@ -87,5 +88,5 @@ def _dev(sha256: str) -> ApiKey:
     return ApiKey(hashes=(KeyHash(sha256=sha256),), destinations=("*",))
 
 
-def _refused() -> UserError:
+def _unauthenticated() -> UserError:
     return UserError(UNAUTHENTICATED, "no valid key was given")

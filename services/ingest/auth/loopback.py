@@ -1,4 +1,4 @@
-"""Without keys the gateway is for this machine alone, and a browser on it stands open to the whole web.
+"""Access to a gateway without keys: for programs of this machine, not for foreign web pages in its browsers.
 
 Any page may have its visitor's browser post to 127.0.0.1; the browser then names the page as the
 `Origin`.  By DNS rebinding a page's own name leads to 127.0.0.1, and its requests count as its own;
@@ -16,7 +16,7 @@ _HOST: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^:\[\]]+)(?::[0-9]*)?")
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches what listens there, or is called so."""
+    """Return whether `host` names this machine alone: `localhost` or a loopback address."""
     if host.lower() == "localhost":
         return True
     try:
@@ -25,8 +25,8 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-class Doorstep:
-    """Who may come in where nobody has a key."""
+class KeylessAccess:
+    """The rule for requests to a gateway without keys: by their Host and Origin headers."""
 
     def __init__(self, origins: frozenset[bytes], *, any_host: bool) -> None:
         self._origins = origins
@@ -38,14 +38,14 @@ class Doorstep:
         if not self._any_host and not (len(hosts) == 1 and _names_loopback(hosts[0])):
             raise UserError(FOREIGN_PAGE, "the Host header is not this machine's own address")
         for name, value in headers:
-            if name == b"origin" and value not in self._origins and not _same(value, hosts):
+            if name == b"origin" and value not in self._origins and not _is_same_origin(value, hosts):
                 raise UserError(FOREIGN_PAGE, "the Origin header names a page that is not listed")
 
 
 def _names_loopback(host: str) -> bool:
-    found = _HOST.fullmatch(host)
-    return found is not None and is_loopback(found[1])
+    match = _HOST.fullmatch(host)
+    return match is not None and is_loopback(match[1])
 
 
-def _same(origin: bytes, hosts: list[str]) -> bool:
+def _is_same_origin(origin: bytes, hosts: list[str]) -> bool:
     return origin.decode("latin-1").partition("://")[2] in hosts

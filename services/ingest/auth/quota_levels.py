@@ -1,7 +1,7 @@
-"""How full each bucket of a quota is, in memory that the workers of a machine share.
+"""The levels of all quotas' buckets, in memory that the workers of a machine share.
 
-A bucket is one number: when it would be full again.  So taking is an addition, a worker that
-dies takes nothing with it, and a bucket that is full may be forgotten (docs/adr/0024).
+A bucket is one number: the time at which it would be full again.  So to consume is an addition, a
+worker that dies takes nothing with it, and a bucket that is full may be forgotten (docs/adr/0024).
 """
 
 import fcntl
@@ -14,19 +14,19 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Final
 
-#: Where `__main__` tells the workers that the file is.
+#: The environment variable by which `__main__` passes the file's path to the workers.
 FILE: Final = "GATEWAY_QUOTAS_FILE"
 _SLOT: Final = struct.Struct("<16sd")
 _SLOTS: Final = 1 << 16
 SIZE: Final = _SLOT.size * _SLOTS
-#: How far from its own place a bucket may lie.
-_NEAR: Final = 8
-#: How often the lock is asked for; its holder keeps it for microseconds, unless it was stopped just there.
-_TRIES: Final = 50
+#: In so many slots from its hash on a bucket may be stored (linear probing).
+_PROBES: Final = 8
+#: Attempts to get the lock; its holder keeps it for microseconds, unless it is stopped just then.
+_LOCK_ATTEMPTS: Final = 50
 
 
-def name_of(*identity: object) -> bytes:
-    """The name of a bucket, from whatever tells it from others."""
+def bucket_name(*identity: object) -> bytes:
+    """Return a bucket's name of 16 bytes: a hash of what identifies it."""
     return blake2b(repr(identity).encode(), digest_size=16).digest()
 
 
@@ -34,43 +34,43 @@ class Levels:
     """All buckets, by name."""
 
     def __init__(self, file: Path | None = None) -> None:
-        """Of all processes that were given this file; without one of this process alone."""
+        """Share the levels with all processes that were given this file; without one, with none."""
         self._lock = None if file is None else os.open(file, os.O_RDWR)
         self._memory = mmap.mmap(-1 if self._lock is None else self._lock, SIZE)
 
     def full_at(self, name: bytes) -> float:
-        """When the bucket is full again; 0 when it is."""
-        for at in _places(name):
-            found, level = _SLOT.unpack_from(self._memory, at)
-            if found == name:
+        """Return the time at which the bucket is full again; 0 if it is not stored, and so is full."""
+        for offset in _offsets(name):
+            stored, level = _SLOT.unpack_from(self._memory, offset)
+            if stored == name:
                 return float(level)
         return 0.0
 
-    def take(self, name: bytes, seconds: float, now: float) -> None:
-        """Take what `seconds` bring."""
+    def consume(self, name: bytes, seconds: float, now: float) -> None:
+        """Consume the tokens that the bucket gets in `seconds`."""
         with self._locked():
-            at, level = self._place(name, now)
-            _SLOT.pack_into(self._memory, at, name, max(level, now) + seconds)
+            offset, level = self._slot(name, now)
+            _SLOT.pack_into(self._memory, offset, name, max(level, now) + seconds)
 
-    def _place(self, name: bytes, now: float) -> tuple[int, float]:
-        """Where the bucket is, or may be: in place of one that is full, else of the fullest."""
+    def _slot(self, name: bytes, now: float) -> tuple[int, float]:
+        """Return the bucket's offset and level; if it is not stored, the offset of the fullest near it."""
         free: tuple[float, int] | None = None
-        for at in _places(name):
-            found, level = _SLOT.unpack_from(self._memory, at)
-            if found == name:
-                return at, float(level)
+        for offset in _offsets(name):
+            stored, level = _SLOT.unpack_from(self._memory, offset)
+            if stored == name:
+                return offset, float(level)
             if free is None or level < free[0]:
-                free = level, at
-        assert free is not None  # noqa: S101 - there are places
+                free = level, offset
+        assert free is not None  # noqa: S101 - there are slots
         return free[1], now
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """No other worker takes meanwhile, unless one holds the lock for so long that it must be stopped.
+        """Keep other workers from consuming meanwhile, unless one that is stopped holds the lock.
 
-        Then two may take at once and one of them for nothing, which is less than to stand still.
+        Then two may consume at once and one of the two counts is lost, which harms less than waiting.
         """
-        held = self._lock is not None and _try(self._lock)
+        held = self._lock is not None and _try_lock(self._lock)
         try:
             yield
         finally:
@@ -79,20 +79,20 @@ class Levels:
 
 
 def shared_levels() -> Levels:
-    """Those that this process has in common with the other workers, if there are any."""
+    """Open the levels that this process shares with the other workers, if there are any."""
     file = os.environ.get(FILE)
     return Levels(Path(file) if file else None)
 
 
-def _try(lock: int) -> bool:
-    for _ in range(_TRIES):
+def _try_lock(lock: int) -> bool:
+    for _ in range(_LOCK_ATTEMPTS):
         with suppress(BlockingIOError):
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return True
     return False
 
 
-def _places(name: bytes) -> Iterator[int]:
+def _offsets(name: bytes) -> Iterator[int]:
     first = int.from_bytes(name[:4], "little")
-    for n in range(_NEAR):
+    for n in range(_PROBES):
         yield (first + n) % _SLOTS * _SLOT.size

@@ -1,7 +1,7 @@
-"""Quotas: token buckets per key, for events and for bytes.
+"""Quotas: token buckets per key, for events and bytes per second.
 
 One noisy producer must not starve the others.  The workers of a machine share their buckets;
-copies on several machines each have their part of a quota (docs/adr/0024-several-machines.md).
+gateways on several machines each have their part of a quota (docs/adr/0024-several-machines.md).
 """
 
 import time
@@ -9,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final
 
-from services.ingest.auth.quota_levels import Levels, name_of
+from services.ingest.auth.quota_levels import Levels, bucket_name
 from shared.errors import QUOTA, InfrastructureError
 from shared.registry import ApiKey
 
@@ -19,15 +19,15 @@ _MOST_KEYS: Final = 10_000
 
 
 class QuotaError(InfrastructureError):
-    """Used up; `retry_after` is in whole seconds."""
+    """The quota of a unit (events or bytes) is used up; `retry_after` is in whole seconds."""
 
-    def __init__(self, what: str, retry_after: int) -> None:
-        super().__init__(QUOTA, f"the quota of {what} per second is used up")
+    def __init__(self, unit: str, retry_after: int) -> None:
+        super().__init__(QUOTA, f"the quota of {unit} per second is used up")
         self.retry_after = retry_after
 
 
 class Bucket:
-    """Tokens that grow with time up to a burst.  A single take may go below zero: the next waits."""
+    """A token bucket: `rate` tokens per second up to a burst; below zero, the next request waits."""
 
     def __init__(
         self,
@@ -41,17 +41,17 @@ class Bucket:
         self._levels = levels or (Levels() if rate is not None else None)
         self._name = name
 
-    def wait(self) -> float:
-        """Seconds until something may be taken, 0 when it may be now."""
+    def delay(self) -> float:
+        """Return the seconds until a token may be consumed; 0 when it may be now."""
         if self._rate is None or self._levels is None:
             return 0.0
         behind = self._levels.full_at(self._name) - self._clock() - _BURST_SECONDS
         return 0.0 if behind < 0 else behind + 1 / self._rate
 
-    def take(self, amount: float) -> None:
-        """Take more than there is if need be: a batch larger than the burst must pass some time."""
+    def consume(self, amount: float) -> None:
+        """Consume tokens, more than there are if need be: a batch larger than the burst must pass."""
         if self._rate is not None and self._levels is not None:
-            self._levels.take(self._name, amount / self._rate, self._clock())
+            self._levels.consume(self._name, amount / self._rate, self._clock())
 
 
 class Quota:
@@ -61,25 +61,25 @@ class Quota:
         self._events = events
         self._size = size
 
-    def wait(self) -> float:
-        """Seconds until more may be sent, 0 when it may be now."""
-        return max(self._events.wait(), self._size.wait())
+    def delay(self) -> float:
+        """Return the seconds until more may be sent; 0 when it may be now."""
+        return max(self._events.delay(), self._size.delay())
 
     def admit(self) -> None:
         """Raise `QuotaError` while either is used up: before the body is read."""
-        for what, bucket in (("events", self._events), ("bytes", self._size)):
-            wait = bucket.wait()
-            if wait > 0:
-                raise QuotaError(what, max(1, round(wait + 0.5)))
+        for unit, bucket in (("events", self._events), ("bytes", self._size)):
+            delay = bucket.delay()
+            if delay > 0:
+                raise QuotaError(unit, max(1, round(delay + 0.5)))
 
     def charge(self, events: int, size: int) -> None:
-        """Count what was sent."""
-        self._events.take(events)
-        self._size.take(size)
+        """Consume tokens for so many events and bytes."""
+        self._events.consume(events)
+        self._size.consume(size)
 
 
 class Quotas:
-    """Every key's quota, remembered across requests; the longest unused go first."""
+    """The quotas of the keys used last; `copies` gateways each grant one part in so many."""
 
     def __init__(
         self, copies: int = 1, levels: Levels | None = None, clock: Callable[[], float] = time.monotonic
@@ -89,12 +89,12 @@ class Quotas:
         self._levels = levels or Levels()
         self._known: OrderedDict[tuple[str, float | None, float | None], Quota] = OrderedDict()
 
-    def of(self, name: str, key: ApiKey) -> Quota:
-        """The quota of a key; a changed limit begins a new one."""
-        return self.limited(name, key.events_per_second, key.bytes_per_second)
+    def for_key(self, name: str, key: ApiKey) -> Quota:
+        """Return the quota of a key; a changed limit starts a new one."""
+        return self.with_limits(name, key.events_per_second, key.bytes_per_second)
 
-    def limited(self, name: str, events: float | None, size: float | None) -> Quota:
-        """The quota under this name; None is no limit."""
+    def with_limits(self, name: str, events: float | None, size: float | None) -> Quota:
+        """Return the quota of this name and these limits per second; None is no limit."""
         if events is None and size is None:
             return UNLIMITED
         identity = (name, events, size)
@@ -107,9 +107,9 @@ class Quotas:
         self._known.move_to_end(identity)
         return quota
 
-    def _bucket(self, what: str, name: str, rate: float | None) -> Bucket:
+    def _bucket(self, unit: str, name: str, rate: float | None) -> Bucket:
         part = None if rate is None else rate / self._copies
-        return Bucket(part, self._clock, self._levels, name_of(what, name, rate))
+        return Bucket(part, self._clock, self._levels, bucket_name(unit, name, rate))
 
 
 UNLIMITED: Final = Quota(Bucket(None, time.monotonic), Bucket(None, time.monotonic))

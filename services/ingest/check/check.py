@@ -1,4 +1,4 @@
-"""CHECK: each item must be an envelope that its sender may send, as its event type says."""
+"""CHECK: each item must be an envelope that its sender may send and that fits its event type."""
 
 from collections.abc import Callable
 from typing import Annotated, Final
@@ -8,7 +8,7 @@ from msgspec import Meta
 
 from services.ingest.auth.api_keys import Sender
 from services.ingest.auth.new_names import NewNameLimit
-from services.ingest.check.json_schema import Schemas, Told
+from services.ingest.check.json_schema import ReportedFaults, Schemas
 from services.ingest.request import BatchItem, RequestContext
 from shared import envelope, strict_json, wire
 from shared.errors import BAD_ENVELOPE, EVENT_TOO_LARGE, NOT_GRANTED, RESERVED_EVENT_NAME, UserError
@@ -34,40 +34,40 @@ _CONTEXTS: Final = msgspec.json.Decoder(_Context)
 
 
 class Checker:
-    """The checks; follows the registry by asking for its snapshot once per request."""
+    """Checks items against the registry, of which it takes one snapshot per request."""
 
     def __init__(
         self,
         snapshot: Callable[[], Snapshot],
         schemas: Callable[[Snapshot], Schemas],
-        names: NewNameLimit,
+        new_names: NewNameLimit,
         max_event_bytes: int,
     ) -> None:
         self._snapshot = snapshot
-        self._names = names
+        self._new_names = new_names
         self._max_event_bytes = max_event_bytes
         self._schemas_of = schemas
         self._schemas = schemas(snapshot())
 
-    def check(self, items: list[BatchItem], arrival: RequestContext) -> None:
-        """Give every item its envelope and event type, or the verdict that refuses it."""
+    def check(self, items: list[BatchItem], request: RequestContext) -> None:
+        """Set every item's envelope and event type, or the verdict that rejects it."""
         snapshot = self._snapshot()
         if snapshot is not self._schemas.snapshot:
             self._schemas = self._schemas_of(snapshot)
         # What holds for a name holds for all its events in this request.
         admitted: dict[str, EventType | None] = {}
-        told = Told()
+        reported = ReportedFaults()
         for item in items:
             if item.verdict is None:
                 try:
-                    name = self._read(item, arrival.sender.key)
+                    name = self._read(item, request.sender.key)
                     if name not in admitted:
-                        admitted[name] = self._admit(name, arrival.sender, snapshot)
+                        admitted[name] = self._admit(name, request.sender, snapshot)
                     item.event_type = admitted[name]
                     if item.event_type is not None:
-                        self._check_type(item, name, item.event_type, told)
-                except UserError as refusal:
-                    item.verdict = refusal.at(Step.CHECK)
+                        self._check_type(item, name, item.event_type, reported)
+                except UserError as error:
+                    item.verdict = error.at(Step.CHECK)
 
     def _read(self, item: BatchItem, key: ApiKey | None) -> str:
         size = len(item.value)
@@ -86,14 +86,16 @@ class Checker:
             raise UserError(NOT_GRANTED, "the key may not send this event name", "/event_name")
         event_type = snapshot.event_types.get(name)
         if event_type is None:
-            self._names.admit(sender, name)
+            self._new_names.admit(sender, name)
         return event_type
 
-    def _check_type(self, item: BatchItem, name: str, event_type: EventType, told: Told) -> None:
+    def _check_type(
+        self, item: BatchItem, name: str, event_type: EventType, reported: ReportedFaults
+    ) -> None:
         size = len(item.value)
         if event_type.max_bytes is not None and size > event_type.max_bytes:
             raise UserError(EVENT_TOO_LARGE, f"{size} bytes; this type's limit is {event_type.max_bytes}")
-        self._schemas.check(name, item.document, size, told)
+        self._schemas.check(name, item.document, size, reported)
 
 
 def _check_context(raw: msgspec.Raw, key: ApiKey | None) -> None:
@@ -105,8 +107,8 @@ def _check_context(raw: msgspec.Raw, key: ApiKey | None) -> None:
             "expected an object with destinations: type, vanity or database, schema, table",
             _CONTEXT,
         ) from None
-    for place, wanted in enumerate(context.destinations):
-        named = f"{wanted.vanity or wanted.database or ''}.{wanted.schema}.{wanted.table}"
-        if key is not None and not key.may_address(named):
-            pointer = f"{_CONTEXT}/destinations/{place}"
+    for index, wanted in enumerate(context.destinations):
+        destination = f"{wanted.vanity or wanted.database or ''}.{wanted.schema}.{wanted.table}"
+        if key is not None and not key.may_address(destination):
+            pointer = f"{_CONTEXT}/destinations/{index}"
             raise UserError(NOT_GRANTED, "the key may not address this destination", pointer)

@@ -1,7 +1,7 @@
-"""JSON Schemas of event types: compiled once per snapshot, every fault told at once.
+"""JSON Schemas of event types: compiled once per snapshot; an error has every fault of the payload.
 
 jsonschema-rs would fetch a remote `$ref` and open `file://` (SSRF), so its retriever
-refuses; its messages echo values, so ours are made from the schema's keywords alone.
+raises; its messages repeat values, so ours are made from the schema's keywords alone.
 """
 
 import difflib
@@ -14,17 +14,17 @@ import jsonschema_rs
 from shared.errors import SCHEMA_MISMATCH, UserError
 from shared.registry import Snapshot
 
-#: Faults of one event, and of all events of a request together, that are told in full.
+#: So many faults of one event, and of all events of a request together, are reported.
 _MOST_FAULTS: Final = 50
-MOST_TOLD: Final = 100
-#: Of larger events only the first fault is told.
+MOST_REPORTED: Final = 100
+#: Of larger events only the first fault is reported.
 _MOST_BYTES: Final = 16 * 1024
-#: Unknown names that are repeated, and characters of names among which a near one is looked for.
+#: So many unknown fields are named; in so many characters of known names a similar one is searched.
 _MOST_EXTRA: Final = 10
 _MOST_CHARACTERS: Final = 4096
 _PAYLOAD: Final = "/payload"
 #: Keywords whose value in the schema says what was expected and is safe to repeat.
-_TOLD: Final = frozenset(
+_SAFE_KEYWORDS: Final = frozenset(
     {
         "type", "format", "pattern", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum",
         "multipleOf", "minLength", "maxLength", "minItems", "maxItems", "minProperties",
@@ -34,15 +34,15 @@ _TOLD: Final = frozenset(
 
 
 class SchemaMismatchError(UserError):
-    """The payload and its schema disagree at every place in `faults`."""
+    """The payload breaks its schema: each of `faults` has a pointer and a detail."""
 
     def __init__(self, faults: list[dict[str, str]]) -> None:
         super().__init__(SCHEMA_MISMATCH, faults[0]["detail"], faults[0]["pointer"])
         self.faults = faults
 
 
-class Told:
-    """How many faults one request's events were told."""
+class ReportedFaults:
+    """Counts the faults that were reported for the events of one request."""
 
     def __init__(self) -> None:
         self.faults = 0
@@ -65,26 +65,26 @@ class Schemas:
                 self._validators[name] = _compiled(name, event_type.json_schema)
                 self._schemas[name] = event_type.json_schema
 
-    def check(self, event_name: str, document: Any, size: int, told: Told) -> None:
+    def check(self, event_name: str, document: Any, size: int, reported: ReportedFaults) -> None:
         """Raise `UserError` SCHEMA_MISMATCH when the event type has a schema and the payload breaks it.
 
-        With every fault, unless the event of `size` bytes or what was `told` before says that
-        finding them all would take long.
+        The error has every fault, unless to find them all would take long: in an event of many
+        bytes (`size`), or after many faults of other events (`reported`).
         """
         validator = self._validators.get(event_name)
         if validator is None or validator.is_valid(document["payload"]):
             return
-        if told.faults >= MOST_TOLD:
+        if reported.faults >= MOST_REPORTED:
             raise UserError(SCHEMA_MISMATCH, "other events of the batch say more", _PAYLOAD)
         schema = self._schemas[event_name]
         faults = [_fault(error, schema) for error in _errors(validator, document["payload"], size)]
-        told.faults += len(faults)
+        reported.faults += len(faults)
         raise SchemaMismatchError(faults)
 
 
 def _errors(validator: Any, payload: Any, size: int) -> list[Any]:
-    # The list of all is made as a whole, each with a copy of what it is about: of 60,000
-    # fields and 20 that are missing in 1 s, while nobody else gets a turn.
+    # The library builds the list of all faults at once, each with a copy of the value: with 60,000
+    # fields and 20 missing ones that takes 1 s, in which no other thread runs.
     if size <= _MOST_BYTES:
         return list(itertools.islice(validator.iter_errors(payload), _MOST_FAULTS))
     try:
@@ -95,17 +95,17 @@ def _errors(validator: Any, payload: Any, size: int) -> list[Any]:
 
 
 class Compiler:
-    """Compiles a registry's schemas where it is read, off the event loop, and keeps the last for use."""
+    """Compiles a registry's schemas where it is read, off the event loop, and keeps the last ones."""
 
     def __init__(self) -> None:
         self._last: Schemas | None = None
 
     def __call__(self, snapshot: Snapshot) -> None:
-        """Raise `ValueError` unless every schema compiles: a registry is valid as a whole."""
+        """Compile every schema.  Raises `ValueError` if one does not compile: the registry is invalid."""
         self._last = Schemas(snapshot)
 
-    def of(self, snapshot: Snapshot) -> Schemas:
-        """The schemas of `snapshot`: compiled before, unless another took its place."""
+    def for_snapshot(self, snapshot: Snapshot) -> Schemas:
+        """Return the schemas of `snapshot`, compiled now unless they are the last ones."""
         last = self._last
         return last if last is not None and last.snapshot is snapshot else Schemas(snapshot)
 
@@ -117,40 +117,41 @@ def check_schemas(snapshot: Snapshot) -> None:
 
 def _compiled(name: str, schema: Mapping[str, Any]) -> Any:
     try:
-        return jsonschema_rs.validator_for(dict(schema), validate_formats=True, retriever=_refuse)
+        return jsonschema_rs.validator_for(dict(schema), validate_formats=True, retriever=_reject_reference)
     except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as e:
         reason = getattr(e, "message", str(e))
         raise ValueError(f"event_types.{name}.schema: {reason}") from None
 
 
-def _refuse(uri: str) -> NoReturn:
+def _reject_reference(uri: str) -> NoReturn:
     raise ValueError(f"a schema may not refer to another document ({uri})")
 
 
 def _fault(error: Any, schema: Mapping[str, Any]) -> dict[str, str]:
     pointer = _PAYLOAD + "".join(f"/{_escaped(part)}" for part in error.instance_path)
-    *place, keyword = error.schema_path or [""]
-    told = _told(str(keyword), _at(schema, place), error)
-    return {"pointer": pointer, "detail": told}
+    *path, keyword = error.schema_path or [""]
+    return {"pointer": pointer, "detail": _detail(str(keyword), _subschema(schema, path), error)}
 
 
-def _told(keyword: str, around: Any, error: Any) -> str:
-    around = around if isinstance(around, Mapping) else {}
-    known = list(around.get("properties", {}))
+def _detail(keyword: str, subschema: Any, error: Any) -> str:
+    subschema = subschema if isinstance(subschema, Mapping) else {}
+    known = list(subschema.get("properties", {}))
     if keyword == "required":
         missing = error.kind.property
-        return f"the field {missing} is missing{_nearest(missing, error.instance)}"
+        return f"the field {missing} is missing{_suggestion(missing, error.instance)}"
     if keyword == "additionalProperties":
         extra = error.kind.unexpected
-        said = [f"the field {name:.70} is not known{_nearest(name, known)}" for name in extra[:_MOST_EXTRA]]
+        named = [
+            f"the field {name:.70} is not known{_suggestion(name, known)}" for name in extra[:_MOST_EXTRA]
+        ]
         more = [f"and {len(extra) - _MOST_EXTRA} more"] if len(extra) > _MOST_EXTRA else []
-        return "; ".join(said + more)
-    if keyword in _TOLD:
-        return f"expected {keyword} {around.get(keyword)}"
+        return "; ".join(named + more)
+    if keyword in _SAFE_KEYWORDS:
+        return f"expected {keyword} {subschema.get(keyword)}"
     return f"does not satisfy {keyword or 'the schema'}"
 
 
-def _nearest(name: str, names: Collection[str]) -> str:
+def _suggestion(name: str, names: Collection[str]) -> str:
     # Comparing takes the product of their lengths.
     if len(name) + sum(map(len, names)) > _MOST_CHARACTERS:
         return ""
@@ -158,7 +159,7 @@ def _nearest(name: str, names: Collection[str]) -> str:
     return f"; did you mean {close[0]}?" if close else ""
 
 
-def _at(schema: Any, path: list[Any]) -> Any:
+def _subschema(schema: Any, path: list[Any]) -> Any:
     for part in path:
         schema = schema[int(part)] if isinstance(schema, list) else schema.get(part, {})
     return schema

@@ -1,20 +1,20 @@
-"""Cuts a JSON array that fast parsers refuse, or should not see whole, into the slices of its items.
+"""Splits a JSON array that fast parsers reject, or should not see whole, into the bytes of its items.
 
-It finds where items begin and end by brackets and strings alone, at any depth, so that an
-item with a lone surrogate, a NaN or 100,000 brackets can be refused by itself.  It stops
-counting where the limit of a batch is passed: 10 KB of gzip hold five million items.
+It finds where items start and end by brackets and strings alone, at any depth, so that an
+item with a lone surrogate, a NaN or 100,000 brackets can be rejected by itself.  It stops
+above the limit of a batch: 10 KB of gzip can hold five million items.
 """
 
 import json
 import re
 from typing import Final
 
-#: None of the pieces is long, and no match has many: between two matches other threads get a turn.
+#: Each piece is short and no match has many: between two matches other threads can run.
 _STRING: Final = rb'"[^"\\]{0,1000}+(?:\\.[^"\\]{0,1000}+){0,4}+"'
 _FLAT: Final = rb'\[[^"\[\]{}]{0,1000}+\]|\{[^"\[\]{}]{0,1000}+\}'
 _PIECES: Final = rb"(?:[^%s]{1,1000}+|" + _STRING + b"|" + _FLAT + rb"){0,200}+"
 _MARK: Final = rb'([\[{]{1,1000}+|[\]}]{1,1000}+|[,"]?)'
-#: Up to the next mark: where items end, brackets that are next to one another, a long string's begin.
+#: Up to the next mark: the end of an item, a run of brackets, or the start of a long string.
 _TO_COMMA: Final = re.compile(_PIECES % rb'"\[\]{},' + _MARK, re.DOTALL)
 _TO_BRACKET: Final = re.compile(_PIECES % rb'"\[\]{}' + _MARK, re.DOTALL)
 #: Within a string, up to its end.
@@ -25,15 +25,15 @@ _QUOTE: Final = b'"'
 _WHITESPACE: Final = b" \t\r\n"
 
 
-def cut(body: bytes, most: int) -> list[bytes] | None:
-    """The slices of the array's items, or None when `body` is not one array by its brackets.
+def split_array(body: bytes, max_items: int) -> list[bytes] | None:
+    """Return the bytes of the array's items, or None when `body` is not one array by its brackets.
 
-    Of an array of more than `most` items the first `most` + 1.
+    Of an array of more than `max_items` items, return the first `max_items` + 1.
     """
     start = position = body.find(_ARRAY) + 1
     depth = 1
     slices: list[bytes] = []
-    while len(slices) <= most:
+    while len(slices) <= max_items:
         token = (_TO_BRACKET if depth > 1 else _TO_COMMA).match(body, position)
         if token is None or token.end() == position:
             return None  # the end
@@ -59,7 +59,7 @@ def cut(body: bytes, most: int) -> list[bytes] | None:
 
 
 def _end_of_string(body: bytes, position: int) -> int:
-    """Behind the string that began before `position`; 0: it has no end."""
+    """Return the position behind the string that started before `position`; 0 if it has no end."""
     while True:
         token = _TO_QUOTE.match(body, position)
         if token is None or token.end() == position:
@@ -70,12 +70,12 @@ def _end_of_string(body: bytes, position: int) -> int:
 
 
 def is_json(text: bytes) -> bool:
-    """Whether `text` is JSON by its syntax; what it means is for `strict_json` to judge."""
+    """Return whether `text` is JSON by its syntax; `strict_json` checks its values."""
     try:
-        # parse_int: int() refuses 5,000 digits, which are JSON all the same.
+        # parse_int: int() raises at 5,000 digits, which are JSON all the same.
         json.loads(text.decode(errors="replace"), strict=False, parse_int=len)
     except RecursionError:
-        return True  # too deep for this parser; the judge says so in its own words
+        return True  # too deep for this parser; `strict_json` has an error of its own for that
     except ValueError:
         return False
     return True

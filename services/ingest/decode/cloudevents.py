@@ -2,8 +2,8 @@
 
 ``metadata.id`` is a hash of source and id, which together name an event in CloudEvents;
 ``event_name`` is the type in lower case with ``_`` for what is no letter or digit; the data
-is the payload, an object as it is and anything else as ``{"data": …}``.  What the envelope
-has no word for is kept in ``metadata.cloudevent``.
+is the payload, an object as it is and anything else as ``{"data": …}``.  Attributes for which
+the envelope has no field are kept in ``metadata.cloudevent``.
 """
 
 import base64
@@ -20,16 +20,16 @@ from shared import strict_json
 from shared.errors import BAD_CLOUDEVENT, UserError
 
 _SPECVERSION: Final = "1.0"
-_NO_WORD: Final = re.compile(r"[^a-z0-9]+")
+_NOT_ALPHANUMERIC: Final = re.compile(r"[^a-z0-9]+")
 _ID_BYTES: Final = 20
 _JSON_TYPE: Final = re.compile(r"[^/]+/(?:[^/]+\+)?json", re.IGNORECASE)
 _ATTRIBUTE: Final = re.compile(r"[a-z0-9]{1,20}")
 _OBJECT: Final = ord("{")
-_OWN: Final = frozenset({"data", "data_base64"})
+_DATA_NAMES: Final = frozenset({"data", "data_base64"})
 
 
 class _Data(msgspec.Struct):
-    """The data of a structured event, as the producer's own slice."""
+    """The data of a structured event, as the producer's own bytes."""
 
     data: msgspec.Raw = msgspec.Raw()
 
@@ -38,7 +38,7 @@ _DATA: Final = msgspec.json.Decoder(_Data)
 
 
 def to_envelope(event: bytes, received_at: str) -> bytes:
-    """The envelope of a structured event, already known to be strict JSON.
+    """Return the envelope of a structured event, which must be strict JSON.
 
     Raises:
         UserError: a required attribute is missing or not what the specification says.
@@ -53,23 +53,23 @@ def to_envelope(event: bytes, received_at: str) -> bytes:
         raise UserError(BAD_CLOUDEVENT, f"only specversion {_SPECVERSION} is supported", "/specversion")
     # The data is copied as bytes: a number written as 1.10 stays 1.10.
     payload = _payload(attributes, bytes(_DATA.decode(event).data))
-    head = orjson.dumps(_metadata(attributes, received_at))
-    named = orjson.dumps(event_name(attributes["type"]))
-    return b'{"metadata":%s,"event_name":%s,"payload":%s}' % (head, named, payload)
+    metadata = orjson.dumps(_metadata(attributes, received_at))
+    name_json = orjson.dumps(event_name(attributes["type"]))
+    return b'{"metadata":%s,"event_name":%s,"payload":%s}' % (metadata, name_json, payload)
 
 
 def event_name(kind: str) -> str:
-    """The event name of a CloudEvents type: `com.example.Order-Placed` is `com_example_order_placed`."""
-    return _NO_WORD.sub("_", kind.lower()).strip("_")
+    """Return the event name of a type: of `com.example.Order-Placed` `com_example_order_placed`."""
+    return _NOT_ALPHANUMERIC.sub("_", kind.lower()).strip("_")
 
 
 def event_id(source: str, identifier: str) -> str:
-    """The envelope's id: equal for equal source and id, and for nothing else."""
+    """Return the envelope's id: equal for equal source and id, and for nothing else."""
     return "ce-" + sha256(f"{source}\0{identifier}".encode()).hexdigest()[: 2 * _ID_BYTES]
 
 
 def from_headers(headers: Mapping[bytes, bytes], body: bytes) -> bytes:
-    """The structured form of a binary-mode event: attributes from `ce-` headers, data from the body."""
+    """Return the structured form of a binary event: attributes from `ce-` headers, data from the body."""
     attributes: dict[str, Any] = {
         name[3:].decode(): unquote(value.decode("latin-1"))
         for name, value in headers.items()
@@ -85,7 +85,7 @@ def from_headers(headers: Mapping[bytes, bytes], body: bytes) -> bytes:
 
 def _binary_data(kind: str, body: bytes) -> bytes:
     if _JSON_TYPE.fullmatch(kind):
-        strict_json.loads(body)  # by itself: it must not reach out of its place
+        strict_json.loads(body)  # by itself: it must not close the object that it is put into
         return b'"data":' + body
     if kind.startswith("text/"):
         try:
@@ -108,5 +108,5 @@ def _metadata(attributes: dict[str, Any], received_at: str) -> dict[str, Any]:
         "id": event_id(attributes["source"], attributes["id"]),
         "timestamp": attributes.get("time", received_at),
         "version": _SPECVERSION,
-        "cloudevent": {name: value for name, value in attributes.items() if name not in _OWN},
+        "cloudevent": {name: value for name, value in attributes.items() if name not in _DATA_NAMES},
     }

@@ -1,9 +1,9 @@
 """DECODE: the body becomes items, each holding the producer's own bytes.
 
-A body is judged at once because that is fast; only a batch that fails is judged again item
-by item, so that one bad item never rejects its neighbours.  Of a large body no parser sees
-more than a piece at a time, for a parser holds up everybody; and what is over a limit is
-refused before it is parsed.
+A body is parsed as one document because that is fast; only a batch that fails is parsed again
+item by item, so that one bad item never rejects its neighbours.  A large body is parsed in
+pieces, because no other request is served while a parser runs; and what is over a limit is
+rejected before it is parsed.
 """
 
 import re
@@ -16,7 +16,7 @@ import msgspec
 
 from services.ingest.body_form import Form
 from services.ingest.decode import cloudevents
-from services.ingest.decode.array_items import cut, is_json
+from services.ingest.decode.array_items import is_json, split_array
 from services.ingest.request import BatchItem, RequestContext
 from shared import strict_json
 from shared.errors import BAD_JSON, BATCH_TOO_LARGE, EMPTY_BODY, EVENT_TOO_LARGE, UserError
@@ -25,35 +25,39 @@ _SLICES: Final = msgspec.json.Decoder(list[msgspec.Raw])
 _ARRAY: Final = b"["
 _WHITESPACE: Final = b" \t\r\n"
 _LINE: Final = re.compile(rb"[^ \t\r\n][^\n]*")
-#: As much as a parser may see at once: it holds up everybody for some 15 ms.
-_WHOLE: Final = 512 * 1024
+#: Most bytes for one call of a parser: no other thread runs for some 15 ms.
+_PIECE_BYTES: Final = 512 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a body and its items may be."""
+    """Limits of a body: its events, and the bytes of each."""
 
     max_batch: int
     max_event_bytes: int
 
 
-def decode(body: bytes, arrival: RequestContext, limits: Limits) -> list[BatchItem]:
-    """The items of `body`.  Raises `UserError` when the document as a whole is refused."""
-    if arrival.form is Form.CLOUDEVENT_BINARY:
+def decode(body: bytes, request: RequestContext, limits: Limits) -> list[BatchItem]:
+    """Return the items of `body`, those that are no strict JSON with their verdict.
+
+    Raises:
+        UserError: the body as a whole is rejected.
+    """
+    if request.form is Form.CLOUDEVENT_BINARY:
         _check_size(body, limits)
-        return [_from_cloudevent(cloudevents.from_headers(arrival.headers, body), arrival)]
+        return [_from_cloudevent(cloudevents.from_headers(request.headers, body), request)]
     if not body or body.isspace():
         raise UserError(EMPTY_BODY, "the body is empty")
-    if arrival.form is Form.LINES:
-        arrival.single = False
+    if request.form is Form.LINES:
+        request.single = False
         return _lines(body, limits)
-    arrival.single = body.lstrip(_WHITESPACE)[:1] != _ARRAY
-    if arrival.form in {Form.CLOUDEVENT, Form.CLOUDEVENTS}:
-        return _cloudevents(body, arrival, limits)
-    return [_one(body, limits)] if arrival.single else _batch(body, limits)
+    request.single = body.lstrip(_WHITESPACE)[:1] != _ARRAY
+    if request.form in {Form.CLOUDEVENT, Form.CLOUDEVENTS}:
+        return _cloudevents(body, request, limits)
+    return [_single(body, limits)] if request.single else _batch(body, limits)
 
 
-def _one(body: bytes, limits: Limits) -> BatchItem:
+def _single(body: bytes, limits: Limits) -> BatchItem:
     _check_size(body, limits)
     document = strict_json.loads(body)
     if not isinstance(document, dict):
@@ -62,14 +66,14 @@ def _one(body: bytes, limits: Limits) -> BatchItem:
 
 
 def _batch(body: bytes, limits: Limits) -> list[BatchItem]:
-    if len(body) > _WHOLE:
-        slices = _cut(body, limits, UserError(BAD_JSON, "the array could not be read"))
-        return _whole([item for piece in _pieces(slices) for item in _judged_at_once(piece, limits)])
+    if len(body) > _PIECE_BYTES:
+        slices = _split(body, limits, UserError(BAD_JSON, "the array could not be read"))
+        return _require_json([item for piece in _pieces(slices) for item in _parse_together(piece, limits)])
     try:
         documents = strict_json.loads(body)
-    except UserError as refusal:
-        slices = _cut(body, limits, refusal)
-        return _whole([_judged(value, limits) for value in slices], refusal)
+    except UserError as error:
+        slices = _split(body, limits, error)
+        return _require_json([_parse_one(value, limits) for value in slices], error)
     assert isinstance(documents, list)  # noqa: S101 - its first byte is the bracket
     _check_count(len(documents), limits)
     return [
@@ -84,15 +88,15 @@ def _lines(body: bytes, limits: Limits) -> list[BatchItem]:
         if len(lines) > limits.max_batch:
             break
     _check_count(len(lines), limits)
-    return [item for piece in _pieces(lines) for item in _judged_at_once(piece, limits)]
+    return [item for piece in _pieces(lines) for item in _parse_together(piece, limits)]
 
 
 def _pieces(values: list[bytes]) -> Iterator[list[bytes]]:
-    """The values in pieces that a parser may see at once; a larger value is a piece of its own."""
+    """Yield the values in pieces of at most `_PIECE_BYTES`; a larger value is a piece of its own."""
     piece: list[bytes] = []
     size = 0
     for value in values:
-        if piece and size + len(value) > _WHOLE:
+        if piece and size + len(value) > _PIECE_BYTES:
             yield piece
             piece, size = [], 0
         piece.append(value)
@@ -100,56 +104,58 @@ def _pieces(values: list[bytes]) -> Iterator[list[bytes]]:
     yield piece
 
 
-def _judged_at_once(values: list[bytes], limits: Limits) -> list[BatchItem]:
-    # One parse for all.  A mark that no sender can guess stands between them, so that one
-    # with two values, or half of one, cannot pass as something else.
+def _parse_together(values: list[bytes], limits: Limits) -> list[BatchItem]:
+    # One call for all.  A separator that no sender can guess stands between them, so that a
+    # value that is two documents, or half of one, cannot pass as something else.
     if len(values[0]) <= limits.max_event_bytes:
-        mark = secrets.token_hex(8)
+        separator = secrets.token_hex(8)
         try:
-            documents = strict_json.loads(b"[" + (b',"%s",' % mark.encode()).join(values) + b"]")
+            documents = strict_json.loads(b"[" + (b',"%s",' % separator.encode()).join(values) + b"]")
         except UserError:
             documents = None
-        if isinstance(documents, list) and documents[1::2] == [mark] * (len(values) - 1):
+        if isinstance(documents, list) and documents[1::2] == [separator] * (len(values) - 1):
             return [
                 BatchItem(value, document) for value, document in zip(values, documents[::2], strict=True)
             ]
-    return [_judged(value, limits) for value in values]
+    return [_parse_one(value, limits) for value in values]
 
 
-def _cloudevents(body: bytes, arrival: RequestContext, limits: Limits) -> list[BatchItem]:
-    if arrival.single != (arrival.form is Form.CLOUDEVENT):
+def _cloudevents(body: bytes, request: RequestContext, limits: Limits) -> list[BatchItem]:
+    if request.single != (request.form is Form.CLOUDEVENT):
         raise UserError(BAD_JSON, "a CloudEvent is an object, a batch of them an array")
-    if arrival.single:
+    if request.single:
         _check_size(body, limits)
         strict_json.loads(body)
-        return [_from_cloudevent(body, arrival)]
-    slices = _cut(body, limits, UserError(BAD_JSON, "the array could not be read"))
-    return _whole([_judged(value, limits, lambda v: _from_cloudevent(v, arrival)) for value in slices])
+        return [_from_cloudevent(body, request)]
+    slices = _split(body, limits, UserError(BAD_JSON, "the array could not be read"))
+    return _require_json(
+        [_parse_one(value, limits, lambda v: _from_cloudevent(v, request)) for value in slices]
+    )
 
 
-def _from_cloudevent(value: bytes, arrival: RequestContext) -> BatchItem:
+def _from_cloudevent(value: bytes, request: RequestContext) -> BatchItem:
     try:
         strict_json.loads(value)
-        envelope = cloudevents.to_envelope(value, arrival.received_at)
+        envelope = cloudevents.to_envelope(value, request.received_at)
         return BatchItem(envelope, strict_json.loads(envelope))
-    except UserError as refusal:
-        return BatchItem(value, None, refusal)
+    except UserError as error:
+        return BatchItem(value, None, error)
 
 
-def _cut(body: bytes, limits: Limits, refusal: UserError) -> list[bytes]:
-    slices = cut(body, limits.max_batch)
+def _split(body: bytes, limits: Limits, error: UserError) -> list[bytes]:
+    slices = split_array(body, limits.max_batch)
     if slices is None:
-        raise refusal
+        raise error
     _check_count(len(slices), limits)
     return slices
 
 
-def _whole(items: list[BatchItem], refusal: UserError | None = None) -> list[BatchItem]:
-    """The items of an array, unless one is no JSON at all: then the array is none either."""
+def _require_json(items: list[BatchItem], error: UserError | None = None) -> list[BatchItem]:
+    """Return the items of an array; raise when one is no JSON at all: then the array is none either."""
     for item in items:
         verdict = item.verdict
         if isinstance(verdict, UserError) and verdict.fault is BAD_JSON and not is_json(item.value):
-            raise refusal or UserError(BAD_JSON, "the array could not be read")
+            raise error or UserError(BAD_JSON, "the array could not be read")
     return items
 
 
@@ -165,13 +171,13 @@ def _check_size(value: bytes, limits: Limits) -> None:
         raise UserError(EVENT_TOO_LARGE, f"{len(value)} bytes; the limit is {limits.max_event_bytes}")
 
 
-def _item(value: bytes) -> BatchItem:
+def _parse(value: bytes) -> BatchItem:
     return BatchItem(value, strict_json.loads(value))
 
 
-def _judged(value: bytes, limits: Limits, read: Callable[[bytes], BatchItem] = _item) -> BatchItem:
+def _parse_one(value: bytes, limits: Limits, parse: Callable[[bytes], BatchItem] = _parse) -> BatchItem:
     try:
         _check_size(value, limits)
-        return read(value)
-    except UserError as refusal:
-        return BatchItem(value, None, refusal)
+        return parse(value)
+    except UserError as error:
+        return BatchItem(value, None, error)

@@ -1,7 +1,7 @@
-"""The pages for operators, on a port of their own: what they say is no sender's business.
+"""The routes for operators, on a port of their own: what they tell is not for senders.
 
-Each worker listens on it and any of them answers: metrics are everybody's, and whether Kafka is
-reached is the same for all.  It speaks HTTP with the same limits as the gateway's own port.
+Each worker listens on it and any of them answers: metrics are those of all workers, and whether Kafka
+is reachable is the same for all.  HTTP has the same limits as on the gateway's own port.
 """
 
 import asyncio
@@ -12,35 +12,35 @@ import uvicorn
 from uvicorn.server import ServerState
 
 from services.ingest.asgi import AsgiReceive, AsgiSend, Scope
-from services.ingest.http.drain import Leaving
+from services.ingest.http.drain import Drain
 from services.ingest.http.protocol_limits import LimitedProtocol
 from services.ingest.settings import IngestSettings
 from shared.errors import NOT_FOUND, UserError
 
 App = Callable[[Scope, AsgiReceive, AsgiSend], Awaitable[None]]
-#: What leaves the gateway's own port when there is another; /healthz stands on both.
+#: Served by this port only, if there is one; /healthz is served by both.
 PRIVATE: Final = frozenset({"/metrics", "/readyz", "/docs", "/redoc", "/openapi.json"})
-#: Set by the admin port on its requests, which nobody can from outside.
+#: The key that marks the scope of a request to this port; no client can set it.
 ADMIN: Final = "onramp.admin"
 
 
-def refuse_hidden(scope: Scope, settings: IngestSettings) -> None:
-    """Raise `UserError` NOT_FOUND for a page that is asked for at the wrong port."""
+def reject_hidden(scope: Scope, settings: IngestSettings) -> None:
+    """Raise `UserError` NOT_FOUND for a route for operators at the gateway's own port."""
     if settings.admin_port and ADMIN not in scope and scope["path"].rstrip("/") in PRIVATE:
         raise UserError(NOT_FOUND, "this page is on the port for operators")
 
 
 class AdminPort:
-    """The second port; started and stopped by `app.py`."""
+    """The port for operators, if there is one; started and stopped by `app.py`."""
 
-    def __init__(self, settings: IngestSettings, leaving: Leaving) -> None:
+    def __init__(self, settings: IngestSettings, drain: Drain) -> None:
         self._settings = settings
-        self._state = {"settings": settings, "leaving": leaving}
+        self._state = {"settings": settings, "drain": drain}
         self._connections = ServerState()
         self._server: asyncio.Server | None = None
 
     async def start(self, app: App) -> None:
-        """Listen, if there is such a port; several workers share it."""
+        """Listen, if there is such a port; all workers share it."""
         if not self._settings.admin_port:
             return
 
@@ -65,7 +65,7 @@ class AdminPort:
         )
 
     def stop(self) -> None:
-        """Take no more, and let idle connections go."""
+        """Accept no more connections, and close those that are idle."""
         if self._server is not None:
             self._server.close()
             for connection in list(self._connections.connections):

@@ -1,4 +1,4 @@
-"""What an accepted or partly accepted request is answered with.
+"""Builds the answer to a request from the verdicts of its items.
 
 One envelope: 202 with its receipt, or the problem.  A batch: 202 when all are accepted,
 207 when some are, 422 when none is, always with one entry per event in the request's
@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from services.ingest.asgi import Answer
-from services.ingest.check.json_schema import MOST_TOLD
+from services.ingest.check.json_schema import MOST_REPORTED
 from services.ingest.http import problems
 from services.ingest.request import BatchItem, RequestContext
 from services.ingest.sink import Receipt
@@ -23,14 +23,14 @@ _SOME_ACCEPTED: Final = 207
 
 
 class Accepted(msgspec.Struct, frozen=True, gc=False):
-    """One accepted event of a batch."""
+    """The result of one accepted event of a batch."""
 
     id: str
     receipt: Receipt
     status: int = _ACCEPTED
 
 
-class One(msgspec.Struct, frozen=True, gc=False):
+class SingleAccepted(msgspec.Struct, frozen=True, gc=False):
     """The answer to one accepted envelope."""
 
     accepted: bool
@@ -39,7 +39,7 @@ class One(msgspec.Struct, frozen=True, gc=False):
     request_id: str
 
 
-class Many(msgspec.Struct, frozen=True, gc=False):
+class BatchAnswer(msgspec.Struct, frozen=True, gc=False):
     """The answer to a batch of which at least one event was accepted."""
 
     accepted: int
@@ -52,46 +52,49 @@ _ORDER: Final = list(Step)
 _ENCODE: Final = msgspec.json.Encoder().encode
 
 
-def answer(items: list[BatchItem], arrival: RequestContext, retry_after: int) -> Answer:
-    """The answer to a request whose items all have their verdict."""
-    if arrival.single:
-        return _single(items[0], arrival, retry_after)
+def answer(items: list[BatchItem], request: RequestContext, retry_after: int) -> Answer:
+    """Return the answer to a request whose items all have their verdict."""
+    if request.single:
+        return _single(items[0], request, retry_after)
     results = _results(items)
     accepted = sum(isinstance(item.verdict, Receipt) for item in items)
     if not accepted:
-        return _none(items, results, arrival, retry_after)
-    body = _ENCODE(Many(accepted, len(items) - accepted, results, arrival.request_id))
+        return _none_accepted(items, results, request, retry_after)
+    body = _ENCODE(BatchAnswer(accepted, len(items) - accepted, results, request.request_id))
     return Answer(_ACCEPTED if accepted == len(items) else _SOME_ACCEPTED, _JSON, body)
 
 
-def _single(item: BatchItem, arrival: RequestContext, retry_after: int) -> Answer:
+def _single(item: BatchItem, request: RequestContext, retry_after: int) -> Answer:
     if isinstance(item.verdict, OnrampError):
-        return problems.answer(item.verdict, arrival.request_id, retry_after)
-    return Answer(_ACCEPTED, _JSON, _ENCODE(One(True, _id(item), _receipt(item), arrival.request_id)))
+        return problems.answer(item.verdict, request.request_id, retry_after)
+    body = _ENCODE(SingleAccepted(True, _id(item), _receipt(item), request.request_id))
+    return Answer(_ACCEPTED, _JSON, body)
 
 
-def _none(items: list[BatchItem], results: list[Any], arrival: RequestContext, retry_after: int) -> Answer:
+def _none_accepted(
+    items: list[BatchItem], results: list[Any], request: RequestContext, retry_after: int
+) -> Answer:
     errors = [item.verdict for item in items if isinstance(item.verdict, OnrampError)]
-    error = _of_all(errors, f"none of {len(items)} events was accepted; results says why")
-    return problems.answer(error, arrival.request_id, retry_after, results=results)
+    error = _summary(errors, f"none of {len(items)} events was accepted; results says why")
+    return problems.answer(error, request.request_id, retry_after, results=results)
 
 
-def _of_all(errors: list[OnrampError], said: str) -> OnrampError:
-    """What is said of a batch with these errors: whether a retry may help, and how far it came."""
+def _summary(errors: list[OnrampError], detail: str) -> OnrampError:
+    """Return the one error of a batch with these: whether a retry may help, and the last step reached."""
     retried = [error for error in errors if error.fault.retry]
     # One unknown outcome makes the whole answer's outcome unknown.
     chosen = next((error for error in retried if error.accepted is None), retried[0] if retried else None)
     if chosen is None:
-        return UserError(NONE_ACCEPTED, said).at(max((error.step for error in errors), key=_ORDER.index))
-    error = OnrampError(chosen.fault, said).at(chosen.step)
+        return UserError(NONE_ACCEPTED, detail).at(max((error.step for error in errors), key=_ORDER.index))
+    error = OnrampError(chosen.fault, detail).at(chosen.step)
     error.accepted = chosen.accepted
     return error
 
 
 def _results(items: list[BatchItem]) -> list[Any]:
-    """One entry per event; only so many problems in full, or 10,000 bad events are 10 MB of words."""
+    """Return one entry per event; at most `MOST_REPORTED` problems in full: 10,000 of them are 10 MB."""
     results = []
-    left = MOST_TOLD
+    left = MOST_REPORTED
     for item in items:
         results.append(_result(item, in_full=left > 0))
         if isinstance(item.verdict, OnrampError):
@@ -101,8 +104,9 @@ def _results(items: list[BatchItem]) -> list[Any]:
 
 def _result(item: BatchItem, *, in_full: bool) -> Any:
     if isinstance(item.verdict, OnrampError):
-        told = problems.problem(item.verdict) if in_full else problems.by_code(item.verdict)
-        return {"status": told["status"], "id": None if item.envelope is None else _id(item), "error": told}
+        problem = problems.problem(item.verdict) if in_full else problems.short_problem(item.verdict)
+        event_id = None if item.envelope is None else _id(item)
+        return {"status": problem["status"], "id": event_id, "error": problem}
     return Accepted(_id(item), _receipt(item))
 
 

@@ -1,7 +1,7 @@
-"""Content encodings, inflated as a stream under a cap.
+"""Content encodings, decompressed as a stream up to a limit.
 
 4.9 KB of gzip can hold 5 MB, and the zstandard package ignores its own output limit when a
-frame declares its size; so every step asks the decompressor for no more than what the cap
+frame declares its size; so every call asks the decompressor for no more than what the limit
 leaves.
 """
 
@@ -19,20 +19,20 @@ from shared.errors import BAD_COMPRESSION, BODY_TOO_LARGE, UNSUPPORTED_MEDIA_TYP
 
 
 class Codec(Protocol):
-    """What one content encoding does."""
+    """The decompressor of one content encoding."""
 
     @property
     def eof(self) -> bool:
-        """Whether the compressed stream has ended."""
+        """Return whether the compressed stream has ended."""
         ...
 
-    def inflate(self, data: bytes, most: int) -> tuple[bytes, bool]:
-        """At most `most` bytes more, and whether there may be still more without new data."""
+    def inflate(self, data: bytes, max_bytes: int) -> tuple[bytes, bool]:
+        """Return at most `max_bytes` more, and whether there may be more of them without new data."""
         ...
 
     @property
     def unused_data(self) -> bytes:
-        """What follows the end of the compressed stream."""
+        """Return what follows the end of the compressed stream."""
         ...
 
 
@@ -48,9 +48,9 @@ class _Zlib:
     def unused_data(self) -> bytes:
         return self._stream.unused_data
 
-    def inflate(self, data: bytes, most: int) -> tuple[bytes, bool]:
-        out = self._stream.decompress(self._stream.unconsumed_tail + data, most)
-        return out, len(out) == most and not self._stream.eof
+    def inflate(self, data: bytes, max_bytes: int) -> tuple[bytes, bool]:
+        out = self._stream.decompress(self._stream.unconsumed_tail + data, max_bytes)
+        return out, len(out) == max_bytes and not self._stream.eof
 
 
 class _Zstd:
@@ -65,8 +65,8 @@ class _Zstd:
     def unused_data(self) -> bytes:
         return bytes(self._stream.unused_data)
 
-    def inflate(self, data: bytes, most: int) -> tuple[bytes, bool]:
-        out = self._stream.decompress(data, most)
+    def inflate(self, data: bytes, max_bytes: int) -> tuple[bytes, bool]:
+        out = self._stream.decompress(data, max_bytes)
         return out, not self._stream.needs_input and not self._stream.eof
 
 
@@ -82,10 +82,10 @@ _PIECE: Final = 256 * 1024
 
 
 def codec_of(encoding: bytes) -> Codec | None:
-    """The codec of a Content-Encoding header, None for identity.
+    """Return the codec of a Content-Encoding header, None for identity.
 
     Raises:
-        UserError: another encoding, or one over another.
+        UserError: another encoding, or several.
     """
     name = encoding.strip().lower()
     if name in {b"", b"identity"}:
@@ -98,31 +98,33 @@ def codec_of(encoding: bytes) -> Codec | None:
 
 
 class Inflater:
-    """A compressed body as it arrives; `out` grows to `cap` at most."""
+    """Decompresses a body piece by piece; `out` grows to `max_bytes` at most."""
 
-    def __init__(self, codec: Codec, cap: int) -> None:
+    def __init__(self, codec: Codec, max_bytes: int) -> None:
         self.out = bytearray()
         self._codec = codec
-        self._cap = cap
+        self._max_bytes = max_bytes
 
     def feed(self, data: bytes) -> None:
-        """More of the body.  Raises `UserError` past the cap, and for what is no such stream."""
+        """Decompress a piece of the body.  Raises `UserError` past the limit, and for a broken stream."""
         try:
             more = bool(data)
             while more:
                 if self._codec.eof:
                     raise UserError(BAD_COMPRESSION, "there are bytes after the end of the compressed stream")
-                room = min(_PIECE, self._cap - len(self.out) + 1)
+                room = min(_PIECE, self._max_bytes - len(self.out) + 1)
                 piece, more = self._codec.inflate(data, room)
                 data = b""
                 self.out += piece
-                if len(self.out) > self._cap:
-                    raise UserError(BODY_TOO_LARGE, f"inflated it exceeds the limit of {self._cap} bytes")
+                if len(self.out) > self._max_bytes:
+                    raise UserError(
+                        BODY_TOO_LARGE, f"decompressed it exceeds the limit of {self._max_bytes} bytes"
+                    )
         except (zlib.error, zstd.ZstdError):
             raise UserError(BAD_COMPRESSION, "the body is not what its Content-Encoding says") from None
 
     def finish(self) -> bytes:
-        """The whole body.  Raises `UserError` when the stream was cut off."""
+        """Return the whole body.  Raises `UserError` when the stream was cut off."""
         if not self._codec.eof:
             raise UserError(BAD_COMPRESSION, "the compressed stream ends too early")
         if self._codec.unused_data:

@@ -1,4 +1,8 @@
-"""CORS by allow-list: which web pages may send events from a browser."""
+"""CORS by allow-list: which web pages may send events from a browser.
+
+Not Starlette's middleware: it answers a preflight of an origin that is not listed with a text and 400
+(here it is the problem of any method but POST), and wraps the `send` of every request.
+"""
 
 from collections.abc import Mapping
 from typing import Final
@@ -10,13 +14,13 @@ _ALLOWED_HEADERS: Final = b"authorization, content-type, content-encoding, trace
 
 
 class Cors:
-    """Answers for the origins of the list; says nothing to all others, which refuses them."""
+    """The CORS headers for listed origins; browsers read the lack of them as a error."""
 
     def __init__(self, origins: frozenset[bytes]) -> None:
         self._origins = origins
 
     def headers(self, headers: Mapping[bytes, bytes]) -> list[Header]:
-        """What an answer says to the page that asked."""
+        """Return the CORS headers of an answer to a request with these headers."""
         origin = headers.get(b"origin")
         if origin is None or not self._origins:
             return []
@@ -27,7 +31,7 @@ class Cors:
         return [(b"access-control-allow-origin", origin), exposed, vary]
 
     def preflight(self, headers: Mapping[bytes, bytes]) -> Answer | None:
-        """The answer to a preflight request; None if it is none, or from a page not listed."""
+        """Return the answer to a preflight request; None if it is none, or its origin is not listed."""
         allowed = self.headers(headers)
         if b"access-control-request-method" not in headers or len(allowed) < 2:  # noqa: PLR2004 - vary alone
             return None

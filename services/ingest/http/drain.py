@@ -1,7 +1,7 @@
-"""How a gateway leaves while others take its place: it says so, and serves until everybody has heard.
+"""Draining: a gateway that stops while others take its place announces its end, and serves on for a time.
 
 A balancer learns from `/readyz` that no new request should come, and every client from
-`Connection: close` that its next one goes elsewhere.  Stopping at once would refuse both.
+`Connection: close` that its next one goes elsewhere.  Stopping at once would break both.
 """
 
 import asyncio
@@ -18,44 +18,44 @@ logger = logging.getLogger(__name__)
 
 
 class Connection(Protocol):
-    """What is told that this process leaves."""
+    """A connection that must close when the process drains."""
 
-    def leave(self) -> None:
-        """The answer that is under way is the connection's last."""
+    def close_after_answer(self) -> None:
+        """Make the answer that is under way the connection's last."""
 
 
-class Leaving:
-    """Whether this worker has begun to leave, and for how long it serves from then on."""
+class Drain:
+    """Whether this worker drains, and for how many seconds it serves from then on."""
 
     def __init__(self, seconds: float = 0) -> None:
-        self.begun = False
+        self.started = False
         self.connections: WeakSet[Connection] = WeakSet()
         self._seconds = seconds
 
     @contextmanager
     def on_sigterm(self) -> Iterator[None]:
-        """Let SIGTERM begin it; what SIGTERM meant until now comes when the time is over.
+        """Drain at SIGTERM, and call the previous handler of SIGTERM when the seconds are over.
 
-        Another SIGTERM changes nothing: whoever asks a whole process group asks a worker twice.
+        Another SIGTERM changes nothing: one that is sent to the process group reaches a worker twice.
         """
         if not self._seconds or threading.current_thread() is not threading.main_thread():
             yield
             return
         loop, stop = asyncio.get_running_loop(), signal.getsignal(signal.SIGTERM)
         assert callable(stop)  # noqa: S101 - uvicorn's
-        signal.signal(signal.SIGTERM, lambda *_: loop.call_soon_threadsafe(self._begin, loop, stop))
+        signal.signal(signal.SIGTERM, lambda *_: loop.call_soon_threadsafe(self._start, loop, stop))
         try:
             yield
         finally:
             signal.signal(signal.SIGTERM, stop)
 
-    def _begin(
+    def _start(
         self, loop: asyncio.AbstractEventLoop, stop: Callable[[int, FrameType | None], object]
     ) -> None:
-        if self.begun:
+        if self.started:
             return
-        self.begun = True
-        logger.info("the gateway leaves", extra={"serves_for_s": self._seconds})
+        self.started = True
+        logger.info("the gateway drains", extra={"serves_for_s": self._seconds})
         for connection in list(self.connections):
-            connection.leave()
+            connection.close_after_answer()
         loop.call_later(self._seconds, stop, signal.SIGTERM, None)

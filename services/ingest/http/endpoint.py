@@ -1,4 +1,4 @@
-"""`POST /v1/events`: HTTP around the flow.  Nothing a client sends may end as anything but an answer."""
+"""`POST /v1/events`: HTTP around the flow.  Whatever a client sends, it gets an answer."""
 
 import logging
 import random
@@ -13,7 +13,7 @@ from services.ingest.http import problems
 from services.ingest.http.answer import answer
 from services.ingest.http.body import Body
 from services.ingest.http.cors import Cors
-from services.ingest.observe.metrics import Request, Seen
+from services.ingest.observe.metrics import RequestMetrics, RequestTimer
 from services.ingest.observe.rejection_log import RejectionLog
 from services.ingest.request import RequestContext
 from services.ingest.send.byte_budget import ByteBudget
@@ -33,90 +33,90 @@ class Events:
         self,
         *,
         flow: Flow,
-        senders: ApiKeys,
+        api_keys: ApiKeys,
         budget: ByteBudget,
         settings: IngestSettings,
         log: RejectionLog,
-        seen: Seen,
+        metrics: RequestMetrics,
     ) -> None:
         self._flow = flow
-        self._senders = senders
+        self._api_keys = api_keys
         self._budget = budget
         self._settings = settings
         self._cors = Cors(settings.origins)
         self._log = log
-        self._seen = seen
+        self._metrics = metrics
 
     async def __call__(self, scope: Scope, receive: AsgiReceive, send: AsgiSend) -> None:
         """Answer one request."""
         headers: list[Header] = scope["headers"]
         if scope["method"] != "POST":
-            await self._other_method(scope["method"], headers).give(send)
+            await self._other_method(scope["method"], headers).send(send)
             return
-        with Request() as request:
-            arrival = arrived(headers)
-            body = Body(arrival.headers, receive, self._budget, self._settings.max_body_bytes)
-            arrival.expect = body.expect
+        with RequestTimer() as timer:
+            request = new_request(headers)
+            body = Body(request.headers, receive, self._budget, self._settings.max_body_bytes)
+            request.reserve_answer = body.reserve_answer
             with body:
                 try:
-                    given = await self._judged(arrival, headers, body)
+                    response = await self._run_flow(request, headers, body)
                 except ClientGoneError:
                     return
-                more = self._cors.headers(arrival.headers)
+                more = self._cors.headers(request.headers)
                 if not body.read_whole:
-                    # The rest of the body would be read as the next request.
+                    # The rest of the body would be parsed as the next request.
                     more = [*more, _CLOSE]
-                request.answered(given.status)
-                body.answered(len(given.body))
-                await given.plus(more).give(send)
+                timer.set_status(response.status)
+                body.hold_answer(len(response.body))
+                await response.with_headers(more).send(send)
 
-    async def _judged(self, arrival: RequestContext, headers: list[Header], body: Body) -> Answer:
-        async def receive(arrival: RequestContext) -> bytes:
-            arrival.sender = self._senders.identify(headers)
-            arrival.form = form_of(arrival.headers)
-            arrival.sender.quota.admit()
+    async def _run_flow(self, request: RequestContext, headers: list[Header], body: Body) -> Answer:
+        async def receive(request: RequestContext) -> bytes:
+            request.sender = self._api_keys.authenticate(headers)
+            request.form = form_of(request.headers)
+            request.sender.quota.admit()
             return await body.read()
 
         retry_after = self._settings.retry_after_seconds
         try:
-            items = await accept(self._flow, arrival, receive)
-        except OnrampError as refusal:
-            refusal.at(arrival.step)
-            self._log.refused(arrival, refusal)
-            self._seen.refused(arrival, refusal)
-            return problems.answer(refusal, arrival.request_id, retry_after)
+            items = await accept(self._flow, request, receive)
+        except OnrampError as error:
+            error.at(request.step)
+            self._log.log_request(request, error)
+            self._metrics.count_request(request, error)
+            return problems.answer(error, request.request_id, retry_after)
         except ClientGoneError:
             raise
         except Exception:
-            logger.exception("internal error", extra=_where(arrival))
-            return problems.answer(_internal(arrival), arrival.request_id, retry_after)
-        self._log.judged(arrival, items)
-        self._seen.judged(arrival, items)
-        return answer(items, arrival, retry_after)
+            logger.exception("internal error", extra=_log_fields(request))
+            return problems.answer(_internal(request), request.request_id, retry_after)
+        self._log.log_items(request, items)
+        self._metrics.count_items(request, items)
+        return answer(items, request, retry_after)
 
     def _other_method(self, method: str, headers: list[Header]) -> Answer:
         if method == "OPTIONS":
             preflight = self._cors.preflight(dict(headers))
             if preflight is not None:
                 return preflight
-        refusal = UserError(METHOD_NOT_ALLOWED, "events are sent with POST")
-        given = problems.answer(refusal, new_request_id(), 1)
-        return given.plus([(b"allow", b"POST, OPTIONS")])
+        error = UserError(METHOD_NOT_ALLOWED, "events are sent with POST")
+        response = problems.answer(error, new_request_id(), self._settings.retry_after_seconds)
+        return response.with_headers([(b"allow", b"POST, OPTIONS")])
 
 
-def arrived(headers: list[Header]) -> RequestContext:
-    """A new arrival, now."""
+def new_request(headers: list[Header]) -> RequestContext:
+    """Return the context of a request that is received now."""
     now = datetime.now(UTC).isoformat(timespec="microseconds")
     return RequestContext(new_request_id(), now, _merged(headers))
 
 
 def new_request_id() -> str:
-    """What an answer and its log lines have in common."""
+    """Return a random id, which an answer and its log lines have in common."""
     return f"{random.getrandbits(64):016x}"
 
 
 def _merged(headers: list[Header]) -> dict[bytes, bytes]:
-    """One value per name; of a repeated header all values, as RFC 9110 joins them."""
+    """Return one value per name: of a repeated header all values, joined as RFC 9110 says."""
     merged = dict(headers)
     if len(merged) < len(headers):
         for name in merged:
@@ -124,11 +124,11 @@ def _merged(headers: list[Header]) -> dict[bytes, bytes]:
     return merged
 
 
-def _where(arrival: RequestContext) -> dict[str, str]:
-    return {"request_id": arrival.request_id, "step": arrival.step}
+def _log_fields(request: RequestContext) -> dict[str, str]:
+    return {"request_id": request.request_id, "step": request.step}
 
 
-def _internal(arrival: RequestContext) -> OnrampError:
-    if arrival.step is Step.SEND:
+def _internal(request: RequestContext) -> OnrampError:
+    if request.step is Step.SEND:
         return InfrastructureError(INTERNAL, "the outcome is unknown").at(Step.SEND)
-    return InfrastructureError(INTERNAL, "nothing was sent to Kafka").at(arrival.step).surely(accepted=False)
+    return InfrastructureError(INTERNAL, "nothing was sent to Kafka").at(request.step).surely(accepted=False)

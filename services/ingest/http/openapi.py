@@ -1,4 +1,4 @@
-"""The OpenAPI words for `POST /v1/events`, which FastAPI does not route (see `asgi.py`)."""
+"""The OpenAPI description of `POST /v1/events`, which FastAPI does not route (see `asgi.py`)."""
 
 from typing import Any, Final
 
@@ -36,7 +36,7 @@ _PROBLEM: Final[dict[str, Any]] = {
         "title": {"type": "string"},
         "status": {"type": "integer"},
         "detail": {"type": "string"},
-        "pointer": {"type": "string", "description": "JSON Pointer to the place at fault"},
+        "pointer": {"type": "string", "description": "JSON Pointer to the value at fault"},
         "fix": {"type": "string"},
         "accepted": {
             "type": ["boolean", "null"],
@@ -48,7 +48,7 @@ _PROBLEM: Final[dict[str, Any]] = {
     },
 }
 
-_REFUSALS: Final = {
+_PROBLEMS: Final = {
     "400": "The body is not strict JSON.",
     "401": "The API key is missing or not valid.",
     "403": "The API key may not send this, or a foreign web page sent it without one.",
@@ -65,10 +65,10 @@ _REFUSALS: Final = {
 
 def describe_events(app: FastAPI) -> None:
     """Add the path to the application's OpenAPI document."""
-    made_by_fastapi = app.openapi
+    generate = app.openapi
 
     def openapi() -> dict[str, Any]:
-        document = made_by_fastapi()
+        document = generate()
         document["paths"]["/v1/events"] = {"post": _operation()}
         components = document.setdefault("components", {})
         components.setdefault("schemas", {}).update(Envelope=_ENVELOPE, Problem=_PROBLEM)
@@ -100,7 +100,7 @@ def _operation() -> dict[str, Any]:
         "responses": {
             "202": {"description": "All events are on Kafka.", "content": _json({"type": "object"})},
             "207": {"description": "Some are; `results` says which.", "content": _json({"type": "object"})},
-            **{status: _refusal(said) for status, said in _REFUSALS.items()},
+            **{status: _problem(description) for status, description in _PROBLEMS.items()},
         },
     }
 
@@ -109,6 +109,6 @@ def _json(schema: dict[str, Any]) -> dict[str, Any]:
     return {"application/json": {"schema": schema}}
 
 
-def _refusal(said: str) -> dict[str, Any]:
+def _problem(description: str) -> dict[str, Any]:
     problem = {"$ref": "#/components/schemas/Problem"}
-    return {"description": said, "content": {"application/problem+json": {"schema": problem}}}
+    return {"description": description, "content": {"application/problem+json": {"schema": problem}}}

@@ -1,4 +1,4 @@
-"""Everything of the gateway that is not hot: health, readiness, error pages, OpenAPI."""
+"""The routes of the gateway beside `POST /v1/events`: health, readiness, metrics, error pages, OpenAPI."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,7 +9,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.exceptions import HTTPException
 
 from services.ingest.http import problems
-from services.ingest.http.drain import Leaving
+from services.ingest.http.drain import Drain
 from services.ingest.http.endpoint import new_request_id
 from services.ingest.http.openapi import describe_events
 from services.ingest.observe.metrics import exposition
@@ -19,22 +19,22 @@ from shared.errors import BAD_REQUEST, METHOD_NOT_ALLOWED, NOT_FOUND, TABLE, Use
 _FAULTS = {404: NOT_FOUND, 405: METHOD_NOT_ALLOWED}
 
 
-def pages(sink: Sink, retry_after: int, lifespan: Callable[[FastAPI], Any], leaving: Leaving) -> FastAPI:
-    """The FastAPI application with every page but `POST /v1/events`."""
+def routes(sink: Sink, retry_after: int, lifespan: Callable[[FastAPI], Any], drain: Drain) -> FastAPI:
+    """Return the FastAPI application with every route but `POST /v1/events`."""
     app = FastAPI(
         title="Onramp gateway",
         version="1",
         summary="POST an event; the answer comes when Kafka holds it.",
         lifespan=lifespan,
     )
-    _add_health(app, sink, retry_after, leaving)
+    _add_health(app, sink, retry_after, drain)
     _add_metrics(app)
-    _add_errors(app)
+    _add_errors(app, retry_after)
     describe_events(app)
     return app
 
 
-def _add_health(app: FastAPI, sink: Sink, retry_after: int, leaving: Leaving) -> None:
+def _add_health(app: FastAPI, sink: Sink, retry_after: int, drain: Drain) -> None:
     @app.get("/healthz", tags=["health"])
     async def healthz() -> dict[str, str]:
         """Whether this process answers; says nothing of Kafka."""
@@ -47,16 +47,17 @@ def _add_health(app: FastAPI, sink: Sink, retry_after: int, leaving: Leaving) ->
         """Whether events can be accepted now, and how many replicas an acceptance stands on."""
         health = await sink.health()
         body = {
-            "status": "leaving" if leaving.begun else "ready" if health.ready else "unready",
+            "status": "leaving" if drain.started else "ready" if health.ready else "unready",
             "kafka": {
                 "reachable": health.reachable,
                 "brokers": health.brokers,
                 "min_insync_replicas": health.min_insync_replicas,
             },
         }
-        if health.ready and not leaving.begun:
+        if health.ready and not drain.started:
             return JSONResponse(body)
-        return JSONResponse(body, 503, {"Retry-After": str(retry_after)})
+        name, value = problems.retry_after_header(retry_after)
+        return JSONResponse(body, 503, {name.decode(): value.decode()})
 
 
 def _add_metrics(app: FastAPI) -> None:
@@ -66,7 +67,7 @@ def _add_metrics(app: FastAPI) -> None:
         return Response(exposition(), media_type=CONTENT_TYPE_LATEST)
 
 
-def _add_errors(app: FastAPI) -> None:
+def _add_errors(app: FastAPI, retry_after: int) -> None:
     problem: dict[str, Any] = {problems.MEDIA_TYPE.decode(): {}}
     unknown: dict[int | str, dict[str, Any]] = {
         404: {"description": "There is no such error.", "content": problem}
@@ -89,9 +90,9 @@ def _add_errors(app: FastAPI) -> None:
         }
 
     @app.exception_handler(HTTPException)
-    async def refused(_: Request, error: HTTPException) -> Response:
-        fault = _FAULTS.get(error.status_code, BAD_REQUEST)
-        refusal = UserError(fault, "there is nothing here" if fault is NOT_FOUND else str(error.detail))
-        given = problems.answer(refusal, new_request_id(), 1)
-        headers = {"content-type": given.media_type.decode(), **(error.headers or {})}
-        return Response(given.body, given.status, headers)
+    async def rejected(_: Request, raised: HTTPException) -> Response:
+        fault = _FAULTS.get(raised.status_code, BAD_REQUEST)
+        error = UserError(fault, "there is nothing here" if fault is NOT_FOUND else str(raised.detail))
+        answer = problems.answer(error, new_request_id(), retry_after)
+        headers = {"content-type": answer.media_type.decode(), **(raised.headers or {})}
+        return Response(answer.body, answer.status, headers)

@@ -1,7 +1,7 @@
-"""Errors as clients see them: RFC 9457 problem+json, made from the one error table.
+"""Errors as clients see them: RFC 9457 problem+json and Retry-After, made from the one error table.
 
 Never a value of the payload: `detail` and `pointer` say where and what kind, the client has
-the rest.  `accepted` answers the one question a producer has: must I send it again?
+the rest.  `accepted` tells a producer whether it must send the event again.
 """
 
 from typing import Any, Final
@@ -15,7 +15,7 @@ MEDIA_TYPE: Final = b"application/problem+json"
 
 
 def problem(error: OnrampError) -> dict[str, Any]:
-    """The members of the problem document for `error`."""
+    """Return the members of the problem document for `error`."""
     fault = error.fault
     faults: list[dict[str, str]] | None = getattr(error, "faults", None)
     document = {
@@ -33,8 +33,8 @@ def problem(error: OnrampError) -> dict[str, Any]:
     return document
 
 
-def by_code(error: OnrampError) -> dict[str, Any]:
-    """What a producer decides by, without the words."""
+def short_problem(error: OnrampError) -> dict[str, Any]:
+    """Return the members that a program decides by, without the texts."""
     fault = error.fault
     return {
         "type": f"/errors/{fault.code}",
@@ -51,13 +51,22 @@ def answer(
     *,
     results: list[dict[str, Any]] | None = None,
 ) -> Answer:
-    """The whole answer for a request that failed with `error`."""
+    """Return the answer to a request that failed with `error`.
+
+    A retry may help with some errors: their answer asks to wait for `retry_after` seconds
+    (`ONRAMP_INGEST_RETRY_AFTER_SECONDS`), or for as long as the error itself says.
+    """
     document = problem(error) | {"request_id": request_id}
     if results is not None:
         document["results"] = results
     more: list[Header] = []
     if error.fault.retry:
-        more.append((b"retry-after", b"%d" % getattr(error, "retry_after", retry_after)))
+        more.append(retry_after_header(getattr(error, "retry_after", retry_after)))
     if error.fault is UNAUTHENTICATED:
         more.append((b"www-authenticate", b"Bearer"))
     return Answer(document["status"], MEDIA_TYPE, orjson.dumps(document), more)
+
+
+def retry_after_header(seconds: int) -> Header:
+    """Return the Retry-After header that asks to wait so many seconds."""
+    return (b"retry-after", b"%d" % seconds)

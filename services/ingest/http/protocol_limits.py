@@ -1,8 +1,8 @@
-"""HTTP/1.1 as uvicorn speaks it, with the limits that uvicorn lacks.
+"""uvicorn's HTTP/1.1 protocol, with the limits that uvicorn lacks.
 
-uvicorn 0.54 waits for ever for a stalled header or body, and for a client that does not read
+uvicorn 0.54 waits forever for a stalled header or body, and for a client that does not read
 its answer, and takes any number of headers.
-The parser is httptools, pinned: it refuses requests that carry both Content-Length and
+The parser is httptools, pinned: it rejects requests that have both Content-Length and
 Transfer-Encoding, which h11 answers twice.
 """
 
@@ -16,8 +16,9 @@ from uvicorn.protocols.http import httptools_impl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
+from services.ingest.asgi import Answer
 from services.ingest.http import problems
-from services.ingest.http.drain import Leaving
+from services.ingest.http.drain import Drain
 from services.ingest.http.endpoint import new_request_id
 from services.ingest.http.request_cycle import Cycle
 from services.ingest.settings import IngestSettings
@@ -26,7 +27,7 @@ from shared.errors import BAD_REQUEST, HEADERS_TOO_LARGE, REQUEST_TIMEOUT, Fault
 _HOST: Final = re.compile(rb"[A-Za-z0-9._~%\[\]:-]*")
 _REASONS: Final = {400: b"Bad Request", 408: b"Request Timeout", 431: b"Request Header Fields Too Large"}
 
-# uvicorn names no place for a cycle of one's own.
+# uvicorn has no setting for the class of its cycles.
 httptools_impl.RequestResponseCycle = Cycle  # type: ignore[assignment, misc]
 
 
@@ -41,199 +42,204 @@ class LimitedProtocol(HttpToolsProtocol):
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
-        # uvicorn makes protocols from a class; the lifespan's state is what it hands them.
+        # uvicorn constructs protocols itself; the lifespan's state is all that it passes to them.
         self.settings: IngestSettings = app_state["settings"]
-        self._leaving: Leaving = app_state["leaving"]
-        #: The request that is being answered; uvicorn remembers the latest, which may wait in line.
+        self._drain: Drain = app_state["drain"]
+        #: The request that is being answered; uvicorn's `cycle` is the latest, which may wait its turn.
         self._answering: RequestResponseCycle | None = None
-        #: The request whose body is being read, and what is said of it once those before it are answered.
-        self._own: RequestResponseCycle | None = None
-        self._refusal: bytes | None = None
-        self._late: asyncio.TimerHandle | None = None
-        self._unread: asyncio.TimerHandle | None = None
+        #: The request whose body is being read.
+        self._reading: RequestResponseCycle | None = None
+        #: The answer to a rejected request, sent once those before it are answered; it is the last.
+        self._rejection: bytes | None = None
+        self._read_timer: asyncio.TimerHandle | None = None
+        self._write_timer: asyncio.TimerHandle | None = None
         self._incomplete = True
-        self._ended = False
+        self._half_closed = False
         self._header_bytes = 0
         self._hosts = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """A client that connects and says nothing is late as well."""
+        """Start the read timer: a client that connects and sends nothing is late as well."""
         super().connection_made(transport)
-        self._leaving.connections.add(self)
-        self._wait()
+        self._drain.connections.add(self)
+        self._start_read_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Nobody to be late any more."""
-        self._in_time()
-        self._was_read()
+        """Stop the timers; tell the request that is being answered."""
+        self._stop_read_timer()
+        self._stop_write_timer()
         if self._answering is not None:
             self._answering.disconnected = True
         super().connection_lost(exc)
 
-    def leave(self) -> None:
-        """The answer that is under way says that it is the last."""
+    def close_after_answer(self) -> None:
+        """Have the answer that is under way say that it is the last."""
         if self._answering is not None:
             self._answering.keep_alive = False
 
     def data_received(self, data: bytes) -> None:
-        """Feed the parser; a clock runs only while a message is incomplete."""
-        if not self._deaf:
+        """Feed the parser; the read timer runs only while a request is incomplete."""
+        if not self._is_closing:
             super().data_received(data)
-        if self._incomplete and not self._deaf:
-            self._wait()
+        if self._incomplete and not self._is_closing:
+            self._start_read_timer()
 
     def eof_received(self) -> bool:  # type: ignore[override]
-        """A client that has said everything may still listen: it gets the answer that is under way."""
-        # Of TLS there is no half that stays open (asyncio warns of who wants it).
-        said = self.scheme == "http" and (not self._incomplete or self._refusal is not None)
-        self._ended = said and self._answering is not None and not self._answering.response_complete
-        return self._ended
+        """Keep the connection open for the answer that is under way: the client may still read it."""
+        # Over TLS no half of a connection stays open (asyncio warns when it is asked to).
+        complete = self.scheme == "http" and (not self._incomplete or self._rejection is not None)
+        self._half_closed = complete and self._answering is not None and not self._answering.response_complete
+        return self._half_closed
 
     def on_response_complete(self) -> None:
-        """Nothing more can come from one who has said everything."""
+        """Close after the last answer to a client that can send nothing more."""
         last = not self.pipeline
         super().on_response_complete()
-        if last and self._refusal is not None and not self.transport.is_closing():
-            self._end(self._refusal)
-        elif self._ended and self.cycle.response_complete:
+        if last and self._rejection is not None and not self.transport.is_closing():
+            self._close_with(self._rejection)
+        elif self._half_closed and self.cycle.response_complete:
             self.transport.close()
         if self.transport.is_closing():
-            self._await_reader()
+            self._start_write_timer()
 
     def pause_writing(self) -> None:
-        """The client does not read: for a while that is the network's way, then it is closed."""
+        """Start the write timer: the client does not read, which is normal for a short while."""
         super().pause_writing()
-        self._await_reader()
+        self._start_write_timer()
 
     def resume_writing(self) -> None:
-        """The client has read."""
+        """Stop the write timer: the client has read."""
         super().resume_writing()
         if not self.transport.is_closing():
-            self._was_read()
+            self._stop_write_timer()
 
     def timeout_keep_alive_handler(self) -> None:
-        """Whoever has not read the last answer by now gets no more than its time."""
+        """Start the write timer as well: the client may not have read the last answer."""
         super().timeout_keep_alive_handler()
-        self._await_reader()
+        self._start_write_timer()
 
     def on_message_begin(self) -> None:
-        """A request's first byte."""
+        """Reset what is counted of a request, at its first byte."""
         super().on_message_begin()
-        self._own = None
+        self._reading = None
         self._incomplete = True
         self._header_bytes = 0
         self._hosts = 0
 
     def on_url(self, url: bytes) -> None:
-        """The request line counts as a header."""
+        """Count the request line like a header."""
         self._count(len(url))
         super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """One more header."""
+        """Check one more header against the limits."""
         self._count(len(name) + len(value))
         if name.lower() == b"host":
             self._check_host(value)
         if len(self.headers) >= self.settings.max_headers:
-            self._refuse(HEADERS_TOO_LARGE, f"the limit is {self.settings.max_headers} headers")
+            self._reject(HEADERS_TOO_LARGE, f"the limit is {self.settings.max_headers} headers")
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """The body's clock starts anew."""
-        self._in_time()
+        """Stop the read timer: the body has a time of its own."""
+        self._stop_read_timer()
         if not self._hosts and self.parser.get_http_version() == "1.1":
-            self._refuse(BAD_REQUEST, "the Host header is missing")
-        if not self._deaf:
+            self._reject(BAD_REQUEST, "the Host header is missing")
+        if not self._is_closing:
             super().on_headers_complete()
-            self._own = self.cycle
+            self._reading = self.cycle
 
     def on_body(self, body: bytes) -> None:
-        """A piece of the body."""
-        if not self._deaf:
+        """Pass on a piece of the body."""
+        if not self._is_closing:
             super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """The request is here."""
+        """Stop the read timer: the request is complete."""
         self._incomplete = False
-        self._in_time()
-        if not self._deaf:
+        self._stop_read_timer()
+        if not self._is_closing:
             super().on_message_complete()
-            self._own = None
+            self._reading = None
 
     def send_400_response(self, msg: str) -> None:
-        """What is not HTTP, or ambiguous HTTP: answered as a problem, and the connection closed."""
-        self._refuse(BAD_REQUEST, msg)
+        """Reject what is not HTTP, or ambiguous HTTP, with a problem, and close the connection."""
+        self._reject(BAD_REQUEST, msg)
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
         self._answering = cycle
-        if self._leaving.begun:
-            self.leave()
+        if self._drain.started:
+            self.close_after_answer()
         super()._start_asgi_task(cycle, app)
 
     def _check_host(self, value: bytes) -> None:
         self._hosts += 1
         if self._hosts > 1 or not _HOST.fullmatch(value):
-            self._refuse(BAD_REQUEST, "the Host header is not a host and port")
+            self._reject(BAD_REQUEST, "the Host header is not a host and port")
 
     def _count(self, size: int) -> None:
         self._header_bytes += size
         if self._header_bytes > self.settings.max_header_bytes:
-            self._refuse(HEADERS_TOO_LARGE, f"the limit is {self.settings.max_header_bytes} bytes")
+            self._reject(HEADERS_TOO_LARGE, f"the limit is {self.settings.max_header_bytes} bytes")
 
-    def _wait(self) -> None:
-        if self._late is None:
-            self._late = self.loop.call_later(self.settings.read_seconds, self._too_late)
+    def _start_read_timer(self) -> None:
+        if self._read_timer is None:
+            self._read_timer = self.loop.call_later(self.settings.read_seconds, self._on_read_timeout)
 
-    def _in_time(self) -> None:
-        if self._late is not None:
-            self._late.cancel()
-            self._late = None
+    def _stop_read_timer(self) -> None:
+        if self._read_timer is not None:
+            self._read_timer.cancel()
+            self._read_timer = None
 
-    def _too_late(self) -> None:
-        self._late = None
-        self._refuse(REQUEST_TIMEOUT, f"the limit is {self.settings.read_seconds:g} s")
+    def _on_read_timeout(self) -> None:
+        self._read_timer = None
+        self._reject(REQUEST_TIMEOUT, f"the limit is {self.settings.read_seconds:g} s")
 
-    def _await_reader(self) -> None:
-        # Closing waits for what is buffered, and without a clock for ever.
-        if self._unread is None:
-            self._unread = self.loop.call_later(self.settings.read_seconds, self.transport.abort)
+    def _start_write_timer(self) -> None:
+        # Closing waits until the client has read what is buffered: without a timer forever.
+        if self._write_timer is None:
+            self._write_timer = self.loop.call_later(self.settings.read_seconds, self.transport.abort)
 
-    def _was_read(self) -> None:
-        if self._unread is not None:
-            self._unread.cancel()
-            self._unread = None
+    def _stop_write_timer(self) -> None:
+        if self._write_timer is not None:
+            self._write_timer.cancel()
+            self._write_timer = None
 
     @property
-    def _deaf(self) -> bool:
-        return self._refusal is not None or self.transport.is_closing()
+    def _is_closing(self) -> bool:
+        return self._rejection is not None or self.transport.is_closing()
 
-    def _refuse(self, fault: Fault, detail: str) -> None:
-        if self._deaf:
+    def _reject(self, fault: Fault, detail: str) -> None:
+        if self._is_closing:
             return
-        self._in_time()
-        own = self._own
-        # What is answered already is not refused as well: the client would count two answers.
-        self._refusal = b"" if own is not None and own.response_started else _refusal(fault, detail)
-        for waiting in [each for each in self.pipeline if each[0] is own]:
+        self._stop_read_timer()
+        reading = self._reading
+        # What is answered already is not rejected as well: the client would count two answers.
+        answered = reading is not None and reading.response_started
+        self._rejection = b"" if answered else self._problem(fault, detail)
+        for waiting in [each for each in self.pipeline if each[0] is reading]:
             self.pipeline.remove(waiting)
-        if not self._awaited(own):
-            self._end(self._refusal)
+        if not self._must_answer_before(reading):
+            self._close_with(self._rejection)
 
-    def _awaited(self, own: RequestResponseCycle | None) -> bool:
-        """Whether an answer must be whole before anything else is said."""
-        now = self._answering
-        if now is None or now.response_complete:
+    def _must_answer_before(self, reading: RequestResponseCycle | None) -> bool:
+        """Return whether an answer must be complete before `reading` is rejected."""
+        answering = self._answering
+        if answering is None or answering.response_complete:
             return False
-        return now is not own or now.response_started
+        return answering is not reading or answering.response_started
 
-    def _end(self, refusal: bytes) -> None:
-        self.transport.write(refusal)
+    def _close_with(self, rejection: bytes) -> None:
+        self.transport.write(rejection)
         self.transport.close()
-        self._await_reader()
+        self._start_write_timer()
+
+    def _problem(self, fault: Fault, detail: str) -> bytes:
+        error = UserError(fault, detail)
+        return _to_bytes(problems.answer(error, new_request_id(), self.settings.retry_after_seconds))
 
 
-def _refusal(fault: Fault, detail: str) -> bytes:
-    answer = problems.answer(UserError(fault, detail), new_request_id(), 1)
+def _to_bytes(answer: Answer) -> bytes:
     head = b"HTTP/1.1 %d %s\r\ncontent-type: %s\r\ncontent-length: %d\r\nconnection: close\r\n\r\n" % (
         answer.status,
         _REASONS[answer.status],

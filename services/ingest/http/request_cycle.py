@@ -1,4 +1,4 @@
-"""One request in uvicorn's hands; its answer leaves in one piece.
+"""uvicorn's cycle of a request and its answer, which sends the answer in one piece.
 
 uvicorn writes an answer's head and its body one after the other.  On a quiet connection each write
 is a system call, a packet (over TLS a record) and a wake of the client.
@@ -11,55 +11,55 @@ from typing import Any, Final
 from uvicorn._types import ASGISendEvent
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
-#: Joining copies: what is larger than this is not worth it.
+#: Bytes up to which a body is joined to its head: that copies it.
 _SMALL: Final = 16 * 1024
 
 
 class Cycle(RequestResponseCycle):
-    """A request and its answer."""
+    """A request and its answer, whose head and body are one write."""
 
-    def __init__(self, *, transport: asyncio.Transport, **given: Any) -> None:
-        self._joined = Joined(transport)
-        super().__init__(transport=self._joined, **given)  # type: ignore[arg-type]
+    def __init__(self, *, transport: asyncio.Transport, **options: Any) -> None:
+        self._joining = JoiningTransport(transport)
+        super().__init__(transport=self._joining, **options)  # type: ignore[arg-type]
 
     def send(self, message: ASGISendEvent) -> Awaitable[None]:  # type: ignore[override]
-        """Send a part of the answer; what of it is the head waits for what comes next."""
+        """Send a part of the answer; the head waits for the first part of the body."""
         # After the head of an answer to HEAD nothing is written.
-        self._joined.holds = not self.response_started and self.scope["method"] != "HEAD"
+        self._joining.joins = not self.response_started and self.scope["method"] != "HEAD"
         return super().send(message)
 
 
-class Joined:
-    """As much of a transport as a cycle uses; `holds` what is written until the next write."""
+class JoiningTransport:
+    """As much of a transport as a cycle uses; while `joins` is set, a write waits for the next one."""
 
-    __slots__ = ("_held", "_transport", "holds")
+    __slots__ = ("_buffered", "_transport", "joins")
 
     def __init__(self, transport: asyncio.Transport) -> None:
         self._transport = transport
-        self._held = b""
-        self.holds = False
+        self._buffered = b""
+        self.joins = False
 
     def write(self, data: bytes) -> None:
-        """Write it, now or with what follows."""
-        if self.holds:
-            self._held += data
-        elif self._held and len(data) <= _SMALL:
-            self._transport.write(self._held + data)
-            self._held = b""
+        """Write `data`, now or with the next write."""
+        if self.joins:
+            self._buffered += data
+        elif self._buffered and len(data) <= _SMALL:
+            self._transport.write(self._buffered + data)
+            self._buffered = b""
         else:
             self._flush()
             self._transport.write(data)
 
     def close(self) -> None:
-        """Close when all is written."""
+        """Write what waits, and close."""
         self._flush()
         self._transport.close()
 
     def is_closing(self) -> bool:
-        """Whether nothing more is sent."""
+        """Return whether nothing more can be sent."""
         return self._transport.is_closing()
 
     def _flush(self) -> None:
-        if self._held:
-            self._transport.write(self._held)
-            self._held = b""
+        if self._buffered:
+            self._transport.write(self._buffered)
+            self._buffered = b""

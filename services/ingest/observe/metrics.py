@@ -12,7 +12,7 @@ from typing import Final, Self
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 
-from services.ingest.observe.tallies import Counted, Spread, fold
+from services.ingest.observe.tallies import CounterTally, HistogramTally, fold
 from services.ingest.request import BatchItem, RequestContext
 from shared.errors import OnrampError
 
@@ -69,14 +69,14 @@ SYSLOG_MESSAGES: Final = Counter(
     registry=REGISTRY,
 )
 
-REQUESTS_SEEN: Final = Counted(REQUESTS)
-EVENTS_SEEN: Final = Counted(EVENTS)
-KAFKA_REQUESTS_SEEN: Final = Counted(KAFKA_REQUESTS)
-REQUEST_SPREAD: Final = Spread(REQUEST_SECONDS, _SECONDS)
-SEND_SPREAD: Final = Spread(SEND_SECONDS, _SECONDS)
-BATCH_SPREAD: Final = Spread(BATCH_EVENTS, _SIZES)
+REQUESTS_TALLY: Final = CounterTally(REQUESTS)
+EVENTS_TALLY: Final = CounterTally(EVENTS)
+KAFKA_REQUESTS_TALLY: Final = CounterTally(KAFKA_REQUESTS)
+REQUEST_SECONDS_TALLY: Final = HistogramTally(REQUEST_SECONDS, _SECONDS)
+SEND_SECONDS_TALLY: Final = HistogramTally(SEND_SECONDS, _SECONDS)
+BATCH_EVENTS_TALLY: Final = HistogramTally(BATCH_EVENTS, _SIZES)
 
-#: A label for each new name until there are this many: names come from clients.
+#: So many event names get a label of their own: they come from clients, who may make up any number.
 _MOST_NAMES: Final = 500
 _OTHER: Final = "other"
 _UNKNOWN: Final = "unknown"
@@ -84,19 +84,19 @@ ACCEPTED: Final = "accepted"
 
 
 def exposition() -> bytes:
-    """All metrics as Prometheus reads them; of all workers when there are several."""
+    """Return all metrics in Prometheus' text format; those of all workers when there are several."""
     fold()
     folder = os.environ.get("PROMETHEUS_MULTIPROC_DIR")
     if folder is None:
         return generate_latest(REGISTRY)
     _reap(Path(folder))
-    everyone = CollectorRegistry()
-    MultiProcessCollector(everyone, path=folder)  # type: ignore[no-untyped-call]
-    return generate_latest(everyone)
+    all_workers = CollectorRegistry()
+    MultiProcessCollector(all_workers, path=folder)  # type: ignore[no-untyped-call]
+    return generate_latest(all_workers)
 
 
 def _reap(folder: Path) -> None:
-    """Forget the live gauges of workers that died: uvicorn does not tell when one does."""
+    """Remove the live gauges of workers that died: uvicorn does not say when one does."""
     for file in folder.glob("gauge_live*_*.db"):
         pid = int(file.stem.rpartition("_")[2])
         if not Path(f"/proc/{pid}").exists():
@@ -110,7 +110,7 @@ class RegistryInfo:
         self._shown = ""
 
     def show(self, digest: str) -> None:
-        """From now on it is this one."""
+        """Set the metric of this digest to 1, and that of the previous one to 0."""
         if digest == self._shown:
             return
         if self._shown:
@@ -119,44 +119,44 @@ class RegistryInfo:
         self._shown = digest
 
 
-class Request:
+class RequestTimer:
     """One request's status and time; a context that counts them at its end."""
 
-    __slots__ = ("_began", "status")
+    __slots__ = ("_started", "status")
 
     def __enter__(self) -> Self:
-        self._began = time.perf_counter()
-        #: Of who left before there was an answer.
+        self._started = time.perf_counter()
+        #: The status of a request whose client left before the answer.
         self.status = "gone"
         return self
 
     def __exit__(self, *_: object) -> None:
-        REQUEST_SPREAD.observe(time.perf_counter() - self._began)
-        REQUESTS_SEEN.add(self.status)
+        REQUEST_SECONDS_TALLY.observe(time.perf_counter() - self._started)
+        REQUESTS_TALLY.add(self.status)
 
-    def answered(self, status: int) -> None:
-        """It was answered."""
+    def set_status(self, status: int) -> None:
+        """Set the HTTP status that the request is counted under."""
         self.status = str(status)
 
 
-class Seen:
-    """Counts events for the endpoint, with a label for so many names alone."""
+class RequestMetrics:
+    """Counts the events of HTTP requests; event names above `_MOST_NAMES` share the label `other`."""
 
     def __init__(self) -> None:
         self._names: set[str] = set()
 
-    def judged(self, arrival: RequestContext, items: list[BatchItem]) -> None:
+    def count_items(self, request: RequestContext, items: list[BatchItem]) -> None:
         """Count the items of a request by their verdict."""
-        BATCH_SPREAD.observe(len(items))
-        producer = arrival.producer
+        BATCH_EVENTS_TALLY.observe(len(items))
+        producer = request.producer
         for item in items:
-            EVENTS_SEEN.add(self._labelled(_name(item)), producer, _outcome(item))
+            EVENTS_TALLY.add(self._label(_name(item)), producer, _outcome(item))
 
-    def refused(self, arrival: RequestContext, refusal: OnrampError) -> None:
-        """Count a request that was refused as a whole as one event."""
-        EVENTS_SEEN.add(self._labelled(_UNKNOWN), arrival.producer, refusal.fault.code)
+    def count_request(self, request: RequestContext, error: OnrampError) -> None:
+        """Count a request that was rejected as a whole as one event."""
+        EVENTS_TALLY.add(self._label(_UNKNOWN), request.producer, error.fault.code)
 
-    def _labelled(self, name: str) -> str:
+    def _label(self, name: str) -> str:
         if name not in self._names:
             if len(self._names) >= _MOST_NAMES:
                 return _OTHER

@@ -1,7 +1,7 @@
-"""Log lines about events: one per rejected event at most, and never a flood.
+"""Log lines about events: at most one per rejected event, and never a flood.
 
-A producer with a bug sends thousands of bad events a second; the log keeps a sample and
-says how many lines it left out.
+A producer with a bug sends thousands of bad events a second; the log gets some of them and
+the number of lines that were left out.
 """
 
 import logging
@@ -18,7 +18,7 @@ _LINES_PER_SECOND: Final = 20
 
 
 class RejectionLog:
-    """Writes about rejected events, and about accepted ones when `log_events` is on."""
+    """Logs rejected events, 20 lines a second at most, and accepted ones if `log_events` is set."""
 
     def __init__(self, *, log_events: bool) -> None:
         self._log_events = log_events
@@ -26,26 +26,26 @@ class RejectionLog:
         self._lines = 0
         self._left_out = 0
 
-    def refused(self, arrival: RequestContext, refusal: OnrampError) -> None:
-        """A request was refused as a whole."""
-        self._write(arrival, refusal, None)
+    def log_request(self, request: RequestContext, error: OnrampError) -> None:
+        """Log a request that was rejected as a whole."""
+        self._write(request, error, None)
 
-    def judged(self, arrival: RequestContext, items: list[BatchItem]) -> None:
-        """All items of a request have their verdict."""
+    def log_items(self, request: RequestContext, items: list[BatchItem]) -> None:
+        """Log the items of a request by their verdicts."""
         for item in items:
             verdict = item.verdict
             if isinstance(verdict, OnrampError):
-                self._write(arrival, verdict, item)
+                self._write(request, verdict, item)
             elif self._log_events and isinstance(verdict, Receipt):
                 receipt = f"{verdict.topic}/{verdict.partition}/{verdict.offset}"
                 logger.info("accepted", extra={**_event(item), "outcome": "accepted", "receipt": receipt})
 
-    def _write(self, arrival: RequestContext, error: OnrampError, item: BatchItem | None) -> None:
+    def _write(self, request: RequestContext, error: OnrampError, item: BatchItem | None) -> None:
         if not self._may_write():
             return
         fields: dict[str, object] = {
-            "request_id": arrival.request_id,
-            "producer": arrival.producer,
+            "request_id": request.request_id,
+            "producer": request.producer,
             "step": error.step,
             "outcome": error.fault.code,
             "pointer": error.pointer,

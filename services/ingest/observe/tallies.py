@@ -1,9 +1,9 @@
-"""What is counted for every request, as plain numbers until somebody looks.
+"""Counts of the hot path, kept as plain numbers until the metrics are read.
 
 prometheus_client takes a lock for each number that it adds to, and with several workers writes each
 of them into a file; for a single event that is many times.  So the hot path counts here, on the
-event loop alone, and `fold` adds what came together: before this worker shows its metrics, and twice
-a second for those that others show.
+event loop alone, and `fold` adds the counts to the metrics: before this worker serves its metrics, and
+twice a second for those that other workers serve.
 """
 
 import math
@@ -21,13 +21,13 @@ _ALL: Final[list[_Tally]] = []
 
 
 def fold() -> None:
-    """Add to the metrics what was counted since the last time."""
+    """Add to the metrics what was counted since the last call."""
     for tally in _ALL:
         tally.fold()
 
 
-class Counted:
-    """A counter's tally."""
+class CounterTally:
+    """The counts of a counter since the last `fold`, by its labels."""
 
     def __init__(self, metric: Counter) -> None:
         self._metric = metric
@@ -35,18 +35,18 @@ class Counted:
         _ALL.append(self)
 
     def add(self, *labels: str) -> None:
-        """One more with these labels."""
+        """Add one to the count of these labels."""
         self._counts[labels] = self._counts.get(labels, 0) + 1
 
     def fold(self) -> None:
-        """Add it to the metric."""
+        """Add the counts to the metric, and start from 0."""
         for labels, count in self._counts.items():
             (self._metric.labels(*labels) if labels else self._metric).inc(count)
         self._counts.clear()
 
 
-class Spread:
-    """A histogram's tally; its metric has no labels."""
+class HistogramTally:
+    """The counts of a histogram without labels since the last `fold`."""
 
     def __init__(self, metric: Histogram, bounds: tuple[float, ...]) -> None:
         self._metric = metric
@@ -56,12 +56,12 @@ class Spread:
         _ALL.append(self)
 
     def observe(self, value: float) -> None:
-        """One more value."""
+        """Count a value."""
         self._counts[bisect_left(self._bounds, value)] += 1
         self._sum += value
 
     def fold(self) -> None:
-        """Add it to the metric, which has no public way to take many at once."""
+        """Add the counts to the metric, by its private parts: it has no public method for many values."""
         for bucket, count in zip(self._metric._buckets, self._counts, strict=True):  # noqa: SLF001
             if count:
                 bucket.inc(count)

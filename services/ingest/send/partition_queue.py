@@ -17,7 +17,7 @@ from typing import Final, Literal
 from aiokafka.errors import MessageSizeTooLargeError, RecordListTooLargeError
 from aiokafka.producer.message_accumulator import BatchBuilder
 
-from services.ingest.observe.metrics import SEND_SPREAD
+from services.ingest.observe.metrics import SEND_SECONDS_TALLY
 from services.ingest.send.byte_budget import ByteBudget
 from services.ingest.send.kafka_producer import ProducerInstance, ProducerManager, unknown_outcome
 from services.ingest.send.second_producer import METADATA_PAUSE_SECONDS
@@ -243,7 +243,7 @@ class PartitionQueue:
             self._producers.replace(instance, f"{self.topic}/{self.partition}: {type(e).__name__}")
             batch.resolve(_failure(e, batch.count))
         finally:
-            SEND_SPREAD.observe(time.perf_counter() - started)
+            SEND_SECONDS_TALLY.observe(time.perf_counter() - started)
             self._budget.release(batch.size)
 
 

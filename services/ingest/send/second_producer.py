@@ -20,7 +20,7 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.producer.sender import SendProduceReqHandler
 from aiokafka.structs import TopicPartition
 
-from services.ingest.observe.metrics import KAFKA_REQUESTS_SEEN
+from services.ingest.observe.metrics import KAFKA_REQUESTS_TALLY
 
 logger = logging.getLogger(__name__)
 
@@ -120,7 +120,7 @@ class _MovingHandler(SendProduceReqHandler):  # type: ignore[misc]
     """Moves what partitions rejected; what failed on the connection stays: that is everybody's."""
 
     def create_request(self) -> Any:
-        KAFKA_REQUESTS_SEEN.add()
+        KAFKA_REQUESTS_TALLY.add()
         return super().create_request()
 
     def handle_response(self, response: Any) -> None:

@@ -1,7 +1,7 @@
-"""Takes syslog messages through `accept`, until each is on Kafka or refused for good.
+"""Sends syslog messages through `accept`, until each is on Kafka or rejected.
 
-Syslog has nobody to answer to, so what HTTP leaves to its client is done here: a batch that
-failed is sent again with the same ids, and one at which the flow itself fails is sent in halves.
+Syslog has no answers, so what an HTTP client does is done here: a batch that failed is sent again
+with the same ids, and one at which the flow itself fails is sent in halves.
 """
 
 import asyncio
@@ -29,106 +29,107 @@ logger = logging.getLogger(__name__)
 SENDER: Final = Sender("syslog", None, UNLIMITED)
 LOST: Final = "lost"
 LIMITED: Final = "limited"
-REFUSED: Final = "refused"
+#: The metric's label has said so since its first release.
+REJECTED: Final = "refused"
 _BATCH: Final = 500
 _RETRY_SECONDS: Final = 0.5
 
 
 class Delivery:
-    """The way of both listeners to Kafka."""
+    """Delivers the messages of all listeners to Kafka."""
 
     def __init__(self, flow: Flow, log: RejectionLog) -> None:
         self._flow = flow
         self._log = log
         self._sequence = itertools.count()
-        #: As many as one request may have: the flow refuses a larger one whole.
-        self.most = min(_BATCH, flow.limits.max_batch)
+        #: Most messages of one batch: the flow would reject a larger one as a whole.
+        self.batch_size = min(_BATCH, flow.limits.max_batch)
 
     def line(self, message: bytes, transport: str, peer: str) -> bytes:
-        """The envelope of a message that has just arrived."""
+        """Return the envelope of a message that was received now, as JSON."""
         return orjson.dumps(to_envelope(message, _now(), peer, transport, next(self._sequence)))
 
     async def send(self, messages: list[bytes], transport: str, peer: str) -> None:
-        """Deliver messages, however many there are: one read may have thirty thousand."""
-        for start in range(0, len(messages), self.most):
-            some = messages[start : start + self.most]
-            await self.deliver([self.line(message, transport, peer) for message in some], transport)
+        """Deliver messages in batches: one read may have thirty thousand."""
+        for start in range(0, len(messages), self.batch_size):
+            batch = messages[start : start + self.batch_size]
+            await self.deliver([self.line(message, transport, peer) for message in batch], transport)
 
     async def deliver(self, lines: list[bytes], transport: str) -> None:
-        """Send at most `most` lines until every one is acknowledged or refused for good."""
+        """Send at most `batch_size` lines, again and again until each is on Kafka or rejected."""
         while lines:
-            lines = await self._again(lines, transport)
+            lines = await self._send_once(lines, transport)
             if lines:
                 await self._pause(len(lines), transport)
 
-    async def _again(self, lines: list[bytes], transport: str) -> list[bytes]:
-        """Send once; returns what is to be sent again."""
-        arrival = _arrival()
+    async def _send_once(self, lines: list[bytes], transport: str) -> list[bytes]:
+        """Send the lines once; return those to send again."""
+        request = _new_request()
         try:
-            items = await self._accepted(arrival, lines)
-        except Exception as e:  # noqa: BLE001 - logged below; nothing may end what takes syslog
-            if arrival.step is Step.SEND or (isinstance(e, OnrampError) and e.fault.retry):
-                logger.warning("syslog messages wait", extra=_why(arrival, e))
+            items = await self._accept(request, lines)
+        except Exception as e:  # noqa: BLE001 - logged below; nothing may end the delivery
+            if request.step is Step.SEND or (isinstance(e, OnrampError) and e.fault.retry):
+                logger.warning("syslog messages wait", extra=_log_fields(request, e))
                 return lines
-            return await self._in_halves(lines, transport, arrival, e)
-        again = [item.value for item in items if _may_help(item)]
+            return await self._in_halves(lines, transport, request, e)
+        again = [item.value for item in items if _is_retryable(item)]
         accepted = sum(isinstance(item.verdict, Receipt) for item in items)
         count(transport, ACCEPTED, accepted)
-        count(transport, REFUSED, len(items) - accepted - len(again))
+        count(transport, REJECTED, len(items) - accepted - len(again))
         return again
 
     async def _in_halves(
-        self, lines: list[bytes], transport: str, arrival: RequestContext, error: Exception
+        self, lines: list[bytes], transport: str, request: RequestContext, error: Exception
     ) -> list[bytes]:
-        """The flow failed before it sent: the one message at which it does harms only itself."""
+        """Send halves after the flow failed before SEND: a message at which it fails harms only itself."""
         if len(lines) == 1:
-            logger.error("a syslog message was refused", extra=_why(arrival, error))
-            count(transport, REFUSED, 1)
+            logger.error("a syslog message was rejected", extra=_log_fields(request, error))
+            count(transport, REJECTED, 1)
             return []
         half = len(lines) // 2
         return [
-            *await self._again(lines[:half], transport),
-            *await self._again(lines[half:], transport),
+            *await self._send_once(lines[:half], transport),
+            *await self._send_once(lines[half:], transport),
         ]
 
     async def _pause(self, waiting: int, transport: str) -> None:
         try:
             await asyncio.sleep(_RETRY_SECONDS)
         except asyncio.CancelledError:
-            if transport == "tcp":  # what UDP leaves behind is counted from its queue
+            if transport == "tcp":  # those of UDP are still in its queue, and counted there
                 count(transport, LOST, waiting)
             raise
 
-    async def _accepted(self, arrival: RequestContext, lines: list[bytes]) -> list[BatchItem]:
+    async def _accept(self, request: RequestContext, lines: list[bytes]) -> list[BatchItem]:
         async def receive(_: RequestContext) -> bytes:
             return b"\n".join(lines)
 
-        items = await accept(self._flow, arrival, receive)
-        self._log.judged(arrival, items)
+        items = await accept(self._flow, request, receive)
+        self._log.log_items(request, items)
         return items
 
 
 def count(transport: str, outcome: str, messages: int) -> None:
-    """Count messages by what became of them."""
+    """Add to the metric of messages by transport and outcome."""
     if messages:
         SYSLOG_MESSAGES.labels(transport, outcome).inc(messages)
 
 
-def _arrival() -> RequestContext:
-    arrival = RequestContext("syslog", _now(), {})
-    arrival.form = Form.LINES
-    arrival.sender = SENDER
-    return arrival
+def _new_request() -> RequestContext:
+    request = RequestContext("syslog", _now(), {})
+    request.form = Form.LINES
+    request.sender = SENDER
+    return request
 
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="microseconds")
 
 
-def _why(arrival: RequestContext, error: Exception) -> dict[str, str]:
-    # Not its text: an exception's text may repeat the message.
-    return {"step": arrival.step, "reason": type(error).__name__}
+def _log_fields(request: RequestContext, error: Exception) -> dict[str, str]:
+    # Not the error's text: it may repeat the message.
+    return {"step": request.step, "reason": type(error).__name__}
 
 
-def _may_help(item: BatchItem) -> bool:
+def _is_retryable(item: BatchItem) -> bool:
     return isinstance(item.verdict, OnrampError) and item.verdict.fault.retry

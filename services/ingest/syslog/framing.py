@@ -1,4 +1,4 @@
-"""Where one message ends on a TCP stream: octet counts or newlines (RFC 6587), as they come."""
+"""Splits a TCP stream into messages: by octet counts or newlines (RFC 6587), whichever a message has."""
 
 import re
 from typing import Final
@@ -9,11 +9,11 @@ _ENDS: Final = b"\r\x00"
 
 
 class FramingError(ValueError):
-    """The stream announces a message longer than the limit: nothing after it can be trusted."""
+    """The stream announces a message longer than the limit: where the next one starts is unknown."""
 
 
 class Framer:
-    """Cuts a stream into messages; holds at most one message's worth of bytes between calls."""
+    """Splits a stream into messages of at most `limit` bytes; keeps at most one message between calls."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -21,7 +21,7 @@ class Framer:
         self._skipping = False
 
     def feed(self, data: bytes) -> list[bytes]:
-        """The messages that are complete now.
+        """Add `data`, and return the messages that are complete now.
 
         A line over the limit is cut at the limit; the rest of it is skipped.
 
@@ -31,21 +31,21 @@ class Framer:
         self._buffer += data
         messages: list[bytes] = []
         while self._buffer:
-            found = self._counted() if self._is_counted() else self._line()
-            if found is None:
+            message = self._counted() if self._is_counted() else self._line()
+            if message is None:
                 break
-            if found:
-                messages.append(found)
+            if message:
+                messages.append(message)
         return messages
 
     def finish(self) -> list[bytes]:
-        """What is left when the sender closes: a last line without its newline."""
+        """Return what is left at the stream's end: a last line without its newline."""
         rest = bytes(self._buffer).rstrip(_ENDS)
         self._buffer.clear()
         return [rest] if rest and not self._skipping and not _COUNT.match(rest) else []
 
     def _is_counted(self) -> bool:
-        # Every other message begins with `<`, so a digit is the beginning of a count.
+        # Every message starts with `<`, so a digit is the start of a count.
         return not self._skipping and chr(self._buffer[0]) in "123456789"
 
     def _counted(self) -> bytes | None:
@@ -53,7 +53,7 @@ class Framer:
         if count is None:
             if len(self._buffer) < _MOST_DIGITS and self._buffer.isdigit():
                 return None
-            return self._line()  # digits, but no count: a line like any other
+            return self._line()  # digits that are no count: a line
         size = int(count[1])
         if size > self._limit:
             raise FramingError(f"a message of {size} bytes is announced; the limit is {self._limit}")

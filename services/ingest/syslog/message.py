@@ -1,8 +1,8 @@
 """Syslog messages as envelopes: RFC 5424, RFC 3164, and whatever else daemons send.
 
-A message that is neither is kept whole as text: syslog has no way to refuse it.  Nothing is
-guessed: RFC 3164 names neither year nor zone, so its timestamp stays a text and the
-envelope's is that of the arrival.
+A message that is neither is kept whole as text: in syslog nothing can be rejected.  Nothing is
+guessed: RFC 3164 has neither year nor zone, so its timestamp stays a text and the envelope's is
+the time of receipt.
 """
 
 import re
@@ -36,17 +36,17 @@ _HIGHEST_PRI: Final = 191
 
 
 def to_envelope(raw: bytes, received_at: str, peer: str, transport: str, sequence: int) -> dict[str, Any]:
-    """The `syslog_message` envelope of one message.
+    """Return the `syslog_message` envelope of one message.
 
-    The id is a hash of the content and the arrival (time, peer, count): two equal lines are
-    two messages, and a message that is sent to Kafka twice keeps its id.
+    The id is a hash of the content and the receipt (time, peer, transport, count): two equal lines
+    are two messages, and a message that is sent to Kafka twice keeps its id.
     """
     payload = parse(raw) | {"transport": transport, "peer": peer}
-    arrival = f"{received_at}|{peer}|{transport}|{sequence}|".encode()
+    receipt = f"{received_at}|{peer}|{transport}|{sequence}|".encode()
     return {
         "metadata": {
-            "id": "syslog-" + sha256(arrival + raw).hexdigest()[:_ID_DIGITS],
-            "timestamp": _moment(payload) or received_at,
+            "id": "syslog-" + sha256(receipt + raw).hexdigest()[:_ID_DIGITS],
+            "timestamp": _timestamp(payload) or received_at,
             "version": "1",
         },
         "event_name": EVENT_NAME,
@@ -55,33 +55,33 @@ def to_envelope(raw: bytes, received_at: str, peer: str, transport: str, sequenc
 
 
 def parse(raw: bytes) -> dict[str, Any]:
-    """The typed fields of a message; those it does not have are None."""
+    """Return the typed fields of a message; those it does not have are None."""
     text, encoding = _text(raw)
     for form, pattern in (("rfc5424", _5424), ("rfc3164", _3164), ("unknown", _PRI)):
-        found = pattern.fullmatch(text)
-        if found is not None and int(found["pri"]) <= _HIGHEST_PRI:
-            return _fields(form, found.groupdict(), encoding)
+        match = pattern.fullmatch(text)
+        if match is not None and int(match["pri"]) <= _HIGHEST_PRI:
+            return _fields(form, match.groupdict(), encoding)
     return _fields("unknown", {"message": text}, encoding)
 
 
-def _fields(form: str, found: dict[str, str | None], encoding: str) -> dict[str, Any]:
-    pri = found.get("pri")
+def _fields(form: str, groups: dict[str, str | None], encoding: str) -> dict[str, Any]:
+    pri = groups.get("pri")
 
-    def named(name: str) -> str | None:
-        value = found.get(name)
+    def field(name: str) -> str | None:
+        value = groups.get(name)
         return None if value == "-" else value
 
     return {
         "format": form,
         "facility": None if pri is None else int(pri) // 8,
         "severity": None if pri is None else int(pri) % 8,
-        "timestamp": named("timestamp"),
-        "hostname": named("hostname"),
-        "app_name": named("app_name"),
-        "procid": named("procid"),
-        "msgid": named("msgid"),
-        "structured_data": _structured(found.get("sd") or "-"),
-        "message": (found.get("message") or "").removeprefix(_BOM),
+        "timestamp": field("timestamp"),
+        "hostname": field("hostname"),
+        "app_name": field("app_name"),
+        "procid": field("procid"),
+        "msgid": field("msgid"),
+        "structured_data": _structured(groups.get("sd") or "-"),
+        "message": (groups.get("message") or "").removeprefix(_BOM),
         "encoding": encoding,
     }
 
@@ -94,20 +94,20 @@ def _structured(text: str) -> dict[str, dict[str, str]]:
 
 
 def _text(raw: bytes) -> tuple[str, str]:
-    """The message as text.  NUL, which no database text can hold, becomes U+FFFD."""
+    """Return the message as text, and its encoding.  NUL, which no database text can hold, becomes U+FFFD."""
     try:
         return raw.decode().replace("\0", "\ufffd"), "utf-8"
     except UnicodeDecodeError:
         return raw.decode("latin-1").replace("\0", "\ufffd"), "latin-1"
 
 
-def _moment(payload: dict[str, Any]) -> str | None:
-    """The message's own moment, if it is one for an envelope: Python's `fromisoformat` reads more."""
-    given = payload["timestamp"]
-    if payload["format"] != "rfc5424" or given is None:
+def _timestamp(payload: dict[str, Any]) -> str | None:
+    """Return the message's timestamp if an envelope may have it: Python's `fromisoformat` reads more."""
+    timestamp = payload["timestamp"]
+    if payload["format"] != "rfc5424" or timestamp is None:
         return None
     try:
-        msgspec.convert(given, Moment)
+        msgspec.convert(timestamp, Moment)
     except msgspec.ValidationError:
         return None
-    return str(given)
+    return str(timestamp)

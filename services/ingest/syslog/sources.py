@@ -1,4 +1,4 @@
-"""Which addresses may send syslog, and how much: there are no keys to go by, only addresses."""
+"""Which addresses may send syslog, and how much: syslog has no keys, only addresses."""
 
 import ipaddress
 import logging
@@ -14,49 +14,49 @@ _SECONDS_BETWEEN_LINES: Final = 10.0
 
 
 class Sources:
-    """Opens the syslog ports to the networks of the settings; without any to everybody."""
+    """Admits the networks of the settings, everybody without any, and keeps quotas by address."""
 
     def __init__(self, settings: IngestSettings, quotas: Quotas) -> None:
         self._settings = settings
         self._quotas = quotas
-        self._all = quotas.limited(
+        self._all = quotas.with_limits(
             "syslog", settings.syslog_events_per_second, settings.syslog_bytes_per_second
         )
         self._networks = settings.networks
-        self._said_at = -_SECONDS_BETWEEN_LINES
+        self._logged_at = -_SECONDS_BETWEEN_LINES
 
     def admits(self, peer: str) -> bool:
-        """Whether `peer` may send."""
+        """Return whether `peer` may send; log it if not."""
         if not self._networks or _is_within(peer, self._networks):
             return True
-        self._say(peer)
+        self._log_rejected(peer)
         return False
 
-    def wait(self, peer: str) -> float:
-        """Seconds until `peer` may send more, 0 when it may now."""
-        return max(self._all.wait(), self._of(peer).wait())
+    def delay(self, peer: str) -> float:
+        """Return the seconds until `peer` may send more; 0 when it may now."""
+        return max(self._all.delay(), self._of(peer).delay())
 
     def charge(self, peer: str, messages: int, size: int) -> None:
-        """Count what `peer` sent."""
+        """Count messages and bytes that `peer` sent."""
         self._all.charge(messages, size)
         self._of(peer).charge(messages, size)
 
     def _of(self, peer: str) -> Quota:
         settings = self._settings
-        # No key is named so: it has a space.
-        return self._quotas.limited(
+        # No key has such a name: it has a space.
+        return self._quotas.with_limits(
             f"syslog {peer}",
             settings.syslog_source_events_per_second,
             settings.syslog_source_bytes_per_second,
         )
 
-    def _say(self, peer: str) -> None:
-        # Whoever sends can send a flood.
+    def _log_rejected(self, peer: str) -> None:
+        # At most a line in ten seconds: senders could flood the log.
         now = time.monotonic()
-        if now - self._said_at >= _SECONDS_BETWEEN_LINES:
-            self._said_at = now
+        if now - self._logged_at >= _SECONDS_BETWEEN_LINES:
+            self._logged_at = now
             logger.warning(
-                "syslog from an address outside of ONRAMP_INGEST_SYSLOG_NETWORKS is refused",
+                "syslog from an address outside of ONRAMP_INGEST_SYSLOG_NETWORKS is rejected",
                 extra={"peer": peer},
             )
 

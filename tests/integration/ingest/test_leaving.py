@@ -80,7 +80,7 @@ async def test_after_sigterm_it_serves_and_says_so(
         # Ready is said by any worker; one that is asked to stop before it serves has nothing to leave.
         await until(lambda: service.log.read_text().count("startup complete") == workers, PATIENT)
         os.kill(service.pid, signal.SIGTERM)
-        await until(lambda: service.log.read_text().count("the gateway leaves") == workers, PATIENT)
+        await until(lambda: service.log.read_text().count("the gateway drains") == workers, PATIENT)
         assert await is_leaving(service)
         await last(kept, request("kept-alive"))
         await last(slow, whole[-10:])

@@ -67,7 +67,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> Seen:
 
     monkeypatch.setattr(AIOKafkaClient, "_metadata_update", asked)
     monkeypatch.setattr(Sender, "_send_produce_req", noted)
-    monkeypatch.setattr(SecondProducer, "still", looked)
+    monkeypatch.setattr(SecondProducer, "on_slow_batch", looked)
     return seen
 
 
@@ -79,7 +79,13 @@ class Gateway:
         self.admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
         kafka = KafkaSettings(bootstrap=cluster.bootstrap, replication=3, min_insync=2)
         self.sink = KafkaSink(kafka, ByteBudget(2**24), deadline_seconds=DEADLINE, wedged_seconds=WEDGED)
-        app = assemble(IngestSettings(), self.sink, ByteBudget(2**24), MemoryRegistry(), lambda _: None)  # type: ignore[arg-type, return-value]
+        app = assemble(
+            IngestSettings(),
+            sink=self.sink,
+            budget=ByteBudget(2**24),
+            registry=MemoryRegistry(),
+            lifespan=lambda _: None,  # type: ignore[arg-type, return-value]
+        )
         self.client = httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app), base_url="http://127.0.0.1")
 
     def make(self, name: str, min_insync: int, replicas: tuple[int, ...] = (1, 2, 3)) -> None:

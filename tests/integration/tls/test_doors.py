@@ -172,7 +172,13 @@ def _ask_on(door: Door, kept: httpx2.Client, stop: threading.Event, answers: lis
 async def _heard(settings: IngestSettings, context: ssl.SSLContext, message: bytes) -> list[str]:
     """What a listener of these settings makes of `message`."""
     sink = MemorySink()
-    gateway = assemble(settings, sink, ByteBudget(2**20), MemoryRegistry(None, check_schemas), _nothing)
+    gateway = assemble(
+        settings,
+        sink=sink,
+        budget=ByteBudget(2**20),
+        registry=MemoryRegistry(None, check_schemas),
+        lifespan=_nothing,
+    )
     syslog = Syslog(gateway.flow, settings, RejectionLog(log_events=False))
     await syslog.start()
     try:

@@ -15,7 +15,7 @@ import yaml
 
 from docs import generate
 from services.ingest.check.json_schema import check_schemas
-from services.ingest.safety import UnsafeSetupError, refuse_unsafe
+from services.ingest.safety import UnsafeSetupError, require_safe
 from services.ingest.settings import IngestSettings
 from shared.registry.file import FileRegistry
 from shared.registry.memory import MemoryRegistry
@@ -173,9 +173,9 @@ def test_the_gateway_starts_with_the_key_that_is_made_and_not_without(
     for name, value in COMPOSE["services"]["gateway"]["environment"].items():
         monkeypatch.setenv(name, value)
     registry = _made(tmp_path)
-    refuse_unsafe(IngestSettings(), KafkaSettings(), FileRegistry(registry, check_schemas))
+    require_safe(IngestSettings(), KafkaSettings(), FileRegistry(registry, check_schemas))
     with pytest.raises(UnsafeSetupError, match="no API key"):
-        refuse_unsafe(IngestSettings(), KafkaSettings(), MemoryRegistry())
+        require_safe(IngestSettings(), KafkaSettings(), MemoryRegistry())
 
 
 def test_secrets_are_made_once_and_readable_by_their_owner_alone(tmp_path: Path) -> None:

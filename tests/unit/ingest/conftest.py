@@ -11,7 +11,7 @@ from fastapi import FastAPI
 
 from services.ingest.app import Gateway, State, assemble
 from services.ingest.check.json_schema import check_schemas
-from services.ingest.http.drain import Leaving
+from services.ingest.http.drain import Drain
 from services.ingest.observe.metrics import REGISTRY
 from services.ingest.observe.rejection_log import RejectionLog
 from services.ingest.send.byte_budget import ByteBudget
@@ -30,7 +30,9 @@ class Door:
         self.registry = MemoryRegistry(registry, check_schemas)
         self.sink = MemorySink()
         self.budget = ByteBudget(settings.inflight_bytes)
-        self.gateway: Gateway = assemble(settings, self.sink, self.budget, self.registry, self._lifespan)
+        self.gateway: Gateway = assemble(
+            settings, sink=self.sink, budget=self.budget, registry=self.registry, lifespan=self._lifespan
+        )
         transport = httpx2.ASGITransport(app=self.gateway)
         self.client = httpx2.AsyncClient(transport=transport, base_url="http://localhost")
 
@@ -44,7 +46,7 @@ class Door:
 
     @asynccontextmanager
     async def _lifespan(self, _: FastAPI) -> AsyncIterator[State]:
-        yield {"settings": self.settings, "leaving": Leaving()}
+        yield {"settings": self.settings, "drain": Drain()}
 
 
 MakeDoor = Callable[..., Door]

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from services.ingest.check.json_schema import Schemas, Told, check_schemas
+from services.ingest.check.json_schema import ReportedFaults, Schemas, check_schemas
 from shared import wire
 from shared.registry import Snapshot
 from tests.fixtures.ingest import body, envelope, one
@@ -75,9 +75,9 @@ def test_a_schema_that_is_none_or_reaches_out_is_refused(schema: dict[str, Any])
 def test_local_references_work() -> None:
     schema = {"$defs": {"n": {"type": "integer"}}, "properties": {"a": {"$ref": "#/$defs/n"}}}
     schemas = Schemas(Snapshot.model_validate(registry(schema=schema)))
-    schemas.check("order_placed", {"payload": {"a": 1}}, 10, Told())
+    schemas.check("order_placed", {"payload": {"a": 1}}, 10, ReportedFaults())
     with pytest.raises(Exception, match="schema_mismatch"):
-        schemas.check("order_placed", {"payload": {"a": "x"}}, 10, Told())
+        schemas.check("order_placed", {"payload": {"a": "x"}}, 10, ReportedFaults())
 
 
 async def test_topic_and_key_come_from_the_event_type(make_door: MakeDoor) -> None:

@@ -24,7 +24,7 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from services.ingest.app import State, assemble
-from services.ingest.http.drain import Leaving
+from services.ingest.http.drain import Drain
 from services.ingest.send.byte_budget import ByteBudget
 from services.ingest.settings import IngestSettings
 from services.ingest.sink import MemorySink
@@ -141,9 +141,9 @@ def _gateway() -> Any:
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[State]:
-        yield {"settings": given_settings, "leaving": Leaving()}
+        yield {"settings": given_settings, "drain": Drain()}
 
-    return assemble(given_settings, MemorySink(), budget, registry, lifespan)
+    return assemble(given_settings, sink=MemorySink(), budget=budget, registry=registry, lifespan=lifespan)
 
 
 @schemathesis.serializer("application/x-ndjson")

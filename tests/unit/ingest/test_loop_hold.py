@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from services.ingest.decode import decode
-from services.ingest.decode.array_items import cut
+from services.ingest.decode.array_items import split_array
 from shared import strict_json
 from tests.fixtures.ingest import envelope, until
 from tests.unit.ingest.conftest import Door, MakeDoor, Rig
@@ -151,7 +151,7 @@ async def test_no_request_holds_the_loop(
     held = await hold_of(door, content, kind)
 
     assert held < MOST * max(unit, calibrated())
-    assert parsed.most < max(decode._WHOLE * 1.1, door.settings.max_event_bytes + 1)
+    assert parsed.most < max(decode._PIECE_BYTES * 1.1, door.settings.max_event_bytes + 1)
 
 
 @pytest.mark.parametrize("content", [b"\n" * FULL, many(b"1\n"), many(b"{}\n"), many(b"\r\n ")])
@@ -203,10 +203,10 @@ async def test_no_motif_holds_the_loop(
 
 
 def test_what_is_over_the_limit_is_not_cut() -> None:
-    assert cut(b"[" + b"1," * 5_000_000 + b"NaN]", 10) == [b"1"] * 11
-    assert cut(b'["a,b", [1, {"c": "]"}] , {}\n]', 10) == [b'"a,b"', b'[1, {"c": "]"}]', b"{}"]
-    assert cut(b"[ ]", 10) == []
-    assert cut(b'["' + b"x" * 10_000, 10) is None
+    assert split_array(b"[" + b"1," * 5_000_000 + b"NaN]", 10) == [b"1"] * 11
+    assert split_array(b'["a,b", [1, {"c": "]"}] , {}\n]', 10) == [b'"a,b"', b'[1, {"c": "]"}]', b"{}"]
+    assert split_array(b"[ ]", 10) == []
+    assert split_array(b'["' + b"x" * 10_000, 10) is None
 
 
 async def test_thirty_thousand_syslog_messages_in_one_read(start: Callable[..., Any]) -> None:
@@ -214,7 +214,7 @@ async def test_thirty_thousand_syslog_messages_in_one_read(start: Callable[..., 
     rig.door.sink.down = True
     _, writer = await asyncio.open_connection("127.0.0.1", rig.tcp)
     writer.write(b"first\n")
-    await until(lambda: len(rig.syslog._seats.delivering) == 1)
+    await until(lambda: len(rig.syslog._connections.delivering) == 1)
     writer.write(b"x\n" * 32_000)  # they wait in one buffer while the first is on its way
     await writer.drain()
     unit = calibrated()

@@ -58,7 +58,7 @@ async def test_a_look_that_fails_is_not_the_last_and_none_is_on_the_loop(
         await watching
 
     assert f'onramp_registry_info{{digest="{first}"}} 0.0' in exposition().decode()
-    assert "the old one stays" in caplog.text
+    assert "the previous one stays in use" in caplog.text
     assert threading.get_ident() not in watched.threads
 
 
@@ -75,7 +75,12 @@ async def test_schemas_are_compiled_where_the_registry_is_read(monkeypatch: pyte
     door = Door(settings, None)
     memory = MemoryRegistry({}, compiler)
     door.gateway = assemble(
-        settings, MemorySink(), ByteBudget(2**20), memory, door._lifespan, compiler=compiler
+        settings,
+        sink=MemorySink(),
+        budget=ByteBudget(2**20),
+        registry=memory,
+        lifespan=door._lifespan,
+        compiler=compiler,
     )
     door.client._transport.app = door.gateway  # type: ignore[attr-defined]
     memory.put({"event_types": {"order_placed": {"schema": {"required": ["amount"]}}}})

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from services.ingest.safety import UnsafeSetupError, refuse_unsafe
+from services.ingest.safety import UnsafeSetupError, require_safe
 from services.ingest.settings import IngestSettings
 from shared.registry import Registry
 from shared.registry.memory import MemoryRegistry
@@ -32,7 +32,7 @@ RISKS = {
 
 def refusals(keys: Registry, kafka: KafkaSettings = SAFE, **settings: Any) -> list[str]:
     try:
-        refuse_unsafe(IngestSettings(**settings), kafka, keys)
+        require_safe(IngestSettings(**settings), kafka, keys)
     except UnsafeSetupError as error:
         return str(error).splitlines()
     return []

@@ -192,11 +192,11 @@ async def test_what_cannot_be_read_is_charged_as_well(make_door: MakeDoor) -> No
 def test_a_bucket_fills_with_time() -> None:
     now = 0.0
     bucket = Bucket(10, lambda: now)
-    assert bucket.wait() == 0
-    bucket.take(50)
-    assert bucket.wait() == pytest.approx(3.1)
+    assert bucket.delay() == 0
+    bucket.consume(50)
+    assert bucket.delay() == pytest.approx(3.1)
     now = 3.2
-    assert bucket.wait() == 0
+    assert bucket.delay() == 0
 
 
 PAGE = "https://shop.example"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from services.ingest.auth import quota_levels
-from services.ingest.auth.quota_levels import Levels, name_of
+from services.ingest.auth.quota_levels import Levels, bucket_name
 from services.ingest.auth.quotas import QuotaError, Quotas
 
 _HOLDER = """
@@ -31,17 +31,17 @@ def file(tmp_path: Path) -> Path:
 
 def test_workers_share_a_quota(file: Path) -> None:
     here, there = (Quotas(1, Levels(file), lambda: 100.0) for _ in range(2))
-    here.limited("shop", 10, None).charge(19, 0)
-    there.limited("shop", 10, None).admit()
-    there.limited("shop", 10, None).charge(1, 0)
+    here.with_limits("shop", 10, None).charge(19, 0)
+    there.with_limits("shop", 10, None).admit()
+    there.with_limits("shop", 10, None).charge(1, 0)
     for quotas in (here, there):
         with pytest.raises(QuotaError, match="events"):
-            quotas.limited("shop", 10, None).admit()
-        quotas.limited("other", 10, None).admit()
+            quotas.with_limits("shop", 10, None).admit()
+        quotas.with_limits("other", 10, None).admit()
 
 
 def test_copies_have_their_parts() -> None:
-    quota = Quotas(4, clock=lambda: 100.0).limited("shop", 40, None)
+    quota = Quotas(4, clock=lambda: 100.0).with_limits("shop", 40, None)
     quota.charge(20, 0)
     with pytest.raises(QuotaError):
         quota.admit()
@@ -49,7 +49,7 @@ def test_copies_have_their_parts() -> None:
 
 def test_who_takes_has_the_lock(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shared, taken = Levels(file), []
-    real = Levels._place
+    real = Levels._slot
 
     def seen(self: Levels, name: bytes, now: float) -> tuple[int, float]:
         with file.open("r+b") as other:
@@ -59,8 +59,8 @@ def test_who_takes_has_the_lock(file: Path, monkeypatch: pytest.MonkeyPatch) -> 
                 taken.append("locked")
         return real(self, name, now)
 
-    monkeypatch.setattr(Levels, "_place", seen)
-    shared.take(name_of("a"), 1, 100)
+    monkeypatch.setattr(Levels, "_slot", seen)
+    shared.consume(bucket_name("a"), 1, 100)
     assert taken == ["locked"]
 
 
@@ -69,24 +69,24 @@ def test_a_worker_that_has_the_lock_and_is_stopped_or_dead_holds_up_nobody(file:
     try:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "held\n"
-        shared, name = Levels(file), name_of("a")
-        taking = threading.Thread(target=shared.take, args=(name, 5, 100), daemon=True)
+        shared, name = Levels(file), bucket_name("a")
+        taking = threading.Thread(target=shared.consume, args=(name, 5, 100), daemon=True)
         taking.start()
         taking.join(60)
         assert shared.full_at(name) == 105
     finally:
         holder.kill()
         holder.communicate()
-    assert quota_levels._try(shared._lock or 0)
+    assert quota_levels._try_lock(shared._lock or 0)
 
 
 def test_only_buckets_that_are_full_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(quota_levels, "_SLOTS", quota_levels._NEAR)
+    monkeypatch.setattr(quota_levels, "_SLOTS", quota_levels._PROBES)
     shared = Levels()
-    names = [name_of(n) for n in range(quota_levels._NEAR)]
+    names = [bucket_name(n) for n in range(quota_levels._PROBES)]
     for n, name in enumerate(names):
-        shared.take(name, 1 if n == 3 else 50, 100)
-    new = name_of("new")
-    shared.take(new, 7, 110)
+        shared.consume(name, 1 if n == 3 else 50, 100)
+    new = bucket_name("new")
+    shared.consume(new, 7, 110)
     assert shared.full_at(new) == 117
     assert [shared.full_at(name) for name in names] == [150.0] * 3 + [0.0] + [150.0] * 4

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.ingest.decode import array_items
-from services.ingest.decode.array_items import cut
+from services.ingest.decode.array_items import split_array
 from services.ingest.sink import Record, SendResult
 from tests.fixtures.ingest import envelope
 from tests.unit.ingest.conftest import MakeDoor
@@ -51,7 +51,7 @@ def test_no_match_passes_more_than_a_piece(
     for name, pattern in patterns.items():
         monkeypatch.setattr(array_items, name, pattern)
     item = make()
-    assert cut(b"[" + item + b", {}]", 10) == [item, b"{}"]
+    assert split_array(b"[" + item + b", {}]", 10) == [item, b"{}"]
     assert max(p.most for p in patterns.values()) < 1.2 * MB
 
 
@@ -72,14 +72,14 @@ _JSON = st.recursive(
 @given(st.lists(_JSON, max_size=5), st.sampled_from([b"", b" ", b"\n\t"]))
 def test_the_slices_are_the_items(items: list[object], space: bytes) -> None:
     written = [orjson.dumps(item) for item in items]
-    assert cut(space + b"[" + (space + b",").join(written) + space + b"]", 10) == written
+    assert split_array(space + b"[" + (space + b",").join(written) + space + b"]", 10) == written
 
 
 @pytest.mark.parametrize(
     "body", [b"[1", b'["', b'["\\', b'["' + b"x" * 9000, b"[1]]", b"[[1]", b"[1}", b"[] 1", b"[" * 9000]
 )
 def test_what_is_no_array_by_its_brackets_is_not_cut(body: bytes) -> None:
-    assert cut(body, 10) is None
+    assert split_array(body, 10) is None
 
 
 @pytest.mark.anyio

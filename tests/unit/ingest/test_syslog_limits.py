@@ -168,7 +168,7 @@ async def test_a_connection_with_messages_on_their_way_is_never_given_up(start: 
     hog = [await asyncio.open_connection("127.0.0.1", rig.tcp) for _ in range(2)]
     for n, (_, each) in enumerate(hog):
         each.write(b"<13>waits %d\n" % n)
-    await until(lambda: len(rig.syslog._seats.delivering) == 2, PATIENT)
+    await until(lambda: len(rig.syslog._connections.delivering) == 2, PATIENT)
     reader, writer = await asyncio.open_connection("127.0.0.1", rig.tcp, local_addr=("127.0.0.2", 0))
     async with asyncio.timeout(PATIENT):
         assert await reader.read() == b""

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 
 from services.ingest.observe.metrics import REGISTRY, exposition
-from services.ingest.observe.tallies import Counted, Spread
+from services.ingest.observe.tallies import CounterTally, HistogramTally
 from tests.fixtures.ingest import one
 from tests.unit.ingest.conftest import MakeDoor
 
@@ -33,7 +33,7 @@ def shown(registry: CollectorRegistry) -> dict[str, float]:
 @given(st.lists(VALUES, max_size=3))
 def test_a_spread_is_what_the_histogram_would_have_seen(rounds: list[list[float]]) -> None:
     (ours, tallied), (theirs, observed) = histogram(), histogram()
-    spread = Spread(tallied, BOUNDS)
+    spread = HistogramTally(tallied, BOUNDS)
     for values in rounds:
         for value in values:
             spread.observe(value)
@@ -46,7 +46,7 @@ def test_a_spread_is_what_the_histogram_would_have_seen(rounds: list[list[float]
 
 def test_a_value_above_all_bounds_is_counted() -> None:
     registry, tallied = histogram()
-    spread = Spread(tallied, BOUNDS)
+    spread = HistogramTally(tallied, BOUNDS)
     spread.observe(math.nextafter(BOUNDS[-1], math.inf))
     spread.fold()
 
@@ -57,7 +57,7 @@ def test_a_value_above_all_bounds_is_counted() -> None:
 @given(st.lists(st.lists(st.sampled_from(["a", "b", "c"]), max_size=20), max_size=3))
 def test_a_count_is_what_the_counter_would_have_seen(rounds: list[list[str]]) -> None:
     ours, theirs = CollectorRegistry(), CollectorRegistry()
-    counted = Counted(Counter("events", "Of a kind.", ["kind", "whose"], registry=ours))
+    counted = CounterTally(Counter("events", "Of a kind.", ["kind", "whose"], registry=ours))
     counter = Counter("events", "Of a kind.", ["kind", "whose"], registry=theirs)
     for labels in rounds:
         for label in labels:
