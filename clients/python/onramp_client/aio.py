@@ -1,4 +1,4 @@
-"""The same client for asyncio: the threads that send are the same, and no call holds up the loop."""
+"""The client for asyncio: the same threads send, and no call blocks the loop."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
@@ -9,10 +9,10 @@ from .client import Onramp
 from .events import Given, NewEvent, QueueFullError, Tally, Verdict, new_id
 from .telling import OnSettled, Telling
 
-#: A thread of the loop's waits so long at a time, so that one that is cancelled ends soon.
+#: Longest wait of a thread of the loop, so that one whose task was cancelled ends soon.
 _SLICE_SECONDS: Final = 0.2
-#: So many events are made, or queued, in one turn of the loop.
-_AT_ONCE: Final = 100
+#: So many events are made, or queued, before other tasks of the loop can run.
+_CHUNK: Final = 100
 
 _T = TypeVar("_T")
 
@@ -21,12 +21,12 @@ Delivery = tuple[str, dict[str, Any]]
 
 
 class AsyncOnramp:
-    """`Onramp` for one event loop: made, used and closed in it."""
+    """`Onramp` for one event loop: constructed, used and closed in it."""
 
     def __init__(
         self, url: str, key: str | None = None, *, on_settled: OnSettled | None = None, **options: Any
     ) -> None:
-        """As `Onramp`, with its options; `on_settled` is called in the loop.
+        """Take the options of `Onramp`; `on_settled` is called in the loop.
 
         Raises:
             RuntimeError: no loop is running.
@@ -34,25 +34,25 @@ class AsyncOnramp:
         """
         self._telling = _InLoop(on_settled)
         self._onramp = Onramp(url, key, telling=self._telling, **options)
-        self._turn = asyncio.Lock()
+        self._lock = asyncio.Lock()
 
     async def __aenter__(self) -> Self:
-        """Use as a context, so that it is closed."""
+        """Return the client; leaving the context closes it."""
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close it."""
+        """Close the client."""
         await self.close()
 
     @property
     def tally(self) -> Tally:
-        """What became of the events."""
+        """Return the counts of the events by outcome."""
         return self._onramp.tally
 
     async def send(self, event_name: str, payload: dict[str, Any], **given: Unpack[Given]) -> str:
-        """Queue an event and return its id; waits for room as long as there is none.
+        """Queue an event and return its id; wait while there is no room.
 
         Raises:
             ValueError, TypeError: the payload is not JSON, or the client is closed.
@@ -60,33 +60,33 @@ class AsyncOnramp:
         """
         event: NewEvent = {**given, "event_name": event_name, "payload": payload}
         made = self._onramp.made([event])
-        async with self._turn:  # Who asked first is first.
+        async with self._lock:  # In the order of the calls.
             await self._queue(made)
         return made[0][0]
 
     async def send_many(self, events: Iterable[NewEvent]) -> list[str]:
-        """Queue events in their order and return their ids; waits for room for each of them.
+        """Queue events in their order and return their ids; wait for room for each of them.
 
         Raises:
             ValueError, TypeError: a payload is not JSON, and none was taken; or the client is closed.
             OSError: the spool cannot be written; those before were taken.  Events with ids of
                 their own may all be sent again.
         """
-        many = [each async for part in _parts(list(events)) for each in self._onramp.made(part)]
-        async with self._turn:
-            async for made in _parts(many):
+        many = [each async for chunk in _chunks(list(events)) for each in self._onramp.made(chunk)]
+        async with self._lock:
+            async for made in _chunks(many):
                 await self._queue(made)
         return [event_id for event_id, _ in many]
 
     async def deliver(self, event_name: str, payload: dict[str, Any], **given: Unpack[Given]) -> Delivery:
-        """Send an event, as `send` does, and wait for its outcome and what the gateway said."""
+        """Send an event, as `send` does; wait for its outcome and the gateway's receipt or problem."""
         event_id = given["id"] = given.get("id") or new_id()
         delivery = self._telling.promise(event_id)
         await self.send(event_name, payload, **given)
         return await asyncio.shield(delivery)
 
     async def flush(self, timeout_seconds: float | None = None) -> bool:
-        """Wait until every event is settled; returns whether all are."""
+        """Wait until every event is settled; return whether all are, after at most `timeout_seconds`."""
         try:
             async with asyncio.timeout(timeout_seconds):
                 while not await asyncio.to_thread(self._onramp.flush, _SLICE_SECONDS):
@@ -96,7 +96,7 @@ class AsyncOnramp:
         return True
 
     async def close(self, timeout_seconds: float = 30.0) -> Tally:
-        """Flush for at most `timeout_seconds`, stop, and return the tally."""
+        """Flush for at most `timeout_seconds`, stop the threads, and return the tally."""
         return await asyncio.to_thread(self._onramp.close, timeout_seconds)
 
     async def _queue(self, events: list[tuple[str, bytes]]) -> None:
@@ -110,15 +110,15 @@ class AsyncOnramp:
                 return
 
 
-async def _parts(many: list[_T]) -> AsyncIterator[list[_T]]:
-    """A few at a time, and between them the loop has its turn."""
-    for start in range(0, len(many), _AT_ONCE):
-        yield many[start : start + _AT_ONCE]
+async def _chunks(many: list[_T]) -> AsyncIterator[list[_T]]:
+    """Yield a few at a time; between them other tasks of the loop run."""
+    for start in range(0, len(many), _CHUNK):
+        yield many[start : start + _CHUNK]
         await asyncio.sleep(0)
 
 
 class _InLoop(Telling):
-    """Tells in the loop what the sending threads learn, a batch at a time."""
+    """Passes verdicts from the sending threads to the loop, a batch at a time."""
 
     def __init__(self, on_settled: OnSettled | None) -> None:
         super().__init__(on_settled)
@@ -126,11 +126,11 @@ class _InLoop(Telling):
         self._promises: dict[str, asyncio.Future[Delivery]] = {}
 
     def promise(self, event_id: str) -> "asyncio.Future[Delivery]":
-        """What will become of that event; the same id is the same event."""
+        """Return a future of that event's outcome; the same id is the same event."""
         return self._promises.setdefault(event_id, self._loop.create_future())
 
     def tell(self, verdicts: list[Verdict]) -> int:
-        """Tell in the loop; one that is closed hears nothing."""
+        """Pass the verdicts to the loop; return how many were not passed because it is closed."""
         try:
             self._loop.call_soon_threadsafe(self._tell, verdicts)
         except RuntimeError:
@@ -138,8 +138,8 @@ class _InLoop(Telling):
         return 0
 
     def _tell(self, verdicts: list[Verdict]) -> None:
-        for event, outcome, said in verdicts:
+        for event, outcome, document in verdicts:
             promise = self._promises.pop(event.id, None)
             if promise is not None and not promise.done():
-                promise.set_result((outcome, said))
+                promise.set_result((outcome, document))
         super().tell(verdicts)

@@ -1,4 +1,4 @@
-"""The client: takes events at once, and goes on in threads until each of them has its verdict."""
+"""The client: queues events at once, and sends them from threads until each of them has its verdict."""
 
 import contextlib
 import threading
@@ -9,17 +9,17 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from . import endings, forks
-from .courier import Courier
+from . import forks, process_exit
 from .events import ACCEPTED, KEPT, UNKNOWN, Event, QueueFullError, Tally, Verdict
-from .keeping import keeping
-from .outbox import Bounds, Outbox
-from .sending import Sending, partly
+from .outbox import Batch, Bounds, Outbox
+from .sending import Sending, with_taken
+from .spool_port import open_spool
 from .target import Target
 from .telling import OnSettled, Telling
+from .transport import Transport
 
 _JOIN_SECONDS = 1.0
-_WITHOUT_PROBLEM = (ACCEPTED, KEPT)
+_OUTCOMES_WITHOUT_PROBLEM = (ACCEPTED, KEPT)
 
 
 class Onramp(Sending):
@@ -46,18 +46,18 @@ class Onramp(Sending):
         on_settled: OnSettled | None = None,
         telling: Telling | None = None,
     ) -> None:
-        """Nothing is sent or started before the first event, but what an earlier process left in the spool.
+        """Start nothing before the first event, except to send what an earlier process left in the spool.
 
         Args:
             url: the gateway's address; it may have a path before /v1/events.
             key: the API key.
             version: `metadata.version` of events that do not say their own.
-            batch: most events of one request.
-            batch_bytes: most bytes of one request, before gzip; an event alone may have more.
-            linger_seconds: how long an event waits for company.
+            batch: most events in one request.
+            batch_bytes: most bytes in one request, before gzip; a single event may have more.
+            linger_seconds: longest time that an event waits for others, to share a request with them.
             queue_size: most events that are not settled; `send` raises `QueueFullError` beyond.
             queue_bytes: most bytes that are not settled.
-            connections: requests at a time; with one, events that need no retry keep their order.
+            connections: most requests at a time; with one, events that need no retry keep their order.
             timeout_seconds: longest wait for one answer; above the gateway's deadline.
             give_up_seconds: how long an event is sent again before it counts as unknown.  With a
                 spool nothing is given up.
@@ -67,45 +67,51 @@ class Onramp(Sending):
             spool_bytes: most bytes of this process's file there.
             on_settled: called in a sending thread with an event's id, its outcome (accepted,
                 rejected, unknown, kept) and the gateway's receipt or problem.
-            telling: instead of `on_settled`: told of all that one answer settles at once.
+            telling: instead of `on_settled`: called with all verdicts of one answer at once.
 
         Raises:
             ValueError: the URL is no http or https one.
         """
         super().__init__(version)
-        self._give_up = float("inf") if spool else give_up_seconds
+        self._give_up_seconds = float("inf") if spool else give_up_seconds
         self._bounds = Bounds(
             events=queue_size,
             bytes=queue_bytes,
             batch_events=batch,
             batch_bytes=batch_bytes,
-            linger=linger_seconds,
+            linger_seconds=linger_seconds,
         )
-        self._courier = Courier(Target.of(url), key, timeout_seconds, backoff_seconds, gzip_over)
+        self._transport = Transport(
+            Target.from_url(url),
+            key,
+            timeout_seconds=timeout_seconds,
+            backoff_seconds=backoff_seconds,
+            gzip_over=gzip_over,
+        )
         self._connections = connections
         self._telling = telling or Telling(on_settled)
-        self._spool = keeping(spool, spool_bytes)
+        self._spool = open_spool(spool, spool_bytes)
         self._closed = False
-        self._begin()
+        self._reset()
         forks.watch(self)
         self._replay()
 
     def __enter__(self) -> Self:
-        """Use as a context, so that it is closed."""
+        """Return the client; leaving the context closes it."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close it."""
+        """Close the client."""
         self.close()
 
     def send_many_bytes(self, events: Iterable[tuple[str, bytes]], *, block_seconds: float = 0.0) -> None:
-        """Queue envelopes' ids and very bytes, each one line of JSON; raises as `send_many` does."""
-        given = list(events)
+        """Queue ids and the bytes of their envelopes, each one line of JSON; raises as `send_many` does."""
+        envelopes = list(events)
         with self._changed:
             until = (now := time.monotonic()) + block_seconds
-            for at, (event_id, body) in enumerate(given):
+            for index, (event_id, body) in enumerate(envelopes):
                 try:
                     if not self._is_free_for(len(body)):
                         now = self._wait_for_room(len(body), until)
@@ -113,80 +119,80 @@ class Onramp(Sending):
                         raise ValueError("the client is closed")
                     ticket = self._spool.append(body)
                 except (QueueFullError, OSError) as error:
-                    raise partly(error, [each for each, _ in given[:at]]) from None
-                self._take(Event(event_id, body, now + self._give_up, ticket), now)
+                    raise with_taken(error, [each for each, _ in envelopes[:index]]) from None
+                self._add(Event(event_id, body, now + self._give_up_seconds, ticket), now)
                 self.tally.sent += 1
 
     def flush(self, timeout_seconds: float | None = None) -> bool:
-        """Wait until every event is settled; returns whether all are."""
+        """Wait until every event is settled; return whether all are, after at most `timeout_seconds`."""
         with self._changed:
-            self._hurried += 1
+            self._flushing += 1
             self._changed.notify_all()
             try:
                 return self._changed.wait_for(lambda: not self._outbox.pending, timeout_seconds)
             finally:
-                self._hurried -= 1
+                self._flushing -= 1
 
     def wait(self, seconds: float) -> None:
-        """Wait until something is settled, or is to be sent again; at most so long."""
+        """Wait until an event is settled or must be sent again, at most `seconds`."""
         with self._changed:
             self._changed.wait(seconds)
 
     def close(self, timeout_seconds: float = 30.0) -> Tally:
-        """Flush for at most `timeout_seconds`, stop, and return the tally.
+        """Flush for at most `timeout_seconds`, stop the threads, and return the tally.
 
-        What is left is kept if there is a spool, and unknown if there is none.
+        Events without a verdict are kept if there is a spool, and unknown if there is none.
         """
         if not self._closed:
             self._closed = True
-            endings.forget(self.close)
+            process_exit.unregister(self.close)
             self.flush(timeout_seconds)
             self._stop()
             self._spool.close()
         return self.tally
 
-    # --- the state, which a child of a fork begins anew ---------------------------------------
+    # --- the state, which the child of a fork starts again -------------------------------------
 
     def hold(self) -> None:
-        """Before a fork: nothing changes."""
+        """Keep the state as it is; called before a fork."""
         self._changed.acquire()
 
     def release(self) -> None:
-        """In the parent of a fork: go on."""
+        """Go on; called in the parent after a fork."""
         self._changed.release()
 
-    def begin_anew(self) -> None:
-        """In the child of a fork: what was there is the parent's."""
-        self._courier.forget()
+    def reset_in_child(self) -> None:
+        """Start again without the parent's events, threads and connections; called in the child."""
+        self._transport.forget()
         self._spool.forget()
-        self._begin()
+        self._reset()
 
-    def _begin(self) -> None:
+    def _reset(self) -> None:
         self.tally = Tally()
         self._outbox = Outbox(self._bounds)
         self._changed = threading.Condition(threading.Lock())
         self._threads: list[threading.Thread] = []
-        self._hurried = 0
+        self._flushing = 0
         self._has_stopped = False
         self._closed = False
 
     def _wait_for_room(self, size: int, until: float) -> float:
-        """Wait until an event of that size may come in; returns what time it is then."""
+        """Wait until there is room for `size` bytes, at most `until`; return the time then."""
         if not self._changed.wait_for(lambda: self._is_free_for(size), max(0.0, until - time.monotonic())):
-            raise QueueFullError(f"{self._outbox.pending:,} events wait for the gateway; {self._spool.told}")
+            raise QueueFullError(f"{self._outbox.pending:,} events wait for the gateway; {self._spool.usage}")
         return time.monotonic()
 
     def _is_free_for(self, size: int) -> bool:
         return self._closed or (self._outbox.has_room(size) and self._spool.has_room(size))
 
-    def _take(self, event: Event, now: float) -> None:
+    def _add(self, event: Event, now: float) -> None:
         if self._outbox.add(event, now):
             self._changed.notify()
         if not self._threads:
             self._start()
 
     def _start(self) -> None:
-        endings.at_end(self.close)
+        process_exit.register(self.close)
         self._threads = [
             threading.Thread(target=self._run, args=(self._outbox,), name="onramp-client", daemon=True)
             for _ in range(self._connections)
@@ -196,55 +202,56 @@ class Onramp(Sending):
 
     def _stop(self) -> None:
         with self._changed:
-            left = self._outbox.abandon()
+            unsettled = self._outbox.abandon()
             self._has_stopped = True
             self._changed.notify_all()
-        self._courier.abort()
-        self._settle(self._outbox, [(event, self._left_as(event), said) for event, said in left])
+        self._transport.abort()
+        verdicts = [(event, self._final_outcome(event), problem) for event, problem in unsettled]
+        self._settle(self._outbox, verdicts)
         deadline = time.monotonic() + _JOIN_SECONDS
         for thread in self._threads:
             thread.join(max(0.0, deadline - time.monotonic()))
 
-    def _left_as(self, event: Event) -> str:
+    def _final_outcome(self, event: Event) -> str:
         return UNKNOWN if event.ticket is None else KEPT
 
     def _replay(self) -> None:
-        """Take what processes that are gone have left in the spool, a file of it at a time."""
+        """Queue what ended processes left in the spool, one of its files at a time."""
         with self._changed:
             if self._has_stopped:
                 return
             now = time.monotonic()
             for event_id, body, ticket in self._spool.adopt():
-                self._take(Event(event_id, body, float("inf"), ticket), now)
+                self._add(Event(event_id, body, float("inf"), ticket), now)
 
     # --- the sending threads ------------------------------------------------------------------
 
     def _run(self, outbox: Outbox) -> None:
-        with contextlib.closing(self._courier.line()) as line:
-            while (batch := self._next(outbox)) is not None:
+        with contextlib.closing(self._transport.connect()) as connection:
+            while (batch := self._next_batch(outbox)) is not None:
                 self._spool.sync()
-                outcome = self._courier.deliver(line, batch)
+                result = self._transport.send(connection, batch)
                 with self._changed:
-                    if not outbox.landed(batch):
-                        continue  # It was given up by `close`, which has said so.
-                    if outcome.too_many_bytes:
-                        outbox.refused(outcome.too_many_bytes)
-                    for part in outcome.again:
-                        outbox.put_back(part)
-                    if outcome.again:
-                        self.tally.tell(outcome.said)
+                    if not outbox.finish(batch):
+                        continue  # `close` abandoned it, and has settled its events.
+                    if result.too_many_bytes:
+                        outbox.shrink_batches(result.too_many_bytes)
+                    for part in result.again:
+                        outbox.retry(part)
+                    if result.again:
+                        self.tally.tell(result.problem)
                         self._changed.notify()
-                self._settle(outbox, outcome.settled)
+                self._settle(outbox, result.settled)
 
-    def _next(self, outbox: Outbox) -> Any:
-        """Wait for a batch; None ends the thread, also one that a fork has made a stranger's."""
+    def _next_batch(self, outbox: Outbox) -> Batch | None:
+        """Wait for a batch; None ends the thread, also after a fork gave the client another outbox."""
         with self._changed:
             while outbox is self._outbox and not (self._closed and not outbox.pending):
                 now = time.monotonic()
-                batch = outbox.take(now, hurry=bool(self._hurried or self._closed))
+                batch = outbox.take(now, flush=bool(self._flushing or self._closed))
                 if batch is not None:
                     return batch
-                self._changed.wait(outbox.wait(now))
+                self._changed.wait(outbox.delay(now))
         return None
 
     def _settle(self, outbox: Outbox, verdicts: list[Verdict]) -> None:
@@ -253,13 +260,13 @@ class Onramp(Sending):
         self._spool.settle([event.ticket for event, outcome, _ in verdicts if outcome != KEPT])
         failed = self._telling.tell(verdicts)
         if self._spool.wants_more():
-            self._replay()  # Before these are settled: who flushes waits for what was left as well.
+            self._replay()  # Before these are settled: `flush` waits for what was left in the spool as well.
         with self._changed:
             for outcome, count in Counter(outcome for _, outcome, _ in verdicts).items():
                 self.tally.count(outcome, count)
-            for _, outcome, said in verdicts:
-                if outcome not in _WITHOUT_PROBLEM:
-                    self.tally.tell(said)
+            for _, outcome, document in verdicts:
+                if outcome not in _OUTCOMES_WITHOUT_PROBLEM:
+                    self.tally.tell(document)
             self.tally.callback_errors += failed
             outbox.settle([event for event, _, _ in verdicts])
             self._changed.notify_all()
@@ -268,7 +275,7 @@ class Onramp(Sending):
 def send_all(
     url: str, events: Iterable[tuple[str, str, dict[str, Any]]], key: str | None = None, **options: Any
 ) -> Tally:
-    """Send (id, event name, payload) and wait until each is settled: for scripts."""
+    """Send events (id, name, payload), wait until each is settled, and return the tally; for scripts."""
     with Onramp(url, key, **options) as onramp:
         for event_id, name, payload in events:
             onramp.send(name, payload, id=event_id, block_seconds=60.0)

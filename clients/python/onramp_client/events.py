@@ -1,4 +1,4 @@
-"""What goes through the client: an event, made once so that every retry of it is the same bytes."""
+"""Events and their outcomes.  An event is made once, so that every retry of it has the same bytes."""
 
 import json
 import uuid
@@ -12,34 +12,34 @@ REJECTED: Final = "rejected"
 UNKNOWN: Final = "unknown"
 KEPT: Final = "kept"
 
-#: What the client remembers of the last problems it was told.
+#: So many of the last problems the tally keeps.
 _MOST_PROBLEMS: Final = 10
 
 
 class QueueFullError(Exception):
     """More events are waiting than the bounds allow: the gateway is slower than the sender, or away.
 
-    `taken` has the ids of those that `send_many` could still take: the first of what it was given.
+    `taken` has the ids of the events that `send_many` still queued: the first ones of its list.
     """
 
-    def __init__(self, told: str, taken: Sequence[str] = ()) -> None:
-        super().__init__(told)
+    def __init__(self, message: str, taken: Sequence[str] = ()) -> None:
+        super().__init__(message)
         self.taken = list(taken)
 
 
 class Given(TypedDict, total=False):
-    """What a sender may say of an event beside its name and payload; what is missing or None is made."""
+    """Optional parts of an event; what is missing or None has a default."""
 
-    #: Give an id of your own if you may send the event again: the same id lands once.
+    #: Default: a random one.  Give one of your own if you may send the event again: the same id lands once.
     id: str | None
-    #: When it happened; now.
+    #: When it happened.  Default: now.
     timestamp: datetime | None
-    #: The producer's version of this event; that of the client.
+    #: `metadata.version`.  Default: the client's.
     version: str | None
 
 
 class NewEvent(Given):
-    """An event that is to be sent, in the words of `send`."""
+    """An event to send: the arguments of `send`."""
 
     event_name: Required[str]
     payload: Required[dict[str, Any]]
@@ -47,7 +47,7 @@ class NewEvent(Given):
 
 @dataclass(slots=True, eq=False)
 class Event:
-    """One event on its way; `ticket` is its place in the spool, if there is one."""
+    """One event on its way; `ticket` identifies it in the spool, if there is one."""
 
     id: str
     body: bytes
@@ -61,9 +61,9 @@ Verdict = tuple[Event, str, dict[str, Any]]
 
 @dataclass
 class Tally:
-    """What became of the events.
+    """The counts of the events by outcome.
 
-    `unknown` ones were given up without a verdict; `kept` ones lie in the spool, for the next start.
+    `unknown` ones were given up without a verdict; `kept` ones are in the spool, for the next start.
     """
 
     sent: int = 0
@@ -71,44 +71,44 @@ class Tally:
     rejected: int = 0
     unknown: int = 0
     kept: int = 0
-    #: How often `on_settled` raised.
+    #: Calls of `on_settled` that raised.
     callback_errors: int = 0
-    #: The last few problems that were told, for a log.
+    #: The last few problems, for a log.
     problems: list[dict[str, Any]] = field(default_factory=list)
 
     def count(self, outcome: str, events: int) -> None:
-        """So many more events have this outcome."""
+        """Add to the count of an outcome."""
         setattr(self, outcome, getattr(self, outcome) + events)
 
     def tell(self, problem: dict[str, Any]) -> None:
-        """Remember a problem."""
+        """Add a problem, in place of the oldest if there are many."""
         self.problems = [*self.problems[1 - _MOST_PROBLEMS :], problem]
 
 
-def made(
-    usual_version: str,
+def make_event(
+    default_version: str,
     event_name: str,
     payload: dict[str, Any],
     *,
-    id: str | None = None,  # noqa: A002 - the envelope's own word
+    id: str | None = None,  # noqa: A002 - the envelope's name of it
     timestamp: datetime | None = None,
     version: str | None = None,
 ) -> tuple[str, bytes]:
-    """The event's id and its bytes.
+    """Return the event's id and its bytes.
 
     Raises:
-        ValueError, TypeError: the payload is not JSON, or something else is given.
+        ValueError, TypeError: the payload is not JSON, or an argument is of a wrong type.
     """
     event_id = id or new_id()
     return event_id, envelope(
-        event_name, payload, event_id=event_id, timestamp=timestamp, version=version or usual_version
+        event_name, payload, event_id=event_id, timestamp=timestamp, version=version or default_version
     )
 
 
 def envelope(
     event_name: str, payload: dict[str, Any], *, event_id: str, timestamp: datetime | None, version: str
 ) -> bytes:
-    """The event's bytes.
+    """Return the bytes of an event's envelope.
 
     Raises:
         ValueError, TypeError: the payload is not JSON.
@@ -123,5 +123,5 @@ def envelope(
 
 
 def new_id() -> str:
-    """An id for an event that has none of its own."""
+    """Return a random id."""
     return str(uuid.uuid4())

@@ -1,8 +1,8 @@
-"""Forks: parent and child each go on with what they were given themselves.
+"""Forks: parent and child each send the events that they queued themselves.
 
-Every client is held still while the process forks, so that the child's copy is whole.  The
-parent goes on as before; the child's begins anew, with no event, thread or connection of its
-parent's: those are sent by the parent, and would be sent twice.
+Every client is locked while the process forks, so that the child's copy is consistent.  The
+parent goes on as before; the child's client starts again, without the events, threads and
+connections of its parent: the parent sends those, and they would be sent twice.
 """
 
 import os
@@ -11,16 +11,16 @@ from typing import Protocol
 
 
 class Forked(Protocol):
-    """What can be held still."""
+    """A client as a fork needs it."""
 
     def hold(self) -> None:
-        """Let nothing change until `release` or `begin_anew`."""
+        """Let nothing change until `release` or `reset_in_child`."""
 
     def release(self) -> None:
-        """In the parent: go on."""
+        """Go on; called in the parent."""
 
-    def begin_anew(self) -> None:
-        """In the child: everything of the parent's is the parent's."""
+    def reset_in_child(self) -> None:
+        """Drop what is the parent's, and start again; called in the child."""
 
 
 _clients: "weakref.WeakSet[Forked]" = weakref.WeakSet()
@@ -28,7 +28,7 @@ _held: list[Forked] = []
 
 
 def watch(client: Forked) -> None:
-    """Hold this client still at every fork, for as long as it lives."""
+    """Lock this client at every fork, for as long as it exists."""
     _clients.add(client)
 
 
@@ -45,7 +45,7 @@ def _in_parent() -> None:
 
 def _in_child() -> None:
     while _held:
-        _held.pop().begin_anew()
+        _held.pop().reset_in_child()
 
 
 if hasattr(os, "register_at_fork"):

@@ -21,7 +21,7 @@ from .client import Onramp
 from .events import ACCEPTED, REJECTED, QueueFullError, envelope
 
 _log: Final = logging.getLogger("onramp_client")
-#: For the answer and Python's own end, of the time that Lambda leaves us.
+#: Kept of the Lambda's time for its answer and Python's own end.
 _MARGIN_SECONDS: Final = 3.0
 _WITHOUT_CLOCK_SECONDS: Final = 20.0
 
@@ -34,26 +34,24 @@ Verdict = tuple[str, dict[str, Any]]
 
 
 class _Record(NamedTuple):
-    """What both kinds of records have in common; `item` is what AWS calls the record in answers."""
+    """What both kinds of records have in common; `item` is the record's identifier in answers to AWS."""
 
-    given: dict[str, Any]
+    raw: dict[str, Any]
     id: str
     item: str
     milliseconds: float
     is_of_a_stream: bool
 
     def payload(self) -> dict[str, Any]:
-        """Its JSON object.
+        """Return the record's JSON object.
 
         Raises:
-            ValueError, RecursionError: it has none.
+            ValueError, RecursionError: its content is not a JSON object.
         """
-        content = (
-            base64.b64decode(self.given["kinesis"]["data"]) if self.is_of_a_stream else self.given["body"]
-        )
+        content = base64.b64decode(self.raw["kinesis"]["data"]) if self.is_of_a_stream else self.raw["body"]
         document = json.loads(content)
         if not isinstance(document, dict):
-            raise ValueError("the record is JSON, and no object")  # noqa: TRY004 - its value
+            raise ValueError("the record is JSON, but not an object")  # noqa: TRY004 - its value
         return document
 
 
@@ -66,88 +64,88 @@ def handler_for(
     on_refused: OnRefused | None = None,
     **options: Any,
 ) -> Handler:
-    """A Lambda's handler that sends each record's JSON object as the payload of an `event_name`.
+    """Return a Lambda's handler that sends each record's JSON object as the payload of an event.
 
     A record that has no verdict when time runs out is reported, and AWS sends it again.  One that
-    can never be accepted goes to `on_refused`.  Without that, SQS is told of it, so that the queue's
-    redrive policy sets it aside, and Kinesis is not, because it would hold up its shard: it is logged.
+    can never be accepted goes to `on_refused`.  Without that, it is reported to SQS, so that the queue's
+    redrive policy sets it aside, and not to Kinesis, where it would hold up its shard: it is logged.
 
     Args:
-        event_name: what the events are called.
-        url: the gateway.
+        event_name: the events' name.
+        url: the gateway's address.
         key: the API key.
         version: `metadata.version` of the events.
-        on_refused: takes the records that can never be accepted.
+        on_refused: called with each record that can never be accepted, and the problem.
         options: of `Onramp`.
     """
 
     def handle(event: dict[str, Any], context: Any) -> dict[str, Any]:
         verdicts: dict[str, Verdict] = {}
 
-        def settled(event_id: str, outcome: str, said: dict[str, Any]) -> None:
-            verdicts[event_id] = (outcome, said)
+        def settled(event_id: str, outcome: str, document: dict[str, Any]) -> None:
+            verdicts[event_id] = (outcome, document)
 
         records = [_record(each) for each in event["Records"]]
         onramp = Onramp(url, key, on_settled=settled, **options)
         try:
             for record in records:
-                verdicts |= _sent(onramp, record, event_name, version, _seconds(context))
+                verdicts |= _send(onramp, record, event_name, version, _seconds(context))
         finally:
             onramp.close(_seconds(context))
-        failed = [record for record in records if _is_left(record, verdicts.get(record.id), on_refused)]
+        failed = [record for record in records if _is_failed(record, verdicts.get(record.id), on_refused)]
         return {"batchItemFailures": [{"itemIdentifier": record.item} for record in failed]}
 
     return handle
 
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
-    """The handler that the environment describes."""
-    made = handler_for(
+    """Handle records as the environment variables say."""
+    handle = handler_for(
         os.environ["ONRAMP_EVENT_NAME"], os.environ["ONRAMP_URL"], os.environ.get("ONRAMP_API_KEY")
     )
-    return made(event, context)
+    return handle(event, context)
 
 
-def _sent(onramp: Onramp, record: _Record, name: str, version: str, seconds: float) -> dict[str, Verdict]:
-    """Send a record; returns its verdict if it has one already, because it can never be an event."""
-    moment = datetime.fromtimestamp(record.milliseconds / 1000, UTC)
+def _send(onramp: Onramp, record: _Record, name: str, version: str, seconds: float) -> dict[str, Verdict]:
+    """Queue a record; return its verdict if it has one already, because it can never be an event."""
+    timestamp = datetime.fromtimestamp(record.milliseconds / 1000, UTC)
     try:
-        body = envelope(name, record.payload(), event_id=record.id, timestamp=moment, version=version)
+        body = envelope(name, record.payload(), event_id=record.id, timestamp=timestamp, version=version)
     except (ValueError, TypeError, RecursionError) as error:
-        return {record.id: (REJECTED, {"detail": f"the record is no JSON object: {type(error).__name__}"})}
+        return {record.id: (REJECTED, {"detail": f"the record is not a JSON object: {type(error).__name__}"})}
     with contextlib.suppress(QueueFullError):  # Then it has no verdict, and AWS sends it again.
         onramp.send_bytes(record.id, body, block_seconds=seconds)
     return {}
 
 
-def _is_left(record: _Record, verdict: Verdict | None, on_refused: OnRefused | None) -> bool:
-    """Whether AWS is to keep the record."""
-    outcome, said = verdict or ("", {})
+def _is_failed(record: _Record, verdict: Verdict | None, on_refused: OnRefused | None) -> bool:
+    """Return whether to report the record to AWS, which then keeps it."""
+    outcome, document = verdict or ("", {})
     if outcome != REJECTED:
         return outcome != ACCEPTED
     if on_refused is None:
-        _log.error("record %s can never be an event: %s", record.item, said.get("detail"))
+        _log.error("record %s can never be an event: %s", record.item, document.get("detail"))
         return not record.is_of_a_stream
     try:
-        on_refused(record.given, said)
-    except Exception as error:  # noqa: BLE001 - whatever it is, the record is not taken over
+        on_refused(record.raw, document)
+    except Exception as error:  # noqa: BLE001 - whatever it is, the record must stay with AWS
         _log.error("on_refused raised %s: record %s is left to AWS", type(error).__name__, record.item)
         return True
     return False
 
 
-def _record(given: dict[str, Any]) -> _Record:
-    if (stream := given.get("kinesis")) is not None:
+def _record(raw: dict[str, Any]) -> _Record:
+    if (stream := raw.get("kinesis")) is not None:
         milliseconds = float(stream["approximateArrivalTimestamp"]) * 1000
-        return _Record(given, given["eventID"], stream["sequenceNumber"], milliseconds, True)
-    if "messageId" not in given:
-        raise ValueError(f"a record of {given.get('eventSource')!r} is neither of SQS nor of Kinesis")
-    sent = float(given.get("attributes", {}).get("SentTimestamp", 0))
-    return _Record(given, given["messageId"], given["messageId"], sent, False)
+        return _Record(raw, raw["eventID"], stream["sequenceNumber"], milliseconds, True)
+    if "messageId" not in raw:
+        raise ValueError(f"a record of {raw.get('eventSource')!r} is neither of SQS nor of Kinesis")
+    sent = float(raw.get("attributes", {}).get("SentTimestamp", 0))
+    return _Record(raw, raw["messageId"], raw["messageId"], sent, False)
 
 
 def _seconds(context: Any) -> float:
-    """What is left of the Lambda's time."""
+    """Return the seconds that are left of the Lambda's time, less a margin."""
     if context is None:
         return _WITHOUT_CLOCK_SECONDS
     return max(0.0, float(context.get_remaining_time_in_millis()) / 1000 - _MARGIN_SECONDS)

@@ -1,4 +1,4 @@
-"""The events that are not settled yet, and which of them go next; it knows no clock, thread or network."""
+"""The events that are not settled yet, and which of them to send next; without clock, thread or network."""
 
 import heapq
 import itertools
@@ -11,127 +11,127 @@ from .events import Event
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """How much waits, how much goes in one request, and how long an event waits for company."""
+    """The limits of what waits and of one request, and how long an event waits for others."""
 
     events: int
     bytes: int
     batch_events: int
     batch_bytes: int
-    linger: float
+    linger_seconds: float
 
 
 @dataclass(slots=True, eq=False)
 class Batch:
-    """Events that are sent together; `said` is the last that was heard about them."""
+    """Events that are sent together; `problem` is the last one of an attempt to send them."""
 
     events: list[Event]
     attempts: int = 0
     due: float = 0.0
-    said: dict[str, Any] = field(default_factory=dict)
+    problem: dict[str, Any] = field(default_factory=dict)
 
     @property
     def body(self) -> bytes:
-        """The lines to send."""
+        """Return the lines to send."""
         return b"\n".join(event.body for event in self.events)
 
     @property
     def wake(self) -> float:
-        """When it is due, or the first of its events given up."""
+        """Return the time at which it is due, or the first of its events is given up."""
         return min(self.due, *(event.give_up_at for event in self.events))
 
 
 class Outbox:
-    """All that was taken and is not settled: fresh events, batches to be sent again, batches on their way."""
+    """All unsettled events: new ones, those of batches to send again, those of batches in flight."""
 
     def __init__(self, bounds: Bounds) -> None:
         self.bounds = bounds
         self.pending = 0
         self._bytes = 0
         self._batch_bytes = bounds.batch_bytes
-        self._fresh: deque[tuple[float, Event]] = deque()
-        self._fresh_bytes = 0
-        self._again: list[tuple[float, int, Batch]] = []
-        self._turn = itertools.count()
-        self._flying: set[Batch] = set()
+        self._new: deque[tuple[float, Event]] = deque()
+        self._new_bytes = 0
+        self._retries: list[tuple[float, int, Batch]] = []
+        self._sequence = itertools.count()
+        self._in_flight: set[Batch] = set()
 
     def has_room(self, size: int) -> bool:
-        """Whether an event of that size may come in; one alone always may."""
+        """Return whether there is room for an event of `size` bytes; in an empty outbox always."""
         if not self.pending:
             return True
         return self.pending < self.bounds.events and self._bytes + size <= self.bounds.bytes
 
     def add(self, event: Event, now: float) -> bool:
-        """Take an event; returns whether somebody should look at it now."""
+        """Add an event; return whether a thread should look for a batch now."""
         size = len(event.body)
-        self._fresh.append((now, event))
-        self._fresh_bytes += size + 1
+        self._new.append((now, event))
+        self._new_bytes += size + 1
         self.pending += 1
         self._bytes += size
-        waiting = len(self._fresh)
+        waiting = len(self._new)
         if waiting == 1 or waiting == self.bounds.batch_events:  # noqa: PLR1714 - a set costs more than both
             return True
-        return self._fresh_bytes >= self._batch_bytes > self._fresh_bytes - size - 1
+        return self._new_bytes >= self._batch_bytes > self._new_bytes - size - 1
 
-    def take(self, now: float, *, hurry: bool) -> Batch | None:
-        """The next batch to send, which counts as flying from now on."""
+    def take(self, now: float, *, flush: bool) -> Batch | None:
+        """Return the next batch, which is in flight from now on; with `flush`, events do not linger."""
         batch = None
-        if self._again and self._again[0][0] <= now:
-            batch = heapq.heappop(self._again)[2]
-        elif self._fresh and (hurry or self._is_full() or self._fresh[0][0] + self.bounds.linger <= now):
-            batch = Batch(self._cut())
+        if self._retries and self._retries[0][0] <= now:
+            batch = heapq.heappop(self._retries)[2]
+        elif self._new and (flush or self._is_full() or self._new[0][0] + self.bounds.linger_seconds <= now):
+            batch = Batch(self._next_events())
         if batch is not None:
-            self._flying.add(batch)
+            self._in_flight.add(batch)
         return batch
 
-    def wait(self, now: float) -> float | None:
-        """The seconds until a look is worth it; None: until something is added."""
-        moments = [self._again[0][0]] if self._again else []
-        if self._fresh:
-            moments.append(self._fresh[0][0] + self.bounds.linger)
-        return max(0.0, min(moments) - now) if moments else None
+    def delay(self, now: float) -> float | None:
+        """Return the seconds until a batch may be due; None: not before an event is added."""
+        times = [self._retries[0][0]] if self._retries else []
+        if self._new:
+            times.append(self._new[0][0] + self.bounds.linger_seconds)
+        return max(0.0, min(times) - now) if times else None
 
-    def landed(self, batch: Batch) -> bool:
-        """The batch flies no longer; False when it was abandoned meanwhile, and is not ours any more."""
-        known = batch in self._flying
-        self._flying.discard(batch)
+    def finish(self, batch: Batch) -> bool:
+        """Count the batch as no longer in flight; return False if it was abandoned meanwhile."""
+        known = batch in self._in_flight
+        self._in_flight.discard(batch)
         return known
 
-    def put_back(self, batch: Batch) -> None:
-        """Send these when they are due."""
-        heapq.heappush(self._again, (batch.wake, next(self._turn), batch))
+    def retry(self, batch: Batch) -> None:
+        """Send the batch again when it is due."""
+        heapq.heappush(self._retries, (batch.wake, next(self._sequence), batch))
 
-    def refused(self, size: int) -> None:
-        """So many bytes were too many for something on the way: later batches are smaller."""
+    def shrink_batches(self, size: int) -> None:
+        """Make later batches smaller: `size` bytes were too many for something on the way."""
         self._batch_bytes = max(1, min(self._batch_bytes, size // 2))
 
     def settle(self, events: list[Event]) -> None:
-        """These are settled, and told to whom it concerns."""
+        """Remove events that are settled, after the callback was called for them."""
         self.pending -= len(events)
         self._bytes -= sum(len(event.body) for event in events)
 
     def abandon(self) -> list[tuple[Event, dict[str, Any]]]:
-        """Everything that is left, with what was last heard about it; an answer for it comes too late."""
-        batches = [*self._flying, *(batch for _, _, batch in self._again)]
-        left = [(event, batch.said) for batch in batches for event in batch.events]
-        left += [(event, {}) for _, event in self._fresh]
-        self._flying.clear()
-        self._again.clear()
-        self._fresh.clear()
-        self._fresh_bytes = 0
-        return left
+        """Remove and return all events, each with its last problem; answers for them come too late."""
+        batches = [*self._in_flight, *(batch for _, _, batch in self._retries)]
+        unsettled = [(event, batch.problem) for batch in batches for event in batch.events]
+        unsettled += [(event, {}) for _, event in self._new]
+        self._in_flight.clear()
+        self._retries.clear()
+        self._new.clear()
+        self._new_bytes = 0
+        return unsettled
 
     def _is_full(self) -> bool:
-        return len(self._fresh) >= self.bounds.batch_events or self._fresh_bytes >= self._batch_bytes
+        return len(self._new) >= self.bounds.batch_events or self._new_bytes >= self._batch_bytes
 
-    def _cut(self) -> list[Event]:
-        """At least one event, and as many more as fit."""
+    def _next_events(self) -> list[Event]:
+        """Remove and return at least one new event, and as many more as fit."""
         events: list[Event] = []
         size = 0
-        while self._fresh and len(events) < self.bounds.batch_events:
-            more = len(self._fresh[0][1].body) + 1
+        while self._new and len(events) < self.bounds.batch_events:
+            more = len(self._new[0][1].body) + 1
             if events and size + more > self._batch_bytes:
                 break
-            events.append(self._fresh.popleft()[1])
+            events.append(self._new.popleft()[1])
             size += more
-        self._fresh_bytes -= size
+        self._new_bytes -= size
         return events

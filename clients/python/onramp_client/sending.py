@@ -1,14 +1,14 @@
-"""What a program hands to the client: one event, many of them at once, or their very bytes."""
+"""The methods that send: one event, many of them at once, or the bytes of their envelopes."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import Any, Unpack
 
-from .events import Given, NewEvent, QueueFullError, made
+from .events import Given, NewEvent, QueueFullError, make_event
 
 
 class Sending(ABC):
-    """Makes events; whoever inherits it queues them."""
+    """Makes events; a subclass queues them."""
 
     def __init__(self, version: str) -> None:
         self._version = version
@@ -19,11 +19,11 @@ class Sending(ABC):
         """Queue an event and return its id.
 
         Raises:
-            QueueFullError: there is no room, for `block_seconds`.
+            QueueFullError: there is no room within `block_seconds`.
             ValueError, TypeError: the payload is not JSON, or the client is closed.
             OSError: the spool cannot be written; the event was not taken.
         """
-        event_id, body = made(self._version, event_name, payload, **given)
+        event_id, body = make_event(self._version, event_name, payload, **given)
         self.send_bytes(event_id, body, block_seconds=block_seconds)
         return event_id
 
@@ -31,7 +31,7 @@ class Sending(ABC):
         """Queue events in their order and return their ids; cheaper than one after the other.
 
         Raises:
-            QueueFullError: there is no room for all of them, for `block_seconds` together: its
+            QueueFullError: there is no room for all of them within `block_seconds`: its
                 `taken` has the ids of the first ones, which were queued.
             ValueError, TypeError: a payload is not JSON, and none was taken; or the client is closed.
             OSError: the spool cannot be written; none was taken.
@@ -41,21 +41,21 @@ class Sending(ABC):
         return [event_id for event_id, _ in many]
 
     def send_bytes(self, event_id: str, body: bytes, *, block_seconds: float = 0.0) -> None:
-        """Queue an envelope's very bytes, one line of JSON; raises as `send` does."""
+        """Queue the bytes of an envelope, one line of JSON; raises as `send` does."""
         self.send_many_bytes(((event_id, body),), block_seconds=block_seconds)
 
     @abstractmethod
     def send_many_bytes(self, events: Iterable[tuple[str, bytes]], *, block_seconds: float = 0.0) -> None:
-        """Queue ids and envelopes' very bytes."""
+        """Queue ids and the bytes of their envelopes."""
 
     def made(self, events: Iterable[NewEvent]) -> list[tuple[str, bytes]]:
-        """The events' ids and bytes; raises as `send_many` does."""
-        return [made(self._version, **event) for event in events]
+        """Return the events' ids and bytes; raises as `send_many` does."""
+        return [make_event(self._version, **event) for event in events]
 
 
-def partly(error: QueueFullError | OSError, taken: Sequence[str]) -> QueueFullError | OSError:
-    """The error, for one who has to know which events were taken before it."""
+def with_taken(error: QueueFullError | OSError, taken: Sequence[str]) -> QueueFullError | OSError:
+    """Return an error that has the ids of the events that were queued before `error`."""
     if not taken:
         return error
-    told = f"the spool cannot be written: {error.strerror}" if isinstance(error, OSError) else str(error)
-    return QueueFullError(told, taken)
+    message = f"the spool cannot be written: {error.strerror}" if isinstance(error, OSError) else str(error)
+    return QueueFullError(message, taken)

@@ -1,9 +1,9 @@
-"""Keeping events beyond the process's end: a folder with one file a process.
+"""Keeps events beyond the process's end: a folder with one file per process.
 
-Nothing is told to the sender by the file: an event is appended before `send` returns, the
-file is flushed to the disk before the event's first request, and what is settled is crossed
-out.  A file whose lock nobody holds was left by a process that is gone: who starts next sends
-it to the end and removes it.  Two processes never hold one file, a fork's child neither.
+An event is appended before `send` returns, the file is flushed to the disk before the event's
+first request, and settled events are crossed out.  A file that nobody has locked was left by an
+ended process: the next one that starts sends its events and removes it.  Two processes never
+have the same file, nor do a process and its fork.
 """
 
 import logging
@@ -25,37 +25,37 @@ Ticket = tuple[SpoolFile, int]
 class Spool:
     """This process's file in the folder, and those it has adopted."""
 
-    def __init__(self, folder: Path, most: int) -> None:
-        """Make the folder; files of processes that are gone are opened one after another.
+    def __init__(self, folder: Path, max_bytes: int) -> None:
+        """Create the folder; files of ended processes are opened later, one after another.
 
         Raises:
-            OSError: the folder cannot be made or read.
+            OSError: the folder cannot be created or read.
         """
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._folder = folder
-        self._most = most
+        self._max_bytes = max_bytes
         self._own: SpoolFile | None = None
         self._adopted: SpoolFile | None = None
         self._orphans = sorted(path for path in folder.iterdir() if is_spool(path))
-        self._begin()
+        self._reset()
 
     @property
-    def told(self) -> str:
-        """How full it is."""
+    def usage(self) -> str:
+        """Return how full this process's file is, as text."""
         own = self._own
-        return f"the spool has {own.size if own else 0:,} of {self._most:,} bytes"
+        return f"the spool has {own.size if own else 0:,} of {self._max_bytes:,} bytes"
 
     def has_room(self, size: int) -> bool:
-        """Whether an event of that size may come in.
+        """Return whether there is room for an event of `size` bytes.
 
         Raises:
-            OSError: settled events cannot be thrown out.
+            OSError: settled events cannot be removed from the file.
         """
         with self._lock:
-            return self._own is None or self._own.has_room(size, self._most)
+            return self._own is None or self._own.has_room(size, self._max_bytes)
 
     def append(self, body: bytes) -> Ticket:
-        """Keep an event, and return its ticket.
+        """Append an event; return its ticket.
 
         Raises:
             OSError: it cannot be written.
@@ -66,54 +66,54 @@ class Spool:
             return self._own, self._own.append(body)
 
     def adopt(self) -> Iterator[tuple[str, bytes, Ticket]]:
-        """The events in the next file that a process which is gone has left."""
+        """Yield the events in the next file that an ended process left."""
         with self._lock:
             while self._orphans and self._adopted is None:
-                self._adopted = self._opened(self._orphans.pop(0))
+                self._adopted = self._open(self._orphans.pop(0))
             adopted = self._adopted
         if adopted is not None:
             for number, body in list(adopted.live.items()):
                 yield id_of(body), body, (adopted, number)
 
     def wants_more(self) -> bool:
-        """Whether everything adopted is settled, and there may be more."""
+        """Return whether all adopted events are settled, and there may be another file."""
         with self._lock:
             return self._adopted is None and bool(self._orphans)
 
     def sync(self) -> None:
-        """What was appended is on the disk; a disk that cannot is said, and the events are sent."""
+        """Flush to the disk what was appended; log it if that fails: the events are sent all the same."""
         with self._lock:
             descriptor = None if self._own is None else self._own.unsynced()
         if descriptor is not None:
             try:
-                os.fdatasync(descriptor)  # Without the lock: who sends is not held up by the disk.
+                os.fdatasync(descriptor)  # Without the lock: the disk does not hold up `send`.
             except OSError as error:
-                self._say("flushed to the disk", error)
+                self._log_error("flushed to the disk", error)
             finally:
                 os.close(descriptor)
 
     def settle(self, tickets: list[Ticket]) -> None:
-        """Cross these out; where that fails they are sent once more after a restart, which is harmless."""
+        """Cross events out; those where that fails are sent again after a restart, which is harmless."""
         with self._lock:
             for file in {file for file, _ in tickets}:
                 try:
                     file.settle([number for each, number in tickets if each is file])
                 except OSError as error:
-                    self._say("written", error)
+                    self._log_error("written", error)
             if self._adopted is not None and not self._adopted.live:
                 self._adopted.remove()
                 self._adopted = None
 
     def forget(self) -> None:
-        """After a fork: the files are the parent's, and so is what waits to be adopted."""
+        """Close the files without changing them: after a fork all files are the parent's."""
         for file in (self._own, self._adopted):
             if file is not None:
                 file.forget()
         self._orphans = []
-        self._begin()
+        self._reset()
 
     def close(self) -> None:
-        """Let others adopt what is left."""
+        """Leave what is left to other processes."""
         with self._lock:
             self._orphans = []
             for file in (self._own, self._adopted):
@@ -121,21 +121,21 @@ class Spool:
                     file.close()
             self._own = self._adopted = None
 
-    def _begin(self) -> None:
+    def _reset(self) -> None:
         self._lock = threading.Lock()
         self._own = self._adopted = None
 
-    def _opened(self, path: Path) -> SpoolFile | None:
-        """The file, if it is nobody's and has something to send."""
+    def _open(self, path: Path) -> SpoolFile | None:
+        """Adopt the file; return None if it is locked or has no events."""
         file = SpoolFile.adopt(path)
         if file is None:
             return None
         if file.damaged:
-            _log.warning("%d damaged lines of %s were passed over: their events are lost", file.damaged, path)
+            _log.warning("%d damaged lines of %s were skipped: their events are lost", file.damaged, path)
         if file.live:
             return file
         file.remove()
         return None
 
-    def _say(self, what: str, error: OSError) -> None:
-        _log.error("the spool %s cannot be %s: %s", self._folder, what, error.strerror)
+    def _log_error(self, verb: str, error: OSError) -> None:
+        _log.error("the spool %s cannot be %s: %s", self._folder, verb, error.strerror)

@@ -1,4 +1,4 @@
-"""One file of the spool, which belongs to the process that holds its lock."""
+"""One file of the spool, which belongs to the process that has its lock."""
 
 import fcntl
 import os
@@ -14,17 +14,17 @@ _CHUNK: Final = 1 << 20
 
 
 def is_spool(path: Path) -> bool:
-    """Whether it is one of our files."""
+    """Return whether `path` is a file of a spool, by its name."""
     return path.suffix == _SUFFIX
 
 
 def new_path(folder: Path) -> Path:
-    """A name that no other process takes."""
+    """Return a path that no other process uses."""
     return folder / f"{os.getpid()}-{uuid.uuid4().hex[:12]}{_SUFFIX}"
 
 
 class SpoolFile:
-    """Events that are not settled; for one thread at a time."""
+    """The events of one file that are not settled (`live`); for one thread at a time."""
 
     def __init__(self, path: Path, descriptor: int) -> None:
         self._path = path
@@ -38,10 +38,10 @@ class SpoolFile:
 
     @classmethod
     def create(cls, path: Path) -> Self:
-        """A new file, which this process holds.
+        """Create a file, locked by this process.
 
         Raises:
-            OSError: it cannot be made.
+            OSError: it cannot be created.
         """
         file = cls(path, os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_APPEND, 0o600))
         fcntl.flock(file._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -50,12 +50,12 @@ class SpoolFile:
 
     @classmethod
     def adopt(cls, path: Path) -> Self | None:
-        """What another process has left there; None when it is somebody's, or gone."""
+        """Lock and read a file that another process left; return None if it is locked or removed."""
         try:
             file = cls(path, os.open(path, os.O_RDWR | os.O_APPEND))
         except FileNotFoundError:
             return None
-        if not file._is_ours():
+        if not file._lock():
             os.close(file._file)
             return None
         content = b"".join(iter(lambda: os.read(file._file, _CHUNK), b""))
@@ -64,41 +64,41 @@ class SpoolFile:
         file._is_torn = not content.endswith(b"\n")
         return file
 
-    def has_room(self, more: int, most: int) -> bool:
-        """Whether an event of that size may come in; settled ones are thrown out first if need be."""
-        if self.size + more > most and sum(map(len, self.live.values())) + more <= most // 2:
+    def has_room(self, size: int, max_bytes: int) -> bool:
+        """Return whether there is room for an event; remove settled ones first if need be."""
+        if self.size + size > max_bytes and sum(map(len, self.live.values())) + size <= max_bytes // 2:
             self._rewrite()
-        return self.size + more <= most or not self.live
+        return self.size + size <= max_bytes or not self.live
 
     def append(self, body: bytes) -> int:
-        """Keep an event; returns its number."""
+        """Append an event; return its number."""
         number = self._next
-        self._write(spool_lines.kept(number, body))
+        self._write(spool_lines.event_line(number, body))
         self.live[number] = body
         self._next += 1
         self._unsynced = True
         return number
 
     def settle(self, numbers: list[int]) -> None:
-        """Cross events out; with the last of them the file is empty again."""
+        """Cross events out; after the last one the file is emptied."""
         for number in numbers:
             self.live.pop(number, None)
         if self.live:
-            self._write(spool_lines.settled(numbers))
+            self._write(spool_lines.settled_line(numbers))
         else:
             os.ftruncate(self._file, 0)
             self.size = 0
             self._is_torn = False
 
     def unsynced(self) -> int | None:
-        """A descriptor to flush and to close, if something was appended since the last."""
+        """Return a descriptor to flush and to close; None if nothing was appended since the last call."""
         if not self._unsynced:
             return None
         self._unsynced = False
         return os.dup(self._file)
 
     def close(self) -> None:
-        """Leave what is left to whoever starts next."""
+        """Close the file; remove it if all its events are settled."""
         if self.live:
             os.fdatasync(self._file)
             os.close(self._file)
@@ -106,21 +106,21 @@ class SpoolFile:
             self.remove()
 
     def remove(self) -> None:
-        """All is settled."""
+        """Remove and close the file."""
         self._path.unlink(missing_ok=True)
         os.close(self._file)
 
     def forget(self) -> None:
-        """It is the parent's; the lock stays with the copy that the parent has."""
+        """Close this copy of the descriptor; the lock stays with the parent's."""
         with suppress(OSError):
             os.close(self._file)
 
     def _rewrite(self) -> None:
-        """The same events in a new file: until that is on the disk, the old one stays."""
+        """Write the live events to a new file; the old one stays until that is on the disk."""
         path = new_path(self._path.parent)
         new = type(self).create(path)
         for number, body in self.live.items():
-            new._write(spool_lines.kept(number, body))  # noqa: SLF001 - one of us
+            new._write(spool_lines.event_line(number, body))  # noqa: SLF001 - one of us
         os.fdatasync(new._file)  # noqa: SLF001 - one of us
         old, old_path = self._file, self._path
         self._path, self._file, self.size, self._is_torn = path, new._file, new.size, False  # noqa: SLF001
@@ -128,18 +128,18 @@ class SpoolFile:
         os.close(old)
 
     def _write(self, line: bytes) -> None:
-        """A line that was cut by a full disk ends before the next one begins."""
-        whole = b"\n" + line if self._is_torn else line
+        """Write a line; end one before it that a full disk cut off."""
+        data = b"\n" + line if self._is_torn else line
         self._is_torn = True
-        left = memoryview(whole)
-        while left:
-            written = os.write(self._file, left)
+        rest = memoryview(data)
+        while rest:
+            written = os.write(self._file, rest)
             self.size += written
-            left = left[written:]
+            rest = rest[written:]
         self._is_torn = False
 
-    def _is_ours(self) -> bool:
-        """Whether the lock is ours now, and the file still the one of that name."""
+    def _lock(self) -> bool:
+        """Lock the file; return whether that worked and the path still names the same file."""
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return os.fstat(self._file).st_ino == self._path.stat().st_ino

@@ -1,4 +1,4 @@
-"""Where the gateway is and how to get there: URL prefixes, TLS, and the proxies of the environment."""
+"""The gateway's address and the way to it: URL prefixes, TLS, and the proxies of the environment."""
 
 import base64
 import http.client
@@ -19,39 +19,40 @@ class Target:
     proxy: SplitResult | None
 
     @classmethod
-    def of(cls, url: str) -> "Target":
-        """Read a URL, and HTTP_PROXY, HTTPS_PROXY and NO_PROXY.
+    def from_url(cls, url: str) -> "Target":
+        """Parse a URL, and read HTTP_PROXY, HTTPS_PROXY and NO_PROXY.
 
         Raises:
             ValueError: it is no http or https URL, or carries a name and password.
         """
-        parts = _checked(url, "gateway's")
+        parts = _parse(url, "gateway's")
         if parts.username is not None:
             raise ValueError("the gateway's URL carries a name: give an API key instead, with `key`")
         proxy = None
         if not proxy_bypass(parts.netloc):
-            named = getproxies().get(parts.scheme)
-            proxy = _checked(named if "://" in named else f"http://{named}", "proxy's") if named else None
+            proxy_url = getproxies().get(parts.scheme, "")
+            if proxy_url:
+                proxy = _parse(proxy_url if "://" in proxy_url else f"http://{proxy_url}", "proxy's")
         return cls(parts, proxy)
 
     @property
     def selector(self) -> str:
-        """What the request line names: the whole URL where a proxy reads it."""
+        """Return the target of the request line: the whole URL if a proxy reads it, else the path."""
         path = self.url.path.rstrip("/") + _PATH
         return f"http://{self.url.netloc}{path}" if self.proxy and not self._is_tls else path
 
     @property
-    def shown(self) -> str:
-        """The address for a log."""
+    def address(self) -> str:
+        """Return the address for a log, without a user's name."""
         return f"{self.url.scheme}://{self.url.netloc}{self.url.path}"
 
     @property
     def headers(self) -> dict[str, str]:
-        """What the proxy wants to see in each request."""
+        """Return the headers that the proxy needs in each request."""
         return _authorization(self.proxy) if self.proxy and not self._is_tls else {}
 
     def connection(self, timeout: float, context: ssl.SSLContext | None) -> http.client.HTTPConnection:
-        """A connection that is not made yet."""
+        """Return a connection that is not connected yet."""
         first = self.proxy or self.url
         host = first.hostname or ""
         if not self._is_tls:
@@ -76,13 +77,13 @@ def _authorization(proxy: SplitResult) -> dict[str, str]:
     return {"Proxy-Authorization": "Basic " + base64.b64encode(pair.encode()).decode()}
 
 
-def _checked(url: str, whose: str) -> SplitResult:
+def _parse(url: str, whose: str) -> SplitResult:
     parts = urlsplit(url)
     try:
         port = parts.port
     except ValueError:
         port = -1
     if parts.scheme not in {"http", "https"} or not parts.hostname or port == -1:
-        shown = url.rpartition("@")[2]
-        raise ValueError(f"{shown!r} is no http or https URL: the {whose} looks like http://HOST:PORT")
+        without_user = url.rpartition("@")[2]
+        raise ValueError(f"{without_user!r} is no http or https URL: the {whose} looks like http://HOST:PORT")
     return parts

@@ -1,4 +1,4 @@
-"""Telling the sender what became of its events; a callback that raises stops nothing."""
+"""Calls the sender's callback with the verdicts of its events; a callback that raises stops nothing."""
 
 import logging
 from collections.abc import Callable
@@ -16,27 +16,27 @@ class Telling:
 
     def __init__(self, on_settled: OnSettled | None) -> None:
         self._on_settled = on_settled
-        self._said = False
+        self._logged = False
 
     def tell(self, verdicts: list[Verdict]) -> int:
-        """Tell each; returns how often the callback raised."""
+        """Call the callback for each verdict; return how often it raised."""
         if self._on_settled is None:
             return 0
         return sum(self._failed(self._on_settled, verdict) for verdict in verdicts)
 
     def _failed(self, on_settled: OnSettled, verdict: Verdict) -> bool:
-        event, outcome, said = verdict
+        event, outcome, document = verdict
         try:
-            on_settled(event.id, outcome, said)
+            on_settled(event.id, outcome, document)
         except BaseException as error:  # noqa: BLE001 - even SystemExit would end the thread that sends
-            self._say(error)
+            self._log_once(error)
             return True
         return False
 
-    def _say(self, error: BaseException) -> None:
-        if not self._said:
-            self._said = True
+    def _log_once(self, error: BaseException) -> None:
+        if not self._logged:
+            self._logged = True
             _log.error(
-                "on_settled raised %s: the events are settled all the same; catch it there (said once)",
+                "on_settled raised %s: the events are settled all the same; catch it there (logged once)",
                 type(error).__name__,
             )

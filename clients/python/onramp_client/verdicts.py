@@ -1,7 +1,7 @@
-"""What an answer says about each event of a batch: settled, or to be sent again, whole or in halves.
+"""Reads from an answer what becomes of each event of a batch: settled, or sent again, whole or in halves.
 
 Only the gateway's own documents settle an event: a receipt, or a problem that says that the
-event is surely not on Kafka.  All else is a proxy's word, or nobody's, and is waited out.
+event is surely not on Kafka.  After any other answer, a proxy's for instance, events are sent again.
 """
 
 import json
@@ -11,13 +11,13 @@ from typing import Any, Final
 
 from .events import ACCEPTED, REJECTED, Event, Verdict
 
-#: Of a request as a whole: the same bytes would be refused again.  404 and 405 are about its
-#: address, 401 and 403 about its key: those are mended elsewhere.
+#: Statuses of a request as a whole: the same bytes would be rejected again.  404 and 405 are about
+#: its address, 401 and 403 about its key: those are fixed elsewhere.
 _FINAL: Final = frozenset({400, 413, 415, 422, 431})
-#: Of one event among others.
-_MENDED_ELSEWHERE: Final = frozenset({401, 403, 404, 405, 408, 425, 429})
-#: Something on the way wants less at once.
-_LESS: Final = frozenset({408, 413})
+#: Statuses of one event among others.
+_FIXED_ELSEWHERE: Final = frozenset({401, 403, 404, 405, 408, 425, 429})
+#: Statuses after which a batch is sent in halves: something on the way wants less at once.
+_HALVED: Final = frozenset({408, 413})
 _ACCEPTED: Final = 202
 _TOO_LARGE: Final = 413
 _TOO_SLOW: Final = 408
@@ -28,7 +28,7 @@ _PROBLEMS: Final = "/errors/"
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came back; the headers' names are in lower case."""
+    """An HTTP answer; the headers' names are in lower case."""
 
     status: int
     headers: Mapping[str, str]
@@ -37,37 +37,36 @@ class Answer:
 
 @dataclass(slots=True)
 class Judgement:
-    """What becomes of a batch."""
+    """What becomes of a batch's events."""
 
     settled: list[Verdict] = field(default_factory=list)
-    #: Each part is sent again by itself.
+    #: Parts that are sent again, each by itself.
     again: list[list[Event]] = field(default_factory=list)
-    #: Waiting would change nothing: the parts go at once.
+    #: Waiting would change nothing: the parts are sent at once.
     at_once: bool = False
-    #: What was said, for a log; without any value of the events.
-    said: dict[str, Any] = field(default_factory=dict)
+    #: The gateway's document or a problem of our own, for a log; without any value of the events.
+    problem: dict[str, Any] = field(default_factory=dict)
 
 
 def judge(events: list[Event], answer: Answer) -> Judgement:
-    """What `answer` says about `events`."""
+    """Return what `answer` means for `events`."""
     document = _document(answer)
     results = document.get("results")
     if isinstance(results, list) and len(results) == len(events):
         return _each(events, results, document)
     if _is_final(answer, document) or answer.status == _TOO_LARGE:
-        return _refused(events, document or _alien(answer))
-    said = document or _alien(answer)
-    parts = _halves(events) if answer.status in _LESS else [events]
-    return Judgement(again=parts, said=said)
+        return _rejected(events, document or _foreign(answer))
+    parts = _halves(events) if answer.status in _HALVED else [events]
+    return Judgement(again=parts, problem=document or _foreign(answer))
 
 
-def unsent(events: list[Event], said: dict[str, Any]) -> Judgement:
-    """The way broke down under the body: less of it may come through."""
-    return Judgement(again=_halves(events), said=said)
+def unsent(events: list[Event], problem: dict[str, Any]) -> Judgement:
+    """Send halves after a connection broke while the body was sent: a smaller one may get through."""
+    return Judgement(again=_halves(events), problem=problem)
 
 
 def _each(events: list[Event], results: list[Any], document: dict[str, Any]) -> Judgement:
-    judgement = Judgement(said=document)
+    judgement = Judgement(problem=document)
     again = []
     for event, result in zip(events, results, strict=True):
         verdict = _verdict(event, result)
@@ -77,7 +76,7 @@ def _each(events: list[Event], results: list[Any], document: dict[str, Any]) -> 
             judgement.settled.append(verdict)
     if again:
         judgement.again = [again]
-        judgement.said = _first_problem(results) or document
+        judgement.problem = _first_problem(results) or document
     return judgement
 
 
@@ -87,16 +86,16 @@ def _verdict(event: Event, result: Any) -> Verdict | None:
     status, error = result.get("status"), result.get("error")
     if status == _ACCEPTED and result.get("id") == event.id and isinstance(result.get("receipt"), dict):
         return event, ACCEPTED, result
-    if status in _MENDED_ELSEWHERE or status not in _CLIENT_ERRORS:
+    if status in _FIXED_ELSEWHERE or status not in _CLIENT_ERRORS:
         return None
     return (event, REJECTED, error) if isinstance(error, dict) and _is_problem(error) else None
 
 
-def _refused(events: list[Event], said: dict[str, Any]) -> Judgement:
-    """A refusal of all is one only of an event that is alone: the others' fault is not its own."""
+def _rejected(events: list[Event], problem: dict[str, Any]) -> Judgement:
+    """Settle an event that was rejected alone; send halves of others: one of them may be at fault."""
     if len(events) == 1:
-        return Judgement(settled=[(events[0], REJECTED, said)], said=said)
-    return Judgement(again=_halves(events), at_once=True, said=said)
+        return Judgement(settled=[(events[0], REJECTED, problem)], problem=problem)
+    return Judgement(again=_halves(events), at_once=True, problem=problem)
 
 
 def _halves(events: list[Event]) -> list[list[Event]]:
@@ -109,7 +108,7 @@ def _is_final(answer: Answer, document: dict[str, Any]) -> bool:
 
 
 def _is_problem(document: dict[str, Any]) -> bool:
-    """Whether the gateway itself says that the event is surely not on Kafka."""
+    """Return whether the gateway itself says that the event is surely not on Kafka."""
     return document.get("accepted") is False and str(document.get("type")).startswith(_PROBLEMS)
 
 
@@ -123,8 +122,8 @@ def _document(answer: Answer) -> dict[str, Any]:
     return document if isinstance(document, dict) else {}
 
 
-def _alien(answer: Answer) -> dict[str, Any]:
-    """An answer that is no document of the gateway's, without its words: they may be a page."""
+def _foreign(answer: Answer) -> dict[str, Any]:
+    """Return a problem for an answer that is not the gateway's, without its text: it may be a page."""
     kind = answer.headers.get("content-type", "nothing")[:100]
     return {"status": answer.status, "detail": f"no answer of the gateway's: {answer.status} with {kind}"}
 

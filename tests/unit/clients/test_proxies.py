@@ -7,7 +7,7 @@ from email.utils import formatdate
 import pytest
 
 from clients.python.onramp_client import Onramp
-from clients.python.onramp_client.waits import MOST_RETRY_AFTER, pause, retry_after
+from clients.python.onramp_client.backoff import MOST_RETRY_AFTER, retry_after, retry_delay
 from tests.fixtures.worst import JSON, PROBLEM, Asked, Bytes, Worst, answer, page, problem, results, told
 from tests.unit.clients.conftest import PATIENCE, Settled, send, sent, until
 
@@ -139,6 +139,6 @@ def test_a_date_is_compared_with_the_servers_own_clock() -> None:
 
 
 def test_jitter_comes_on_top_of_retry_after() -> None:
-    pauses = {pause(10.0, attempt, 0.2) for attempt in range(1, 30)}
+    pauses = {retry_delay(10.0, attempt, 0.2) for attempt in range(1, 30)}
     assert all(10.0 <= each <= 10.0 + 20.0 for each in pauses)
     assert len(pauses) > 20

@@ -1,4 +1,4 @@
-"""One kept-alive connection to the gateway, on which no answer takes longer than it may."""
+"""One kept-alive connection to the gateway, with a deadline for each answer as a whole."""
 
 import http.client
 import io
@@ -11,38 +11,38 @@ from typing import Any, Final
 from .target import Target
 from .verdicts import Answer
 
-#: 10,000 receipts are a megabyte and a half.
+#: Bytes of the largest answer; 10,000 receipts are a megabyte and a half.
 _MOST_ANSWER: Final = 32 * 2**20
 
 
 class UnsentError(OSError):
-    """The body did not get through."""
+    """The body could not be sent as a whole."""
 
 
-class _Timed:
-    """A socket with a moment at which all waiting ends, however lively the other side drips."""
+class _DeadlineSocket:
+    """A socket with a deadline for all waiting, even when the other side sends a byte at a time."""
 
     def __init__(self, sock: socket.socket) -> None:
-        self.until = 0.0
+        self.deadline = 0.0
         self._sock = sock
         self._readers = 0
         self._closed = False
 
-    def left(self) -> float:
-        left = self.until - time.monotonic()
-        if left <= 0:
+    def seconds_left(self) -> float:
+        seconds = self.deadline - time.monotonic()
+        if seconds <= 0:
             raise TimeoutError("the answer took too long")
-        return left
+        return seconds
 
     def sendall(self, data: bytes) -> None:
         try:
-            self._sock.settimeout(self.left())
+            self._sock.settimeout(self.seconds_left())
             self._sock.sendall(data)
         except OSError as error:
             raise UnsentError(f"{type(error).__name__} while sending") from error
 
     def recv_into(self, buffer: Any) -> int:
-        self._sock.settimeout(self.left())
+        self._sock.settimeout(self.seconds_left())
         return self._sock.recv_into(buffer)
 
     def makefile(self, _mode: str) -> io.BufferedReader:
@@ -54,7 +54,7 @@ class _Timed:
         self._close()
 
     def close(self) -> None:
-        """http.client closes the socket while its answer still reads from it."""
+        """Close when no answer reads from it any more: http.client closes the socket before."""
         self._closed = True
         self._close()
 
@@ -63,7 +63,7 @@ class _Timed:
             self._sock.shutdown(socket.SHUT_RDWR)
 
     def forget(self) -> None:
-        """After a fork: the connection is the parent's, only this copy of it is closed."""
+        """Close this copy only: after a fork the connection is the parent's."""
         with suppress(OSError):
             self._sock.close()
 
@@ -73,77 +73,77 @@ class _Timed:
 
 
 class _Reader(io.RawIOBase):
-    def __init__(self, timed: _Timed) -> None:
-        self._timed = timed
+    def __init__(self, sock: _DeadlineSocket) -> None:
+        self._sock = sock
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
-        return self._timed.recv_into(buffer)
+        return self._sock.recv_into(buffer)
 
     def close(self) -> None:
         if not self.closed:
             super().close()
-            self._timed.reader_closed()
+            self._sock.reader_closed()
 
 
-class Line:
-    """One connection; for one thread, but for `abort` and `forget`."""
+class Connection:
+    """One connection; for one thread, except `abort` and `forget`."""
 
-    def __init__(self, target: Target, timeout: float) -> None:
+    def __init__(self, target: Target, timeout_seconds: float) -> None:
         self._target = target
-        self._timeout = timeout
+        self._timeout_seconds = timeout_seconds
         self._context = ssl.create_default_context() if target.url.scheme == "https" else None
         self._connection: http.client.HTTPConnection | None = None
-        self._timed: _Timed | None = None
+        self._socket: _DeadlineSocket | None = None
 
     def post(self, body: bytes, headers: dict[str, str]) -> Answer:
-        """Send once; a connection that was closed while it idled is made anew.
+        """Send once and return the answer; connect again if the connection was closed while it was idle.
 
         Raises:
-            UnsentError: the body did not get through, and there was no answer.
+            UnsentError: the body could not be sent as a whole, and there was no answer.
             OSError, http.client.HTTPException, ValueError: no answer came, or none that is HTTP.
         """
-        until = time.monotonic() + self._timeout
+        deadline = time.monotonic() + self._timeout_seconds
         reused = self._connection is not None
         try:
-            return self._post(body, headers, until)
+            return self._post(body, headers, deadline)
         except (ConnectionError, UnsentError):
             if not reused:
                 raise
-            return self._post(body, headers, until)
+            return self._post(body, headers, deadline)
 
     def close(self) -> None:
         """Close the connection."""
         if self._connection is not None:
             self._connection.close()
-        self._connection = self._timed = None
+        self._connection = self._socket = None
 
     def abort(self) -> None:
         """End whatever it waits for; from any thread."""
-        if (timed := self._timed) is not None:
-            timed.abort()
+        if (sock := self._socket) is not None:
+            sock.abort()
 
     def forget(self) -> None:
         """Leave the connection to the process that made it."""
-        if (timed := self._timed) is not None:
-            timed.forget()
+        if (sock := self._socket) is not None:
+            sock.forget()
 
-    def _post(self, body: bytes, headers: dict[str, str], until: float) -> Answer:
+    def _post(self, body: bytes, headers: dict[str, str], deadline: float) -> Answer:
         try:
-            connection = self._connected(until)
+            connection = self._connect(deadline)
             try:
                 connection.request("POST", self._target.selector, body, {**headers, **self._target.headers})
             except UnsentError:
                 return self._answered_early(connection)
             return _read(connection.getresponse())
         except BaseException:
-            self.close()  # What was half sent or half read must not be continued.
+            self.close()  # The next request must not follow a half of this one.
             raise
 
     def _answered_early(self, connection: http.client.HTTPConnection) -> Answer:
-        """Who finds a body too large may say so and hang up before it has come."""
+        """Return the answer to a body that was not sent as a whole: a server may reject it before it ends."""
         try:
             answer = _read(connection.getresponse())
         except (OSError, http.client.HTTPException) as error:
@@ -151,15 +151,15 @@ class Line:
         self.close()
         return answer
 
-    def _connected(self, until: float) -> http.client.HTTPConnection:
+    def _connect(self, deadline: float) -> http.client.HTTPConnection:
         if self._connection is None or self._connection.sock is None:  # an answer may close it
-            connection = self._target.connection(self._timeout, self._context)
+            connection = self._target.connection(self._timeout_seconds, self._context)
             connection.connect()
-            self._timed = _Timed(connection.sock)
-            connection.sock = self._timed
+            self._socket = _DeadlineSocket(connection.sock)
+            connection.sock = self._socket
             self._connection = connection
-        if self._timed is not None:
-            self._timed.until = until
+        if self._socket is not None:
+            self._socket.deadline = deadline
         return self._connection
 
 
