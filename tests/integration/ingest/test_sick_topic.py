@@ -108,7 +108,7 @@ class Gateway:
 
     @property
     def first(self) -> Any:
-        producer = self.sink._producers.now()
+        producer = self.sink._producers.live_producer()
         assert producer is not None
         return producer
 
@@ -159,7 +159,7 @@ async def test_f53_a_topic_below_its_min_isr_harms_itself_alone(
     gateway.make("well", 2)
     await gateway.accepts("before", "sick")
     await gateway.accepts("before", "well")
-    first = gateway.sink._producers.now()
+    first = gateway.sink._producers.live_producer()
     await until(
         lambda: gateway.sink._second_producers.live_producer() is not None, _PATIENCE
     )  # nobody moves to who is not there
@@ -192,7 +192,7 @@ async def test_f53_a_topic_below_its_min_isr_harms_itself_alone(
     knocks = seen.of("onramp-ingest-second", "events.sick")
     await gateway.accepts("last", "sick")
     assert seen.of("onramp-ingest-second", "events.sick") == knocks
-    assert gateway.sink._producers.now() is first
+    assert gateway.sink._producers.live_producer() is first
     assert [each for each in caplog.messages if "replaced" in each] == []
 
     found = await gateway.on_kafka("sick")
