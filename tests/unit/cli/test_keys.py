@@ -21,9 +21,9 @@ def test_the_key_opens_a_door_with_what_is_to_be_written_down(tmp_path: Path) ->
     (key,) = [word for word in printed.split() if word.startswith("onramp_shop_")]
     senders = ApiKeys(FileRegistry(tmp_path / "onramp.yaml"), Quotas())
 
-    assert senders.identify([(b"authorization", b"Bearer " + key.encode())]).name == "shop"
+    assert senders.authenticate([(b"authorization", b"Bearer " + key.encode())]).name == "shop"
     with pytest.raises(UserError):
-        senders.identify([(b"authorization", b"Bearer " + key.encode() + b"0")])
+        senders.authenticate([(b"authorization", b"Bearer " + key.encode() + b"0")])
 
 
 def test_as_json_and_never_the_same_twice() -> None:
