@@ -6,7 +6,7 @@ import os
 import sys
 from typing import Final
 
-from services.writer.driver.app import Job
+from services.writer.driver.app import WriterProcess
 from services.writer.settings import WriterSettings
 from shared import logs
 from shared.registry.file import RegistryFileError
@@ -31,7 +31,7 @@ def main() -> int:
 
 
 async def _run(settings: WriterSettings) -> int:
-    return await Job(settings, KafkaSettings(), RegistrySettings()).run()
+    return await WriterProcess(settings, KafkaSettings(), RegistrySettings()).run()
 
 
 if __name__ == "__main__":

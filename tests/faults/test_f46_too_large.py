@@ -36,7 +36,7 @@ def roomy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
 
 @pytest.fixture
 def two(roomy: Kafka, database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Two]:
-    monkeypatch.setattr(set_aside, "_AGAIN", (0.5, 1.0))
+    monkeypatch.setattr(set_aside, "_RETRY_SECONDS", (0.5, 1.0))
     monkeypatch.setattr(outbox, "_AGAIN_SECONDS", 0.5)
     running: list[Inline] = []
     scene = Scene(partial(start_inline, running), roomy.bootstrap, database.dsn, "", tmp_path)

@@ -132,7 +132,7 @@ def test_what_has_drained_goes_and_what_waits_stays_through_a_restart(stage: Sta
             assert await stage.drain(positions, index) == 1
             await stage.divert(positions, index, 0)  # an empty range is closed as well
             first = await stage.divert(positions, index, 4)
-            held = index.needed()[stage.number]
+            held = index.lowest_needed()[stage.number]
             await RetentionCleanup(positions, index, keep_s=0).trim()
             assert await stage.begin(positions) == held <= first
         async with stage.driver() as positions:  # as after a crash: what is known is what the topic says
@@ -143,7 +143,7 @@ def test_what_has_drained_goes_and_what_waits_stays_through_a_restart(stage: Sta
             assert await stage.drain(positions, index) == 2
             await RetentionCleanup(positions, index, keep_s=0).trim()
             assert await stage.begin(positions) > first
-            assert (await stage.index(positions)).needed() == {}
+            assert (await stage.index(positions)).lowest_needed() == {}
         assert landed(stage.database.dsn, stage.name) == 7
 
     asyncio.run(play())

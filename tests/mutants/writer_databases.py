@@ -36,7 +36,7 @@ DATABASES: Final = (
     Mutant(
         "the owner of a database",
         "recover/owner.py",
-        "        if found is None or Owner(*found) == owner:\n",
+        "        if row is None or Owner(*row) == owner:\n",
         "        if True:\n",
         f"{_OWNERS}f45_a_second_name_for_a_database_is_halted_and_its_events_wait "
         f"{_OWNERS}f45_of_two_names_at_one_start_one_owns_the_database",
@@ -44,7 +44,7 @@ DATABASES: Final = (
     Mutant(
         "looking at the owner before anything is changed",
         "recover/databases.py",
-        "                await in_own_thread(owner.see, database, self._owner(name))\n",
+        "                await in_own_thread(owner.check, database, self._owner(name))\n",
         "",
         f"{_OWNERS}f45_a_database_of_another_kafka_is_halted_until_it_is_handed_over",
     ),

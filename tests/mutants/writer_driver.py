@@ -10,11 +10,11 @@ TOPICS: Final = "tests/faults/test_topics.py"
 _ONE_RULE: Final = f"{RULES}::test_"
 _ONE_WAITING: Final = f"{WAITING}::test_"
 _MARK: Final = """\
-    order, lines = await _land(parts, ranges, routes, arrivals)
-    await mark(parts, order, lines)
+    order, reports = await _land(parts, ranges, routes, records)
+    await mark(parts, order, reports)
 """
 _COMMIT: Final = """\
-    await _settle(parts, order, lines)
+    await _settle(parts, order, reports)
     failpoints.reach("writer.before_group_commit")
     await parts.cluster.commit({r.partition: r.end for r in ranges})
 """
@@ -40,9 +40,9 @@ DRIVER: Final = (
     Mutant(
         "group offsets after settling",
         "driver/batch.py",
-        "    order, lines = await _land(parts, ranges, routes, arrivals)\n",
+        "    order, reports = await _land(parts, ranges, routes, records)\n",
         "    await parts.cluster.commit({r.partition: r.end for r in ranges})\n"
-        "    order, lines = await _land(parts, ranges, routes, arrivals)\n",
+        "    order, reports = await _land(parts, ranges, routes, records)\n",
         f"{_ONE_RULE}group_offsets_move_only_over_what_is_settled",
     ),
     Mutant(
@@ -69,8 +69,8 @@ DRIVER: Final = (
     Mutant(
         "claiming the ledgers",
         "recover/claims.py",
-        "at = ledger.claim(conn, starts, self._epoch)",
-        "at = ledger.claim(conn, starts, 0)",
+        "next_offsets = ledger.claim(conn, starts, self._epoch)",
+        "next_offsets = ledger.claim(conn, starts, 0)",
         f"{_ONE_RULE}a_successor_puts_its_epoch_on_the_ledger_before_it_has_a_batch",
     ),
     Mutant(
@@ -79,7 +79,7 @@ DRIVER: Final = (
         _COMMIT,
         "    await parts.cluster.commit({r.partition: r.end for r in ranges})\n"
         '    failpoints.reach("writer.before_group_commit")\n'
-        "    await _settle(parts, order, lines)\n",
+        "    await _settle(parts, order, reports)\n",
         f"{_ONE_RULE}events_without_a_destination_are_counted_before_the_group_passes_them",
     ),
     Mutant(
@@ -92,7 +92,7 @@ DRIVER: Final = (
     Mutant(
         "advancing ranges of which no record arrives",
         "driver/batch.py",
-        "            failed = await _settle_unseen(parts, order, lines)\n",
+        "            failed = await _settle_unseen(parts, order, reports)\n",
         "            pass\n",
         f"{_ONE_RULE}a_range_without_a_single_record_is_advanced",
     ),
@@ -118,7 +118,7 @@ DRIVER: Final = (
         "    early = O(parts.epoch, {r.partition: r for r in ranges}, parts.databases.landing(), "
         "parts.databases.diverted(), routes, parts.brokers)\n"
         "    await mark(parts, early, [])\n"
-        "    order, lines = await _land(parts, ranges, routes, arrivals)\n",
+        "    order, reports = await _land(parts, ranges, routes, records)\n",
         f"{_ONE_WAITING}a_range_is_closed_after_its_records_and_repeats_of_them_count_once",
     ),
     Mutant(
@@ -131,14 +131,14 @@ DRIVER: Final = (
     Mutant(
         "queueing behind what waits",
         "recover/database_states.py",
-        "if self._can(n) and not self._index.waits(n))",
-        "if self._can(n))",
+        "if self._is_available(n) and not self._index.has_waiting(n)\n",
+        "if self._is_available(n)\n",
         f"{_ONE_WAITING}later_events_queue_behind_those_that_wait",
     ),
     Mutant(
         "a marker's events stand behind its first",
         "recover/drain.py",
-        "return bool(marker.count) and at >= marker.first and marker",
+        "return bool(marker.count) and position >= marker.first and marker",
         "return marker",
         "tests/unit/writer/test_drainer.py",
     ),
@@ -166,7 +166,7 @@ DRIVER: Final = (
     Mutant(
         "Kafka as the buffer while no database is up",
         "recover/database_states.py",
-        "        return any(self._can(n) for n in self._all)\n",
+        "        return any(self._is_available(n) for n in self._databases)\n",
         "        return True\n",
         f"{_ONE_WAITING}with_no_database_up_nothing_is_diverted_and_nothing_moves",
     ),

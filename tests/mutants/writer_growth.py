@@ -104,8 +104,8 @@ GROWTH: Final = (
     Mutant(
         "judging a large event beside those behind it",
         "recover/release.py",
-        "waiting_table.first(conn, place, stopped, self._at_once)",
-        "waiting_table.first(conn, place, stopped, 1)",
+        "waiting_table.first(conn, table, paused, self._at_once)",
+        "waiting_table.first(conn, table, paused, 1)",
         f"{_STEPS}large_event_that_fails_is_told_from_its_neighbours_behind_it",
     ),
     Mutant(
@@ -143,7 +143,7 @@ GROWTH: Final = (
     Mutant(
         "making routes once for each state of the registry",
         "driver/routes_from_registry.py",
-        "        if self._made is None or self._made[0] is not snapshot:\n",
+        "        if self._cached is None or self._cached[0] is not snapshot:\n",
         "        if True:\n",
         _ROUTING,
     ),
@@ -237,8 +237,8 @@ BYTES: Final = (
     Mutant(
         "a replay in pieces as large as a batch",
         "driver/resolve_halt.py",
-        "        [part] = sizes.cut([replace(piece, start=at)])\n",
-        "        part = replace(piece, start=at)\n",
+        "        [part] = sizes.cut([replace(piece, start=start)])\n",
+        "        part = replace(piece, start=start)\n",
         "tests/unit/writer/test_resolve.py",
     ),
     Mutant(
@@ -265,7 +265,7 @@ BYTES: Final = (
     Mutant(
         "learning what tasks read",
         "driver/batch.py",
-        "        parts.partitions.sizes.count(lines)\n",
+        "        parts.partitions.sizes.count(reports)\n",
         "",
         f"{_BYTES}events_of_100_kb_come_in_batches_of_few",
     ),
@@ -297,8 +297,8 @@ EMPTY: Final = (
     Mutant(
         "the place of the first that said so",
         "recover/diverted_index.py",
-        "    place = min(first.place, then.place, key=lambda p: p.offset)\n",
-        "    place = max(first.place, then.place, key=lambda p: p.offset)\n",
+        "    metadata = min(first.metadata, second.metadata, key=lambda p: p.offset)\n",
+        "    metadata = max(first.metadata, second.metadata, key=lambda p: p.offset)\n",
         _INDEX,
     ),
     Mutant(
@@ -327,36 +327,36 @@ OUTAGES: Final = (
     Mutant(
         "one record for all ranges without events",
         "driver/parts.py",
-        "await _close(parts, closing_records(_markers(order, lines)))",
-        "await _close(parts, _markers(order, lines))",
+        "await _close(parts, closing_records(_markers(order, reports)))",
+        "await _close(parts, _markers(order, reports))",
         f"{_OUTAGES}a_partition_without_events_costs_a_database_that_is_out_nothing_of_its_own",
     ),
     Mutant(
         "moving on over all partitions at once",
         "recover/drain.py",
-        "            if lane[-1].digest == digest and of not in found:\n",
-        "            if lane[-1].digest == digest and not found:\n",
+        "            if markers[-1].digest == digest and of not in ranges:\n",
+        "            if markers[-1].digest == digest and not ranges:\n",
         f"{_OUTAGES}a_partition_without_events_costs_a_database_that_is_out_nothing_of_its_own",
     ),
     Mutant(
         "moving on before what has events",
         "recover/drain.py",
-        "            await self._move_on(database, [marker.range.incarnation])\n",
+        "            await self._advance_empty(database, [marker.range.incarnation])\n",
         "",
         f"{_OUTAGES}events_land_in_order_between_ranges_that_have_none",
     ),
     Mutant(
         "reading what was closed together",
         "driver/take_over.py",
-        "elif isinstance(head, (RangeMarker, EmptyRanges)):",
-        "elif isinstance(head, RangeMarker):",
+        "elif isinstance(header, (RangeMarker, EmptyRanges)):",
+        "elif isinstance(header, RangeMarker):",
         f"{_OUTAGES}what_passed_a_database_by_is_known_after_a_restart_and_after_a_crash",
     ),
     Mutant(
         "keeping the records of what has no events",
         "recover/diverted_index.py",
-        "for w in lane.all())",
-        "for w in lane.waiting)",
+        "for w in ranges_of.all()\n",
+        "for w in ranges_of.waiting\n",
         "tests/faults/test_trimming.py",
     ),
 )

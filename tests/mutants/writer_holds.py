@@ -25,7 +25,7 @@ HOLDS: Final = (
     Mutant(
         "what waits for two holds keeps one of them",
         "recover/release.py",
-        "                        left.remove(hold)\n",
+        "                        remaining.remove(hold)\n",
         "",
         f"{_HOLDS}a_paused_type_whose_table_is_blocked_waits_for_both",
     ),
@@ -46,8 +46,8 @@ HOLDS: Final = (
     Mutant(
         "waiting twice for a statement that runs out of time",
         "recover/release.py",
-        "_PATIENCE: Final = 2",
-        "_PATIENCE: Final = 1",
+        "_TIMEOUTS_BEFORE_ONE_BY_ONE: Final = 2",
+        "_TIMEOUTS_BEFORE_ONE_BY_ONE: Final = 1",
         f"{_HOLDS}a_row_that_runs_out_of_time_waits_twice_and_is_then_parked_alone",
     ),
     Mutant(
@@ -63,15 +63,15 @@ HALTS: Final = (
     Mutant(
         "markers drain by their ranges",
         "recover/diverted_index.py",
-        "for w in _in_order(lane.waiting)]",
-        "for w in lane.waiting]",
+        "for w in _in_order(ranges_of.waiting)]",
+        "for w in ranges_of.waiting]",
         f"{_HALTED}what_a_restored_dump_misses_is_replayed_when_a_person_says_so",
     ),
     Mutant(
         "a skip gives up no more than is lost",
         "recover/drain.py",
-        "found[marker.range] = replace(marker, count=len(events))",
-        "found[marker.range] = replace(marker, count=0)",
+        "incomplete[marker.range] = replace(marker, count=len(events))",
+        "incomplete[marker.range] = replace(marker, count=0)",
         "tests/faults/test_waiting_rules.py::"
         "test_a_marker_that_counts_more_than_is_there_halts_until_a_person_resolves_it",
     ),

@@ -21,14 +21,14 @@ CUTS: Final = (
     Mutant(
         "a leader that is new is doubted",
         "recover/log_cuts.py",
-        "self._whole.get(p) != tip.epoch or tip.offset < position.next_offset",
+        "self._intact.get(p) != tip.epoch or tip.offset < position.next_offset",
         "tip.offset < position.next_offset",
         _CUTS,
     ),
     Mutant(
         "an end below what is settled is doubted",
         "recover/log_cuts.py",
-        "self._whole.get(p) != tip.epoch or tip.offset < position.next_offset",
+        "self._intact.get(p) != tip.epoch or tip.offset < position.next_offset",
         "self._plan_log.leaders.get(_key(p, position), tip.epoch) != tip.epoch",
         _CUTS,
     ),
@@ -42,15 +42,15 @@ CUTS: Final = (
     Mutant(
         "the furthest that anything says is settled",
         "recover/log_cuts.py",
-        "reached[p] < self._furthest(p, position)",
+        "reached[p] < self._highest_known(p, position)",
         "reached[p] < position.next_offset",
         _CUTS,
     ),
     Mutant(
         "no leader's epoch of a log that was cut",
         "recover/log_cuts.py",
-        "return p in tips and self._whole.get(p) == tips[p].epoch",
-        "return p in tips and p in self._whole",
+        "return p in tips and self._intact.get(p) == tips[p].epoch",
+        "return p in tips and p in self._intact",
         _CUTS,
     ),
     Mutant(
@@ -238,7 +238,7 @@ LOGS: Final = (
     Mutant(
         "the leader's epoch on onramp.settled",
         "driver/partitions.py",
-        "            await self.record(self._plan_log.leader_entries(led))\n",
+        "            await self.record(self._plan_log.leader_entries(epochs))\n",
         "            pass\n",
         f"{_LOGS}a_log_that_was_cut_and_filled_again_is_told_by_its_leaders_epoch",
     ),
@@ -308,7 +308,7 @@ LOGS: Final = (
     Mutant(
         "looking at own topics by the clock",
         "driver/reconcile.py",
-        "        await self._see_own_topics()\n",
+        "        await self._check_own_topics()\n",
         "",
         f"{_OWN}one_that_is_set_otherwise_under_a_running_writer_is_said_and_stops_nobody",
     ),

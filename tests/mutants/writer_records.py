@@ -104,15 +104,15 @@ FOREIGNERS: Final = (
     Mutant(
         "what waited and reads as no event any more, parked",
         "recover/release.py",
-        "            settlement.park_all(target, place, error)\n",
+        "            settlement.park_all(target, table, error)\n",
         "            raise error\n",
         f"{STRICTER}::test_an_event_that_is_refused_when_it_is_released_is_parked_and_the_others_land",
     ),
     Mutant(
         "a place at which a release fails, alone",
         "recover/release.py",
-        "                self._drain_or_pass_over(place,",
-        "                self._drain(place,",
+        "                self._drain_or_pass_over(table,",
+        "                self._drain(table,",
         f"{STRICTER}::test_a_place_at_which_a_release_fails_waits_alone",
     ),
     Mutant(
@@ -160,7 +160,7 @@ FOREIGNERS: Final = (
     Mutant(
         "a hold that comes while a look is under way",
         "recover/release_scheduler.py",
-        "bool(left) or watch.missed",
+        "bool(left) or releases.missed",
         "bool(left)",
         f"{UNFORESEEN}::test_f46_a_table_at_which_every_event_raises_waits_and_nothing_is_parked",
     ),
@@ -216,7 +216,7 @@ FOREIGNERS: Final = (
     Mutant(
         "setting aside what fails alone",
         "driver/batch.py",
-        "if not passed and not again:",
+        "if not passed and not settle_again:",
         "if not passed:",
         f"{_ASIDE}a_partition_that_fails_alone_is_set_aside_after_the_loop_was_begun_again",
     ),

@@ -30,7 +30,9 @@ STANDBY: Final = (
         "                    self._watch.attach(use, conn)\n                yield conn",
         "                    pass\n                yield conn",
     ),
-    Mutant("saying that it stands by", "driver/standby.py", "status.update_standby(lock.place)", "pass"),
+    Mutant(
+        "saying that it stands by", "driver/standby.py", "status.update_standby(lock.database_name)", "pass"
+    ),
     Mutant(
         "ending before a newer schema",
         "recover/databases.py",

@@ -185,8 +185,8 @@ TABLES: Final = (
     Mutant(
         "many at fault before the first that lands",
         "recover/release.py",
-        "_MOST_SUSPECTS: Final = 200",
-        "_MOST_SUSPECTS: Final = 5",
+        "_MAX_SUSPECTS: Final = 200",
+        "_MAX_SUSPECTS: Final = 5",
         RAISED,
     ),
     Mutant(

@@ -1,7 +1,7 @@
-"""The writer's process: begins a session, again after each outage, and stops in reverse order.
+"""The writer's process: starts a session, again after each outage, and stops in reverse order.
 
-Everything that can be away for a while (Kafka, the database) is retried here, with a
-growing pause; a writer that was fenced by a newer one exits.
+Whatever can be out for a while (Kafka, a database) is retried here, with a growing backoff; a
+writer that was fenced by a newer one exits.
 """
 
 import asyncio
@@ -31,8 +31,8 @@ from shared.settings import KafkaSettings, RegistrySettings
 log = logging.getLogger(__name__)
 
 
-class Job:
-    """Begins sessions until one ends for good."""
+class WriterProcess:
+    """Starts sessions until one ends for good."""
 
     def __init__(self, settings: WriterSettings, kafka: KafkaSettings, registry: RegistrySettings) -> None:
         self._settings = settings
@@ -46,14 +46,14 @@ class Job:
         self._epoch: int | None = None
 
     async def run(self) -> int:
-        """Run until SIGTERM or SIGINT (0), or until it must end (`ends`)."""
+        """Run until SIGTERM or SIGINT, or until it must end (`ends`); returns the exit code."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop.set)
         async with AsyncExitStack() as stack:
             server = StatusServer(self._status, self._settings.http_host, self._settings.http_port).start()
             stack.callback(server.stop)
-            # Spark last in, first out: a job that still runs must not outlive the driver's word.
+            # Spark is stopped first: a job that still runs must not outlive the driver.
             spark = await asyncio.to_thread(Spark, self._settings, self._kafka.brokers)
             stack.push_async_callback(asyncio.to_thread, spark.stop)
             work = asyncio.create_task(self._work(spark))
@@ -63,7 +63,7 @@ class Job:
         return EXIT_STOPPED
 
     async def _until_stopped(self, work: "asyncio.Task[int]", spark: Spark) -> None:
-        """Wait for the work's end; after SIGTERM it has its margin, then its batch is cancelled."""
+        """Wait for the work to end; after SIGTERM it has `stop_margin_s`, then its batch is cancelled."""
         stop = asyncio.create_task(self._stop.wait())
         await asyncio.wait({work, stop}, return_when=asyncio.FIRST_COMPLETED)
         stop.cancel()
@@ -75,16 +75,16 @@ class Job:
             work.cancel()
 
     async def _work(self, spark: Spark) -> int:
-        """Start and turn the loop, again and again, until stopped or fenced."""
+        """Run sessions, one after the other, until stopped or fenced; returns the exit code."""
         while not self._stop.is_set():
             try:
                 await self._session(spark)
             except InfrastructureError as e:
                 if ends(e):
                     return code_of(e)
-                await self._pause(e.fault.code, e.detail)
+                await self._back_off(e.fault.code, e.detail)
             except (KafkaError, TimeoutError) as e:
-                await self._pause(KAFKA_UNAVAILABLE.code, repr(e))
+                await self._back_off(KAFKA_UNAVAILABLE.code, repr(e))
             except Exception as e:
                 if self._stop.is_set():
                     return EXIT_STOPPED
@@ -94,11 +94,11 @@ class Job:
                     )
                     return EXIT_FAILED
                 log.exception("the batch failed for a reason that the writer does not know")
-                await self._pause("internal", type(e).__name__)
+                await self._back_off("internal", type(e).__name__)
         return EXIT_STOPPED
 
-    async def _pause(self, code: str, detail: str) -> None:
-        """Say what stands in the way and wait, longer each time, unless stopped."""
+    async def _back_off(self, code: str, detail: str) -> None:
+        """Show and log the error, then wait, longer after each failure, unless stopped."""
         self._status.update_trouble(code, detail)
         seconds = backoff_seconds(self._failures)
         self._failures += 1
@@ -108,42 +108,43 @@ class Job:
         await wait(self._stop, seconds)
 
     async def _session(self, spark: Spark) -> None:
-        """From group offsets and epoch to the loop; left when stopped or when something fails."""
+        """Take over and run the loop, until stopped or until something fails."""
         async with AsyncExitStack() as stack:
             cluster = Cluster(self._kafka, self._settings.topics)
             stack.push_async_callback(cluster.stop)
             await cluster.start()
             await cluster.own_topics.ensure()
             self._status.warning = ""
-            asked = self._configured if self._settings.standby else []
-            if await stand_by(stack, asked, cluster, self._status, self._stop):
-                self._epoch = None  # no successor of this one is alive
+            locked = self._configured if self._settings.standby else []
+            if await stand_by(stack, locked, cluster, self._status, self._stop):
+                self._epoch = None  # no successor of this writer is alive
             if self._stop.is_set():
                 return
-            group = await cluster.group_offsets()  # before the epoch: the model's order
+            group = await cluster.group_offsets()  # before the epoch: `group_then_markers`
             self._epoch = await self._next_epoch(cluster)
             parts = await self._successor.take_over(cluster, spark, group, self._epoch)
             stack.push_async_callback(parts.databases.stop)
             log.info("the writer takes over", extra={"epoch": parts.epoch})
-            meter = StatsCollector(parts, self._settings.metrics_s)
-            stack.push_async_callback(meter.stop)
+            collector = StatsCollector(parts, self._settings.metrics_s)
+            stack.push_async_callback(collector.stop)
             await Loop(
                 parts,
                 settings=self._settings,
                 configured=self._configured,
                 registry=self._registry,
-                meter=meter,
+                collector=collector,
                 stop=self._stop,
-                turned=self._turned,
+                on_turn=self._reset_backoff,
             ).run()
 
-    def _turned(self) -> None:
+    def _reset_backoff(self) -> None:
         self._failures = 0
 
     async def _next_epoch(self, cluster: Cluster) -> int:
-        """An epoch for this process, unless a newer writer has started since its last one.
+        """Take the next epoch and return it.  Raises `InfrastructureError` (FENCED).
 
-        A zombie that wakes up with its transaction lost must not fence its healthy successor.
+        A zombie that wakes up with its transaction lost must not fence its healthy successor, so
+        no epoch is taken once a newer writer has started.
         """
         newest = -1 if self._epoch is None else await cluster.newest_epoch(self._epoch)
         if self._epoch is not None and newest > self._epoch:

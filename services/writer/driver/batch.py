@@ -12,7 +12,7 @@ from services.writer.kafka.producer import is_foreseen
 from services.writer.model.offsets import Range, total
 from services.writer.model.routes import Routes
 from services.writer.partitions.plan_log import Totals
-from services.writer.partitions.set_aside import Fault, in_halves, kind_of, up_to_fault, why
+from services.writer.partitions.set_aside import Fault, describe, halt_reason, in_halves, up_to_fault
 from services.writer.postgres.database import Database
 from services.writer.postgres.database_threads import failures
 from services.writer.postgres.pool import transaction
@@ -23,15 +23,19 @@ from shared.errors import InfrastructureError
 
 log = logging.getLogger(__name__)
 
-#: Kafka answers, or nothing of a batch that failed is tried again.
+#: Kafka answers within these seconds, or the parts of a failed batch are not tried.
 _KAFKA_SECONDS: Final = 8.0
 
 
 async def write_batch(parts: Parts, ranges: Sequence[Range], routes: Routes) -> None:
-    """Settle or divert `ranges` everywhere and commit their ends as the group's offsets.
+    """Settle or divert `ranges` for every database and commit their ends as the group's offsets.
 
-    Raises `InfrastructureError` when nothing of it may count: the same ranges are planned
-    again, and what was settled of them is skipped then.
+    Invariant: the plan is recorded before the first transaction (`plan_pinned`), the markers follow
+    the acknowledged records (`records_first`), and the group's offsets follow both (`settle_first`).
+    So whoever repeats the batch repeats the same ranges under the same routes.
+
+    Raises `InfrastructureError` when the batch must be repeated: the same ranges are planned again,
+    and those that a database has settled are skipped (`compare`).
     """
     await _plan(parts, ranges, routes)
     try:
@@ -41,74 +45,81 @@ async def write_batch(parts: Parts, ranges: Sequence[Range], routes: Routes) -> 
             raise
         log.error(  # noqa: TRY400 - its text may have values of events
             "a batch failed for one of its records, as it seems, and is done again in halves",
-            extra={"reason": kind_of(e)},
+            extra={"reason": describe(e)},
         )
         await _write_apart(parts, ranges, routes)
 
 
 async def _write(parts: Parts, ranges: Sequence[Range], routes: Routes) -> None:
-    arrivals = await _read(parts, ranges)
-    order, lines = await _land(parts, ranges, routes, arrivals)
-    await mark(parts, order, lines)
-    await _settle(parts, order, lines)
+    records = await _read(parts, ranges)
+    order, reports = await _land(parts, ranges, routes, records)
+    await mark(parts, order, reports)
+    await _settle(parts, order, reports)
     failpoints.reach("writer.before_group_commit")
     await parts.cluster.commit({r.partition: r.end for r in ranges})
     parts.partitions.advance(ranges)
-    parts.status.count_batch(lines)
+    parts.status.count_batch(reports)
 
 
 async def _write_apart(parts: Parts, ranges: Sequence[Range], routes: Routes) -> None:
-    """Settle what can be settled of `ranges`, and set aside what fails."""
+    """Settle as much of `ranges` as possible, and set the partitions aside that fail."""
 
-    async def again(some: Sequence[Range]) -> None:
+    async def settle_again(part: Sequence[Range]) -> None:
         async with asyncio.timeout(_KAFKA_SECONDS):
-            await check_fenced(parts)  # an outage would be waited for in each half
-        await _write(parts, some, routes)
+            await check_fenced(parts)  # else each half would wait for the same outage
+        await _write(parts, part, routes)
 
-    async def piece(some: Sequence[Range]) -> None:
+    async def settle_piece(part: Sequence[Range]) -> None:
         async with asyncio.timeout(_KAFKA_SECONDS):
-            await _plan(parts, some, routes)  # whoever repeats it must repeat the same
-        await _write(parts, some, routes)
+            await _plan(parts, part, routes)  # a successor must repeat this very piece
+        await _write(parts, part, routes)
 
-    faults = await in_halves(ranges, again)
+    faults = await in_halves(ranges, settle_again)
     await parts.partitions.record(
         e for f in faults for e in parts.plan_log.set_aside_entries(parts.epoch, f.range, routes)
     )
-    found = [await up_to_fault(f, piece, known=parts.strikes.knows(f.range)) for f in faults]
-    _set_aside(parts, ranges, [f for f in found if f])
+    first_faults = [await up_to_fault(f, settle_piece, known=parts.strikes.knows(f.range)) for f in faults]
+    _set_aside(parts, ranges, [f for f in first_faults if f])
 
 
-def _set_aside(parts: Parts, ranges: Sequence[Range], left: Sequence[Fault]) -> None:
-    """The others go on.  Raises where nothing passes: the loop begins again first, with all that is its."""
+def _set_aside(parts: Parts, ranges: Sequence[Range], faults: Sequence[Fault]) -> None:
+    """Set aside the partitions of `faults`.
+
+    Raises the first error when no range passed and it is new: a new session is tried first.
+    """
     passed = any(parts.partitions.positions[r.partition].next_offset > r.start for r in ranges)
-    again = all(parts.strikes.knows(f.range) for f in left)
-    parts.strikes.count(left)
-    if not passed and not again:
-        raise left[0].error
-    for fault in left:
-        p = fault.range.partition
-        parts.partitions.set_aside(p, *why(fault), parts.strikes.again_at(p))
+    settle_again = all(parts.strikes.knows(f.range) for f in faults)
+    parts.strikes.count(faults)
+    if not passed and not settle_again:
+        raise faults[0].error
+    for fault in faults:
+        partition = fault.range.partition
+        parts.partitions.set_aside(partition, *halt_reason(fault), parts.strikes.retry_at(partition))
 
 
 @phase("plan")
 async def _plan(parts: Parts, ranges: Sequence[Range], routes: Routes) -> None:
-    """Write the plan before the range's first transaction, then see that no newer writer is there."""
+    """Record the plan before the ranges' first transaction, then check that no newer writer is there.
+
+    The model's rules `plan_pinned` and `plan_checked`.
+    """
     await parts.partitions.record(parts.plan_log.plan_entries(parts.epoch, ranges, routes))
     await check_fenced(parts)
 
 
 @phase("read")
 async def _read(parts: Parts, ranges: Sequence[Range]) -> pa.RecordBatch | None:
-    """The records of a small batch; None: Spark reads them, in as many tasks as it takes."""
+    """Read a small batch in the driver; returns None for a large one, which Spark's tasks read."""
     return await parts.cluster.reader.read(ranges) if total(ranges) <= parts.small_batch else None
 
 
 async def _land(
-    parts: Parts, ranges: Sequence[Range], routes: Routes, arrivals: pa.RecordBatch | None
+    parts: Parts, ranges: Sequence[Range], routes: Routes, records: pa.RecordBatch | None
 ) -> tuple[WorkOrder, list[TaskReport]]:
-    """Land in the databases that are up, divert for the others, until each did one or the other.
+    """Land in the databases that are up and divert for the others, again until none fails.
 
-    What was parked is relayed after each attempt: the next one skips what this one settled.
+    Returns the last order and its reports.  Parked events are relayed after each attempt, because
+    the next one skips what this one settled.  Raises `InfrastructureError` when no database is up.
     """
     while True:
         parts.databases.require_available()
@@ -116,59 +127,59 @@ async def _land(
             ranges, routes, landing=parts.databases.landing(), diverted=parts.databases.diverted()
         )
         with parts.status.phase("land"):
-            lines = await asyncio.to_thread(parts.spark.run, order, arrivals)
-        parts.rate_limiter.count(lines)
-        parts.partitions.sizes.count(lines)
-        parts.status.update_steps(lines)
-        for name in {line.database for line in lines if line.waiting}:
-            parts.databases.held(name)
-        await _relay_parked(parts, order, lines)
-        failed = {line.database: line.error for line in lines if line.error}
+            reports = await asyncio.to_thread(parts.spark.run, order, records)
+        parts.rate_limiter.count(reports)
+        parts.partitions.sizes.count(reports)
+        parts.status.update_steps(reports)
+        for name in {report.database for report in reports if report.waiting}:
+            parts.databases.mark_held(name)
+        await _relay_parked(parts, order, reports)
+        failed = {report.database: report.error for report in reports if report.error}
         if not failed:
-            failed = await _settle_unseen(parts, order, lines)
+            failed = await _settle_unseen(parts, order, reports)
         for name, error in failed.items():
             if not name:
                 raise error
             parts.databases.failed(name, error)
         if not failed:
-            return order, lines
+            return order, reports
 
 
 @phase("advance")
 async def _settle_unseen(
-    _: Parts, order: WorkOrder, lines: Sequence[TaskReport]
+    _: Parts, order: WorkOrder, reports: Sequence[TaskReport]
 ) -> dict[str, InfrastructureError]:
-    """Advance ranges of which no record arrived (transaction markers, compaction); returns what failed."""
-    seen = {line.range_of for line in lines}
+    """Advance ranges without any record (transaction markers, compaction); returns errors by database."""
+    seen = {report.range_of for report in reports}
     unseen = [r for p, r in order.ranges.items() if p not in seen]
     return await failures(order.landing if unseen else (), lambda d: _advance(order, d, unseen))
 
 
 def _advance(order: WorkOrder, database: Database, ranges: Sequence[Range]) -> None:
     with transaction(database, "driver") as conn:
-        at = ledger.lock(conn, ranges, order.epoch)
-        fresh = [r for r in ranges if at[r.partition] < r.end]
-        ledger.advance(conn, fresh, order.epoch, order.routes.digest)
+        next_offsets = ledger.lock(conn, ranges, order.epoch)
+        unsettled = [r for r in ranges if next_offsets[r.partition] < r.end]
+        ledger.advance(conn, unsettled, order.epoch, order.routes.digest)
 
 
 @phase("settle")
-async def _settle(parts: Parts, order: WorkOrder, lines: Sequence[TaskReport]) -> None:
-    """Count what no database counts, before the group's offsets pass it."""
+async def _settle(parts: Parts, order: WorkOrder, reports: Sequence[TaskReport]) -> None:
+    """Record the totals that no database counts, before the group's offsets are committed."""
     entries = [
         entry
-        for line in lines
-        if not line.database
+        for report in reports
+        if not report.database
         for entry in parts.plan_log.totals_entries(
             parts.epoch,
-            order.ranges[line.range_of],
-            Totals(0, line.filtered, line.unroutable, line.refused),
+            order.ranges[report.range_of],
+            Totals(0, report.filtered, report.unroutable, report.refused),
         )
     ]
     await parts.partitions.record(entries)
 
 
 @phase("relay")
-async def _relay_parked(parts: Parts, order: WorkOrder, lines: Sequence[TaskReport]) -> None:
-    parts.status.count_parked(sum(line.parked for line in lines))
-    parked = {line.database for line in lines if line.parked}
+async def _relay_parked(parts: Parts, order: WorkOrder, reports: Sequence[TaskReport]) -> None:
+    parts.status.count_parked(sum(report.parked for report in reports))
+    parked = {report.database for report in reports if report.parked}
     await parts.databases.relay([d for d in order.landing if d.name in parked])

@@ -1,4 +1,4 @@
-"""The driver's loop: look at registry and topics, care for what is not a batch, plan one, write it."""
+"""The driver's loop: refresh registry and topics, tend databases and timers, plan a batch, write it."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -21,13 +21,13 @@ from services.writer.recover.trim import RetentionCleanup
 from services.writer.settings import WriterSettings
 from shared.registry.file import FileRegistry
 
-#: aiokafka goes on asking for longer than anyone who watches /readyz wants to wait.
+#: aiokafka retries for longer than somebody who watches /readyz wants to wait.
 _KAFKA_SECONDS: Final = 8.0
 _NO_DATABASE_SECONDS: Final = 0.5
 
 
 class Loop:
-    """Turns until `stop` is set, or until Kafka or a newer writer ends the session by an exception."""
+    """Runs until `stop` is set, or until Kafka or a newer writer ends the session with an exception."""
 
     def __init__(
         self,
@@ -36,32 +36,32 @@ class Loop:
         settings: WriterSettings,
         configured: Sequence[Database],
         registry: FileRegistry,
-        meter: StatsCollector,
+        collector: StatsCollector,
         stop: asyncio.Event,
-        turned: Callable[[], None],
+        on_turn: Callable[[], None],
     ) -> None:
-        """`turned` is called after each turn that passed."""
+        """`on_turn` is called after each turn without an error."""
         self._parts = parts
         self._settings = settings
         self._registry = registry
-        self._meter = meter
+        self._collector = collector
         self._stop = stop
-        self._turned = turned
+        self._on_turn = on_turn
         self._current = CurrentRoutes(configured)
-        self._look_at = 0.0
+        self._refresh_at = 0.0
         self._reconciler = Reconciler(parts, settings.upkeep_s)
         self._cleanup = RetentionCleanup(parts.cluster, parts.index, settings.keep_drained_s)
         self._batch_sizer = BatchSizer(settings.batch_events, settings.batch_s)
 
     async def run(self) -> None:
-        """One batch after the other, as long as any database can take one."""
-        routes = await self._look()
+        """Write one batch after the other while any database is available.  Raises what ends the session."""
+        routes = await self._refresh()
         while not self._stop.is_set():
-            if self._clock() >= self._look_at:
-                routes = await self._look()
+            if self._clock() >= self._refresh_at:
+                routes = await self._refresh()
             await self._parts.databases.reconcile(routes)
-            self._show()
-            await self._trim()
+            self._update_status()
+            await self._tick_cleanup()
             await self._resolve_halts(routes)
             if not self._parts.databases.any_available():
                 await self._parts.databases.wait_for_return(_NO_DATABASE_SECONDS)
@@ -70,14 +70,14 @@ class Loop:
             await self._reconciler.tick()
             if not await self._batch(routes):
                 await wait(self._stop, self._settings.idle_ms / 1000)
-            self._turned()
+            self._on_turn()
 
     @staticmethod
     def _clock() -> float:
         return asyncio.get_running_loop().time()
 
-    async def _look(self) -> Routes:
-        """Today's routes and topics; FENCED when a newer writer has started."""
+    async def _refresh(self) -> Routes:
+        """Read registry and topics again and return the routes.  Raises `InfrastructureError` (FENCED)."""
         await asyncio.to_thread(self._registry.refresh)  # a large one takes a second
         snapshot = self._registry.snapshot()
         self._parts.status.update_registry(snapshot.digest)
@@ -85,37 +85,37 @@ class Loop:
         async with asyncio.timeout(_KAFKA_SECONDS):
             await self._parts.partitions.discover(topics_of(snapshot))
             await check_fenced(self._parts)
-        self._look_at = self._clock() + self._settings.discover_ms / 1000
+        self._refresh_at = self._clock() + self._settings.discover_ms / 1000
         return routes
 
-    def _show(self) -> None:
+    def _update_status(self) -> None:
         status, databases, index = self._parts.status, self._parts.databases, self._parts.index
         status.update(databases.states(), self._parts.partitions.lag, self._parts.partitions.halted)
         status.update_reasons(databases.reasons())
         status.update_holds(databases.holds())
         status.update_waiting({n: (index.events(n), index.oldest(n)) for n in databases.names})
-        self._meter.tick()
+        self._collector.tick()
 
-    async def _trim(self) -> None:
+    async def _tick_cleanup(self) -> None:
         if not self._parts.databases.drains():
             async with asyncio.timeout(_KAFKA_SECONDS):
                 await self._cleanup.tick()
 
     async def _resolve_halts(self, routes: Routes) -> None:
-        for name, how in self._parts.databases.pending_resolutions().items():
-            work = resolve(self._parts, name, how, routes, self._settings.batch_events)
-            if how == database_halts.REPLAY:  # it needs Spark, as a batch does
+        for name, resolution in self._parts.databases.pending_resolutions().items():
+            work = resolve(self._parts, name, resolution, routes, self._settings.batch_events)
+            if resolution == database_halts.REPLAY:  # it needs Spark, so it takes a batch's place
                 await work
             else:
                 self._parts.databases.run_in_background(name, work)
 
     async def _batch(self, routes: Routes) -> bool:
-        """Plan a batch and write it; False when there is nothing to write."""
-        ranges, begun_with = await self._plan(routes)
+        """Plan a batch and write it; returns False when there is nothing to write."""
+        ranges, planned_routes = await self._plan(routes)
         if ranges:
             began = self._clock()
             with self._parts.status.batch():
-                await write_batch(self._parts, ranges, begun_with)
+                await write_batch(self._parts, ranges, planned_routes)
             self._batch_sizer.record(total(ranges), self._clock() - began)
         return bool(ranges)
 
@@ -125,16 +125,16 @@ class Loop:
             async with asyncio.timeout(_KAFKA_SECONDS):
                 return await partitions.plan(self._batch_sizer.events, routes)
         except TimeoutError:
-            # Of a topic that was deleted aiokafka goes on asking: then Kafka is not away.
+            # aiokafka goes on asking about a deleted topic: a timeout alone does not mean that Kafka is out.
             async with asyncio.timeout(_KAFKA_SECONDS):
-                stood = len(partitions.positions)
+                before = len(partitions.positions)
                 await partitions.drop_recreated_topics()
-            if len(partitions.positions) == stood:
+            if len(partitions.positions) == before:
                 raise
             return [], routes
 
 
 async def wait(stop: asyncio.Event, seconds: float) -> None:
-    """Wait so long, or until `stop` is set."""
+    """Wait for `seconds`, or until `stop` is set."""
     with suppress(TimeoutError):
         await asyncio.wait_for(stop.wait(), seconds)

@@ -209,14 +209,14 @@ class PartitionTracker:
         """Return the offset that each partition may be planned to: its end, or where its log was cut."""
         if self._index_version != self._index.version:
             self._index_version = self._index.version
-            self._cuts.doubt()
-        cuts = await self._cuts.see(self.positions, tips)
-        if led := self._cuts.led(self.positions, tips):
-            await self.record(self._plan_log.leader_entries(led))
+            self._cuts.recheck_all()
+        cuts = await self._cuts.find_cuts(self.positions, tips)
+        if epochs := self._cuts.leader_epochs(self.positions, tips):
+            await self.record(self._plan_log.leader_entries(epochs))
         for p, cut in cuts.items():
             position = self.positions[p]
             if cut <= position.next_offset:  # else the offsets below it are settled first (`below_first`)
-                self._drop(p, self._cuts.why(p, position, cut), halt_reasons.accept(p))
+                self._drop(p, self._cuts.reason(p, position, cut), halt_reasons.accept(p))
                 self._resumable[p] = self._cut[p] = position
                 self._group[p] = Committed(position.next_offset, self._cluster.incarnations.get(p, ""))
         return {p: min(tip.offset, cuts.get(p, tip.offset)) for p, tip in tips.items() if p in self.positions}
@@ -229,7 +229,7 @@ class PartitionTracker:
         if not self._cut:
             return
         tips = await self._cluster.tips(self._cut, patient=False)
-        cuts = await self._cuts.see(self._cut, tips)
+        cuts = await self._cuts.find_cuts(self._cut, tips)
         for p in [p for p in self._cut if p in tips and p not in cuts]:
             await self.record(self._plan_log.halts.end_entries(p))
             del self._cut[p], self._resumable[p], self.halted[p]
@@ -244,7 +244,7 @@ class PartitionTracker:
             position = self._resumable[p]
             begins = await self._cluster.beginning_offsets([p])
             tips = await self._cluster.tips([p], patient=False)
-            cuts = await self._cuts.see({p: position}, tips)
+            cuts = await self._cuts.find_cuts({p: position}, tips)
             if p not in begins or p not in tips or (p in self._cut and p not in cuts):
                 continue  # where to go on is not known now
             # A better replica may lead now: what it has above our position is not settled yet.
@@ -258,7 +258,7 @@ class PartitionTracker:
             self._cut.pop(p, None)
             del self._resumable[p], self.halted[p]
             log.error(
-                "a halted partition goes on with what Kafka has, because a person said so",
+                "a halted partition goes on with what Kafka has, because an operator accepted it",
                 extra={"topic": p.topic, "partition": p.number, "from": accepted.start},
             )
 
@@ -268,7 +268,8 @@ class PartitionTracker:
         The model's rules `ledgers_tell`, `markers_tell` and `plans_tell`.
         """
         planned = (r.end for r, _ in self._plan_log.planned_ranges(p, position.topic_id))
-        return max(position.next_offset, self._index.furthest(Incarnation(position.topic_id, p)), *planned, 0)
+        diverted = self._index.highest_known(Incarnation(position.topic_id, p))
+        return max(position.next_offset, diverted, *planned, 0)
 
     def _unfinished_plan(self, ends: Mapping[Partition, int]) -> Planned | None:
         """Return planned ranges that are not settled, all of one snapshot; a large one is cut."""

@@ -1,4 +1,4 @@
-"""What a batch works with, and the steps that resolving a halted database shares with it."""
+"""The parts of a writer that a batch uses, and the steps that resolving a halt shares with it."""
 
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -27,7 +27,7 @@ from shared.kafka_security import Brokers
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """What a batch works with."""
+    """The parts of a writer that a batch uses."""
 
     spark: Spark
     cluster: Cluster
@@ -41,7 +41,7 @@ class Parts:
     rate_limiter: RateLimiter
     pause_policy: PausePolicy
     log_events: bool
-    #: Up to so many events of a batch are read by the driver.
+    #: The driver itself reads batches of up to so many events.
     small_batch: int
     strikes: Strikes = field(default_factory=Strikes)
 
@@ -54,9 +54,9 @@ class Parts:
         diverted: tuple[str, ...] = (),
         elsewhere: tuple[str, ...] = (),
     ) -> WorkOrder:
-        """Land `ranges` in the databases of `landing`, and divert them for those of `diverted`.
+        """Make an order that lands `ranges` in `landing` and diverts them for the databases `diverted`.
 
-        Events for `elsewhere` are left alone; there are none for any other database.
+        Events for the databases `elsewhere` are ignored; an event for any other one is an error.
         """
         return WorkOrder(
             self.epoch,
@@ -75,7 +75,7 @@ F = TypeVar("F", bound=Callable[..., Awaitable[Any]])
 
 
 def phase(name: str) -> Callable[[F], F]:
-    """Time a phase of the batch."""
+    """Decorate a step so that its time counts as phase `name` of the batch."""
 
     def timed(step: F) -> F:
         async def run(parts: Parts, *arguments: Any) -> Any:
@@ -88,38 +88,41 @@ def phase(name: str) -> Callable[[F], F]:
 
 
 async def check_fenced(parts: Parts) -> None:
-    """Raises `InfrastructureError` (FENCED) when a newer writer has started."""
+    """Ask Kafka for the newest epoch.  Raises `InfrastructureError` (FENCED) when it is not ours."""
     newest = await parts.cluster.newest_epoch(parts.epoch)
     if newest > parts.epoch:
         raise InfrastructureError(FENCED, f"writer {newest} is the newest, this is {parts.epoch}")
 
 
 @phase("mark")
-async def mark(parts: Parts, order: WorkOrder, lines: Sequence[TaskReport]) -> None:
-    """Close every diverted range, empty ones included, now that Kafka holds its records."""
+async def mark(parts: Parts, order: WorkOrder, reports: Sequence[TaskReport]) -> None:
+    """Close every diverted range, empty ones included, now that Kafka has acknowledged its records.
+
+    The model's rules `records_first` and `empty_marker`.
+    """
     failpoints.reach("writer.between_divert_and_marker")
-    await _close(parts, closing_records(_markers(order, lines)))
+    await _close(parts, closing_records(_markers(order, reports)))
 
 
 @phase("mark")
-async def mark_each(parts: Parts, order: WorkOrder, lines: Sequence[TaskReport]) -> None:
-    """The same, and each by a marker of its own: it stands behind those that it replaces."""
+async def mark_each(parts: Parts, order: WorkOrder, reports: Sequence[TaskReport]) -> None:
+    """Close them by a marker for each range: it comes behind the markers that it replaces."""
     failpoints.reach("writer.between_divert_and_marker")
-    await _close(parts, _markers(order, lines))
+    await _close(parts, _markers(order, reports))
 
 
-def _markers(order: WorkOrder, lines: Sequence[TaskReport]) -> list[RangeMarker]:
-    diverted = {(line.database, line.range_of): line for line in lines}
+def _markers(order: WorkOrder, reports: Sequence[TaskReport]) -> list[RangeMarker]:
+    diverted = {(report.database, report.range_of): report for report in reports}
     markers = []
     for name in order.diverted:
         for p, r in order.ranges.items():
-            line = diverted.get((name, p))
-            count, first = (line.diverted, line.diverted_from) if line else (0, -1)
+            report = diverted.get((name, p))
+            count, first = (report.diverted, report.diverted_from) if report else (0, -1)
             markers.append(RangeMarker(name, r, count, first, order.routes.digest))
     return markers
 
 
-async def _close(parts: Parts, found: Sequence[RangeMarker | EmptyRanges]) -> None:
-    places = await parts.cluster.append([each.as_record() for each in found])
-    for each, place in zip(found, places, strict=True):
-        parts.index.add(each, place, time.time())
+async def _close(parts: Parts, markers: Sequence[RangeMarker | EmptyRanges]) -> None:
+    acknowledged = await parts.cluster.append([marker.as_record() for marker in markers])
+    for marker, metadata in zip(markers, acknowledged, strict=True):
+        parts.index.add(marker, metadata, time.time())

@@ -1,7 +1,7 @@
-"""What a writer looks after between two batches, under any load.
+"""Reconciles between two batches, under any load, what others may have changed.
 
-Its group offsets, what outboxes still have, ledgers that somebody restored, and the settings of
-Onramp's own topics.
+That is: the group's offsets, outboxes that are not empty, ledgers that somebody restored, and the
+settings of Onramp's own topics.
 """
 
 import logging
@@ -19,7 +19,7 @@ _RECOMMIT_SECONDS: Final = 24 * 3600.0
 
 
 class Reconciler:
-    """Called between two batches, when every stand is settled; does its work every `seconds`."""
+    """Called between two batches, when every position is settled; works every `seconds`."""
 
     def __init__(self, parts: Parts, seconds: float) -> None:
         self._parts = parts
@@ -28,42 +28,44 @@ class Reconciler:
         self._committed = time.monotonic()
 
     async def tick(self) -> None:
-        """Put back what a zombie rewound, keep the group alive, relay, compare ledgers and topics' settings.
+        """When due: commit rewound offsets again, relay outboxes, compare ledgers and check topics.
 
-        Raises `InfrastructureError` when a newer writer is there.
+        The model's rules `recommit` and `idle_compare`.  Raises `InfrastructureError` (FENCED).
         """
         now = time.monotonic()
         if now < self._due:
             return
         await check_fenced(self._parts)
-        await self._see_own_topics()
+        await self._check_own_topics()
         await self._recommit(now)
         await self._parts.databases.relay(self._parts.databases.landing())
         await self._parts.databases.compare()
         self._due = time.monotonic() + self._seconds
 
-    async def _see_own_topics(self) -> None:
-        """Say what is wrong and land on: to stop would save nothing that expires, and delay the rest."""
-        wrong = await self._parts.cluster.own_topics.look()
-        if wrong is None:
+    async def _check_own_topics(self) -> None:
+        """Show and log what is wrong and go on: stopping would save nothing that expires."""
+        warnings = await self._parts.cluster.own_topics.look()
+        if warnings is None:
             return
-        self._parts.status.warning = "; ".join(wrong)
-        for each in wrong:
+        self._parts.status.warning = "; ".join(warnings)
+        for warning in warnings:
             log.error(
                 "a topic of Onramp's own loses what it keeps",
-                extra={"code": OWN_TOPIC_UNSAFE.code, "reason": each},
+                extra={"code": OWN_TOPIC_UNSAFE.code, "reason": warning},
             )
 
     async def _recommit(self, now: float) -> None:
-        at = {p: s.next_offset for p, s in self._parts.databases.positions.items()}
+        next_offsets = {p: s.next_offset for p, s in self._parts.databases.positions.items()}
         group = await self._parts.cluster.group_offsets_now()
         if group is None:
             return
         incarnations = self._parts.cluster.incarnations
         rewound = {
-            p: o for p, o in at.items() if p in group and group[p] != Committed(o, incarnations.get(p, ""))
+            p: o
+            for p, o in next_offsets.items()
+            if p in group and group[p] != Committed(o, incarnations.get(p, ""))
         }
-        daily = at if now - self._committed > _RECOMMIT_SECONDS else {}
+        daily = next_offsets if now - self._committed > _RECOMMIT_SECONDS else {}
         if put_back := rewound | daily:
             await self._parts.cluster.commit(put_back)
             self._committed = now

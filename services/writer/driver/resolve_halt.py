@@ -1,9 +1,9 @@
-"""What a person's word does to a halted database, once its gaps are known.
+"""Resolves a halted database as the operator decided: replay or skip what is missing.
 
-A replay diverts what is missing again from its own topics, and it drains.  A range that the
-database has settled is skipped when it drains, so a replay that is begun twice, or of too
-much, lands nothing twice.  A skip moves the ledger on to where what waits begins, and where
-Kafka has lost events that wait, a new marker counts those that are left, and they drain.
+A replay diverts the missing events again from their own topics, and they drain (the model's rule
+`replay_first`).  A drain skips ranges that the database has settled, so a replay that starts twice,
+or replays too much, lands nothing twice.  A skip moves the ledger to where the waiting events start;
+where Kafka has lost waiting events, a new marker counts those that are left, and they drain.
 """
 
 import asyncio
@@ -21,30 +21,30 @@ from services.writer.settle.work_order import TaskReport
 from shared.errors import LEDGER_GAP, InfrastructureError
 
 
-async def resolve(parts: Parts, name: str, how: str, routes: Routes, most: int) -> None:
-    """Replay (at most `most` offsets of a partition at once) or skip what is missing in `name`.
+async def resolve(parts: Parts, name: str, how: str, routes: Routes, max_offsets: int) -> None:
+    """Replay (at most `max_offsets` offsets of a partition at once) or skip what is missing in `name`.
 
-    When it fails, the person's word is asked for again and it is begun anew.  Raises
-    `InfrastructureError` when a newer writer is there.
+    When it fails, the operator's decision is read again and it starts again.  Raises
+    `InfrastructureError` (FENCED) when a newer writer is there.
     """
     try:
-        await _resolve(parts, name, how, routes, most)
+        await _resolve(parts, name, how, routes, max_offsets)
     except InfrastructureError as e:
         parts.databases.resolution_failed(name, e)
 
 
-async def _resolve(parts: Parts, name: str, how: str, routes: Routes, most: int) -> None:
+async def _resolve(parts: Parts, name: str, how: str, routes: Routes, max_offsets: int) -> None:
     gaps = await in_own_thread(parts.databases.gaps, name)
     if how == database_halts.SKIP:
         await _skip(parts, name, gaps, routes)
     else:
-        await _see_deleted(parts, gaps)
-        await _replay(parts, name, gaps, most, routes)
+        await _check_not_deleted(parts, gaps)
+        await _replay(parts, name, gaps, max_offsets, routes)
     await parts.databases.resolved(name, how)
 
 
-async def _see_deleted(parts: Parts, gaps: list[Gap]) -> None:
-    """Raises `InfrastructureError` when Kafka does not have all of `gaps`: the halt goes on and says so."""
+async def _check_not_deleted(parts: Parts, gaps: list[Gap]) -> None:
+    """Check that Kafka still has all of `gaps`.  Raises `InfrastructureError`, which the halt shows."""
     begins = await parts.cluster.beginning_offsets([gap.partition for gap in gaps])
     for p, start in ((gap.partition, gap.start) for gap in gaps):
         if p not in begins:
@@ -59,39 +59,39 @@ async def _see_deleted(parts: Parts, gaps: list[Gap]) -> None:
             )
 
 
-async def _replay(parts: Parts, name: str, gaps: list[Gap], most: int, routes: Routes) -> None:
+async def _replay(parts: Parts, name: str, gaps: list[Gap], max_offsets: int, routes: Routes) -> None:
     await check_fenced(parts)
     await parts.partitions.record(parts.plan_log.routes_entries(routes))
     others = tuple(n for n in parts.databases.names if n != name)
-    for piece in _pieces(gaps, most, parts.partitions.sizes):
+    for piece in _pieces(gaps, max_offsets, parts.partitions.sizes):
         order = parts.order([piece], routes, diverted=(name,), elsewhere=others)
-        lines = await asyncio.to_thread(parts.spark.run, order)
-        parts.partitions.sizes.count(lines)
-        for line in lines:
-            if line.error:
-                raise line.error
-        await mark_each(parts, order, lines)
+        reports = await asyncio.to_thread(parts.spark.run, order)
+        parts.partitions.sizes.count(reports)
+        for report in reports:
+            if report.error:
+                raise report.error
+        await mark_each(parts, order, reports)
 
 
-def _pieces(gaps: list[Gap], most: int, sizes: ByteSizes) -> Iterator[Range]:
-    """`gaps` in ranges that are as large as a batch may be: each by what the ones before taught.
+def _pieces(gaps: list[Gap], max_offsets: int, sizes: ByteSizes) -> Iterator[Range]:
+    """Yield `gaps` in ranges as large as a batch may be, by the sizes that earlier ones had.
 
-    A marker is replaced whole: it is as large as the batch that it closes.
+    A marker is replaced whole: it is as large as the batch that it closed.
     """
     for gap in gaps:
         if gap.marked:
             yield gap.range
             continue
-        for piece in gap.pieces(most):
+        for piece in gap.pieces(max_offsets):
             yield from _bounded(piece, sizes)
 
 
 def _bounded(piece: Range, sizes: ByteSizes) -> Iterator[Range]:
-    at = piece.start
-    while at < piece.end:
-        [part] = sizes.cut([replace(piece, start=at)])
+    start = piece.start
+    while start < piece.end:
+        [part] = sizes.cut([replace(piece, start=start)])
         yield part
-        at = part.end
+        start = part.end
 
 
 async def _skip(parts: Parts, name: str, gaps: list[Gap], routes: Routes) -> None:

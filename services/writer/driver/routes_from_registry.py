@@ -1,4 +1,4 @@
-"""What the registry says of destinations, as the snapshot of routes that a batch is sorted by."""
+"""Makes the routes that a batch is sorted by from the registry's destinations."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
@@ -11,7 +11,7 @@ from shared.registry.model import Destination, EventType, Snapshot
 
 
 def routes_of(snapshot: Snapshot, databases: Sequence[Database]) -> Routes:
-    """The routes of `snapshot`; the first of `databases` is the default one."""
+    """Return the routes of `snapshot`; the first of `databases` is the default one."""
     default = databases[0].name
     routed = [
         (name, known, destination)
@@ -23,7 +23,7 @@ def routes_of(snapshot: Snapshot, databases: Sequence[Database]) -> Routes:
         places=tuple(RoutedDatabase(d.name, d.dbname, d.schemas) for d in databases),
         grants=tuple(_grant(grant, snapshot) for grant in snapshot.grants),
         event_routes=tuple(_route(name, destination, default) for name, _, destination in routed),
-        # The first that covers a table holds: an event type's own, then the file's in its order.
+        # The first that covers a table wins: an event type's own, then the file's in its order.
         contracts=(
             *_contracts(routed, default),
             *(Contract(c.unknown_fields, c.database, c.db_schema, c.table) for c in snapshot.contracts),
@@ -32,35 +32,38 @@ def routes_of(snapshot: Snapshot, databases: Sequence[Database]) -> Routes:
 
 
 class CurrentRoutes:
-    """The routes of the registry as it is now, made once for each state of it."""
+    """The routes of the current registry, made once for each snapshot."""
 
     def __init__(self, databases: Sequence[Database]) -> None:
         self._databases = databases
-        self._made: tuple[Snapshot, Routes] | None = None
+        self._cached: tuple[Snapshot, Routes] | None = None
 
     def of(self, snapshot: Snapshot) -> Routes:
-        """The routes of `snapshot`."""
-        if self._made is None or self._made[0] is not snapshot:
-            self._made = snapshot, routes_of(snapshot, self._databases)
-        return self._made[1]
+        """Return the routes of `snapshot`."""
+        if self._cached is None or self._cached[0] is not snapshot:
+            self._cached = snapshot, routes_of(snapshot, self._databases)
+        return self._cached[1]
 
 
 def topics_of(snapshot: Snapshot) -> set[str]:
-    """Topics that event types name for themselves: the writer reads them beside its pattern."""
+    """Return the topics of all event types: the writer reads them in addition to its pattern."""
     return {_topic(name, snapshot) for name in snapshot.event_types}
 
 
 def only_known(databases: Sequence[Database]) -> Callable[[Snapshot], None]:
-    """The writer's demand on a registry: destinations of type postgres, where the operator opens them."""
+    """Return the writer's check of a registry: postgres destinations only, in schemas that are open.
+
+    The check raises `ValueError`.
+    """
     known = {d.name: d for d in databases}
 
     def check(snapshot: Snapshot) -> None:
         for name, event_type in snapshot.event_types.items():
-            for at, destination in enumerate(event_type.destinations):
-                if why := _closed(destination, known, databases[0].name):
-                    raise ValueError(f"event_types.{name}.destinations.{at}: {why}")
-        patterns = {f"grants.{at}": each.database for at, each in enumerate(snapshot.grants)}
-        patterns |= {f"contracts.{at}": each.database for at, each in enumerate(snapshot.contracts)}
+            for n, destination in enumerate(event_type.destinations):
+                if reason := _rejection(destination, known, databases[0].name):
+                    raise ValueError(f"event_types.{name}.destinations.{n}: {reason}")
+        patterns = {f"grants.{n}": pattern_of.database for n, pattern_of in enumerate(snapshot.grants)}
+        patterns |= {f"contracts.{n}": pattern_of.database for n, pattern_of in enumerate(snapshot.contracts)}
         for place, pattern in patterns.items():
             if not any(fnmatchcase(name, pattern) for name in known):
                 raise ValueError(f"{place}: {_no_such_database(known)}")
@@ -68,8 +71,8 @@ def only_known(databases: Sequence[Database]) -> Callable[[Snapshot], None]:
     return check
 
 
-def _closed(destination: Destination, known: dict[str, Database], default: str) -> str | None:
-    """Why `destination` is none, if so."""
+def _rejection(destination: Destination, known: dict[str, Database], default: str) -> str | None:
+    """Return why the writer cannot write to `destination`; None when it can."""
     if destination.type != "postgres":
         return f"type {destination.type!r} is not supported, postgres is"
     database = known.get(_database(destination, default))

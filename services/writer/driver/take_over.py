@@ -1,4 +1,4 @@
-"""What a writer begins with: the group's offsets, what its predecessors left, and the parts made of them."""
+"""Takes over from the writers before: reads their logs and makes the parts of a new session."""
 
 from collections.abc import Mapping, Sequence
 
@@ -27,7 +27,7 @@ from shared.settings import KafkaSettings
 
 
 class Successor:
-    """Makes the parts of a writer that takes over, as often as its session begins again."""
+    """Makes the parts of a writer that takes over, for each of its sessions."""
 
     def __init__(
         self,
@@ -46,12 +46,12 @@ class Successor:
     async def take_over(
         self, cluster: Cluster, spark: Spark, group: Mapping[Partition, Committed], epoch: int
     ) -> Parts:
-        """The parts of a new session.
+        """Return the parts of a new session.
 
-        `group`: the group's offsets, read before `epoch` was taken; what the predecessors left is
-        read after it (the model's order).
+        Invariant: `group`, the group's offsets, was read before `epoch` was taken, and the markers
+        are read to their end after it (the model's rule `group_then_markers`).
         """
-        plan_log, index = await _left(cluster)
+        plan_log, index = await _read_logs(cluster)
         rate_limiter = RateLimiter(
             {d.name: d.max_rows_per_second for d in self._configured if d.max_rows_per_second}
         )
@@ -111,17 +111,17 @@ class Successor:
         )
 
 
-async def _left(cluster: Cluster) -> tuple[PlanLog, DivertedIndex]:
-    """What the predecessors' logs say: of plans and counts, and of what waits."""
+async def _read_logs(cluster: Cluster) -> tuple[PlanLog, DivertedIndex]:
+    """Read `onramp.settled` and the markers on `onramp.system_errors` to their ends."""
     plan_log, index = PlanLog(), DivertedIndex()
     async for record in cluster.log(wire.SETTLED):
         plan_log.read_to = record.offset + 1
         if not plan_log.read(record.key, record.value):
             cluster.foreign.pass_over(wire.SETTLED, record.partition, record.offset)
     async for record in cluster.log(wire.SYSTEM_ERRORS):
-        head = parse_header(dict(record.headers))
-        if head is None:
+        header = parse_header(dict(record.headers))
+        if header is None:
             cluster.foreign.pass_over(wire.SYSTEM_ERRORS, record.partition, record.offset)
-        elif isinstance(head, (RangeMarker, EmptyRanges)):
-            index.add(head, RecordMetadata(record.partition, record.offset), record.timestamp / 1000)
+        elif isinstance(header, (RangeMarker, EmptyRanges)):
+            index.add(header, RecordMetadata(record.partition, record.offset), record.timestamp / 1000)
     return plan_log, index

@@ -1,12 +1,12 @@
 """The compacted topic `onramp.settled`: what a successor must know and no database can tell.
 
-Plans (which range was begun under which routes), the routes themselves, the baselines of
-databases, and the totals of events that had no destination.  One partition, read to its
-end when a writer starts; afterwards the writer keeps its own copy and appends.
+It has plans (which ranges were started under which routes), the routes themselves, the baselines
+of databases, and the totals of events without a destination.  It is one partition, read to its end
+when a writer starts; afterwards the writer keeps its own copy and appends.
 
-Plans are one record per writer, not one per partition: a batch is planned only after the
-group's offsets of the last one are committed, so only a writer's last plan can be
-unfinished (docs/adr, settling).
+Invariant: there is one plan per writer, not one per partition.  A batch is planned only after the
+group's offsets of the last one are committed, so only a writer's last plan can be unfinished
+(docs/adr, settling; the model's rules `plan_pinned` and `settled_per_epoch`).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -24,10 +24,10 @@ from shared.unreadable import UNREADABLE
 
 
 class Totals(NamedTuple):
-    """What no database counts, of one partition, up to `next_offset`.
+    """The totals of a partition that no database counts, up to `next_offset`.
 
     `filtered` and `unroutable` are events; `refused` are records on `onramp.user_errors`,
-    one for each destination that was refused, also of events that land elsewhere.
+    one for each destination that was rejected, also of events that land elsewhere.
     """
 
     next_offset: int = 0
@@ -38,7 +38,7 @@ class Totals(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a writer began: its ranges and the digest of their routes."""
+    """The ranges that a writer started, and the digest of their routes."""
 
     ranges: tuple[Range, ...]
     digest: str
@@ -65,25 +65,25 @@ _decode_epoch: Final = msgspec.json.Decoder(int).decode
 
 @dataclass(slots=True)
 class PlanLog:
-    """What the topic says.  `apply` reads an entry; the other methods make entries."""
+    """The content of the topic.  `apply` takes an entry in; the `…_entries` methods make entries."""
 
     plans: dict[int, Plan] = field(default_factory=dict)
-    #: Ranges that were set aside: later plans of the same writer do not name them any more.
+    #: Plans of ranges that were set aside: later plans of the same writer do not have them.
     set_aside: dict[tuple[str, int, int], Plan] = field(default_factory=dict)
     routes: dict[str, Routes] = field(default_factory=dict)
     baselines: dict[IncarnationKey, dict[str, int]] = field(default_factory=dict)
     totals: dict[IncarnationKey, Totals] = field(default_factory=dict)
-    #: What the plans began of each life of a partition, by their writers.
+    #: The planned ranges of each incarnation of a partition, by the epoch of their writer.
     _planned: dict[tuple[Partition, str], dict[int, list[Range]]] = field(default_factory=dict)
-    #: The latest leader epoch that a life was planned under.
+    #: The latest leader epoch that an incarnation was planned under (the model's `leader_kept`).
     leaders: dict[IncarnationKey, int] = field(default_factory=dict)
-    #: Halted partitions, what a person says of them, and the lives that they go on with.
+    #: Halted partitions, the decisions about them, and accepted incarnations.
     halts: PartitionHalts = field(default_factory=PartitionHalts)
-    #: The topic was read up to here; what the writer itself appends is applied as it goes.
+    #: The next offset to read of the topic; the writer applies its own entries when it appends them.
     read_to: int = 0
 
     def read(self, key: bytes | None, value: bytes | None) -> bool:
-        """Take in a record of the topic; False: it is none of Onramp's."""
+        """Take in a record of the topic; returns False when it is none of Onramp's."""
         try:
             self.apply((key or b"").decode(), value or b"")
         except UNREADABLE:
@@ -91,9 +91,9 @@ class PlanLog:
         return True
 
     def apply(self, key: str, value: bytes) -> None:
-        """Take in one entry.  Of several epochs' totals the furthest counts.
+        """Take in one entry; of the totals of several epochs the furthest counts (`settled_per_epoch`).
 
-        Raises one of `UNREADABLE`: it is no entry.
+        Raises one of `UNREADABLE` when it is no entry.
         """
         kind, *rest = key.split("/")
         if kind == _ROUTES:
@@ -114,12 +114,12 @@ class PlanLog:
             raise ValueError(kind)
 
     def planned_ranges(self, partition: Partition, topic_id: str) -> list[tuple[Range, Routes]]:
-        """Planned ranges of `partition`, the newest writer's first, with the routes they began with."""
+        """Return the planned ranges of `partition` and their routes, the newest writer's first."""
         begun = self._planned_under(partition, topic_id)
         return [(r, self.routes[digest]) for r, digest in begun if digest in self.routes]
 
     def missing_routes(self, partition: Partition, position: Position) -> set[str]:
-        """Digests of routes that nobody has, under which unfinished ranges of `partition` were begun."""
+        """Return digests of unknown routes under which unfinished ranges of `partition` were planned."""
         begun = self._planned_under(partition, position.topic_id)
         return {d for r, d in begun if position.next_offset < r.end and d not in self.routes}
 
@@ -133,7 +133,7 @@ class PlanLog:
                     yield r, plan.digest
 
     def _replace_plan(self, epoch: int, plan: Plan) -> None:
-        """Take in a writer's plan in place of its last one."""
+        """Replace a writer's plan by its next one."""
         last = self.plans.get(epoch)
         for r in last.ranges if last else ():
             self._planned[r.partition, r.topic_id].pop(epoch, None)
@@ -142,31 +142,34 @@ class PlanLog:
             self._planned.setdefault((r.partition, r.topic_id), {}).setdefault(epoch, []).append(r)
 
     def unfinished_databases(self, partition: Partition, position: Position) -> set[str]:
-        """Databases that what was planned of `partition` and is not finished may be for."""
+        """Return the databases that events of unfinished ranges of `partition` may be for."""
         planned_ranges = self.planned_ranges(partition, position.topic_id)
         unfinished = [routes for r, routes in planned_ranges if position.next_offset < r.end]
         return {name for routes in unfinished for name in routes.reachable(partition.topic)}
 
     def plan_entries(self, epoch: int, ranges: Sequence[Range], routes: Routes) -> list[Entry]:
-        """Entries that say: writer `epoch` begins `ranges` under `routes`."""
+        """Return the entries that record that writer `epoch` starts `ranges` under `routes`."""
         return [*self.routes_entries(routes), (f"{_PLAN}/{epoch}", _as_json(ranges, routes))]
 
     def set_aside_entries(self, epoch: int, r: Range, routes: Routes) -> list[Entry]:
-        """Entries that keep what `r` was begun with, whatever is planned next; none where that is kept."""
+        """Return the entry that keeps the routes of `r` beside later plans; none when it is there."""
         known = (p for (i, _, _), p in self.set_aside.items() if (i, p.digest) == (r.topic_id, routes.digest))
         if any(of.covers(r) for plan in known for of in plan.ranges):
             return []
         return [(f"{_PIN}/{r.topic_id}/{r.partition.number}/{epoch}", _as_json([r], routes))]
 
     def routes_entries(self, routes: Routes) -> list[Entry]:
-        """Entries that keep `routes` under their digest, unless it is there."""
+        """Return the entry that keeps `routes` under their digest; none when they are kept."""
         known = routes.digest in self.routes
         return [] if known else [(f"{_ROUTES}/{routes.digest}", routes.as_json())]
 
     def baseline_entries(
         self, first_offsets: Mapping[IncarnationKey, int], databases: Iterable[str]
     ) -> list[Entry]:
-        """Entries that give each of `databases` a baseline (the offset) where it has none."""
+        """Return the entries that give each of `databases` a baseline, the offset, where it has none.
+
+        The model's rules `baseline_kept` and `sight_at_stand`.
+        """
         names = set(databases)
         return [
             (
@@ -178,14 +181,14 @@ class PlanLog:
         ]
 
     def leader_entries(self, epochs: Mapping[IncarnationKey, int]) -> list[Entry]:
-        """Entries that say: what is planned of these lives from now on ends under these leaders."""
+        """Return the entries that record the leader epochs under which plans are made from now on."""
         return [(f"{_LEADER}/{i}/{n}", orjson.dumps(epoch)) for (i, n), epoch in epochs.items()]
 
     def totals_entries(self, epoch: int, range_: Range, counted: Totals) -> list[Entry]:
-        """Entries that add what was `counted` in a settled range and no database counts.
+        """Return the entry that adds what was `counted` in a settled range and no database counts.
 
-        Nothing for a range that was counted before: a writer died between counting and the
-        group's commit, and its successor repeats the same range.
+        None for a range that was counted before: a writer died between counting and the group's
+        commit, and its successor repeats the same range.
         """
         incarnation = (range_.topic_id, range_.partition.number)
         before = self.totals.get(incarnation, Totals())

@@ -1,7 +1,7 @@
-"""What the driver says and asks of the databases' ledgers: it claims its partitions there, and compares.
+"""Claims the driver's partitions in the databases' ledgers, and compares the ledgers with its positions.
 
-A ledger that is behind what the writer knows to be settled, and not led back by what waits,
-is a gap: no healthy history ends like that.
+A ledger that is behind the writer's position, without markers that cover the difference, is a gap:
+no healthy history ends like that.
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,7 +19,7 @@ from shared.errors import LEDGER_GAP, InfrastructureError
 
 
 class Claims:
-    """One writer's, under its epoch.  All of it blocks."""
+    """The claims of one writer, under its epoch.  All methods block."""
 
     def __init__(self, plan_log: PlanLog, index: DivertedIndex, epoch: int) -> None:
         self._plan_log = plan_log
@@ -27,50 +27,50 @@ class Claims:
         self._epoch = epoch
 
     def claim(self, database: Database, positions: Mapping[Partition, Position]) -> None:
-        """Put this writer's epoch on the ledger rows of `positions` and of what waits, and compare.
+        """Put this writer's epoch on the ledger rows of `positions` and of undrained markers, and compare.
 
-        A missing row is created at its recorded baseline.  Raises `InfrastructureError`: a
-        ledger that is behind and not covered by what waits is a gap.
+        A missing row is created at its recorded baseline (the model's rule `baseline_kept`).  Raises
+        `InfrastructureError`: FENCED, or LEDGER_GAP when a ledger is behind and markers do not cover it.
         """
-        # What waits may be of a topic that was deleted since: it lands all the same.
+        # Markers of a topic that was deleted since are claimed too: their events land all the same.
         starts = self._starts(
             database.name, by_incarnation(positions).keys() | self._index.incarnations(database.name)
         )
         if not starts:
             return
         with transaction(database, "driver") as conn:
-            at = ledger.claim(conn, starts, self._epoch)
-        self._index.remove_settled(database.name, at)
-        self._see_gap(database.name, at, positions)
+            next_offsets = ledger.claim(conn, starts, self._epoch)
+        self._index.remove_settled(database.name, next_offsets)
+        self._check_gaps(database.name, next_offsets, positions)
 
     def compare(self, database: Database, positions: Mapping[Partition, Position]) -> None:
-        """Raises `InfrastructureError` when the ledger went back while nothing landed."""
+        """Check that the ledger did not go back while idle.  Raises `InfrastructureError` (LEDGER_GAP)."""
         with transaction(database, "driver") as conn:
-            at = ledger.read(conn, by_incarnation(positions), self._epoch)
-        self._see_gap(database.name, at, positions)
+            next_offsets = ledger.read(conn, by_incarnation(positions), self._epoch)
+        self._check_gaps(database.name, next_offsets, positions)
 
     def gaps(self, database: Database, positions: Mapping[Partition, Position]) -> list[Gap]:
-        """What is missing in `database`, partition by partition."""
-        upto = by_incarnation(positions)
+        """Return what is missing in `database`, partition by partition."""
+        ends = by_incarnation(positions)
         return database_halts.gaps(
-            database, self._starts(database.name, upto), upto, self._index, self._epoch
+            database, self._starts(database.name, ends), ends, self._index, self._epoch
         )
 
     def _starts(self, name: str, incarnations: Iterable[Incarnation]) -> dict[Incarnation, int]:
-        """Where a missing ledger row begins: at its recorded baseline."""
+        """Return where missing ledger rows start: at their recorded baselines."""
         return {
             incarnation: self._plan_log.baselines[incarnation.topic_id, incarnation.partition.number][name]
             for incarnation in incarnations
         }
 
-    def _see_gap(
-        self, name: str, at: Mapping[Incarnation, int], positions: Mapping[Partition, Position]
+    def _check_gaps(
+        self, name: str, next_offsets: Mapping[Incarnation, int], positions: Mapping[Partition, Position]
     ) -> None:
         for incarnation, next_offset in by_incarnation(positions).items():
-            if not self._index.covers(name, incarnation, at.get(incarnation, -1), next_offset):
+            if not self._index.covers(name, incarnation, next_offsets.get(incarnation, -1), next_offset):
                 raise InfrastructureError(
                     LEDGER_GAP,
-                    f"{incarnation.partition}: the ledger of {name} stands at {at.get(incarnation)}, "
-                    f"the writer at {next_offset}, and what waits does not lead there: "
-                    "was it restored from a dump?",
+                    f"{incarnation.partition}: the ledger of {name} stands at "
+                    f"{next_offsets.get(incarnation)}, the writer at {next_offset}, "
+                    "and what waits does not lead there: was it restored from a dump?",
                 )

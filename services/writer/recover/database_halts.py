@@ -1,7 +1,7 @@
-"""Halts: a database whose ledger is behind says so in itself, and there a person resolves it.
+"""Halts of databases whose ledger is behind: recorded in the database, where an operator resolves them.
 
-The writer notes the halt and asks for the resolution while it lasts.  A resolution holds
-for this halt alone: a new halt begins without one.
+The writer records the halt and reads the resolution until it ends.  A resolution is valid for one
+halt: a new halt starts without one.
 """
 
 import logging
@@ -16,18 +16,18 @@ from services.writer.settle import ledger
 
 log = logging.getLogger(__name__)
 
-#: The right data are back: compare again.
+#: The right data were restored: compare again.
 RECHECK: Final = "recheck"
-#: Land again, from Kafka, what is missing.
+#: Land what is missing again, from Kafka.
 REPLAY: Final = "replay"
-#: Do without what is missing.
+#: Give up what is missing.
 SKIP: Final = "skip"
 
-_NOTE: Final = """
+_KEEP_RECORD: Final = """
     INSERT INTO onramp.halts (reason) VALUES (%s)
     ON CONFLICT (one) DO UPDATE SET reason = excluded.reason RETURNING resolution
 """
-_BEGIN: Final = """
+_RECORD: Final = """
     INSERT INTO onramp.halts (reason) VALUES (%s)
     ON CONFLICT (one) DO UPDATE
     SET reason = excluded.reason, since = now(), resolution = NULL, resolved_by = NULL
@@ -35,9 +35,9 @@ _BEGIN: Final = """
 
 
 class Gap(NamedTuple):
-    """What is missing of a partition in a database: offsets `start` (included) to `end` (excluded).
+    """Offsets `start` (included) to `end` (excluded) of a partition that are missing in a database.
 
-    `marked`: a marker says that it waits on Kafka, and is to be replaced.
+    `marked`: a marker says that they wait on Kafka; it is to be replaced.
     """
 
     topic_id: str
@@ -48,33 +48,36 @@ class Gap(NamedTuple):
 
     @property
     def range(self) -> Range:
-        """All of it."""
+        """The gap as one range."""
         return Range(self.topic_id, self.partition, self.start, self.end)
 
     def pieces(self, max_offsets: int) -> list[Range]:
-        """The gap as ranges of at most `max_offsets` offsets; a marker is replaced whole."""
+        """Return the gap as ranges of at most `max_offsets` offsets; a marker is replaced whole."""
         if self.marked:
             return [self.range]
         starts = range(self.start, self.end, max_offsets)
-        return [Range(self.topic_id, self.partition, at, min(at + max_offsets, self.end)) for at in starts]
+        return [
+            Range(self.topic_id, self.partition, start, min(start + max_offsets, self.end))
+            for start in starts
+        ]
 
 
-def begin(database: Database, reason: str) -> None:
-    """Note that `database` is halted, without a resolution."""
+def record(database: Database, reason: str) -> None:
+    """Record that `database` is halted, without a resolution."""
     with transaction(database, "driver") as conn, conn.cursor() as cursor:
-        cursor.execute(_BEGIN, (reason,))
+        cursor.execute(_RECORD, (reason,))
 
 
-def ask(database: Database, reason: str) -> str | None:
-    """The person's resolution, None while there is none; a note that went away is written again."""
+def resolution(database: Database, reason: str) -> str | None:
+    """Return the operator's resolution, None while there is none; a lost record is written again."""
     with transaction(database, "driver") as conn, conn.cursor() as cursor:
-        cursor.execute(_NOTE, (reason,))
-        found = cursor.fetchone()
-        return found[0] if found else None
+        cursor.execute(_KEEP_RECORD, (reason,))
+        row = cursor.fetchone()
+        return row[0] if row else None
 
 
 def clear(database: Database) -> None:
-    """The database is halted no more."""
+    """Remove the record of the halt."""
     with transaction(database, "driver") as conn, conn.cursor() as cursor:
         cursor.execute("DELETE FROM onramp.halts")
 
@@ -82,33 +85,37 @@ def clear(database: Database) -> None:
 def gaps(
     database: Database,
     starts: Mapping[Incarnation, int],
-    upto: Mapping[Incarnation, int],
+    ends: Mapping[Incarnation, int],
     index: DivertedIndex,
     epoch: int,
 ) -> list[Gap]:
-    """What is missing in `database`, partition by partition, up to where the writer stands."""
+    """Return what is missing in `database`, partition by partition, up to the writer's positions."""
     with transaction(database, "driver") as conn:
-        at = ledger.claim(conn, starts, epoch)
-    found = []
-    for incarnation, end in upto.items():
-        marked = index.covers(database.name, incarnation, at[incarnation], end)
-        found.append(
-            Gap(*incarnation, *index.missing(database.name, incarnation, at[incarnation], end), marked)
+        next_offsets = ledger.claim(conn, starts, epoch)
+    missing = []
+    for incarnation, end in ends.items():
+        marked = index.covers(database.name, incarnation, next_offsets[incarnation], end)
+        missing.append(
+            Gap(
+                *incarnation,
+                *index.missing(database.name, incarnation, next_offsets[incarnation], end),
+                marked,
+            )
         )
-    return [gap for gap in found if gap.start < gap.end]
+    return [gap for gap in missing if gap.start < gap.end]
 
 
 def skip(database: Database, missing: Sequence[Gap], epoch: int) -> None:
-    """Do without what is missing: the ledger moves on, and the audit will name what is lost.
+    """Give up what is missing: the ledger moves on, and the audit will name what is lost.
 
-    What a marker says waits on Kafka, so it is not given up.
+    Ranges with a marker wait on Kafka, so they are not given up.
     """
     ranges = [gap.range for gap in missing if not gap.marked]
     if not ranges:
         return
     with transaction(database, "driver") as conn:
-        at = ledger.lock(conn, ranges, epoch)
-        ledger.pass_over(conn, [r for r in ranges if at[r.partition] < r.end], epoch)
+        next_offsets = ledger.lock(conn, ranges, epoch)
+        ledger.pass_over(conn, [r for r in ranges if next_offsets[r.partition] < r.end], epoch)
     log.error(
         "what is missing in a database is given up",
         extra={"database": database.name, "ranges": [str(r) for r in ranges]},

@@ -1,7 +1,7 @@
-"""The configured databases: which of them land, which are out, and how one comes back.
+"""The configured databases: which of them land, which are out, and how one returns.
 
-A database that is out is asked again after a growing pause (its breaker); one that is back
-is claimed, compared with what waits for it, and drained before it takes live traffic.
+A database that is out is tried again after a growing backoff (its breaker); one that answers again
+is claimed, compared with the events that wait for it, and drained before it takes live traffic.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from services.writer.model.routes import Routes
 from services.writer.park import outbox
 from services.writer.park.diverted_topic import RangeMarker
 from services.writer.partitions.plan_log import PlanLog
-from services.writer.partitions.set_aside import kind_of
+from services.writer.partitions.set_aside import describe
 from services.writer.plan.row_rates import RateLimiter
 from services.writer.postgres.database import Database
 from services.writer.postgres.database_threads import failures, in_own_thread
@@ -45,12 +45,12 @@ from shared.kafka_security import Brokers
 
 log = logging.getLogger(__name__)
 
-#: How often a halted database is asked whether a person has resolved it.
+#: How often the operator's decision is read from a halted database.
 _ASK_SECONDS: Final = 1.0
 
 
 class Databases(DatabaseStates):
-    """All configured databases of one writer, and how each that was out comes back."""
+    """All configured databases of one writer, and the return of each that was out."""
 
     def __init__(
         self,
@@ -73,174 +73,182 @@ class Databases(DatabaseStates):
         self._brokers = brokers
         self._returning: dict[str, asyncio.Task[None]] = {}
         self._releases = ReleaseScheduler(configured, rate_limiter, brokers)
-        # A database that comes back and a partition that is adopted must not miss each other.
+        # Without it a returning database and an adopted partition could miss each other's claim.
         self._claiming = asyncio.Lock()
-        #: Every adopted partition and where the writer stands in it.
+        #: Every adopted partition and the next offset to plan of it.
         self.positions: dict[Partition, Position] = {}
 
     def drains(self) -> bool:
-        """Whether a database is coming back or draining now."""
+        """Return whether a database is returning or draining now."""
         return bool(self._returning)
 
     def _owner(self, name: str) -> Owner:
         return Owner(self._cluster_id, name)
 
     def failed(self, name: str, error: InfrastructureError) -> None:
-        """A database failed a batch or a drain.  Raises the error when a newer writer is or was there."""
+        """Take the failure of a database: it is out or halted now.
+
+        Raises `error` itself when it ends the writer (the model's rule `fenced_exits`).
+        """
         if ends(error):
             raise error
         if error.fault is KAFKA_UNAVAILABLE:
-            log.warning("Kafka is away: what a database has for it waits", extra=_fields(name, error))
+            log.warning("Kafka is out: what a database has for it waits", extra=_fields(name, error))
             return
         health = self._health[name]
         if error.fault is LEDGER_GAP:
             health.halted = error.detail
-            health.noted, health.again_at = False, 0.0
-            log.error("a database is halted until a person resolves it", extra=_fields(name, error))
+            health.recorded, health.again_at = False, 0.0
+            log.error("a database is halted until an operator resolves it", extra=_fields(name, error))
             return
-        health.is_out(error.detail, needs_operator=error.fault is DATABASE_OWNED)
+        health.mark_out(error.detail, needs_operator=error.fault is DATABASE_OWNED)
         log.warning("a database is out, its events wait", extra=_fields(name, error))
 
-    def held(self, name: str) -> None:
-        """Events wait in the database itself, behind a hold."""
-        self._releases.held(name)
+    def mark_held(self, name: str) -> None:
+        """Note that events wait in the database itself, behind a hold."""
+        self._releases.mark_held(name)
 
     def holds(self) -> dict[str, tuple[Hold, ...]]:
-        """The holds of every database, as far as is known."""
+        """Return the holds of every database, as last read."""
         return self._releases.holds()
 
     async def reconcile(self, routes: Routes) -> None:
-        """Bring back what is out, drain and release what waits, in the background; surface a fencing."""
+        """Start what is due in the background: returns, drains and redeliveries.  Never blocks.
+
+        Raises the error of a background task that ends the writer.
+        """
         for name, health in self._health.items():
             if (task := self._returning.get(name)) and task.done():
                 del self._returning[name]
-                self._see(name, task.exception())
+                self._end_return(name, task.exception())
             if name in self._returning:
                 continue
             due = time.monotonic() >= health.again_at
             if health.halted and due and not health.resolution:
-                self._returning[name] = asyncio.create_task(self._ask(name, health.halted))
-            elif not health.halted and ((due and not health.up) or (health.up and self._index.waits(name))):
+                self._returning[name] = asyncio.create_task(self._read_resolution(name, health.halted))
+            elif not health.halted and (
+                (due and not health.up) or (health.up and self._index.has_waiting(name))
+            ):
                 self._returning[name] = asyncio.create_task(self._return(name))
 
-        for name, error in self._releases.tick([n for n in self._all if self._can(n)], routes):
+        for name, error in self._releases.tick([n for n in self._databases if self._is_available(n)], routes):
             self.failed(name, error)
 
-    def _see(self, name: str, error: BaseException | None) -> None:
-        """What ended a return: a bug at one database keeps that one out, and is tried again."""
+    def _end_return(self, name: str, error: BaseException | None) -> None:
+        """Take the end of a return: an unforeseen exception keeps that database out, and is tried again."""
         if error is None:
             return
         if is_foreseen(error) or not isinstance(error, Exception):
             raise error
         log.error("a database cannot return for a reason that the writer does not know", exc_info=error)
         self.resolution_failed(
-            name, InfrastructureError(INTERNAL_WRITER, f"it cannot return: {kind_of(error)}")
+            name, InfrastructureError(INTERNAL_WRITER, f"it cannot return: {describe(error)}")
         )
 
     async def wait_drained(self) -> None:
-        """Wait for a database of which at most the last batch waits: then it takes live traffic."""
+        """Wait for drains and redeliveries that are almost done: then live traffic takes over."""
         await self._releases.wait_drained()
         for name, task in list(self._returning.items()):
-            if self._can(name) and self._index.almost_drained(name):
+            if self._is_available(name) and self._index.almost_drained(name):
                 await asyncio.wait({task})
 
     async def stop(self) -> None:
-        """Stop returning; what was begun rolls back or is finished by its thread."""
+        """Cancel all returns; a running transaction rolls back or is finished by its thread."""
         await self._releases.stop()
         for task in self._returning.values():
             task.cancel()
         await asyncio.gather(*self._returning.values(), return_exceptions=True)
 
     async def wait_for_return(self, seconds: float) -> None:
-        """Wait until a return that is under way ends, at most so long."""
+        """Wait until a running return ends, for `seconds` at most."""
         if self._returning:
             await asyncio.wait(self._returning.values(), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         else:
             await asyncio.sleep(seconds)
 
     async def _return(self, name: str) -> None:
-        database, health = self._all[name], self._health[name]
+        database, health = self._databases[name], self._health[name]
         try:
             if not health.up:
-                await in_own_thread(owner.see, database, self._owner(name))
+                await in_own_thread(owner.check, database, self._owner(name))
                 await in_own_thread(migrate, database)
                 async with self._claiming:
                     await in_own_thread(owner.take, database, self._owner(name))
                     await in_own_thread(self._claims.claim, database, dict(self.positions))
                     await in_own_thread(database_halts.clear, database)
-                    health.is_up()
+                    health.mark_up()
                 await in_own_thread(outbox.relay, database, self._brokers)
                 log.info("a database is up", extra={"database": name, "waiting": self._index.events(name)})
             await self._drainer.drain(database, self._plan_log.routes)
-            self._releases.held(name)
+            self._releases.mark_held(name)
         except InfrastructureError as e:
             self.failed(name, e)
 
-    async def _ask(self, name: str, reason: str) -> None:
-        """Whether a person has resolved the halt of `name`, and how."""
-        database, health = self._all[name], self._health[name]
+    async def _read_resolution(self, name: str, reason: str) -> None:
+        """Read the operator's decision about the halt of `name`, and recheck when it says so."""
+        database, health = self._databases[name], self._health[name]
         health.again_at = time.monotonic() + _ASK_SECONDS
         try:
-            if not health.noted:
-                await in_own_thread(database_halts.begin, database, reason)
-                health.noted = True
-            how = await in_own_thread(database_halts.ask, database, reason)
+            if not health.recorded:
+                await in_own_thread(database_halts.record, database, reason)
+                health.recorded = True
+            resolution = await in_own_thread(database_halts.resolution, database, reason)
         except InfrastructureError as e:
             if e.fault is FENCED:
                 raise
             log.warning("a halted database cannot be asked", extra=_fields(name, e))
             return
-        if how == database_halts.RECHECK:
-            await self.resolved(name, how)
+        if resolution == database_halts.RECHECK:
+            await self.resolved(name, resolution)
         else:
-            health.resolution = how
+            health.resolution = resolution
 
-    async def resolved(self, name: str, how: str) -> None:
-        """A person's word is done: the database is compared again."""
-        await in_own_thread(database_halts.clear, self._all[name])
-        log.warning("a halted database is resolved", extra={"database": name, "resolution": how})
+    async def resolved(self, name: str, resolution: str) -> None:
+        """End a halt: the operator's decision is carried out, and the database is compared again."""
+        await in_own_thread(database_halts.clear, self._databases[name])
+        log.warning("a halted database is resolved", extra={"database": name, "resolution": resolution})
         self._health[name] = Health()
 
     def pending_resolutions(self) -> dict[str, str]:
-        """Halted databases whose missing events a person wants replayed or skipped."""
+        """Return the databases to replay or skip, as their operators decided."""
         free = self._health.keys() - self._returning.keys()
-        return {n: how for n in free if (how := self._health[n].resolution)}
+        return {n: resolution for n in free if (resolution := self._health[n].resolution)}
 
     def run_in_background(self, name: str, work: Coroutine[Any, Any, None]) -> None:
-        """Do `work` for a database that does not land now, while the others go on."""
+        """Run `work` for a database that does not land now, while the others go on."""
         self._returning[name] = asyncio.create_task(work)
 
     def resolution_failed(self, name: str, error: InfrastructureError) -> None:
-        """It failed: the person's word is asked for again.  Raises the error as `failed` does."""
+        """Take the failure of a resolution: the decision is read again.  Raises as `failed` does."""
         self._health[name].resolution = None
         self.failed(name, error)
 
-    async def skip(self, name: str, missing: Sequence[Gap]) -> list[RangeMarker]:
-        """Do without what is `missing` in `name`; returns new markers for what else cannot drain."""
-        await in_own_thread(database_halts.skip, self._all[name], missing, self._epoch)
-        return await self._drainer.lost(self._all[name], self._plan_log.routes)
+    async def skip(self, name: str, gaps: Sequence[Gap]) -> list[RangeMarker]:
+        """Give up `gaps` in `name`; returns new markers for ranges that cannot drain as they are."""
+        await in_own_thread(database_halts.skip, self._databases[name], gaps, self._epoch)
+        return await self._drainer.incomplete_markers(self._databases[name], self._plan_log.routes)
 
     def gaps(self, name: str) -> list[Gap]:
-        """What is missing in `name`, partition by partition (blocking)."""
-        return self._claims.gaps(self._all[name], dict(self.positions))
+        """Return what is missing in `name`, partition by partition (blocking)."""
+        return self._claims.gaps(self._databases[name], dict(self.positions))
 
     async def compare(self) -> None:
-        """Halt databases whose ledger went back while they were idle."""
+        """Halt databases whose ledger went back while idle (the model's rule `idle_compare`)."""
         positions = dict(self.positions)
-        self._all_failed(await failures(self.landing(), lambda d: self._claims.compare(d, positions)))
+        self._fail_all(await failures(self.landing(), lambda d: self._claims.compare(d, positions)))
 
     async def relay(self, databases: Iterable[Database]) -> None:
-        """Move what the outboxes of `databases` still have to the topic."""
-        self._all_failed(await failures(databases, lambda d: outbox.relay(d, self._brokers)))
+        """Publish what is left in the outboxes of `databases`."""
+        self._fail_all(await failures(databases, lambda d: outbox.relay(d, self._brokers)))
 
     async def adopt(self, positions: Mapping[Partition, Position]) -> None:
-        """Take new partitions in and claim them in every database that is up."""
+        """Add new partitions and claim them in every database that is up."""
         async with self._claiming:
             self.positions |= positions
-            able = [d for n, d in self._all.items() if self._can(n)]
-            self._all_failed(await failures(able, lambda d: self._claims.claim(d, positions)))
+            available = [d for n, d in self._databases.items() if self._is_available(n)]
+            self._fail_all(await failures(available, lambda d: self._claims.claim(d, positions)))
 
-    def _all_failed(self, errors: Mapping[str, InfrastructureError]) -> None:
+    def _fail_all(self, errors: Mapping[str, InfrastructureError]) -> None:
         for name, error in errors.items():
             self.failed(name, error)
 

@@ -1,8 +1,9 @@
-"""The drainer: lands what waits for a database that is back, range by range, in order.
+"""The drainer: lands diverted ranges in a database that is up again, range by range, in order.
 
-It is part of the writer and has its epoch.  A marker's range goes through the same task as
-a batch's: lock, compare, write, advance in one transaction; a settled prefix is skipped
-and a gap halts.  Where there are no events the ledger is moved on over all partitions at once.
+It is part of the writer and uses its epoch (the model's rule `drain_epoch`).  A marker's range goes
+through the same task as a batch's: lock, compare, write and advance in one transaction; a settled
+prefix is skipped and a gap halts (`drain_locked`, `drain_prefix`, `drain_gap`).  Over ranges without
+events the ledger advances for all partitions at once.
 """
 
 import logging
@@ -40,7 +41,7 @@ Events = dict[int, Event]
 
 
 class Drainer:
-    """Drains one database.  Opened for one pass over what waits now."""
+    """Drains databases; each call is for one of them."""
 
     def __init__(
         self,
@@ -64,52 +65,52 @@ class Drainer:
         self._log_events = log_events
 
     async def drain(self, database: Database, routes: Mapping[str, Routes]) -> int:
-        """Land every range that waits for `database`; returns how many there were.
+        """Land every diverted range of `database`; returns how many there were.
 
-        Raises `InfrastructureError` at the first that cannot land; those before it have.
+        Raises `InfrastructureError` at the first range that cannot land; those before it have landed.
         """
         drained = 0
-        while self._index.waits(database.name):
-            drained += await self._move_on(database)
-            drained += await self._pass(database, routes, self._index.next(database.name))
+        while self._index.has_waiting(database.name):
+            drained += await self._advance_empty(database)
+            drained += await self._drain_ranges(database, routes, self._index.next(database.name))
         return drained
 
-    async def lost(self, database: Database, routes: Mapping[str, Routes]) -> list[RangeMarker]:
-        """Of what waits for `database`, the markers that cannot drain, with the events that are there."""
+    async def incomplete_markers(self, database: Database, routes: Mapping[str, Routes]) -> list[RangeMarker]:
+        """Return the markers of `database` that cannot drain, each with the count of events that are left."""
         waiting = self._index.next(database.name)
-        found = {w.marker.range: replace(w.marker, count=0) for w in waiting}
+        incomplete = {w.marker.range: replace(w.marker, count=0) for w in waiting}
         async for marker, events in self._ranges(database.name, waiting):
-            if _trouble(marker, events, routes):
-                found[marker.range] = replace(marker, count=len(events))
+            if _problem(marker, events, routes):
+                incomplete[marker.range] = replace(marker, count=len(events))
             else:
-                del found[marker.range]
+                del incomplete[marker.range]
         for w in waiting:
-            if left := found.get(w.marker.range):
+            if incomplete_one := incomplete.get(w.marker.range):
                 log.error(
                     "what waits cannot drain; what Kafka still has of it is to land",
                     extra={
                         "database": database.name,
-                        "range": str(left.range),
+                        "range": str(incomplete_one.range),
                         "counted": w.marker.count,
-                        "left": left.count,
+                        "left": incomplete_one.count,
                     },
                 )
-        return list(found.values())
+        return list(incomplete.values())
 
-    async def _pass(
+    async def _drain_ranges(
         self, database: Database, routes: Mapping[str, Routes], waiting: Sequence[DivertedRange]
     ) -> int:
-        """Land the ranges of `waiting`, which stand on the topic in their order."""
+        """Land the ranges of `waiting`, whose markers are on the topic in this order."""
         drained = 0
         async for marker, events in self._ranges(database.name, waiting):
-            known = _checked(database, marker, events, routes)
-            # What passed it by in the meantime too: batches go on beside this.
-            await self._move_on(database, [marker.range.incarnation])
-            for piece, of_it in pieces(marker.range, events, self._rate_limiter.burst(database.name)):
+            known = _routes_of(database, marker, events, routes)
+            # Empty ranges that were added meanwhile too: batches go on beside this.
+            await self._advance_empty(database, [marker.range.incarnation])
+            for piece, its_events in pieces(marker.range, events, self._rate_limiter.burst(database.name)):
                 await self._rate_limiter.wait(database.name)
-                lines = await in_own_thread(self._land_or_wait, database, piece, of_it, known)
-                self._rate_limiter.count(lines)
-                self._on_reports(lines)
+                reports = await in_own_thread(self._land_or_wait, database, piece, its_events, known)
+                self._rate_limiter.count(reports)
+                self._on_reports(reports)
             failpoints.reach("writer.mid_drain")
             self._index.remove_settled(database.name, {marker.range.incarnation: marker.range.end})
             drained += 1
@@ -119,10 +120,10 @@ class Drainer:
             )
         return drained
 
-    async def _move_on(self, database: Database, of: Collection[Incarnation] | None = None) -> int:
-        """Settle what has no events and comes first, of all partitions together; returns how many ranges."""
+    async def _advance_empty(self, database: Database, of: Collection[Incarnation] | None = None) -> int:
+        """Settle leading ranges without events, of all partitions together; returns how many."""
         moved = 0
-        for digest, ranges in together(self._index.leading(database.name, of)):
+        for digest, ranges in grouped(self._index.leading_empty(database.name, of)):
             await in_own_thread(self._advance, database, ranges, digest)
             for r in ranges:
                 self._index.remove_settled(database.name, {r.incarnation: r.end})
@@ -131,16 +132,18 @@ class Drainer:
 
     def _advance(self, database: Database, ranges: Sequence[Range], digest: str) -> None:
         with transaction(database, "driver") as conn:
-            at = ledger.lock(conn, ranges, self._epoch)
-            ledger.advance(conn, [r for r in ranges if at[r.partition] < r.end], self._epoch, digest)
+            next_offsets = ledger.lock(conn, ranges, self._epoch)
+            ledger.advance(
+                conn, [r for r in ranges if next_offsets[r.partition] < r.end], self._epoch, digest
+            )
 
     async def _ranges(
         self, database: str, waiting: Sequence[DivertedRange]
     ) -> AsyncIterator[tuple[RangeMarker, Events]]:
-        """Each marker of `waiting` with its events, in the order of the topic."""
+        """Read the topic and yield each marker of `waiting` with its events, in the order of the topic."""
         if not waiting:
             return
-        wanted = {w.place: w.marker for w in waiting}
+        wanted = {w.metadata: w.marker for w in waiting}
         events: dict[Partition, dict[int, tuple[int, Event]]] = defaultdict(dict)
         async for record in self._cluster.log(wire.SYSTEM_ERRORS, lowest(waiting)):
             headers = dict(record.headers)
@@ -154,16 +157,19 @@ class Drainer:
                 event = (head, record.value, headers.get(wire.HEADER_RECEIVED_AT))
                 events[source][head.offset] = record.offset, event
             elif marker := wanted.pop(RecordMetadata(record.partition, record.offset), None):
-                held = events[marker.range.partition]
-                yield marker, {o: e for o, (at, e) in held.items() if _is_of(marker, o, at)}
-                events[marker.range.partition] = {o: e for o, e in held.items() if o >= marker.range.end}
+                mark_held = events[marker.range.partition]
+                yield (
+                    marker,
+                    {o: e for o, (position, e) in mark_held.items() if _is_counted_by(marker, o, position)},
+                )
+                events[marker.range.partition] = {o: e for o, e in mark_held.items() if o >= marker.range.end}
             if not wanted:
                 return
 
     def _land_or_wait(
         self, database: Database, piece: Range, events: Events, routes: Routes
     ) -> list[TaskReport]:
-        """`_land`; what it fails at for a reason that nobody foresaw waits, and harms no other database."""
+        """Land `piece`; an unforeseen exception becomes this database's `InfrastructureError`."""
         try:
             return self._land(database, piece, events, routes)
         except (OnrampError, MemoryError):
@@ -183,18 +189,18 @@ class Drainer:
             self._pause_policy,
             self._log_events,
         )
-        task, run = Task(order), as_slice(piece.partition, events)
-        failpoints.meet("writer.drain", values_of([run]))
-        task.take([run])
+        task, records = Task(order), as_slice(piece.partition, events)
+        failpoints.meet("writer.drain", values_of([records]))
+        task.take([records])
         task.expect(database)
         task.land(database)
-        lines = task.report()
-        for line in lines:
-            if line.error:
-                raise line.error
-        if any(line.parked for line in lines):
+        reports = task.report()
+        for report in reports:
+            if report.error:
+                raise report.error
+        if any(report.parked for report in reports):
             outbox.relay(database, self._brokers)
-        return lines
+        return reports
 
 
 def pieces(whole: Range, events: Events, max_events: int | None) -> Iterator[tuple[Range, Events]]:
@@ -202,41 +208,43 @@ def pieces(whole: Range, events: Events, max_events: int | None) -> Iterator[tup
     offsets = sorted(events)
     starts = [whole.start, *(offsets[max_events::max_events] if max_events else ())]
     for start, end in zip(starts, [*starts[1:], whole.end], strict=True):
-        of_it = {o: events[o] for o in offsets[bisect_left(offsets, start) : bisect_left(offsets, end)]}
-        yield Range(whole.topic_id, whole.partition, start, end), of_it
+        its_events = {o: events[o] for o in offsets[bisect_left(offsets, start) : bisect_left(offsets, end)]}
+        yield Range(whole.topic_id, whole.partition, start, end), its_events
 
 
-def together(lanes: Sequence[Sequence[RangeMarker]]) -> Iterator[tuple[str, list[Range]]]:
-    """What may be settled in one transaction: of one digest, of a partition once, each lane in its order."""
-    left = [list(reversed(lane)) for lane in lanes]
-    while left:
-        digest = left[0][-1].digest
-        found: dict[Partition, Range] = {}
-        for lane in left:
-            of = lane[-1].range.partition
-            if lane[-1].digest == digest and of not in found:
-                found[of] = lane.pop().range
-        yield digest, list(found.values())
-        left = [lane for lane in left if lane]
+def grouped(partitions: Sequence[Sequence[RangeMarker]]) -> Iterator[tuple[str, list[Range]]]:
+    """Yield what one transaction may settle: ranges of one digest, one of each partition, in order."""
+    remaining = [list(reversed(markers)) for markers in partitions]
+    while remaining:
+        digest = remaining[0][-1].digest
+        ranges: dict[Partition, Range] = {}
+        for markers in remaining:
+            of = markers[-1].range.partition
+            if markers[-1].digest == digest and of not in ranges:
+                ranges[of] = markers.pop().range
+        yield digest, list(ranges.values())
+        remaining = [markers for markers in remaining if markers]
 
 
-def _is_of(marker: RangeMarker, offset: int, at: int) -> bool:
-    """Whether the event of source `offset`, which stands `at` on the topic, is one that `marker` counts.
+def _is_counted_by(marker: RangeMarker, offset: int, position: int) -> bool:
+    """Return whether `marker` counts the event of source `offset`, which is at `position` on the topic.
 
-    One before its first is what an older marker of the range had, which this one replaces.
+    Events before the marker's first one belong to an older marker of the range, which it replaces.
     """
-    return bool(marker.count) and at >= marker.first and marker.range.start <= offset < marker.range.end
+    return bool(marker.count) and position >= marker.first and marker.range.start <= offset < marker.range.end
 
 
-def _checked(database: Database, marker: RangeMarker, events: Events, routes: Mapping[str, Routes]) -> Routes:
-    """The routes of a marker whose events are all there.  Raises `InfrastructureError`."""
-    if why := _trouble(marker, events, routes):
-        raise InfrastructureError(LEDGER_GAP, f"{marker.range} of {database.name}: {why}")
+def _routes_of(
+    database: Database, marker: RangeMarker, events: Events, routes: Mapping[str, Routes]
+) -> Routes:
+    """Return the routes of a marker whose events are complete.  Raises `InfrastructureError`."""
+    if problem := _problem(marker, events, routes):
+        raise InfrastructureError(LEDGER_GAP, f"{marker.range} of {database.name}: {problem}")
     return routes[marker.digest]
 
 
-def _trouble(marker: RangeMarker, events: Events, routes: Mapping[str, Routes]) -> str:
-    """Why the events of `marker` cannot drain, or nothing."""
+def _problem(marker: RangeMarker, events: Events, routes: Mapping[str, Routes]) -> str:
+    """Return why the events of `marker` cannot drain; empty when they can (`count_distinct`)."""
     if marker.digest not in routes:
         return f"its routes {marker.digest} are not in {wire.SETTLED}, so nobody knows where its events go"
     if len(events) != marker.count:

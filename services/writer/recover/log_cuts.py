@@ -1,11 +1,11 @@
-"""Whether a partition's log still is what was settled of it.
+"""Finds logs that were cut below what is settled of them.
 
-Kafka may lose a log's end and give the same offsets out again: a crash with one replica, an
-unclean election, a disk of yesterday.  Whoever leads a partition anew does so under a later
-leader epoch, and knows where that began.  So what is planned is planned under the epoch of the
-leader that told the end, the latest of them is kept on `onramp.settled`, and where a later leader
-began below what is settled the log was cut.  While the epoch stays the same nothing is asked
-(docs/adr, a log that goes back).
+Kafka may lose a log's end and give the same offsets out again: a crash with one replica, an unclean
+election, a restored disk.  A new leader has a later leader epoch, and knows the offset at which that
+started.  So ranges are planned under the epoch of the leader that told the end, the latest epoch is
+kept on `onramp.settled`, and where a later leader started below what is settled the log was cut.
+While the epoch stays the same there is no request (docs/adr, a log that goes back; the model's rules
+`cut_seen`, `leader_kept` and `leader_first`).
 """
 
 from collections.abc import Callable, Mapping
@@ -20,77 +20,80 @@ from services.writer.partitions.plan_log import PlanLog
 
 
 class Log(Protocol):
-    """What is asked of Kafka."""
+    """The requests to Kafka."""
 
     async def reached(self, epochs: Mapping[Partition, int]) -> dict[Partition, int]:
-        """Where leaders later than those of `epochs` began to write; below 0: nobody knows that epoch."""
+        """Return where leaders later than `epochs` started to write; below 0: that epoch is unknown."""
 
 
 class LogCuts:
-    """Compares logs with what is settled whenever a leader is new."""
+    """Compares logs with what is settled whenever a leader changes."""
 
-    def __init__(self, log: Log, plan_log: PlanLog, furthest: Callable[[Partition, Position], int]) -> None:
-        """`furthest`: the highest offset that anything knows to be settled, waiting or planned."""
+    def __init__(
+        self, log: Log, plan_log: PlanLog, highest_known: Callable[[Partition, Position], int]
+    ) -> None:
+        """`highest_known` returns the highest offset that is known to be settled, waiting or planned."""
         self._log = log
         self._plan_log = plan_log
-        self._furthest = furthest
-        self._whole: dict[Partition, int] = {}
-        #: Epochs that no leader knows.
+        self._highest_known = highest_known
+        self._intact: dict[Partition, int] = {}
+        #: Epochs that no leader knows, by partition.
         self._unknown: dict[Partition, int] = {}
 
-    def doubt(self) -> None:
-        """More is known to be settled: compare everything again."""
-        self._whole.clear()
+    def recheck_all(self) -> None:
+        """Compare every partition again at the next call: more is known to be settled."""
+        self._intact.clear()
 
-    async def see(
+    async def find_cuts(
         self, positions: Mapping[Partition, Position], tips: dict[Partition, Tip]
     ) -> dict[Partition, int]:
-        """Up to where the log is what was settled, for each of `positions` that was cut below that.
+        """Return the first lost offset of each of `positions` that was cut below what is settled.
 
-        What cannot be told now leaves `tips`: it is not planned before it can.
+        Removes partitions from `tips` that cannot be compared now: they are not planned until then.
+        One request for each leader, and none while leaders stay.
         """
-        doubted = {p: s for p, s in positions.items() if p in tips and self._is_doubted(s, p, tips[p])}
-        if not doubted:
+        unverified = {p: s for p, s in positions.items() if p in tips and self._needs_check(s, p, tips[p])}
+        if not unverified:
             return {}
-        known = {p: self._plan_log.leaders.get(_key(p, s), tips[p].epoch) for p, s in doubted.items()}
+        known = {p: self._plan_log.leaders.get(_key(p, s), tips[p].epoch) for p, s in unverified.items()}
         reached = await self._log.reached(known)
         cuts = {}
-        for p, position in doubted.items():
+        for p, position in unverified.items():
             if p not in reached:
                 del tips[p]
             elif reached[p] < 0:
-                # What is lost cannot be told, and what is settled must not land again.
+                # How much is lost is unknown, and what is settled must not land again.
                 cuts[p] = min(tips[p].offset, position.next_offset)
                 self._unknown[p] = known[p]
-            elif reached[p] < self._furthest(p, position):
+            elif reached[p] < self._highest_known(p, position):
                 cuts[p] = reached[p]
                 self._unknown.pop(p, None)
             else:
-                self._whole[p] = tips[p].epoch
+                self._intact[p] = tips[p].epoch
         return cuts
 
-    def why(self, p: Partition, position: Position, cut: int) -> str:
-        """What a person is told of a partition that `see` found cut there."""
+    def reason(self, p: Partition, position: Position, cut: int) -> str:
+        """Return the reason to show for a partition that `find_cuts` found cut at `cut`."""
         if p in self._unknown:
             return halt_reasons.no_such_epoch(self._unknown[p], cut)
-        return halt_reasons.cut(cut, self._furthest(p, position))
+        return halt_reasons.cut(cut, self._highest_known(p, position))
 
-    def led(
+    def leader_epochs(
         self, positions: Mapping[Partition, Position], tips: Mapping[Partition, Tip]
     ) -> dict[IncarnationKey, int]:
-        """Leader epochs that are not on `onramp.settled` yet, of what was found whole."""
-        whole = {_key(p, s): tips[p].epoch for p, s in positions.items() if self._is_whole(p, tips)}
+        """Return leader epochs of intact partitions that are not on `onramp.settled` yet."""
+        intact = {_key(p, s): tips[p].epoch for p, s in positions.items() if self._is_intact(p, tips)}
         return {
             incarnation: epoch
-            for incarnation, epoch in whole.items()
+            for incarnation, epoch in intact.items()
             if epoch > self._plan_log.leaders.get(incarnation, -1)
         }
 
-    def _is_whole(self, p: Partition, tips: Mapping[Partition, Tip]) -> bool:
-        return p in tips and self._whole.get(p) == tips[p].epoch
+    def _is_intact(self, p: Partition, tips: Mapping[Partition, Tip]) -> bool:
+        return p in tips and self._intact.get(p) == tips[p].epoch
 
-    def _is_doubted(self, position: Position, p: Partition, tip: Tip) -> bool:
-        return self._whole.get(p) != tip.epoch or tip.offset < position.next_offset
+    def _needs_check(self, position: Position, p: Partition, tip: Tip) -> bool:
+        return self._intact.get(p) != tip.epoch or tip.offset < position.next_offset
 
 
 def _key(p: Partition, position: Position) -> IncarnationKey:

@@ -1,7 +1,8 @@
-"""Whose a database is: one Kafka cluster's and one public name's, written once, at the first claim.
+"""The owner of a database, one Kafka cluster and one public name, written once at the first claim.
 
 Two names for one database, or two Onramps in it, would each find settled what the other had
-settled, and land nothing.  The second is refused by name until a person decides.
+settled, and land nothing.  The second is halted there until an operator decides (the model's rules
+`owner_checked` and `owner_once`).
 """
 
 from typing import Final, NamedTuple
@@ -26,8 +27,8 @@ class Owner(NamedTuple):
     name: str
 
 
-def see(database: Database, owner: Owner) -> None:
-    """Look before anything is changed.  Raises `InfrastructureError` when the database is another's."""
+def check(database: Database, owner: Owner) -> None:
+    """Check the owner before anything is changed.  Raises `InfrastructureError` (DATABASE_OWNED)."""
     with transaction(database, "driver") as conn, conn.cursor() as cursor:
         cursor.execute(_IS_THERE)
         if cursor.fetchone() != (None,):
@@ -35,7 +36,7 @@ def see(database: Database, owner: Owner) -> None:
 
 
 def take(database: Database, owner: Owner) -> None:
-    """Own the database from now on, unless it has an owner.  Raises as `see` does.
+    """Become the owner of the database, unless it has one.  Raises as `check` does.
 
     Of two that come at once the second waits for the first to commit, and reads its row.
     """
@@ -47,13 +48,13 @@ def take(database: Database, owner: Owner) -> None:
 def _compare(conn: connection, database: Database, owner: Owner) -> None:
     with conn.cursor() as cursor:
         cursor.execute(_READ)
-        found = cursor.fetchone()
-        if found is None or Owner(*found) == owner:
+        row = cursor.fetchone()
+        if row is None or Owner(*row) == owner:
             return
-        was = Owner(*found)
+        known = Owner(*row)
         raise InfrastructureError(
             DATABASE_OWNED,
-            f"database {database.name} is {was.name} of Kafka cluster {was.cluster_id}, and here it is "
+            f"database {database.name} is {known.name} of Kafka cluster {known.cluster_id}, and here it is "
             f"{owner.name} of {owner.cluster_id}: two owners would lose each other's events. If the other "
             f"is gone: {cursor.mogrify(_HAND_OVER, owner).decode()}",
         )

@@ -1,6 +1,6 @@
-"""Says on `onramp.settled` which partitions are halted, and hears there what a person answers.
+"""Records on `onramp.settled` which partitions are halted, and reads the operator's decisions there.
 
-On Kafka, because it is what is at hand wherever a partition is: no database is everybody's, and the
+On Kafka, because it is available wherever a partition is: no database is everybody's, and the
 writer's port is for probes.  Without a halt nothing is read.
 """
 
@@ -14,13 +14,13 @@ from services.writer.partitions.partition_halts import ACCEPT, DECISION, Entry
 from services.writer.partitions.plan_log import PlanLog
 from shared import wire
 
-#: How often a person's word is looked for.
+#: How often decisions are read.
 _ASK_SECONDS: Final = 2.0
 _ONLY: Final = 0
 
 
 class PartitionDecisions:
-    """What a person says of halted partitions."""
+    """The operator's decisions about halted partitions."""
 
     def __init__(
         self, log: Cluster, plan_log: PlanLog, record: Callable[[Iterable[Entry]], Awaitable[None]]
@@ -32,7 +32,7 @@ class PartitionDecisions:
         self._ask_at = 0.0
 
     async def accepted(self, halted: Mapping[Partition, str]) -> list[Partition]:
-        """Those of `halted` (and why) that a person wants to go on; each halt is said once."""
+        """Return those of `halted` (with reasons) that an operator lets go on; records each halt once."""
         if not halted:
             return []
         if new := [entry for p, reason in halted.items() for entry in self._halts.halt_entries(p, reason)]:

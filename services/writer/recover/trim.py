@@ -1,10 +1,11 @@
-"""Deletes from `onramp.system_errors` what has drained: what nobody will read again.
+"""Retention cleanup: deletes from `onramp.system_errors` what has drained and nobody will read again.
 
-Kept is everything from the oldest undrained marker's first record on, of every database,
-also of one that is out, halted or no longer configured; and whatever is young, because a
-writer that was stopped for a while may still close what it had diverted.  The driver
-calls it between two batches while nothing drains, so no record of its own is without a
-marker, and nobody reads below.  Dying in the middle leaves some partitions for the next time.
+Invariant (the model's rules `trim_drained` and `trim_old`): everything is kept from the first record
+of the oldest undrained marker on, of every database, also of one that is out, halted or no longer
+configured; and so is every young record, because a writer that was stopped for a while may still
+close what it had diverted.  The driver calls it between two batches while nothing drains, so none of
+its own records is without a marker, and nobody reads below.  After a crash in the middle the next
+run does the rest.
 """
 
 import time
@@ -14,22 +15,22 @@ from typing import Final, Protocol
 from services.writer.recover.diverted_index import DivertedIndex
 from shared import wire
 
-#: How often a writer looks.  Nothing depends on it but disk.
+#: Only disk space depends on it.
 _EVERY_SECONDS: Final = 600.0
 
 
 class Log(Protocol):
-    """What is asked of Kafka."""
+    """The requests to Kafka."""
 
     async def made_before(self, topic: str, when: float) -> dict[int, int]:
-        """By partition, the offset below which every record is older than `when` (seconds since 1970)."""
+        """Return by partition the offset below which every record is older than `when` (Unix seconds)."""
 
     async def delete_below(self, topic: str, offsets: Mapping[int, int]) -> None:
         """Delete the records below `offsets`, by partition."""
 
 
 class RetentionCleanup:
-    """Called between batches; does its work now and then."""
+    """Called between batches; works every ten minutes, or every `keep_s` if that is shorter."""
 
     def __init__(
         self, log: Log, index: DivertedIndex, keep_s: float, every_s: float = _EVERY_SECONDS
@@ -41,15 +42,15 @@ class RetentionCleanup:
         self._due = time.monotonic() + self._every
 
     async def tick(self) -> None:
-        """Trim, if it is time."""
+        """Trim when it is due."""
         if time.monotonic() >= self._due:
             self._due = time.monotonic() + self._every
             await self.trim()
 
     async def trim(self) -> None:
-        """Delete what has drained and is old enough."""
+        """Delete what has drained and is older than `keep_s`.  Two requests for each leader."""
         old = await self._log.made_before(wire.SYSTEM_ERRORS, time.time() - self._keep)
-        needed = self._index.needed()
+        needed = self._index.lowest_needed()
         await self._log.delete_below(
             wire.SYSTEM_ERRORS, {p: min(upto, needed.get(p, upto)) for p, upto in old.items()}
         )

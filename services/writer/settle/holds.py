@@ -113,7 +113,7 @@ class Holds:
         self._changed.pop((TYPE, name), None)
         self._faded.add(name)
 
-    def stopped(self) -> list[str]:
+    def paused_types(self) -> list[str]:
         """Types whose events wait until a person resumes them."""
         return sorted(n for n, h in self.types.items() if h.state == STOPPED)
 

@@ -135,7 +135,7 @@ def add(
         execute_values(cursor, _ADD, rows, page_size=_AT_ONCE)
 
 
-def places(conn: connection) -> list[Place]:
+def tables(conn: connection) -> list[Place]:
     """The tables that events wait for."""
     with conn.cursor() as cursor:
         cursor.execute(_PLACES)

@@ -310,4 +310,4 @@ def test_places_are_each_named_once(hall: Hall) -> None:
     for name in names:
         hall.settle(*(_bad(f"{name}-{i}", name) for i in range(13)))
     with transaction(hall.bench.database, "driver") as conn:
-        assert [p.table for p in waiting_table.places(conn)] == sorted(names)
+        assert [p.table for p in waiting_table.tables(conn)] == sorted(names)

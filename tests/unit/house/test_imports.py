@@ -101,7 +101,7 @@ def test_the_file_imports_only_what_it_may(file: Path) -> None:
         ("services/ingest/x.py", "from ..writer import sort"),
         ("services/writer/x.py", "def f():\n    from services.ingest.check.check import check"),
         ("services/writer/x.py", "from stack.jars import ensure_jars"),
-        ("services/cli/x.py", "from services.writer.driver.app import Job"),
+        ("services/cli/x.py", "from services.writer.driver.app import WriterProcess"),
         ("services/x.py", "import services.writer"),
         ("shared/x.py", "import services.writer"),
         ("shared/registry/x.py", "import stack"),

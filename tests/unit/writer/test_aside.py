@@ -10,7 +10,7 @@ from services.writer.model.next_offsets import Position
 from services.writer.model.offsets import Partition, Range
 from services.writer.model.routes import Routes
 from services.writer.partitions.plan_log import PlanLog
-from services.writer.partitions.set_aside import Fault, Strikes, in_halves, kind_of, up_to_fault
+from services.writer.partitions.set_aside import Fault, Strikes, describe, in_halves, up_to_fault
 
 
 def _range(number: int = 0, start: int = 0, end: int = 10) -> Range:
@@ -73,13 +73,13 @@ def test_a_strike_is_known_at_its_offset_alone() -> None:
 def test_an_exception_is_named_without_its_words() -> None:
     with pytest.raises(ValueError, match="secret") as caught:
         int("a secret")
-    said = kind_of(caught.value)
+    said = describe(caught.value)
     assert said.startswith("ValueError (test_an_exception_is_named")
     assert "secret" not in said
     spark = type("PythonException", (Exception,), {"__module__": "pyspark.errors.exceptions.captured"})
     text = 'Traceback:\n  File "task.py", line 1, in take\nValueError: a secret\n'
-    assert kind_of(spark(text)) == "ValueError"
-    assert kind_of(spark("no name in it")) == "PythonException"
+    assert describe(spark(text)) == "ValueError"
+    assert describe(spark("no name in it")) == "PythonException"
 
 
 def test_a_range_that_was_set_aside_keeps_its_routes_whatever_is_planned_next() -> None:

@@ -51,8 +51,10 @@ class _Scene:
     def look(self) -> dict[Partition, int]:
         """Where the partition is cut, if it is; what was found whole is written down, as the view does."""
         self.tips = {P: self.log.tip}
-        cut = asyncio.run(self.cuts.see({P: self.position}, self.tips))
-        for key, value in self.plan_log.leader_entries(self.cuts.led({P: self.position}, self.tips)):
+        cut = asyncio.run(self.cuts.find_cuts({P: self.position}, self.tips))
+        for key, value in self.plan_log.leader_entries(
+            self.cuts.leader_epochs({P: self.position}, self.tips)
+        ):
             self.plan_log.apply(key, value)
         return cut
 
@@ -100,7 +102,7 @@ def test_a_ledger_that_comes_late_is_compared_too() -> None:
     scene = _Scene(_Log({3: 0}, 6), 6)
     assert scene.look() == {}
     scene.furthest = 10
-    scene.cuts.doubt()
+    scene.cuts.recheck_all()
     assert scene.look() == {P: 6}
 
 
@@ -111,7 +113,7 @@ def test_an_epoch_that_no_leader_knows_halts_where_the_writer_stands(end: int, g
     scene.look()
     scene.log.begins, scene.log.end = {2: 0}, end
     assert scene.look() == {P: goes_on}
-    why = scene.cuts.why(P, scene.position, goes_on)
+    why = scene.cuts.reason(P, scene.position, goes_on)
     assert "no leader epoch as late as 7" in why
     assert f"goes on at {goes_on}" in why
 
@@ -130,14 +132,14 @@ def test_an_epoch_that_is_known_again_tells_the_cut_again() -> None:
     scene.look()
     scene.log.begins, scene.log.end = {7: 0, 8: 6}, 20
     assert scene.look() == {P: 6}
-    assert "cut at 6" in scene.cuts.why(P, scene.position, 6)
+    assert "cut at 6" in scene.cuts.reason(P, scene.position, 6)
 
 
 def test_transactions_that_hold_up_the_end_are_no_cut() -> None:
     scene = _Scene(_Log({3: 0}, 10), 10)
     scene.look()
     scene.tips = {P: Tip(8, 3)}
-    assert asyncio.run(scene.cuts.see({P: scene.position}, scene.tips)) == {}
+    assert asyncio.run(scene.cuts.find_cuts({P: scene.position}, scene.tips)) == {}
 
 
 def test_what_cannot_be_told_now_is_not_planned_now() -> None:

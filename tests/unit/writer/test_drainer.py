@@ -52,7 +52,7 @@ class Log:
         for record in self.records[max(since[0], 0) :]:
             yield record
 
-    def lost(self) -> list[tuple[int, int, int]]:
+    def incomplete_markers(self) -> list[tuple[int, int, int]]:
         """Start, end and new count of what cannot drain."""
         drainer = Drainer(
             self,  # type: ignore[arg-type]
@@ -64,7 +64,7 @@ class Log:
             on_reports=lambda _: None,
         )
         known: Any = {"known": object()}
-        found = asyncio.run(drainer.lost(DB, known))
+        found = asyncio.run(drainer.incomplete_markers(DB, known))
         return [(m.range.start, m.range.end, m.count) for m in found]
 
 
@@ -73,7 +73,7 @@ def test_what_is_all_there_is_not_lost() -> None:
     first = log.events(3, 4, 6)
     log.mark(0, 10, 3, first)
     log.mark(10, 20, 0, -1)
-    assert log.lost() == []
+    assert log.incomplete_markers() == []
 
 
 def test_what_is_missing_is_counted_without_it_and_its_neighbours_are_left_alone() -> None:
@@ -81,7 +81,7 @@ def test_what_is_missing_is_counted_without_it_and_its_neighbours_are_left_alone
     log.mark(0, 5, 2, log.events(1))
     log.mark(5, 9, 1, log.events(7))
     log.mark(9, 12, 2, log.events(9, 10), digest="nobody")
-    assert log.lost() == [(0, 5, 1), (9, 12, 2)]
+    assert log.incomplete_markers() == [(0, 5, 1), (9, 12, 2)]
 
 
 def test_what_an_older_marker_of_the_range_had_is_not_the_new_ones() -> None:
@@ -91,7 +91,7 @@ def test_what_an_older_marker_of_the_range_had_is_not_the_new_ones() -> None:
     log.mark(2, 9, 4, log.events(2, 3, 4, 5))
     log.mark(2, 9, 2, log.events(3, 5))
     log.mark(9, 12, 1, log.events(11))
-    assert log.lost() == []
+    assert log.incomplete_markers() == []
 
 
 def test_a_range_of_which_nothing_is_left_is_empty_whatever_stood_there_before() -> None:
@@ -99,4 +99,4 @@ def test_a_range_of_which_nothing_is_left_is_empty_whatever_stood_there_before()
     log.mark(0, 2, 1, log.events(1))
     log.mark(2, 9, 2, log.events(2, 3))
     log.mark(2, 9, 0, -1)
-    assert log.lost() == []
+    assert log.incomplete_markers() == []

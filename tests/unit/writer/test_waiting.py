@@ -32,8 +32,8 @@ class Scene:
         )
         self.at += 1
 
-    def leading(self) -> list[tuple[int, int]]:
-        return [(m.range.start, m.range.end) for lane in self.index.leading("db") for m in lane]
+    def leading_empty(self) -> list[tuple[int, int]]:
+        return [(m.range.start, m.range.end) for lane in self.index.leading_empty("db") for m in lane]
 
     def spans(self) -> list[tuple[int, int]]:
         return [(w.marker.range.start, w.marker.range.end) for w in self.index.next("db")]
@@ -48,17 +48,17 @@ def scene() -> Scene:
 
 
 def test_nothing_waits_at_first_and_nothing_waits_when_all_has_drained(scene: Scene) -> None:
-    assert not scene.index.waits("db")
+    assert not scene.index.has_waiting("db")
     scene.divert(0, 5, 3)
     scene.divert(0, 7, 4, of=B)
-    assert scene.index.waits("db")
-    assert not scene.index.waits("another")
+    assert scene.index.has_waiting("db")
+    assert not scene.index.has_waiting("another")
     assert scene.index.events("db") == 7
     scene.drain(5)
     assert scene.index.events("db") == 4
     scene.drain(7, of=B)
-    assert not scene.index.waits("db")
-    assert (scene.index.events("db"), scene.index.oldest("db"), scene.index.needed()) == (0, None, {})
+    assert not scene.index.has_waiting("db")
+    assert (scene.index.events("db"), scene.index.oldest("db"), scene.index.lowest_needed()) == (0, None, {})
 
 
 def test_a_range_that_is_settled_in_part_waits(scene: Scene) -> None:
@@ -102,7 +102,7 @@ def test_another_life_of_a_topic_covers_and_settles_nothing_of_this_one(scene: S
     scene.drain(100)
     assert scene.index.incarnations("db") == {Incarnation(OLD, A)}
     scene.drain(100, life=OLD)
-    assert not scene.index.waits("db")
+    assert not scene.index.has_waiting("db")
 
 
 def test_the_oldest_is_an_event_and_no_empty_range(scene: Scene) -> None:
@@ -127,9 +127,9 @@ def test_nearly_drained_is_at_most_one_range_of_each_partition(scene: Scene) -> 
 def test_a_record_that_a_marker_of_any_database_needs_is_needed(scene: Scene) -> None:
     scene.divert(0, 5, 3)
     scene.divert(5, 9, 0)
-    assert scene.index.needed() == {0: 0}
+    assert scene.index.lowest_needed() == {0: 0}
     scene.drain(5)
-    assert scene.index.needed() == {0: 4}  # an empty range needs its marker alone
+    assert scene.index.lowest_needed() == {0: 4}  # an empty range needs its marker alone
 
 
 def test_what_is_added_while_another_thread_forgets_is_kept(scene: Scene) -> None:
@@ -172,19 +172,19 @@ def test_an_hour_of_diverted_batches_costs_no_more_than_its_length(scene: Scene)
 def test_f51_what_has_no_events_is_one_range_however_many_batches_it_is_of(scene: Scene) -> None:
     for at in range(1000):
         scene.pass_by(at, at + 1)
-    assert scene.leading() == [(0, 1000)]
-    assert scene.index.needed() == {0: 0}  # all that said so must be there for the next writer
+    assert scene.leading_empty() == [(0, 1000)]
+    assert scene.index.lowest_needed() == {0: 0}  # all that said so must be there for the next writer
     scene.drain(999)
-    assert scene.leading() == [(0, 1000)]
+    assert scene.leading_empty() == [(0, 1000)]
     scene.drain(1000)
-    assert not scene.index.waits("db")
+    assert not scene.index.has_waiting("db")
 
 
 def test_what_has_no_events_keeps_its_routes_apart(scene: Scene) -> None:
     scene.pass_by(0, 3)
     scene.pass_by(3, 5, digest="later")
     scene.pass_by(5, 6, digest="later")
-    assert scene.leading() == [(0, 3), (3, 6)]
+    assert scene.leading_empty() == [(0, 3), (3, 6)]
     assert scene.index.covers("db", Incarnation(NEW, A), 0, 6)
     assert not scene.index.covers("db", Incarnation(NEW, A), 0, 7)
 
@@ -193,11 +193,11 @@ def test_what_has_no_events_waits_for_those_before_it(scene: Scene) -> None:
     scene.pass_by(0, 3)
     scene.divert(3, 5, 2)
     scene.pass_by(5, 9)
-    assert (scene.leading(), scene.spans()) == ([(0, 3)], [(3, 5)])
+    assert (scene.leading_empty(), scene.spans()) == ([(0, 3)], [(3, 5)])
     scene.drain(3)
-    assert (scene.leading(), scene.spans()) == ([], [(3, 5)])
+    assert (scene.leading_empty(), scene.spans()) == ([], [(3, 5)])
     scene.drain(5)
-    assert (scene.leading(), scene.spans()) == ([(5, 9)], [])
+    assert (scene.leading_empty(), scene.spans()) == ([(5, 9)], [])
 
 
 @pytest.mark.parametrize("first", ["marker", "empty"])
@@ -208,18 +208,18 @@ def test_a_marker_has_the_last_word_about_a_range_whichever_was_read_first(scene
     scene.divert(10, 15, 5)
     if first == "marker":
         scene.pass_by(0, 20)
-    assert (scene.leading(), scene.spans()) == ([(0, 10)], [(10, 15)])
+    assert (scene.leading_empty(), scene.spans()) == ([(0, 10)], [(10, 15)])
     scene.drain(15)
-    assert scene.leading() == [(0, 20)]
+    assert scene.leading_empty() == [(0, 20)]
     scene.drain(20)
-    assert not scene.index.waits("db")
+    assert not scene.index.has_waiting("db")
 
 
 def test_what_is_said_again_of_what_has_no_events_changes_nothing(scene: Scene) -> None:
     for span in ((0, 5), (5, 9), (5, 9), (5, 7), (7, 12)):
         scene.pass_by(*span)
-    assert scene.leading() == [(0, 12)]
-    assert scene.index.furthest(Incarnation(NEW, A)) == 12
+    assert scene.leading_empty() == [(0, 12)]
+    assert scene.index.highest_known(Incarnation(NEW, A)) == 12
 
 
 def test_nothing_is_missing_where_there_is_nothing(scene: Scene) -> None:
