@@ -19,7 +19,7 @@ COUNTED: Final = "tests/unit/ingest/test_many_faults.py"
 UNREAD: Final = "tests/integration/ingest/test_unread_answers.py"
 PIPELINES: Final = "tests/integration/ingest/test_pipelines.py"
 READINESS: Final = "tests/integration/ingest/test_readiness.py"
-DOOR: Final = "tests/integration/ingest/test_bad_input.py"
+BAD_INPUT: Final = "tests/integration/ingest/test_bad_input.py"
 KAFKA: Final = "tests/integration/ingest/test_gateway_kafka.py"
 TALLIES: Final = "tests/unit/ingest/test_tallies.py"
 CYCLE: Final = "tests/unit/ingest/test_cycle.py"
@@ -67,9 +67,9 @@ QUICK: Final = (
         "len(documents) == 2 * len(values) - 1",
     ),
     Mutant(
-        "the step of a refused request", "http/endpoint.py", "error.at(request.step)", "pass", tests=STEPS
+        "the step of a rejected request", "http/endpoint.py", "error.at(request.step)", "pass", tests=STEPS
     ),
-    Mutant("the step of a refused event", "accept.py", "outcome.at(Step.SEND)", "pass", tests=STEPS),
+    Mutant("the step of a rejected event", "accept.py", "outcome.at(Step.SEND)", "pass", tests=STEPS),
     Mutant(
         "what an unforeseen fault surely did not do",
         "http/endpoint.py",
@@ -137,7 +137,7 @@ QUICK: Final = (
         "http/protocol_limits.py",
         "return self._half_closed",
         "return False",
-        tests=DOOR,
+        tests=BAD_INPUT,
     ),
     Mutant("the registry's watcher", "app.py", "except Exception:", "except KeyError:", tests=WATCH),
     Mutant(
@@ -155,7 +155,11 @@ QUICK: Final = (
         tests=WATCH,
     ),
     Mutant(
-        "the limit of a batch", "decode/decode.py", "if count > limits.max_batch:", "if False:", tests=DOOR
+        "the limit of a batch",
+        "decode/decode.py",
+        "if count > limits.max_batch:",
+        "if False:",
+        tests=BAD_INPUT,
     ),
     Mutant("the byte budget", "send/byte_budget.py", "if self.held + size > self.limit:", "if False:"),
     Mutant("giving the budget back", "http/body.py", "self._budget.release(self._reserved)", "pass"),
@@ -187,7 +191,7 @@ QUICK: Final = (
         tests=UNREAD,
     ),
     Mutant(
-        "the time after a refusal",
+        "the time after a rejection",
         "http/protocol_limits.py",
         "self.transport.close()\n        self._start_write_timer()",
         "self.transport.close()",
@@ -215,7 +219,7 @@ QUICK: Final = (
         tests=PIPELINES,
     ),
     Mutant(
-        "hearing nothing after a refusal",
+        "hearing nothing after a rejection",
         "http/protocol_limits.py",
         "return self._rejection is not None or self.transport.is_closing()",
         "return self.transport.is_closing()",
@@ -242,30 +246,34 @@ QUICK: Final = (
         "await self._health_check",
         tests=READINESS,
     ),
-    Mutant("the cap of the body", "http/body.py", "if size > self._max_bytes:", "if False:", tests=DOOR),
+    Mutant("the cap of the body", "http/body.py", "if size > self._max_bytes:", "if False:", tests=BAD_INPUT),
     Mutant(
         "the cap of inflation",
         "http/content_encoding.py",
         "if len(self.out) > self._max_bytes:",
         "if False:",
-        tests=DOOR,
+        tests=BAD_INPUT,
     ),
     Mutant(
         "noticing a cut-off stream",
         "http/content_encoding.py",
         "if not self._codec.eof:",
         "if False:",
-        tests=DOOR,
+        tests=BAD_INPUT,
     ),
     Mutant(
-        "closing after an unread body", "http/endpoint.py", "if not body.read_whole:", "if False:", tests=DOOR
+        "closing after an unread body",
+        "http/endpoint.py",
+        "if not body.read_whole:",
+        "if False:",
+        tests=BAD_INPUT,
     ),
     Mutant(
         "the limit of depth",
         "check/check.py",
         "strict_json.check_depth(item.value, item.document)",
         "pass",
-        tests=DOOR,
+        tests=BAD_INPUT,
     ),
     Mutant(
         "the limit of an event",
@@ -284,7 +292,7 @@ QUICK: Final = (
         "following the registry", "check/check.py", "if snapshot is not self._schemas.snapshot:", "if False:"
     ),
     Mutant(
-        "the retriever that refuses",
+        "the retriever that raises",
         "check/json_schema.py",
         "retriever=_reject_reference",
         "retriever=lambda uri: {}",
@@ -313,15 +321,17 @@ QUICK: Final = (
         "http/protocol_limits.py",
         "if self._header_bytes > self.settings.max_header_bytes:",
         "if False:",
-        tests=DOOR,
+        tests=BAD_INPUT,
     ),
-    Mutant("the host", "http/protocol_limits.py", "or not _HOST.fullmatch(value)", "or False", tests=DOOR),
+    Mutant(
+        "the host", "http/protocol_limits.py", "or not _HOST.fullmatch(value)", "or False", tests=BAD_INPUT
+    ),
     Mutant(
         "the clock of slow requests",
         "http/protocol_limits.py",
         "if self._incomplete and not self._is_closing:",
         "if False:",
-        tests=DOOR,
+        tests=BAD_INPUT,
     ),
     Mutant(
         "the bound of the syslog queue",
@@ -343,7 +353,7 @@ SLOW: Final = (
         tests=KAFKA,
     ),
     Mutant(
-        "refusing unsafe topics",
+        "rejecting unsafe topics",
         "send/kafka_topics.py",
         "self._reject_unsafe(topic, config)",
         "pass",

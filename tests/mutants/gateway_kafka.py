@@ -75,7 +75,7 @@ SLOW: Final = (
     ),
     Mutant("leaving when full", "send/send_timer.py", "if full or due <=", "if due <=", tests=SEND_TIMER),
     Mutant(
-        "moving what a partition refuses",
+        "moving what a partition rejects",
         "send/second_producer.py",
         "        if second is not None:\n",
         "        if second is None:\n",
@@ -96,7 +96,7 @@ SLOW: Final = (
         tests=SICK,
     ),
     Mutant(
-        "waiting for a partition that refuses",
+        "waiting for a partition that rejects",
         "send/kafka_producer.py",
         "not self._second.holds(topic, partition)",
         "self._second.holds(topic, partition)",

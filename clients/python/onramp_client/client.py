@@ -248,7 +248,7 @@ class Onramp(Sending):
         with self._changed:
             while outbox is self._outbox and not (self._closed and not outbox.pending):
                 now = time.monotonic()
-                batch = outbox.take(now, flush=bool(self._flushing or self._closed))
+                batch = outbox.next_batch(now, flush=bool(self._flushing or self._closed))
                 if batch is not None:
                     return batch
                 self._changed.wait(outbox.delay(now))

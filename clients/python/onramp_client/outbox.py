@@ -72,7 +72,7 @@ class Outbox:
             return True
         return self._new_bytes >= self._batch_bytes > self._new_bytes - size - 1
 
-    def take(self, now: float, *, flush: bool) -> Batch | None:
+    def next_batch(self, now: float, *, flush: bool) -> Batch | None:
         """Return the next batch, which is in flight from now on; with `flush`, events do not linger."""
         batch = None
         if self._retries and self._retries[0][0] <= now:

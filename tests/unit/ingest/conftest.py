@@ -22,7 +22,7 @@ from shared.registry.memory import MemoryRegistry
 from stack.ports import free_port
 
 
-class Door:
+class LocalGateway:
     """A gateway, what it sends to, and a client of it."""
 
     def __init__(self, settings: IngestSettings, registry: dict[str, Any] | None) -> None:
@@ -30,10 +30,10 @@ class Door:
         self.registry = MemoryRegistry(registry, check_schemas)
         self.sink = MemorySink()
         self.budget = ByteBudget(settings.inflight_bytes)
-        self.gateway: Gateway = assemble(
+        self.app: Gateway = assemble(
             settings, sink=self.sink, budget=self.budget, registry=self.registry, lifespan=self._lifespan
         )
-        transport = httpx2.ASGITransport(app=self.gateway)
+        transport = httpx2.ASGITransport(app=self.app)
         self.client = httpx2.AsyncClient(transport=transport, base_url="http://localhost")
 
     async def post(self, content: Any, **headers: str) -> httpx2.Response:
@@ -49,7 +49,7 @@ class Door:
         yield {"settings": self.settings, "drain": Drain()}
 
 
-MakeDoor = Callable[..., Door]
+MakeGateway = Callable[..., LocalGateway]
 
 
 @pytest.fixture
@@ -58,35 +58,35 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture
-async def make_door() -> AsyncIterator[MakeDoor]:
-    doors: list[Door] = []
+async def make_gateway() -> AsyncIterator[MakeGateway]:
+    gateways: list[LocalGateway] = []
 
-    def make(registry: dict[str, Any] | None = None, **settings: Any) -> Door:
-        doors.append(Door(IngestSettings(**settings), registry))
-        return doors[-1]
+    def make(registry: dict[str, Any] | None = None, **settings: Any) -> LocalGateway:
+        gateways.append(LocalGateway(IngestSettings(**settings), registry))
+        return gateways[-1]
 
     yield make
-    for door in doors:
-        await door.client.aclose()
+    for gateway in gateways:
+        await gateway.client.aclose()
 
 
 @pytest.fixture
-def door(make_door: MakeDoor) -> Door:
-    return make_door()
+def gateway(make_gateway: MakeGateway) -> LocalGateway:
+    return make_gateway()
 
 
 class Rig:
     """Both syslog listeners on a sink in memory."""
 
-    def __init__(self, door: Door, syslog: Syslog, tcp: int, udp: int) -> None:
-        self.door = door
+    def __init__(self, gateway: LocalGateway, syslog: Syslog, tcp: int, udp: int) -> None:
+        self.gateway = gateway
         self.syslog = syslog
         self.tcp = tcp
         self.udp = udp
 
     @property
     def payloads(self) -> list[dict[str, Any]]:
-        records = self.door.sink.records("events.syslog_message")
+        records = self.gateway.sink.records("events.syslog_message")
         return [orjson.loads(record.value)["payload"] for record in records]
 
     @property
@@ -95,15 +95,15 @@ class Rig:
 
 
 @pytest.fixture
-async def start(make_door: MakeDoor) -> AsyncIterator[Callable[..., Any]]:
+async def start(make_gateway: MakeGateway) -> AsyncIterator[Callable[..., Any]]:
     started: list[Rig] = []
 
     async def start(**settings: Any) -> Rig:
         tcp, udp = free_port(), free_port()
-        door = make_door(syslog_tcp_port=tcp, syslog_udp_port=udp, **settings)
-        syslog = Syslog(door.gateway.flow, door.settings, RejectionLog(log_events=False))
+        gateway = make_gateway(syslog_tcp_port=tcp, syslog_udp_port=udp, **settings)
+        syslog = Syslog(gateway.app.flow, gateway.settings, RejectionLog(log_events=False))
         await syslog.start()
-        started.append(Rig(door, syslog, tcp, udp))
+        started.append(Rig(gateway, syslog, tcp, udp))
         return started[-1]
 
     yield start

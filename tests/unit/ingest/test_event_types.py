@@ -8,7 +8,7 @@ from services.ingest.check.json_schema import ReportedFaults, Schemas, check_sch
 from shared import wire
 from shared.registry import Snapshot
 from tests.fixtures.ingest import body, envelope, one
-from tests.unit.ingest.conftest import MakeDoor
+from tests.unit.ingest.conftest import MakeGateway
 
 pytestmark = pytest.mark.anyio
 
@@ -29,10 +29,10 @@ def registry(**event_type: Any) -> dict[str, Any]:
     return {"event_types": {"order_placed": event_type}}
 
 
-async def test_every_fault_is_told_at_once_by_pointer(make_door: MakeDoor) -> None:
-    door = make_door(registry(schema=SCHEMA))
+async def test_every_fault_is_told_at_once_by_pointer(make_gateway: MakeGateway) -> None:
+    gateway = make_gateway(registry(schema=SCHEMA))
     payload = {"amuont": 3, "customer": {"id": 4.5}, "email": "secret-no-email", "lines": [1, "secret-x"]}
-    answer = await door.post(one(**payload))
+    answer = await gateway.post(one(**payload))
 
     assert answer.status_code == 422
     assert answer.json()["type"] == "/errors/schema_mismatch"
@@ -45,23 +45,23 @@ async def test_every_fault_is_told_at_once_by_pointer(make_door: MakeDoor) -> No
         ("/payload/lines/1", "expected type integer"),
     }
     assert "secret" not in answer.text
-    assert door.produced == 0
+    assert gateway.produced == 0
 
 
-async def test_a_payload_that_matches_is_accepted_beside_one_that_does_not(make_door: MakeDoor) -> None:
-    door = make_door(registry(schema=SCHEMA))
+async def test_a_payload_that_matches_is_accepted_beside_one_that_does_not(make_gateway: MakeGateway) -> None:
+    gateway = make_gateway(registry(schema=SCHEMA))
     good = envelope("good", amount=1.5, customer={"id": "c"})
-    answer = await door.post(body([envelope("bad"), good]))
+    answer = await gateway.post(body([envelope("bad"), good]))
 
     assert [each["status"] for each in answer.json()["results"]] == [422, 202]
 
 
-async def test_a_schema_changes_without_a_restart(make_door: MakeDoor) -> None:
-    door = make_door(registry(schema=SCHEMA))
-    assert (await door.post(one())).status_code == 422
-    door.registry.put(registry())
-    door.registry.refresh()
-    assert (await door.post(one())).status_code == 202
+async def test_a_schema_changes_without_a_restart(make_gateway: MakeGateway) -> None:
+    gateway = make_gateway(registry(schema=SCHEMA))
+    assert (await gateway.post(one())).status_code == 422
+    gateway.registry.put(registry())
+    gateway.registry.refresh()
+    assert (await gateway.post(one())).status_code == 202
 
 
 @pytest.mark.parametrize(
@@ -80,11 +80,11 @@ def test_local_references_work() -> None:
         schemas.check("order_placed", {"payload": {"a": "x"}}, 10, ReportedFaults())
 
 
-async def test_topic_and_key_come_from_the_event_type(make_door: MakeDoor) -> None:
-    door = make_door(registry(topic="shop.orders", key="/customer/id"))
-    answer = await door.post(one(customer={"id": "c-7"}))
+async def test_topic_and_key_come_from_the_event_type(make_gateway: MakeGateway) -> None:
+    gateway = make_gateway(registry(topic="shop.orders", key="/customer/id"))
+    answer = await gateway.post(one(customer={"id": "c-7"}))
 
-    (record,) = door.sink.records("shop.orders")
+    (record,) = gateway.sink.records("shop.orders")
     assert record.key == b"c-7"
     assert answer.json()["receipt"]["partition"] == wire.partition_of(b"c-7", 2)
 
@@ -92,28 +92,28 @@ async def test_topic_and_key_come_from_the_event_type(make_door: MakeDoor) -> No
 @pytest.mark.parametrize(
     "payload", [{}, {"customer": {"id": ""}}, {"customer": {"id": True}}, {"customer": 1}]
 )
-async def test_a_missing_key_is_refused(make_door: MakeDoor, payload: dict[str, Any]) -> None:
-    door = make_door(registry(key="/customer/id"))
-    answer = await door.post(one(**payload))
+async def test_a_missing_key_is_refused(make_gateway: MakeGateway, payload: dict[str, Any]) -> None:
+    gateway = make_gateway(registry(key="/customer/id"))
+    answer = await gateway.post(one(**payload))
 
     assert answer.status_code == 422
     assert answer.json()["pointer"] == "/payload/customer/id"
 
 
-async def test_a_limit_of_the_event_type(make_door: MakeDoor) -> None:
-    door = make_door(registry(max_bytes=200))
-    assert (await door.post(one(text="x" * 200))).status_code == 413
-    assert (await door.post(one())).status_code == 202
+async def test_a_limit_of_the_event_type(make_gateway: MakeGateway) -> None:
+    gateway = make_gateway(registry(max_bytes=200))
+    assert (await gateway.post(one(text="x" * 200))).status_code == 413
+    assert (await gateway.post(one())).status_code == 202
 
 
-async def test_lines_cannot_borrow_each_others_documents(make_door: MakeDoor) -> None:
-    door = make_door(registry(schema=SCHEMA))
+async def test_lines_cannot_borrow_each_others_documents(make_gateway: MakeGateway) -> None:
+    gateway = make_gateway(registry(schema=SCHEMA))
     good = one("good", amount=1, customer={"id": "c"})
     # Three values in the first line, and two lines that are halves of one: as many documents
     # as lines, but the second line's neighbour would vouch for it.
     lines = [b",".join([good] * 3), one("bad"), b"[1", b"2]"]
-    answer = await door.post(b"\n".join(lines), content_type="application/x-ndjson")
+    answer = await gateway.post(b"\n".join(lines), content_type="application/x-ndjson")
 
     types = [each["error"]["type"] for each in answer.json()["results"]]
     assert types == ["/errors/bad_json", "/errors/schema_mismatch", "/errors/bad_json", "/errors/bad_json"]
-    assert door.produced == 0
+    assert gateway.produced == 0

@@ -12,24 +12,24 @@ from cloudevents.core.v1.event import CloudEvent
 
 from services.ingest.decode.cloudevents import event_id, event_name
 from tests.fixtures.ingest import one
-from tests.unit.ingest.conftest import Door
+from tests.unit.ingest.conftest import LocalGateway
 
 pytestmark = pytest.mark.anyio
 
 LINES = "application/x-ndjson"
 
 
-async def test_lines_are_a_batch_of_their_own_bytes(door: Door) -> None:
+async def test_lines_are_a_batch_of_their_own_bytes(gateway: LocalGateway) -> None:
     lines = [one(f"order-{n}", amount=n).replace(b",", b" , ") for n in range(3)]
-    answer = await door.post(b"\n".join(lines) + b"\r\n\n", content_type=LINES)
+    answer = await gateway.post(b"\n".join(lines) + b"\r\n\n", content_type=LINES)
 
     assert answer.status_code == 202
     assert [each["id"] for each in answer.json()["results"]] == ["order-0", "order-1", "order-2"]
-    assert sorted(r.value for r in door.sink.records("events.order_placed")) == sorted(lines)
+    assert sorted(r.value for r in gateway.sink.records("events.order_placed")) == sorted(lines)
 
 
-async def test_one_line_is_a_batch_of_one(door: Door) -> None:
-    answer = await door.post(one(), content_type=LINES)
+async def test_one_line_is_a_batch_of_one(gateway: LocalGateway) -> None:
+    answer = await gateway.post(one(), content_type=LINES)
     assert len(answer.json()["results"]) == 1
 
 
@@ -47,16 +47,16 @@ async def test_one_line_is_a_batch_of_one(door: Door) -> None:
         b"],[",
     ],
 )
-async def test_a_bad_line_harms_only_itself(door: Door, bad: bytes) -> None:
-    answer = await door.post(b"\n".join([one("a"), bad, one("b"), b"2]"]), content_type=LINES)
+async def test_a_bad_line_harms_only_itself(gateway: LocalGateway, bad: bytes) -> None:
+    answer = await gateway.post(b"\n".join([one("a"), bad, one("b"), b"2]"]), content_type=LINES)
 
     assert answer.status_code == 207
     assert [each["status"] == 202 for each in answer.json()["results"]] == [True, False, True, False]
-    assert {r.key for r in door.sink.records("events.order_placed")} == {b"a", b"b"}
+    assert {r.key for r in gateway.sink.records("events.order_placed")} == {b"a", b"b"}
 
 
-async def test_empty_lines_are_no_events(door: Door) -> None:
-    assert (await door.post(b"\n\r\n \n", content_type=LINES)).status_code == 400
+async def test_empty_lines_are_no_events(gateway: LocalGateway) -> None:
+    assert (await gateway.post(b"\n\r\n \n", content_type=LINES)).status_code == 400
 
 
 def cloudevent(data: Any = None, kind: str = "application/json", **attributes: Any) -> CloudEvent:
@@ -72,28 +72,28 @@ def cloudevent(data: Any = None, kind: str = "application/json", **attributes: A
     return CloudEvent(attributes=given, data=data)
 
 
-async def send(door: Door, message: HTTPMessage) -> Any:
+async def send(gateway: LocalGateway, message: HTTPMessage) -> Any:
     headers = {name.replace("-", "_"): value for name, value in message.headers.items()}
-    return await door.post(message.body, **headers)
+    return await gateway.post(message.body, **headers)
 
 
 NAME = "com_example_order_placed"
 ID = event_id("https://shop.example/orders", "77")
 
 
-def landed(door: Door) -> Any:
-    (record,) = door.sink.records(f"events.{NAME}")
+def landed(gateway: LocalGateway) -> Any:
+    (record,) = gateway.sink.records(f"events.{NAME}")
     assert record.key.decode() == ID
     return orjson.loads(record.value)
 
 
 @pytest.mark.parametrize("mode", [to_binary, to_structured])
-async def test_an_event_of_the_official_sdk(door: Door, mode: Any) -> None:
-    answer = await send(door, mode(cloudevent({"amount": 1.5}), JSONFormat()))
+async def test_an_event_of_the_official_sdk(gateway: LocalGateway, mode: Any) -> None:
+    answer = await send(gateway, mode(cloudevent({"amount": 1.5}), JSONFormat()))
 
     assert answer.status_code == 202
     assert answer.json()["id"] == ID
-    envelope = landed(door)
+    envelope = landed(gateway)
     assert envelope["event_name"] == NAME
     assert envelope["payload"] == {"amount": 1.5}
     assert envelope["metadata"]["id"] == ID
@@ -103,28 +103,28 @@ async def test_an_event_of_the_official_sdk(door: Door, mode: Any) -> None:
 
 
 @pytest.mark.parametrize("mode", [to_binary, to_structured])
-async def test_data_that_is_no_object(door: Door, mode: Any) -> None:
-    await send(door, mode(cloudevent([1, 2]), JSONFormat()))
-    assert landed(door)["payload"] == {"data": [1, 2]}
+async def test_data_that_is_no_object(gateway: LocalGateway, mode: Any) -> None:
+    await send(gateway, mode(cloudevent([1, 2]), JSONFormat()))
+    assert landed(gateway)["payload"] == {"data": [1, 2]}
 
 
 @pytest.mark.parametrize("mode", [to_binary, to_structured])
-async def test_binary_data(door: Door, mode: Any) -> None:
-    await send(door, mode(cloudevent(b"\x00\xff", "application/octet-stream"), JSONFormat()))
-    assert landed(door)["payload"] == {"data_base64": base64.b64encode(b"\x00\xff").decode()}
+async def test_binary_data(gateway: LocalGateway, mode: Any) -> None:
+    await send(gateway, mode(cloudevent(b"\x00\xff", "application/octet-stream"), JSONFormat()))
+    assert landed(gateway)["payload"] == {"data_base64": base64.b64encode(b"\x00\xff").decode()}
 
 
 @pytest.mark.parametrize("mode", [to_binary, to_structured])
-async def test_no_data(door: Door, mode: Any) -> None:
-    assert (await send(door, mode(cloudevent(), JSONFormat()))).status_code == 202
-    assert landed(door)["payload"] in ({}, {"data": None})
+async def test_no_data(gateway: LocalGateway, mode: Any) -> None:
+    assert (await send(gateway, mode(cloudevent(), JSONFormat()))).status_code == 202
+    assert landed(gateway)["payload"] in ({}, {"data": None})
 
 
-async def test_a_batch_of_events_with_a_bad_one(door: Door) -> None:
+async def test_a_batch_of_events_with_a_bad_one(gateway: LocalGateway) -> None:
     events = [cloudevent({"n": n}, id=str(n)) for n in range(3)]
     texts = [JSONFormat().write(event) for event in events]
     texts[1] = texts[1].replace(b'"type"', b'"typo"')
-    answer = await door.post(
+    answer = await gateway.post(
         b"[" + b",".join(texts) + b"]", content_type="application/cloudevents-batch+json"
     )
 
@@ -133,12 +133,12 @@ async def test_a_batch_of_events_with_a_bad_one(door: Door) -> None:
     assert answer.json()["results"][1]["error"]["pointer"] == "/type"
 
 
-async def test_numbers_keep_their_digits(door: Door) -> None:
+async def test_numbers_keep_their_digits(gateway: LocalGateway) -> None:
     head = b'{"specversion":"1.0","id":"77","source":"https://shop.example/orders",'
     event = head + b'"type":"com.example.Order-Placed","data":{"price": 1.10}}'
-    await door.post(event, content_type="application/cloudevents+json")
+    await gateway.post(event, content_type="application/cloudevents+json")
 
-    (record,) = door.sink.records(f"events.{NAME}")
+    (record,) = gateway.sink.records(f"events.{NAME}")
     assert b'{"price": 1.10}' in record.value
 
 
@@ -151,8 +151,8 @@ def test_names(kind: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["9.lives", "ü", "onramp.settled", "x" * 64])
-async def test_types_that_make_no_event_name(door: Door, kind: str) -> None:
-    answer = await send(door, to_structured(cloudevent({}, type=kind), JSONFormat()))
+async def test_types_that_make_no_event_name(gateway: LocalGateway, kind: str) -> None:
+    answer = await send(gateway, to_structured(cloudevent({}, type=kind), JSONFormat()))
     assert answer.status_code == 422
 
 
@@ -161,15 +161,15 @@ def test_ids_do_not_run_into_each_other() -> None:
     assert len(event_id("s" * 1000, "i" * 1000)) <= 128
 
 
-async def test_a_binary_body_cannot_reach_out_of_its_place(door: Door) -> None:
+async def test_a_binary_body_cannot_reach_out_of_its_place(gateway: LocalGateway) -> None:
     message = to_binary(cloudevent({"a": 1}), JSONFormat())
     for body in (b'1,"x":2', b"1}", b'1},{"a":1', b"nonsense"):
-        answer = await send(door, HTTPMessage(headers=message.headers, body=body))
+        answer = await send(gateway, HTTPMessage(headers=message.headers, body=body))
         assert answer.status_code == 400
-    assert door.produced == 0
+    assert gateway.produced == 0
 
 
-async def test_other_versions_are_refused(door: Door) -> None:
-    answer = await door.post(b"{}", ce_specversion="0.3", ce_id="1", ce_source="s", ce_type="t")
+async def test_other_versions_are_refused(gateway: LocalGateway) -> None:
+    answer = await gateway.post(b"{}", ce_specversion="0.3", ce_id="1", ce_source="s", ce_type="t")
     assert answer.status_code == 422
     assert answer.json()["pointer"] == "/specversion"

@@ -31,7 +31,7 @@ from services.ingest.sink import MemorySink
 from shared import envelope
 from shared.registry.memory import MemoryRegistry
 from tests.fixtures.ingest import envelope as good
-from tests.unit.ingest.conftest import Door
+from tests.unit.ingest.conftest import LocalGateway
 
 pytestmark = pytest.mark.anyio
 
@@ -94,22 +94,24 @@ TYPES = st.sampled_from(
 
 @given(content=BODIES, kind=TYPES, zipped=st.booleans())
 @relaxed
-async def test_every_answer_is_an_answer(door: Door, content: bytes, kind: str, zipped: bool) -> None:
-    door.sink.topics.clear()
+async def test_every_answer_is_an_answer(
+    gateway: LocalGateway, content: bytes, kind: str, zipped: bool
+) -> None:
+    gateway.sink.topics.clear()
     if zipped:
-        answer = await door.post(gzip.compress(content), content_type=kind, content_encoding="gzip")
+        answer = await gateway.post(gzip.compress(content), content_type=kind, content_encoding="gzip")
     else:
-        answer = await door.post(content, content_type=kind)
+        answer = await gateway.post(content, content_type=kind)
 
     assert answer.status_code in {202, 207, 400, 413, 415, 422}
     told = answer.json()
     statuses = [each["status"] for each in told.get("results", [told | {"status": answer.status_code}])]
-    records = [record for topic in door.sink.topics for record in door.sink.records(topic)]
+    records = [record for topic in gateway.sink.topics for record in gateway.sink.records(topic)]
     assert statuses.count(202) == len(records)
     for record in records:  # what is on Kafka, the writer can read
         assert msgspec.json.decode(record.value)
         assert envelope.parse(record.value).metadata.id.encode() == record.key
-    assert door.budget.held == 0
+    assert gateway.budget.held == 0
 
 
 HEADER = st.text(st.characters(max_codepoint=255, exclude_characters="\r\n\0"), max_size=30)
@@ -127,9 +129,9 @@ HEADER = st.text(st.characters(max_codepoint=255, exclude_characters="\r\n\0"), 
     )
 )
 @relaxed
-async def test_every_header_is_an_answer(door: Door, headers: dict[str, str]) -> None:
+async def test_every_header_is_an_answer(gateway: LocalGateway, headers: dict[str, str]) -> None:
     given_headers = {name: value.encode("latin-1") for name, value in headers.items()}
-    answer = await door.client.post("/v1/events", content=dumped(good()), headers=given_headers)
+    answer = await gateway.client.post("/v1/events", content=dumped(good()), headers=given_headers)
 
     assert answer.status_code in {202, 400, 401, 403, 415, 422}
 

@@ -22,7 +22,7 @@ from services.ingest.decode import decode
 from services.ingest.decode.array_items import split_array
 from shared import strict_json
 from tests.fixtures.ingest import envelope, until
-from tests.unit.ingest.conftest import Door, MakeDoor, Rig
+from tests.unit.ingest.conftest import LocalGateway, MakeGateway, Rig
 
 pytestmark = pytest.mark.anyio
 
@@ -109,10 +109,10 @@ HOSTILE: dict[str, Callable[[], bytes]] = {
 }
 
 
-async def hold_of(door: Door, content: bytes, kind: str) -> float:
+async def hold_of(gateway: LocalGateway, content: bytes, kind: str) -> float:
     zipped = gzip.compress(content, 1)
     async with beating() as hold:
-        answer = await door.post(zipped, content_type=kind, content_encoding="gzip")
+        answer = await gateway.post(zipped, content_type=kind, content_encoding="gzip")
     assert answer.status_code in {202, 207, 400, 413, 422}
     return hold.longest
 
@@ -139,26 +139,26 @@ class Parsed:
 
 @pytest.mark.parametrize(("kind", "name"), CASES)
 async def test_no_request_holds_the_loop(
-    make_door: MakeDoor, name: str, kind: str, monkeypatch: pytest.MonkeyPatch
+    make_gateway: MakeGateway, name: str, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nor does a parser see more than a piece of it."""
     monkeypatch.setattr(strict_json, "orjson", parsed := Parsed())
-    door = make_door(REGISTRY)
+    gateway = make_gateway(REGISTRY)
     content = HOSTILE[name]()
     if kind == "application/x-ndjson":
         content = content.removeprefix(b"[").replace(b"},{", b"}\n{")
     unit = calibrated()
-    held = await hold_of(door, content, kind)
+    held = await hold_of(gateway, content, kind)
 
     assert held < MOST * max(unit, calibrated())
-    assert parsed.most < max(decode._PIECE_BYTES * 1.1, door.settings.max_event_bytes + 1)
+    assert parsed.most < max(decode._PIECE_BYTES * 1.1, gateway.settings.max_event_bytes + 1)
 
 
 @pytest.mark.parametrize("content", [b"\n" * FULL, many(b"1\n"), many(b"{}\n"), many(b"\r\n ")])
-async def test_no_lines_hold_the_loop(door: Door, content: bytes) -> None:
+async def test_no_lines_hold_the_loop(gateway: LocalGateway, content: bytes) -> None:
     unit = calibrated()
 
-    assert await hold_of(door, content, "application/x-ndjson") < MOST * max(unit, calibrated())
+    assert await hold_of(gateway, content, "application/x-ndjson") < MOST * max(unit, calibrated())
 
 
 MOTIFS = st.sampled_from(
@@ -194,12 +194,12 @@ MOTIFS = st.sampled_from(
     suppress_health_check=list(HealthCheck),
 )
 async def test_no_motif_holds_the_loop(
-    door: Door, motif: bytes, other: bytes, size: int, wrap: bytes
+    gateway: LocalGateway, motif: bytes, other: bytes, size: int, wrap: bytes
 ) -> None:
     content = wrap.replace(b"%s", many(motif, size) + other)
     unit = calibrated()
 
-    assert await hold_of(door, content, "application/json") < MOST * max(unit, calibrated())
+    assert await hold_of(gateway, content, "application/json") < MOST * max(unit, calibrated())
 
 
 def test_what_is_over_the_limit_is_not_cut() -> None:
@@ -211,7 +211,7 @@ def test_what_is_over_the_limit_is_not_cut() -> None:
 
 async def test_thirty_thousand_syslog_messages_in_one_read(start: Callable[..., Any]) -> None:
     rig: Rig = await start()
-    rig.door.sink.down = True
+    rig.gateway.sink.down = True
     _, writer = await asyncio.open_connection("127.0.0.1", rig.tcp)
     writer.write(b"first\n")
     await until(lambda: len(rig.syslog._connections.delivering) == 1)
@@ -219,7 +219,7 @@ async def test_thirty_thousand_syslog_messages_in_one_read(start: Callable[..., 
     await writer.drain()
     unit = calibrated()
     async with beating() as hold:
-        rig.door.sink.down = False
-        await until(lambda: rig.door.produced == 32_001)
+        rig.gateway.sink.down = False
+        await until(lambda: rig.gateway.produced == 32_001)
     writer.close()
     assert hold.longest < MOST * max(unit, calibrated())

@@ -10,7 +10,7 @@ from services.ingest import accept
 from services.ingest.check import json_schema
 from services.ingest.check.check import Checker
 from tests.fixtures.ingest import body, envelope, one
-from tests.unit.ingest.conftest import MakeDoor
+from tests.unit.ingest.conftest import MakeGateway
 
 pytestmark = pytest.mark.anyio
 
@@ -32,14 +32,16 @@ def compared(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return seen
 
 
-async def faults(make_door: MakeDoor, fields: int) -> list[str]:
-    answer = await make_door(REGISTRY).post(body(envelope(**{f"the_field_{n}_": n for n in range(fields)})))
+async def faults(make_gateway: MakeGateway, fields: int) -> list[str]:
+    answer = await make_gateway(REGISTRY).post(
+        body(envelope(**{f"the_field_{n}_": n for n in range(fields)}))
+    )
     assert answer.json()["type"] == "/errors/schema_mismatch"
     return [each["detail"] for each in answer.json()["errors"]]
 
 
-async def test_a_few_fields_are_compared(make_door: MakeDoor, compared: list[int]) -> None:
-    told = await faults(make_door, 15)
+async def test_a_few_fields_are_compared(make_gateway: MakeGateway, compared: list[int]) -> None:
+    told = await faults(make_gateway, 15)
 
     assert len(told) == 21
     assert any("and 5 more" in each for each in told)
@@ -47,23 +49,23 @@ async def test_a_few_fields_are_compared(make_door: MakeDoor, compared: list[int
     assert max(compared) == 20
 
 
-async def test_many_fields_are_not(make_door: MakeDoor, compared: list[int]) -> None:
-    told = await faults(make_door, 500)
+async def test_many_fields_are_not(make_gateway: MakeGateway, compared: list[int]) -> None:
+    told = await faults(make_gateway, 500)
 
     assert len(told) == 21
     assert max(compared) == 20  # the registry's own
 
 
-async def test_of_a_large_event_the_first_fault_is_told(make_door: MakeDoor) -> None:
-    assert len(await faults(make_door, 2000)) == 1
+async def test_of_a_large_event_the_first_fault_is_told(make_gateway: MakeGateway) -> None:
+    assert len(await faults(make_gateway, 2000)) == 1
 
 
 async def test_of_a_batch_a_hundred_faults_are_told_in_full_and_the_rest_by_code(
-    make_door: MakeDoor, monkeypatch: pytest.MonkeyPatch
+    make_gateway: MakeGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looked = seen(monkeypatch, json_schema, "_errors")
-    door = make_door(REGISTRY)
-    answer = await door.post(body([envelope(f"id-{n}", x=1) for n in range(1000)]))
+    gateway = make_gateway(REGISTRY)
+    answer = await gateway.post(body([envelope(f"id-{n}", x=1) for n in range(1000)]))
     errors = [each["error"] for each in answer.json()["results"]]
 
     assert len(looked) == 5
@@ -75,16 +77,16 @@ async def test_of_a_batch_a_hundred_faults_are_told_in_full_and_the_rest_by_code
 
 
 async def test_heavy_bodies_are_judged_elsewhere(
-    make_door: MakeDoor, monkeypatch: pytest.MonkeyPatch
+    make_gateway: MakeGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     decoded, judged = seen(monkeypatch, accept, "decode"), seen(monkeypatch, Checker, "check")
-    door = make_door()
+    gateway = make_gateway()
     here = threading.get_ident()
     for heavy in (one(text="x" * 200_000), b"[" + b"1," * 6_000 + b"1]", b"\n" * 6_000 + one()):
-        await door.post(heavy)
+        await gateway.post(heavy)
     assert here not in decoded + judged
 
-    await door.post(one())
+    await gateway.post(one())
     assert (decoded[3:], judged[3:]) == ([here], [here])
 
 
@@ -101,8 +103,8 @@ def seen(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> list[int]:
     return threads
 
 
-async def test_bad_items_by_the_thousand_are_told_by_code(make_door: MakeDoor) -> None:
-    answer = await make_door().post(b"[" + b"{}," * 999 + b"{}]")
+async def test_bad_items_by_the_thousand_are_told_by_code(make_gateway: MakeGateway) -> None:
+    answer = await make_gateway().post(b"[" + b"{}," * 999 + b"{}]")
 
     assert sum("detail" in each["error"] for each in answer.json()["results"]) == 100
     assert len(answer.content) < 200 * 1000

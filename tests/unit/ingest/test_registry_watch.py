@@ -16,7 +16,7 @@ from services.ingest.settings import IngestSettings
 from services.ingest.sink import MemorySink
 from shared.registry.memory import MemoryRegistry
 from tests.fixtures.ingest import one, until
-from tests.unit.ingest.conftest import Door, MakeDoor
+from tests.unit.ingest.conftest import LocalGateway, MakeGateway
 from tests.unit.ingest.test_senders import registry, send
 
 pytestmark = pytest.mark.anyio
@@ -72,36 +72,36 @@ async def test_schemas_are_compiled_where_the_registry_is_read(monkeypatch: pyte
 
     monkeypatch.setattr(Schemas, "__init__", count)
     compiler, settings = Compiler(), IngestSettings()
-    door = Door(settings, None)
+    gateway = LocalGateway(settings, None)
     memory = MemoryRegistry({}, compiler)
-    door.gateway = assemble(
+    gateway.app = assemble(
         settings,
         sink=MemorySink(),
         budget=ByteBudget(2**20),
         registry=memory,
-        lifespan=door._lifespan,
+        lifespan=gateway._lifespan,
         compiler=compiler,
     )
-    door.client._transport.app = door.gateway  # type: ignore[attr-defined]
+    gateway.client._transport.app = gateway.app  # type: ignore[attr-defined]
     memory.put({"event_types": {"order_placed": {"schema": {"required": ["amount"]}}}})
     compiled.clear()
     await asyncio.to_thread(memory.refresh)
 
-    assert (await door.post(one())).status_code == 422
-    assert (await door.post(one(amount=1))).status_code == 202
-    await door.client.aclose()
+    assert (await gateway.post(one())).status_code == 422
+    assert (await gateway.post(one(amount=1))).status_code == 202
+    await gateway.client.aclose()
     assert len(compiled) == 1
     assert threading.get_ident() not in compiled
 
 
-async def test_a_key_is_found_without_a_look_at_the_others(make_door: MakeDoor) -> None:
+async def test_a_key_is_found_without_a_look_at_the_others(make_gateway: MakeGateway) -> None:
     document = registry()
     document["keys"] |= {f"key-{n}": {"hashes": [{"sha256": f"{n:064x}"}]} for n in range(50)}
-    door = make_door(document)
-    keys = Counted(door.registry.snapshot().keys)
-    object.__setattr__(door.registry.snapshot(), "keys", keys)
+    gateway = make_gateway(document)
+    keys = Counted(gateway.registry.snapshot().keys)
+    object.__setattr__(gateway.registry.snapshot(), "keys", keys)
 
-    assert (await send(door)).status_code == 202
+    assert (await send(gateway)).status_code == 202
     assert keys.seen == ["shop"]
 
 

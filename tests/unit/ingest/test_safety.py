@@ -111,7 +111,7 @@ def test_syslog_beyond_loopback_names_its_senders(networks: str, told: int) -> N
     assert len(refusals(KEYED, SAFE, **taken, syslog_networks=networks)) == told
 
 
-def test_a_certificate_at_the_door_is_no_cleartext(tmp_path: Path) -> None:
+def test_a_gateway_with_a_certificate_is_not_cleartext(tmp_path: Path) -> None:
     issued = Authority(tmp_path).issue("gateway")
     tls = {"tls_cert_file": issued.cert, "tls_key_file": issued.key}
     rest = dict.fromkeys(RISKS, True) | {"allow_cleartext_http": False}

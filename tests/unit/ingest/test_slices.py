@@ -13,7 +13,7 @@ from services.ingest.decode import array_items
 from services.ingest.decode.array_items import split_array
 from services.ingest.sink import Record, SendResult
 from tests.fixtures.ingest import envelope
-from tests.unit.ingest.conftest import MakeDoor
+from tests.unit.ingest.conftest import MakeGateway
 
 MB = 1 << 20
 LONG: dict[str, Callable[[], bytes]] = {
@@ -84,22 +84,22 @@ def test_what_is_no_array_by_its_brackets_is_not_cut(body: bytes) -> None:
 
 @pytest.mark.anyio
 async def test_no_parsed_document_is_held_while_kafka_is_slow(
-    make_door: MakeDoor, monkeypatch: pytest.MonkeyPatch
+    make_gateway: MakeGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    door = make_door()
+    gateway = make_gateway()
     held: list[int] = []
-    send = door.sink.send
+    send = gateway.sink.send
 
     async def measured(records: list[Record]) -> list[SendResult]:
         held.append(tracemalloc.get_traced_memory()[0] - before)
         return await send(records)
 
-    monkeypatch.setattr(door.sink, "send", measured)
+    monkeypatch.setattr(gateway.sink, "send", measured)
     body = orjson.dumps([envelope(f"e-{n}") | {"payload": {"a": [[]] * 50_000}} for n in range(2)])
     tracemalloc.start()
     try:
         before = tracemalloc.get_traced_memory()[0]
-        assert (await door.post(body)).status_code == 202
+        assert (await gateway.post(body)).status_code == 202
     finally:
         tracemalloc.stop()
     assert held[0] < 10 * len(body)

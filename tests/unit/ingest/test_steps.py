@@ -32,7 +32,7 @@ from shared.errors import (
 from shared.settings import KafkaSettings
 from shared.steps import Step
 from tests.fixtures.ingest import body, envelope, one, record, until
-from tests.unit.ingest.conftest import Door, MakeDoor
+from tests.unit.ingest.conftest import LocalGateway, MakeGateway
 
 pytestmark = pytest.mark.anyio
 
@@ -43,24 +43,24 @@ def broken(*_: object) -> None:
 
 @pytest.mark.parametrize("step", ["decode", "route"])
 async def test_our_own_fault_before_send_is_surely_not_on_kafka(
-    door: Door, step: str, monkeypatch: pytest.MonkeyPatch
+    gateway: LocalGateway, step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(flow, step, broken)
-    answer = await door.post(one())
+    answer = await gateway.post(one())
 
     assert answer.status_code == 500
     assert (answer.json()["step"], answer.json()["accepted"]) == (step, False)
 
 
 async def test_a_request_refused_as_a_whole_names_the_step_it_came_to(
-    door: Door, monkeypatch: pytest.MonkeyPatch
+    gateway: LocalGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object) -> None:
         raise UserError(EVENT_TOO_LARGE, "which the table has at another step")
 
     monkeypatch.setattr(flow, "decode", refuse)
 
-    assert (await door.post(one())).json()["step"] == "decode"
+    assert (await gateway.post(one())).json()["step"] == "decode"
 
 
 class OddSink(MemorySink):
@@ -88,37 +88,37 @@ class OddSink(MemorySink):
 )
 @pytest.mark.parametrize("content", [one("a"), body([envelope("a")])])
 async def test_what_fails_at_send_says_send(
-    door: Door, error: Exception, accepted: bool | None, content: bytes
+    gateway: LocalGateway, error: Exception, accepted: bool | None, content: bytes
 ) -> None:
-    object.__setattr__(door.gateway.flow, "sink", OddSink(error))
-    answer = await door.post(content)
+    object.__setattr__(gateway.app.flow, "sink", OddSink(error))
+    answer = await gateway.post(content)
 
     assert (answer.json()["step"], answer.json()["accepted"]) == ("send", accepted)
     for result in answer.json().get("results", []):
         assert (result["error"]["step"], result["error"]["accepted"]) == ("send", accepted)
 
 
-async def test_a_fault_that_can_happen_at_two_steps_names_the_one(make_door: MakeDoor) -> None:
-    door = make_door(max_event_bytes=300)
-    answer = await door.post(body([envelope() | {"payload": {"a": "x" * 400}}, {}]))
+async def test_a_fault_that_can_happen_at_two_steps_names_the_one(make_gateway: MakeGateway) -> None:
+    gateway = make_gateway(max_event_bytes=300)
+    answer = await gateway.post(body([envelope() | {"payload": {"a": "x" * 400}}, {}]))
 
     assert [each["error"]["step"] for each in answer.json()["results"]] == ["check", "check"]
     assert answer.json()["step"] == "check"
-    assert (await door.post(b'{"a":' + b"[" * 70 + b"]" * 70 + b"}")).json()["step"] == "check"
+    assert (await gateway.post(b'{"a":' + b"[" * 70 + b"]" * 70 + b"}")).json()["step"] == "check"
 
 
-async def test_a_large_event_behind_small_ones_is_refused_alone(make_door: MakeDoor) -> None:
-    door = make_door(max_event_bytes=300)  # a small one first: then all are parsed at once
+async def test_a_large_event_behind_small_ones_is_refused_alone(make_gateway: MakeGateway) -> None:
+    gateway = make_gateway(max_event_bytes=300)  # a small one first: then all are parsed at once
     large = envelope() | {"payload": {"a": "x" * 400}}
-    answer = await door.post(body([envelope(), large]))
+    answer = await gateway.post(body([envelope(), large]))
 
     small, refused = answer.json()["results"]
     assert "receipt" in small
     assert refused["error"]["type"] == "/errors/event_too_large"
 
 
-async def test_a_batch_that_came_no_further_than_decode_says_so(door: Door) -> None:
-    answer = await door.post(b"[NaN, 1e999]")
+async def test_a_batch_that_came_no_further_than_decode_says_so(gateway: LocalGateway) -> None:
+    answer = await gateway.post(b"[NaN, 1e999]")
 
     assert answer.json()["type"] == "/errors/none_accepted"
     assert answer.json()["step"] == "decode"

@@ -165,7 +165,7 @@ async def test_a_real_logger(rig: Rig, options: tuple[str, ...]) -> None:
 
 
 async def test_tcp_reading_stops_while_kafka_is_down(rig: Rig) -> None:
-    rig.door.sink.down = True
+    rig.gateway.sink.down = True
     reader, writer = await asyncio.open_connection("127.0.0.1", rig.tcp)
     line = b"<13>" + b"x" * 1000 + b"\n"
     sent = 0
@@ -178,7 +178,7 @@ async def test_tcp_reading_stops_while_kafka_is_down(rig: Rig) -> None:
     assert sent < 200_000, "the sender never felt the outage"
     assert not rig.payloads
 
-    rig.door.sink.down = False
+    rig.gateway.sink.down = False
     writer.write_eof()
     await until(lambda: len(rig.payloads) >= sent, 30)
     assert await reader.read() == b""
@@ -188,16 +188,16 @@ async def test_tcp_reading_stops_while_kafka_is_down(rig: Rig) -> None:
 async def test_udp_keeps_what_fits_and_counts_the_rest(start: Callable[..., Any]) -> None:
     rig: Rig = await start(syslog_queue_bytes=5000)
     before = counted("udp", "lost")
-    rig.door.sink.down = True
+    rig.gateway.sink.down = True
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
         for n in range(50):
             sender.sendto(b"<13>message %d" % n, ("127.0.0.1", rig.udp))
             await asyncio.sleep(0)
     await until(lambda: counted("udp", "lost") > before, 5)
-    rig.door.sink.down = False
+    rig.gateway.sink.down = False
     await until(lambda: len(rig.payloads) + counted("udp", "lost") - before == 50, 5)
     assert 5 <= len(rig.payloads) < 50
-    ids = [record.key for record in rig.door.sink.records("events.syslog_message")]
+    ids = [record.key for record in rig.gateway.sink.records("events.syslog_message")]
     assert len(set(ids)) == len(ids)
 
 

@@ -21,10 +21,10 @@ PATIENT = 6
 
 async def test_an_outage_does_not_end_the_udp_pump(start: Callable[..., Any]) -> None:
     rig: Rig = await start(max_batch=100)
-    rig.door.sink.down = True
+    rig.gateway.sink.down = True
     await say(rig, *(b"<13>message %d" % n for n in range(300)))
     await until(lambda: rig.syslog.waiting == 300, PATIENT)
-    rig.door.sink.down = False
+    rig.gateway.sink.down = False
     await until(lambda: len(rig.payloads) == 300, PATIENT)
     await say(rig, b"<13>later")
     await until(lambda: len(rig.payloads) == 301, PATIENT)
@@ -50,10 +50,10 @@ async def test_a_message_at_which_the_flow_fails_harms_only_itself(
         return real(body, *rest)
 
     monkeypatch.setattr(accept, "decode", poisoned)
-    rig.door.sink.down = True
+    rig.gateway.sink.down = True
     await say(rig, b"<13>one", b"<13>poison", b"<13>two", b"<13>three")
     await until(lambda: rig.syslog.waiting == 4, PATIENT)
-    rig.door.sink.down = False
+    rig.gateway.sink.down = False
     await until(lambda: rig.messages == ["one", "three", "two"], PATIENT)
     await until(lambda: counted("udp", "refused") == before + 1, PATIENT)
 
@@ -61,14 +61,14 @@ async def test_a_message_at_which_the_flow_fails_harms_only_itself(
 async def test_what_fails_on_its_way_to_kafka_is_sent_again(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real, failures = rig.door.sink.send, [RuntimeError(), RuntimeError()]
+    real, failures = rig.gateway.sink.send, [RuntimeError(), RuntimeError()]
 
     async def flaky(records: Any) -> Any:
         if failures:
             raise failures.pop()
         return await real(records)
 
-    monkeypatch.setattr(rig.door.sink, "send", flaky)
+    monkeypatch.setattr(rig.gateway.sink, "send", flaky)
     await say(rig, b"<13>kept")
     await until(lambda: rig.messages == ["kept"], PATIENT)
 
@@ -164,7 +164,7 @@ async def test_one_address_cannot_have_all_connections(start: Callable[..., Any]
 
 async def test_a_connection_with_messages_on_their_way_is_never_given_up(start: Callable[..., Any]) -> None:
     rig: Rig = await start(syslog_connections=2)
-    rig.door.sink.down = True
+    rig.gateway.sink.down = True
     hog = [await asyncio.open_connection("127.0.0.1", rig.tcp) for _ in range(2)]
     for n, (_, each) in enumerate(hog):
         each.write(b"<13>waits %d\n" % n)
@@ -172,7 +172,7 @@ async def test_a_connection_with_messages_on_their_way_is_never_given_up(start: 
     reader, writer = await asyncio.open_connection("127.0.0.1", rig.tcp, local_addr=("127.0.0.2", 0))
     async with asyncio.timeout(PATIENT):
         assert await reader.read() == b""
-    rig.door.sink.down = False
+    rig.gateway.sink.down = False
     await until(lambda: rig.messages == ["waits 0", "waits 1"], PATIENT)
     for each in (writer, *(w for _, w in hog)):
         each.close()

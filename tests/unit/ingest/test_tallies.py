@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, generate_la
 from services.ingest.observe.metrics import REGISTRY, exposition
 from services.ingest.observe.tallies import CounterTally, HistogramTally
 from tests.fixtures.ingest import one
-from tests.unit.ingest.conftest import MakeDoor
+from tests.unit.ingest.conftest import MakeGateway
 
 pytestmark = pytest.mark.anyio
 
@@ -69,12 +69,12 @@ def test_a_count_is_what_the_counter_would_have_seen(rounds: list[list[str]]) ->
         assert shown(ours) == shown(theirs)
 
 
-async def test_a_request_is_shown_as_soon_as_it_is_answered(make_door: MakeDoor) -> None:
-    door = make_door()
+async def test_a_request_is_shown_as_soon_as_it_is_answered(make_gateway: MakeGateway) -> None:
+    gateway = make_gateway()
     labels = {"event_name": "tallied", "key": "anonymous", "outcome": "accepted"}
     for number in range(1, 4):
-        assert (await door.post(one(f"id-{number}", "tallied"))).status_code == 202
-        assert f'le="+Inf"}} {requests()}' in (await door.client.get("/metrics")).text
+        assert (await gateway.post(one(f"id-{number}", "tallied"))).status_code == 202
+        assert f'le="+Inf"}} {requests()}' in (await gateway.client.get("/metrics")).text
         assert REGISTRY.get_sample_value("onramp_ingest_events_total", labels) == number
 
 
