@@ -109,14 +109,14 @@ GROWTH: Final = (
         f"{_STEPS}large_event_that_fails_is_told_from_its_neighbours_behind_it",
     ),
     Mutant(
-        "keeping the layout of routes",
+        "keeping the index of routes",
         "sort/route_lookup.py",
-        "        _kept[routes.digest] = found  # the last one used stands last\n",
+        "        _kept[routes.digest] = lookup  # the last one used comes last\n",
         "",
         _ROUTING,
     ),
     Mutant(
-        "keeping but a few layouts of routes",
+        "keeping only a few indexes of routes",
         "sort/route_lookup.py",
         "            while len(_kept) >= _KEPT:\n",
         "            while len(_kept) < 0:\n",

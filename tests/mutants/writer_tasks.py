@@ -13,7 +13,7 @@ POSTGRES: Final = "tests/integration/writer/test_postgres.py"
 TABLES: Final = "tests/integration/writer_tables/test_tables.py"
 VALUES: Final = "tests/integration/writer_tables/test_values.py"
 SORTING: Final = "tests/unit/writer tests/unit/writer_sort"
-ALIKE: Final = "tests/unit/writer_sort/test_alike.py tests/unit/writer_sort/test_bulk.py"
+SAME_LAYOUT: Final = "tests/unit/writer_sort/test_same_layout.py tests/unit/writer_sort/test_batch_checks.py"
 
 _KEEP: Final = "            settlement.keep()\n"
 _ADVANCE: Final = """\
@@ -319,44 +319,44 @@ TASKS: Final = (
     Mutant(
         "schemas that are never writable",
         "sort/packets.py",
-        "if is_closed(wanted.schema):",
+        "if is_closed(destination.schema):",
         "if False:",
         SORTING,
     ),
     Mutant(
         "schemas that a database opens",
         "sort/packets.py",
-        "or wanted.schema not in place.schemas:",
+        "or destination.schema not in configured.schemas:",
         "or False:",
         SORTING,
     ),
     Mutant(
-        "every byte of a form",
+        "every byte of a template",
         "parse/same_layout.py",
-        "has &= pieces.equal(2 * i, gap)",
+        "matches &= pieces.equal(2 * i, gap)",
         "pieces.equal(2 * i, gap)",
-        ALIKE,
+        SAME_LAYOUT,
     ),
     Mutant(
-        "no escape among the texts of a form",
+        "no escape among the texts of a template",
         "parse/same_layout.py",
-        "usual(*columns, version=PLAIN_VERSION)",
-        "usual(*columns)",
-        ALIKE,
+        "matches_patterns(*columns, version=PLAIN_VERSION)",
+        "matches_patterns(*columns)",
+        SAME_LAYOUT,
     ),
     Mutant(
         "strict bodies",
         "parse/same_layout.py",
-        "has[has] = json_checks.strict_objects(bodies.filter(pa.array(has)))",
-        "json_checks.strict_objects(bodies.filter(pa.array(has)))",
-        ALIKE,
+        "matches[matches] = json_checks.strict_objects(bodies.filter(pa.array(matches)))",
+        "json_checks.strict_objects(bodies.filter(pa.array(matches)))",
+        SAME_LAYOUT,
     ),
     Mutant(
-        "a form is shown by an event",
+        "a template is taken from an event",
         "parse/parse.py",
-        "value is None or isinstance(judged, UserError)",
+        "value is None or isinstance(parsed, UserError)",
         "value is None",
-        ALIKE,
+        SAME_LAYOUT,
     ),
     Mutant("whole names", "sort/packets.py", "or len(name.encode()) > _LONGEST_NAME_BYTES", "", SORTING),
 )

@@ -1,1 +1,1 @@
-"""A batch's bytes as events, those that are written alike at once."""
+"""A batch's bytes as events, those of the same layout at once."""

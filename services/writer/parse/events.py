@@ -1,4 +1,4 @@
-"""What a batch's values are, as columns: a row for each value, whatever it is."""
+"""The parsed events of a batch as Arrow columns: one row for each Kafka value, in order, whatever it is."""
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
@@ -23,51 +23,52 @@ COLUMNS: Final = pa.schema(
         ("context", pa.binary()),
     ]
 )
-Places = np.ndarray[Any, np.dtype[np.int64]]
+#: Indices of values in their batch, from 0.
+RowIndices = np.ndarray[Any, np.dtype[np.int64]]
 
 
 @dataclass(frozen=True, slots=True)
 class Events:
-    """The events of some values, in their order, and why a value is none, by its place, in that order."""
+    """One row of `columns` (`COLUMNS`) for each value; `errors`: why a row is no event, by row index."""
 
     columns: pa.RecordBatch
     errors: Mapping[int, UserError] = field(default_factory=dict)
 
-    def part(self, start: int, length: int) -> "Events":
-        """So many of them from `start` on."""
-        at = list(self.errors)
-        here = at[bisect_left(at, start) : bisect_left(at, start + length)]
-        return Events(self.columns.slice(start, length), {i - start: self.errors[i] for i in here})
+    def slice(self, start: int, length: int) -> "Events":
+        """Return rows `start` to `start + length`, re-indexed from 0; a view, no copy."""
+        bad = list(self.errors)
+        inside = bad[bisect_left(bad, start) : bisect_left(bad, start + length)]
+        return Events(self.columns.slice(start, length), {i - start: self.errors[i] for i in inside})
 
-    def by_context(self) -> dict[bytes, Places]:
-        """The places of the events that name their destinations, by what they say."""
-        return _places(self.columns.column("context"))
+    def by_context(self) -> dict[bytes, RowIndices]:
+        """Group the rows of events that name their own destinations, by the bytes of that context."""
+        return _group(self.columns.column("context"))
 
-    def by_name(self) -> dict[str, Places]:
-        """The places of all other events, by their names."""
+    def by_name(self) -> dict[str, RowIndices]:
+        """Group the rows of all other events, by event name."""
         names, contexts = self.columns.column("event_name"), self.columns.column("context")
         if contexts.null_count < len(contexts):
             names = pc.if_else(contexts.is_null(), names, None)
-        return _places(names)
+        return _group(names)
 
 
-def together(parts: Iterable[tuple[Places, Events]]) -> Events:
-    """The events of `parts`, each with the places of its events in the whole."""
-    at, columns, errors = [], [], {}
-    for places, events in parts:
-        at.append(places)
+def merge(parts: Iterable[tuple[RowIndices, Events]]) -> Events:
+    """Put `parts` back in the order of their values; each comes with its rows' indices in the whole."""
+    indices, columns, errors = [], [], {}
+    for rows, events in parts:
+        indices.append(rows)
         columns.append(events.columns)
-        errors.update({int(places[i]): error for i, error in events.errors.items()})
+        errors.update({int(rows[i]): error for i, error in events.errors.items()})
     errors = dict(sorted(errors.items()))
     if len(columns) == 1:
         return Events(columns[0], errors)
-    order = np.argsort(np.concatenate(at), kind="stable")
+    order = np.argsort(np.concatenate(indices), kind="stable")
     whole = pa.Table.from_batches(columns).combine_chunks().take(order)
     return Events(whole.to_batches()[0], errors)
 
 
-def _places(column: pa.Array) -> dict[Any, Places]:
-    """Where each distinct value of `column` stands; nulls stand nowhere."""
+def _group(column: pa.Array) -> dict[Any, RowIndices]:
+    """Group row indices by the values of `column`, ascending within a group; nulls are in no group."""
     encoded = column.dictionary_encode()
     distinct = encoded.dictionary.to_pylist()
     if len(distinct) == 1 and not column.null_count:

@@ -1,8 +1,8 @@
-"""Reads values as envelopes and packets, whatever the order of their members.
+"""Parses values as envelopes and packets, whatever the order of their members.
 
-The judgement is `strict_json`'s and `shared.envelope`'s, and a value that the fast ways are
-not sure of goes through them alone.  The fast way asks the same questions of hundreds of
-values at once: see `bulk` and `texts`.
+`strict_json` and `shared.envelope` define what is valid; a value that the fast path is not
+certain of goes through them alone.  The fast path makes the same checks on hundreds of values
+at once: see `json_checks` and `text_checks`.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from shared.errors import NO_ENVELOPE, UserError
 
 
 class RawMetadata(msgspec.Struct, gc=False):
-    """Metadata as sent; `timestamp` in a form that Arrow reads."""
+    """Metadata as sent; `timestamp` as RFC 3339 text that Arrow can cast."""
 
     id: str
     timestamp: str
@@ -32,7 +32,7 @@ class Record(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     that names its destinations like a packet.
     """  # noqa: D205 - one sentence
 
-    # None is "not there": the types keep a null from passing for it.
+    # None means absent: a JSON null is no value of these types, so it cannot be mistaken for it.
     metadata: RawMetadata = None  # type: ignore[assignment]
     event_name: str = None  # type: ignore[assignment]
     payload: msgspec.Raw = None  # type: ignore[assignment]
@@ -54,23 +54,23 @@ class _Packet(msgspec.Struct, forbid_unknown_fields=True):
     data: msgspec.Raw
 
 
-#: A part of the run that is not surely plain is read in smaller ones, the last value by value.
+#: Sizes of the parts that are tried on the fast path; one that fails is split, at last value by value.
 _PARTS: Final = (256, 16)
 _BRACE: Final = ord("{")
 _decode: Final = msgspec.json.Decoder(Record).decode
-#: What stands for the metadata of a packet.
+#: In place of a packet's metadata.
 _NO_METADATA: Final = RawMetadata(None, None, None)  # type: ignore[arg-type]
-#: What stands for a value that is no event.
+#: In place of a value that is no event.
 _NOTHING: Final = Record()
 
 
 def read(values: Sequence[bytes | None]) -> Events:
-    """What each of `values` is, or the error that says what is wrong with it."""
-    return as_events(_in_form(values, _read(values, _PARTS)))
+    """Parse `values`; return one row for each, in order, and an error for each that is no event."""
+    return as_events(_recheck_unmatched(values, _read(values, _PARTS)))
 
 
 def read_one(value: bytes | None) -> Record | UserError:
-    """What `value` is, judged alone by the contracts' own words."""
+    """Parse `value` alone, by the contracts' own modules; return a NO_ENVELOPE error if it is no event."""
     if value is None:
         return UserError(NO_ENVELOPE, "the record has no value (a tombstone)")
     try:
@@ -79,9 +79,9 @@ def read_one(value: bytes | None) -> Record | UserError:
         if not isinstance(document, dict) or "pipeline_context" not in document:
             return _record(envelope.parse(value))
         if "metadata" in document:
-            destined = _shaped(value, _Destined, "payload")
+            destined = _decode_as(value, _Destined, "payload")
             return _record(destined, destined.pipeline_context)
-        packet = _shaped(value, _Packet, "data")
+        packet = _decode_as(value, _Packet, "data")
         return Record(data=packet.data, pipeline_context=packet.pipeline_context)
     except UserError as e:
         return UserError(NO_ENVELOPE, f"{e.fault.code}: {e.detail}", e.pointer)
@@ -90,21 +90,21 @@ def read_one(value: bytes | None) -> Record | UserError:
 def _read(values: Sequence[bytes | None], parts: Sequence[int]) -> list[Record | UserError]:
     if not parts:
         return [read_one(value) for value in values]
-    found: list[Record | UserError] = []
+    records: list[Record | UserError] = []
     for start in range(0, len(values), parts[0]):
         part = values[start : start + parts[0]]
-        plain = _read_plain(part)
-        found += _read(part, parts[1:]) if plain is None else plain
-    return found
+        fast = _read_fast(part)
+        records += _read(part, parts[1:]) if fast is None else fast
+    return records
 
 
-def _read_plain(values: Sequence[bytes | None]) -> Sequence[Record] | None:
-    """The records of `values` if all of them are surely strict JSON of a known shape."""
+def _read_fast(values: Sequence[bytes | None]) -> Sequence[Record] | None:
+    """Parse `values`; None unless all of them are strict JSON of a known shape for certain."""
     try:
         records = [_decode(value) for value in values]  # type: ignore[arg-type]
         if json_checks.parse(values) is None:  # type: ignore[arg-type]
             return None
-    except (TypeError, ValueError, RecursionError):  # no value; no JSON, in one parser's words or the other's
+    except (TypeError, ValueError, RecursionError):  # a tombstone, or no JSON to one of the two parsers
         return None
     return records if all(map(_has_shape, records)) else None
 
@@ -120,33 +120,35 @@ def _is_object(raw: msgspec.Raw | None) -> bool:
     return raw is not None and memoryview(raw)[0] == _BRACE
 
 
-def _in_form(values: Sequence[bytes | None], found: list[Record | UserError]) -> list[Record | UserError]:
-    """`found`, with each envelope whose names or times are not in the usual form judged alone."""
-    at = [i for i, r in enumerate(found) if isinstance(r, Record) and r.metadata is not None]
-    envelopes: list[Any] = [found[i] for i in at]
+def _recheck_unmatched(
+    values: Sequence[bytes | None], records: list[Record | UserError]
+) -> list[Record | UserError]:
+    """Parse alone, in place, each envelope of `records` whose texts do not match the patterns."""
+    indices = [i for i, r in enumerate(records) if isinstance(r, Record) and r.metadata is not None]
+    envelopes: list[Any] = [records[i] for i in indices]
     metadata = [r.metadata for r in envelopes]
     times = pa.array([m.timestamp for m in metadata], pa.string())
-    good = text_checks.usual(
+    matches = text_checks.matches_patterns(
         pa.array([m.id for m in metadata], pa.string()),
         times,
         pa.array([m.version for m in metadata], pa.string()),
         pa.array([r.event_name for r in envelopes], pa.string()),
     )
     try:
-        text_checks.as_times(times.filter(good))
-    except pa.ArrowInvalid:  # a day or an hour that no calendar has: not every value's fault
-        good = pa.repeat(False, len(at))
-    if good.true_count < len(at):
-        for i, well in zip(at, good.to_pylist(), strict=True):
-            if not well:
-                found[i] = read_one(values[i])
-    return found
+        text_checks.as_times(times.filter(matches))
+    except pa.ArrowInvalid:  # some value has an impossible date: each is parsed alone to find which
+        matches = pa.repeat(False, len(indices))
+    if matches.true_count < len(indices):
+        for i, ok in zip(indices, matches.to_pylist(), strict=True):
+            if not ok:
+                records[i] = read_one(values[i])
+    return records
 
 
-def as_events(found: Sequence[Record | UserError]) -> Events:
-    """`found` as columns."""
-    errors = {i: r for i, r in enumerate(found) if isinstance(r, UserError)}
-    records = [_NOTHING if isinstance(r, UserError) else r for r in found]
+def as_events(parsed: Sequence[Record | UserError]) -> Events:
+    """Convert `parsed` to columns; where there is an error the row is all null."""
+    errors = {i: r for i, r in enumerate(parsed) if isinstance(r, UserError)}
+    records = [_NOTHING if isinstance(r, UserError) else r for r in parsed]
     metadata = [r.metadata or _NO_METADATA for r in records]
     bodies = [r.payload if r.metadata is not None else r.data for r in records]
     contexts = [r.pipeline_context for r in records]
@@ -161,15 +163,16 @@ def as_events(found: Sequence[Record | UserError]) -> Events:
     return Events(pa.RecordBatch.from_arrays(arrays, schema=COLUMNS), errors)
 
 
-def _shaped(value: bytes, shape: Any, body: str) -> Any:
-    found = envelope.decode(value, shape)
-    if not _is_object(getattr(found, body)):
+def _decode_as(value: bytes, shape: Any, body: str) -> Any:
+    """Decode `value` as `shape`, whose member `body` must be an object.  Raises `UserError`."""
+    decoded = envelope.decode(value, shape)
+    if not _is_object(getattr(decoded, body)):
         raise UserError(NO_ENVELOPE, "Expected `object`", f"/{body}")
-    return found
+    return decoded
 
 
 def _record(event: Any, context: msgspec.Raw | None = None) -> Record:
-    """`event` with its time in a form that Arrow reads, whatever its spelling and century."""
+    """Convert a decoded event, whatever its time's spelling and century.  Raises `UserError`."""
     metadata = RawMetadata(event.metadata.id, _utc(event.metadata.timestamp), event.metadata.version)
     return Record(metadata, event.event_name, event.payload, pipeline_context=context)  # type: ignore[arg-type]
 

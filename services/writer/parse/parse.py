@@ -1,4 +1,4 @@
-"""SORT's first step: a batch's values as events.  Those that are written alike go together."""
+"""SORT's first step: parses a batch's values into events, those of the same layout together."""
 
 from typing import Final
 
@@ -6,41 +6,42 @@ import numpy as np
 import pyarrow as pa
 
 from services.writer.parse import one_by_one, same_layout
-from services.writer.parse.events import Events, Places, together
+from services.writer.parse.events import Events, RowIndices, merge
 from shared.errors import UserError
 
-#: From so many values on it pays to look for those that are written alike, in so many forms.
-_MANY: Final = 64
-_FORMS: Final = 4
+#: Fewer values than this are cheaper to parse one by one than to match against a template.
+_MIN_VALUES: Final = 64
+#: Templates tried on one batch; what matches none is parsed value by value.
+_MAX_TEMPLATES: Final = 4
 
 
 def read(values: pa.BinaryArray) -> Events:
-    """What each of `values` is, or the error that says what is wrong with it."""
-    parts: list[tuple[Places, Events]] = []
-    others = np.ones(len(values), dtype=bool)
+    """Parse `values`; return one row for each, in order, and an error for each that is no event."""
+    parts: list[tuple[RowIndices, Events]] = []
+    unmatched = np.ones(len(values), dtype=bool)
     left = np.arange(len(values))
-    for _ in range(_FORMS):
-        if len(left) < _MANY:
+    for _ in range(_MAX_TEMPLATES):
+        if len(left) < _MIN_VALUES:
             break
-        here = values if len(left) == len(values) else values.take(pa.array(left))
-        form = _form_of(here[0].as_py())
-        if form is None:
+        candidates = values if len(left) == len(values) else values.take(pa.array(left))
+        template = _template_of(candidates[0].as_py())
+        if template is None:
             left = left[1:]
             continue
         try:
-            has, columns = same_layout.find(form, here)
-        except pa.ArrowInvalid:  # a text that is no UTF-8, a day that no calendar has: whose, is asked below
+            matches, columns = same_layout.match(template, candidates)
+        except pa.ArrowInvalid:  # invalid UTF-8, or an impossible date: the slow path below finds whose
             break
-        parts.append((left[has], Events(columns)))
-        others[left[has]] = False
-        left = left[1:][~has[1:]]
-    if others.any() or not parts:
-        rest = np.flatnonzero(others)
+        parts.append((left[matches], Events(columns)))
+        unmatched[left[matches]] = False
+        left = left[1:][~matches[1:]]
+    if unmatched.any() or not parts:
+        rest = np.flatnonzero(unmatched)
         parts.append((rest, one_by_one.read(values.take(pa.array(rest)).to_pylist())))
-    return together(parts)
+    return merge(parts)
 
 
-def _form_of(value: bytes | None) -> same_layout.Form | None:
-    """The form that `value` shows, if it is an event."""
-    judged = one_by_one.read_one(value)
-    return None if value is None or isinstance(judged, UserError) else same_layout.form_of(value)
+def _template_of(value: bytes | None) -> same_layout.Template | None:
+    """Return the template of `value`, or None when it is no event."""
+    parsed = one_by_one.read_one(value)
+    return None if value is None or isinstance(parsed, UserError) else same_layout.template_of(value)

@@ -1,11 +1,11 @@
-"""Reads values that are written alike: all at once, as columns, without looking into each.
+"""Parses values of the same layout at once, as columns, without a parse of each.
 
-A producer writes one event like the next.  One value that was judged alone shows the form:
-the bytes between what differs, which are its id, time, version, name and its body.  A value
-has that form when all those bytes are there and what is between them is well: then it is the
-same JSON with other texts in it, and only the body is left to be judged as JSON.
+A producer writes one event like the next.  One value that was parsed alone gives the template:
+the bytes between what differs, which are its id, time, version, name and body.  A value matches
+the template when it has all those bytes and the texts between them match their patterns: then it
+is the same JSON with other texts in it, and only its body is left to be checked as JSON.
 
-Quotes find the texts: none of the texts may hold a quote or a backslash.
+The texts are found by their quotes, so none of them may hold a quote or a backslash.
 """
 
 from typing import Any, Final, NamedTuple
@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from services.writer.model.arrow_bytes import offsets
 from services.writer.parse import json_checks
 from services.writer.parse.events import COLUMNS
-from services.writer.parse.text_checks import PLAIN_VERSION, usual
+from services.writer.parse.text_checks import PLAIN_VERSION, matches_patterns
 
 _Mask = np.ndarray[Any, np.dtype[np.bool_]]
 _Ints = np.ndarray[Any, np.dtype[np.int32]]
@@ -26,16 +26,16 @@ _QUOTE: Final = ord('"')
 _OPEN, _CLOSE = ord("{"), ord("}")
 
 
-class Form(NamedTuple):
-    """How values are written."""
+class Template(NamedTuple):
+    """The fixed bytes of a layout, and which columns are between them."""
 
     #: The bytes before each text, and before the body.
     gaps: tuple[bytes, ...]
-    #: The columns that the texts belong to, in the value's order.
+    #: The columns of the texts, in the order in which the value has them.
     texts: tuple[str, ...]
     #: The bytes after the body.
     end: bytes
-    #: The `pipeline_context` among those bytes.
+    #: The `pipeline_context` within the fixed bytes, None when there is none.
     context: bytes | None
 
 
@@ -57,8 +57,8 @@ class _Spans(msgspec.Struct):
 _spans: Final = msgspec.json.Decoder(_Spans).decode
 
 
-def form_of(value: bytes) -> Form | None:
-    """The form of `value`, an envelope or a packet; none if one of its texts stands behind the body."""
+def template_of(value: bytes) -> Template | None:
+    """Return the template of `value`, an envelope or a packet; None if one of its texts follows the body."""
     spans = _spans(value)
     texts: dict[str, msgspec.Raw] = {}
     if spans.metadata is not None:
@@ -68,20 +68,21 @@ def form_of(value: bytes) -> Form | None:
     body = spans.payload if texts else spans.data
     if body is None:
         return None
-    begin, last = _place(value, body)
-    ordered = sorted((_place(value, raw), name) for name, raw in texts.items())
-    gaps, at = [], 0
+    body_start, body_end = _span(value, body)
+    ordered = sorted((_span(value, raw), name) for name, raw in texts.items())
+    gaps, position = [], 0
     for (start, end), _ in ordered:
-        gaps.append(value[at : start + 1])
-        at = end - 1
-    if at > begin:
+        gaps.append(value[position : start + 1])
+        position = end - 1
+    if position > body_start:
         return None
     context = None if spans.pipeline_context is None else bytes(spans.pipeline_context)
-    return Form((*gaps, value[at:begin]), tuple(name for _, name in ordered), value[last:], context)
+    names = tuple(name for _, name in ordered)
+    return Template((*gaps, value[position:body_start]), names, value[body_end:], context)
 
 
-def _place(value: bytes, raw: msgspec.Raw) -> tuple[int, int]:
-    """Where `raw` begins and ends in the `value` that it is a view of."""
+def _span(value: bytes, raw: msgspec.Raw) -> tuple[int, int]:
+    """Return the start and end of `raw` in the `value` that it is a view of."""
     part = np.frombuffer(memoryview(raw), np.uint8)
     start = int(part.ctypes.data - np.frombuffer(value, np.uint8).ctypes.data)
     assert value[start : start + len(part)] == bytes(raw)  # noqa: S101 - it is a view
@@ -89,7 +90,7 @@ def _place(value: bytes, raw: msgspec.Raw) -> tuple[int, int]:
 
 
 class _Pieces:
-    """Values cut at `bounds`: a row for each value, its pieces from the first byte to the next value."""
+    """Values cut at `bounds` (a row of offsets for each) into pieces that cover every byte; no copy."""
 
     def __init__(self, values: pa.BinaryArray, bounds: _Ints) -> None:
         n, self._each = bounds.shape
@@ -97,76 +98,80 @@ class _Pieces:
         buffers = [None, pa.py_buffer(cuts), values.buffers()[2]]
         self._pieces = pa.Array.from_buffers(pa.binary(), n * self._each, buffers)
 
-    def at(self, i: int) -> pa.BinaryArray:
-        """Each value's piece number `i`."""
+    def column(self, i: int) -> pa.BinaryArray:
+        """Return piece number `i` of each value."""
         return self._pieces.take(pa.array(np.arange(i, len(self._pieces), self._each)))
 
     def equal(self, i: int, text: bytes) -> _Mask:
-        """Which values have `text` as that piece."""
-        return _as_mask(pc.equal(self.at(i), pa.scalar(text, pa.binary())))
+        """Return which values have `text` as piece number `i`."""
+        return _as_mask(pc.equal(self.column(i), pa.scalar(text, pa.binary())))
 
 
-def _bounds(form: Form, values: pa.BinaryArray) -> tuple[_Ints, _Mask]:
-    """Where each value would be cut if it had `form`, and which can have it.
+def _bounds(template: Template, values: pa.BinaryArray) -> tuple[_Ints, _Mask]:
+    """Return where each value would be cut if it matched `template`, and which ones can match.
 
     The cuts: the value's start, each text's start and end, the body's start and end.
     """
-    at_bytes = offsets(values)
+    byte_offsets = offsets(values)
     raw = np.frombuffer(values.buffers()[2], np.uint8)
-    starts, ends = at_bytes[:-1], at_bytes[1:]
-    bounds = np.empty((len(values), 2 * len(form.texts) + 3), np.int32)
+    starts, ends = byte_offsets[:-1], byte_offsets[1:]
+    bounds = np.empty((len(values), 2 * len(template.texts) + 3), np.int32)
     bounds[:, 0] = starts
-    if form.texts:
+    if template.texts:
         quotes = np.flatnonzero(raw[: ends[-1]] == _QUOTE)
-        at = np.searchsorted(quotes, starts) - 1
-        for i, gap in enumerate(form.gaps[:-1]):
-            at += gap.count(b'"')
-            bounds[:, 2 * i + 1] = quotes.take(at, mode="clip") + 1
-            bounds[:, 2 * i + 2] = quotes.take(at + 1, mode="clip")
-    bounds[:, -2] = bounds[:, -3] + len(form.gaps[-1])
-    bounds[:, -1] = ends - len(form.end)
-    has = (np.diff(bounds, axis=1) >= 0).all(axis=1) & (bounds[:, -2] < bounds[:, -1])
-    bounds[~has] = starts[~has, np.newaxis]
-    has[has] = (raw[bounds[has, -2]] == _OPEN) & (raw[bounds[has, -1] - 1] == _CLOSE)
-    return bounds, has
+        quote_indices = np.searchsorted(quotes, starts) - 1
+        for i, gap in enumerate(template.gaps[:-1]):
+            quote_indices += gap.count(b'"')
+            bounds[:, 2 * i + 1] = quotes.take(quote_indices, mode="clip") + 1
+            bounds[:, 2 * i + 2] = quotes.take(quote_indices + 1, mode="clip")
+    bounds[:, -2] = bounds[:, -3] + len(template.gaps[-1])
+    bounds[:, -1] = ends - len(template.end)
+    matches = (np.diff(bounds, axis=1) >= 0).all(axis=1) & (bounds[:, -2] < bounds[:, -1])
+    bounds[~matches] = starts[~matches, np.newaxis]
+    matches[matches] = (raw[bounds[matches, -2]] == _OPEN) & (raw[bounds[matches, -1] - 1] == _CLOSE)
+    return bounds, matches
 
 
-def _as_mask(found: pa.Array) -> _Mask:
-    mask: _Mask = found.to_numpy(zero_copy_only=False)
+def _as_mask(flags: pa.BooleanArray) -> _Mask:
+    mask: _Mask = flags.to_numpy(zero_copy_only=False)
     return mask
 
 
-class Found(NamedTuple):
-    """Which values have a form, and those values' columns (`COLUMNS`)."""
+class Match(NamedTuple):
+    """Which values match a template, and the columns (`COLUMNS`) of those that do."""
 
-    has: _Mask
+    matches: _Mask
     columns: pa.RecordBatch
 
 
-def find(form: Form, values: pa.BinaryArray) -> Found:
-    """The values that surely have `form` and strict JSON in their bodies.
+def match(template: Template, values: pa.BinaryArray) -> Match:
+    """Find the values that match `template` for certain and have strict JSON as their bodies.
 
-    Raises `pa.ArrowInvalid` when a text of any value is no UTF-8, or a time no time.
+    What is not certain does not match; the caller parses it alone.  Costs a parse of each body and
+    a few numpy passes over the bytes.  Raises `pa.ArrowInvalid` when a text of any value is no
+    UTF-8, or a timestamp is an impossible date.
     """
-    bounds, has = _bounds(form, values)
+    bounds, matches = _bounds(template, values)
     pieces = _Pieces(values, bounds)
-    for i, gap in enumerate((*form.gaps, form.end)):
-        has &= pieces.equal(2 * i, gap)
-    texts = {name: pieces.at(2 * i + 1).cast(pa.string()) for i, name in enumerate(form.texts)}
+    for i, gap in enumerate((*template.gaps, template.end)):
+        matches &= pieces.equal(2 * i, gap)
+    texts = {name: pieces.column(2 * i + 1).cast(pa.string()) for i, name in enumerate(template.texts)}
     if texts:
         columns = (texts[name] for name in ("id", "timestamp", "version", "event_name"))
-        has &= _as_mask(usual(*columns, version=PLAIN_VERSION))
-    bodies = pieces.at(2 * len(form.texts) + 1)
-    has[has] = json_checks.strict_objects(bodies.filter(pa.array(has)))
-    return Found(has, _columns(form, texts, bodies, pa.array(has)))
+        matches &= _as_mask(matches_patterns(*columns, version=PLAIN_VERSION))
+    bodies = pieces.column(2 * len(template.texts) + 1)
+    matches[matches] = json_checks.strict_objects(bodies.filter(pa.array(matches)))
+    return Match(matches, _columns(template, texts, bodies, pa.array(matches)))
 
 
-def _columns(form: Form, texts: dict[str, pa.Array], bodies: pa.Array, has: pa.Array) -> pa.RecordBatch:
-    n = has.true_count
-    columns = {name: text.filter(has) for name, text in texts.items()}
+def _columns(
+    template: Template, texts: dict[str, pa.Array], bodies: pa.Array, matches: pa.Array
+) -> pa.RecordBatch:
+    n = matches.true_count
+    columns = {name: text.filter(matches) for name, text in texts.items()}
     columns |= {
-        "body": bodies.filter(has).view(pa.string()),  # its parser has seen that it is UTF-8
-        "context": pa.repeat(pa.scalar(form.context, pa.binary()), n),
+        "body": bodies.filter(matches).view(pa.string()),  # orjson has checked that it is UTF-8
+        "context": pa.repeat(pa.scalar(template.context, pa.binary()), n),
     }
     arrays = [columns[f.name].cast(f.type) if f.name in columns else pa.nulls(n, f.type) for f in COLUMNS]
     return pa.RecordBatch.from_arrays(arrays, schema=COLUMNS)

@@ -21,7 +21,7 @@ from services.writer.model.routes import Routes
 from services.writer.model.targets import Target
 from services.writer.parse.parse import read
 from services.writer.persist import landing
-from services.writer.persist.row_errors import refusal
+from services.writer.persist.row_errors import row_error
 from services.writer.plan.row_rates import RateLimiter
 from services.writer.postgres.database import Database
 from services.writer.postgres.pool import transaction
@@ -32,7 +32,7 @@ from services.writer.settle.pause_policy import PausePolicy
 from services.writer.settle.settlement import BlockedError, SerializationConflictError, Settlement, Work
 from services.writer.settle.strays import places_of
 from services.writer.settle.waiting_table import At, Place, Taken
-from services.writer.sort.route_lookup import routing_of
+from services.writer.sort.route_lookup import lookup_for
 from shared import failpoints
 from shared.errors import InfrastructureError, UserError
 
@@ -160,7 +160,7 @@ class Release:
             if taken := waiting_table.retake(conn, table, key):
                 settlement = Settlement(self._work(conn, [taken]), Holds())
                 blocked = "the table takes the others, and fails at this one again and again"
-                error = refusal(self._database, target, sqlstate, blocked)
+                error = row_error(self._database, target, sqlstate, blocked)
                 settlement.park_all(target, pa.Table.from_batches([places_of(taken.arrivals)]), error)
                 settlement.keep()
                 waiting_table.drop(conn, [taken])
@@ -204,7 +204,7 @@ class Release:
     def _target(self, table: Place, routes: Routes) -> Target:
         """Return the table that the events were sorted to, with its current contract."""
         if table.typed:
-            return routing_of(routes).typed(self._database.name, table.schema, table.table)
+            return lookup_for(routes).typed(self._database.name, table.schema, table.table)
         return Target(self._database.name, table.schema, table.table)
 
     def _end_holds(self) -> list[Hold]:

@@ -34,7 +34,7 @@ from services.writer.settle.settlement import (
 from services.writer.settle.sort_apart import take_each
 from services.writer.settle.strays import Stray, park, strays
 from services.writer.settle.work_order import TaskReport, WorkOrder, as_arrow
-from services.writer.sort.route_lookup import routing_of
+from services.writer.sort.route_lookup import lookup_for
 from services.writer.sort.sort import Sorted, Unroutable, sort
 from shared import failpoints, logs
 from shared.errors import DATABASE_UNAVAILABLE, NOT_CONFIGURED, InfrastructureError, UserError
@@ -131,7 +131,7 @@ class Task:
 
     def expect(self, database: Database) -> None:
         """All that was taken waited for `database`: what is not sorted there any more is parked there."""
-        routing = routing_of(self._order.routes)
+        routing = lookup_for(self._order.routes)
         for run in (run for pieces in self._runs.values() for run in pieces):
             sent = self._offsets_for(database.name, run)
             refused = [u for p, u in self._unroutable if p == run.partition]

@@ -1,7 +1,7 @@
-"""Routes laid out for look-ups: once for each state of the registry, not for each run of records.
+"""Indexes routes for look-ups: once for each state of the registry, not for each slice of records.
 
 With a thousand event types the routes are thousands of entries and patterns, and a task
-sorts a run for each of its partitions.  A worker keeps what it made from batch to batch.
+sorts a slice for each of its partitions.  A worker caches the indexes from batch to batch.
 """
 
 import re
@@ -19,20 +19,20 @@ from services.writer.persist import landing
 
 _Matches = Callable[[str], object]
 _WILD: Final = frozenset("*?[")
-#: States of the registry that are in use at a time: today's, and those of plans and of what waits.
+#: Indexes that a process caches: today's routes, and those of unfinished plans and waiting events.
 _KEPT: Final = 8
 _kept: dict[str, "RouteLookup"] = {}
 _lock: Final = threading.Lock()
 
 
 class RouteLookup:
-    """Where events go, and where packets may, as `routes` say."""
+    """Answers where events go, and where packets may go, under `routes`."""
 
     def __init__(self, routes: Routes) -> None:
         self.max_destinations: Final = routes.max_destinations
         self._default = routes.default_database
-        places = routes.places or (RoutedDatabase(routes.default_database),)
-        self._places = {p.name: p for p in reversed(places)}  # of two with one name the first holds
+        databases = routes.places or (RoutedDatabase(routes.default_database),)
+        self._databases = {d.name: d for d in reversed(databases)}  # of two with one name the first counts
         self._routes: dict[str, list[EventRoute]] = defaultdict(list)
         for route in routes.event_routes:
             self._routes[route.event_name].append(route)
@@ -41,17 +41,17 @@ class RouteLookup:
         self._grants = [(_matcher(g.topic), _Tables(g)) for g in routes.grants]
         self._granted: dict[str, list[_Tables]] = {}
 
-    def place(self, name: str) -> RoutedDatabase | None:
-        """The configured database of this name."""
-        return self._places.get(name)
+    def database(self, name: str) -> RoutedDatabase | None:
+        """Return the configured database of this vanity."""
+        return self._databases.get(name)
 
     def tables_of(self, event_name: str) -> tuple[Target, ...]:
-        """The tables that events of this name go to, each once: by default its landing table."""
+        """Return the tables that events of this name go to, each once: by default its landing table."""
         if event_name not in self._routes:
             return (Target(self._default, landing.SCHEMA, event_name),)
         if event_name not in self._tables:
-            found = [self._target(r) for r in self._routes[event_name]]
-            self._tables[event_name] = tuple(dict.fromkeys(found))
+            targets = [self._target(r) for r in self._routes[event_name]]
+            self._tables[event_name] = tuple(dict.fromkeys(targets))
         return self._tables[event_name]
 
     def _target(self, route: EventRoute) -> Target:
@@ -60,7 +60,7 @@ class RouteLookup:
         return Target(route.database, landing.SCHEMA, route.event_name)
 
     def typed(self, database: str, schema: str, table: str) -> Target:
-        """The existing table of that name, with its contract; the first contract that covers it holds."""
+        """Return the target for an existing table; the first contract that covers it applies."""
         target = Target(database, schema, table, typed=True)
         return target._replace(unknown_fields=self._contracts.of(target))
 
@@ -68,8 +68,8 @@ class RouteLookup:
         """Whether a packet on `topic` may address `target`."""
         if topic not in self._granted:
             self._granted[topic] = [tables for matches, tables in self._grants if matches(topic)]
-        if mine := self._granted[topic]:
-            return any(tables.cover(target) for tables in mine)
+        if granted := self._granted[topic]:
+            return any(tables.cover(target) for tables in granted)
         return target.database == self._default and target.schema in OPEN_SCHEMAS
 
 
@@ -85,35 +85,35 @@ class _Tables:
 
 
 class _Contracts:
-    """Contracts in their order; most name their table, and only those of its name are looked at."""
+    """Contracts in their order, those without a wildcard indexed by their table's name."""
 
     def __init__(self, contracts: tuple[Contract, ...]) -> None:
         self._by_table: dict[str, list[tuple[int, _Tables, str]]] = defaultdict(list)
         self._others: list[tuple[int, _Tables, str]] = []
-        for at, contract in enumerate(contracts):
-            of_it = self._others if _WILD & set(contract.table) else self._by_table[contract.table]
-            of_it.append((at, _Tables(contract), contract.unknown_fields))
+        for i, contract in enumerate(contracts):
+            entries = self._others if _WILD & set(contract.table) else self._by_table[contract.table]
+            entries.append((i, _Tables(contract), contract.unknown_fields))
 
     def of(self, target: Target) -> str:
-        """What becomes of fields that `target` has no column for."""
+        """Return `freeze` or `discard`, for fields that `target` has no column for."""
         lists = (self._by_table.get(target.table, ()), self._others)
-        first = [next(((at, what) for at, t, what in found if t.cover(target)), None) for found in lists]
+        first = [next(((i, rule) for i, t, rule in entries if t.cover(target)), None) for entries in lists]
         return min((f for f in first if f), default=(0, FREEZE))[1]
 
 
-def routing_of(routes: Routes) -> RouteLookup:
-    """The layout of `routes`, which is kept while they are in use."""
+def lookup_for(routes: Routes) -> RouteLookup:
+    """Return the index of `routes`, from the cache of the last `_KEPT` used if it is there."""
     with _lock:
-        if (found := _kept.pop(routes.digest, None)) is None:
-            found = RouteLookup(routes)
+        if (lookup := _kept.pop(routes.digest, None)) is None:
+            lookup = RouteLookup(routes)
             while len(_kept) >= _KEPT:
                 del _kept[next(iter(_kept))]
-        _kept[routes.digest] = found  # the last one used stands last
-        return found
+        _kept[routes.digest] = lookup  # the last one used comes last
+        return lookup
 
 
 def _matcher(pattern: str) -> _Matches:
-    """Whether a name matches the glob, whole and in exact case.  fnmatch keeps but 256 patterns compiled."""
+    """Return a test of names against the glob, whole and case-sensitive; fnmatch caches only 256 patterns."""
     if _WILD & set(pattern):
         return re.compile(translate(pattern)).match
     return partial(eq, pattern)

@@ -1,8 +1,8 @@
-"""SORT: to which tables an event goes, or why a destination of its is none.
+"""SORT: finds the tables that an event goes to, or why a destination of it is rejected.
 
-A packet says so itself, as far as its topic's grants go; an envelope goes where its event
-name is routed, else to that name's landing table.  Runs are sorted as columns: the values
-are read hundreds at a time, and each table's rows are made a whole column at once.
+A packet names its tables itself, as far as its topic's grants allow; an envelope goes where its
+event name is routed, else to that name's landing table.  Slices are sorted as columns: values are
+parsed hundreds at a time, and each table's rows are built a whole column at once.
 """
 
 from collections import defaultdict
@@ -16,11 +16,11 @@ import pyarrow.compute as pc
 from services.writer.model.records import LARGE, PartitionSlice
 from services.writer.model.routes import Routes
 from services.writer.model.targets import Target
-from services.writer.parse.events import Events, Places
+from services.writer.parse.events import Events, RowIndices
 from services.writer.parse.parse import read
 from services.writer.persist import landing
 from services.writer.sort.packets import destinations
-from services.writer.sort.route_lookup import RouteLookup, routing_of
+from services.writer.sort.route_lookup import RouteLookup, lookup_for
 from shared import wire
 from shared.errors import RECORD_HEADERS_TOO_LARGE, UserError
 
@@ -29,7 +29,7 @@ from shared.errors import RECORD_HEADERS_TOO_LARGE, UserError
 class Unroutable:
     """An event, or one destination of it, that is parked without a database.
 
-    `destination` is the pointer to that destination in the packet, empty for the whole
+    `destination` is the JSON Pointer to that destination in the packet, empty for the whole
     event: an event can be parked for several of its destinations and land in the others.
     """
 
@@ -41,17 +41,17 @@ class Unroutable:
 
 @dataclass(slots=True)
 class Sorted:
-    """What a run was sorted into: each (event, destination) is in exactly one of the two."""
+    """The result of one slice: each (event, destination) is in exactly one of the two."""
 
     tables: dict[Target, pa.RecordBatch] = field(default_factory=dict)
     unroutable: list[Unroutable] = field(default_factory=list)
 
     def events_unroutable(self) -> int:
-        """How many events have no destination left at all."""
+        """Count the events that have no destination left."""
         return len({u.offset for u in self.unroutable} - self._routed()) if self.unroutable else 0
 
     def events(self) -> int:
-        """How many events are in either of the two."""
+        """Count the events in either of the two, each once."""
         if len(self.tables) == 1 and not self.unroutable:
             return sum(rows.num_rows for rows in self.tables.values())
         return len(self._routed() | {u.offset for u in self.unroutable})
@@ -61,76 +61,77 @@ class Sorted:
 
 
 class _Sorting:
-    """One run on its way: where each event goes, by its place in the run."""
+    """Collects, for one slice, the row indices of each table and what goes nowhere."""
 
-    def __init__(self, run: PartitionSlice, routing: RouteLookup) -> None:
-        self._run = run
+    def __init__(self, source: PartitionSlice, routing: RouteLookup) -> None:
+        self._source = source
         self._routing = routing
-        self._places: dict[Target, list[Places]] = defaultdict(list)
+        self._indices: dict[Target, list[RowIndices]] = defaultdict(list)
         self._unroutable: list[Unroutable] = []
 
-    def take(self, events: Events) -> None:
-        """Note where each of the run's events goes."""
-        for at, error in events.errors.items():
-            self._refuse(at, "", error)
-        for name, places in events.by_name().items():
+    def add(self, events: Events) -> None:
+        """Route each of `events`, the slice's own in its order."""
+        for i, error in events.errors.items():
+            self._reject(i, "", error)
+        for name, indices in events.by_name().items():
             for target in self._routing.tables_of(name):
-                self._places[target].append(places)
-        for context, places in events.by_context().items():
-            self._address(places, context)
+                self._indices[target].append(indices)
+        for context, indices in events.by_context().items():
+            self._route_by_context(indices, context)
 
-    def places(self) -> dict[Target, Places]:
-        """The places of each table's events, in the run's order."""
+    def indices(self) -> dict[Target, RowIndices]:
+        """Return each table's row indices, ascending."""
         return {
-            target: found[0] if len(found) == 1 else np.sort(np.concatenate(found))
-            for target, found in self._places.items()
+            target: parts[0] if len(parts) == 1 else np.sort(np.concatenate(parts))
+            for target, parts in self._indices.items()
         }
 
     def unroutable(self) -> list[Unroutable]:
-        """What goes nowhere, in the run's order."""
+        """Return what goes nowhere, by offset."""
         return sorted(self._unroutable, key=lambda u: u.offset)
 
-    def _address(self, places: Places, context: bytes) -> None:
-        """Note where events with this `pipeline_context` say that they go."""
-        found = destinations(context, self._run.partition.topic, self._routing)
-        for target in found.targets:
-            self._places[target].append(places)
-        for pointer, error in found.refused:
-            for at in places.tolist():
-                self._refuse(at, pointer, error)
+    def _route_by_context(self, indices: RowIndices, context: bytes) -> None:
+        """Route events by the destinations that their `pipeline_context` names."""
+        named = destinations(context, self._source.partition.topic, self._routing)
+        for target in named.targets:
+            self._indices[target].append(indices)
+        for pointer, error in named.rejected:
+            for i in indices.tolist():
+                self._reject(i, pointer, error)
 
-    def _refuse(self, at: int, destination: str, error: UserError) -> None:
-        rows = self._run.rows
-        value = rows.column("value")[at].as_py()
-        self._unroutable.append(Unroutable(rows.column("offset")[at].as_py(), value, error, destination))
+    def _reject(self, row_index: int, destination: str, error: UserError) -> None:
+        rows = self._source.rows
+        offset, value = rows.column("offset")[row_index].as_py(), rows.column("value")[row_index].as_py()
+        self._unroutable.append(Unroutable(offset, value, error, destination))
 
 
-def sort(runs: Sequence[PartitionSlice], routes: Routes) -> Iterator[Sorted]:
-    """Sort the records of each of `runs` by their destinations, as `routes` say.
+def sort(slices: Sequence[PartitionSlice], routes: Routes) -> Iterator[Sorted]:
+    """Sort the records of each slice by their destinations under `routes`; yield a result for each, in order.
 
-    The values of all are read together: of a hundred partitions each may have a few.
+    The values of all slices are parsed together, because each of a hundred partitions may have
+    only a few.  Nothing is dropped: each event is in its slice's result (asserted).
     """
-    if not runs:
+    if not slices:
         return
-    routing = routing_of(routes)
-    events, at = _read(runs), 0
-    for run in runs:
-        yield _sort(run, events.part(at, len(run)), routing)
-        at += len(run)
+    routing = lookup_for(routes)
+    events, start = _read(slices), 0
+    for one in slices:
+        yield _sort(one, events.slice(start, len(one)), routing)
+        start += len(one)
 
 
-def _read(runs: Sequence[PartitionSlice]) -> Events:
-    """What the values are; whoever's headers are too large to be read is no event, whatever its value."""
-    values = pa.concat_arrays([run.rows.column("value") for run in runs])
-    large = pc.equal(pa.concat_arrays([run.rows.column("context") for run in runs]), LARGE)
+def _read(slices: Sequence[PartitionSlice]) -> Events:
+    """Parse the values; a record whose headers were too large to carry is no event, whatever its value."""
+    values = pa.concat_arrays([each.rows.column("value") for each in slices])
+    large = pc.equal(pa.concat_arrays([each.rows.column("context") for each in slices]), LARGE)
     if not pc.any(large).as_py():
         return read(values)
     events = read(pc.if_else(large, pa.scalar(None, values.type), values))
-    errors = dict(events.errors) | {int(at): _unread() for at in np.flatnonzero(large)}
+    errors = dict(events.errors) | {int(i): _headers_too_large() for i in np.flatnonzero(large)}
     return replace(events, errors=errors)
 
 
-def _unread() -> UserError:
+def _headers_too_large() -> UserError:
     detail = (
         f"{wire.HEADER_CONTEXT} and {wire.HEADER_RECEIVED_AT} have more than {wire.MOST_HEADER_BYTES:,} "
         "bytes together; the record's value is kept, its headers are not"
@@ -138,14 +139,14 @@ def _unread() -> UserError:
     return UserError(RECORD_HEADERS_TOO_LARGE, detail)
 
 
-def _sort(run: PartitionSlice, events: Events, routing: RouteLookup) -> Sorted:
-    sorting = _Sorting(run, routing)
-    sorting.take(events)
+def _sort(source: PartitionSlice, events: Events, routing: RouteLookup) -> Sorted:
+    sorting = _Sorting(source, routing)
+    sorting.add(events)
     out = Sorted(unroutable=sorting.unroutable())
-    for target, places in sorting.places().items():
-        whole = len(places) == len(run)
-        arrivals = run.rows if whole else run.rows.take(pa.array(places))
-        columns = events.columns if whole else events.columns.take(pa.array(places))
-        out.tables[target] = landing.rows(run.partition, arrivals, columns)
-    assert out.events() == len(run)  # noqa: S101 - none got lost
+    for target, indices in sorting.indices().items():
+        whole = len(indices) == len(source)
+        records = source.rows if whole else source.rows.take(pa.array(indices))
+        columns = events.columns if whole else events.columns.take(pa.array(indices))
+        out.tables[target] = landing.rows(source.partition, records, columns)
+    assert out.events() == len(source)  # noqa: S101 - no event was lost
     return out

@@ -11,7 +11,7 @@ from services.writer.model.routes import Routes
 from services.writer.model.targets import Target
 from services.writer.postgres.database import configured
 from services.writer.settings import WriterSettings
-from services.writer.sort.route_lookup import routing_of
+from services.writer.sort.route_lookup import lookup_for
 from shared.registry.memory import MemoryRegistry
 from shared.registry.model import Snapshot
 
@@ -31,11 +31,11 @@ def routes(document: dict[str, Any], of: WriterSettings | None = None) -> Routes
 
 
 def may(found: Routes, topic: str, database: str, schema: str, table: str = "t") -> bool:
-    place = routing_of(found).place(database)
+    opened = lookup_for(found).database(database)
     return (
-        place is not None
-        and schema in place.schemas
-        and routing_of(found).allows(topic, Target(database, schema, table))
+        opened is not None
+        and schema in opened.schemas
+        and lookup_for(found).allows(topic, Target(database, schema, table))
     )
 
 
@@ -85,7 +85,7 @@ def test_an_event_types_own_contract_comes_before_the_lists_and_the_lists_in_ord
         }
     )
     said = {
-        t: routing_of(found).typed("onramp", "public", t).unknown_fields
+        t: lookup_for(found).typed("onramp", "public", t).unknown_fields
         for t in ("raw_a", "raw_b", "raw_c", "d")
     }
     assert said == {"raw_a": "freeze", "raw_b": "freeze", "raw_c": "discard", "d": "freeze"}

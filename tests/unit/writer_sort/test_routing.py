@@ -12,7 +12,7 @@ from services.writer.model.records import PartitionSlice
 from services.writer.model.routes import Contract, EventRoute, Grant, RoutedDatabase, Routes
 from services.writer.model.targets import Target
 from services.writer.sort import route_lookup
-from services.writer.sort.route_lookup import RouteLookup, routing_of
+from services.writer.sort.route_lookup import RouteLookup, lookup_for
 from services.writer.sort.sort import sort
 from shared.registry.model import Snapshot
 from tests.fixtures.writer import PARTITION, arrivals, database_of, event
@@ -93,11 +93,11 @@ def test_f51_the_loop_makes_routes_once_for_each_state_of_the_registry() -> None
 
 def test_only_so_many_states_are_kept() -> None:
     first = Routes("onramp-0")
-    kept = routing_of(first)
+    kept = lookup_for(first)
     for i in range(1, 20):
-        routing_of(Routes(f"onramp-{i}"))
-    assert routing_of(first) is not kept
-    assert routing_of(first) is routing_of(Routes("onramp-0"))
+        lookup_for(Routes(f"onramp-{i}"))
+    assert lookup_for(first) is not kept
+    assert lookup_for(first) is lookup_for(Routes("onramp-0"))
 
 
 @pytest.mark.parametrize(
@@ -117,5 +117,5 @@ def test_the_first_contract_that_covers_a_table_holds(table: str, expected: str)
 
 def test_of_two_databases_with_one_name_the_first_holds() -> None:
     places = (RoutedDatabase("a", "first"), RoutedDatabase("a", "second"))
-    assert RouteLookup(Routes("a", places)).place("a") == places[0]
-    assert RouteLookup(Routes("a", places)).place("onramp") is None
+    assert RouteLookup(Routes("a", places)).database("a") == places[0]
+    assert RouteLookup(Routes("a", places)).database("onramp") is None

@@ -1,4 +1,4 @@
-"""Values that are written alike are taken as columns, and only those."""
+"""Values of the same layout are parsed as columns, and only those."""
 
 import orjson
 import pyarrow as pa
@@ -22,28 +22,28 @@ DESTINED = [value[:-1] + b',"pipeline_context":%b}' % CONTEXT for value in COMPA
     [(COMPACT, None), (SPACED, None), (TURNED, None), (PACKETS, CONTEXT), (DESTINED, CONTEXT)],
     ids=["compact", "spaced", "turned", "packets", "destined"],
 )
-def test_whatever_the_form_all_that_have_it_are_taken(values: list[bytes], context: bytes | None) -> None:
-    form = same_layout.form_of(values[7])
-    assert form is not None
-    assert form.context == context
-    found = same_layout.find(form, pa.array(values))
-    assert found.has.all()
-    assert [orjson.loads(body) for body in found.columns.column("body").to_pylist()] == [
+def test_all_values_of_one_layout_match_whatever_it_is(values: list[bytes], context: bytes | None) -> None:
+    template = same_layout.template_of(values[7])
+    assert template is not None
+    assert template.context == context
+    match = same_layout.match(template, pa.array(values))
+    assert match.matches.all()
+    assert [orjson.loads(body) for body in match.columns.column("body").to_pylist()] == [
         {"n": n} for n in range(N)
     ]
-    if form.texts:
-        assert found.columns.column("id").to_pylist() == [f"order-{n}" for n in range(N)]
+    if template.texts:
+        assert match.columns.column("id").to_pylist() == [f"order-{n}" for n in range(N)]
 
 
 def test_a_slice_of_values_is_cut_where_it_lies() -> None:
-    form = same_layout.form_of(COMPACT[0])
-    assert form is not None
-    found = same_layout.find(form, pa.array(COMPACT).slice(40, 9))
-    assert found.columns.column("id").to_pylist() == [f"order-{n}" for n in range(40, 49)]
+    template = same_layout.template_of(COMPACT[0])
+    assert template is not None
+    match = same_layout.match(template, pa.array(COMPACT).slice(40, 9))
+    assert match.columns.column("id").to_pylist() == [f"order-{n}" for n in range(40, 49)]
 
 
-def test_a_body_that_others_follow_shows_no_form() -> None:
-    assert same_layout.form_of(b'{"payload":{},' + envelope()[1:-14] + b"}") is None
+def test_a_body_that_others_follow_gives_no_template() -> None:
+    assert same_layout.template_of(b'{"payload":{},' + envelope()[1:-14] + b"}") is None
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_a_body_that_others_follow_shows_no_form() -> None:
 def test_what_is_not_surely_the_same_in_other_texts_is_left_to_a_closer_look(
     other: bytes, place: int
 ) -> None:
-    form = same_layout.form_of(COMPACT[1])
-    assert form is not None
+    template = same_layout.template_of(COMPACT[1])
+    assert template is not None
     values = [*COMPACT[:place], other, *COMPACT[place:]]
-    assert not same_layout.find(form, pa.array(values)).has[place]
+    assert not same_layout.match(template, pa.array(values)).matches[place]
