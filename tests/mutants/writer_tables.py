@@ -24,7 +24,7 @@ TABLES: Final = (
     Mutant(
         "texts that the database's encoding does not have are found before they are staged",
         "persist/insert.py",
-        "    rows = _without_unheld(conn, database, spec, rows, out)\n",
+        "    rows = _without_unstorable(conn, database, spec, rows, out)\n",
         "",
         ENCODINGS,
     ),
@@ -80,7 +80,7 @@ TABLES: Final = (
     Mutant(
         "no more digits than a float has",
         "columns/lossless.py",
-        "return digits <= most and Decimal",
+        "return digits <= max_digits and Decimal",
         "return Decimal",
         FLOATS,
     ),
@@ -150,7 +150,7 @@ TABLES: Final = (
     Mutant(
         "what cannot be staged is halved",
         "persist/insert.py",
-        "        if str(e.pgcode)[:2] not in _OF_VALUES:\n            raise\n",
+        "        if str(e.pgcode)[:2] not in _VALUE_CLASSES:\n            raise\n",
         "        raise\n",
         WIDE,
     ),
@@ -192,14 +192,14 @@ TABLES: Final = (
     Mutant(
         "tables that are there get the columns of a later release",
         "persist/landing.py",
-        "    elif missing := [c for c in _LATER if c.name not in found.columns]:\n",
+        "    elif missing := [c for c in _LATER if c.name not in table.columns]:\n",
         "    elif missing := []:\n",
         LATER,
     ),
     Mutant(
         "events wait for a column, nobody is parked for it",
         "persist/landing.py",
-        "        raise _waits(database, statement, e) from None\n",
+        "        raise _logged(database, statement, e) from None\n",
         "        raise\n",
         LATER,
     ),

@@ -1,7 +1,7 @@
-"""What a database says of a table: its columns, its key, and whether events can land there.
+"""Describes a table by the database's catalogue: its columns, its keys, and whether events can land there.
 
-Looked up once a minute, process and table.  Whoever meets a refusal or drops a field while
-holding an old description asks anew first, so that DDL while the writer runs is no incident.
+Looked up once a minute in each process.  Before a row is parked or a field is dropped because of
+a cached description the catalogue is asked again, so DDL while the writer runs does no harm.
 """
 
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ _TABLE: Final = """
     FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
     WHERE n.nspname = %s AND c.relname = %s
 """
-#: A domain's values are judged as its base type's; the nearest length or precision holds.
+#: A domain's values are checked as its base type's; the innermost declared length or precision applies.
 _COLUMNS: Final = """
     WITH RECURSIVE base AS (
         SELECT a.attnum, a.atttypid AS type, a.atttypmod AS modifier
@@ -58,7 +58,7 @@ ID: Final = "_id"
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A unique index that tells an event from its repeat."""
+    """A unique index, by which an event is told from its repeat; `immediate`: it is not deferrable."""
 
     index: str
     columns: tuple[str, ...]
@@ -67,44 +67,44 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table as the catalogue had it.
+    """A table as the catalogue described it.
 
-    `keys`: the primary key, then a unique index over `_id` alone.  `ruled`: rewrite rules on
-    it rule out ON CONFLICT.
+    `keys`: the primary key, then unique indexes over `_id` alone.  `is_table`: not a view or a
+    foreign table.  `has_rules`: rewrite rules, with which Postgres does not allow ON CONFLICT.
     """
 
     columns: dict[str, Column]
     keys: tuple[Key, ...]
     is_table: bool
-    ruled: bool
+    has_rules: bool
 
 
 _known: Final[AnswerCache[tuple[str, str, str], Table]] = AnswerCache()
 
 
 def describe(conn: connection, database: Database, target: Target) -> Table | None:
-    """The table as the database has it now, or None: there is none of exactly this name."""
-    place = (database.dsn, target.schema, target.table)
-    found = _look_up(conn, target)
-    if found is None:
-        _known.forget(place)
+    """Ask the database for the table and cache it; None when none has exactly this name.  Three queries."""
+    name = (database.dsn, target.schema, target.table)
+    table = _look_up(conn, target)
+    if table is None:
+        _known.forget(name)
     else:
-        _known.put(place, found)
-    return found
+        _known.put(name, table)
+    return table
 
 
 def known(database: Database, target: Target, within: float = SECONDS) -> Table | None:
-    """The table as it was described, if that was within so many seconds."""
+    """Return the cached description unless it is older than `within` seconds."""
     return _known.get((database.dsn, target.schema, target.table), within)
 
 
 def _look_up(conn: connection, target: Target) -> Table | None:
     with conn.cursor() as cursor:
         cursor.execute(_TABLE, (target.schema, target.table))
-        found = cursor.fetchone()
-        if found is None:
+        row = cursor.fetchone()
+        if row is None:
             return None
-        oid, kind, ruled = found
+        oid, kind, has_rules = row
         cursor.execute(_COLUMNS, (oid, oid))
         columns = {row[0]: _column(row) for row in cursor.fetchall()}
         cursor.execute(_KEYS, (oid,))
@@ -113,7 +113,7 @@ def _look_up(conn: connection, target: Target) -> Table | None:
             for name, primary, immediate, names in cursor.fetchall()
             if primary or names == [ID]
         ]
-    return Table(columns, tuple(keys), kind in _KINDS, ruled)
+    return Table(columns, tuple(keys), kind in _KINDS, has_rules)
 
 
 def _column(row: tuple[Any, ...]) -> Column:

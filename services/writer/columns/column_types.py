@@ -1,8 +1,8 @@
-"""Which JSON goes into which type of column: one rule for each kind.
+"""Classifies column types by the JSON values that they take: one rule for each kind.
 
 Postgres' own input functions accept more than an event may mean: `'now'` as a time, text
-that is cut to fit a cast, numbers rounded to a column's scale.  What they would change in
-silence is refused here; whatever else is wrong with a value, Postgres says.
+that is cut to fit a cast, numbers rounded to a column's scale.  What they would change without an
+error is rejected by `json_to_text`; whatever else is wrong with a value, Postgres reports.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from typing import Final
 
 
 class Kind(Enum):
-    """What a type's values are judged by."""
+    """Types whose values are checked by the same rule."""
 
     TEXT = auto()
     NUMBER = auto()
@@ -26,7 +26,7 @@ class Kind(Enum):
     INTERVAL = auto()
     RANGE = auto()
     ARRAY = auto()
-    OTHER = auto()  # uuid, enums, inet, …: a string, as the type's input reads it
+    OTHER = auto()  # uuid, enums, inet, …: a string, as the type's input function parses it
     NONE = auto()  # composite and pseudo-types: nothing goes in
 
 
@@ -41,7 +41,7 @@ _BY_NAME: Final = {
     "time": Kind.TIME,
     "timetz": Kind.TIMETZ,
     "interval": Kind.INTERVAL,
-    "money": Kind.NONE,  # what "1,50" or 1.50 means there is the server's locale's matter
+    "money": Kind.NONE,  # the meaning of "1,50" or 1.50 depends on the server's locale
 }
 #: pg_type.typcategory, https://www.postgresql.org/docs/current/catalog-pg-type.html
 _BY_CATEGORY: Final = {
@@ -53,18 +53,18 @@ _BY_CATEGORY: Final = {
     "C": Kind.NONE,
     "P": Kind.NONE,
 }
-#: A type modifier holds its length, or precision and scale, above this header's size.
+#: A type modifier is the length, or precision and scale, plus the size of a varlena header.
 _HEADER: Final = 4
-#: An interval's modifier: its precision in the low half, above it a bit for each field that it keeps.
+#: An interval's modifier: its precision in the low 16 bits, above them a bit for each field that it keeps.
 _PRECISION: Final = 0xFFFF
 _SECOND_FIELD: Final = 1 << 12
-#: `name` and `"char"` cut in silence what is longer, in bytes.
+#: Bytes to which `name` and `"char"` truncate without an error.
 _CUT_BYTES: Final = {"name": 63, "char": 1}
 
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """A type without its domains; `modifier` is -1 where none was declared."""
+    """A base type, without its domains; `modifier` is -1 where none was declared."""
 
     schema: str
     name: str
@@ -74,7 +74,7 @@ class Type:
 
     @property
     def kind(self) -> Kind:
-        """What its values are judged by."""
+        """The rule for its values."""
         if self.schema == "pg_catalog" and self.name in _BY_NAME:
             return _BY_NAME[self.name]
         return _BY_CATEGORY.get(self.category, Kind.OTHER)
@@ -121,6 +121,6 @@ class Column:
     name: str
     is_generated: bool
     has_default: bool
-    #: As declared, with its length: what a value is judged by when a reason is looked for.
+    #: The type as declared, with its length; `isolate_rows` asks the server by it which value is wrong.
     declared: str
     type: Type

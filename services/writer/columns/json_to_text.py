@@ -1,13 +1,13 @@
-r"""JSON into columns: each value as the text that Postgres' input function of its type reads.
+r"""Converts JSON values to the text that the input function of their column's type parses.
 
-A column at a time; a value that the column's kind does not take is refused with the
-SQLSTATE that Postgres would have given, had it looked as closely.
+A column at a time; a value that the column's kind does not take is rejected with the
+SQLSTATE that Postgres would have given, had it checked as strictly.
 
 The rules: null is NULL.  Text takes strings.  Numbers take numbers, and strings that are
-JSON numbers; floats take those that they give back, `money` none.  Booleans take true and
+JSON numbers; floats take those that they return unchanged, `money` none.  Booleans take true and
 false.  json and jsonb take anything, byte for byte.  Arrays take arrays.  bytea takes `\\x…`
 hex.  Times are RFC 3339: `timestamptz` needs an offset, `timestamp` takes none but Z.  All
-other types take a string in their own form.
+other types take a string in their own format.
 """
 
 import re
@@ -23,7 +23,7 @@ from services.writer.columns.column_types import Kind, Type
 _NUMBER: Final = re.compile(
     r"-?(?P<whole>0|[1-9]\d*)(\.(?P<fraction>\d+))?([eE](?P<sign>[+-]?)(?P<exponent>\d+))?", re.ASCII
 )
-#: An exponent of more digits says more than any column takes.
+#: An exponent of more digits is beyond the range of every column.
 _EXPONENT_DIGITS: Final = 9
 _CLOCK: Final = r"([01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.(?P<fraction>\d+))?"
 _OFFSET: Final = r"(?:[Zz]|[+-]([01]\d|2[0-3]):[0-5]\d)"
@@ -47,16 +47,20 @@ Texts = list[str | None]
 
 
 class MisfitError(Exception):
-    """A value that its column does not take.  Never holds the value."""
+    """A column does not take a value.  Never contains the value."""
 
-    def __init__(self, sqlstate: str, why: str) -> None:
-        super().__init__(why)
+    def __init__(self, sqlstate: str, reason: str) -> None:
+        super().__init__(reason)
         self.sqlstate = sqlstate
-        self.why = why
+        self.reason = reason
 
 
 def as_texts(of: Type, raws: Sequence[msgspec.Raw]) -> tuple[Texts, dict[int, MisfitError]]:
-    """Each of `raws` (one JSON value each) as text, and the misfits by their place."""
+    """Convert `raws` (one JSON value each) for a column of type `of`; return texts, and errors by index.
+
+    JSON null, and a value with an error, is None.  Costs one parse of them all, and a check of each
+    value unless the column takes every value of their type.
+    """
     values = orjson.loads(b"[" + b",".join(raws) + b"]")
     kinds = set(map(type, values)) - {type(None)}
     if of.kind is Kind.JSON:
@@ -67,12 +71,12 @@ def as_texts(of: Type, raws: Sequence[msgspec.Raw]) -> tuple[Texts, dict[int, Mi
         return [None if v is None else str(v) for v in values], {}
     texts: Texts = []
     misfits: dict[int, MisfitError] = {}
-    for place, (value, raw) in enumerate(zip(values, raws, strict=True)):
+    for i, (value, raw) in enumerate(zip(values, raws, strict=True)):
         try:
             texts.append(None if value is None else _as_text(of, value, raw))
         except MisfitError as e:
             texts.append(None)
-            misfits[place] = e
+            misfits[i] = e
     return texts, misfits
 
 
@@ -87,7 +91,7 @@ def _as_text(of: Type, value: Any, raw: msgspec.Raw) -> str:
     if kind is Kind.NUMBER and type(value) in (int, float, str):
         return _number(of, value if isinstance(value, str) else _text(raw))
     if isinstance(value, str) and kind not in (Kind.ARRAY, Kind.BOOL, Kind.NONE):
-        return _STRINGS.get(kind, _as_it_is)(of, value)
+        return _STRINGS.get(kind, _unchanged)(of, value)
     raise MisfitError(
         _MISMATCH, f"{_NAMES.get(type(value), 'a number')} does not go into a column of this type"
     )
@@ -97,15 +101,15 @@ def _text(raw: msgspec.Raw) -> str:
     return bytes(raw).decode()
 
 
-def _as_it_is(_: Type, value: str) -> str:
+def _unchanged(_: Type, value: str) -> str:
     return value
 
 
 def _number(of: Type, text: str) -> str:
-    found = _NUMBER.fullmatch(text)
-    if found is None:
+    match = _NUMBER.fullmatch(text)
+    if match is None:
         raise MisfitError(_BAD_TEXT, "the string is not a number")
-    if of.scale is not None and _loses_digits(found, of.scale):
+    if of.scale is not None and _loses_digits(match, of.scale):
         raise MisfitError(
             "22003", f"the column keeps {of.scale} digits after the point, and more would be lost"
         )
@@ -115,7 +119,7 @@ def _number(of: Type, text: str) -> str:
 
 
 def _loses_digits(number: re.Match[str], scale: int) -> bool:
-    """Whether a number has more than `scale` digits after its point, trailing zeros left out.
+    """Whether a number has more than `scale` digits after its point, without trailing zeros.
 
     Not by `Decimal`, which does not take every number that JSON can write.
     """
@@ -136,10 +140,10 @@ def _short_enough(of: Type, value: str) -> str:
 
 
 def _time(of: Type, value: str) -> str:
-    found = _TIMES[of.kind].fullmatch(value)
-    if found is None:
+    match = _TIMES[of.kind].fullmatch(value)
+    if match is None:
         raise MisfitError("22007", "not the RFC 3339 form of this type")
-    parts = found.groupdict()
+    parts = match.groupdict()
     if len(parts.get("year") or "") > _YEAR_DIGITS:
         raise MisfitError("22008", "years end at 9999")
     if len((parts.get("fraction") or "").rstrip("0")) > of.second_digits:
@@ -172,7 +176,7 @@ def _bytes(_: Type, value: str) -> str:
 
 
 def _array(element: Type, raw: msgspec.Raw) -> str:
-    """An array literal, every element quoted.  Arrays within are further dimensions, but for json."""
+    """Build an array literal, every element quoted; nested arrays are dimensions unless of json."""
     items = [_element(element, item) for item in msgspec.json.decode(raw, type=list[msgspec.Raw])]
     return "{" + ",".join(items) + "}"
 

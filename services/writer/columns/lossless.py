@@ -1,9 +1,9 @@
-"""What a column would keep otherwise than it was given: floats, intervals, ranges of times.
+"""Finds values that a column would change without an error: floats, intervals, ranges of times.
 
-A column of floats takes a number that it gives back: what is stored, written with as many digits
-as were given, is the number that was given (0.1 and 0.10000000000000001 are, 16777217 in a `real`
-is not).  No more digits than tell all floats apart: further ones say what no float holds.  What is
-beyond a type's range Postgres refuses itself.
+A float column takes a number that it returns: the stored value, written with as many digits as were
+given, is the number that was given (true of 0.1 and 0.10000000000000001, false of 16777217 in a
+`real`).  A number may have no more digits than tell all floats apart, because no float has the
+others.  What is beyond a type's range Postgres rejects itself.
 """
 
 import re
@@ -16,30 +16,30 @@ import numpy as np
 from services.writer.columns.column_types import Type
 
 _FLOATS: Final[dict[str, Any]] = {"float4": np.float32, "float8": np.float64}
-#: So many signs without an exponent hold no more digits than are surely given back.
-_SURE: Final = {"float4": 7, "float8": 15}
-#: So many significant digits tell all of them apart, and `%.17g` writes them all.
+#: A text of at most so many characters, without an exponent, is always returned unchanged.
+_SAFE_LENGTH: Final = {"float4": 7, "float8": 15}
+#: Significant digits that tell all values of the type apart (`%.17g` writes them).
 _DIGITS: Final = {"float4": 9, "float8": 17}
-#: Up to these every integer is kept.
+#: Every integer up to this is stored exactly.
 _INTEGERS: Final = {"float4": 1 << 24, "float8": 1 << 53}
 #: A number with a fraction, and the unit after it.
 _FRACTION: Final = re.compile(r"\d*[.,](?P<digits>\d+)\s*(?P<unit>[A-Za-zµ]*)", re.ASCII)
 _SECONDS: Final = frozenset({"", "s", "sec", "secs", "second", "seconds"})
 _EXPONENT: Final = re.compile(r"\d[eE][+-]?\d", re.ASCII)
-#: The finest that a time in a range keeps is a microsecond.
+#: More than the six digits of a second that a time in a range keeps.
 _TOO_FINE: Final = re.compile(r"\d\.\d{6}0*[1-9]", re.ASCII)
 
 
 def keeps_integers(of: Type, values: Iterable[int | None]) -> bool:
-    """Whether a column surely keeps all of these."""
-    most = _INTEGERS.get(of.float_name)
-    return most is None or all(v is None or -most <= v <= most for v in values)
+    """Whether a column stores all of `values` exactly, for certain."""
+    limit = _INTEGERS.get(of.float_name)
+    return limit is None or all(v is None or -limit <= v <= limit for v in values)
 
 
 def keeps_number(of: Type, text: str) -> bool:
-    """Whether the column gives back the number `text`, or refuses it itself."""
+    """Whether the column returns the number `text` unchanged, or Postgres rejects it."""
     kind = _FLOATS.get(of.float_name)
-    if kind is None or (len(text) <= _SURE[of.float_name] and "e" not in text.lower()):
+    if kind is None or (len(text) <= _SAFE_LENGTH[of.float_name] and "e" not in text.lower()):
         return True
     number = float(text)
     if kind is np.float64 and repr(number) == text:
@@ -47,28 +47,28 @@ def keeps_number(of: Type, text: str) -> bool:
     with np.errstate(over="ignore", under="ignore"):
         kept = kind(number)
     if not np.isfinite(kept) or kept == 0:
-        return True  # zero, or out of range, which Postgres says
+        return True  # zero, or out of range, which Postgres rejects
     shortest = np.format_float_scientific(kept, unique=True)
     if shortest == text or Decimal(shortest) == Decimal(text):
         return True  # beside a power of two the shortest text is not always the nearest of its length
     return _is_spelled(float(kept), text, _DIGITS[of.float_name])
 
 
-def _is_spelled(kept: float, text: str, most: int) -> bool:
-    """Whether `text` is `kept` with as many significant digits as it has, at `most` so many."""
+def _is_spelled(kept: float, text: str, max_digits: int) -> bool:
+    """Whether `kept`, written with as many significant digits as `text` has (at most so many), is `text`."""
     digits = len(text.lower().partition("e")[0].replace(".", "").strip("-0"))
-    return digits <= most and Decimal(f"{kept:.{digits - 1}e}") == Decimal(text)
+    return digits <= max_digits and Decimal(f"{kept:.{digits - 1}e}") == Decimal(text)
 
 
 def interval_loss(of: Type, text: str) -> str | None:
-    """What the column would drop of the interval `text`, if anything."""
+    """Return what the column would drop of the interval `text`, or None."""
     if not of.keeps_seconds:
         return "the column drops what is finer than its fields: declare it interval"
     if _EXPONENT.search(text):
         return "an interval is given without exponents"
-    for found in _FRACTION.finditer(text):
-        digits = found["digits"].rstrip("0")
-        if digits and found["unit"].lower() not in _SECONDS:
+    for match in _FRACTION.finditer(text):
+        digits = match["digits"].rstrip("0")
+        if digits and match["unit"].lower() not in _SECONDS:
             return "only seconds have a fraction that is kept"
         if len(digits) > of.second_digits:
             return f"the column keeps {of.second_digits} digits of a second, and more would be lost"

@@ -1,4 +1,4 @@
-"""Tables without a key: their rows land, and nothing can tell a producer's repeat from an event."""
+"""Warns of tables without a unique key: a producer's repeat of an event cannot be told and lands twice."""
 
 import logging
 from typing import Final
@@ -12,7 +12,7 @@ _reported: Final[set[tuple[str, Target]]] = set()
 
 
 def warn_once(database: Database, target: Target) -> None:
-    """Say once a process, by name, that repeats land twice in this table."""
+    """Log a warning about `target`, once for each process and table."""
     if (database.dsn, target) not in _reported:
         _reported.add((database.dsn, target))
         log.warning(

@@ -1,7 +1,7 @@
-"""COPY: rows into a table the fast way, under a savepoint.
+"""COPYs rows into a table, the fast way, under a savepoint.
 
-Binary where Onramp knows the types, so that no value can be taken for a delimiter, an escape
-or the end of the data; as escaped text where the table's owner chose them.
+In binary format where Onramp knows the column types, so that no value can be taken for a delimiter,
+an escape or the end of the data; as escaped text where the table's owner chose the types.
 """
 
 import io
@@ -25,9 +25,9 @@ from services.writer.model.offsets import Partition
 from services.writer.postgres.sqlstates import Verdict, verdict
 
 _BUFFER_BYTES: Final = 1 << 20
-#: So many rows are made ready for COPY at a time.
+#: Rows that are encoded for COPY at a time.
 _ROWS: Final = 10_000
-#: So many rows are counted in Python before Arrow has begun to group them.
+#: Fewer rows than this are counted faster in Python than grouped by Arrow.
 _FEW: Final = 1_000
 _NULL: Final = "\\N"
 _BACKSLASH: Final = ord("\\")
@@ -39,7 +39,7 @@ Buffer = bytes | memoryview
 
 @contextmanager
 def savepoint(conn: connection) -> Iterator[None]:
-    """Undo the block's statements, and nothing else, when it fails."""
+    """Roll back the block's statements, and nothing else, when it raises; costs two round trips."""
     with conn.cursor() as cursor:
         cursor.execute("SAVEPOINT onramp")
         try:
@@ -52,17 +52,15 @@ def savepoint(conn: connection) -> Iterator[None]:
 
 
 def all_or_none(conn: connection, rows: int, copy: Callable[[], int]) -> str | None:
-    """Land all of so many `rows` by `copy`, or none of them.
+    """Run `copy` under a savepoint, so that all of `rows` (their number) land, or none of them.
 
-    Returns None when all landed, else the SQLSTATE that says why none did: "" when the table
-    swallowed some.
-
-    Raises psycopg2's error when the fault is not the rows'.
+    Returns None when all landed, else the SQLSTATE for which none did: "" when the table took
+    fewer rows than it was given.  Raises psycopg2's error when the rows are not at fault.
     """
     try:
         with savepoint(conn):
-            _require(copy() == rows)
-    except _ShortError:
+            require_all(complete=copy() == rows)
+    except MissingRowsError:
         return ""
     except psycopg2.Error as e:
         if verdict(e.pgcode) is not Verdict.PARK:
@@ -71,19 +69,20 @@ def all_or_none(conn: connection, rows: int, copy: Callable[[], int]) -> str | N
     return None
 
 
-def _require(complete: bool) -> None:
+class MissingRowsError(Exception):
+    """A statement took fewer rows than it was given: a trigger or a rule swallowed some."""
+
+
+def require_all(*, complete: bool) -> None:
+    """Raise `MissingRowsError` unless all rows were taken; within a savepoint, which it rolls back."""
     if not complete:
-        raise _ShortError
-
-
-class _ShortError(Exception):
-    """COPY reported fewer rows than it was given: a trigger swallowed some."""
+        raise MissingRowsError
 
 
 def copy_into(
     conn: connection, table: sql.Composable, rows: pa.Table, *, jsonb: frozenset[str] = frozenset()
 ) -> int:
-    """COPY `rows` into the columns of their names; those in `jsonb` are JSON text for jsonb columns.
+    """COPY `rows` in binary format into the columns of their names; those in `jsonb` hold JSON text.
 
     Returns how many rows the table took: fewer than were sent when a trigger swallowed some.
     """
@@ -91,18 +90,18 @@ def copy_into(
 
 
 def copy_texts(conn: connection, table: sql.Composable, rows: pa.Table) -> int:
-    """COPY `rows` of text (no NUL) into the columns of their names, whatever those columns' types.
+    """COPY `rows` of text (without NUL) into the columns of their names, whatever those columns' types.
 
-    Each type's own input function reads its text.  Returns how many rows the table took.
+    Each type's own input function parses its text.  Returns how many rows the table took.
     """
     return _copy(conn, table, rows.column_names, "FORMAT text", _lines(rows))
 
 
 def _copy(
-    conn: connection, table: sql.Composable, names: Sequence[str], form: str, data: Iterable[Buffer]
+    conn: connection, table: sql.Composable, names: Sequence[str], options: str, data: Iterable[Buffer]
 ) -> int:
     columns = sql.SQL(", ").join(map(sql.Identifier, names))
-    statement = sql.SQL("COPY {} ({}) FROM STDIN ({})").format(table, columns, sql.SQL(form))
+    statement = sql.SQL("COPY {} ({}) FROM STDIN ({})").format(table, columns, sql.SQL(options))
     with conn.cursor() as cursor:
         stream = _Stream(data)
         try:
@@ -113,19 +112,19 @@ def _copy(
 
 
 class _Stream(io.RawIOBase):
-    """A file of pieces that are made when they are read: never all of a COPY is in memory."""
+    """A file whose pieces are made when they are read, so that a COPY is never in memory as a whole."""
 
     def __init__(self, pieces: Iterable[Buffer]) -> None:
         self._pieces = iter(pieces)
         self._left = memoryview(b"")
-        #: Why the pieces could not be made: libpq would only say that it cancelled the statement.
+        #: The error of making a piece; libpq would only report that it cancelled the statement.
         self.error: Exception | None = None
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any, /) -> int:
-        """Fill `buffer` with what comes next; 0 at the end."""
+        """Fill `buffer` with the next bytes; return how many, 0 at the end."""
         try:
             while not self._left:
                 self._left = memoryview(next(self._pieces)).cast("B")
@@ -140,7 +139,7 @@ class _Stream(io.RawIOBase):
 
 
 def _lines(rows: pa.Table) -> Iterator[Buffer]:
-    """COPY's text format, https://www.postgresql.org/docs/current/sql-copy.html."""
+    """Encode in COPY's text format, https://www.postgresql.org/docs/current/sql-copy.html."""
     for batch in rows.to_batches(max_chunksize=_ROWS):
         fields = [_escaped(column) for column in batch.columns]
         lines = pc.binary_join_element_wise(*fields, "\t", null_handling="replace", null_replacement=_NULL)
@@ -148,7 +147,7 @@ def _lines(rows: pa.Table) -> Iterator[Buffer]:
 
 
 def _escaped(column: pa.Array) -> pa.Array:
-    """`column` with what COPY would take for its own signs written as escapes."""
+    """Escape the backslashes and control characters that mean something to COPY."""
     raw = np.frombuffer(joined(column), np.uint8)
     if not ((raw == _BACKSLASH) | (raw < _SPACE)).any():
         return column
@@ -158,7 +157,7 @@ def _escaped(column: pa.Array) -> pa.Array:
 
 
 def _encoded(rows: pa.Table, jsonb: frozenset[str]) -> Iterator[Buffer]:
-    """COPY's binary format."""
+    """Encode in COPY's binary format."""
     encoders = {
         f.name: StringEncoderBuilder.new_with_output(f, Jsonb())
         if f.name in jsonb
@@ -173,9 +172,9 @@ def _encoded(rows: pa.Table, jsonb: frozenset[str]) -> Iterator[Buffer]:
 
 
 def by_partition(rows: pa.Table) -> Counter[Partition]:
-    """How many of `rows` came from each partition."""
+    """Count `rows` by the partition that they came from."""
     if rows.num_rows < _FEW:
-        places = zip(rows.column("_topic").to_pylist(), rows.column("_partition").to_pylist(), strict=True)
-        return Counter(map(Partition._make, places))
+        pairs = zip(rows.column("_topic").to_pylist(), rows.column("_partition").to_pylist(), strict=True)
+        return Counter(map(Partition._make, pairs))
     groups = rows.group_by(["_topic", "_partition"]).aggregate([([], "count_all")]).to_pylist()
     return Counter({Partition(g["_topic"], g["_partition"]): g["count_all"] for g in groups})

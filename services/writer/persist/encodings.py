@@ -1,8 +1,8 @@
-"""Texts that a database cannot hold, because its encoding is not UTF8.
+"""Finds texts that a database cannot store, because its encoding is not UTF8.
 
-One such text would undo the COPY of all rows into the stage, so they are found before: the
-server itself converts each text that is not plain ASCII, from bytes.  Asked only of
-databases of another encoding, and there only on the way round by a stage.
+One such text would undo the COPY of all rows into the stage, so they are found first: the server
+itself converts each text that is not plain ASCII, from bytes.  Costs one COPY for each column with
+such texts and two statements, only in databases of another encoding, and only when rows go by the stage.
 """
 
 from typing import Final
@@ -16,13 +16,13 @@ from psycopg2.extensions import connection
 from services.writer.model.targets import Target
 from services.writer.persist.copy import copy_into, savepoint
 
-#: They hold all of UTF8: SQL_ASCII converts nothing.
-_HOLD_ALL: Final = frozenset({"UTF8", "SQL_ASCII"})
+#: These store every character of UTF8: SQL_ASCII converts nothing.
+_STORE_ALL: Final = frozenset({"UTF8", "SQL_ASCII"})
 _PREPARE: Final = """
     CREATE TEMPORARY TABLE IF NOT EXISTS onramp_bytes
         (n int4, field int4, value bytea) ON COMMIT DELETE ROWS;
-    CREATE TEMPORARY TABLE IF NOT EXISTS onramp_unheld (n int4, field int4) ON COMMIT DELETE ROWS;
-    TRUNCATE pg_temp.onramp_bytes, pg_temp.onramp_unheld
+    CREATE TEMPORARY TABLE IF NOT EXISTS onramp_unstorable (n int4, field int4) ON COMMIT DELETE ROWS;
+    TRUNCATE pg_temp.onramp_bytes, pg_temp.onramp_unstorable
 """
 _CONVERT: Final = """
 DO $$
@@ -33,7 +33,7 @@ BEGIN
         BEGIN
             PERFORM convert_from(one.value, 'UTF8');
         EXCEPTION WHEN untranslatable_character OR character_not_in_repertoire THEN
-            INSERT INTO pg_temp.onramp_unheld VALUES (one.n, one.field);
+            INSERT INTO pg_temp.onramp_unstorable VALUES (one.n, one.field);
         END;
     END LOOP;
 END
@@ -42,22 +42,24 @@ $$
 _BYTES: Final = sql.Identifier("pg_temp", "onramp_bytes")
 
 
-def unheld(conn: connection, columns: list[pa.ChunkedArray], places: pa.ChunkedArray) -> dict[int, int]:
-    """The `places` whose text in one of `columns` the database cannot hold, and in which column."""
-    if conn.info.parameter_status("server_encoding") in _HOLD_ALL:
+def unstorable(
+    conn: connection, columns: list[pa.ChunkedArray], row_indices: pa.ChunkedArray
+) -> dict[int, int]:
+    """Return the rows with a text that the database cannot store: row index to the column's index."""
+    if conn.info.parameter_status("server_encoding") in _STORE_ALL:
         return {}
     with conn.cursor() as cursor:
         cursor.execute(_PREPARE)
-        for at, column in enumerate(columns):
-            _send(conn, at, column, places)
+        for i, column in enumerate(columns):
+            _send(conn, i, column, row_indices)
         cursor.execute(_CONVERT)
-        cursor.execute("SELECT n, min(field) FROM pg_temp.onramp_unheld GROUP BY 1")
+        cursor.execute("SELECT n, min(field) FROM pg_temp.onramp_unstorable GROUP BY 1")
         return dict(cursor.fetchall())
 
 
 def spelled(conn: connection, target: Target) -> Target:
-    """`target`, by its escapes where the database cannot hold its names: there is no such table then."""
-    if str(target).isascii() or conn.info.parameter_status("server_encoding") in _HOLD_ALL:
+    """Return `target`, its names escaped where the database cannot store them: then it has no such table."""
+    if str(target).isascii() or conn.info.parameter_status("server_encoding") in _STORE_ALL:
         return target
     try:
         with savepoint(conn), conn.cursor() as cursor:
@@ -67,10 +69,10 @@ def spelled(conn: connection, target: Target) -> Target:
     return target
 
 
-def _send(conn: connection, at: int, column: pa.ChunkedArray, places: pa.ChunkedArray) -> None:
-    """COPY those of `column` that are not plain ASCII."""
+def _send(conn: connection, column_index: int, column: pa.ChunkedArray, row_indices: pa.ChunkedArray) -> None:
+    """COPY those texts of `column` that are not plain ASCII to the table for conversion."""
     wide = pc.invert(pc.fill_null(pc.string_is_ascii(column), True))
     values = column.filter(wide).cast(pa.binary())
     if len(values):
-        fields = pa.array([at] * len(values), pa.int32())
-        copy_into(conn, _BYTES, pa.table([places.filter(wide), fields, values], ["n", "field", "value"]))
+        fields = pa.array([column_index] * len(values), pa.int32())
+        copy_into(conn, _BYTES, pa.table([row_indices.filter(wide), fields, values], ["n", "field", "value"]))

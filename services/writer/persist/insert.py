@@ -1,10 +1,10 @@
-"""INSERT: rows of text through a stage into a table, each with exactly one outcome.
+"""INSERTs rows of text through a stage into a table; each row has exactly one outcome.
 
 The stage (`stage`) is filled by COPY; one statement casts and inserts it with
-``ON CONFLICT (key) DO NOTHING``: on the event's own key only, so that a clash on another
+``ON CONFLICT (key) DO NOTHING``: on the event's own key only, so that a conflict on another
 unique index is an error and never a silent loss.  When the statement inserts fewer rows than
 it was given, each missing row must be found under its key, else a trigger or a rule has
-swallowed it; when it fails, `isolate` finds the rows at fault.
+swallowed it; when it fails, `isolate_rows` finds the rows at fault.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,13 +18,13 @@ from psycopg2 import sql
 from psycopg2.extensions import connection
 
 from services.writer.persist import encodings, isolate_rows, stage
-from services.writer.persist.copy import savepoint
+from services.writer.persist.copy import MissingRowsError, require_all, savepoint
 from services.writer.persist.insert_spec import InsertResult, InsertSpec
-from services.writer.persist.row_errors import refusal
+from services.writer.persist.row_errors import row_error
 from services.writer.postgres.database import Database
 from services.writer.postgres.sqlstates import Verdict, verdict
 
-#: The places of the rows that are new; null for one that a trigger gave another key.
+#: The indices of the rows that are new; null for one that a trigger gave another key.
 _INSERT_NEW: Final = """
     WITH new AS ({insert} RETURNING {key})
     SELECT min(s.n) FROM new LEFT JOIN {stage} s ON {same} GROUP BY {new_key}
@@ -32,10 +32,8 @@ _INSERT_NEW: Final = """
 _IS_MISSING: Final = """
     SELECT EXISTS (SELECT FROM {stage} s WHERE NOT EXISTS (SELECT FROM {table} new WHERE {same}))
 """
-
-
-#: What a row's values alone can do to the stage: a form, a size.
-_OF_VALUES: Final = frozenset({"22", "54"})
+#: SQLSTATE classes of staging errors that a row's values alone can cause: their format, their size.
+_VALUE_CLASSES: Final = frozenset({"22", "54"})
 
 
 def insert(
@@ -45,91 +43,88 @@ def insert(
     columns: Sequence[pa.Array],
     before_isolating: Callable[[], None],
 ) -> InsertResult:
-    """Insert `columns` (text, one for each field) and say what became of each row.
+    """Insert `columns` (text, one for each field) and return the outcome of each row.
 
-    `before_isolating` is called when rows were refused, and may raise: perhaps the table is
-    no longer what it was.  Raises psycopg2's error when the fault is not the rows'.
+    `before_isolating` is called when the table rejected rows, and may raise: its description may be
+    out of date.  Costs a COPY and one statement when nothing is wrong.  Raises psycopg2's error
+    when the rows are not at fault.
     """
-    rows = _with_places(spec, columns)
+    rows = _with_row_indices(spec, columns)
     out = InsertResult(np.zeros(rows.num_rows, dtype=bool))
     rows = _without_nul(database, spec, rows, out)
-    rows = _without_unheld(conn, database, spec, rows, out)
+    rows = _without_unstorable(conn, database, spec, rows, out)
     if not rows.num_rows:
         return out
     try:
         with savepoint(conn):
             stage.fill(conn, rows)
             _insert_all(conn, spec, rows.num_rows)
-    except _ShortError:
-        _tell_apart(conn, database, spec, rows, out)
+    except MissingRowsError:
+        _find_missing(conn, database, spec, rows, out)
     except psycopg2.Error as e:
         if verdict(e.pgcode) is not Verdict.PARK:
             raise
         before_isolating()
         _isolate(conn, database, spec, rows, out)
     else:
-        out.landed[rows.column(stage.PLACE).to_numpy()] = True
+        out.landed[rows.column(stage.ROW_INDEX).to_numpy()] = True
     return out
 
 
-class _ShortError(Exception):
-    """The statement inserted fewer rows than it was given."""
-
-
 def fill_stage(conn: connection, spec: InsertSpec, columns: Sequence[pa.Array]) -> None:
-    """Fill the stage of `spec` with `columns` (text, one for each field): n is their place."""
-    stage.fill(conn, _with_places(spec, columns))
+    """Fill the stage of `spec` with `columns` (text, one for each field); `n` is the row index."""
+    stage.fill(conn, _with_row_indices(spec, columns))
 
 
-def _with_places(spec: InsertSpec, columns: Sequence[pa.Array]) -> pa.Table:
-    names = [stage.PLACE, *(f"c{i}" for i in range(len(spec.fields)))]
+def _with_row_indices(spec: InsertSpec, columns: Sequence[pa.Array]) -> pa.Table:
+    names = [stage.ROW_INDEX, *(f"c{i}" for i in range(len(spec.fields)))]
     return pa.table([pa.array(np.arange(len(columns[0]), dtype=np.int32)), *columns], names)
 
 
 def _without_nul(database: Database, spec: InsertSpec, rows: pa.Table, out: InsertResult) -> pa.Table:
-    """`rows` without those that hold the one character that text cannot: COPY would refuse them all."""
+    """Return `rows` without those that contain NUL, which text cannot: COPY would reject them all."""
     for i, f in enumerate(spec.fields):
         column = rows.column(f"c{i}")
-        found = pc.fill_null(pc.match_substring(column, "\0"), False)
-        if pc.any(found).as_py():
-            error = refusal(database, spec.target, "22021", "text holds no NUL character", column=f.name)
-            for place in rows.column(stage.PLACE).filter(found).to_pylist():
-                out.errors[place] = error
-            rows = rows.filter(pc.invert(found))
+        has_nul = pc.fill_null(pc.match_substring(column, "\0"), False)
+        if pc.any(has_nul).as_py():
+            error = row_error(database, spec.target, "22021", "text holds no NUL character", column=f.name)
+            for row_index in rows.column(stage.ROW_INDEX).filter(has_nul).to_pylist():
+                out.errors[row_index] = error
+            rows = rows.filter(pc.invert(has_nul))
     return rows
 
 
-def _without_unheld(
+def _without_unstorable(
     conn: connection, database: Database, spec: InsertSpec, rows: pa.Table, out: InsertResult
 ) -> pa.Table:
-    """`rows` without those that hold a character which the database's encoding does not have."""
-    found = encodings.unheld(conn, rows.columns[1:], rows.column(stage.PLACE))
-    for place, at in found.items():
-        why = "the database's encoding does not have one of its characters"
-        out.errors[place] = refusal(database, spec.target, "22P05", why, column=spec.fields[at].name)
-    if not found:
+    """Return `rows` without those that contain a character which the database's encoding does not have."""
+    unstorable = encodings.unstorable(conn, rows.columns[1:], rows.column(stage.ROW_INDEX))
+    for row_index, field_index in unstorable.items():
+        reason = "the database's encoding does not have one of its characters"
+        column = spec.fields[field_index].name
+        out.errors[row_index] = row_error(database, spec.target, "22P05", reason, column=column)
+    if not unstorable:
         return rows
-    return rows.filter(pc.invert(pc.is_in(rows.column(stage.PLACE), pa.array(found, pa.int32()))))
+    return rows.filter(pc.invert(pc.is_in(rows.column(stage.ROW_INDEX), pa.array(unstorable, pa.int32()))))
 
 
 def _insert_all(conn: connection, spec: InsertSpec, count: int) -> None:
     with conn.cursor() as cursor:
         cursor.execute(spec.statement())
-        if cursor.rowcount != count:
-            raise _ShortError
+        require_all(complete=cursor.rowcount == count)
 
 
-def _tell_apart(
+def _find_missing(
     conn: connection, database: Database, spec: InsertSpec, rows: pa.Table, out: InsertResult
 ) -> None:
-    """Insert again, and find for each row whether it is new, a duplicate, or was swallowed."""
-    if spec.key and not spec.ruled:
+    """Insert again, and find for each row whether it is new, a duplicate, or was swallowed by a trigger."""
+    if spec.key and not spec.has_rules:
         try:
             with savepoint(conn):
                 stage.fill(conn, rows)
                 new = _insert_new(conn, spec)
-        except _ShortError:
-            pass  # swallowed, or the key that landed is not the key that was given
+        except MissingRowsError:
+            pass  # swallowed, or landed under another key than it was given
         except psycopg2.Error as e:
             if verdict(e.pgcode) is not Verdict.PARK:
                 raise
@@ -140,7 +135,10 @@ def _tell_apart(
 
 
 def _insert_new(conn: connection, spec: InsertSpec) -> list[int]:
-    """The places of the rows that were inserted, if the others are there already under their keys."""
+    """Insert the stage; return the indices of the new rows, the others being there under their keys.
+
+    Raises `MissingRowsError` when one is not, or when a trigger gave a row another key.
+    """
     key = [sql.Identifier(k) for k in spec.key]
     same = spec.same_key()
     insert = sql.SQL(_INSERT_NEW).format(
@@ -152,30 +150,30 @@ def _insert_new(conn: connection, spec: InsertSpec) -> list[int]:
     )
     with conn.cursor() as cursor:
         cursor.execute(insert)
-        places = [place for (place,) in cursor.fetchall()]
+        row_indices = [row_index for (row_index,) in cursor.fetchall()]
         cursor.execute(sql.SQL(_IS_MISSING).format(stage=spec.stage, table=spec.table, same=same))
-        if None in places or cursor.fetchone() == (True,):
-            raise _ShortError
-    return places
+        require_all(complete=None not in row_indices and cursor.fetchone() == (False,))
+    return row_indices
 
 
 def _isolate(
     conn: connection, database: Database, spec: InsertSpec, rows: pa.Table, out: InsertResult
 ) -> None:
-    """Insert piece by piece, so that only the rows at fault stay out; what cannot be staged is halved."""
+    """Insert in batches, so that only bad rows stay out; halve what cannot be staged."""
     try:
         with savepoint(conn):
             stage.fill(conn, rows)
-            found = isolate_rows.one_by_one(conn, database, spec)
+            isolated = isolate_rows.isolate_bad_rows(conn, database, spec)
     except psycopg2.Error as e:
-        if str(e.pgcode)[:2] not in _OF_VALUES:
+        if str(e.pgcode)[:2] not in _VALUE_CLASSES:
             raise
         half = rows.num_rows // 2
         if not half:
-            out.errors[rows.column(stage.PLACE)[0].as_py()] = refusal(database, spec.target, e.pgcode)
+            row_index = rows.column(stage.ROW_INDEX)[0].as_py()
+            out.errors[row_index] = row_error(database, spec.target, e.pgcode)
             return
         _isolate(conn, database, spec, rows.slice(0, half), out)
         _isolate(conn, database, spec, rows.slice(half), out)
     else:
-        out.landed[found.landed] = True
-        out.errors |= found.errors
+        out.landed[isolated.landed] = True
+        out.errors |= isolated.errors

@@ -1,4 +1,4 @@
-"""What an INSERT from the stage inserts where, its SQL, and what became of each row."""
+"""The specification of an INSERT from the stage, its SQL, and its result by row."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,7 +13,7 @@ from shared.errors import UserError
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A column that is given: its name, the type to cast to (schema, name), how it is declared."""
+    """A column that is given: its name, the type to cast to (schema, name), the type as it was declared."""
 
     name: str
     type: tuple[str, str]
@@ -22,30 +22,30 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class InsertSpec:
-    """What is inserted where.  `key`: the columns that tell a repeat; empty when none does.
+    """Which columns are inserted into which table.  `key`: the columns of its unique key, empty without one.
 
-    `ruled`: the table has rewrite rules, which ON CONFLICT does not go with.  `index`: the
-    key's own, as an error names it.
+    `index`: the key's unique index, as an error names it.  `has_rules`: the table has rewrite
+    rules, with which Postgres does not allow ON CONFLICT.
     """
 
     target: Target
     fields: tuple[Field, ...]
     key: tuple[str, ...] = ()
     index: str = ""
-    ruled: bool = False
+    has_rules: bool = False
 
     @property
     def table(self) -> sql.Composable:
-        """The table's name, quoted."""
+        """Return the table's name, quoted."""
         return sql.Identifier(self.target.schema, self.target.table)
 
     @property
     def stage(self) -> sql.Composable:
-        """The stage's name."""
+        """Return the stage's name."""
         return stage.name(len(self.fields))
 
     def statement(self, where: str = "", *, on_conflict: bool = True) -> sql.Composed:
-        """The INSERT from the stage."""
+        """Build the INSERT from the stage, rows in their order; `where` selects among them."""
         casts = [
             sql.SQL("s.{}::{}").format(sql.Identifier(f"c{i}"), sql.Identifier(*f.type))
             for i, f in enumerate(self.fields)
@@ -56,7 +56,7 @@ class InsertSpec:
             sql.SQL(", ").join(casts),
             self.stage,
             sql.SQL(where),
-            self._on_conflict() if on_conflict and self.key and not self.ruled else sql.SQL(""),
+            self._on_conflict() if on_conflict and self.key and not self.has_rules else sql.SQL(""),
         )
 
     def _on_conflict(self) -> sql.Composed:
@@ -65,11 +65,13 @@ class InsertSpec:
         )
 
     def same_key(self) -> sql.Composed:
-        """That a row `new` of the table and a row `s` of the stage have one key."""
-        at = {f.name: i for i, f in enumerate(self.fields)}
+        """Build the condition that a row `new` of the table and a row `s` of the stage have the same key."""
+        index_of = {f.name: i for i, f in enumerate(self.fields)}
         return sql.SQL(" AND ").join(
             sql.SQL("new.{} = s.{}::{}").format(
-                sql.Identifier(k), sql.Identifier(f"c{at[k]}"), sql.Identifier(*self.fields[at[k]].type)
+                sql.Identifier(k),
+                sql.Identifier(f"c{index_of[k]}"),
+                sql.Identifier(*self.fields[index_of[k]].type),
             )
             for k in self.key
         )
@@ -77,7 +79,7 @@ class InsertSpec:
 
 @dataclass(slots=True)
 class InsertResult:
-    """By place: which rows landed, and the errors of those that are parked; the rest are duplicates."""
+    """By row index: which rows landed, and the errors of those to park; the rest are duplicates."""
 
     landed: "np.ndarray[Any, np.dtype[np.bool_]]"
     errors: dict[int, UserError] = field(default_factory=dict)

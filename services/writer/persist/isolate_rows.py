@@ -1,9 +1,9 @@
-"""Isolation: which rows of the stage a table refuses, in one round trip.
+"""Finds which rows of the stage a table rejects, in one round trip.
 
-A block of PL/pgSQL inserts the stage piece by piece, each piece under a savepoint of its
-own, and the rows of a piece that fails one by one: a bad row among ten thousand costs a
-few statements and two hundred savepoints, ten thousand bad ones cost each a savepoint of
-their own and no search.  What is not the rows' fault (a lock, a full disk) is raised.
+A block of PL/pgSQL inserts the stage in batches, each under a savepoint of its own, and the rows
+of a batch that fails one by one: one bad row among ten thousand costs a few statements and two
+hundred savepoints; ten thousand bad rows cost a savepoint each and no search.  What is not the
+rows' fault (a lock, a full disk) is raised.
 """
 
 from dataclasses import dataclass, field
@@ -16,21 +16,21 @@ from psycopg2.extensions import connection
 from services.writer.persist import stage
 from services.writer.persist.copy import savepoint
 from services.writer.persist.insert_spec import InsertSpec
-from services.writer.persist.row_errors import refusal
+from services.writer.persist.row_errors import row_error
 from services.writer.postgres.database import Database
 from services.writer.postgres.sqlstates import PARK_CLASSES, PARK_STATES
 from shared import failpoints
 from shared.errors import SWALLOWED, UserError
 
 _PIECE: Final = 100
-#: Ours alone: raised to undo what a trigger did before it swallowed the row.
+#: Our own SQLSTATE, raised to undo what a trigger did before it swallowed the row.
 _SWALLOWED: Final = "ONRSW"
 _PREPARE: Final = """
     CREATE TEMPORARY TABLE IF NOT EXISTS onramp_verdicts
         (n int4, outcome text, state text, col text, cons text) ON COMMIT DELETE ROWS;
     TRUNCATE pg_temp.onramp_verdicts
 """
-#: Names of its own for everything, because the table's columns share the scope.
+#: Every name begins with onramp_, because the table's columns share the scope.
 _BLOCK: Final = """
 #variable_conflict use_column
 DECLARE
@@ -79,7 +79,7 @@ BEGIN
                     onramp_outcome := CASE
                         WHEN onramp_state = '23505' AND onramp_constraint = {ruled_key} THEN 'duplicate'
                         WHEN onramp_state = {swallowed} THEN 'swallowed'
-                        ELSE 'refused'
+                        ELSE 'rejected'
                     END;
                 END;
                 INSERT INTO pg_temp.onramp_verdicts
@@ -93,26 +93,28 @@ _OF_THE_ROWS: Final = sql.SQL("left(SQLSTATE, 2) = ANY ({}) OR SQLSTATE = ANY ({
     sql.Literal(sorted(PARK_CLASSES)), sql.Literal(sorted(PARK_STATES))
 )
 #: `pg_input_error_info` (PostgreSQL 16) names the column whose text its type does not read.
-_LOOK_AT: Final = """
+_FIND_COLUMNS: Final = """
     SELECT DISTINCT ON (s.n) s.n, given.col
     FROM {stage} s, LATERAL (VALUES {given}) given (col, value, declared)
-    WHERE s.n = ANY ({places}) AND NOT pg_input_is_valid(given.value, given.declared)
+    WHERE s.n = ANY ({row_indices}) AND NOT pg_input_is_valid(given.value, given.declared)
 """
-_KNOWS_COLUMNS: Final = 160_000
+#: The first `server_version` that has it.
+_NAMES_COLUMNS: Final = 160_000
 
 
 @dataclass(slots=True)
 class Isolated:
-    """The places of the rows that landed, and the errors of those that are parked."""
+    """The indices of the rows that landed, and the errors of those to park, by row index."""
 
     landed: list[int] = field(default_factory=list)
     errors: dict[int, UserError] = field(default_factory=dict)
 
 
-def one_by_one(conn: connection, database: Database, spec: InsertSpec) -> Isolated:
-    """Insert the stage of `spec` so that only the rows at fault stay out.
+def isolate_bad_rows(conn: connection, database: Database, spec: InsertSpec) -> Isolated:
+    """Insert the stage of `spec` so that only the bad rows stay out.
 
-    Raises psycopg2's error when something is not the rows' fault.
+    Rows in neither part of the result are duplicates.  Raises psycopg2's error when something is
+    not the rows' fault.
     """
     failpoints.reach("writer.mid_isolation")
     with conn.cursor() as cursor:
@@ -120,18 +122,18 @@ def one_by_one(conn: connection, database: Database, spec: InsertSpec) -> Isolat
         stage.index(conn, len(spec.fields))
         cursor.execute(sql.SQL("DO {}").format(sql.Literal(_block(spec).as_string(cursor))))
         cursor.execute("SELECT n, outcome, state, col, cons FROM pg_temp.onramp_verdicts")
-        verdicts = cursor.fetchall()
-    columns = _columns(conn, spec, [n for n, _, state, column, _ in verdicts if state and not column])
+        results = cursor.fetchall()
+    columns = _columns(conn, spec, [n for n, _, state, column, _ in results if state and not column])
     out = Isolated()
-    for n, outcome, state, column, constraint in verdicts:
+    for n, outcome, state, column, constraint in results:
         if outcome == "landed":
             out.landed.append(n)
         elif outcome == "swallowed":
-            why = "no error, and no row: does a trigger or a rule suppress it?"
-            out.errors[n] = refusal(database, spec.target, why=why, fault=SWALLOWED)
-        elif outcome == "refused":
-            at = column or columns.get(n)
-            out.errors[n] = refusal(database, spec.target, state, column=at, constraint=constraint)
+            reason = "no error, and no row: does a trigger or a rule suppress it?"
+            out.errors[n] = row_error(database, spec.target, reason=reason, fault=SWALLOWED)
+        elif outcome == "rejected":
+            named = column or columns.get(n)
+            out.errors[n] = row_error(database, spec.target, state, column=named, constraint=constraint)
     return out
 
 
@@ -146,15 +148,15 @@ def _block(spec: InsertSpec) -> sql.Composed:
         insert_row=spec.statement(row),
         insert_row_plainly=spec.statement(row, on_conflict=False),
         of_the_rows=_OF_THE_ROWS,
-        has_key=sql.Literal(bool(spec.key) and not spec.ruled),
+        has_key=sql.Literal(bool(spec.key) and not spec.has_rules),
         swallowed=sql.Literal(_SWALLOWED),
-        ruled_key=sql.Literal(spec.index if spec.ruled else None),
+        ruled_key=sql.Literal(spec.index if spec.has_rules else None),
     )
 
 
-def _columns(conn: connection, spec: InsertSpec, places: list[int]) -> dict[int, str]:
-    """The columns whose text their types do not read, as far as the server can tell."""
-    if not places or conn.server_version < _KNOWS_COLUMNS:
+def _columns(conn: connection, spec: InsertSpec, row_indices: list[int]) -> dict[int, str]:
+    """Return, by row index, a column whose text its type cannot parse, as far as the server can tell."""
+    if not row_indices or conn.server_version < _NAMES_COLUMNS:
         return {}
     given = sql.SQL(", ").join(
         sql.SQL("({}, s.{}, {})").format(
@@ -162,12 +164,14 @@ def _columns(conn: connection, spec: InsertSpec, places: list[int]) -> dict[int,
         )
         for i, f in enumerate(spec.fields)
     )
-    statement = sql.SQL(_LOOK_AT).format(stage=spec.stage, given=given, places=sql.Literal(places))
-    found: list[tuple[Any, ...]] = []
+    statement = sql.SQL(_FIND_COLUMNS).format(
+        stage=spec.stage, given=given, row_indices=sql.Literal(row_indices)
+    )
+    columns: list[tuple[Any, ...]] = []
     try:
         with savepoint(conn), conn.cursor() as cursor:
             cursor.execute(statement)
-            found = cursor.fetchall()
-    except psycopg2.DataError:  # an input function that only raises: the SQLSTATE must do
+            columns = cursor.fetchall()
+    except psycopg2.DataError:  # an input function that raises even here: the SQLSTATE must do
         return {}
-    return dict(found)
+    return dict(columns)

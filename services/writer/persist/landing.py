@@ -1,4 +1,4 @@
-"""The default landing: a table per event name, made on first sight, queryable at once."""
+"""The landing tables: one for each event name, created when its first event arrives."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -34,9 +34,9 @@ COLUMNS: Final = pa.schema([(c.name, _TYPES[c.type]) for c in landing_table.COLU
 _DEFINITIONS: Final = sql.SQL(", ").join(sql.SQL(c.definition) for c in landing_table.COLUMNS)
 _CREATE: Final = "CREATE TABLE IF NOT EXISTS {table} ({definitions})"
 _LATER: Final = tuple(c for c in landing_table.COLUMNS if c.is_later)
-#: Whether the table that is there has a key that tells a repeat (its owner may have dropped it), and
-#: the columns that it has.
-_LOOK: Final = """
+#: Whether the existing table has the unique key that tells a repeat (its owner may have dropped it),
+#: and its columns.
+_DESCRIBE: Final = """
     SELECT EXISTS (
         SELECT FROM pg_index i JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = i.indkey[0]
         WHERE i.indrelid = c.oid AND i.indisunique AND i.indisvalid AND i.indimmediate
@@ -49,46 +49,46 @@ _LOOK: Final = """
 #: Two sessions that create one table at a time can fail on a catalogue's unique index.
 _LOCK: Final = 7_203_155_002
 
-#: By address and table name: the tables that are there, and whether they are keyed.
+#: By address and table name: the tables that exist, and whether they have the unique key.
 _known: Final[AnswerCache[tuple[str, str], bool]] = AnswerCache()
 
 
 def ensure_table(conn: connection, database: Database, name: str) -> None:
-    """Make the landing table of event `name` unless it is there, as was seen on `conn` not long ago.
+    """Create the landing table of event `name` unless it exists; cached for a minute, so usually free.
 
     DDL runs on a connection of its own, outside of every data transaction.  Raises
-    `OnrampError` when the table cannot be made.
+    `OnrampError` when the table cannot be created.
     """
     if _known.get((database.dsn, name)) is None:
         confirm_table(conn, database, name)
 
 
-def is_keyed(database: Database, name: str) -> bool:
-    """Whether a repeat can be told in the table, which was ensured, as it was last looked at."""
+def has_key(database: Database, name: str) -> bool:
+    """Whether the table, which was ensured, had its unique key when it was last described."""
     return _known.last((database.dsn, name))
 
 
 def confirm_table(conn: connection, database: Database, name: str) -> None:
-    """Look at the table again, and make it if there is none."""
-    found = _look(conn, name)
-    if found is None:  # a role that may only insert needs no more where it is there
+    """Describe the table again; create it, or add missing columns."""
+    table = _describe(conn, name)
+    if table is None:  # only now: where the table exists, a role that may only insert is enough
         _change(database, sql.SQL(_CREATE).format(table=_table(name), definitions=_DEFINITIONS))
-    elif missing := [c for c in _LATER if c.name not in found.columns]:
+    elif missing := [c for c in _LATER if c.name not in table.columns]:
         _extend(database, name, missing)
-    _known.put((database.dsn, name), found is None or found.keyed)
+    _known.put((database.dsn, name), table is None or table.has_key)
 
 
-class _Look(NamedTuple):
-    keyed: bool
+class _Description(NamedTuple):
+    has_key: bool
     columns: list[str]
 
 
-def _look(conn: connection, name: str) -> _Look | None:
-    """The table as it is; None: there is none."""
+def _describe(conn: connection, name: str) -> _Description | None:
+    """Return the table's description; None when there is no such table.  Costs one query."""
     with conn.cursor() as cursor:
-        cursor.execute(_LOOK, (KEY, SCHEMA, name))
-        found = cursor.fetchone()
-        return None if found is None else _Look(*found)
+        cursor.execute(_DESCRIBE, (KEY, SCHEMA, name))
+        row = cursor.fetchone()
+        return None if row is None else _Description(*row)
 
 
 def _table(name: str) -> sql.Identifier:
@@ -96,35 +96,36 @@ def _table(name: str) -> sql.Identifier:
 
 
 def _extend(database: Database, name: str, missing: Sequence[Column]) -> None:
-    """Give a table that an older release made the columns that came later.
+    """Add the columns of later releases to a table that an older release created.
 
-    No row is touched, so its lock is short; where it is not to be had, or not allowed, the
-    table's events wait: they are not at fault.
+    No row is rewritten, so its lock is short; where the lock is not available, or the role may
+    not alter the table, its events wait: they are not at fault.
     """
     added = sql.SQL(", ").join(sql.SQL(f"ADD COLUMN IF NOT EXISTS {c.definition}") for c in missing)
     statement = sql.SQL("ALTER TABLE {} {}").format(_table(name), added)
     try:
         _change(database, statement)
     except OnrampError as e:
-        raise _waits(database, statement, e) from None
+        raise _logged(database, statement, e) from None
     log.info("a landing table has new columns", extra={"database": database.name, "table": name})
 
 
-def _waits(database: Database, statement: sql.Composed, error: OnrampError) -> InfrastructureError:
+def _logged(database: Database, statement: sql.Composed, error: OnrampError) -> InfrastructureError:
+    """Log the SQL that is missing; return the error that makes the table's events wait."""
     log.error(
         "a landing table lacks columns of this release and its events wait: let its owner run the SQL",
-        extra={"database": database.name, "reason": error.detail, "sql": _spelled(database, statement)},
+        extra={"database": database.name, "reason": error.detail, "sql": _as_text(database, statement)},
     )
     return InfrastructureError(DATABASE_UNAVAILABLE, error.detail)
 
 
-def _spelled(database: Database, statement: sql.Composed) -> str:
+def _as_text(database: Database, statement: sql.Composed) -> str:
     with connected(database, "ddl") as conn:
         return statement.as_string(conn)
 
 
 def _change(database: Database, statement: sql.Composed) -> None:
-    """Run DDL, one session at a time."""
+    """Run DDL, one session at a time (advisory lock `_LOCK`).  Raises `OnrampError`."""
     with connected(database, "ddl") as conn:
         try:
             with conn.cursor() as cursor:
@@ -137,37 +138,38 @@ def _change(database: Database, statement: sql.Composed) -> None:
             raise translate(e, database) from None
 
 
-#: Where each column's values are from.
+#: How each column is built of the partition, its Kafka records and their parsed events.
 SOURCES: Final[dict[str, Callable[[Partition, pa.RecordBatch, pa.RecordBatch], pa.Array]]] = {
     "_id": lambda _, __, events: events.column("id"),
     "_event_name": lambda _, __, events: events.column("event_name"),
     "_timestamp": lambda _, __, events: events.column("timestamp"),
     "_version": lambda _, __, events: events.column("version"),
-    "_received_at": lambda _, arrivals, __: _received_at(arrivals),
-    "_topic": lambda partition, arrivals, _: pa.repeat(partition.topic, len(arrivals)),
-    "_partition": lambda p, arrivals, _: pa.repeat(pa.scalar(p.number, pa.int32()), len(arrivals)),
-    "_offset": lambda _, arrivals, __: arrivals.column("offset"),
+    "_received_at": lambda _, records, __: _received_at(records),
+    "_topic": lambda partition, records, _: pa.repeat(partition.topic, len(records)),
+    "_partition": lambda p, records, _: pa.repeat(pa.scalar(p.number, pa.int32()), len(records)),
+    "_offset": lambda _, records, __: records.column("offset"),
     "payload": lambda _, __, events: events.column("body"),
 }
 
 
-def rows(partition: Partition, arrivals: pa.RecordBatch, events: pa.RecordBatch) -> pa.RecordBatch:
-    """The rows of one run's `events` (columns as `events.COLUMNS`), whose `arrivals` stand in the same order.
+def rows(partition: Partition, records: pa.RecordBatch, events: pa.RecordBatch) -> pa.RecordBatch:
+    """Build the rows (`COLUMNS`) of one partition's `events` (`events.COLUMNS`) and their Kafka `records`.
 
-    A packet's row has no metadata; its typed table does not ask for it.
+    The two are row by row the same events.  A packet's row has no metadata; its typed table does
+    not need it.  Costs nothing per row in Python.
     """
-    values = [SOURCES[name](partition, arrivals, events) for name in COLUMNS.names]
+    values = [SOURCES[name](partition, records, events) for name in COLUMNS.names]
     return pa.RecordBatch.from_arrays(values, schema=COLUMNS)
 
 
-def _received_at(arrivals: pa.RecordBatch) -> pa.Array:
-    """The gateway's header where it is a timestamp, else when Kafka's client made the record."""
-    headers = arrivals.column("received_at")
+def _received_at(records: pa.RecordBatch) -> pa.Array:
+    """Return the gateway's header where it is a timestamp, else the timestamp of the Kafka record."""
+    headers = records.column("received_at")
     try:
         received = _as_time(headers)
-    except pa.ArrowInvalid:  # another client's header, in a form of its own
+    except pa.ArrowInvalid:  # another client's header, in a format of its own
         received = pa.concat_arrays([_as_time_or_null(headers.slice(i, 1)) for i in range(len(headers))])
-    return pc.coalesce(received, arrivals.column("timestamp"))
+    return pc.coalesce(received, records.column("timestamp"))
 
 
 def _as_time(headers: pa.Array) -> pa.Array:

@@ -1,9 +1,8 @@
-"""PERSIST: the rows of one table, each with exactly one outcome.
+"""PERSIST: writes the rows of one table; each row has exactly one outcome.
 
-A landing table is Onramp's own: a binary COPY straight into it, and the way round by
-`insertion` for what is there already or is refused.  A typed table is its owner's:
-see `typed`.  Deferred constraints are checked at once from here to the transaction's end:
-at COMMIT they would refuse the whole batch.
+A landing table is Onramp's own: a binary COPY straight into it, and INSERT (`insert`) for rows that
+exist already or are rejected.  A typed table is its owner's: see `typed_table`.  Deferred
+constraints are immediate until the transaction ends: at COMMIT they would fail the whole batch.
 """
 
 from typing import Final
@@ -22,8 +21,9 @@ from services.writer.persist.copy import copy_into, savepoint
 from services.writer.persist.copy_new_rows import copy_first
 from services.writer.persist.insert import insert
 from services.writer.persist.insert_spec import Field, InsertResult, InsertSpec
-from services.writer.persist.row_errors import refusal
+from services.writer.persist.row_errors import row_error
 from services.writer.persist.row_results import Parked, PersistResult, all_parked, assemble, concatenated
+from services.writer.postgres.answer_cache import StaleAnswerError
 from services.writer.postgres.database import Database
 from shared import failpoints, landing_table
 from shared.errors import ID_REUSE, INTERNAL_PERSIST, OnrampError, UserError
@@ -31,43 +31,45 @@ from shared.landing_table import Part
 
 __all__ = ["Parked", "PersistResult", "all_parked", "make_constraints_immediate", "persist", "persist_apart"]
 
-#: What passed and what failed in this process.
+#: What this process wrote and what it failed at of late, by table.
 _odds = Odds()
-#: Types by their names in the catalogue, which a cast is written with.
+#: The catalogue's names of types, which a cast needs.
 _CAST_TO: Final = {"integer": "int4", "bigint": "int8"}
 _JSONB: Final = frozenset(c.name for c in landing_table.COLUMNS if c.type == "jsonb")
 _FIELDS: Final = tuple(
     Field(c.name, ("pg_catalog", _CAST_TO.get(c.type, c.type)), c.type) for c in landing_table.COLUMNS
 )
-_CONTENT: Final = [(at, c) for at, c in enumerate(landing_table.COLUMNS) if c.part is Part.CONTENT]
+_CONTENT: Final = [(i, c) for i, c in enumerate(landing_table.COLUMNS) if c.part is Part.CONTENT]
 #: A repeat of an event has the same body; where and when it arrived may differ.
 _OTHER_BODY: Final = f"""
     SELECT s.n FROM {{stage}} s JOIN {{table}} t ON t.{landing.KEY} = s.c0
     WHERE s.n = ANY ({{duplicates}}) AND ({", ".join(f"t.{c.name}" for _, c in _CONTENT)})
-        IS DISTINCT FROM ({", ".join(f"s.c{at}::{c.type}" for at, c in _CONTENT)})
-"""  # noqa: S608 - the definition's own names
+        IS DISTINCT FROM ({", ".join(f"s.c{i}::{c.type}" for i, c in _CONTENT)})
+"""  # noqa: S608 - names of our own definition
 
 
 def make_constraints_immediate(conn: connection) -> None:
-    """Before a transaction's first `persist`: deferred constraints say at once what they say."""
+    """Have deferred constraints checked by each statement; before a transaction's first `persist`."""
     with conn.cursor() as cursor:
         cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
 
 
 def persist(conn: connection, database: Database, target: Target, rows: pa.Table) -> PersistResult:
-    """Land `rows` in `target`.
+    """Write `rows` (columns as `landing.COLUMNS`) to `target`, within the caller's transaction.
 
-    Raises `InfrastructureError` (through psycopg2's error) when the fault is not the rows'.
+    Costs one COPY when all rows are new.  Raises psycopg2's error, or `OnrampError`, when the rows
+    are not at fault; the transaction is of no more use then.
     """
-    done = _persist(conn, database, target, rows)
+    result = _persist(conn, database, target, rows)
     _odds.passed({target: rows.num_rows})
-    return done
+    return result
 
 
 def persist_apart(conn: connection, database: Database, target: Target, rows: pa.Table) -> PersistResult:
-    """`persist`, with each row parked that makes it raise for a reason that nobody foresaw.
+    """Write as `persist` does, but park each row for which it raises an unforeseen exception.
 
-    Raises as `persist` does, and such an exception itself when it is not the rows' fault.
+    Finds the rows by halving, each piece under a savepoint.  Raises as `persist` does, and the
+    unforeseen exception itself when so many rows fail that it is not their fault (`Odds`).
     """
     pieces: dict[int, PersistResult] = {}
 
@@ -76,85 +78,85 @@ def persist_apart(conn: connection, database: Database, target: Target, rows: pa
             pieces[start] = _persist(conn, database, target, rows.slice(start, end - start))
 
     failed = halve(rows.num_rows, work, (psycopg2.Error, OnrampError, MemoryError))
-    places = [Failed(target, _place(rows, at)) for at in failed]
-    if failed and not _odds.are_at_fault(places, {target: rows.num_rows - len(failed)}):
+    events = [Failed(target, _receipt(rows, i)) for i in failed]
+    if failed and not _odds.are_at_fault(events, {target: rows.num_rows - len(failed)}):
         raise next(iter(failed.values()))
-    for at, e in failed.items():
+    for i, e in failed.items():
         error = UserError(INTERNAL_PERSIST, f"{type(e).__name__}, where others passed")
-        pieces[at] = all_parked(rows.slice(at, 1), error)
+        pieces[i] = all_parked(rows.slice(i, 1), error)
     return concatenated(pieces)
 
 
-def _place(rows: pa.Table, at: int) -> tuple[str, ...]:
-    return tuple(str(rows.column(name)[at]) for name in ("_topic", "_partition", "_offset"))
+def _receipt(rows: pa.Table, row_index: int) -> tuple[str, ...]:
+    return tuple(str(rows.column(name)[row_index]) for name in ("_topic", "_partition", "_offset"))
 
 
 def _persist(conn: connection, database: Database, target: Target, rows: pa.Table) -> PersistResult:
-    way = typed_table.persist if target.typed else _land
-    done = way(conn, database, target, rows)
-    failpoints.meet("writer.persist", [rows.column("_id")])  # who has waited for a lock meets it too
-    return done
+    write = typed_table.persist if target.typed else _land
+    result = write(conn, database, target, rows)
+    failpoints.meet("writer.persist", [rows.column("_id")])  # also for rows that waited for a lock
+    return result
 
 
 def _land(conn: connection, database: Database, target: Target, rows: pa.Table) -> PersistResult:
     try:
         landing.ensure_table(conn, database, target.table)
-    except UserError as e:  # no permission to make it: every row would meet the same
+    except UserError as e:  # no permission to create it, which holds for every row
         return all_parked(rows, e)
-    what = _insertion(database, target)
-    found = copy_first(
+    spec = _insert_spec(database, target)
+    inserted = copy_first(
         conn,
         database,
-        what,
+        spec,
         rows,
-        copy=lambda some: copy_into(conn, what.table, some, jsonb=_JSONB),
-        insert=lambda some: _insert(conn, database, what, some),
+        copy=lambda part: copy_into(conn, spec.table, part, jsonb=_JSONB),
+        insert=lambda part: _insert(conn, database, spec, part),
     )
-    out = assemble(rows, found.landed, found.errors)
-    if not landing.is_keyed(database, target.table):
+    result = assemble(rows, inserted.landed, inserted.errors)
+    if not landing.has_key(database, target.table):
         no_unique_key.warn_once(database, target)
-        out.no_unique_key = True
-    return out
+        result.no_unique_key = True
+    return result
 
 
-def _insertion(database: Database, target: Target) -> InsertSpec:
-    key = (landing.KEY,) if landing.is_keyed(database, target.table) else ()
+def _insert_spec(database: Database, target: Target) -> InsertSpec:
+    key = (landing.KEY,) if landing.has_key(database, target.table) else ()
     return InsertSpec(target, _FIELDS, key)
 
 
-class _StaleError(Exception):
-    """The owner of the table has dropped its key, or put it back."""
+def _insert(conn: connection, database: Database, spec: InsertSpec, rows: pa.Table) -> InsertResult:
+    """Insert `rows` through a stage; a row under the id of another event gets ID_REUSE.
 
-
-def _insert(conn: connection, database: Database, what: InsertSpec, rows: pa.Table) -> InsertResult:
-    """Land `rows` through a stage; a row under another event's id is refused."""
+    Before any row is parked the table's key is looked up again; when its owner has dropped it or put
+    it back since, all starts again.
+    """
     columns = [_as_text(rows.column(f.name)) for f in _FIELDS]
 
     def confirm() -> None:
-        landing.confirm_table(conn, database, what.target.table)
-        if _insertion(database, what.target) != what:
-            raise _StaleError
+        landing.confirm_table(conn, database, spec.target.table)
+        if _insert_spec(database, spec.target) != spec:
+            raise StaleAnswerError
 
     try:
-        found = insert(conn, database, what, columns, confirm)
-    except _StaleError:
-        return _insert(conn, database, _insertion(database, what.target), rows)
-    duplicates = [n for n in np.flatnonzero(~found.landed).tolist() if n not in found.errors]
+        result = insert(conn, database, spec, columns, confirm)
+    except StaleAnswerError:
+        return _insert(conn, database, _insert_spec(database, spec.target), rows)
+    duplicates = [n for n in np.flatnonzero(~result.landed).tolist() if n not in result.errors]
     if duplicates:
         statement = sql.SQL(_OTHER_BODY).format(
-            stage=what.stage, table=what.table, duplicates=sql.Literal(duplicates)
+            stage=spec.stage, table=spec.table, duplicates=sql.Literal(duplicates)
         )
-        error = refusal(
+        error = row_error(
             database,
-            what.target,
-            why="another body is there under this id",
+            spec.target,
+            reason="another body is there under this id",
             column=landing.KEY,
             fault=ID_REUSE,
         )
         with conn.cursor() as cursor:
             cursor.execute(statement)
-            found.errors |= {n: error for (n,) in cursor.fetchall()}
-    return found
+            result.errors |= {n: error for (n,) in cursor.fetchall()}
+    return result
 
 
 def _as_text(column: pa.ChunkedArray) -> pa.Array:

@@ -1,4 +1,4 @@
-"""What became of the rows of one table: each row has exactly one outcome."""
+"""The result of writing rows to one table: each row has exactly one outcome."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from services.writer.model.offsets import Partition
 from services.writer.persist.copy import by_partition
 from shared.errors import UserError
 
-_PLACE = ("_topic", "_partition", "_offset")
+_RECEIPT = ("_topic", "_partition", "_offset")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,41 +27,41 @@ class Parked:
 
 @dataclass(slots=True)
 class PersistResult:
-    """What became of the rows of one table: landed, parked, and the rest were duplicates."""
+    """How many rows landed and which are parked; the rest were duplicates."""
 
     rows: Counter[Partition]
     landed: Counter[Partition] = field(default_factory=Counter)
     parked: list[Parked] = field(default_factory=list)
-    #: The table has no key: a producer's repeats land twice.
+    #: The table has no unique key: a producer's repeats land twice.
     no_unique_key: bool = False
     #: Fields that the table's contract dropped.
     discarded_fields: int = 0
-    #: By place: which rows landed.
+    #: By row index: which rows landed.
     mask: "np.ndarray[Any, np.dtype[np.bool_]]" = field(default_factory=lambda: np.zeros(0, dtype=bool))
 
     def parked_by_partition(self) -> Counter[Partition]:
-        """How many rows were refused, by partition."""
+        """Count the parked rows by partition."""
         return Counter(p.partition for p in self.parked)
 
     def duplicates(self) -> Counter[Partition]:
-        """Rows whose key was there already, by partition."""
+        """Count the rows whose key existed already, by partition."""
         return self.rows - self.landed - self.parked_by_partition()
 
 
 def all_parked(rows: pa.Table, error: UserError) -> PersistResult:
-    """The outcome of `rows` that the database will not take, none of them."""
+    """Return the result of `rows` of which the database takes none, for the same `error`."""
     return assemble(rows, np.zeros(rows.num_rows, dtype=bool), dict.fromkeys(range(rows.num_rows), error))
 
 
 def assemble(
     rows: pa.Table, landed: "np.ndarray[Any, np.dtype[np.bool_]]", errors: Mapping[int, UserError]
 ) -> PersistResult:
-    """The outcome of `rows`, of which some `landed` and some met `errors` (by place)."""
-    places = sorted(errors)
+    """Build the result of `rows`, of which some `landed` (a mask) and some have `errors` (by row index)."""
+    bad = sorted(errors)
     parked = [
-        Parked(Partition(p["_topic"], p["_partition"]), p["_offset"], errors[place], place)
-        for place, p in zip(
-            places, rows.select(list(_PLACE)).take(pa.array(places, pa.int64())).to_pylist(), strict=True
+        Parked(Partition(r["_topic"], r["_partition"]), r["_offset"], errors[row_index], row_index)
+        for row_index, r in zip(
+            bad, rows.select(list(_RECEIPT)).take(pa.array(bad, pa.int64())).to_pylist(), strict=True
         )
     ]
     new = rows if landed.all() else rows.filter(pa.array(landed))
@@ -69,7 +69,7 @@ def assemble(
 
 
 def concatenated(pieces: Mapping[int, PersistResult]) -> PersistResult:
-    """What became of rows that were persisted in `pieces`, by the place of each one's first row."""
+    """Add up the results of rows that were written in `pieces`, by the index of each one's first row."""
     out = PersistResult(Counter())
     for start, piece in sorted(pieces.items(), key=lambda item: item[0]):
         out.rows += piece.rows

@@ -1,7 +1,7 @@
-"""The stage: a temporary table of text columns, and each row's place, which INSERT reads from.
+"""The stage: a temporary table of text columns and the row index, from which rows are inserted.
 
-A row of it must fit a page, and as text it needs more room than in the table that it goes to:
-700 numbers of thirteen digits do not fit.  So a wide stage is in parts, behind a view of them all.
+A row of it must fit a page of 8 kB, and as text it needs more room than in the table that it goes
+to: 700 numbers of thirteen digits do not fit.  So a wide stage has parts, joined by a view.
 """
 
 from collections.abc import Iterator
@@ -13,9 +13,9 @@ from psycopg2.extensions import connection
 
 from services.writer.persist.copy import copy_into
 
-#: The stage's own column: a row's place among the rows.
-PLACE: Final = "n"
-#: So many columns fit a page whatever they hold: what is long is stored elsewhere, by a short pointer.
+#: The stage's own column: the index of a row among those that were staged.
+ROW_INDEX: Final = "n"
+#: As many columns fit a page whatever they contain: long values are stored out of line (TOAST).
 _MOST_COLUMNS: Final = 250
 _PART: Final = """
     CREATE TEMPORARY TABLE IF NOT EXISTS {part} ({columns}) ON COMMIT DELETE ROWS;
@@ -26,29 +26,29 @@ _INDEX: Final = "CREATE UNIQUE INDEX IF NOT EXISTS {index} ON pg_temp.{part} (n)
 
 
 def name(width: int) -> sql.Identifier:
-    """The stage of so many columns, kept for the session: c0, c1, … and `PLACE`."""
+    """Return the name of the session's stage with `width` columns (c0, c1, …) and `ROW_INDEX`."""
     return sql.Identifier("pg_temp", f"onramp_stage_{width}")
 
 
 def fill(conn: connection, rows: pa.Table) -> None:
-    """Fill the stage anew with `rows`: the places first, then the columns."""
+    """Empty the stage and COPY `rows` into it: `ROW_INDEX` first, then c0, c1, …."""
     width = rows.num_columns - 1
     for part, columns in _parts(width):
         texts = [sql.SQL("{} text").format(sql.Identifier(c)) for c in columns]
         listed = sql.SQL(", ").join([sql.SQL("n int4"), *texts])
         with conn.cursor() as cursor:
             cursor.execute(sql.SQL(_PART).format(part=sql.Identifier(part), columns=listed))
-        copy_into(conn, sql.Identifier("pg_temp", part), rows.select([PLACE, *columns]))
+        copy_into(conn, sql.Identifier("pg_temp", part), rows.select([ROW_INDEX, *columns]))
     if width > _MOST_COLUMNS:
         _join(conn, width)
 
 
 def index(conn: connection, width: int) -> None:
-    """Make the rows of the stage quick to find by their places."""
+    """Index the stage by row index."""
     with conn.cursor() as cursor:
         for part, _ in _parts(width):
             statement = sql.SQL(_INDEX).format(
-                index=sql.Identifier(f"{part}_{PLACE}"), part=sql.Identifier(part)
+                index=sql.Identifier(f"{part}_{ROW_INDEX}"), part=sql.Identifier(part)
             )
             cursor.execute(statement)
 
@@ -62,10 +62,10 @@ def _join(conn: connection, width: int) -> None:
 
 
 def _parts(width: int) -> Iterator[tuple[str, list[str]]]:
-    """The tables of a stage and the columns of each."""
+    """Yield the tables of a stage, and the columns of each."""
     columns = [f"c{i}" for i in range(width)]
     if width <= _MOST_COLUMNS:
         yield f"onramp_stage_{width}", columns
         return
-    for at in range(0, width, _MOST_COLUMNS):
-        yield f"onramp_stage_{width}_{at}", columns[at : at + _MOST_COLUMNS]
+    for first in range(0, width, _MOST_COLUMNS):
+        yield f"onramp_stage_{width}_{first}", columns[first : first + _MOST_COLUMNS]

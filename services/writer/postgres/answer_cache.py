@@ -1,15 +1,15 @@
-"""What a database said, and when: an answer is believed for a while, and asked again after it.
+"""Caches what a database answered (about a table) for a while, after which it is asked again.
 
-The age is looked at once for a table and transaction, never for a row.
+The age is checked once for each table and transaction, never for a row.
 """
 
 import time
 from typing import Final, Generic, TypeVar
 
-#: So long what is known of a table is believed: for that long its owner's changes may go unnoticed,
-#: unless something is refused, which asks at once.
+#: How long the description of a table is used.  For that long its owner's changes may go unnoticed,
+#: unless a row is rejected, which asks again at once.
 SECONDS: Final = 60.0
-#: So long where a field is dropped by it: by then its column may be there.
+#: How long it is used to drop a field: whoever sends the field may just have added its column.
 DISCARD_SECONDS: Final = 2.0
 
 K = TypeVar("K")
@@ -17,29 +17,33 @@ V = TypeVar("V")
 
 
 def now() -> float:
-    """Seconds; tests turn it."""
+    """Return monotonic seconds; tests replace it."""
     return time.monotonic()
 
 
+class StaleAnswerError(Exception):
+    """A cached answer is not true any more: what was done by it is rolled back and done again."""
+
+
 class AnswerCache(Generic[K, V]):
-    """Answers by what they are about."""
+    """Answers and their ages; in memory, without a bound: there are as many keys as tables."""
 
     def __init__(self) -> None:
         self._known: dict[K, tuple[float, V]] = {}
 
-    def get(self, about: K, within: float = SECONDS) -> V | None:
-        """The answer, unless there is none or it is older than so many seconds."""
-        found = self._known.get(about)
-        return found[1] if found and now() - found[0] < within else None
+    def get(self, key: K, within: float = SECONDS) -> V | None:
+        """Return the answer, or None when there is none or it is older than `within` seconds."""
+        entry = self._known.get(key)
+        return entry[1] if entry and now() - entry[0] < within else None
 
-    def last(self, about: K) -> V:
-        """The last answer, however old."""
-        return self._known[about][1]
+    def last(self, key: K) -> V:
+        """Return the last answer, however old.  Raises `KeyError`."""
+        return self._known[key][1]
 
-    def put(self, about: K, answer: V) -> None:
-        """The database said so now."""
-        self._known[about] = (now(), answer)
+    def put(self, key: K, answer: V) -> None:
+        """Store an answer that the database has just given."""
+        self._known[key] = (now(), answer)
 
-    def forget(self, about: K) -> None:
-        """It is not so any more."""
-        self._known.pop(about, None)
+    def forget(self, key: K) -> None:
+        """Remove the answer: it is not true any more."""
+        self._known.pop(key, None)
