@@ -147,7 +147,7 @@ class KafkaSecurity:
         return found
 
     @property
-    def moment(self) -> str:
+    def files_version(self) -> str:
         """Another text whenever a file has changed: a Java client keeps what it was built with."""
         files = (self.password_file, self.ca_file, self.cert_file, self.key_file)
         found = [f.stat() for f in files if f is not None and f.exists()]

@@ -176,7 +176,10 @@ def test_a_marker_whose_routes_nobody_knows_halts_only_its_database(pair: Pair) 
         pair.scene.topic,
     )
     range_ = Range(topic_id, Partition(pair.scene.topic, number), at, at + 1)
-    publish(Brokers(pair.scene.bootstrap), [RangeMarker(pair.name, range_, 0, 0, "nobody").as_record()])
+    publish(
+        Brokers(pair.scene.bootstrap),
+        [RangeMarker(pair.name, range_, count=0, first=0, digest="nobody").as_record()],
+    )
     writer = pair.writer()
     eventually(lambda: pair.state(writer) == "halted")
     pair.scene.send(10)

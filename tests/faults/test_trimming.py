@@ -84,7 +84,7 @@ class Stage:
         range_ = Range(self.topic_id, self.partition, self.at, self.at + max(n, 1))
         if close:
             self.at = range_.end
-            marker = RangeMarker(self.database.name, range_, count, first, ROUTES.digest)
+            marker = RangeMarker(self.database.name, range_, count=count, first=first, digest=ROUTES.digest)
             (closed,) = closing_records([marker])
             (place,) = await positions.append([closed.as_record()])
             index.add(closed, place, time.time())

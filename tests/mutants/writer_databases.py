@@ -29,7 +29,7 @@ DATABASES: Final = (
     Mutant(
         "a database of a newer Onramp ends the writer",
         "postgres/migrations.py",
-        "        _see_no_newer(database, applied)\n",
+        "        _require_no_newer(database, applied)\n",
         "",
         f"{_RIGHTS}f48_a_database_of_a_newer_onramp_ends_the_writer_whichever_it_is",
     ),

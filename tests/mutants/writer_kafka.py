@@ -98,14 +98,14 @@ CUTS: Final = (
     Mutant(
         "leaving out what a leader cannot say",
         "kafka/leaders.py",
-        "                    self._say(Partition(topic, number), code)\n",
+        "                    self._log_error(Partition(topic, number), code)\n",
         "                    raise for_code(code)\n",
         _LEADERS,
     ),
     Mutant(
         "saying what somebody may have to mend",
         "kafka/leaders.py",
-        "        self._said[p] = code\n",
+        "        self._logged[p] = code\n",
         "        return\n",
         _LEADERS,
     ),
@@ -301,7 +301,7 @@ LOGS: Final = (
     Mutant(
         "setting what nobody has set on own topics",
         "kafka/own_topics.py",
-        "await self._set_what_no_person_has_set()\n",
+        "await self._set_unset()\n",
         "pass\n",
         f"{_OWN}what_an_older_release_set_or_left_to_the_broker_is_set",
     ),

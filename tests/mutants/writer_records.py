@@ -261,7 +261,7 @@ FOREIGNERS: Final = (
     Mutant(
         "the others of a relay of which one is too large",
         "park/parked_topic.py",
-        "            refused = e\n",
+        "            rejected = e\n",
         "            raise\n",
         _OUTBOX,
     ),

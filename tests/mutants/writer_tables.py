@@ -115,7 +115,7 @@ TABLES: Final = (
     Mutant(
         "what is known of a table has an age",
         "postgres/answer_cache.py",
-        " and now() - found[0] < within",
+        " and now() - entry[0] < within",
         "",
         REMEMBERED,
     ),

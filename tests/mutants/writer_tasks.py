@@ -155,9 +155,9 @@ TASKS: Final = (
     Mutant(
         "removing from the outbox after the topic has it",
         "park/outbox.py",
-        "        found = cursor.fetchall()\n",
-        "        found = cursor.fetchall()\n"
-        "        cursor.execute(_REMOVE, ([row[0] for row in found],))\n        conn.commit()\n",
+        "        rows = cursor.fetchall()\n",
+        "        rows = cursor.fetchall()\n"
+        "        cursor.execute(_REMOVE, ([row[0] for row in rows],))\n        conn.commit()\n",
         OUTBOX,
     ),
     Mutant(

@@ -118,7 +118,7 @@ def _markers(order: WorkOrder, reports: Sequence[TaskReport]) -> list[RangeMarke
         for p, r in order.ranges.items():
             report = diverted.get((name, p))
             count, first = (report.diverted, report.diverted_from) if report else (0, -1)
-            markers.append(RangeMarker(name, r, count, first, order.routes.digest))
+            markers.append(RangeMarker(name, r, count=count, first=first, digest=order.routes.digest))
     return markers
 
 

@@ -203,7 +203,7 @@ def read_group(security: KafkaSecurity) -> str:
 
     A consumer keeps the secrets that it was made with: after a change others are wanted.
     """
-    return f"{_READ_GROUP}-{security.moment}".rstrip("-")
+    return f"{_READ_GROUP}-{security.files_version}".rstrip("-")
 
 
 def _read_options(brokers: Brokers) -> dict[str, str]:

@@ -1,7 +1,7 @@
-"""The driver's admin client: what any broker can tell is asked of another where one is gone or silent.
+"""The driver's admin client: asks another broker where one is gone or silent.
 
-aiokafka asks a broker by chance, also one that is gone by now, and is patient with one that is
-frozen: an answer that two of three brokers have would end the writer's session.
+aiokafka asks a random broker, perhaps one that is gone by now, and waits long for one that is
+frozen: it would fail, and end the writer's session, though two of three brokers could answer.
 """
 
 import asyncio
@@ -19,11 +19,11 @@ from aiokafka.errors import (
 
 from shared.kafka_security import Brokers
 
-#: A broker that takes longer is passed over, while there is another; each round has twice the patience.
+#: A broker that takes longer is skipped while there is another; each round waits twice as long.
 _BROKER_SECONDS: Final = 1.5
 _ROUNDS: Final = 4
 _AGAIN_SECONDS: Final = 0.2
-#: For what one certain broker must answer.
+#: Timeout of requests that only one certain broker can answer.
 _REQUEST_MS: Final = 8_000
 _UNANSWERED: Final = (
     KafkaConnectionError,
@@ -35,11 +35,11 @@ _UNANSWERED: Final = (
 
 
 class AnyBroker(AIOKafkaAdminClient):  # type: ignore[misc]  # aiokafka has no types
-    """An admin client that one broker's silence does not stop."""
+    """An admin client that survives a silent broker.  Raises aiokafka's errors after `_ROUNDS` rounds."""
 
     def __init__(self, brokers: Brokers) -> None:
         super().__init__(**brokers.aiokafka(), request_timeout_ms=_REQUEST_MS)
-        #: They did not answer when they were asked last.
+        #: Ids of brokers that did not answer the last request.
         self._silent: set[int] = set()
 
     async def _send_request(self, request: Any, node_id: int | None = None) -> Any:
@@ -54,7 +54,7 @@ class AnyBroker(AIOKafkaAdminClient):  # type: ignore[misc]  # aiokafka has no t
                     self._silent.add(node)
                     self._client.force_metadata_update()
                     error = e
-            await asyncio.sleep(_AGAIN_SECONDS)  # it looks anew which brokers there are
+            await asyncio.sleep(_AGAIN_SECONDS)  # meanwhile the client refreshes its list of brokers
         raise error if isinstance(error, KafkaError) else RequestTimedOutError
 
     async def _ask(self, node: int, request: Any, seconds: float) -> Any:
@@ -64,7 +64,7 @@ class AnyBroker(AIOKafkaAdminClient):  # type: ignore[misc]  # aiokafka has no t
         return answer
 
     def _by_silence(self) -> list[int]:
-        """The brokers in any order; those that were silent last."""
+        """Return the brokers in random order, those that were silent at the end."""
         nodes = [broker.nodeId for broker in self._client.cluster.brokers()]
         random.shuffle(nodes)
         return sorted(nodes, key=self._silent.__contains__)

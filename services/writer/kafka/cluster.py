@@ -1,7 +1,7 @@
-"""The driver's Kafka: ends of partitions, the group's offsets, the newest writer, Onramp's logs.
+"""The driver's client of Kafka: partitions' ends, the group's offsets, the newest writer, Onramp's logs.
 
 Owns aiokafka for the driver.  Group offsets are the restart point and the lag that any
-Kafka tool shows; which offsets are settled is the ledgers' word.
+Kafka tool shows; which offsets are settled only the ledgers tell.
 """
 
 import asyncio
@@ -36,11 +36,11 @@ from shared.unreadable import UNREADABLE
 
 log = logging.getLogger(__name__)
 
-#: What every writer enters itself into.
+#: Every writer adds a record to it when it starts.
 _ENTRIES: Final = TopicPartition(wire.WRITERS, 0)
 _WRITER: Final = b"writer"
 _OWN: Final = tuple(spec.name for spec in OWN_TOPICS)
-#: A leader that changes is there again by then; less than the loop's patience, so that it is said who is not.
+#: An election is over by then; less than the loop's timeout, so that the error can name the partitions.
 _LEADERS_SECONDS: Final = 6.0
 _AGAIN_SECONDS: Final = 0.1
 
@@ -48,7 +48,7 @@ _Ask = Callable[[Iterable[Partition]], Awaitable[dict[Partition, int]]]
 
 
 class Cluster:
-    """The driver's view of Kafka."""
+    """The driver's connections to Kafka."""
 
     def __init__(self, settings: KafkaSettings, pattern: str) -> None:
         self._settings = settings
@@ -65,16 +65,16 @@ class Cluster:
         )
         self.reader = BatchReader(settings.brokers)
         self.foreign = ForeignRecords()
-        #: No record of `onramp.writers` from here on was looked at.
-        self._looked_upto = 0
+        #: Records of `onramp.writers` below this offset were read.
+        self._read_upto = 0
         self._leaders = Leaders(settings.brokers)
-        self._sees_own = False
-        #: Lives that are not their topic's own: the group's offsets say of which they are.
+        self._follows_own = False
+        #: Incarnations that are not their topic's own; committed with the group's offsets as metadata.
         self.incarnations: dict[Partition, str] = {}
         self._producer = AIOKafkaProducer(
             **common, acks="all", enable_idempotence=True, max_request_size=MAX_REQUEST_BYTES
         )
-        # A look at single records: one batch of the log is the least that Kafka sends.
+        # For single records: the least that Kafka sends is one batch of the log.
         self._looker = AIOKafkaConsumer(
             **common, enable_auto_commit=False, isolation_level="read_committed", max_partition_fetch_bytes=1
         )
@@ -99,82 +99,84 @@ class Cluster:
         await self._admin.close()
 
     async def cluster_id(self) -> str:
-        """Which Kafka this is: a cluster that is made anew has another id."""
+        """Return the cluster's id; a cluster that is set up again has another."""
         return str((await self._admin.describe_cluster())["cluster_id"])
 
     async def take_epoch(self) -> int:
-        """Enter this writer into `onramp.writers`; the record's offset orders all writers."""
-        me = {"host": socket.gethostname(), "pid": os.getpid()}
-        record = await self._producer.send_and_wait(wire.WRITERS, key=_WRITER, value=json.dumps(me).encode())
+        """Add this writer to `onramp.writers`; return its epoch, the record's offset: it orders writers."""
+        entry = {"host": socket.gethostname(), "pid": os.getpid()}
+        record = await self._producer.send_and_wait(
+            wire.WRITERS, key=_WRITER, value=json.dumps(entry).encode()
+        )
         return int(record.offset)
 
     async def newest_epoch(self, known: int = -1) -> int:
-        """The epoch of the newest writer; `known` when none is newer than that one."""
+        """Return the newest writer's epoch; `known` if none is newer.  Usually one request."""
         [end] = (await self._of_all(self._leaders.end_offsets, wire.WRITERS, [_ENTRIES.partition])).values()
         newest = known
-        if end > max(known + 1, self._looked_upto):
+        if end > max(known + 1, self._read_upto):
             async for record in self.log(wire.WRITERS, {_ENTRIES.partition: known + 1}):
                 if _is_entry(record):
                     newest = max(newest, record.offset)
                 else:
                     self.foreign.pass_over(wire.WRITERS, record.partition, record.offset)
         if newest == known:
-            self._looked_upto = max(self._looked_upto, end)
+            self._read_upto = max(self._read_upto, end)
         return newest
 
     async def append(self, records: Sequence[Record]) -> list[RecordMetadata]:
-        """Put `records` on their topics; returns, in their order, where Kafka holds them."""
+        """Put `records` on their topics as `send_all` does, with a producer that is kept."""
         return await send_all(self._producer, records)
 
     async def log(self, topic: str, since: Mapping[int, int] | None = None) -> AsyncIterator[Any]:
-        """Every record of `topic`, from its begin or `since` (partition to offset) to where it ends now."""
+        """Yield each record of `topic` from the start or `since` (partition to offset) to its end."""
         consumer = AIOKafkaConsumer(**self._settings.brokers.aiokafka(), enable_auto_commit=False)
         try:
             await consumer.start()
             numbers = since.keys() if since else await self._partitions_of(topic)
-            begins = await self._of_all(self._leaders.beginning_offsets, topic, numbers)
+            starts = await self._of_all(self._leaders.beginning_offsets, topic, numbers)
             ends = await self._of_all(self._leaders.end_offsets, topic, numbers)
             assigned = [TopicPartition(topic, n) for n in numbers]
             consumer.assign(assigned)
             for p in assigned:
-                consumer.seek(p, max(begins[p.partition], (since or {}).get(p.partition, 0)))
+                consumer.seek(p, max(starts[p.partition], (since or {}).get(p.partition, 0)))
             # Compaction leaves holes, so the consumer's position says when the end is reached.
             while [p for p in assigned if await consumer.position(p) < ends[p.partition]]:
-                for found in (await poll(consumer, self.foreign.pass_over, timeout_ms=200)).values():
-                    for record in found:
+                for records in (await poll(consumer, self.foreign.pass_over, timeout_ms=200)).values():
+                    for record in records:
                         yield record
         finally:
             await consumer.stop()
 
     async def _of_all(self, ask: _Ask, topic: str, numbers: Iterable[int]) -> dict[int, int]:
-        """What the leaders of partitions of a topic of Onramp's own say, all of which must be known.
+        """Ask the leaders of all these partitions of a topic of Onramp's own; return offsets by partition.
 
-        Raises `InfrastructureError` that names those whose leaders do not answer.
+        Raises `InfrastructureError`, which names those that do not answer within `_LEADERS_SECONDS`.
         """
-        await self._see_own()
-        left, found = {Partition(topic, n) for n in numbers}, dict[int, int]()
+        await self._follow_own()
+        left, offsets = {Partition(topic, n) for n in numbers}, dict[int, int]()
         until = time.monotonic() + _LEADERS_SECONDS
         while True:
-            found |= {p.number: at for p, at in (await ask(left)).items()}
-            left = {p for p in left if p.number not in found}
+            offsets |= {p.number: offset for p, offset in (await ask(left)).items()}
+            left = {p for p in left if p.number not in offsets}
             if not left:
-                return found
+                return offsets
             if time.monotonic() >= until:
                 raise InfrastructureError(KAFKA_UNAVAILABLE, halt_reasons.no_leader(left))
             await asyncio.sleep(_AGAIN_SECONDS)
 
-    async def _see_own(self) -> None:
-        """Know who leads Onramp's own topics; they are there by now, so that nothing makes them by asking."""
-        if not self._sees_own:
+    async def _follow_own(self) -> None:
+        """Keep metadata of Onramp's own topics; not before they exist, or the request would create them."""
+        if not self._follows_own:
             await self._leaders.follow(_OWN)
-            self._sees_own = True
+            self._follows_own = True
 
     async def _partitions_of(self, topic: str) -> list[int]:
-        [found] = await self._admin.describe_topics([topic])
-        return [p["partition"] for p in found["partitions"]]
+        [description] = await self._admin.describe_topics([topic])
+        return [p["partition"] for p in description["partitions"]]
 
     async def partitions(self, named: Collection[str]) -> set[Partition]:
-        """Every partition, now, of the topics that the writer reads: its pattern's and those `named`."""
+        """Return all partitions of the topics that the writer reads: its pattern's and those `named`."""
         topics = await self._admin.describe_topics()
         return {
             Partition(t["topic"], p["partition"])
@@ -184,17 +186,17 @@ class Cluster:
         }
 
     async def assign(self, partitions: Collection[Partition]) -> None:
-        """Take `partitions` into view.  Others read them; here they are paused at once."""
-        # The writers' entries too: aiokafka forgets a topic that is not in view, and asks anew for 0.1 s.
+        """Follow `partitions`, in place of those before.  Other clients read them; here they are paused."""
+        # With the writers' entries: aiokafka forgets an unassigned topic, and takes 0.1 s to ask again.
         assigned = [_ENTRIES, *(TopicPartition(*p) for p in sorted(partitions))]
         self._consumer.assign(assigned)
         self._consumer.pause(*assigned)
         self.reader.follow(partitions)
         await self._leaders.follow([*_OWN, *(p.topic for p in partitions)])
-        self._sees_own = True
+        self._follows_own = True
 
     async def group_offsets(self) -> dict[Partition, Committed]:
-        """Where the group stands, partition by partition."""
+        """Return the group's committed offsets.  Raises aiokafka's errors."""
         offsets = await self._admin.list_consumer_group_offsets(wire.WRITER_GROUP)
         return {
             Partition(p.topic, p.partition): Committed(o.offset, o.metadata or "")
@@ -203,7 +205,7 @@ class Cluster:
         }
 
     async def group_offsets_now(self) -> dict[Partition, Committed] | None:
-        """As `group_offsets`; None: it cannot be told now, because its coordinator is away."""
+        """Return what `group_offsets` does; None when the group's coordinator does not answer."""
         try:
             return await self.group_offsets()
         except (KafkaError, TimeoutError) as e:
@@ -211,66 +213,66 @@ class Cluster:
             return None
 
     async def beginning_offsets(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
-        """The first offset that each partition still holds, as far as their leaders answer now."""
+        """Return each partition's first offset (`Leaders.beginning_offsets`)."""
         return await self._leaders.beginning_offsets(partitions)
 
     async def tips(self, partitions: Iterable[Partition], *, patient: bool = True) -> dict[Partition, Tip]:
-        """Where the committed records of each partition end (`Leaders.tips`)."""
+        """Return where each partition's committed records end (`Leaders.tips`)."""
         return await self._leaders.tips(partitions, patient=patient)
 
     async def reached(self, epochs: Mapping[Partition, int]) -> dict[Partition, int]:
-        """Where leaders later than those of `epochs` began to write (`Leaders.reached`)."""
+        """Return where leaders later than `epochs` began to write (`Leaders.reached`)."""
         return await self._leaders.reached(epochs)
 
     async def times(self, offsets: Mapping[Partition, int]) -> dict[Partition, float]:
-        """When the record at or after each of `offsets` was made (seconds since 1970), where it is there."""
-        found: dict[Partition, float] = {}
+        """Return the timestamp (seconds since 1970) of the record at or after each offset, if it is there."""
+        timestamps: dict[Partition, float] = {}
         left = {TopicPartition(*p): o for p, o in offsets.items()}
         if left:
             self._looker.assign(list(left))
             for p, offset in left.items():
                 self._looker.seek(p, offset)
         while left:
-            records = await poll(self._looker, _no_matter, *left, timeout_ms=1000)
+            records = await poll(self._looker, _ignore, *left, timeout_ms=1000)
             if not records:
                 break
-            for p, of_it in records.items():
-                if of_it:
-                    found[Partition(p.topic, p.partition)] = of_it[0].timestamp / 1000
+            for p, batch in records.items():
+                if batch:
+                    timestamps[Partition(p.topic, p.partition)] = batch[0].timestamp / 1000
                 left.pop(p, None)
-        return found
+        return timestamps
 
     async def made_before(self, topic: str, when: float) -> dict[int, int]:
-        """By partition, the offset below which every record is older than `when` (seconds since 1970).
+        """Return the offset below which all records of a partition are older than `when` (epoch seconds).
 
-        One whose leader does not answer now is left out.
+        A partition whose leader does not answer is missing.
         """
-        await self._see_own()
+        await self._follow_own()
         partitions = [Partition(topic, n) for n in await self._partitions_of(topic)]
-        # The ends first: a record that comes between the two questions must not count as old.
+        # The ends first: a record that arrives between the two requests must not count as old.
         ends = await self._leaders.tips(partitions, patient=False)
         young = await self._leaders.since(ends, when)
-        return {p.number: ends[p].offset if at is None else at for p, at in young.items()}
+        return {p.number: ends[p].offset if first is None else first for p, first in young.items()}
 
     async def delete_below(self, topic: str, offsets: Mapping[int, int]) -> None:
-        """Delete the records below `offsets`, by partition, where there are any and their leader answers."""
-        begins = await self._leaders.beginning_offsets([Partition(topic, n) for n in offsets])
+        """Delete the records below `offsets`, by partition, where there are any and the leader answers."""
+        starts = await self._leaders.beginning_offsets([Partition(topic, n) for n in offsets])
         below = {
             TopicPartition(*p): RecordsToDelete(offsets[p.number])
-            for p, b in begins.items()
-            if b < offsets[p.number]
+            for p, start in starts.items()
+            if start < offsets[p.number]
         }
         if below:
             await self._admin.delete_records(below)
 
     async def commit(self, offsets: Mapping[Partition, int]) -> None:
-        """Commit the group's offsets: everything below is settled or diverted."""
-        named = {TopicPartition(*p): (o, self.incarnations.get(p, "")) for p, o in offsets.items()}
-        await self._consumer.commit(named)
+        """Commit the group's offsets.  Invariant: everything below them is settled or diverted."""
+        with_metadata = {TopicPartition(*p): (o, self.incarnations.get(p, "")) for p, o in offsets.items()}
+        await self._consumer.commit(with_metadata)
 
 
 def _is_entry(record: Any) -> bool:
-    """Whether a writer made this record of `onramp.writers`."""
+    """Whether a writer wrote this record of `onramp.writers`."""
     try:
         entry = json.loads(record.value or b"")
     except UNREADABLE:
@@ -278,5 +280,5 @@ def _is_entry(record: Any) -> bool:
     return record.key == _WRITER and isinstance(entry, dict) and {"host", "pid"} <= entry.keys()
 
 
-def _no_matter(*_: object) -> None:
-    """The next batch says what is wrong with it."""
+def _ignore(*_: object) -> None:
+    """Ignore a record that cannot be parsed: the batch that reads it logs it."""

@@ -1,9 +1,10 @@
-"""Asks partitions' leaders where a log begins and ends, under which epoch, and where an older one's ended.
+"""Asks partitions' leaders for first and end offsets, leader epochs, and where older epochs ended.
 
 A log that was cut, by a crash, an unclean election or a restored disk, goes on under a later
-leader epoch, and its leader knows where that epoch began.  aiokafka asks neither, and of begins it
-waits until every leader answers, so the requests are here, and with them aiokafka's protocol.  A
-partition that has no leader, or one that is silent, is left out of the answer and holds up no other.
+leader epoch, and its leader knows where that epoch began.  aiokafka has no request for epochs, and
+for first offsets it waits until every leader answers; so the requests are here, in terms of its
+protocol classes.  A partition without a leader, or with a silent one, is missing from the answer
+and delays no other.
 """
 
 import asyncio
@@ -24,21 +25,21 @@ from shared.kafka_security import Brokers
 
 log = logging.getLogger(__name__)
 
-#: Kafka's word for "none" and "unknown" in every field below.
+#: "None" and "unknown" in every field below, in Kafka's protocol.
 _NONE: Final = -1
 _READ_UNCOMMITTED: Final = 0
 _READ_COMMITTED: Final = 1
 _LATEST: Final = -1
 _EARLIEST: Final = -2
 _AGAIN_SECONDS: Final = 0.1
-#: A broker that takes longer is left out for now: a frozen one must not hold up the others.
+#: The answers of a broker that takes longer are missing: a frozen one must not delay the others.
 _BROKER_MS: Final = 1500
 #: The topic is gone, the broker that was asked does not lead the partition (yet), or its disk is away.
 _ASK_ANOTHER_TIME: Final = frozenset({3, 5, 6, 9, 56, 74, 75, 78})
 
 
 class Tip(NamedTuple):
-    """The end of a partition's committed records, and the epoch of the leader that says so."""
+    """The end offset of a partition's committed records, and the epoch of the leader that answered."""
 
     offset: int
     epoch: int
@@ -155,12 +156,12 @@ class _EpochsRequest(Request[_EpochsRequestV3]):  # type: ignore[misc]  # aiokaf
 
 
 class Leaders:
-    """The leaders of the partitions that the writer reads."""
+    """A client that asks the leaders of partitions, one request for each broker."""
 
     def __init__(self, brokers: Brokers) -> None:
         self._client = AIOKafkaClient(**brokers.aiokafka(), request_timeout_ms=_BROKER_MS)
-        #: Errors that partitions answered with, each said once until it is over.
-        self._said: dict[Partition, int] = {}
+        #: The last error code of each partition; logged once until it is over.
+        self._logged: dict[Partition, int] = {}
 
     async def start(self) -> Self:
         """Connect.  Raises aiokafka's errors."""
@@ -172,53 +173,53 @@ class Leaders:
         await self._client.close()
 
     async def follow(self, topics: Iterable[str]) -> None:
-        """Know the leaders of `topics`, in place of those before."""
+        """Keep metadata of `topics`, in place of those before."""
         await self._client.set_topics(sorted(set(topics)))
 
     async def beginning_offsets(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
-        """The first offset of each partition; one whose leader does not answer now is left out."""
+        """Return each partition's first offset; one whose leader does not answer is missing."""
         answers = await self._ask(dict.fromkeys(partitions, (_NONE, _EARLIEST)), _EndsRequest)
         return {p: offset for p, (_, offset, _) in answers.items()}
 
     async def end_offsets(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
-        """Where each log ends, with what is not committed (yet); one that does not answer is left out."""
+        """Return each log's end offset, uncommitted records included; one without an answer is missing."""
         request = partial(_EndsRequest, isolation=_READ_UNCOMMITTED)
         answers = await self._ask(dict.fromkeys(partitions, (_NONE, _LATEST)), request)
         return {p: offset for p, (_, offset, _) in answers.items()}
 
     async def since(self, partitions: Iterable[Partition], when: float) -> dict[Partition, int | None]:
-        """The first record made at `when` (seconds since 1970) or later; None where there is none."""
+        """Return the first offset with a timestamp of `when` (seconds since 1970) or later, or None."""
         answers = await self._ask(dict.fromkeys(partitions, (_NONE, int(when * 1000))), _EndsRequest)
         return {p: None if offset == _NONE else offset for p, (_, offset, _) in answers.items()}
 
     async def tips(self, partitions: Iterable[Partition], *, patient: bool) -> dict[Partition, Tip]:
-        """Where each partition ends; one whose leader does not answer now is left out.
+        """Return where each partition's committed records end; one whose leader does not answer is missing.
 
-        `patient`: while no broker at all answers, ask until the caller has no more patience.
+        `patient`: while no broker at all answers, ask again until the caller cancels.
         """
-        asked = dict.fromkeys(partitions, (_NONE, _LATEST))
-        answers = await self._ask(asked, _EndsRequest, patient=patient)
+        questions = dict.fromkeys(partitions, (_NONE, _LATEST))
+        answers = await self._ask(questions, _EndsRequest, patient=patient)
         return {p: Tip(offset, epoch) for p, (_, offset, epoch) in answers.items()}
 
     async def reached(self, epochs: Mapping[Partition, int]) -> dict[Partition, int]:
-        """Where leaders later than those of `epochs` began to write: all below is of these or older ones.
+        """Return where leaders later than `epochs` began to write: all below is of these or older epochs.
 
-        The log's end where there was no later one, and below 0 where the leader knows none that old
-        as the newest: its own epochs went back.  One that does not answer now is left out.
+        That is the log's end where there was no later one, and below 0 where the leader knows no
+        epoch as late: its own epochs went back.  A partition without an answer is missing.
         """
         answers = await self._ask({p: (_NONE, e) for p, e in epochs.items()}, _EpochsRequest)
         return {p: end for p, (_, end) in answers.items()}
 
     async def _ask(
         self,
-        asked: Mapping[Partition, tuple[int, ...]],
+        questions: Mapping[Partition, tuple[int, ...]],
         request: Callable[[_Topics], Any],
         *,
         patient: bool = False,
     ) -> dict[Partition, tuple[int, ...]]:
-        """One request for each broker; what fails is left out, or when all fail asked again if `patient`."""
+        """Send one request to each broker; failures are missing; if all fail, asks again when `patient`."""
         while True:
-            by_node = self._by_leader(asked)
+            by_node = self._by_leader(questions)
             sent = [self._client.send(node, request(topics)) for node, topics in by_node.items()]
             answers = await asyncio.gather(*sent, return_exceptions=True)
             responses = [a for a in answers if not isinstance(a, BaseException)]
@@ -227,39 +228,39 @@ class Leaders:
                     raise failure
                 self._client.force_metadata_update()
             if responses or not sent or not patient:
-                return {p: found for r in responses for p, found in self._answered(r).items()}
+                return {p: fields for r in responses for p, fields in self._answered(r).items()}
             await asyncio.sleep(_AGAIN_SECONDS)
 
-    def _by_leader(self, asked: Mapping[Partition, tuple[int, ...]]) -> dict[int, _Topics]:
-        """What to ask of each broker; of partitions without a leader nobody is asked now."""
-        found: dict[int, dict[str, list[tuple[int, ...]]]] = defaultdict(lambda: defaultdict(list))
-        for p, question in asked.items():
+    def _by_leader(self, questions: Mapping[Partition, tuple[int, ...]]) -> dict[int, _Topics]:
+        """Group `questions` by the broker that leads the partition; those without a leader are left out."""
+        by_node: dict[int, dict[str, list[tuple[int, ...]]]] = defaultdict(lambda: defaultdict(list))
+        for p, question in questions.items():
             node = self._client.cluster.leader_for_partition(TopicPartition(*p))
             if node is None or node == _NONE:
                 self._client.force_metadata_update()
             else:
-                found[node][p.topic].append((p.number, *question))
-        return {node: list(topics.items()) for node, topics in found.items()}
+                by_node[node][p.topic].append((p.number, *question))
+        return {node: list(topics.items()) for node, topics in by_node.items()}
 
     def _answered(self, response: Any) -> dict[Partition, tuple[int, ...]]:
-        found: dict[Partition, tuple[int, ...]] = {}
+        answers: dict[Partition, tuple[int, ...]] = {}
         ends = response.API_KEY == _EndsResponse.API_KEY
         for topic, partitions in response.topics:
             for first, second, *rest in partitions:
                 number, code = (first, second) if ends else (second, first)
                 if code == 0:
-                    found[Partition(topic, number)] = tuple(rest)
-                    self._said.pop(Partition(topic, number), None)
+                    answers[Partition(topic, number)] = tuple(rest)
+                    self._logged.pop(Partition(topic, number), None)
                 else:
                     self._client.force_metadata_update()
-                    self._say(Partition(topic, number), code)
-        return found
+                    self._log_error(Partition(topic, number), code)
+        return answers
 
-    def _say(self, p: Partition, code: int) -> None:
-        """Say what somebody may have to mend; leaders that change are everyday."""
-        if code in _ASK_ANOTHER_TIME or self._said.get(p) == code:
+    def _log_error(self, p: Partition, code: int) -> None:
+        """Log an error that an operator may have to fix, once; a change of leaders is normal."""
+        if code in _ASK_ANOTHER_TIME or self._logged.get(p) == code:
             return
-        self._said[p] = code
+        self._logged[p] = code
         log.error(
             "Kafka does not say where a partition begins or ends: it waits, the others go on",
             extra={"topic": p.topic, "partition": p.number, "reason": for_code(code).__name__},

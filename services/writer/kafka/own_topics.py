@@ -1,8 +1,8 @@
-"""Onramp's own topics: made with the settings that its promises stand on, and looked at again.
+"""Creates Onramp's own topics with the settings that its promises need, and checks existing ones.
 
 With a retention, parked and waiting events expire; without compaction, or with deletion beside
-it, plans and baselines do; with fewer replicas in sync, a crash takes any of them.  Nobody
-notices before they are missed, so what exists is not taken as found.
+it, plans and baselines grow or expire; with fewer replicas in sync, a crash may lose any of them.
+Nobody would notice before they are missed, so an existing topic is not assumed to be right.
 """
 
 import asyncio
@@ -27,11 +27,11 @@ from shared.topics import OUTGROWN, OWN_TOPICS, TopicSpec
 log = logging.getLogger(__name__)
 
 _MIN_INSYNC: Final = "min.insync.replicas"
-#: More is as good.
+#: Settings for which a larger value is as good.
 _AT_LEAST: Final = frozenset({_MIN_INSYNC, "max.message.bytes"})
 _SECONDS: Final = 8.0
-_UNHEARD_SECONDS: Final = 0.02
-#: An entry of Kafka's answer, and its DYNAMIC_TOPIC_CONFIG.
+_RETRY_SECONDS: Final = 0.02
+#: Fields of an entry of Kafka's answer; the source DYNAMIC_TOPIC_CONFIG.
 _NAME, _VALUE, _SOURCE = 0, 1, 3
 _OF_THE_TOPIC: Final = 1
 
@@ -44,69 +44,74 @@ class OwnTopics:
         self._settings = settings
 
     async def ensure(self) -> None:
-        """Make those that are missing, unless that is somebody else's, and set what nobody has set.
+        """Create missing topics, unless `create_topics` is off, and set what nobody has set.
 
-        What nobody has set on a topic itself it has from its broker, perhaps because an older
-        release made it: it is set, and so is what that release set and is too little by now.
-        What somebody has set is a person's to change.
+        A setting that was never set on the topic comes from its broker, perhaps because an older
+        release created the topic: it is set now, and so is a value that an older release set and
+        is too low by now.  What an operator has set is left to the operator.
 
         Raises:
-            InfrastructureError: one is missing and not ours to make, or is set up unsafely.
+            InfrastructureError: OWN_TOPIC_MISSING, or OWN_TOPIC_UNSAFE with the commands that fix it.
         """
         if self._settings.create_topics:
             for spec in OWN_TOPICS:
-                await self._make(spec)
-            await self._set_what_no_person_has_set()
+                await self._create(spec)
+            await self._set_unset()
         elif missing := await self._missing():
-            raise InfrastructureError(OWN_TOPIC_MISSING, "; ".join(map(self._making, missing)))
+            raise InfrastructureError(OWN_TOPIC_MISSING, "; ".join(map(self._creation_advice, missing)))
         if wrong := await self.wrong():
             raise InfrastructureError(OWN_TOPIC_UNSAFE, "; ".join(wrong))
 
     async def wrong(self) -> list[str]:
-        """What is set otherwise than it must be, each with the command that mends it."""
+        """Return what is set otherwise than it must be, each with the command that fixes it.
+
+        Takes at most 8 s.  Raises aiokafka's errors and `TimeoutError`.
+        """
         async with asyncio.timeout(_SECONDS):
-            found = await self._settings_of([spec.name for spec in OWN_TOPICS])
+            actual = await self._settings_of([spec.name for spec in OWN_TOPICS])
         return [
-            self._said(spec.name, name, is_, must)
+            self._setting_advice(spec.name, name, is_, must)
             for spec in OWN_TOPICS
-            for name, is_, must in differences(self._wanted(spec), found[spec.name])
+            for name, is_, must in differences(self._wanted(spec), actual[spec.name])
         ]
 
     async def look(self) -> list[str] | None:
-        """As `wrong`; None: it cannot be told now, because a broker that is away was asked."""
+        """Return what `wrong` does; None when a broker that was asked did not answer."""
         try:
             return await self.wrong()
         except (KafkaError, TimeoutError) as e:
             log.warning("Onramp's own topics are looked at another time", extra={"reason": type(e).__name__})
             return None
 
-    async def _set_what_no_person_has_set(self) -> None:
+    async def _set_unset(self) -> None:
         async with asyncio.timeout(_SECONDS):
             own = await self._settings_of([spec.name for spec in OWN_TOPICS], own=True)
-            all_ = await self._settings_of([spec.name for spec in OWN_TOPICS])
+            actual = await self._settings_of([spec.name for spec in OWN_TOPICS])
         for spec in OWN_TOPICS:
             lacking = {
                 name: must
-                for name, is_, must in differences(self._wanted(spec), all_[spec.name])
+                for name, is_, must in differences(self._wanted(spec), actual[spec.name])
                 if name not in own[spec.name] or (name, is_) in OUTGROWN
             }
             if lacking:
                 log.warning("a topic of Onramp's own gets settings", extra={"topic": spec.name, **lacking})
-                # Kafka takes what is not named for not set any more.
+                # Kafka unsets what is not named.
                 settings = own[spec.name] | lacking
                 topic = ConfigResource(ConfigResourceType.TOPIC, spec.name, configs=settings)
-                await self._admin.alter_configs([topic])  # what was refused is seen by the next look
+                await self._admin.alter_configs(
+                    [topic]
+                )  # a setting that Kafka rejects is seen by the next check
 
     def _wanted(self, spec: TopicSpec) -> dict[str, str]:
         return {**spec.config, _MIN_INSYNC: str(self._settings.min_insync)}
 
     async def _missing(self) -> list[TopicSpec]:
-        """Those that are not there, for all that this user sees; nothing is made by asking."""
+        """Return the topics that do not exist, as far as this user may see; asking creates none."""
         async with asyncio.timeout(_SECONDS):
-            seen = {each["topic"] for each in await self._admin.describe_topics()}
-        return [spec for spec in OWN_TOPICS if spec.name not in seen]
+            existing = {each["topic"] for each in await self._admin.describe_topics()}
+        return [spec for spec in OWN_TOPICS if spec.name not in existing]
 
-    async def _make(self, spec: TopicSpec) -> None:
+    async def _create(self, spec: TopicSpec) -> None:
         partitions = spec.partitions or self._settings.partitions
         new = NewTopic(spec.name, partitions, self._settings.replication, topic_configs=self._wanted(spec))
         answer = await self._admin.create_topics([new])
@@ -115,10 +120,12 @@ class OwnTopics:
                 raise for_code(code)(f"topic {spec.name} could not be made: {message}")
 
     async def _settings_of(self, names: list[str], *, own: bool = False) -> dict[str, dict[str, str]]:
-        """The settings of each topic, or its `own` without its broker's; the caller's patience bounds it."""
+        """Return the settings of each topic; `own`: without its broker's.  The caller sets the timeout."""
         while True:
-            asked = [ConfigResource(ConfigResourceType.TOPIC, name) for name in names]
-            resources: list[Any] = [r for a in await self._admin.describe_configs(asked) for r in a.resources]
+            request = [ConfigResource(ConfigResourceType.TOPIC, name) for name in names]
+            resources: list[Any] = [
+                r for a in await self._admin.describe_configs(request) for r in a.resources
+            ]
             errors = {for_code(code) for code, *_ in resources} - {NoError}
             if not errors:
                 return {
@@ -127,9 +134,9 @@ class OwnTopics:
                 }
             if errors != {UnknownTopicOrPartitionError}:
                 raise errors.pop()("the settings of Onramp's own topics cannot be read")
-            await asyncio.sleep(_UNHEARD_SECONDS)  # made, but this broker has not heard of it yet
+            await asyncio.sleep(_RETRY_SECONDS)  # created, but not known to this broker yet
 
-    def _making(self, spec: TopicSpec) -> str:
+    def _creation_advice(self, spec: TopicSpec) -> str:
         configs = " ".join(f"--config {name}={must}" for name, must in self._wanted(spec).items())
         return (
             f"{spec.name} does not exist, or we may not describe it; make it with kafka-topics "
@@ -138,19 +145,21 @@ class OwnTopics:
             f"{self._settings.replication} {configs}"
         )
 
-    def _said(self, topic: str, name: str, is_: str | None, must: str) -> str:
+    def _setting_advice(self, topic: str, name: str, is_: str | None, must: str) -> str:
         least = "at least " if name in _AT_LEAST else ""
         return (
-            f"{topic}: {name} is {is_} and must be {least}{must}; mend it with kafka-configs "
+            f"{topic}: {name} is {is_} and must be {least}{must}; fix it with kafka-configs "
             f"--bootstrap-server {self._settings.bootstrap} --alter --entity-type topics "
             f"--entity-name {topic} --add-config {name}={must}"
         )
 
 
-def differences(wanted: Mapping[str, str], found: Mapping[str, str]) -> Iterator[tuple[str, str | None, str]]:
-    """Settings that are not as `wanted`: name, what it is, what it must be."""
+def differences(
+    wanted: Mapping[str, str], actual: Mapping[str, str]
+) -> Iterator[tuple[str, str | None, str]]:
+    """Yield the settings that are not as `wanted`: name, actual value, wanted value."""
     for name, must in wanted.items():
-        is_ = found.get(name)
+        is_ = actual.get(name)
         enough = is_ is not None and name in _AT_LEAST and int(is_) >= int(must)
         if is_ != must and not enough:
             yield name, is_, must

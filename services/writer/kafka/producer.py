@@ -1,7 +1,7 @@
 """Puts records on Kafka from synchronous code: Spark's workers and the driver's threads.
 
-Owns aiokafka for them.  Each call has a producer of its own: parking and diverting are
-rare, and an idle producer in every worker process is not.
+Owns aiokafka for them.  Each call creates a producer: parking and diverting are rare, and an
+idle producer in every worker process would cost more.
 """
 
 import asyncio
@@ -22,31 +22,31 @@ MAX_REQUEST_BYTES: Final = 96 << 20
 
 _DEADLINE_SECONDS: Final = 60.0
 _STOP_SECONDS: Final = 2.0
-#: From here on a record goes alone: a request has those of all partitions.
+#: Larger records are sent alone, because a request carries the records of all partitions.
 ALONE_BYTES: Final = 1 << 20
 _TOO_LARGE: Final = (MessageSizeTooLargeError, RecordListTooLargeError)
 _FORESEEN: Final = (OnrampError, KafkaError, TimeoutError, MemoryError)
 
 
 class TooLargeError(InfrastructureError):
-    """A topic does not take a record of this size: Kafka is not away, and it is no other record's matter."""
+    """A topic rejects a record of this `size` (bytes): no outage, and no other record is affected."""
 
     size = 0
 
 
 def is_foreseen(error: BaseException) -> bool:
-    """Whether it was known to come, and is no one record's fault."""
+    """Whether the writer expects such errors and waits: neither a bug, nor one record's fault."""
     return isinstance(error, _FORESEEN) and not is_too_large(error)
 
 
 def is_too_large(error: BaseException) -> TypeGuard[OnrampError]:
-    """Whether a record is larger than its topic takes, also if a worker says so."""
+    """Whether a record is too large for its topic, also when a worker's error was pickled to the driver."""
     return isinstance(error, OnrampError) and error.fault is RECORD_TOO_LARGE
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What to put on a topic.  Records of one key stay in order."""
+    """A record to put on a topic.  Records of one key stay in order."""
 
     topic: str
     key: bytes
@@ -55,23 +55,23 @@ class Record:
 
     @property
     def size(self) -> int:
-        """How many bytes it has, but for what Kafka writes around them."""
+        """Bytes of key, value and headers, without Kafka's framing."""
         headers = sum(len(name) + len(value) for name, value in self.headers)
         return len(self.key) + len(self.value or b"") + headers
 
 
 @dataclass(frozen=True, slots=True)
 class RecordMetadata:
-    """Where Kafka holds a record."""
+    """The partition and offset of an acknowledged record."""
 
     partition: int
     offset: int
 
 
 def publish(brokers: Brokers, records: Sequence[Record]) -> list[RecordMetadata]:
-    """Put `records` on their topics and return, in their order, where Kafka holds them all.
+    """Put `records` on their topics; return, in their order, when all are acknowledged.  Takes at most 60 s.
 
-    Raises `InfrastructureError`, among them `TooLargeError`; some of the records may have got there then.
+    Raises `InfrastructureError`, among them `TooLargeError`; some of the records may be on Kafka then.
     """
     return asyncio.run(_publish(brokers, records)) if records else []
 
@@ -97,9 +97,9 @@ async def _publish(brokers: Brokers, records: Sequence[Record]) -> list[RecordMe
 
 
 async def send_all(producer: AIOKafkaProducer, records: Sequence[Record]) -> list[RecordMetadata]:
-    """Send `records` with `producer` and return, in their order, where Kafka holds them.
+    """Send `records` with `producer`; return, in their order, when all are acknowledged.
 
-    Raises `TooLargeError` and aiokafka's own; after the first one `producer` is of no more use.
+    Raises `TooLargeError` and aiokafka's own errors; after a `TooLargeError` `producer` cannot be used.
     """
     sent: list[asyncio.Future[RecordMetadata]] = []
     try:
@@ -109,13 +109,13 @@ async def send_all(producer: AIOKafkaProducer, records: Sequence[Record]) -> lis
                 await sent[-1]
         return [RecordMetadata(a.partition, a.offset) for a in await asyncio.gather(*sent)]
     except _TOO_LARGE:
-        raise _refused(records, sent) from None
+        raise _too_large(records, sent) from None
 
 
-def _refused(records: Sequence[Record], sent: Sequence["asyncio.Future[RecordMetadata]"]) -> TooLargeError:
-    """What to raise: of the smallest that was refused, for all that are larger would be as well."""
-    answered = [r for r, a in zip(records, sent, strict=False) if _is_refused(a)]
-    smallest = min(answered or [records[len(sent)]], key=lambda r: r.size)  # else the client itself did
+def _too_large(records: Sequence[Record], sent: Sequence["asyncio.Future[RecordMetadata]"]) -> TooLargeError:
+    """Build the error of the smallest record that was rejected: all larger ones would be rejected too."""
+    rejected = [r for r, a in zip(records, sent, strict=False) if _is_rejected(a)]
+    smallest = min(rejected or [records[len(sent)]], key=lambda r: r.size)  # else aiokafka rejected it
     error = TooLargeError(
         RECORD_TOO_LARGE,
         f"with what Onramp says of it it has {smallest.size:,} bytes, more than {smallest.topic} takes "
@@ -125,7 +125,7 @@ def _refused(records: Sequence[Record], sent: Sequence["asyncio.Future[RecordMet
     return error
 
 
-def _is_refused(answer: "asyncio.Future[RecordMetadata]") -> bool:
+def _is_rejected(answer: "asyncio.Future[RecordMetadata]") -> bool:
     return answer.done() and not answer.cancelled() and isinstance(answer.exception(), _TOO_LARGE)
 
 
@@ -142,7 +142,7 @@ async def _send(producer: AIOKafkaProducer, record: Record) -> "asyncio.Future[R
 
 
 async def _stop(producer: AIOKafkaProducer) -> None:
-    """Stop without waiting for ever: aiokafka's stop() flushes, and hangs while Kafka is away."""
+    """Stop within `_STOP_SECONDS`: aiokafka's stop() flushes, and hangs while Kafka is away."""
     try:
         async with asyncio.timeout(_STOP_SECONDS):
             await producer.stop()

@@ -1,6 +1,6 @@
-"""Asks Kafka by the client of Spark's JVM for what aiokafka cannot: the topics' UUIDs.
+"""Reads the topics' UUIDs with Kafka's Java client in Spark's JVM.
 
-aiokafka does not speak the protocol's version that tells them.
+aiokafka does not speak the version of the protocol that has them.
 """
 
 import base64
@@ -19,19 +19,19 @@ _LISTED: Final = re.compile(r"\(name=([\w.-]+), topicId=([\w-]{22}), internal=")
 
 
 class JavaAdmin:
-    """Kafka's own admin client, made when it is first asked, and anew for secrets that have changed."""
+    """Kafka's Java admin client, created at the first request and whenever files of secrets have changed."""
 
     def __init__(self, jvm: Any, brokers: Brokers) -> None:
         self._jvm = jvm
         self._brokers = brokers
         self._client: Any = None
-        self._made_at = ""
+        self._built_with = ""
 
     def topic_ids(self) -> dict[str, str]:
-        """The UUIDs of all topics.  Raises `InfrastructureError`."""
+        """Return the UUIDs of all topics, by name.  Costs one request.  Raises `InfrastructureError`."""
         try:
             # As one text: a call to the JVM for each of a thousand topics would take a second.
-            listed = self._asked().listTopics().listings().get().toString()
+            listed = self._connected().listTopics().listings().get().toString()
         except Py4JJavaError as e:
             raise InfrastructureError(KAFKA_UNAVAILABLE, f"topics: {e.java_exception.getClass()}") from None
         return {name: _uuid(text) for name, text in _LISTED.findall(listed)}
@@ -42,9 +42,9 @@ class JavaAdmin:
             self._client.close()
             self._client = None
 
-    def _asked(self) -> Any:
-        moment = self._brokers.security.moment
-        if moment != self._made_at:
+    def _connected(self) -> Any:
+        version = self._brokers.security.files_version
+        if version != self._built_with:
             self.close()
         if self._client is None:
             properties = self._jvm.java.util.HashMap()
@@ -52,10 +52,10 @@ class JavaAdmin:
                 properties[name] = value
             properties["default.api.timeout.ms"] = properties["request.timeout.ms"] = _ASK_MS
             self._client = self._jvm.org.apache.kafka.clients.admin.Admin.create(properties)
-            self._made_at = moment
+            self._built_with = version
         return self._client
 
 
 def _uuid(kafka_text: str) -> str:
-    """Kafka writes its UUIDs in base 64."""
+    """Convert a UUID in Kafka's spelling, base 64."""
     return str(UUID(bytes=base64.urlsafe_b64decode(kafka_text + "==")))

@@ -1,4 +1,4 @@
-"""Arrow's arrays of bytes and texts, seen as the one run of bytes that they are."""
+"""Views of the buffers of Arrow's binary and string arrays, without a copy."""
 
 from typing import Any
 
@@ -7,12 +7,12 @@ import pyarrow as pa
 
 
 def offsets(column: pa.Array) -> np.ndarray[Any, np.dtype[np.int32]]:
-    """Where each element begins in the array's data, and where the last ends."""
-    found = np.frombuffer(column.buffers()[1], np.int32)
-    return found[column.offset : column.offset + len(column) + 1]
+    """Return the byte offset of each element in the array's data buffer, and the end of the last."""
+    all_offsets = np.frombuffer(column.buffers()[1], np.int32)
+    return all_offsets[column.offset : column.offset + len(column) + 1]
 
 
 def joined(column: pa.Array) -> memoryview:
-    """The elements' bytes, one after the other."""
-    at = offsets(column)
-    return memoryview(column.buffers()[2] or b"")[int(at[0]) : int(at[-1])]
+    """Return the bytes of all elements, one after the other."""
+    ends = offsets(column)
+    return memoryview(column.buffers()[2] or b"")[int(ends[0]) : int(ends[-1])]

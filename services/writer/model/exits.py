@@ -1,4 +1,4 @@
-"""What ends a writer for good, and by which exit code its supervisor learns of it."""
+"""The errors that end a writer for good, and the exit codes that tell its supervisor."""
 
 import logging
 from typing import Final
@@ -13,19 +13,19 @@ EXIT_FENCED: Final = 3
 EXIT_TOO_OLD: Final = 4
 
 _CODES: Final[dict[Fault, int]] = {FENCED: EXIT_FENCED, DATABASE_NEWER: EXIT_TOO_OLD}
-_SAID: Final = {
+_MESSAGES: Final = {
     EXIT_FENCED: "a newer writer has taken over, this one ends",
     EXIT_TOO_OLD: "a newer Onramp has worked here, this one touches nothing and ends",
 }
 
 
 def ends(error: InfrastructureError) -> bool:
-    """Whether no writer like this one can go on after `error`."""
+    """Whether a restart of this writer could not help after `error`."""
     return error.fault in _CODES
 
 
 def code_of(error: InfrastructureError) -> int:
-    """The exit code after such an error; says why."""
+    """Return the exit code for an error for which `ends` is true, and log it."""
     code = _CODES[error.fault]
-    log.error(_SAID[code], extra={"reason": error.detail})
+    log.error(_MESSAGES[code], extra={"reason": error.detail})
     return code

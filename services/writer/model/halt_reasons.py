@@ -1,4 +1,4 @@
-"""Why partitions are halted, and what to do about each, in words."""
+"""The messages of halted partitions: why, and how an operator fixes it."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -13,59 +13,61 @@ RESTART: Final = "restart: a topic that has this name then is read from its star
 CONFIGURE: Final = "configure the database again under that name, at its new address, and restart"
 
 
-def cut(at: int, furthest: int) -> str:
-    """Kafka's log went back."""
-    return f"Kafka's log was cut at {at} and what is above was lost or written again: {furthest} are settled"
-
-
-def no_such_epoch(epoch: int, at: int) -> str:
-    """Nobody can say what of the log is what was settled."""
+def cut(start: int, furthest: int) -> str:
+    """Return the reason when Kafka's log went back below the settled offset `furthest`."""
     return (
-        f"the leader knows no leader epoch as late as {epoch}, which {wire.SETTLED} names: what Kafka's log "
-        f"lost cannot be told, or somebody else wrote that epoch; what is kept goes on at {at}"
+        f"Kafka's log was cut at {start} and what is above was lost or written again: {furthest} are settled"
     )
 
 
-def deleted(position: Position, begin: int) -> str:
-    """Retention, or a person, took events."""
-    return f"Kafka deleted [{position.next_offset}, {begin}) before it was settled"
+def no_such_epoch(epoch: int, next_offset: int) -> str:
+    """Return the reason when nobody can tell how much of the log is what was settled."""
+    return (
+        f"the leader knows no leader epoch as late as {epoch}, which {wire.SETTLED} names: what Kafka's log "
+        f"lost cannot be told, or somebody else wrote that epoch; what is kept goes on at {next_offset}"
+    )
+
+
+def deleted(position: Position, log_start: int) -> str:
+    """Return the reason when retention, or an operator, deleted events."""
+    return f"Kafka deleted [{position.next_offset}, {log_start}) before it was settled"
 
 
 def unknown(databases: str) -> str:
-    """Nobody can finish what was begun for them."""
+    """Return the reason when an unfinished plan is for databases that are not configured."""
     return f"a writer began events for {databases}, which is not configured"
 
 
 def lost_routes(digests: str) -> str:
-    """Nobody knows where the events of an unfinished range go."""
+    """Return the reason when the routes of an unfinished plan are not known."""
     return f"a writer began events under the routes {digests}, which {wire.SETTLED} does not have"
 
 
 def unforeseen(offset: int, kind: str) -> str:
-    """The writer fails at a record."""
+    """Return the reason when the writer fails at a record."""
     return f"the writer fails at offset {offset} for a reason that it does not know: {kind}"
 
 
 def accept(p: Partition) -> str:
-    """A person may let it go on."""
+    """Return the fix: an operator decides that it goes on."""
     return f"to go on with what Kafka has: onramp partitions resolve {p} accept"
 
 
 def try_again(p: Partition, offset: int) -> str:
-    """Nothing helps but a mended writer, or to do without the record."""
+    """Return the fix: another release of the writer, or to do without the record."""
     return (
         "report the exception; the partition is tried again by itself, also after a restart with a release "
-        f"that mends it. {_do_without(p, offset)}"
+        f"that fixes it. {_do_without(p, offset)}"
     )
 
 
 def too_large(offset: int, detail: str) -> str:
-    """A topic of Onramp's own does not take what an event needs there."""
+    """Return the reason when a topic of Onramp's own does not take a record."""
     return f"the event at offset {offset} is too large: {detail}"
 
 
 def make_room(p: Partition, offset: int) -> str:
-    """The topic is to take more."""
+    """Return the fix: the topic has to take larger records."""
     return (
         "raise max.message.bytes of that topic with kafka-configs; the partition goes on by itself within a "
         f"minute, also when the database is back that the event waits for. {_do_without(p, offset)}"
@@ -80,7 +82,7 @@ def _do_without(p: Partition, offset: int) -> str:
 
 
 def no_leader(of: Iterable[Partition]) -> str:
-    """A topic of Onramp's own cannot be read as a whole."""
+    """Return the reason when a topic of Onramp's own cannot be read as a whole."""
     names = ", ".join(sorted(f"{p.topic}/{p.number}" for p in of))
     return (
         f"{names} has no leader that answers, and what is there must be known before anything is settled: "

@@ -1,8 +1,7 @@
-"""Finds by halving which of many things makes a step raise, so that only those are left out.
+"""Finds by halving which of many items make a step raise, so that only those are left out.
 
-An exception that nobody foresaw is one event's fault only if its neighbours pass: when many
-fail, it is the step, and what is not the events' fault never parks them
-(docs/adr, one record).
+An unforeseen exception is one event's fault only if its neighbours pass: when many fail, the
+step is at fault, and events are never parked for that (docs/adr, one record).
 """
 
 from collections import Counter
@@ -10,28 +9,28 @@ from collections.abc import Callable, Collection, Hashable, Mapping
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
-#: Of one topic (or one table) so many may fail where few pass, and where many do one in so many.
+#: Most failures of one topic (or table): a constant, and one in so many that passed.
 _LEAST: Final = 5
 _ONE_IN: Final = 10
-#: And of all together.
+#: The same of all together.
 _LEAST_OF_ALL: Final = 20
 _ONE_IN_OF_ALL: Final = 100
-#: More than so many that passed say nothing more; with as many, the older half of all is forgotten.
+#: Events after which the counts are halved, so that they are of recent events.
 _WINDOW: Final = 10_000
 
 
 class Failed(NamedTuple):
-    """An event that failed: of which topic or table, and where it is."""
+    """An event that failed: its topic or table, and what identifies it there."""
 
     of: Hashable
-    place: Hashable
+    event: Hashable
 
 
 class Odds:
-    """What has passed a step in this process of late, and what has not.
+    """Counts what passed a step in this process of late, and what failed.
 
     Each topic (each table, in PERSIST) is judged by its own events: one whose events all fail
-    says nothing of another's, and takes nothing of what may fail there.
+    does not use up what may fail of another.
     """
 
     def __init__(self) -> None:
@@ -40,7 +39,7 @@ class Odds:
         self._failed: dict[Failed, None] = {}
 
     def passed(self, events: Mapping[Any, int]) -> None:
-        """So many more have passed, by their topic or table."""
+        """Add events that passed, by their topic or table."""
         self._passed.update(events)
         self._since += sum(events.values())
         if self._since >= _WINDOW:
@@ -49,12 +48,12 @@ class Odds:
             self._passed = Counter({of: min(n, _WINDOW) // 2 for of, n in self._passed.items() if n > 1})
 
     def are_at_fault(self, failed: Collection[Failed], passed: Mapping[Any, int]) -> bool:
-        """Whether those that `failed` are at fault, and not the step."""
+        """Return whether the events that `failed` are at fault, and not the step; only then counts both."""
         together = self._failed | dict.fromkeys(failed)
         seen = self._passed + Counter(passed)
         of_all = min(seen.total(), _WINDOW)
         if not of_all or len(together) > _LEAST_OF_ALL + of_all // _ONE_IN_OF_ALL:
-            return False  # nothing is kept of it: what is tried again would count again
+            return False  # not counted: the same events are tried again, and would count again
         known = Counter(f.of for f in together)
         if any(known[of] > _LEAST + seen[of] // _ONE_IN for of in {f.of for f in failed}):
             return False
@@ -64,12 +63,12 @@ class Odds:
 
 
 def halve(
-    things: int, work: Callable[[int, int], None], passes_on: tuple[type[BaseException], ...]
+    items: int, work: Callable[[int, int], None], passes_on: tuple[type[BaseException], ...]
 ) -> dict[int, Exception]:
-    """Do `work` for so many things, from a place to a place, in smaller pieces where it raises.
+    """Call `work(start, end)` for `items` items, and again for each half of a range where it raises.
 
-    Returns the places of those at which it raises alone.  Raises what is of `passes_on`, and
-    the exception itself where it is too many's to be theirs.
+    Returns, by index, the exceptions of items for which it raises alone.  Raises exceptions of
+    `passes_on` at once, and an item's exception when more fail than can be their own fault.
     """
     failed: dict[int, Exception] = {}
 
@@ -85,8 +84,8 @@ def halve(
                 do(middle, end)
                 return
             failed[start] = e
-            if len(failed) > _LEAST_OF_ALL + things // _ONE_IN_OF_ALL:
+            if len(failed) > _LEAST_OF_ALL + items // _ONE_IN_OF_ALL:
                 raise
 
-    do(0, things)
+    do(0, items)
     return failed

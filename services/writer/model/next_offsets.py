@@ -1,4 +1,4 @@
-"""Where the writer stands in each partition that it has adopted."""
+"""The next offset of each partition that the writer has adopted."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,19 +9,19 @@ from services.writer.model.offsets import Incarnation, Partition
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where the writer is in a partition: in which life of its topic, and the next offset to plan."""
+    """The next offset to plan of a partition, and of which incarnation of its topic."""
 
     topic_id: str
     next_offset: int
 
 
 class Committed(NamedTuple):
-    """Where the group stands, and in which life of the partition; empty: in the topic's own."""
+    """The offset that the group committed, and of which incarnation; empty: the topic's present one."""
 
     offset: int
     incarnation: str = ""
 
 
 def by_incarnation(positions: Mapping[Partition, Position]) -> dict[Incarnation, int]:
-    """The next offsets to plan."""
+    """Return the next offsets to plan, by incarnation."""
     return {Incarnation(position.topic_id, p): position.next_offset for p, position in positions.items()}

@@ -1,4 +1,4 @@
-"""Ranges of offsets, and how a batch is shared among partitions that have a backlog."""
+"""Partitions, their incarnations and ranges of offsets; and the fair share of partitions in a batch."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -16,9 +16,9 @@ class Partition(NamedTuple):
 
 
 class Incarnation(NamedTuple):
-    """A partition of one life of its topic, which `topic_id`, Kafka's UUID of it, tells apart.
+    """A partition of one incarnation of its topic, which is identified by Kafka's UUID `topic_id`.
 
-    A topic deleted and made anew under the same name starts its offsets again, and the
+    A topic that was deleted and recreated under the same name starts its offsets again, and the
     ledger must not take one for the other.
     """
 
@@ -28,7 +28,7 @@ class Incarnation(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Offsets `start` (included) to `end` (excluded) of one partition of one life of a topic."""
+    """Offsets `start` (included) to `end` (excluded) of one partition of one incarnation of a topic."""
 
     topic_id: str
     partition: Partition
@@ -37,11 +37,11 @@ class Range:
 
     @property
     def incarnation(self) -> Incarnation:
-        """What its offsets count."""
+        """The incarnation of which these are offsets."""
         return Incarnation(self.topic_id, self.partition)
 
     def covers(self, other: "Range") -> bool:
-        """Whether all of `other` is in it."""
+        """Whether all of `other` is within this range."""
         return self.incarnation == other.incarnation and self.start <= other.start and other.end <= self.end
 
     def __len__(self) -> int:
@@ -52,10 +52,10 @@ class Range:
 
 
 def share(backlog: Mapping[Partition, tuple[int, int]], limit: int) -> dict[Partition, tuple[int, int]]:
-    """At most `limit` offsets of `backlog` (partition to start and end), fairly.
+    """Choose at most `limit` offsets of `backlog` (partition to start and end), fairly.
 
     Small backlogs are taken whole and the rest is split evenly among the others, so that
-    a hot partition starves none: the same as max-min fairness.
+    a hot partition starves none (max-min fairness).
     """
     shares: dict[Partition, tuple[int, int]] = {}
     left = limit
@@ -70,5 +70,5 @@ def share(backlog: Mapping[Partition, tuple[int, int]], limit: int) -> dict[Part
 
 
 def total(ranges: Iterable[Range]) -> int:
-    """Offsets in all `ranges`."""
+    """Return the number of offsets in all `ranges`."""
     return sum(len(r) for r in ranges)

@@ -1,12 +1,12 @@
-"""One immutable snapshot of where events go: what a batch is sorted by, from start to end.
+"""The routes: one immutable snapshot of where events go, by which a whole batch is sorted.
 
 The driver takes it once per batch and keeps it by its digest in `onramp.settled`, so that
-a range which a dead writer had planned is finished under the routes that it began with.
+a range which a dead writer had planned is finished under the routes that it was planned with.
 
 Patterns are globs (`*`, `?`, `[…]`) that must match whole and in exact case.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from fnmatch import fnmatchcase
 from hashlib import sha256
 from typing import Final, Literal, Self
@@ -14,24 +14,24 @@ from typing import Final, Literal, Self
 import msgspec
 import orjson
 
-#: What a database lets messages address unless its operator says otherwise.
+#: The schemas of a database that messages may address unless its operator configures others.
 OPEN_SCHEMAS: Final = ("events", "public")
-#: Schemas that no configuration opens: Postgres' own, and ours.
+#: Schemas that no configuration can open: Postgres' own, and Onramp's.
 _CLOSED: Final = frozenset({"information_schema", "onramp"})
 _CLOSED_PREFIX: Final = "pg_"
 
 
 def is_closed(schema: str) -> bool:
-    """Whether no message and no registry may ever write to `schema`."""
+    """Whether `schema` is Postgres' or Onramp's own, to which no message may write."""
     return schema in _CLOSED or schema.startswith(_CLOSED_PREFIX)
 
 
 @dataclass(frozen=True, slots=True)
 class RoutedDatabase:
-    """A configured database as messages see it: its public name, and what they may address.
+    """A configured database as messages address it: its public name, and the schemas that are open to them.
 
     `name` is the vanity.  `dbname` is the database's own name where that differs: a
-    destination may say either in its `database`, and nothing else.
+    destination may have either in its `database`, and nothing else.
     """
 
     name: str
@@ -41,7 +41,7 @@ class RoutedDatabase:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """Packets on topics like `topic` may address tables like these."""
+    """Packets on topics that match `topic` may address tables that match the other patterns."""
 
     topic: str
     database: str = "*"
@@ -51,7 +51,7 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class EventRoute:
-    """Events of this name go to this table; without a table, to the database's landing table."""
+    """Events of this name go to this table; without a table, to their landing table in that database."""
 
     event_name: str
     database: str
@@ -61,7 +61,7 @@ class EventRoute:
 
 @dataclass(frozen=True, slots=True)
 class Contract:
-    """What becomes of an event's fields that tables like these have no column for.
+    """The rule for fields of an event that the tables which match these patterns have no column for.
 
     `freeze` parks the event; `discard` drops the fields and counts them.
     """
@@ -76,7 +76,8 @@ class Contract:
 class Routes:
     """Where events go, and where packets may.
 
-    `places` empty: the default database alone, with `OPEN_SCHEMAS`.  A topic that no grant
+    `places` (the configured databases; the name is part of the stored format) empty: the default
+    database alone, with `OPEN_SCHEMAS`.  A topic that no grant
     names may address the default database's `OPEN_SCHEMAS`, and nothing else: whoever may
     write to a topic may then land where its events land, but in no other team's schema.
     """
@@ -84,31 +85,32 @@ class Routes:
     default_database: str
     places: tuple[RoutedDatabase, ...] = ()
     grants: tuple[Grant, ...] = ()
+    _: KW_ONLY
     event_routes: tuple[EventRoute, ...] = ()
     contracts: tuple[Contract, ...] = ()
     #: A packet that names more destinations than this is parked whole.
     max_destinations: int = 32
-    #: No part of the snapshot: JSON leaves out what begins with an underscore.
+    #: A cache and no part of the snapshot: orjson leaves out names that begin with an underscore.
     _digest: str = field(default="", init=False, repr=False, compare=False)
 
     def as_json(self) -> bytes:
-        """The snapshot's bytes; equal snapshots have equal bytes."""
+        """Serialize the snapshot; equal snapshots have equal bytes."""
         return orjson.dumps(self, option=orjson.OPT_SORT_KEYS)
 
     @classmethod
     def from_json(cls, text: bytes) -> Self:
-        """The snapshot of `as_json`."""
+        """Parse the bytes of `as_json`.  Raises `msgspec.DecodeError`."""
         return msgspec.json.decode(text, type=cls)
 
     @property
     def digest(self) -> str:
-        """The snapshot's name: made once, and it travels with the snapshot to the tasks."""
+        """The snapshot's name, 16 hex digits of its SHA-256; computed once and pickled with it."""
         if not self._digest:
             object.__setattr__(self, "_digest", sha256(self.as_json()).hexdigest()[:16])
         return self._digest
 
     def reachable(self, topic: str) -> set[str]:
-        """Every database that a record on `topic` can be for."""
+        """Return the names of all databases that a record on `topic` can be for."""
         routed = {self.default_database, *(r.database for r in self.event_routes)}
-        mine = [g for g in self.grants if fnmatchcase(topic, g.topic)]
-        return routed | {p.name for p in self.places if any(fnmatchcase(p.name, g.database) for g in mine)}
+        granted = [g for g in self.grants if fnmatchcase(topic, g.topic)]
+        return routed | {p.name for p in self.places if any(fnmatchcase(p.name, g.database) for g in granted)}

@@ -7,11 +7,11 @@ DISCARD: Final = "discard"
 
 
 class Target(NamedTuple):
-    """Where a row goes.
+    """A table of a configured database.
 
-    `typed`: an existing table whose columns take what the data names; else a landing table,
-    which is made on first sight.  `unknown_fields`: what becomes of data that a typed table
-    has no column for, `freeze` (parked) or `discard` (dropped and counted).
+    `typed`: an existing table whose columns take the fields of the data; else a landing table,
+    which is created when its first event arrives.  `unknown_fields`: the rule for fields that a
+    typed table has no column for, `freeze` (the event is parked) or `discard` (dropped and counted).
     """
 
     database: str

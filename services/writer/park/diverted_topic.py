@@ -1,13 +1,13 @@
-"""Diverting: the events of a database that is out wait on `onramp.system_errors`.
+"""Diverts the events of a database that is out to `onramp.system_errors`, and parses what is there.
 
-Every diverted range is closed after all its records are acknowledged: by a marker, or, where it
-has no events, together with all others of its batch that have none.  Records and markers of one
-(database, source partition) share a key, hence a partition and its order; what is empty needs none.
+Invariant: a diverted range is closed only after all its records are acknowledged, by a marker, or,
+where it has no events, together with all others of its batch that have none.  Records and markers
+of one (database, source partition) share a key, so a partition and its order; empty ranges need none.
 """
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
 from typing import Any, Final
 
@@ -23,32 +23,33 @@ from shared.kafka_security import Brokers
 from shared.unreadable import UNREADABLE
 
 HEADER: Final = "onramp-waiting"
-#: So many ranges make a record of some 80 kB when each is of another topic.
+#: Most ranges of one record: some 80 kB when each is of another topic.
 _MOST_RANGES: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class RangeMarker:
-    """A range whose events for `database` wait: `count` distinct source offsets of it.
+    """A diverted range: `count` distinct source offsets of it wait for `database`.
 
     `first` is the offset on `onramp.system_errors` at or before its first record, -1 when it
-    has none; `digest` names the routes that it was sorted by.
+    has none; `digest` identifies the routes by which it was sorted.
     """
 
     database: str
     range: Range
+    _: KW_ONLY
     count: int
     first: int
     digest: str
 
     @property
     def key(self) -> bytes:
-        """What its records have as their key."""
+        """The key of its records."""
         return key_of(self.database, self.range.partition)
 
     def as_record(self) -> Record:
-        """The record that closes the range."""
-        head = {
+        """Build the record that closes the range."""
+        header = {
             "kind": "marker",
             "database": self.database,
             "count": self.count,
@@ -59,12 +60,12 @@ class RangeMarker:
             "start": self.range.start,
             "end": self.range.end,
         }
-        return Record(wire.SYSTEM_ERRORS, self.key, None, ((HEADER, orjson.dumps(head)),))
+        return Record(wire.SYSTEM_ERRORS, self.key, None, ((HEADER, orjson.dumps(header)),))
 
 
 @dataclass(frozen=True, slots=True)
 class EmptyRanges:
-    """Ranges of which no event waits for `database`, sorted by the routes `digest`."""
+    """Diverted ranges without events for `database`, sorted by the routes `digest`."""
 
     database: str
     digest: str
@@ -72,45 +73,45 @@ class EmptyRanges:
 
     @classmethod
     def of(cls, database: str, digest: str, ranges: Sequence[Range]) -> "Iterator[EmptyRanges]":
-        """`ranges`, as many as a record may hold at a time."""
-        for at in range(0, len(ranges), _MOST_RANGES):
-            yield cls(database, digest, tuple(ranges[at : at + _MOST_RANGES]))
+        """Split `ranges` into as many as a record may have (`_MOST_RANGES`)."""
+        for first in range(0, len(ranges), _MOST_RANGES):
+            yield cls(database, digest, tuple(ranges[first : first + _MOST_RANGES]))
 
     def as_record(self) -> Record:
-        """The record that closes them all."""
+        """Build the record that closes them all."""
         topics: dict[tuple[str, str], list[tuple[int, int, int]]] = defaultdict(list)
         for r in self.ranges:
             topics[r.topic_id, r.partition.topic].append((r.partition.number, r.start, r.end))
-        head = {
+        header = {
             "kind": "empty",
             "database": self.database,
             "digest": self.digest,
             "topics": [(*topic, spans) for topic, spans in topics.items()],
         }
-        return Record(wire.SYSTEM_ERRORS, self.database.encode(), None, ((HEADER, orjson.dumps(head)),))
+        return Record(wire.SYSTEM_ERRORS, self.database.encode(), None, ((HEADER, orjson.dumps(header)),))
 
 
 def closing_records(markers: Iterable[RangeMarker]) -> list[RangeMarker | EmptyRanges]:
-    """What says the same as `markers` in fewer records: those without events together."""
-    found: list[RangeMarker | EmptyRanges] = []
+    """Return `markers` as fewer records: those without events are combined."""
+    closing: list[RangeMarker | EmptyRanges] = []
     empty: dict[tuple[str, str], list[Range]] = defaultdict(list)
     for m in markers:
         if m.count:
-            found.append(m)
+            closing.append(m)
         else:
             empty[m.database, m.digest].append(m.range)
-    return found + [
+    return closing + [
         e for (name, digest), ranges in empty.items() for e in EmptyRanges.of(name, digest, ranges)
     ]
 
 
 def key_of(database: str, partition: Partition) -> bytes:
-    """The key of everything that waits for `database` out of `partition`."""
+    """Return the key of all diverted records for `database` of `partition`."""
     return f"{database}/{partition}".encode()
 
 
-class EventHead(msgspec.Struct, tag_field="kind", tag="event", frozen=True, gc=False):
-    """The header of an event that waits: for whom, where it came from, and when it was made."""
+class EventHeader(msgspec.Struct, tag_field="kind", tag="event", frozen=True, gc=False):
+    """The header of a diverted event: its database, its source, and its record's timestamp."""
 
     database: str
     topic: str
@@ -119,7 +120,7 @@ class EventHead(msgspec.Struct, tag_field="kind", tag="event", frozen=True, gc=F
     timestamp: datetime | None = None
 
 
-class _MarkerHead(msgspec.Struct, tag_field="kind", tag="marker"):
+class _MarkerHeader(msgspec.Struct, tag_field="kind", tag="marker"):
     database: str
     count: int
     first: int
@@ -130,50 +131,50 @@ class _MarkerHead(msgspec.Struct, tag_field="kind", tag="marker"):
     end: int
 
 
-class _EmptyHead(msgspec.Struct, tag_field="kind", tag="empty"):
+class _EmptyHeader(msgspec.Struct, tag_field="kind", tag="empty"):
     database: str
     digest: str
     topics: list[tuple[str, str, list[tuple[int, int, int]]]]
 
 
-_decode: Final = msgspec.json.Decoder(EventHead | _MarkerHead | _EmptyHead).decode
+_decode: Final = msgspec.json.Decoder(EventHeader | _MarkerHeader | _EmptyHeader).decode
 
 
-def parse_header(headers: Mapping[str, bytes]) -> EventHead | RangeMarker | EmptyRanges | None:
-    """What a record with these `headers` is; None: not Onramp's."""
+def parse_header(headers: Mapping[str, bytes]) -> EventHeader | RangeMarker | EmptyRanges | None:
+    """Parse the headers of a record of the topic; None when the record is not Onramp's."""
     try:
-        head = _decode(headers[HEADER])
+        header = _decode(headers[HEADER])
     except UNREADABLE:
         return None
-    if isinstance(head, EventHead):
-        return head
-    if isinstance(head, _EmptyHead):
-        spans = ((of, topic, span) for of, topic, spans in head.topics for span in spans)
+    if isinstance(header, EventHeader):
+        return header
+    if isinstance(header, _EmptyHeader):
+        spans = ((of, topic, span) for of, topic, spans in header.topics for span in spans)
         ranges = (Range(of, Partition(topic, n), start, end) for of, topic, (n, start, end) in spans)
-        return EmptyRanges(head.database, head.digest, tuple(ranges))
-    source = Range(head.topic_id, Partition(*head.partition), head.start, head.end)
-    return RangeMarker(head.database, source, head.count, head.first, head.digest)
+        return EmptyRanges(header.database, header.digest, tuple(ranges))
+    source = Range(header.topic_id, Partition(*header.partition), header.start, header.end)
+    return RangeMarker(header.database, source, count=header.count, first=header.first, digest=header.digest)
 
 
 def divert(
-    brokers: Brokers, database: str, runs: Sequence[PartitionSlice]
+    brokers: Brokers, database: str, slices: Sequence[PartitionSlice]
 ) -> dict[Partition, tuple[int, int]]:
-    """Put the records of `runs` on the topic and return when Kafka holds them all.
+    """Put the records of `slices` on the topic; return when Kafka has acknowledged them all.
 
-    Returns, by source partition, how many they are and the lowest offset they got.
-    Raises `InfrastructureError`.
+    Returns, by source partition, their number and the lowest offset they got.  Raises
+    `InfrastructureError`; some may be on the topic then, and are ignored without their marker.
     """
-    rows = [(run.partition, row) for run in runs for row in run.rows.to_pylist()]
-    places = publish(brokers, [_as_record(database, partition, row) for partition, row in rows])
-    found: dict[Partition, tuple[int, int]] = {}
-    for (partition, _), place in zip(rows, places, strict=True):
-        count, first = found.get(partition, (0, place.offset))
-        found[partition] = (count + 1, min(first, place.offset))
-    return found
+    rows = [(each.partition, row) for each in slices for row in each.rows.to_pylist()]
+    acknowledged = publish(brokers, [_as_record(database, partition, row) for partition, row in rows])
+    totals: dict[Partition, tuple[int, int]] = {}
+    for (partition, _), metadata in zip(rows, acknowledged, strict=True):
+        count, first = totals.get(partition, (0, metadata.offset))
+        totals[partition] = (count + 1, min(first, metadata.offset))
+    return totals
 
 
 def _as_record(database: str, partition: Partition, row: Mapping[str, Any]) -> Record:
-    head = {
+    header = {
         "kind": "event",
         "database": database,
         "topic": partition.topic,
@@ -181,16 +182,19 @@ def _as_record(database: str, partition: Partition, row: Mapping[str, Any]) -> R
         "offset": row["offset"],
         "timestamp": row["timestamp"],
     }
-    headers = [(HEADER, orjson.dumps(head))]
+    headers = [(HEADER, orjson.dumps(header))]
     if row["received_at"] is not None:
         headers.append((wire.HEADER_RECEIVED_AT, row["received_at"]))
     return Record(wire.SYSTEM_ERRORS, key_of(database, partition), row["value"], tuple(headers))
 
 
 def as_slice(
-    partition: Partition, records: Mapping[int, tuple[EventHead, bytes | None, bytes | None]]
+    partition: Partition, records: Mapping[int, tuple[EventHeader, bytes | None, bytes | None]]
 ) -> PartitionSlice:
-    """The events of a marker as they arrived: offset to (header, value, received_at)."""
+    """Build the slice of a marker's events as the task would have got it from Kafka.
+
+    `records`: source offset to (header, value, received_at).
+    """
     rows = [
         {
             "topic": partition.topic,
@@ -198,9 +202,9 @@ def as_slice(
             "offset": offset,
             "value": value,
             "received_at": received_at,
-            "timestamp": head.timestamp,
+            "timestamp": header.timestamp,
             "context": USUAL,
         }
-        for offset, (head, value, received_at) in sorted(records.items())
+        for offset, (header, value, received_at) in sorted(records.items())
     ]
     return PartitionSlice(partition, pa.RecordBatch.from_pylist(rows, schema=ARRIVALS))

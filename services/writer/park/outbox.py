@@ -1,7 +1,7 @@
-"""The outbox: parked events leave a database for `onramp.user_errors` without a gap.
+"""The outbox: moves parked events from a database to `onramp.user_errors` without a gap.
 
 They are written in the rows' own transaction, so an event is never both landed and parked,
-never neither; a row is removed only after the topic has its record.
+and never neither; a row is deleted only after the topic has its record.
 """
 
 import logging
@@ -14,7 +14,7 @@ from psycopg2.extensions import connection
 
 from services.writer.model.offsets import Partition
 from services.writer.park import parked_topic
-from services.writer.park.parked_topic import Left, ParkedRecord
+from services.writer.park.parked_topic import NotPublished, ParkedRecord
 from services.writer.postgres import rows_by_bytes
 from services.writer.postgres.database import Database
 from services.writer.postgres.pool import transaction
@@ -23,9 +23,10 @@ from shared.kafka_security import Brokers
 
 log = logging.getLogger(__name__)
 
-_AT_ONCE: Final = 500
-_MOST_BYTES: Final = 16 << 20
-#: So long what the topic did not take is left alone; a person may let it take more meanwhile.
+#: Most rows, and most bytes of values, of one transaction.
+_PAGE_ROWS: Final = 500
+_PAGE_BYTES: Final = 16 << 20
+#: Time until rows that were too large are tried again: an operator may raise the topic's limit.
 _AGAIN_SECONDS: Final = 60.0
 _ANY_SIZE: Final = 1 << 31
 _ADD: Final = """
@@ -33,7 +34,7 @@ _ADD: Final = """
     VALUES (%s, %s, %s, %s, %s, %s, %s)
     ON CONFLICT DO NOTHING
 """
-#: By keyset: what was relayed leaves dead rows, and each step would walk over all of them again.
+#: Paged by key: deleted rows are dead until a vacuum, and each page would read over all of them again.
 _TAKE: Final = rows_by_bytes.bytes_of(
     """
     SELECT ctid, topic_id, topic, partition, "offset", destination, value, error::text
@@ -45,11 +46,11 @@ _TAKE: Final = rows_by_bytes.bytes_of(
 _REMOVE: Final = "DELETE FROM onramp.outbox WHERE ctid = ANY(%s::tid[])"
 _TOO_LARGE: Final = "SELECT count(*) FROM onramp.outbox WHERE octet_length(value) >= %s"
 _Key = tuple[str, int, int, str]
-_BEGIN: Final[_Key] = ("00000000-0000-0000-0000-000000000000", -1, -1, "")
+_START: Final[_Key] = ("00000000-0000-0000-0000-000000000000", -1, -1, "")
 
 
 def add(conn: connection, topic_id: str, record: ParkedRecord) -> None:
-    """Put `record`, of the topic with that id, into the outbox."""
+    """Put `record`, of the topic with Kafka's UUID `topic_id`, into the outbox; a repeat changes nothing."""
     p = record.partition
     row = (
         topic_id,
@@ -66,19 +67,19 @@ def add(conn: connection, topic_id: str, record: ParkedRecord) -> None:
 
 @dataclass(slots=True)
 class _Stuck:
-    """What the topic did not take of a database: its smallest value, until when, and what was said."""
+    """Rows of a database that are too large: the least size, when to try again, the keys logged."""
 
     least: int = _ANY_SIZE
     until: float = 0.0
-    said: set[bytes] = field(default_factory=set)
+    logged: set[bytes] = field(default_factory=set)
 
-    def note(self, left: Left) -> None:
-        """Leave events of that size alone for a while, and say it once of each."""
+    def note(self, left: NotPublished) -> None:
+        """Skip events of that size for `_AGAIN_SECONDS`, and log each once."""
         self.least = min(len(r.value or b"") for r in left.records)
         self.until = time.monotonic() + _AGAIN_SECONDS
         for record in left.records:
-            if record.key not in self.said:
-                self.said.add(record.key)
+            if record.key not in self.logged:
+                self.logged.add(record.key)
                 log.error(
                     "a parked event is too large for its topic and waits in the outbox of its database",
                     extra={
@@ -94,7 +95,7 @@ _stuck: Final[dict[str, _Stuck]] = defaultdict(_Stuck)
 
 
 def too_large(conn: connection, name: str) -> int:
-    """How many events the outbox of database `name` has now that the topic did not take."""
+    """Count the events in the outbox of database `name` that the topic did not take; one query, or none."""
     least = _stuck[name].least
     if least == _ANY_SIZE:
         return 0
@@ -105,53 +106,58 @@ def too_large(conn: connection, name: str) -> int:
 
 
 def relay(database: Database, brokers: Brokers) -> int:
-    """Move what is in the outbox of `database` to the topic.  Returns how many.
+    """Move all rows of the outbox of `database` to the topic; return how many were moved.
 
-    What is too large for the topic stays where it is, and is tried again after a while.
-    Raises `InfrastructureError`; what was published and not removed is published again
-    under the same key.
+    Rows that are too large for the topic stay, and are tried again after a while.  Raises
+    `InfrastructureError`; a row that was published and not deleted is published again under the
+    same key.
     """
-    moved, in_pass, after = 0, 0, _BEGIN
+    moved, in_pass, after = 0, 0, _START
     while True:
         page = _relay(database, brokers, after)
         moved, in_pass = moved + page.moved, in_pass + page.moved
         if page.next:
             after = page.next
-        elif after == _BEGIN or not in_pass:
+        elif after == _START or not in_pass:
             return moved
-        else:  # once more from the begin, for what has come meanwhile
-            in_pass, after = 0, _BEGIN
+        else:  # once more from the start, for rows that were added behind us
+            in_pass, after = 0, _START
 
 
 class _Page(NamedTuple):
-    """How many records have left, and the last one's key if there may be more behind it."""
+    """How many rows were moved, and the last one's key if more may follow."""
 
     moved: int
     next: _Key | None
 
 
 def _relay(database: Database, brokers: Brokers, after: _Key) -> _Page:
-    """Move the first records behind `after`."""
+    """Move one page of rows behind `after`, in one transaction."""
     stuck = _stuck[database.name]
     least = stuck.least if time.monotonic() < stuck.until else _ANY_SIZE
     with transaction(database, "driver") as conn, conn.cursor() as cursor:
-        cursor.execute(_TAKE, (*after, least, _AT_ONCE, _MOST_BYTES))
-        found = cursor.fetchall()
-        records = {row[0]: _record(*row[2:8]) for row in found}
+        cursor.execute(_TAKE, (*after, least, _PAGE_ROWS, _PAGE_BYTES))
+        rows = cursor.fetchall()
+        records = {row[0]: _record(*row[2:8]) for row in rows}
         left = parked_topic.publish(brokers, list(records.values()))
         failpoints.reach("writer.after_outbox_publish")
-        stay = {r.key for r in left.records} if left else set()
-        gone = [at for at, record in records.items() if record.key not in stay]
-        cursor.execute(_REMOVE, (gone,))
+        kept = {r.key for r in left.records} if left else set()
+        moved = [ctid for ctid, record in records.items() if record.key not in kept]
+        cursor.execute(_REMOVE, (moved,))
     if left:
         stuck.note(left)
-    if len(found) < _AT_ONCE and sum(len(row[6] or b"") for row in found) < _MOST_BYTES:
-        return _Page(len(gone), None)
-    _, life, _, number, offset, destination, *_ = found[-1]
-    return _Page(len(gone), (life, number, offset, destination))
+    if len(rows) < _PAGE_ROWS and sum(len(row[6] or b"") for row in rows) < _PAGE_BYTES:
+        return _Page(len(moved), None)
+    _, topic_id, _, number, offset, destination, *_ = rows[-1]
+    return _Page(len(moved), (topic_id, number, offset, destination))
 
 
 def _record(topic: str, number: int, *rest: Any) -> ParkedRecord:
     offset, destination, value, error = rest
-    kept = None if value is None else bytes(value)
-    return ParkedRecord(Partition(topic, number), offset, destination, kept, error.encode())
+    return ParkedRecord(
+        Partition(topic, number),
+        offset,
+        destination=destination,
+        value=None if value is None else bytes(value),
+        error=error.encode(),
+    )

@@ -1,11 +1,11 @@
-"""PARK: the record of a parked event on `onramp.user_errors`, and its way there.
+"""PARK: puts parked events on `onramp.user_errors`.
 
-The value is the event byte for byte; the header ``onramp-error`` says why.  The key names
-the event and its destination, so a repeat of the record is recognised as one.
+A record's value is the event byte for byte; its header ``onramp-error`` says why.  Its key
+identifies the event and its destination, so a repeat of the record is recognised as one.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Final
 
 import orjson
@@ -22,26 +22,27 @@ HEADER_ERROR: Final = "onramp-error"
 
 @dataclass(frozen=True, slots=True)
 class ParkedRecord:
-    """One parked event: where it came from, its bytes, and why."""
+    """One parked event: where it came from, its bytes, and why (`error`: the header's JSON)."""
 
     partition: Partition
     offset: int
+    _: KW_ONLY
     destination: str
     value: bytes | None
     error: bytes
 
     @property
     def key(self) -> bytes:
-        """The same for every repeat of this event's parking."""
+        """The record's key, the same each time this event is parked."""
         return f"{self.partition}/{self.offset}/{self.destination}".encode()
 
     def as_record(self) -> Record:
-        """What is put on the topic."""
+        """Build the record for the topic."""
         return Record(wire.USER_ERRORS, self.key, self.value, ((HEADER_ERROR, self.error),))
 
 
 def reason(error: OnrampError, partition: Partition, offset: int, destination: str) -> bytes:
-    """The header's JSON: what a person needs to find and mend the event; never its values."""
+    """Build the header's JSON: what an operator needs to find and fix the event; never its values."""
     fault = error.fault
     return orjson.dumps(
         {
@@ -60,29 +61,30 @@ def reason(error: OnrampError, partition: Partition, offset: int, destination: s
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
-    """What is too large for the topic, and why."""
+class NotPublished:
+    """Records that are too large for the topic, and the error of the smallest that was rejected."""
 
     records: tuple[ParkedRecord, ...]
     error: TooLargeError
 
 
-def publish(brokers: Brokers, records: Sequence[ParkedRecord]) -> Left | None:
-    """Put `records` on the topic and return when Kafka holds all that it takes, with what it does not.
+def publish(brokers: Brokers, records: Sequence[ParkedRecord]) -> NotPublished | None:
+    """Put `records` on the topic; return, when Kafka has all that it takes, those that it does not.
 
-    Raises `InfrastructureError`; some may have got there then, and a repeat has the same keys.
+    Raises `InfrastructureError`; some may be on the topic then, and a repeat has the same keys.
     """
-    found = [r.as_record() for r in records]
-    # The large ones last and the smallest of them first: what is refused is followed by what would be.
-    in_turn = sorted(found, key=lambda r: max(r.size, producer.ALONE_BYTES))
-    refused: TooLargeError | None = None
+    kafka_records = [r.as_record() for r in records]
+    # Large records last and the smallest of them first: all that follow a rejected one are too large too.
+    by_size = sorted(kafka_records, key=lambda r: max(r.size, producer.ALONE_BYTES))
+    rejected: TooLargeError | None = None
     while True:
         try:
-            producer.publish(brokers, [r for r in in_turn if not refused or r.size < refused.size])
+            producer.publish(brokers, [r for r in by_size if not rejected or r.size < rejected.size])
         except TooLargeError as e:
-            refused = e
+            rejected = e
         else:
             break
-    if refused is None:
+    if rejected is None:
         return None
-    return Left(tuple(p for p, r in zip(records, found, strict=True) if r.size >= refused.size), refused)
+    left = (p for p, r in zip(records, kafka_records, strict=True) if r.size >= rejected.size)
+    return NotPublished(tuple(left), rejected)

@@ -1,9 +1,9 @@
-"""The configured databases, and what a failure of one is in our words.
+"""The configured databases, and the translation of psycopg2's errors into ours.
 
-Owns psycopg2 for the writer together with `pool` and the modules that hold SQL.
+Owns psycopg2 for the writer together with `pool` and the modules that contain SQL.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Final
 
 import psycopg2
@@ -22,22 +22,23 @@ from shared.errors import (
 )
 
 _NO_PERMISSION: Final = "42501"
-#: Where the server's procedural languages raise what a function wants raised: PL/pgSQL's RAISE and
-#: ASSERT, PL/Python, PL/Tcl.
+#: Functions of the server in which procedural languages raise a function's own errors: PL/pgSQL's
+#: RAISE and ASSERT, PL/Python, PL/Tcl.
 _RAISES: Final = frozenset({"exec_stmt_raise", "exec_stmt_assert", "PLy_elog_impl", "throw_tcl_error"})
 
 
 @dataclass(frozen=True, slots=True)
 class Database:
-    """A configured database.  Messages select it by `name`, never by anything else.
+    """A configured database.  Messages select it by `name` (its vanity), never by anything else.
 
-    `ddl_dsn` is the address under the role that owns tables, empty when the one that writes
-    does; `options` are the sessions' settings.
+    `ddl_dsn` is the address for the role that owns tables, empty when the writing role does;
+    `options` are the sessions' settings, as libpq takes them.
     `keep`: connections are kept from batch to batch.
     """
 
     name: str
     dsn: str = field(repr=False)
+    _: KW_ONLY
     options: str = ""
     dbname: str = ""
     ddl_dsn: str = field(default="", repr=False)
@@ -45,12 +46,12 @@ class Database:
     max_connections: int | None = None
     max_rows_per_second: float | None = None
     keep: bool = True
-    #: How long it may answer nothing, busy or not, before it counts as out.
+    #: Seconds without an answer, busy or not, after which it counts as out.
     silent_s: float = 1.0
 
 
 def configured(settings: WriterSettings) -> list[Database]:
-    """The databases of `settings`, the default one first."""
+    """Return the databases of `settings`, the default one first."""
     named = {settings.database: DatabaseSettings(dsn=settings.dsn)} | settings.databases
     return [_configured(name, each, settings) for name, each in named.items()]
 
@@ -65,19 +66,19 @@ def _configured(name: str, each: DatabaseSettings, writers: WriterSettings) -> D
             each.idle_in_transaction_ms, writers.idle_in_transaction_ms
         ),
         "timezone": "UTC",
-        # What a role may have set otherwise, and texts are read by.
+        # They decide how texts are parsed, and a role may have other settings.
         "intervalstyle": "postgres",
         "array_nulls": "on",
     }
     return Database(
         name,
         dsn,
-        " ".join(f"-c {k}={v}" for k, v in options.items()),
-        parse_dsn(dsn).get("dbname", ""),
-        each.ddl_dsn.get_secret_value() if each.ddl_dsn else "",
-        each.schemas,
-        each.max_connections,
-        each.max_rows_per_second,
+        options=" ".join(f"-c {k}={v}" for k, v in options.items()),
+        dbname=parse_dsn(dsn).get("dbname", ""),
+        ddl_dsn=each.ddl_dsn.get_secret_value() if each.ddl_dsn else "",
+        schemas=each.schemas,
+        max_connections=each.max_connections,
+        max_rows_per_second=each.max_rows_per_second,
         silent_s=each.silent_s or writers.silent_s,
     )
 
@@ -96,20 +97,23 @@ def is_a_functions_own(error: psycopg2.Error) -> bool:
 
 
 def translate(error: psycopg2.Error, database: Database) -> OnrampError:
-    """`error` in our words: no DETAIL and no values, which Postgres echoes there."""
+    """Convert `error`, without its message and DETAIL, in which Postgres echoes values.
+
+    Returns a `UserError` when the row or its table is at fault, else an `InfrastructureError`.
+    """
     state = error.pgcode
     diag = getattr(error, "diag", None)
-    place = ", ".join(
-        f"{what} {name}"
-        for what, name in (
+    objects = ", ".join(
+        f"{kind} {name}"
+        for kind, name in (
             ("table", diag and diag.table_name),
             ("column", diag and diag.column_name),
             ("constraint", diag and diag.constraint_name),
         )
         if name
     )
-    said = f"database {database.name}: SQLSTATE {state or 'none (connection lost or refused)'}"
-    detail = f"{said}, {place}" if place else said
+    detail = f"database {database.name}: SQLSTATE {state or 'none (connection lost or refused)'}"
+    detail = f"{detail}, {objects}" if objects else detail
     if state == _NO_PERMISSION:
         return UserError(NO_PERMISSION, detail)
     if verdict(state) is Verdict.PARK:

@@ -1,4 +1,4 @@
-"""Work for one database in a thread of its own, so that who does not answer holds up nobody.
+"""Runs work for one database in a thread of its own, so that a silent database delays no other.
 
 asyncio's own threads are few and shared: as many silent databases as there are threads would
 stop everything else that is done in them.
@@ -18,19 +18,22 @@ Ts = TypeVarTuple("Ts")
 
 
 async def in_own_thread(work: Callable[[*Ts], T], *arguments: *Ts) -> T:
-    """What `work` returns.  A caller that is cancelled leaves the thread to its end, and a process too."""
+    """Run `work` in a new daemon thread; return what it returns, raise what it raises.
+
+    When the caller is cancelled the thread goes on to its end; it does not keep the process alive.
+    """
     loop = asyncio.get_running_loop()
     done: asyncio.Future[T] = loop.create_future()
 
     def settle(result: T | None, error: BaseException | None) -> None:
-        if not done.done():  # else nobody waits any more
+        if not done.done():  # else the caller was cancelled
             done.set_exception(error) if error else done.set_result(result)  # type: ignore[arg-type]
 
     def run() -> None:
         result, error = None, None
         try:
             result = work(*arguments)
-        except BaseException as e:  # noqa: BLE001 - it is the caller's
+        except BaseException as e:  # noqa: BLE001 - raised in the caller
             error = e
         with suppress(RuntimeError):  # the loop is closed
             loop.call_soon_threadsafe(settle, result, error)
@@ -42,14 +45,14 @@ async def in_own_thread(work: Callable[[*Ts], T], *arguments: *Ts) -> T:
 async def failures(
     databases: Iterable[Database], work: Callable[[Database], Any]
 ) -> dict[str, InfrastructureError]:
-    """Do `work` for all `databases` at once; returns those that failed, and why."""
-    found: dict[str, InfrastructureError] = {}
+    """Run `work` for all `databases` at once; return the errors of those that failed, by name."""
+    errors: dict[str, InfrastructureError] = {}
 
     async def one(database: Database) -> None:
         try:
             await in_own_thread(work, database)
         except InfrastructureError as e:
-            found[database.name] = e
+            errors[database.name] = e
 
     await asyncio.gather(*(one(d) for d in databases))
-    return found
+    return errors

@@ -1,11 +1,11 @@
-"""Deadlines on our side of a connection: a database that answers nothing is out, one that is busy is not.
+"""Deadlines on our side of a connection: a database that answers nothing is out, a busy one is not.
 
-A server that is stopped takes what is sent and answers nothing; none of its own timeouts runs,
-and libpq waits without end.  So a connection in use is watched: what moves on it is a sign of
-life, and when nothing does, its server is asked beside it whether it is there, more than once.
-Who answers is alive, however long its statement, its COPY or its lock takes.  Who does not is
-silent: the connections to it are cut, and the calls that wait on them fail as when a connection
-is lost.
+A server that is stopped accepts what is sent and answers nothing; none of its own timeouts runs,
+and libpq waits without limit.  So a connection in use is watched: bytes that move on it are a sign
+of life, and when none do, the server is probed on another connection, more than once.  A server
+that answers is alive, however long its statement, its COPY or its lock takes.  One that does not is
+silent: the connections to it are shut down, and the calls that wait on them fail as when a
+connection is lost.
 
 Time is counted in turns of the watch and not by the clock: a process that was stopped itself
 must not take its databases for dead.
@@ -23,38 +23,38 @@ from psycopg2.extensions import connection
 
 from services.writer.postgres.signs_of_life import Address, Moved, Question, address_of, moved, peer_of
 
-#: Turns of the watch in the shortest patience.
+#: Turns of the watch within the shortest patience (the seconds without a sign of life).
 _TURNS: Final = 10
-#: Parts of a patience without a sign of life after which the server is asked, first and again: one
-#: question may be lost on its way, so none is the last word.
+#: Parts of the patience after which the server is probed, first and again: one probe may be lost on
+#: the network, so no single one decides.
 _ASKED_AFTER: Final = 0.3
 _ASKED_AGAIN: Final = 0.2
-#: Questions that wait for an answer at a time.
+#: Most probes that wait for an answer at a time.
 _OPEN: Final = 8
-#: However patient all are: somebody less patient may come during a turn.
+#: A longer turn could miss the deadline of a less patient use that begins during it.
 _LONGEST_TURN_SECONDS: Final = 0.1
 _NOTHING: Final = Moved()
 
 
 @dataclass(eq=False)
 class Use:
-    """One use of a connection, or of a connection to be."""
+    """One use of a connection, or of one that is being opened; `patience_s`: seconds until it is cut."""
 
     address: Address | None
     patience_s: float
     silent: threading.Event = field(default_factory=threading.Event)
-    #: A descriptor of our own: the connection's may be another's by the time it is cut.
+    #: A duplicate descriptor: the connection's may belong to another socket by the time it is cut.
     own: socket.socket | None = None
     quiet_s: float = 0.0
     _moved: Moved = _NOTHING
 
     @property
     def turn_s(self) -> float:
-        """How often it has to be looked at."""
+        """Seconds between two looks at it."""
         return min(self.patience_s / _TURNS, _LONGEST_TURN_SECONDS)
 
     def look(self) -> bool:
-        """Note what has moved since the last look; whether the server gave something."""
+        """Note which bytes have moved since the last look; return whether the server sent any."""
         if self.own is None:
             return False
         before, self._moved = self._moved, moved(self.own)
@@ -63,35 +63,35 @@ class Use:
         return before.given != self._moved.given
 
     def attach(self, own: socket.socket) -> None:
-        """It is of the connection of `own` from now on."""
-        if self.own is not None:  # of one that turned out to be broken
+        """Watch the connection of `own` from now on."""
+        if self.own is not None:  # the connection before was broken
             self.own.close()
         self.own, self.address = own, peer_of(own)
         self.quiet_s, self._moved = 0.0, moved(own)
-        if self.silent.is_set():  # it came too late
+        if self.silent.is_set():  # connected after its deadline
             self.cut()
 
     def wait(self, turn_s: float) -> None:
-        """One turn more without a sign of life, of those that it has been here for."""
+        """Count one turn without a sign of life; cut the connection when the patience is over."""
         self.quiet_s += min(turn_s, self.turn_s)
         if self.quiet_s >= self.patience_s:
             self.cut()
 
     def cut(self) -> None:
-        """End every call that waits for an answer."""
+        """Shut the socket down, so that every call that waits on it fails."""
         self.silent.set()
         if self.own is not None:
-            with suppress(OSError):  # the other side was quicker
+            with suppress(OSError):  # the other side has closed it already
                 self.own.shutdown(socket.SHUT_RDWR)
 
 
 @dataclass(eq=False)
 class _Server:
-    """Who is at one address, and what was asked there."""
+    """The uses of one server address, and the probes that were sent there."""
 
     uses: set[Use] = field(default_factory=set)
     questions: list[Question] = field(default_factory=list)
-    #: Since the last sign of life or the last question.
+    #: Seconds since the last sign of life or the last probe.
     unasked_s: float = 0.0
     asked: bool = False
 
@@ -101,7 +101,7 @@ class _Server:
             use.quiet_s = 0.0
 
     def see(self, address: Address, turn_s: float) -> None:
-        """One turn of the watch."""
+        """Do one turn of the watch."""
         gave = [use.look() for use in self.uses]
         if any(gave) or any(q.answered for q in self.questions):
             self.heard()
@@ -112,7 +112,7 @@ class _Server:
                 use.wait(turn_s)
 
     def _is_asked(self, address: Address, waiting: list[Use], turn_s: float) -> bool:
-        """Whether it was asked when it had to be: of who was not, nothing is known."""
+        """Probe when it is due; return false when that was impossible, and nothing is known."""
         self.unasked_s += turn_s
         part = _ASKED_AGAIN if self.asked else _ASKED_AFTER
         if self.unasked_s >= part * min(use.patience_s for use in waiting) and len(self.questions) < _OPEN:
@@ -125,7 +125,7 @@ class _Server:
 
 
 class Watch:
-    """One process's.  Its thread waits while no connection is in use."""
+    """The watch of one process: a thread that sleeps while no connection is in use."""
 
     def __init__(self) -> None:
         self._servers: dict[Address, _Server] = {}
@@ -134,7 +134,7 @@ class Watch:
 
     @contextmanager
     def used(self, dsn: str, patience_s: float) -> Iterator[Use]:
-        """Watch over the block: `patience_s` without an answer, and what waits in it is cut."""
+        """Watch the block: after `patience_s` seconds without an answer the calls that wait in it fail."""
         use = Use(address_of(dsn), patience_s)
         with self._changed:
             self._enter(use)
@@ -147,7 +147,7 @@ class Watch:
                     use.own.close()
 
     def attach(self, use: Use, conn: connection) -> None:
-        """`use` is of `conn` from now on."""
+        """Watch `conn` for `use` from now on."""
         own = socket.socket(fileno=os.dup(conn.fileno()))
         with self._changed:
             self._leave(use)

@@ -1,8 +1,8 @@
 """Brings Onramp's own schema in a database up to date: numbered files, each applied once.
 
 A file that was applied is never edited: its checksum is compared, and a database with another
-text is out before a row of it is touched, and one with a file of a newer Onramp ends the writer:
-what that one left on Kafka, this one might not understand either.
+text is out before any row is written.  A database with a file of a newer Onramp ends the writer,
+because it may not understand what the newer one left on Kafka either.
 """
 
 from collections.abc import Iterable
@@ -18,7 +18,7 @@ from shared.errors import DATABASE_NEWER, DATABASE_UNFIT, InfrastructureError
 
 #: Read as a resource: a cluster gets the code as an archive.
 _FILES: Final = files(__package__) / "sql"
-#: Any number that nothing else locks; the writers of one database agree on it.
+#: The advisory lock that writers take to migrate; any number that nothing else uses.
 _LOCK: Final = 7_203_155_001
 
 _SCHEMA: Final = """
@@ -29,14 +29,14 @@ _SCHEMA: Final = """
 
 
 def migrate(database: Database) -> None:
-    """Apply what is missing.
+    """Apply the files that are missing, in one transaction.
 
     Raises `InfrastructureError`: DATABASE_UNFIT when the schema is not ours, DATABASE_NEWER when it is
     a newer Onramp's.
     """
     with transaction(database, "migrate") as conn:
         applied = _applied(conn)
-        _see_no_newer(database, applied)
+        _require_no_newer(database, applied)
         for file in sorted(_FILES.iterdir(), key=lambda file: file.name):
             text = file.read_text("utf-8")
             checksum = sha256(text.encode()).hexdigest()
@@ -50,8 +50,8 @@ def migrate(database: Database) -> None:
                 )
 
 
-def _see_no_newer(database: Database, applied: Iterable[str]) -> None:
-    """What an older Onramp wrote into a schema that it does not know, nobody could vouch for."""
+def _require_no_newer(database: Database, applied: Iterable[str]) -> None:
+    """Raise DATABASE_NEWER when a file was applied that this Onramp does not have."""
     if unknown := set(applied) - {file.name for file in _FILES.iterdir()}:
         raise InfrastructureError(
             DATABASE_NEWER,
@@ -63,7 +63,7 @@ def _see_no_newer(database: Database, applied: Iterable[str]) -> None:
 def _applied(conn: connection) -> dict[str, str]:
     with conn.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
-        # Asked first: CREATE … IF NOT EXISTS wants the right to create even where it is there.
+        # Not CREATE … IF NOT EXISTS, which needs the right to create even where the object exists.
         cursor.execute("SELECT to_regnamespace('onramp')")
         if cursor.fetchone() == (None,):
             cursor.execute("CREATE SCHEMA onramp")

@@ -1,7 +1,7 @@
-"""Connections to Postgres: kept from batch to batch, and never more than a process may have.
+"""Pools connections to Postgres: kept from batch to batch, and never more than a process may have.
 
-A connection is rolled back and checked before every use, and thrown away when it is not
-sound.  At the bound whoever comes next waits; an idle connection of another role makes room.
+A connection is rolled back and checked (one round trip) before every use, and closed when it does
+not work.  At the limit a caller waits; an idle connection of another role is closed to make room.
 """
 
 import os
@@ -21,12 +21,13 @@ from services.writer.postgres.database import Database, translate
 from services.writer.postgres.deadlines import Use, Watch
 from shared.errors import DATABASE_UNAVAILABLE, InfrastructureError
 
-#: What Python's texts are sent as; a role or a database that says otherwise would change them.
+#: The encoding of what psycopg2 sends; with another one, from a role's or a database's settings, texts would
+#: be changed.
 ENCODING: Final = "UTF8"
-#: Roles that own tables and so have an address of their own, if one is configured.
+#: Roles that own tables; they use `ddl_dsn` if it is configured.
 _OWNERS: Final = frozenset({"ddl", "migrate"})
 _ALWAYS_COMMITTED: Final = frozenset({"ddl", "standby"})
-#: How soon a thread that waits for a connection sees that there will be none.
+#: Seconds between two checks, by a thread that waits for a connection, that it may still come.
 _LOOK_SECONDS: Final = 0.05
 
 
@@ -42,7 +43,7 @@ class Pool:
 
     @contextmanager
     def connected(self, database: Database, role: str) -> Iterator[connection]:
-        """A connection for the block alone.  Raises `InfrastructureError` when there is none to get."""
+        """Lend a connection to the block.  Raises `InfrastructureError` when there is none to get."""
         with self._room, self._watch.used(_dsn(database, role), database.silent_s) as use:
             with self._lock:
                 self._used += 1
@@ -51,7 +52,7 @@ class Pool:
                 conn = self._sound(database, role, use) or self._connect(database, role, use)
                 yield conn
             except Exception:
-                if use.silent.is_set():  # whatever came of it
+                if use.silent.is_set():  # whichever error the cut has caused
                     raise _silent(database) from None
                 raise
             finally:
@@ -59,7 +60,7 @@ class Pool:
 
     @contextmanager
     def kept(self, database: Database, role: str, conn: connection | None) -> Iterator[connection]:
-        """`conn`, which somebody keeps, or a new one.  Raises as `connected` does."""
+        """Watch `conn`, which the caller keeps, or a new one, in the block.  Raises as `connected` does."""
         with self._watch.used(_dsn(database, role), database.silent_s) as use:
             try:
                 if conn is None:
@@ -68,17 +69,17 @@ class Pool:
                     self._watch.attach(use, conn)
                 yield conn
             except Exception:
-                if use.silent.is_set():  # whatever came of it
+                if use.silent.is_set():  # whichever error the cut has caused
                     raise _silent(database) from None
                 raise
 
     def close(self) -> None:
-        """Close every connection that nobody uses now."""
+        """Close every idle connection."""
         with self._lock:
             self._make_room(keep=0)
 
     def _sound(self, database: Database, role: str, use: Use) -> connection | None:
-        """A free connection that works; without one, room for a new one."""
+        """Return an idle connection that works; None when there is none, with room for a new one."""
         free = self._free[role, database.options]
         while True:
             with self._lock:
@@ -95,15 +96,15 @@ class Pool:
                 raise _silent(database)
 
     def _connect(self, database: Database, role: str, use: Use) -> connection:
-        """A new connection, awaited from a thread: libpq alone would wait for a silent server."""
-        found: Future[connection] = Future()
-        threading.Thread(target=_connecting, args=(found, database, role), daemon=True).start()
+        """Connect in a thread, because libpq would wait for a silent server; give up when `use` is cut."""
+        future: Future[connection] = Future()
+        threading.Thread(target=_connecting, args=(future, database, role), daemon=True).start()
         while not use.silent.is_set():
             with suppress(TimeoutError):
-                conn = found.result(_LOOK_SECONDS)
+                conn = future.result(_LOOK_SECONDS)
                 self._watch.attach(use, conn)
                 return conn
-        found.add_done_callback(_throw_away)
+        future.add_done_callback(_discard_late)
         raise _silent(database)
 
     def _give_back(self, database: Database, role: str, conn: connection | None) -> None:
@@ -116,7 +117,7 @@ class Pool:
                     discard(conn)
 
     def _make_room(self, keep: int) -> None:
-        """Close free connections until at most `keep` are left."""
+        """Close idle connections until at most `keep` are left."""
         left = sum(map(len, self._free.values()))
         for free in self._free.values():
             while free and left > keep:
@@ -131,7 +132,7 @@ _POOLS_LOCK: Final = threading.Lock()
 
 @contextmanager
 def connected(database: Database, role: str) -> Iterator[connection]:
-    """A connection to `database` for `role` ("land", "ddl", "migrate", "driver"), for the block alone.
+    """Lend a connection to `database` for `role` ("land", "ddl", "migrate", "driver") to the block.
 
     Raises `InfrastructureError` when the database cannot be reached.
     """
@@ -141,12 +142,13 @@ def connected(database: Database, role: str) -> Iterator[connection]:
 
 @contextmanager
 def kept(database: Database, role: str, conn: connection | None) -> Iterator[connection]:
-    """`conn`, or a new connection outside of the pool, for who keeps it; in the block nobody waits for ever.
+    """Watch `conn`, or a new connection outside of the pool that the caller keeps, in the block.
 
-    Raises `InfrastructureError` when the database cannot be reached, or says nothing.
+    No call in the block waits forever.  Raises `InfrastructureError` when the database cannot be
+    reached, or does not answer.
     """
-    with _pool_of(database).kept(database, role, conn) as found:
-        yield found
+    with _pool_of(database).kept(database, role, conn) as watched:
+        yield watched
 
 
 def _pool_of(database: Database) -> Pool:
@@ -160,7 +162,7 @@ def _pool_of(database: Database) -> Pool:
 
 @contextmanager
 def transaction(database: Database, role: str) -> Iterator[connection]:
-    """A transaction that commits at the end of the block, or rolls back and raises `OnrampError`."""
+    """Run the block as a transaction: commit at its end, or roll back and raise `OnrampError`."""
     with connected(database, role) as conn:
         try:
             yield conn
@@ -192,29 +194,29 @@ def _silent(database: Database) -> InfrastructureError:
     )
 
 
-def _connecting(found: "Future[connection]", database: Database, role: str) -> None:
+def _connecting(future: "Future[connection]", database: Database, role: str) -> None:
     try:
-        found.set_result(connect(database, role))
-    except BaseException as e:  # noqa: BLE001 - it is the waiting thread's
-        found.set_exception(e)
+        future.set_result(connect(database, role))
+    except BaseException as e:  # noqa: BLE001 - raised in the waiting thread
+        future.set_exception(e)
 
 
-def _throw_away(found: "Future[connection]") -> None:
-    """Nobody waits for it any more."""
-    if not found.exception():
-        discard(found.result())
+def _discard_late(future: "Future[connection]") -> None:
+    """Close a connection that came after its deadline."""
+    if not future.exception():
+        discard(future.result())
 
 
 def connect(database: Database, role: str) -> connection:
-    """A connection outside of the pool, for who keeps it.  Raises `OnrampError`."""
+    """Open a connection outside of the pool, which the caller keeps.  Raises `OnrampError`."""
     dsn = _dsn(database, role)
     try:
-        # The operator's own options first (`-c role=…`): what the writer stands on has the last word.
+        # The operator's own options first (`-c role=…`): of two settings of one name the last one counts.
         own = parse_dsn(dsn).get("options", "")
         conn = psycopg2.connect(
             dsn,
             options=f"{own} {database.options}".strip(),
-            # Not in the options: an address or a variable that names another would come after them.
+            # Not in the options: an encoding in the address or in PGCLIENTENCODING would come after them.
             client_encoding=ENCODING,
             application_name=f"onramp-writer {role}",
             connect_timeout=5,
@@ -230,7 +232,7 @@ def connect(database: Database, role: str) -> connection:
 
 
 def _is_sound(conn: connection) -> bool:
-    """Whether the server still answers on `conn`; ends a transaction that was left open."""
+    """Whether the server still answers on `conn`; rolls back a transaction that was left open."""
     if conn.closed:
         return False
     try:
@@ -246,13 +248,13 @@ def _is_sound(conn: connection) -> bool:
 
 
 def close_all() -> None:
-    """Close every connection of this process that nobody uses now."""
+    """Close every idle connection of this process."""
     for pool in _POOLS.values():
         pool.close()
 
 
 def discard(conn: connection) -> None:
-    """Close `conn`, whatever state it is in."""
+    """Close `conn`, whatever its state."""
     try:
         conn.close()
     except psycopg2.Error:

@@ -1,15 +1,15 @@
-"""Rows of a table up to a number of bytes: what a step takes is bounded by memory, not by rows alone."""
+"""Builds queries that are limited by bytes: what a step takes is bounded by memory, not by rows alone."""
 
 
 def bytes_of(rows: str, order: str) -> str:
-    """The query `rows`, with one parameter more: until those before have so many bytes of `value`.
+    """Wrap the query `rows`, with one more parameter: the bytes of `value` at which it stops.
 
-    So one comes always, however large it is.  The length of a value that is stored out of its row
-    stands in the row: none is fetched that is not taken.
+    The first row is always returned, however large it is.  A value that is stored out of line
+    (TOAST) has its length in the row, so no value is fetched that is not returned.
     """
     before = f"ORDER BY {order} ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING"
     return f"""
     SELECT * FROM (
         SELECT *, sum(octet_length(value)) OVER ({before}) AS bytes_before FROM ({rows}) AS first
     ) AS counted WHERE coalesce(bytes_before, 0) < %s ORDER BY {order}
-    """  # noqa: S608 - the callers' own words
+    """  # noqa: S608 - the callers' own SQL

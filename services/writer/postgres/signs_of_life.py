@@ -1,8 +1,8 @@
-"""Signs of life of a server: what moves on a connection to it, and its answer to a question beside it.
+"""Signs of life of a server: bytes that move on a connection to it, and its answer to a probe beside it.
 
-The question is one of the first words of Postgres' protocol ("do you encrypt by GSSAPI?"), which
-needs no role and no slot of `max_connections`.  It is not the one for TLS: a server that says yes
-to that one logs every asker who then goes away.
+The probe is the GSSENCRequest of Postgres' protocol ("do you encrypt by GSSAPI?"), which needs no
+role and no slot of `max_connections`.  It is not the SSLRequest: a server that answers yes to that
+one logs every client that then disconnects.
 """
 
 import fcntl
@@ -20,27 +20,27 @@ from psycopg2.extensions import parse_dsn
 #: https://www.postgresql.org/docs/current/protocol-message-formats.html: GSSENCRequest
 _QUESTION: Final = struct.pack("!ii", 8, 80877104)
 _DEFAULT_PORT: Final = 5432
-#: Linux' `struct tcp_info`: tcpi_bytes_acked and tcpi_bytes_received, where they stand.
+#: Linux' `struct tcp_info`: tcpi_bytes_acked and tcpi_bytes_received, at their offsets.
 _MOVED: Final = struct.Struct("=120xQQ")
-#: Answers of a system on which nobody listens: it ends the connections that it has by itself.
+#: Errors of a system that is up and has no such server: it ends existing connections by itself.
 _REFUSED: Final = (ConnectionRefusedError, ConnectionResetError, BrokenPipeError, FileNotFoundError)
 
 
 class Address(NamedTuple):
-    """Where a server is asked: the other end of a socket, or a name that is still to be looked up."""
+    """Where a server is probed: the other end of a socket, or a host name that is still to be resolved."""
 
     family: int
-    place: Any
+    sockaddr: Any
 
 
 def address_of(dsn: str) -> Address | None:
-    """Where `dsn` leads to; None where only libpq knows: then the connection says it once it is there."""
-    found = parse_dsn(dsn)
-    if found.get("service") or os.environ.get("PGSERVICE"):
+    """Return the server address of `dsn`; None where only libpq knows it: then `peer_of` tells it later."""
+    options = parse_dsn(dsn)
+    if options.get("service") or os.environ.get("PGSERVICE"):
         return None
-    numeric = found.get("hostaddr") or os.environ.get("PGHOSTADDR")
-    host = numeric or found.get("host") or os.environ.get("PGHOST", "")
-    port = found.get("port") or os.environ.get("PGPORT") or str(_DEFAULT_PORT)
+    numeric = options.get("hostaddr") or os.environ.get("PGHOSTADDR")
+    host = numeric or options.get("host") or os.environ.get("PGHOST", "")
+    port = options.get("port") or os.environ.get("PGPORT") or str(_DEFAULT_PORT)
     if not host or "," in host or "," in port:
         return None
     if host.startswith(("/", "@")):
@@ -49,17 +49,17 @@ def address_of(dsn: str) -> Address | None:
 
 
 def peer_of(own: socket.socket) -> Address | None:
-    """The other end of `own`, whatever its name has come to mean since; None when it is lost."""
+    """Return the other end of `own`, whatever its name resolves to by now; None when it is disconnected."""
     with suppress(OSError):
         return Address(own.family, own.getpeername())
     return None
 
 
 class Moved(NamedTuple):
-    """Counters of a connection that stand still when the process at the other end does.
+    """Bytes of a connection: `taken` by the server's system, `given` by the server.
 
-    Of a stopped one the kernel still takes what its buffer has room for: what was given says
-    more than what was taken.
+    The kernel of a stopped server still takes what its buffer has room for, so only `given`
+    proves that the process is alive.
     """
 
     taken: int = 0
@@ -67,7 +67,7 @@ class Moved(NamedTuple):
 
 
 def moved(own: socket.socket) -> Moved:
-    """What has moved on `own` until now; the same always where the system does not tell."""
+    """Return the counters of `own`; always zero where the system does not have them."""
     with suppress(OSError):
         if own.family == socket.AF_UNIX:
             return Moved(_bytes(own, termios.TIOCOUTQ), _bytes(own, termios.FIONREAD))
@@ -77,12 +77,12 @@ def moved(own: socket.socket) -> Moved:
     return Moved()
 
 
-def _bytes(own: socket.socket, what: int) -> int:
-    return int(struct.unpack("=i", fcntl.ioctl(own, what, bytes(4)))[0])
+def _bytes(own: socket.socket, request: int) -> int:
+    return int(struct.unpack("=i", fcntl.ioctl(own, request, bytes(4)))[0])
 
 
 class Question:
-    """Whether somebody is at `address`, asked from a thread.  `RuntimeError`: there can be none."""
+    """A probe of `address` by a thread of its own.  Raises `RuntimeError` when no thread can be started."""
 
     def __init__(self, address: Address, seconds: float) -> None:
         self._answered = threading.Event()
@@ -91,7 +91,7 @@ class Question:
 
     @property
     def answered(self) -> bool:
-        """Whether somebody is there."""
+        """Whether a server, or at least its system, has answered."""
         return self._answered.is_set()
 
     @property
@@ -100,8 +100,8 @@ class Question:
         return self._thread.is_alive()
 
     def _ask(self, address: Address, seconds: float) -> None:
-        """Who answers is there, and be it to refuse."""
-        with suppress(OSError, UnicodeError):  # nobody, or nobody of that name
+        """Send the probe; any answer counts, also an error of the system there."""
+        with suppress(OSError, UnicodeError):  # no answer, or no such name
             try:
                 with _connected(address, seconds) as server:
                     server.sendall(_QUESTION)
@@ -113,11 +113,11 @@ class Question:
 
 def _connected(address: Address, seconds: float) -> socket.socket:
     if address.family == socket.AF_UNSPEC:
-        return socket.create_connection(address.place, seconds)
+        return socket.create_connection(address.sockaddr, seconds)
     server = socket.socket(address.family)
     server.settimeout(seconds)
     try:
-        server.connect(address.place)
+        server.connect(address.sockaddr)
     except BaseException:
         server.close()
         raise

@@ -1,4 +1,4 @@
-"""What a SQLSTATE means for an event: whose fault it is.  The one place that knows.
+"""Classifies SQLSTATEs: whose fault they are, and so what becomes of an event.  The only place that does.
 
 Classes: https://www.postgresql.org/docs/current/errcodes-appendix.html
 """
@@ -8,9 +8,9 @@ from typing import Final
 
 
 class Verdict(Enum):
-    """What to do with the work that met this SQLSTATE."""
+    """What to do with the work that got this SQLSTATE."""
 
-    RETRY = "retry"  # in place: it lost a race
+    RETRY = "retry"  # in place: a serialization conflict or a deadlock
     WAIT = "wait"  # the database or the infrastructure is at fault
     PARK = "park"  # the event or its sender is at fault
 
@@ -18,10 +18,10 @@ class Verdict(Enum):
 _RETRY: Final = frozenset({"40001", "40P01"})
 _WAIT_CLASSES: Final = frozenset({"08", "28", "53", "57", "58"})
 _WAIT: Final = frozenset({"55P03", "25006", "3D000"})
-#: Waiting that no other table of the database would be spared.
+#: States that would make every other table of the database wait too.
 _OF_DATABASE_CLASSES: Final = frozenset({"08", "28", "57"})
 _OF_DATABASE: Final = frozenset({"25006", "3D000", "53000", "53200", "53300"})
-#: States that the server itself gives for what no row can help, beside those that wait.
+#: Classes that the server never returns because of one row.
 _NEVER_OF_A_ROW_CLASSES: Final = frozenset({*_WAIT_CLASSES, "XX"})
 #: A statement ran out of time, or somebody cancelled it.
 STATEMENT_TIMEOUT: Final = "57014"
@@ -32,7 +32,7 @@ PARK_STATES: Final = frozenset({"P0001"})
 
 
 def verdict(sqlstate: str | None) -> Verdict:
-    """The verdict on `sqlstate`; None (no answer from the server) and the unknown wait."""
+    """Return what to do; None (no answer from the server) and unknown states wait."""
     if sqlstate in _RETRY:
         return Verdict.RETRY
     if sqlstate is None or sqlstate in _WAIT or sqlstate[:2] in _WAIT_CLASSES:
@@ -43,7 +43,7 @@ def verdict(sqlstate: str | None) -> Verdict:
 
 
 def is_of_one_table(sqlstate: str | None) -> bool:
-    """Whether what waits is one table's matter (a lock, a quota), while others of the database land."""
+    """Whether only one table waits (for a lock, a quota), while others of the database can land."""
     if verdict(sqlstate) is not Verdict.WAIT or sqlstate is None:
         return False
     of_database = sqlstate in _OF_DATABASE or sqlstate[:2] in _OF_DATABASE_CLASSES
@@ -51,9 +51,9 @@ def is_of_one_table(sqlstate: str | None) -> bool:
 
 
 def may_be_of_one_row(sqlstate: str | None) -> bool:
-    """Whether the server may give this state for one row's sake, while the table takes others.
+    """Whether the server may return this state because of one row, while the table takes others.
 
-    A statement that runs out of time, and what nobody here knows.
+    True of a statement that runs out of time, and of unknown states.
     """
     if sqlstate is None or sqlstate in _WAIT or sqlstate in _RETRY:
         return False

@@ -1,7 +1,7 @@
-"""A failure of a database that is no row's: in our words, with the SQL that mends a missing right.
+"""Builds the error of a database that is unusable, with the SQL that grants a missing right.
 
-Whatever it is, it is the database's matter and no event's: the database is out, its events
-wait, and it is asked again, so it comes back as soon as somebody has mended it.
+No event is at fault: the database is out, its events wait, and it is tried again, so it comes
+back as soon as an operator has fixed it.
 """
 
 from contextlib import suppress
@@ -17,7 +17,7 @@ from shared.errors import DATABASE_UNAVAILABLE, DATABASE_UNFIT, InfrastructureEr
 #: Missing rights, and objects that are missing or not as Onramp made them.
 _UNFIT_CLASSES: Final = frozenset({"42", "3F"})
 _NO_PERMISSION: Final = "42501"
-#: What each role needs, as the page for operators has it.
+#: The rights that each role needs, as in docs/operating.md.
 _OF_THE_OWNER: Final = """
     GRANT CONNECT, CREATE ON DATABASE {database} TO {role};
     CREATE SCHEMA IF NOT EXISTS onramp AUTHORIZATION {role};
@@ -36,19 +36,19 @@ _OF_THE_WRITER: Final = """
 def of_database(
     error: psycopg2.Error, conn: connection, database: Database, role: str
 ) -> InfrastructureError:
-    """What to raise for `error`, after which `conn` was rolled back."""
+    """Build what to raise for `error`, after which `conn` was rolled back."""
     state = error.pgcode or ""
     detail = translate(error, database).detail
     if state[:2] not in _UNFIT_CLASSES:
         return InfrastructureError(DATABASE_UNAVAILABLE, detail)
     if state == _NO_PERMISSION:
-        # It names the object and holds no value.
+        # The message names the object and contains no value.
         detail += f": {error.diag.message_primary}; as a superuser of it: {_grants(conn, role)}"
     return InfrastructureError(DATABASE_UNFIT, detail)
 
 
 def _grants(conn: connection, role: str) -> str:
-    """The SQL that gives the connection's role what it needs."""
+    """Return the SQL that gives the connection's role what it needs."""
     script = sql.SQL(_OF_THE_OWNER if role == "migrate" else _OF_THE_WRITER).format(
         database=sql.Identifier(conn.info.dbname),
         role=sql.Identifier(_acting_as(conn)),
@@ -57,7 +57,7 @@ def _grants(conn: connection, role: str) -> str:
 
 
 def _acting_as(conn: connection) -> str:
-    """The role that the server checks: an address may say another than the one that logged in."""
+    """Return the role that the server checks: options of the address may set another than the login."""
     with suppress(psycopg2.Error), conn.cursor() as cursor:
         cursor.execute("SELECT current_user")
         (name,) = cursor.fetchone() or (conn.info.user,)

@@ -105,7 +105,7 @@ class DivertedIndex:
                 )
                 return
             for r in marker.ranges:
-                empty = RangeMarker(marker.database, r, 0, -1, marker.digest)
+                empty = RangeMarker(marker.database, r, count=0, first=-1, digest=marker.digest)
                 partitions.setdefault(r.incarnation, _PartitionRanges()).add_empty(
                     DivertedRange(empty, metadata, since)
                 )

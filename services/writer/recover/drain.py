@@ -18,7 +18,7 @@ from services.writer.model.offsets import Incarnation, Partition, Range
 from services.writer.model.records import values_of
 from services.writer.model.routes import Routes
 from services.writer.park import outbox
-from services.writer.park.diverted_topic import EventHead, RangeMarker, as_slice, parse_header
+from services.writer.park.diverted_topic import EventHeader, RangeMarker, as_slice, parse_header
 from services.writer.plan.row_rates import RateLimiter
 from services.writer.postgres.database import Database
 from services.writer.postgres.database_threads import in_own_thread
@@ -35,7 +35,7 @@ from shared.kafka_security import Brokers
 log = logging.getLogger(__name__)
 
 #: Header, value, gateway's received-at.
-Event = tuple[EventHead, bytes | None, bytes | None]
+Event = tuple[EventHeader, bytes | None, bytes | None]
 #: By offset of the event in its own topic.
 Events = dict[int, Event]
 
@@ -152,7 +152,7 @@ class Drainer:
                 self._cluster.foreign.pass_over(wire.SYSTEM_ERRORS, record.partition, record.offset)
             elif head.database != database:
                 pass
-            elif isinstance(head, EventHead):
+            elif isinstance(head, EventHeader):
                 source = Partition(head.topic, head.partition)
                 event = (head, record.value, headers.get(wire.HEADER_RECEIVED_AT))
                 events[source][head.offset] = record.offset, event

@@ -264,7 +264,9 @@ class Settlement:
             value_of = dict(zip(offsets, values, strict=True))
             for p in parked:
                 error = parked_topic.reason(p.error, partition, p.offset, destination)
-                record = ParkedRecord(partition, p.offset, destination, value_of[p.offset], error)
+                record = ParkedRecord(
+                    partition, p.offset, destination=destination, value=value_of[p.offset], error=error
+                )
                 outbox.add(self._work.conn, self._work.topic_ids[partition], record)
         found = Counter({partition: len(parked) for partition, parked in by_partition.items()})
         self.parked += found

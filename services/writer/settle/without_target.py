@@ -21,7 +21,11 @@ def park(order: WorkOrder, found: Sequence[tuple[Partition, Unroutable]]) -> Non
     """Keep them and return when they are kept.  Raises `InfrastructureError`."""
     records = [
         ParkedRecord(
-            p, u.offset, u.destination, u.value, parked_topic.reason(u.error, p, u.offset, u.destination)
+            p,
+            u.offset,
+            destination=u.destination,
+            value=u.value,
+            error=parked_topic.reason(u.error, p, u.offset, u.destination),
         )
         for p, u in found
     ]

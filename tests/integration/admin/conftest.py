@@ -126,7 +126,10 @@ class Stage:
 
     def mark(self, range_: Range, count: int, digest: str = ROUTES.digest) -> None:
         """Close a diverted range."""
-        publish(Brokers(self.bootstrap), [RangeMarker("onramp", range_, count, 0, digest).as_record()])
+        publish(
+            Brokers(self.bootstrap),
+            [RangeMarker("onramp", range_, count=count, first=0, digest=digest).as_record()],
+        )
 
     def note(self, totals: Totals) -> None:
         """Say in the writer's notes what no database counts."""

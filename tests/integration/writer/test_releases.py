@@ -37,6 +37,10 @@ def _packet(event_id: str) -> bytes:
     return orjson.dumps({"pipeline_context": {"destinations": named}, "data": columns})
 
 
+def _parked(offset: int) -> ParkedRecord:
+    return ParkedRecord(PARTITION, offset, destination="onramp.events.t", value=b"{}", error=b"{}")
+
+
 def test_f50_the_events_of_a_topic_that_was_made_anew_are_released_beside_the_old_ones(hall: Hall) -> None:
     hall.settle(event("first"))
     with hall.locked():
@@ -137,10 +141,10 @@ def test_f51_a_relay_walks_over_no_dead_row_twice(bench: Bench, monkeypatch: pyt
         published.extend(r.offset for r in records)
 
     monkeypatch.setattr(parked_topic, "publish", publish)
-    monkeypatch.setattr(outbox, "_AT_ONCE", 20)
+    monkeypatch.setattr(outbox, "_PAGE_ROWS", 20)
     with transaction(bench.database, "driver") as conn:
         for offset in range(4_000):
-            outbox.add(conn, TOPIC_ID, ParkedRecord(PARTITION, offset, "onramp.events.t", b"{}", b"{}"))
+            outbox.add(conn, TOPIC_ID, _parked(offset))
     before = _entries(bench, "outbox")
     with _somebody_reads(bench):
         assert outbox.relay(bench.database, Brokers(bench.bootstrap)) == 4_000
@@ -156,7 +160,7 @@ def test_what_is_parked_during_a_relay_is_relayed_by_it(
 
     def park(offset: int) -> None:
         with transaction(bench.database, "driver") as conn:
-            outbox.add(conn, TOPIC_ID, ParkedRecord(PARTITION, offset, "onramp.events.t", b"{}", b"{}"))
+            outbox.add(conn, TOPIC_ID, _parked(offset))
 
     def publish(_: Brokers, records: list[ParkedRecord]) -> None:
         published.extend(r.offset for r in records)
@@ -164,7 +168,7 @@ def test_what_is_parked_during_a_relay_is_relayed_by_it(
             park(0)
 
     monkeypatch.setattr(parked_topic, "publish", publish)
-    monkeypatch.setattr(outbox, "_AT_ONCE", 2)
+    monkeypatch.setattr(outbox, "_PAGE_ROWS", 2)
     for offset in range(1, 6):
         park(offset)
     assert outbox.relay(bench.database, Brokers(bench.bootstrap)) == 6

@@ -75,12 +75,16 @@ def test_f51_a_relay_takes_records_up_to_a_number_of_bytes(
     """In order; a tombstone has no bytes."""
     published: list[list[ParkedRecord]] = []
     monkeypatch.setattr(parked_topic, "publish", lambda _, records: published.append(list(records)))
-    monkeypatch.setattr(outbox, "_MOST_BYTES", MB)
+    monkeypatch.setattr(outbox, "_PAGE_BYTES", MB)
     sizes = [2 * MB, 400_000, 400_000, 400_000, None, 10, 10]
     values = [None if size is None else b"x" * size for size in sizes]
     with transaction(bench.database, "driver") as conn:
         for offset, value in enumerate(values):
-            outbox.add(conn, TOPIC_ID, ParkedRecord(PARTITION, offset, "onramp.events.t", value, b"{}"))
+            outbox.add(
+                conn,
+                TOPIC_ID,
+                ParkedRecord(PARTITION, offset, destination="onramp.events.t", value=value, error=b"{}"),
+            )
     assert outbox.relay(bench.database, Brokers(bench.bootstrap)) == len(sizes)
     assert [[r.offset for r in step] for step in published if step] == [[0], [1, 2, 3], [4, 5, 6]]
     assert [r.value for step in published for r in step] == values

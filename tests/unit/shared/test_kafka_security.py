@@ -48,12 +48,12 @@ def test_a_password_that_not_all_clients_can_take_is_refused(file: Path, text: s
 
 def test_a_change_of_the_file_is_another_moment(file: Path) -> None:
     security = _security(file)
-    before = security.moment
-    assert security.moment == before
+    before = security.files_version
+    assert security.files_version == before
     fresh = file.with_suffix(".fresh")
     fresh.write_text("another")
     fresh.rename(file)
-    assert security.moment != before
+    assert security.files_version != before
 
 
 @pytest.mark.parametrize(

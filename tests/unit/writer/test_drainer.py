@@ -38,7 +38,7 @@ class Log:
         return len(self.records) - len(offsets)
 
     def mark(self, start: int, end: int, count: int, first: int, digest: str = "known") -> None:
-        marker = RangeMarker(DB.name, Range(TOPIC_ID, P, start, end), count, first, digest)
+        marker = RangeMarker(DB.name, Range(TOPIC_ID, P, start, end), count=count, first=first, digest=digest)
         at = self._add(orjson.loads(dict(marker.as_record().headers)[HEADER]))
         self.index.add(marker, RecordMetadata(0, at), 0.0)
 

@@ -50,7 +50,7 @@ class _Client:
 
 def _leaders(codes: dict[int, int | None]) -> tuple[Leaders, _Client]:
     leaders, client = Leaders.__new__(Leaders), _Client(codes)
-    leaders._client, leaders._said = client, {}
+    leaders._client, leaders._logged = client, {}
     return leaders, client
 
 
@@ -77,7 +77,7 @@ def test_where_a_log_ends_is_told_with_what_is_not_committed_and_where_it_is_rea
 
 
 @pytest.mark.parametrize(("code", "times"), [(6, 0), (56, 0), (78, 0), (29, 1)])
-def test_what_somebody_may_have_to_mend_is_said_once(
+def test_what_an_operator_may_have_to_fix_is_logged_once(
     code: int, times: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     leaders, client = _leaders({1: 0, 2: code})

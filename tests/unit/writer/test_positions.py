@@ -70,9 +70,9 @@ class _Leaders:
 
 
 def _of(leaders: _Leaders) -> Cluster:
-    found = Cluster.__new__(Cluster)
-    found._leaders, found._sees_own = leaders, False
-    return found
+    it = Cluster.__new__(Cluster)
+    it._leaders, it._follows_own = leaders, False
+    return it
 
 
 def test_a_leader_that_changes_is_waited_for_and_own_topics_are_known() -> None:

@@ -160,7 +160,10 @@ def test_a_reason_never_contains_a_value(place: str, form: str) -> None:
     for bad in sorted_values([value]).unroutable:
         error = reason(bad.error, PARTITION, bad.offset, "")
         assert SECRET.encode() not in error
-        assert SECRET.encode() not in ParkedRecord(PARTITION, bad.offset, "", value, error).key
+        assert (
+            SECRET.encode()
+            not in ParkedRecord(PARTITION, bad.offset, destination="", value=value, error=error).key
+        )
 
 
 def test_a_reason_says_where_what_and_how_to_fix() -> None:

@@ -22,7 +22,9 @@ class Scene:
 
     def divert(self, start: int, end: int, events: int = 1, *, of: Partition = A, life: str = NEW) -> None:
         self.at += events + 1
-        marker = RangeMarker("db", Range(life, of, start, end), events, self.at - events - 1, "digest")
+        marker = RangeMarker(
+            "db", Range(life, of, start, end), count=events, first=self.at - events - 1, digest="digest"
+        )
         self.index.add(marker, RecordMetadata(0, self.at - 1), since=1000.0 + self.at)
 
     def pass_by(self, start: int, end: int, *, digest: str = "digest") -> None:
@@ -162,7 +164,7 @@ def test_an_hour_of_diverted_batches_costs_no_more_than_its_length(scene: Scene)
             return super().__getattribute__(name)
 
     for at in range(2000):
-        marker = RangeMarker("db", Counting(NEW, A, at, at + 1), 1, at, "digest")
+        marker = RangeMarker("db", Counting(NEW, A, at, at + 1), count=1, first=at, digest="digest")
         scene.index.add(marker, RecordMetadata(0, at), 0.0)
     for at in range(2000):
         scene.drain(at + 1)
@@ -234,8 +236,8 @@ def test_nothing_is_missing_where_there_is_nothing(scene: Scene) -> None:
 
 def test_the_records_of_what_has_no_events_are_read_as_they_were_written() -> None:
     ranges = [Range(NEW, Partition(f"events.e{n % 700}", n // 700), n, n + 3) for n in range(1400)]
-    markers = [RangeMarker("db", r, 0, -1, "digest") for r in ranges]
-    busy = RangeMarker("db", Range(OLD, A, 0, 9), 2, 17, "digest")
+    markers = [RangeMarker("db", r, count=0, first=-1, digest="digest") for r in ranges]
+    busy = RangeMarker("db", Range(OLD, A, 0, 9), count=2, first=17, digest="digest")
     found = [parse_header(dict(each.as_record().headers)) for each in closing_records([busy, *markers])]
     assert found[0] == busy
     assert len(found) == 3  # a record has a bound

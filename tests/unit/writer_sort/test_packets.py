@@ -120,7 +120,10 @@ def test_w4_only_a_configured_name_selects_a_database(vanity: str, place: str) -
     (bad,) = sorted_packets(packet([wanted])).unroutable
     assert bad.error.fault == UNKNOWN_DATABASE
     error = reason(bad.error, PARTITION, 0, bad.destination)
-    assert SECRET.encode() not in error + ParkedRecord(PARTITION, 0, bad.destination, b"", error).key
+    assert (
+        SECRET.encode()
+        not in error + ParkedRecord(PARTITION, 0, destination=bad.destination, value=b"", error=error).key
+    )
 
 
 @pytest.mark.parametrize("field", ["host", "port", "dsn", "options", "sslmode", "user", "password"])
@@ -201,7 +204,10 @@ def test_w37_the_bad_destination_alone_is_parked_each_with_its_own_reason() -> N
         (0, "forbidden_destination"),
         (1, "unsupported_destination"),
     ]
-    keys = {ParkedRecord(PARTITION, u.offset, u.destination, b"", b"").key for u in found.unroutable}
+    keys = {
+        ParkedRecord(PARTITION, u.offset, destination=u.destination, value=b"", error=b"").key
+        for u in found.unroutable
+    }
     assert len(keys) == 3, "the records of one event are told apart"
     assert found.events_unroutable() == 1
 
