@@ -1,1 +1,1 @@
-"""The words and contracts that the gateway and the writer have in common."""
+"""The contracts, formats and settings that the gateway and the writer share."""

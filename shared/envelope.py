@@ -1,7 +1,7 @@
-"""The envelope: what producers send, checked once in the gateway and again in the writer.
+"""Parses and checks envelopes, the events that producers send, in the gateway and again in the writer.
 
 Any Kafka client may write to the topics that the writer reads, so the writer trusts
-nothing that the gateway has checked; both read envelopes by this module alone.
+nothing that the gateway has checked; both parse envelopes with this module alone.
 """
 
 import re
@@ -16,12 +16,12 @@ from shared.errors import BAD_ENVELOPE, UserError
 Id = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9._:-]{1,128}\Z")]
 EventName = Annotated[str, Meta(pattern=r"\A[a-z][a-z0-9_]{0,62}\Z")]
 Moment = Annotated[datetime, Meta(tz=True)]
-#: Without control characters: it is printed, and escape codes would be obeyed.
+#: Without control characters: it is printed, and a terminal would obey escape codes.
 Version = Annotated[str, Meta(pattern=r"\A[^\x00-\x1f\x7f-\x9f]{1,32}\Z")]
 
 
 class Metadata(msgspec.Struct, frozen=True):
-    """Who the event is.  Further keys are kept in the bytes on Kafka."""
+    """The identity of an event.  Further keys are ignored here and kept in the bytes on Kafka."""
 
     id: Id
     timestamp: Moment
@@ -29,9 +29,9 @@ class Metadata(msgspec.Struct, frozen=True):
 
 
 class Envelope(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One event.  `payload` is the producer's own slice of bytes, a JSON object.
+    """One event.  `payload` is a slice of the producer's own bytes, a JSON object.
 
-    `pipeline_context` is empty unless the sender addresses destinations itself.
+    `pipeline_context` is empty unless the sender names destinations itself.
     """
 
     metadata: Metadata
@@ -44,36 +44,36 @@ _Shape = TypeVar("_Shape", bound=msgspec.Struct)
 
 _BRACE: Final = ord("{")
 _DECODER: Final = msgspec.json.Decoder(Envelope)
-_PLACE: Final = re.compile(r" - at `\$(?P<path>.*)`\Z")
+_POINTER: Final = re.compile(r" - at `\$(?P<path>.*)`\Z")
 
 
 def parse(value: bytes | msgspec.Raw) -> Envelope:
-    """The envelope in `value`.  Raises `UserError` with a JSON Pointer to what is wrong.
+    """Parse the envelope in `value`.  Raises `UserError` with a JSON Pointer to what is wrong.
 
-    Checks shape and names; that the bytes are strict JSON is `strict_json`'s part.
+    Checks members and their types; `strict_json` checks that the bytes are strict JSON.
     """
     try:
         envelope = _DECODER.decode(value)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as e:
-        raise _refusal(e) from None
+        raise _as_user_error(e) from None
     if memoryview(envelope.payload)[0] != _BRACE:
         raise UserError(BAD_ENVELOPE, "Expected `object`", "/payload")
     return envelope
 
 
 def decode(value: bytes | msgspec.Raw, shape: type[_Shape]) -> _Shape:
-    """`value` as another shape than the envelope's.  Raises the same `UserError` as `parse`."""
+    """Decode `value` as another type than the envelope.  Raises the same `UserError` as `parse`."""
     try:
         return msgspec.json.decode(value, type=shape)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as e:
-        raise _refusal(e) from None
+        raise _as_user_error(e) from None
 
 
-def _refusal(error: Exception) -> UserError:
-    """The refusal in our words.  msgspec's messages name the place as `$.metadata.id` and hold no values."""
+def _as_user_error(error: Exception) -> UserError:
+    """Convert msgspec's error, which has the path as `$.metadata.id` and contains no values."""
     text = str(error)
-    place = _PLACE.search(text)
-    if place is None:
+    match = _POINTER.search(text)
+    if match is None:
         return UserError(BAD_ENVELOPE, text)
-    pointer = place["path"].replace(".", "/").replace("[...]", "/*")
-    return UserError(BAD_ENVELOPE, _PLACE.sub("", text), pointer)
+    pointer = match["path"].replace(".", "/").replace("[...]", "/*")
+    return UserError(BAD_ENVELOPE, _POINTER.sub("", text), pointer)

@@ -1,14 +1,14 @@
-"""The one error table: every way an event can fail, whose fault it is and what to do.
+"""The error table: every way an event can fail, whose fault it is and how to fix it.
 
 ``docs/errors.md`` and the gateway's ``/errors/<code>`` pages are generated from it.  A
-fault's kind decides its life: *rejected* at the door (nothing was produced), *parked*
-(the event or its sender is at fault: a person must act) or *waiting* (we or the
-infrastructure are: patience).
+fault's kind decides what becomes of the event: *rejected* by the gateway (nothing was produced), *parked*
+(the event or its sender is at fault: an operator must act) or *waiting* (we or the
+infrastructure are at fault: it lands later by itself).
 """
 
 import logging
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, Final, Self
@@ -17,7 +17,7 @@ from shared.steps import Step
 
 
 class Kind(StrEnum):
-    """Whose fault it is, and so where the event goes."""
+    """Whose fault it is, and so what becomes of the event."""
 
     REJECTED = "rejected"
     PARKED = "parked"
@@ -33,14 +33,15 @@ class Fault:
     step: Step
     title: str
     fix: str
+    _: KW_ONLY
     status: int | None = None
     retry: bool = False
-    #: At the gateway: False means that nothing was produced, None that nobody can tell.
+    #: At the gateway: False means that nothing was produced, None that it is unknown.
     accepted: bool | None = False
 
     @property
     def level(self) -> int:
-        """A client's fault warns, ours is an error."""
+        """Return the log level: WARNING for a client's fault, ERROR for ours."""
         return logging.ERROR if self.kind is Kind.WAITING or self.retry else logging.WARNING
 
 
@@ -49,7 +50,7 @@ class OnrampError(Exception):
 
     `detail` says what happened without any payload value; `pointer` is the JSON Pointer
     (RFC 6901) of the place at fault, empty for the whole document.  `step` and `accepted`
-    are the table's until somebody who knows better says `at`.
+    are the table's unless `at` or `surely` sets them.
     """
 
     def __init__(self, fault: Fault, detail: str, pointer: str = "") -> None:
@@ -61,17 +62,17 @@ class OnrampError(Exception):
         self.accepted = fault.accepted
 
     def at(self, step: Step) -> Self:
-        """The same, failed at `step`: one fault can happen at more than one."""
+        """Set the step at which it failed, and return it: one fault can happen at more than one step."""
         self.step = step
         return self
 
     def surely(self, *, accepted: bool) -> Self:
-        """The same, by one who knows whether the event is on Kafka although the table does not."""
+        """Set whether the event is on Kafka, and return it: the caller may know when the table does not."""
         self.accepted = accepted
         return self
 
     def __reduce__(self) -> tuple[type["OnrampError"], tuple[Fault, str, str], dict[str, Any]]:
-        # Spark carries errors from workers to the driver by pickling them.
+        # Spark pickles errors from workers to the driver; __init__ takes other arguments than Exception's.
         return type(self), (self.fault, self.detail, self.pointer), self.__dict__
 
 
@@ -84,7 +85,7 @@ class InfrastructureError(OnrampError):
 
 
 def _rejected(code: str, status: int, step: Step, title: str, fix: str) -> Fault:
-    return Fault(code, Kind.REJECTED, step, title, fix, status)
+    return Fault(code, Kind.REJECTED, step, title, fix, status=status)
 
 
 def _parked(code: str, step: Step, title: str, fix: str) -> Fault:
@@ -94,10 +95,10 @@ def _parked(code: str, step: Step, title: str, fix: str) -> Fault:
 def _waiting(
     code: str, step: Step, title: str, fix: str, status: int | None = None, *, accepted: bool | None = False
 ) -> Fault:
-    return Fault(code, Kind.WAITING, step, title, fix, status, retry=True, accepted=accepted)
+    return Fault(code, Kind.WAITING, step, title, fix, status=status, retry=True, accepted=accepted)
 
 
-# --- the gateway's door -------------------------------------------------------------------
+# --- the gateway --------------------------------------------------------------------------
 EMPTY_BODY: Final = _rejected(
     "empty_body",
     400,
@@ -335,7 +336,7 @@ INTERNAL: Final = _waiting(
 )
 
 # --- the writer ---------------------------------------------------------------------------
-#: What a person can do for a parked event, as soon as the cause is mended.
+#: How an operator lands a parked event as soon as the cause is fixed.
 _SEND_AGAIN: Final = "then send the event again (docs/operating.md, Sending a parked event again)."
 NO_ENVELOPE: Final = _parked(
     "no_envelope",
@@ -403,7 +404,7 @@ DATA_REJECTED: Final = _parked(
     "data_rejected",
     Step.PERSIST,
     "The database refused the event's values.",
-    "Compare the event with the table's columns (the SQLSTATE and column say where), mend one of them, "
+    "Compare the event with the table's columns (the SQLSTATE and column say where), fix one of them, "
     f"{_SEND_AGAIN}",
 )
 ID_REUSE: Final = _parked(
@@ -422,19 +423,19 @@ INTERNAL_SORT: Final = _parked(
     "internal_sort",
     Step.SORT,
     "The writer failed at this event while it sorted it; this is our fault.",
-    f"Report the exception's type, which `detail` names, and have it mended, {_SEND_AGAIN}",
+    f"Report the exception's type, which `detail` names, and have it fixed, {_SEND_AGAIN}",
 )
 INTERNAL_PERSIST: Final = _parked(
     "internal_persist",
     Step.PERSIST,
     "The writer failed at this event while it wrote its row; this is our fault.",
-    f"Report the exception's type, which `detail` names, and have it mended, {_SEND_AGAIN}",
+    f"Report the exception's type, which `detail` names, and have it fixed, {_SEND_AGAIN}",
 )
 INTERNAL_WRITER: Final = _waiting(
     "internal_writer",
     Step.PERSIST,
     "The writer failed for a reason that it does not know; this is our fault.",
-    "Report the exception in the writer's log; what waits lands by itself when that is mended.",
+    "Report the exception in the writer's log; what waits lands by itself when that is fixed.",
 )
 DATABASE_UNAVAILABLE: Final = _waiting(
     "database_unavailable",
@@ -470,7 +471,7 @@ PAUSED: Final = _waiting(
     "paused",
     Step.PERSIST,
     "Too many of the event type's events are parked; the others wait.",
-    "Mend what refuses them (`onramp errors tail --kind parked` says why), then `onramp types resume NAME`.",
+    "Fix what rejects them (`onramp errors tail --kind parked` says why), then `onramp types resume NAME`.",
 )
 NOT_CONFIGURED: Final = _waiting(
     "not_configured",
@@ -502,7 +503,7 @@ OWN_TOPIC_UNSAFE: Final = _waiting(
     "own_topic_unsafe",
     Step.READ,
     "A topic of Onramp's own is set up in a way that loses what it keeps.",
-    "Mend the setting with the command that the writer says; it goes on by itself.",
+    "Fix the setting with the command that the writer says; it goes on by itself.",
 )
 FENCED: Final = _waiting(
     "fenced",

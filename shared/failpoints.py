@@ -1,12 +1,11 @@
-"""Named places where a test can stop a service in the middle of its work.
+"""Named points at which a test can stop a service in the middle of its work.
 
 Off unless ``ONRAMP_FAILPOINTS`` is set, e.g. ``writer.before_commit=kill``; several are
 separated by commas.  Actions: ``kill`` (SIGKILL to the process group's leader named by
 ``ONRAMP_FAILPOINT_PID``, else to this process), ``pause`` (touch the file
 ``ONRAMP_FAILPOINT_DIR/<name>`` and wait until it is removed).  A pause proves to the test
-that the place was reached: it sees the file.  Where a step meets what it works on there is a
-third: ``raise``, or ``raise:TEXT`` for what contains the text alone, is an exception that
-nobody foresaw.
+that the point was reached: it sees the file.  Points with data (`meet`) have a third action:
+``raise``, or ``raise:TEXT`` only for data that contains the text, raises an unforeseen exception.
 """
 
 import os
@@ -27,11 +26,11 @@ _ARMED: Final = _armed(os.environ.get("ONRAMP_FAILPOINTS", ""))
 
 
 class FailpointError(Exception):
-    """What nobody foresaw."""
+    """An exception that the service does not expect."""
 
 
 def reach(name: str) -> None:
-    """Do what the environment asks for at this place; usually nothing."""
+    """Do what the environment asks for at this point; usually nothing, at no cost."""
     action = _ARMED.get(name) if _ARMED else None
     if action == "kill":
         os.kill(int(os.environ.get("ONRAMP_FAILPOINT_PID", os.getpid())), signal.SIGKILL)
@@ -40,9 +39,9 @@ def reach(name: str) -> None:
 
 
 def meet(name: str, columns: Iterable[Iterable[object]]) -> None:
-    """Raise where the environment asks for it, at what is worked on here; usually nothing is looked at."""
-    action, _, of = _ARMED.get(name, "").partition(":") if _ARMED else ("", "", "")
-    if action == "raise" and any(of in str(value) for column in columns for value in column):
+    """Raise if the environment asks for it and a value contains its text; usually reads nothing."""
+    action, _, wanted = _ARMED.get(name, "").partition(":") if _ARMED else ("", "", "")
+    if action == "raise" and any(wanted in str(value) for column in columns for value in column):
         raise FailpointError(name)
 
 

@@ -1,6 +1,6 @@
-"""How Kafka is spoken to: one description for every client that we build, in three dialects.
+"""TLS and SASL settings of Kafka clients: one description, converted for three client libraries.
 
-It holds names of files and never what is in them, so that it may travel to Spark's tasks, into
+It contains names of files and never their contents, so that it may be sent to Spark's tasks, into
 plans and into logs.  Secrets are read where a connection is made: by Python at each SCRAM login,
 by Kafka's Java client through its own `DirectoryConfigProvider` (docs/adr, TLS and SASL).
 """
@@ -16,20 +16,20 @@ Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
 
 _PROVIDER: Final = "org.apache.kafka.common.config.provider.DirectoryConfigProvider"
 _LOGIN: Final = "org.apache.kafka.common.security"
-#: Kafka's Java client takes a file's text whole.  Its login text ends a string at a line break as
-#: well as at a quote, so that this reads the same whether or not the file ends in one: without it
+#: Kafka's Java client takes a file's whole text.  In its login text a line break ends a string as
+#: a quote does, so that this means the same whether or not the file ends in one: without it
 #: `unused` is "=or //", with it " unused=" is `or`, and either means nothing to a login.
 _REST: Final = '" unused="=or //"\n;'
 
 
 class SecretError(OSError, ValueError):
-    """A file of secrets cannot be used: to settings a wrong value, to a client a connection that failed."""
+    """A file of secrets cannot be used.  A `ValueError` for pydantic, an `OSError` for Kafka clients."""
 
 
 class Password(str):
-    """A password of a file: as text what it was when a client was built, as bytes what it is now.
+    """A password of a file: as text its value when a client was built, as bytes its present value.
 
-    aiokafka keeps it with the client and asks for its bytes at each SCRAM login.
+    aiokafka keeps it with the client and encodes it at each SCRAM login.
     """
 
     __slots__ = ("_file",)
@@ -37,22 +37,22 @@ class Password(str):
 
     @classmethod
     def of(cls, file: Path) -> "Password":
-        """The password in `file`.  Raises `SecretError`."""
+        """Read the password in `file`.  Raises `SecretError`."""
         self = cls(read_secret(file))
         self._file = file
         return self
 
     def encode(self, encoding: str = "utf-8", errors: str = "strict") -> bytes:
-        """What the file says now."""
+        """Read the file again and return its bytes.  Raises `SecretError`."""
         return read_secret(self._file).encode(encoding, errors)
 
     def __repr__(self) -> str:
         return f"<the password in {self._file}>"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaSecurity:
-    """The protocol, and which files hold what it needs."""
+    """The security protocol, and the files with what it needs."""
 
     protocol: Protocol = "PLAINTEXT"
     mechanism: Mechanism = "SCRAM-SHA-512"
@@ -64,7 +64,7 @@ class KafkaSecurity:
 
     @property
     def is_tls(self) -> bool:
-        """Whether nobody between us and Kafka can read or change a word."""
+        """Whether connections are encrypted and the brokers' certificates checked."""
         return self.protocol in {"SSL", "SASL_SSL"}
 
     @property
@@ -78,7 +78,7 @@ class KafkaSecurity:
         return self.is_sasl or (self.is_tls and self.cert_file is not None)
 
     def check(self) -> Self:
-        """Raises `ValueError` for what does not go together, and `SecretError` for unfit files."""
+        """Check and return it.  Raises `ValueError`: a wrong combination; `SecretError`: an unusable file."""
         if self.is_sasl and not (self.username and self.password_file):
             raise ValueError(f"{self.protocol} needs ONRAMP_KAFKA_USERNAME and ONRAMP_KAFKA_PASSWORD_FILE")
         if not self.is_sasl and (self.username or self.password_file):
@@ -93,65 +93,65 @@ class KafkaSecurity:
                 f"certificates are of no use with {self.protocol}: set ONRAMP_KAFKA_SECURITY_PROTOCOL to "
                 "SSL or SASL_SSL, or leave them out"
             )
-        if _unfit(self.username):
+        if _is_unusable(self.username):
             raise ValueError("ONRAMP_KAFKA_USERNAME may hold no quote, backslash or control character")
         if self.password_file:
             read_secret(self.password_file)
         return self
 
     def aiokafka(self) -> dict[str, Any]:
-        """Arguments of aiokafka's clients.  Raises `SecretError`, or `OSError` for certificates."""
-        found: dict[str, Any] = {"security_protocol": self.protocol}
+        """Return arguments of aiokafka's clients.  Raises `SecretError`, or `OSError` for certificates."""
+        arguments: dict[str, Any] = {"security_protocol": self.protocol}
         if self.is_tls:
-            found["ssl_context"] = client_context(self.ca_file, self.cert_file, self.key_file)
+            arguments["ssl_context"] = client_context(self.ca_file, self.cert_file, self.key_file)
         if self.is_sasl and self.password_file:
-            found["sasl_mechanism"] = self.mechanism
-            found["sasl_plain_username"] = self.username
-            found["sasl_plain_password"] = Password.of(self.password_file)
-        return found
+            arguments["sasl_mechanism"] = self.mechanism
+            arguments["sasl_plain_username"] = self.username
+            arguments["sasl_plain_password"] = Password.of(self.password_file)
+        return arguments
 
     def java(self) -> dict[str, str]:
-        """Properties of Kafka's Java clients: secrets as references to their files."""
+        """Return properties of Kafka's Java clients: secrets as references to their files."""
         if self.protocol == "PLAINTEXT":
             return {}
-        found = {
+        properties = {
             "security.protocol": self.protocol,
             "config.providers": "directory",
             "config.providers.directory.class": _PROVIDER,
         }
         if self.ca_file:
-            found |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(self.ca_file)}
+            properties |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(self.ca_file)}
         if self.cert_file and self.key_file:
-            found["ssl.keystore.type"] = "PEM"
-            found["ssl.keystore.certificate.chain"] = _reference(self.cert_file)
-            found["ssl.keystore.key"] = _reference(self.key_file)
+            properties["ssl.keystore.type"] = "PEM"
+            properties["ssl.keystore.certificate.chain"] = _reference(self.cert_file)
+            properties["ssl.keystore.key"] = _reference(self.key_file)
         if self.is_sasl and self.password_file:
-            found["sasl.mechanism"] = self.mechanism
-            found["sasl.jaas.config"] = self._login(self.password_file)
-        return found
+            properties["sasl.mechanism"] = self.mechanism
+            properties["sasl.jaas.config"] = self._login(self.password_file)
+        return properties
 
     def librdkafka(self) -> dict[str, str]:
-        """Options of librdkafka's clients; they hold the password, so they stay where they are made."""
+        """Return options of librdkafka's clients.  They contain the password: never log or store them."""
         if self.protocol == "PLAINTEXT":
             return {}
-        found: dict[str, str] = {"security.protocol": self.protocol}
+        options: dict[str, str] = {"security.protocol": self.protocol}
         if self.ca_file:
-            found["ssl.ca.location"] = str(self.ca_file)
+            options["ssl.ca.location"] = str(self.ca_file)
         if self.cert_file and self.key_file:
-            found["ssl.certificate.location"] = str(self.cert_file)
-            found["ssl.key.location"] = str(self.key_file)
+            options["ssl.certificate.location"] = str(self.cert_file)
+            options["ssl.key.location"] = str(self.key_file)
         if self.is_sasl and self.password_file:
-            found["sasl.mechanism"] = self.mechanism
-            found["sasl.username"] = self.username
-            found["sasl.password"] = read_secret(self.password_file)
-        return found
+            options["sasl.mechanism"] = self.mechanism
+            options["sasl.username"] = self.username
+            options["sasl.password"] = read_secret(self.password_file)
+        return options
 
     @property
     def files_version(self) -> str:
-        """Another text whenever a file has changed: a Java client keeps what it was built with."""
+        """Return a text that changes with the files: Java clients must be built again then."""
         files = (self.password_file, self.ca_file, self.cert_file, self.key_file)
-        found = [f.stat() for f in files if f is not None and f.exists()]
-        return "-".join(f"{each.st_mtime_ns:x}.{each.st_ino:x}" for each in found)
+        stats = [f.stat() for f in files if f is not None and f.exists()]
+        return "-".join(f"{each.st_mtime_ns:x}.{each.st_ino:x}" for each in stats)
 
     def _login(self, password_file: Path) -> str:
         module = "plain.PlainLoginModule" if self.mechanism == "PLAIN" else "scram.ScramLoginModule"
@@ -161,21 +161,21 @@ class KafkaSecurity:
 
 @dataclass(frozen=True, slots=True)
 class Brokers:
-    """Where Kafka is, and how it is spoken to."""
+    """The addresses of Kafka's brokers, and the security settings of their clients."""
 
     bootstrap: str
     security: KafkaSecurity = KafkaSecurity()
 
     def aiokafka(self) -> dict[str, Any]:
-        """Arguments of aiokafka's clients."""
+        """Return arguments of aiokafka's clients.  Raises as `KafkaSecurity.aiokafka`."""
         return {"bootstrap_servers": self.bootstrap, **self.security.aiokafka()}
 
     def java(self) -> dict[str, str]:
-        """Properties of Kafka's Java clients."""
+        """Return properties of Kafka's Java clients."""
         return {"bootstrap.servers": self.bootstrap, **self.security.java()}
 
     def librdkafka(self) -> dict[str, str]:
-        """Options of librdkafka's clients."""
+        """Return options of librdkafka's clients; they contain the password."""
         return {"bootstrap.servers": self.bootstrap, **self.security.librdkafka()}
 
     def __str__(self) -> str:
@@ -183,23 +183,23 @@ class Brokers:
 
 
 def read_secret(file: Path) -> str:
-    """The secret in `file`, without the line break at its end.  Raises `SecretError`, never with its text."""
+    """Read the secret in `file` without the line break at its end.  Raises `SecretError` without its text."""
     try:
-        found = file.read_text("utf-8").rstrip("\r\n")
+        secret = file.read_text("utf-8").rstrip("\r\n")
     except (OSError, UnicodeDecodeError) as e:
         raise SecretError(
             f"the password in {file} cannot be read ({type(e).__name__}): name a text file that this "
             "user may read"
         ) from None
-    if not found or _unfit(found):
+    if not secret or _is_unusable(secret):
         raise SecretError(
             f"the password in {file} is empty, or has a quote, backslash or control character in it, which "
             "not every Kafka client can take: choose another one"
         )
-    return found
+    return secret
 
 
-def _unfit(text: str) -> bool:
+def _is_unusable(text: str) -> bool:
     return any(c in '"\\' or not c.isprintable() for c in text)
 
 

@@ -1,7 +1,7 @@
-"""The landing table: one definition, from which DDL, COPY, the audit's questions and the docs' table come.
+"""Defines the landing table's columns, from which DDL, COPY, the audit's queries and the docs are made.
 
 A column that is added later `is_later`: tables that were made without it get it by ADD COLUMN,
-so it is nullable or has a constant default, and costs them no rewriting.
+so it is nullable or has a constant default, and no row is rewritten.
 """
 
 from enum import Enum, auto
@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 
 class Part(Enum):
-    """What a column says."""
+    """What a column is about."""
 
     KEY = auto()
     CONTENT = auto()  # what the sender wrote: a repeat of the event has the same
@@ -18,7 +18,7 @@ class Part(Enum):
 
 
 class Column(NamedTuple):
-    """A column: its type as Postgres' own short name, and where its values are from, as the docs say it."""
+    """A column: its type by Postgres' short name, and the source of its values, as the docs have it."""
 
     name: str
     type: str
@@ -29,9 +29,9 @@ class Column(NamedTuple):
 
     @property
     def definition(self) -> str:
-        """As CREATE TABLE and ADD COLUMN write it."""
-        kept = " PRIMARY KEY" if self.part is Part.KEY else "" if self.is_later else " NOT NULL"
-        return f"{self.name} {self.type}{kept}{f' DEFAULT {self.default}' if self.default else ''}"
+        """Return the definition for CREATE TABLE and ADD COLUMN."""
+        constraint = " PRIMARY KEY" if self.part is Part.KEY else "" if self.is_later else " NOT NULL"
+        return f"{self.name} {self.type}{constraint}{f' DEFAULT {self.default}' if self.default else ''}"
 
 
 SCHEMA: Final = "events"
@@ -55,5 +55,5 @@ COLUMNS: Final = (
 
 
 def named(*parts: Part) -> tuple[str, ...]:
-    """The names of the columns that say one of these, in order."""
+    """Return the names of the columns that are of one of these parts, in order."""
     return tuple(c.name for c in COLUMNS if c.part in parts)

@@ -1,7 +1,7 @@
 """JSON lines on standard error, the same in the gateway, the driver and Spark's workers.
 
 Fields come with ``extra={...}``: event_id, step, outcome, receipt.  Never a payload value,
-never a secret: callers pass neither, exceptions are told without their words, and control
+never a secret: callers pass neither, exceptions are logged without their messages, and control
 characters are escaped by JSON itself.
 """
 
@@ -17,14 +17,14 @@ _STANDARD: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asc
 
 
 class JsonFormatter(logging.Formatter):
-    """One record, one JSON object, one line."""
+    """Formats each record as a JSON object in one line."""
 
     def __init__(self, service: str) -> None:
         super().__init__()
         self._service = service
 
     def format(self, record: logging.LogRecord) -> str:
-        """The record as a line; fields that JSON does not know are written as strings."""
+        """Return the record as a line; values that JSON does not have are written as strings."""
         line: dict[str, object] = {
             "time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S%z"),
             "level": record.levelname.lower(),
@@ -39,13 +39,13 @@ class JsonFormatter(logging.Formatter):
 
 
 def set_up_worker(service: str) -> None:
-    """As `set_up`, for a process that nobody has set up, such as a Spark worker."""
+    """Set up logging in a process where nothing else has, such as a Spark worker; free when it is set up."""
     if not logging.getLogger().handlers:
         set_up(service)
 
 
 def set_up(service: str, level: str = "INFO") -> None:
-    """Send everything that this process logs to standard error as JSON lines."""
+    """Send everything that this process logs to standard error, as JSON lines."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter(service))
     logging.basicConfig(handlers=[handler], level=level, force=True)

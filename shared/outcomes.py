@@ -1,4 +1,4 @@
-"""The one verdict on one (event, destination), and on an event that has no destination."""
+"""The outcome of an (event, destination), and of an event without a destination."""
 
 from enum import StrEnum
 

@@ -1,45 +1,44 @@
-"""Polls a Kafka consumer past a record that its client cannot read.
+"""Polls a Kafka consumer past records that its client cannot parse.
 
-A header whose key is no UTF-8 raises out of the client's poll, and again at each poll after
-it: on a topic that Onramp must read to its end one such record, which any client may write,
-would be the last that anybody reads.
+A header whose key is not UTF-8 makes the client's poll raise, and each poll after it: on a topic
+that Onramp must read to its end one such record, which any client may write, would stop all reading.
 """
 
 from collections.abc import Callable
 from typing import Any
 
-#: Called with the place of a record that is passed over: topic, partition, offset.
-PassedOver = Callable[[str, int, int], None]
+#: Called for a record that is skipped, with its topic, partition and offset.
+Skipped = Callable[[str, int, int], None]
 
 
-async def poll(consumer: Any, passed_over: PassedOver, *partitions: Any, timeout_ms: int) -> dict[Any, Any]:
-    """What `consumer` has of `partitions` (none: of all), by partition, as its `getmany` gives it.
+async def poll(consumer: Any, skipped: Skipped, *partitions: Any, timeout_ms: int) -> dict[Any, Any]:
+    """Poll `partitions` (none given: all assigned) as `getmany` does; return the records by partition.
 
-    Where that fails, what comes before the record at fault, which is passed over.
+    Where a record cannot be parsed, returns those before it and moves the position behind it.
     """
-    stood = {p: await consumer.position(p) for p in partitions or consumer.assignment()}
+    positions = {p: await consumer.position(p) for p in partitions or consumer.assignment()}
     try:
-        found: dict[Any, Any] = await consumer.getmany(*partitions, timeout_ms=timeout_ms)
+        records: dict[Any, Any] = await consumer.getmany(*partitions, timeout_ms=timeout_ms)
     except UnicodeDecodeError:
-        for partition, at in stood.items():  # what it had taken of the others went with the exception
-            consumer.seek(partition, at)
-        found = {p: await _poll_one(consumer, passed_over, p, timeout_ms) for p in stood}
-    return found
+        for partition, position in positions.items():  # records of the others were lost with the exception
+            consumer.seek(partition, position)
+        records = {p: await _poll_one(consumer, skipped, p, timeout_ms) for p in positions}
+    return records
 
 
-async def _poll_one(consumer: Any, passed_over: PassedOver, partition: Any, timeout_ms: int) -> list[Any]:
+async def _poll_one(consumer: Any, skipped: Skipped, partition: Any, timeout_ms: int) -> list[Any]:
     try:
-        found = await consumer.getmany(partition, timeout_ms=timeout_ms)
-        return list(found.get(partition, ()))
+        polled = await consumer.getmany(partition, timeout_ms=timeout_ms)
+        return list(polled.get(partition, ()))
     except UnicodeDecodeError:
         pass
     records: list[Any] = []
-    while True:  # the client gives what it has read before the fault only when asked for one at a time
+    while True:  # the client returns records before the bad one only when polled for one at a time
         try:
-            found = await consumer.getmany(partition, timeout_ms=timeout_ms, max_records=1)
+            polled = await consumer.getmany(partition, timeout_ms=timeout_ms, max_records=1)
         except UnicodeDecodeError:
-            at = await consumer.position(partition)
-            passed_over(partition.topic, partition.partition, at)
-            consumer.seek(partition, at + 1)
+            bad = await consumer.position(partition)
+            skipped(partition.topic, partition.partition, bad)
+            consumer.seek(partition, bad + 1)
             return records
-        records += found.get(partition, ())
+        records += polled.get(partition, ())

@@ -14,7 +14,7 @@ from shared.kafka_security import Brokers, KafkaSecurity, Mechanism, Protocol
 
 
 class KafkaSettings(BaseSettings):
-    """Where Kafka is and how Onramp's topics are made."""
+    """The connection to Kafka, and how Onramp's topics are created."""
 
     model_config = SettingsConfigDict(env_prefix="ONRAMP_KAFKA_", frozen=True)
 
@@ -36,8 +36,8 @@ class KafkaSettings(BaseSettings):
     )
     create_topics: bool = Field(
         True,
-        description="Whether gateway and writer make the topics that are missing. If not, they need fewer "
-        "rights (docs/tls.md), and the settings are the word of whoever makes the topics.",
+        description="Whether gateway and writer create missing topics. If not, they need fewer rights "
+        "(docs/tls.md), and whoever creates the topics decides their settings.",
     )
     security_protocol: Protocol = Field(
         "PLAINTEXT",
@@ -64,17 +64,19 @@ class KafkaSettings(BaseSettings):
 
     @property
     def security(self) -> KafkaSecurity:
-        """How Kafka is spoken to; files by their full paths, for processes that run elsewhere."""
+        """Return the security settings, with absolute paths for processes that run elsewhere."""
+        names = ("password_file", "ca_file", "cert_file", "key_file")
+        files: dict[str, Path | None] = {name: getattr(self, name) for name in names}
         return KafkaSecurity(
-            self.security_protocol,
-            self.sasl_mechanism,
-            self.username,
-            *(f and f.absolute() for f in (self.password_file, self.ca_file, self.cert_file, self.key_file)),
+            protocol=self.security_protocol,
+            mechanism=self.sasl_mechanism,
+            username=self.username,
+            **{name: f and f.absolute() for name, f in files.items()},
         )
 
     @property
     def brokers(self) -> Brokers:
-        """What every client is built from."""
+        """Return what every Kafka client is built from."""
         return Brokers(self.bootstrap, self.security)
 
     @model_validator(mode="after")
@@ -84,22 +86,22 @@ class KafkaSettings(BaseSettings):
 
     @property
     def secured(self) -> bool:
-        """Whether Kafka knows who we are and nobody in between reads along, as production asks for."""
+        """Whether connections are encrypted and authenticated, as the production profile requires."""
         return self.security.is_tls and self.security.authenticates
 
 
 class RegistrySettings(BaseSettings):
-    """Where event types and API keys are written down."""
+    """The registry of event types and API keys."""
 
     model_config = SettingsConfigDict(env_prefix="ONRAMP_REGISTRY_", frozen=True)
 
     file: Path = Field(
         Path("onramp.yaml"),
         description="The registry's file; without it every event name is accepted and no key is known. "
-        "One that is named here and not there stops the start.",
+        "If a file is named here and does not exist, the service does not start.",
     )
 
     @property
     def named(self) -> bool:
-        """Whether somebody said which file: then it must be there."""
+        """Whether the file was named explicitly: then it must exist."""
         return "file" in self.model_fields_set

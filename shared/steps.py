@@ -4,7 +4,7 @@ from enum import StrEnum
 
 
 class Step(StrEnum):
-    """Where an event is.  Set before the step runs, so a failure knows its place."""
+    """A step of an event's path.  Set before the step runs, so that a failure has the right one."""
 
     # gateway
     RECEIVE = "receive"

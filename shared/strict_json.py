@@ -1,10 +1,10 @@
-"""JSON with one meaning: what two parsers could read differently is refused.
+"""Parses strict JSON: what two parsers could read differently is rejected.
 
-orjson is the parser; it already refuses NaN, infinities, lone surrogates, invalid UTF-8
+orjson is the parser; it already rejects NaN, infinities, lone surrogates, invalid UTF-8
 and a byte order mark.  It keeps the last of two equal keys and turns a 23-digit integer
-into a float in silence, so those two are looked for in the bytes first.  The look is an
-upper bound that costs a third of the parse: only a document that it suspects is parsed
-again, exactly, by the standard library.
+into a float without an error, so those two are looked for in the bytes first.  That check may
+suspect too much and costs a third of the parse: only a document that it suspects is parsed again,
+exactly, by the standard library.
 """
 
 import json
@@ -15,12 +15,12 @@ import orjson
 
 from shared.errors import BAD_JSON, BIG_INTEGER, DUPLICATE_KEY, TOO_DEEP, UserError
 
-#: Levels of objects and arrays of one event.
+#: Most levels of objects and arrays of one event.
 MAX_DEPTH: Final = 64
 _Container = dict[str, object] | list[object]
 _MIN_INTEGER: Final = -(2**63)
 _MAX_INTEGER: Final = 2**64 - 1
-#: Twenty digits and a sign hold every integer of the range; int() itself is slow far beyond.
+#: Every integer of the range has at most twenty digits and a sign; int() is slow far beyond.
 _LONGEST: Final = 21
 _FEW_DIGITS: Final = 19
 
@@ -28,15 +28,15 @@ _FEW_DIGITS: Final = 19
 #: times as fast as a regular expression, and those may be an integer out of range.
 _DIGITS: Final = bytes(ord("0") if chr(byte) in "0123456789" else ord(" ") for byte in range(256))
 _MANY_DIGITS: Final = b"0" * 19
-#: An escaped quote or colon becomes a `":` that stands for no key when written out again.
+#: An escaped quote or colon becomes, written out again, a `":` that follows no key.
 _ESCAPES: Final = (b"\\u0022", b"\\u003a", b"\\u003A")
-#: Space before a colon would hide a key from the count of `":`.  Taken out everywhere, inside
-#: strings too, it can only add to the count, which errs on the safe side.
+#: Space before a colon would hide a key from the count of `":`.  It is removed everywhere, also inside
+#: strings, which can only raise the count: that errs on the safe side.
 _SPACE: Final = b" \t\r\n"
 
 
 def loads(body: bytes) -> object:
-    """Parse `body`, one JSON document.  Raises `UserError` with the reason it is refused.
+    """Parse `body`, one JSON document.  Raises `UserError` with the reason why it is rejected.
 
     Depth is not checked here but by `check_depth`, because a batch is one document and
     the limit is per event.
@@ -47,16 +47,16 @@ def loads(body: bytes) -> object:
         if "depth limit" in e.msg:  # orjson's own limit lies far above ours
             raise _too_deep() from None
         raise UserError(BAD_JSON, f"{e.msg} (line {e.lineno}, column {e.colno})") from None
-    if not _surely_strict(body, document):
+    if not _is_strict(body, document):
         _parse_exactly(body)
     return document
 
 
 def check_depth(body: bytes, document: object) -> None:
-    """Refuse (`UserError`) a document nested deeper than `MAX_DEPTH`.
+    """Raise `UserError` (TOO_DEEP) for a document nested deeper than `MAX_DEPTH`.
 
-    `body` are the bytes that `document` was parsed from: fewer opening brackets than the
-    limit prove that nothing is too deep, without a walk.
+    `body` are the bytes that `document` was parsed from: when they have no more opening brackets
+    than the limit, nothing can be too deep, and the document is not walked.
     """
     if body.count(b"{") + body.count(b"[") <= MAX_DEPTH:
         return
@@ -80,8 +80,8 @@ def _children(container: _Container) -> Iterable[object]:
     return container.values() if isinstance(container, dict) else container
 
 
-def _surely_strict(body: bytes, document: object) -> bool:
-    """Whether no key can be doubled and no integer out of range.
+def _is_strict(body: bytes, document: object) -> bool:
+    """Whether no key is repeated and no integer out of range, for certain.
 
     Every key that was read is followed by `":` in the bytes, so more such marks in `body`
     than in the parsed document written out again mean that a key may have been dropped.
@@ -90,7 +90,7 @@ def _surely_strict(body: bytes, document: object) -> bool:
         return False
     try:
         return orjson.dumps(document).count(b'":') == body.translate(None, _SPACE).count(b'":')
-    except orjson.JSONEncodeError:  # deeper than orjson writes; check_depth has the last word
+    except orjson.JSONEncodeError:  # deeper than orjson writes; check_depth decides
         return False
 
 

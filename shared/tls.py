@@ -1,8 +1,8 @@
-"""TLS contexts whose files may change: each handshake uses the certificates that lie there now.
+"""TLS contexts that reload their files: each handshake uses the present certificates.
 
-A certificate is renewed every few weeks and by somebody else; a service that must be started anew
-for it is one that is down when nobody remembers.  What was read once stays in use while the new
-files cannot be read together (half of them are written, say).
+A certificate is renewed every few weeks, and not by us; a service that needs a restart for that is
+down when it is forgotten.  The certificates that were read last stay in use while the new files
+cannot be loaded (only half of them are written, say).
 """
 
 import logging
@@ -13,22 +13,22 @@ from typing import Any, Final
 
 log = logging.getLogger(__name__)
 
-#: OpenSSL's words for certificates that are refused, and what a person does about them.
+#: OpenSSL's verification errors (x509_vfy.h), by what an operator does about them.
 _DATES: Final = {9: "is not valid yet", 10: "has expired"}
 _STRANGERS: Final = frozenset({2, 18, 19, 20, 21})
 _NAMES: Final = frozenset({62, 64})
-#: Alerts by which a server says that it does not take the client's certificate.
-_REFUSED: Final = ("CERTIFICATE", "UNKNOWN_CA", "ALERT_HANDSHAKE_FAILURE")
+#: Alerts with which a server rejects the client's certificate.
+_REJECTED: Final = ("CERTIFICATE", "UNKNOWN_CA", "ALERT_HANDSHAKE_FAILURE")
 
 
 class _Context(ssl.SSLContext):
-    """What the files said at one moment."""
+    """A context of the files' content at one moment."""
 
     trusted: str = "the CAs of this machine"
 
 
 class ReloadingContext(ssl.SSLContext):
-    """Makes each handshake by a context of the files' present content."""
+    """A context that makes each handshake with the files' present content; one `stat` of each file."""
 
     _build: Callable[[], _Context]
     _files: tuple[Path, ...]
@@ -37,7 +37,7 @@ class ReloadingContext(ssl.SSLContext):
 
     @classmethod
     def of(cls, protocol: int, build: Callable[[], _Context], *files: Path | None) -> "ReloadingContext":
-        """`build` anew whenever one of `files` has changed.  Raises `OSError`, which `ssl.SSLError` is."""
+        """Build now, and again whenever a file has changed.  Raises `OSError` (`ssl.SSLError` is one)."""
         self = cls(protocol)
         self._build, self._files = build, tuple(f for f in files if f is not None)
         self._seen = self._look()
@@ -45,11 +45,11 @@ class ReloadingContext(ssl.SSLContext):
         return self
 
     def wrap_bio(self, *args: Any, **kwargs: Any) -> ssl.SSLObject:
-        """Begin one handshake: asyncio and uvloop make all of theirs by this method."""
+        """Start one handshake, for asyncio and uvloop, which use this method."""
         return self._now().wrap_bio(*args, **kwargs)
 
     def wrap_socket(self, *args: Any, **kwargs: Any) -> ssl.SSLSocket:
-        """The same for who blocks."""
+        """Start one handshake, for blocking sockets."""
         return self._now().wrap_socket(*args, **kwargs)
 
     def _now(self) -> _Context:
@@ -57,7 +57,10 @@ class ReloadingContext(ssl.SSLContext):
         if seen != self._seen:
             try:
                 self._current, self._seen = self._build(), seen
-                log.info("certificates are read anew", extra={"files": [str(f) for f in self._files]})
+                log.info(
+                    "certificates have changed and are used from now on",
+                    extra={"files": [str(f) for f in self._files]},
+                )
             except (OSError, ValueError) as e:
                 log.error(  # noqa: TRY400 - the files are at fault, not the code
                     "changed certificates cannot be read, those from before stay in use: write a "
@@ -71,9 +74,9 @@ class ReloadingContext(ssl.SSLContext):
 
 
 def client_context(ca: Path | None, cert: Path | None, key: Path | None) -> ssl.SSLContext:
-    """For connections to servers whose certificates `ca` issued (None: a CA that this machine trusts).
+    """Build a context for clients of servers whose certificates `ca` issued (None: the machine's CAs).
 
-    `cert` and `key` say who we are, where the server asks.
+    `cert` and `key` are our own, for servers that ask.  Raises `OSError`.
     """
 
     def build() -> _Context:
@@ -93,7 +96,7 @@ def client_context(ca: Path | None, cert: Path | None, key: Path | None) -> ssl.
 
 
 def server_context(cert: Path, key: Path, client_ca: Path | None = None) -> ssl.SSLContext:
-    """For a server that shows `cert`, and with `client_ca` takes only clients that have one of its own."""
+    """Build a context for a server; with `client_ca` it accepts only clients with its certificates."""
 
     def build() -> _Context:
         context = _Context(ssl.PROTOCOL_TLS_SERVER)
@@ -108,24 +111,24 @@ def server_context(cert: Path, key: Path, client_ca: Path | None = None) -> ssl.
 
 
 class _Explained(ssl.SSLObject):
-    """A client's side of a connection; what fails on certificates says whose, why, and what to do."""
+    """A client's connection; errors of certificates say whose, why, and how to fix it."""
 
     def do_handshake(self) -> None:
-        """Raises `ssl.SSLCertVerificationError` in our words."""
+        """Do the handshake.  Raises `ssl.SSLCertVerificationError` with the fix."""
         try:
             super().do_handshake()
         except ssl.SSLCertVerificationError as e:
             raise ssl.SSLCertVerificationError(e.errno, self._explained(e)) from None
 
     def read(self, *args: Any) -> Any:
-        """In TLS 1.3 a server judges the client's certificate after the handshake."""
+        """Read; log when the server rejects our certificate, in TLS 1.3 only after the handshake."""
         try:
             return super().read(*args)
         except (ssl.SSLWantReadError, ssl.SSLZeroReturnError):
             raise
         except ssl.SSLError as e:
-            if any(word in str(e.reason) for word in _REFUSED):
-                log.error(  # noqa: TRY400 - aiokafka would say no more than that the connection is gone
+            if any(word in str(e.reason) for word in _REJECTED):
+                log.error(  # noqa: TRY400 - aiokafka would only report that the connection is closed
                     "a server refuses our certificate: give one that its CA issued and that has not expired",
                     extra={"server": self.server_hostname, "reason": e.reason},
                 )
@@ -146,12 +149,12 @@ class _Explained(ssl.SSLObject):
                 f"{whose} was issued by none of {trusted}: name the CA that issued it, or find out who "
                 "answers there"
             )
-        return f"{whose} is refused, {error.verify_message}: have the server's certificate mended"
+        return f"{whose} is refused, {error.verify_message}: have the server's certificate fixed"
 
 
 def _state_of(file: Path) -> object:
     try:
-        found = file.stat()
+        stat = file.stat()
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_ino, found.st_size
+    return stat.st_mtime_ns, stat.st_ino, stat.st_size

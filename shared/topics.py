@@ -1,4 +1,4 @@
-"""How Onramp's topics are configured: data, so that each service's Kafka adapter can apply it."""
+"""The settings of Onramp's topics, as data: each service's Kafka adapter applies them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,22 +12,22 @@ _MOST_BYTES: Final = "max.message.bytes"
 #: here too, with all that Onramp says of it.
 _ROOM: Final = {_MOST_BYTES: str(16 << 20)}
 _COMPACTED: Final = {"cleanup.policy": "compact"}
-#: Parked and waiting events are kept until a person or the drainer is done with them.
+#: Parked and waiting events are kept until an operator or the drainer has handled them.
 _KEPT: Final = {**_FOREVER, **_ROOM}
-#: What an older release set on its own topics, and a person hardly did.
+#: Values that an older release set, and an operator hardly did: they are raised.
 OUTGROWN: Final = frozenset({(_MOST_BYTES, str(10 << 20))})
 
 
 @dataclass(frozen=True, slots=True)
 class TopicSpec:
-    """A topic as it should be.  `partitions` 0 means the setting of new event types."""
+    """The wanted settings of a topic.  `partitions` 0: as many as a new event type has."""
 
     name: str
     partitions: int = 0
     config: Mapping[str, str] = field(default_factory=dict)
 
 
-#: Made by the writer when it starts, and looked at from then on: what is set here must be so.
+#: The writer creates them when it starts, and checks from then on that these settings are in place.
 OWN_TOPICS: Final = (
     TopicSpec(wire.USER_ERRORS, 2, _KEPT),
     TopicSpec(wire.SYSTEM_ERRORS, 2, _KEPT),
@@ -37,5 +37,5 @@ OWN_TOPICS: Final = (
 
 
 def event_topic(name: str, partitions: int) -> TopicSpec:
-    """The topic of an event type."""
+    """Return the specification of an event type's topic."""
     return TopicSpec(name, partitions)

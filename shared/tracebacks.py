@@ -1,7 +1,7 @@
-"""An exception for the log: where it was raised and of which types, and none of its words.
+"""Formats exceptions for the log: where they were raised and their types, without their messages.
 
-What raises says what it stumbled over: a parser the text, a driver the row.  Only the errors of
-our own table are known to hold no values.
+Messages quote data: a parser's the text, a database driver's the row.  Only the errors of our own
+table are known to contain no values.
 """
 
 import re
@@ -11,15 +11,15 @@ from typing import Final
 
 from shared.errors import OnrampError
 
-#: Spark says what a worker or its JVM met in the text of its own exception.
+#: Exceptions whose text has the traceback of a worker or of the JVM.
 FOREIGN: Final = ("py4j.", "pyspark.")
 NAMED: Final = re.compile(r"^(?:Caused by: )?([A-Za-z_][\w.$]*(?:Error|Exception))(?=:|\s|$)", re.MULTILINE)
 _PLACED: Final = re.compile(r'^\s*File "[\w./<>-]+", line \d+, in [\w<>]+$', re.MULTILINE)
 
 
 def without_words(error: BaseException) -> str:
-    """The traceback of `error` and of what it came of, the first one first."""
-    return "\n".join(_told(e) for e in reversed(list(_chain(error))))
+    """Return the tracebacks of `error` and its causes, the first cause first."""
+    return "\n".join(_formatted(e) for e in reversed(list(_chain(error))))
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:
@@ -30,7 +30,7 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
         error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
 
 
-def _told(error: BaseException) -> str:
+def _formatted(error: BaseException) -> str:
     kind = type(error)
     name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
     parts = ["".join(format_tb(error.__traceback__)), f"{name}: {error}" if _is_ours(error) else name]

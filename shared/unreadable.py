@@ -1,10 +1,10 @@
-"""What reading a record that anybody may have written raises when it is not what it should be.
+"""The exceptions of parsing a record that anybody may have written.
 
-Kafka does not say who wrote a record.  One that is nested some thousand times deep is no
-`ValueError`: parsers give up with `RecursionError`, which one name here keeps from being forgotten.
+Kafka does not tell who wrote a record.  One that is nested some thousand levels deep raises
+`RecursionError` and no `ValueError`; one name for all of them keeps it from being forgotten.
 """
 
 from typing import Final
 
-#: Of json, msgspec and orjson, and of taking apart what they found.
+#: Of json, msgspec and orjson, and of unpacking what they return.
 UNREADABLE: Final = (ValueError, LookupError, TypeError, RecursionError, OverflowError)

@@ -20,14 +20,14 @@ HEADER_RECEIVED_AT: Final = "onramp-received-at"
 HEADER_PRODUCER: Final = "onramp-producer"
 HEADER_TRACEPARENT: Final = "traceparent"
 
-#: The usual bytes of the writer's filter.  Other spacings and key orders of the same JSON
-#: mean the same (docs/path-of-an-event.md, FILTER); these take the fast path.
+#: The bytes that nearly every record has for the writer's filter.  Other spacings and key orders of the
+#: same JSON mean the same (docs/path-of-an-event.md, FILTER); these take the fast path.
 CONTEXT_BYTES: Final = b'{"consumer":{"type":"data_pipeline"}}'
 CONTEXT: Final = {"consumer": {"type": "data_pipeline"}}
 
-#: What the headers of a record that the writer reads, context and when it was received, may have
-#: together.  The gateway writes 69 bytes, and whoever spells them otherwise not many more; what is
-#: above is carried, parsed and kept by nobody, or one record could cost what a batch may.
+#: Most bytes of the two headers that the writer reads (context, received-at) together.  The gateway
+#: writes 69 bytes, and another client not many more; larger ones are not carried, parsed or kept, or
+#: one record could cost as much memory as a batch may.
 MOST_HEADER_BYTES: Final = 64 << 10
 
 #: ``onramp up`` and deploy probes send events of this type; they land and are not counted.
@@ -38,7 +38,7 @@ EVENT_NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,62}")
 
 
 def topic_of(event_name: str) -> str:
-    """The default topic of an event type."""
+    """Return the default topic of an event type."""
     return EVENT_TOPIC_PREFIX + event_name
 
 
@@ -48,7 +48,7 @@ def is_reserved(event_name: str) -> bool:
 
 
 def partition_of(key: bytes, partitions: int) -> int:
-    """The partition of a key: CRC32 modulo partitions.
+    """Return the partition of a key: CRC32 modulo partitions.
 
     The same as librdkafka's ``consistent`` partitioner, so that a C, Go or Node producer
     keeps a key's order with us.  Python's own ``hash()`` differs per process.

@@ -1,4 +1,4 @@
-"""``python -m services.writer``: run the writer with settings from the environment."""
+"""``python -m services.writer``: runs the writer with settings from the environment."""
 
 import asyncio
 import logging
@@ -18,7 +18,7 @@ EXIT_USAGE: Final = 2
 
 
 def main() -> int:
-    """Run until told to stop; the exit code is the job's."""
+    """Run until told to stop; return the exit code, 2 for a wrong registry."""
     settings = WriterSettings()
     logs.set_up("writer", settings.log_level)
     # A failpoint in a Spark worker means this process, not the worker (tests only).

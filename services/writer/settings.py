@@ -1,4 +1,4 @@
-"""What an operator sets of the writer.  Frozen, checked at boot, passed as arguments."""
+"""The writer's settings.  Frozen, checked at the start, passed as arguments."""
 
 from typing import Any, Self
 
@@ -10,7 +10,7 @@ from services.writer.model.routes import OPEN_SCHEMAS, is_closed
 
 
 class DatabaseSettings(BaseModel):
-    """What `ONRAMP_WRITER_DATABASES` says of one database; a mere string is its `dsn`."""
+    """The settings of one database in `ONRAMP_WRITER_DATABASES`; a plain string is its `dsn`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
@@ -21,8 +21,8 @@ class DatabaseSettings(BaseModel):
     )
     ddl_dsn: SecretStr | None = Field(
         None,
-        description="The same for the role that owns Onramp's tables and makes landing tables; "
-        "the one that writes unless set.",
+        description="The same for the role that owns Onramp's tables and creates landing tables; "
+        "`dsn` unless set.",
     )
     schemas: tuple[str, ...] = Field(
         OPEN_SCHEMAS, description="Schemas that packets and the registry may address, by their exact names."
@@ -30,21 +30,29 @@ class DatabaseSettings(BaseModel):
     max_connections: int | None = Field(
         None,
         ge=LEAST_CONNECTIONS,
-        description="Most connections of the writer, all tasks together: six for the driver and two for "
-        "each task of a batch, so the smallest bound decides how many tasks a batch has. "
-        "Unless set, as many as the Spark slots need.",
+        description="Most connections of the writer to it, all tasks together: six for the driver and two "
+        "for each task of a batch, so the smallest limit of all databases decides how many tasks a batch "
+        "has. Unless set, as many as the Spark slots need.",
     )
     max_rows_per_second: float | None = Field(
         None,
         ge=1,
-        description="Most rows a second that are sent to it, all tasks together, with at most one second's "
-        "rows at once. Events for it wait in Kafka, and with them what follows in their partitions; other "
-        "partitions go on.",
+        description="Most rows per second that are sent to it, all tasks together, with at most one second's "
+        "rows at once. Events above it wait in Kafka, and with them what follows in their partitions; "
+        "other partitions go on.",
     )
-    silent_s: float | None = Field(None, ge=0.2, description="Instead of the writer's own.")
-    statement_timeout_ms: int | None = Field(None, ge=0, description="Instead of the writer's own.")
-    lock_timeout_ms: int | None = Field(None, ge=0, description="Instead of the writer's own.")
-    idle_in_transaction_ms: int | None = Field(None, ge=1000, description="Instead of the writer's own.")
+    silent_s: float | None = Field(
+        None, ge=0.2, description="Seconds; in place of ONRAMP_WRITER_SILENT_S for this database."
+    )
+    statement_timeout_ms: int | None = Field(
+        None, ge=0, description="Milliseconds; in place of ONRAMP_WRITER_STATEMENT_TIMEOUT_MS."
+    )
+    lock_timeout_ms: int | None = Field(
+        None, ge=0, description="Milliseconds; in place of ONRAMP_WRITER_LOCK_TIMEOUT_MS."
+    )
+    idle_in_transaction_ms: int | None = Field(
+        None, ge=1000, description="Milliseconds; in place of ONRAMP_WRITER_IDLE_IN_TRANSACTION_MS."
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -61,7 +69,7 @@ class DatabaseSettings(BaseModel):
 class WriterSettings(BaseSettings):
     """Environment variables `ONRAMP_WRITER_…`."""
 
-    # A value that is wrong may hold a password: the message names the place and not the value.
+    # A wrong value may contain a password: the message names the setting and not the value.
     model_config = SettingsConfigDict(env_prefix="ONRAMP_WRITER_", frozen=True, hide_input_in_errors=True)
 
     dsn: SecretStr = Field(
@@ -76,106 +84,125 @@ class WriterSettings(BaseSettings):
     databases: dict[str, DatabaseSettings] = Field(
         default_factory=dict,
         description="Further databases: a JSON object of public name to connection string, or to an object "
-        "of the settings below. Under the default database's name: its settings.",
+        "of the settings below. An object under the default database's name has its settings.",
     )
     topics: str = Field(
         r"events\..+",
         description="Regular expression of the topics that the writer reads; the whole name must match.",
     )
-    master: str = Field("local[2]", description="Spark master.")
+    master: str = Field(
+        "local[2]", description="Spark master: where the tasks run, and how many slots they have."
+    )
     spark_jars: str = Field("", description="Comma-separated paths of the Spark-Kafka connector's jars.")
     driver_memory: str = Field(
-        "768m", description="Heap of Spark's driver (with a local master: of everything)."
+        "768m", description="Heap of the JVM of Spark's driver; with a local master the tasks share it."
     )
     batch_events: int = Field(
         120_000,
         ge=1,
-        description="Most events of one batch; bounds memory and the time that a crash repeats.",
+        description="Most events of one batch; bounds memory, and the work that is repeated after a crash.",
     )
     batch_bytes: int = Field(
         64 << 20,
         ge=1,
-        description="About how many bytes of events a batch has at most, as large as each topic's last "
-        "ones were; bounds memory, which takes several times as much.",
+        description="Most bytes of events of one batch, estimated by the sizes of each topic's last events; "
+        "bounds memory, of which a batch takes several times as much.",
     )
     batch_s: float = Field(
         1.5,
         gt=0,
-        description="How long a batch should take: its size follows what the last ones took.",
+        description="Seconds that a batch should take: its size follows the time that the last ones took.",
     )
     small_batch: int = Field(
         5_000,
         ge=0,
-        description="Batches of up to so many events are read by the driver, all partitions at once, and "
-        "settled by one task; larger ones are read by Spark's tasks. 0: all are.",
+        description="Batches of at most so many events are read by the driver, all partitions at once, and "
+        "settled by one task; larger ones are read by Spark's tasks. 0: Spark reads all.",
     )
-    idle_ms: int = Field(20, ge=1, description="Pause before Kafka is asked again when nothing was waiting.")
+    idle_ms: int = Field(
+        20,
+        ge=1,
+        description="Milliseconds until Kafka is asked again when there was nothing to read; bounds the "
+        "latency of the next event, and the load of an idle writer.",
+    )
     discover_ms: int = Field(
         500,
         ge=10,
-        description="How often new topics and partitions are looked for; a new event name waits this long.",
+        description="Milliseconds between two looks for new topics and partitions: the most that the first "
+        "event of a new name waits.",
     )
     upkeep_s: float = Field(
         60.0,
         gt=0,
-        description="How often the writer compares the ledgers and its group offsets, between two batches.",
+        description="Seconds between two reconciliations of the ledgers with the group's offsets; they run "
+        "between two batches.",
     )
     http_host: str = Field("127.0.0.1", description="Address of /healthz, /readyz and /metrics.")
     http_port: int = Field(8081, ge=0, le=65535, description="Port of /healthz, /readyz and /metrics.")
     standby: bool = Field(
         True,
-        description="A writer that finds another one alive waits until that is gone. false: it takes over at "
-        "once, and the other ends.",
+        description="Whether a writer that finds another one alive waits until that has ended. false: it "
+        "takes over at once, and the other ends.",
     )
     stop_margin_s: float = Field(
         5.0,
         gt=0,
-        description="How long SIGTERM lets the running batch finish before it is cancelled and rolled back.",
+        description="Seconds that the running batch has to finish after SIGTERM before it is cancelled and "
+        "rolled back.",
     )
     silent_s: float = Field(
         1.0,
         ge=0.2,
-        description="A database that answers nothing for this long is out; one that is busy says so when "
-        "it is asked beside its work, however long that takes.",
+        description="Seconds without any answer after which a database counts as out. A busy one answers a "
+        "probe beside its work, however long that takes.",
     )
-    statement_timeout_ms: int = Field(60_000, ge=0, description="Postgres statement_timeout of landing.")
+    statement_timeout_ms: int = Field(
+        60_000,
+        ge=0,
+        description="Milliseconds; Postgres' statement_timeout of the writer's sessions: a table whose "
+        "statement takes longer is blocked for a while. 0: no limit.",
+    )
     lock_timeout_ms: int = Field(
         2_000,
         ge=0,
-        description="Postgres lock_timeout of landing: a table that is locked for longer is blocked, its "
-        "events wait and the others land.",
+        description="Milliseconds; Postgres' lock_timeout of the writer's sessions: a table that is locked "
+        "for longer is blocked, its events wait and the others land.",
     )
     idle_in_transaction_ms: int = Field(
         60_000,
         ge=1000,
-        description="Postgres ends a writer's transaction that was silent for this long.",
+        description="Milliseconds after which Postgres ends a transaction of the writer that sends nothing.",
     )
     pause_share: float = Field(
         0.5,
         gt=0,
         le=1,
-        description="An event type pauses when more than this share of its last events is parked; 1: never.",
+        description="An event type is paused when more than this share (0 to 1) of its last events is "
+        "parked; 1: never.",
     )
     pause_window: int = Field(
-        10_000, ge=1, description="How many of an event type's last events the share is taken of."
+        10_000, ge=1, description="Number of an event type's last events of which the share is computed."
     )
     pause_least: int = Field(
-        1_000, ge=1, description="An event type is not judged before so many of its events were decided."
+        1_000, ge=1, description="Number of an event type's events before which it is never paused."
     )
     keep_drained_s: float = Field(
         86_400.0,
         gt=0,
-        description="How long a record stays on onramp.system_errors at least; what has drained by then is "
-        "deleted.",
+        description="Seconds that a record stays on onramp.system_errors at least; drained records are "
+        "deleted after that.",
     )
     metrics_s: float = Field(
-        5.0, gt=0, description="How often /metrics is told what only the databases and Kafka know."
+        5.0,
+        gt=0,
+        description="Seconds between two updates of those metrics that come from the databases and Kafka.",
     )
     log_events: bool = Field(
         False,
-        description="Log a line for every event and destination: id, receipt, step, outcome; never values.",
+        description="Whether to log a line for every event and destination: id, receipt, step, outcome; "
+        "never values.",
     )
-    log_level: str = Field("INFO", description="Log level.")
+    log_level: str = Field("INFO", description="Least level that is logged: DEBUG, INFO, WARNING or ERROR.")
 
     @model_validator(mode="after")
     def _every_database_has_an_address(self) -> Self:

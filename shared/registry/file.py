@@ -2,8 +2,8 @@
 
 A file is replaced by editors, config maps and `mv` in as many ways, so a change is whatever
 `stat` says.  Whatever is wrong with it, the last valid snapshot stays in place, loudly and
-once per change, and the next look is taken: a registry that died in silence would leave the
-door open to keys that were removed.
+once per change, and it is checked again: a registry that stopped reloading silently would keep
+accepting keys that were removed.
 """
 
 import logging
@@ -47,17 +47,17 @@ class FileRegistry:
         if named and self._stamp is None:
             raise RegistryFileError(f"{path} is not there: write it, or leave ONRAMP_REGISTRY_FILE out")
         self._snapshot, self._ending = EMPTY, 0
-        self._said = ""
+        self._logged = ""
         if self._stamp:
             text = _read(path)
             self._snapshot, self._ending = _snapshot_of(path, text, EMPTY, check), _ending(text)
 
     def snapshot(self) -> Snapshot:
-        """What holds now."""
+        """Return the present snapshot.  Costs nothing."""
         return self._snapshot
 
     def refresh(self) -> bool:
-        """Read the file again if it changed; a wrong or missing one changes nothing."""
+        """Read the file again if it changed; return whether the snapshot changed.  Never raises."""
         stamp = _stamp_of(self._path)
         if stamp == self._stamp:
             return False
@@ -65,14 +65,14 @@ class FileRegistry:
             return self._take_over(stamp)
         except UnreadableFileError as e:
             self._stamp = None if stamp is None else _UNREAD
-            self._say(str(e))
+            self._log(str(e))
         except RegistryFileError as e:
             self._stamp = stamp
-            self._said = ""  # another change is another line, with whatever reason
-            self._say(str(e))
-        except Exception as e:  # noqa: BLE001 - whatever it is, the next look must be taken
+            self._logged = ""  # each change is logged once, also for the same reason
+            self._log(str(e))
+        except Exception as e:  # noqa: BLE001 - whatever it is, the file must be checked again
             self._stamp = _UNREAD
-            self._say(type(e).__name__)
+            self._log(type(e).__name__)
         return False
 
     def _take_over(self, stamp: _Stamp) -> bool:
@@ -83,19 +83,19 @@ class FileRegistry:
             )
         snapshot = _snapshot_of(self._path, text, self._snapshot, self._check)
         changed = snapshot.digest != self._snapshot.digest
-        self._snapshot, self._ending, self._stamp, self._said = snapshot, _ending(text), stamp, ""
+        self._snapshot, self._ending, self._stamp, self._logged = snapshot, _ending(text), stamp, ""
         if changed:
             logger.info("registry loaded", extra={"digest": snapshot.digest})
         return changed
 
-    def _say(self, reason: str) -> None:
-        if reason != self._said:
+    def _log(self, reason: str) -> None:
+        if reason != self._logged:
             logger.error("the registry is wrong; the old one stays", extra={"reason": reason})
-        self._said = reason
+        self._logged = reason
 
 
 def load(path: Path, check: Check = no_check) -> Snapshot:
-    """The file's snapshot.  Raises `RegistryFileError` with every place that is wrong."""
+    """Load the file.  Raises `RegistryFileError` with all that is wrong and where."""
     return _snapshot_of(path, _read(path), EMPTY, check)
 
 
@@ -125,7 +125,7 @@ def _snapshot_of(path: Path, text: str, before: Snapshot, check: Check) -> Snaps
 
 
 def _ending(text: str) -> int:
-    """How surely nothing is missing at the end: YAML's end mark, a whole last line, neither."""
+    """Return how surely the file is whole: 2, YAML's end mark; 1, a whole last line; 0, neither."""
     if text.rstrip("\n").rpartition("\n")[2] == _END:
         return 2
     return int(text.endswith("\n"))

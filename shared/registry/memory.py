@@ -22,15 +22,15 @@ class MemoryRegistry:
         self.refresh()
 
     def put(self, document: dict[str, Any]) -> None:
-        """Change the source; it holds from the next `refresh` if it is valid."""
+        """Replace the document; the next `refresh` takes it over if it is valid."""
         self._document = document
 
     def snapshot(self) -> Snapshot:
-        """What holds now."""
+        """Return the present snapshot."""
         return self._snapshot
 
     def refresh(self) -> bool:
-        """Take over what was put, if it is valid."""
+        """Take over the document if it is valid; return whether the snapshot changed."""
         try:
             refuse_emptied(self._document or {}, self._snapshot)
             snapshot = Snapshot.model_validate(self._document or {})
@@ -46,16 +46,16 @@ class MemoryRegistry:
 
 
 def refuse_emptied(document: Mapping[str, Any], before: Snapshot) -> None:
-    """Raise `ValueError` for a document that says nothing of keys where there were some.
+    """Raise `ValueError` for a document without `keys` when there were some before.
 
-    An empty or cut file looks like that, and in development a door without keys is open.
+    An empty or cut file looks like that, and in development a gateway without keys accepts everybody.
     """
     if before.keys and "keys" not in document:
         raise ValueError(f"there is no `keys` where there were {len(before.keys)}: `keys: {{}}` revokes all")
 
 
 def reasons(error: ValueError) -> list[str]:
-    """What is wrong and where, without the values (hashes stay out of logs)."""
+    """Return what is wrong and where, without the values (hashes must not be logged)."""
     if not isinstance(error, ValidationError):
         return [str(error)]
     return [f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors(include_input=False)]

@@ -1,7 +1,7 @@
-"""The registry's words, frozen and valid as a whole.
+"""The registry's data model, immutable and valid as a whole.
 
-Written by people in ``onramp.yaml``, so what is not known is refused by name rather than
-ignored: a misspelt `expires` must not mean a key that never does.
+People write it in ``onramp.yaml``, so an unknown field is rejected by name rather than
+ignored: a misspelt `expires` must not mean a key that never expires.
 """
 
 import hashlib
@@ -23,10 +23,10 @@ _POINTER: Final = re.compile(r"(?:/(?:[^~/]|~[01])*)+")
 _KEY_ID: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
 
 
-def _matching(pattern: re.Pattern[str], said: str) -> AfterValidator:
+def _matching(pattern: re.Pattern[str], message: str) -> AfterValidator:
     def check(value: str) -> str:
         if not pattern.fullmatch(value):
-            raise ValueError(said)
+            raise ValueError(message)
         return value
 
     return AfterValidator(check)
@@ -54,13 +54,13 @@ class Destination(_Frozen):
 
 
 class EventContract(_Frozen):
-    """What becomes of fields of an event that its tables have no column for."""
+    """The rule for fields of an event that its tables have no column for."""
 
     unknown_fields: Literal["freeze", "discard"] = "freeze"
 
 
 class EventType(_Frozen):
-    """What is known of one event name."""
+    """What is registered of one event name."""
 
     owner: str = ""
     topic: Topic | None = None
@@ -93,7 +93,7 @@ class Grant(_Frozen):
 
 
 class Contract(_Frozen):
-    """What becomes of fields that tables like these have no column for."""
+    """The rule for fields that tables which match the patterns have no column for."""
 
     unknown_fields: Literal["freeze", "discard"]
     database: str = "*"
@@ -128,7 +128,7 @@ class ApiKey(_Frozen):
         return _covers(self.destinations, destination)
 
     def live_hashes(self, now: datetime) -> list[bytes]:
-        """The SHA-256 digests that open the door now."""
+        """Return the SHA-256 digests of secrets that are valid at `now`."""
         if self.expires is not None and self.expires <= now:
             return []
         return [
@@ -138,12 +138,12 @@ class ApiKey(_Frozen):
 
 @lru_cache(maxsize=4096)
 def _covers(patterns: tuple[str, ...], name: str) -> bool:
-    """Asked for every single event, mostly with the same few names."""
+    """Cached: it is called for every event, mostly with the same few names."""
     return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 class Snapshot(_Frozen):
-    """Everything that holds at one moment."""
+    """The whole registry at one moment."""
 
     event_types: Mapping[EventName, EventType] = Field(default_factory=dict)
     keys: Mapping[KeyId, ApiKey] = Field(default_factory=dict)
@@ -153,7 +153,7 @@ class Snapshot(_Frozen):
 
     @property
     def digest(self) -> str:
-        """Names the snapshot: equal content, equal digest."""
+        """The SHA-256 of the content: equal content, equal digest."""
         return self._digest
 
     @model_validator(mode="after")

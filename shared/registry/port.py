@@ -1,16 +1,16 @@
-"""The port: services ask for snapshots and do not know where they come from."""
+"""The port of the registry: services ask for snapshots and do not know where they come from."""
 
 from collections.abc import Callable
 from typing import Protocol
 
 from shared.registry.model import Snapshot
 
-#: What a service demands beyond the model, e.g. that JSON Schemas compile: raises `ValueError`.
+#: A service's own check beyond the model, e.g. that JSON Schemas compile; raises `ValueError`.
 Check = Callable[[Snapshot], None]
 
 
 def no_check(_: Snapshot) -> None:
-    """Demands nothing."""
+    """Accept every snapshot."""
 
 
 class Registry(Protocol):
@@ -22,11 +22,11 @@ class Registry(Protocol):
     """
 
     def snapshot(self) -> Snapshot:
-        """What holds now.  Cheap: an attribute, no look at the source."""
+        """Return the present snapshot.  Costs nothing: the source is not read."""
         ...
 
     def refresh(self) -> bool:
-        """Look at the source; returns whether there is another snapshot.  Never raises.
+        """Check the source; return whether the snapshot changed.  Never raises.
 
         It may be called from another thread than `snapshot`.
         """

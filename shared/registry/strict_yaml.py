@@ -1,7 +1,7 @@
-"""YAML with one meaning: of two equal keys the last would win in silence, and a key's expiry with it.
+"""Loads strict YAML: of two equal keys the last would win without an error, and a key's expiry with it.
 
-libyaml parses when it is there: four times as fast, which decides how soon a revocation in
-a file of thousands of keys holds.
+libyaml is used where it is installed: four times as fast, which decides how soon a revocation in
+a file of thousands of keys takes effect.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ _MERGE: Final = _TAG + "merge"
 
 
 class _Strict(_LOADER):  # type: ignore[misc]
-    """Refuses mappings with a key that comes twice."""
+    """A loader that rejects mappings with a repeated key."""
 
     def construct_mapping(self, node: Any, deep: bool = False) -> Any:
         seen: set[Any] = set()
@@ -34,14 +34,14 @@ class _Strict(_LOADER):  # type: ignore[misc]
 
 
 def _placed(construct: Callable[..., Any]) -> Callable[..., Any]:
-    """`construct` whose failures say where: yaml lets 30 February escape as a bare `ValueError`."""
+    """Give `construct`'s errors a position: yaml raises a bare `ValueError` for 30 February."""
 
     def placed(loader: Any, node: Any) -> Any:
         try:
             return construct(loader, node)
         except (ValueError, OverflowError):
-            said = f"not a {node.tag.removeprefix(_TAG)} that exists"
-            raise ConstructorError(problem=said, problem_mark=node.start_mark) from None
+            problem = f"not a {node.tag.removeprefix(_TAG)} that exists"
+            raise ConstructorError(problem=problem, problem_mark=node.start_mark) from None
 
     return placed
 
@@ -51,20 +51,20 @@ for _kind in ("timestamp", "int", "float"):
 
 
 def loads(text: str) -> Any:
-    """The document in `text`.
+    """Parse `text`.
 
     Raises:
-        ValueError: it is no YAML, or not unambiguous; the message says where and holds no value.
+        ValueError: it is no YAML, or ambiguous; the message says where and contains no value.
     """
     try:
-        _refuse_depth(text)
+        _reject_depth(text)
         return yaml.load(text, Loader=_Strict)  # noqa: S506 - a SafeLoader that refuses more
     except yaml.YAMLError as e:
-        raise ValueError(f"is not YAML: {_place(e)}") from None
+        raise ValueError(f"is not YAML: {_position(e)}") from None
 
 
-def _refuse_depth(text: str) -> None:
-    """Refuse it first: libyaml composes by recursion without a limit: 100,000 brackets end the process."""
+def _reject_depth(text: str) -> None:
+    """Raise `ValueError` before libyaml composes: it recurses without limit, 100,000 brackets crash it."""
     depth = 0
     for event in yaml.parse(text, Loader=_LOADER):
         if isinstance(event, yaml.CollectionStartEvent):
@@ -75,10 +75,10 @@ def _refuse_depth(text: str) -> None:
             depth -= 1
 
 
-def _place(error: yaml.YAMLError) -> str:
+def _position(error: yaml.YAMLError) -> str:
     mark = getattr(error, "problem_mark", None)
     if mark is None:
         return "unreadable"
-    # Only our own words are repeated: yaml's hold pieces of the text.
-    said = f": {error.problem}" if isinstance(error, ConstructorError) and error.context is None else ""
-    return f"line {mark.line + 1}, column {mark.column + 1}{said}"
+    # Only our own messages are repeated: yaml's quote the text.
+    problem = f": {error.problem}" if isinstance(error, ConstructorError) and error.context is None else ""
+    return f"line {mark.line + 1}, column {mark.column + 1}{problem}"

@@ -33,8 +33,8 @@ QUICK: Final = (
     Mutant(
         "passwords that all clients can take",
         "kafka_security.py",
-        "if not found or _unfit(found):",
-        "if not found:",
+        "if not secret or _is_unusable(secret):",
+        "if not secret:",
         f"{_KAFKA}::test_a_password_that_not_all_clients_can_take_is_refused",
     ),
     Mutant(
@@ -51,7 +51,7 @@ QUICK: Final = (
         "f",
         f"{_KAFKA}::test_files_are_named_by_their_full_paths",
     ),
-    Mutant("certificates that are read anew", "tls.py", "if seen != self._seen:", "if False:", _TLS),
+    Mutant("certificates that are read again", "tls.py", "if seen != self._seen:", "if False:", _TLS),
     Mutant(
         "certificates that stay while others cannot be read",
         "tls.py",

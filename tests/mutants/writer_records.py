@@ -49,7 +49,7 @@ RECORDS: Final = (
     Mutant(
         "what a poll had taken beside a record that cannot be read",
         "../../shared/polling.py",
-        "            consumer.seek(partition, at)\n",
+        "            consumer.seek(partition, position)\n",
         "            pass\n",
         "tests/unit/shared/test_polling.py",
     ),
