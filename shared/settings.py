@@ -32,7 +32,8 @@ class KafkaSettings(BaseSettings):
         1,
         ge=1,
         le=10,
-        description="min.insync.replicas of a new topic: how many replicas a 202 stands on; 2 in production.",
+        description="min.insync.replicas of a new topic: replicas that have an event before its 202; 2 in "
+        "production.",
     )
     create_topics: bool = Field(
         True,

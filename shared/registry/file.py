@@ -39,7 +39,7 @@ class FileRegistry:
 
         Raises:
             RegistryFileError: it is wrong, or named and not there; a service must not start
-                on half of it, nor with an open door because of a misspelt path.
+                on half of it, nor accept everybody because of a misspelt path.
         """
         self._path = path
         self._check = check

@@ -58,7 +58,7 @@ def loads(text: str) -> Any:
     """
     try:
         _reject_depth(text)
-        return yaml.load(text, Loader=_Strict)  # noqa: S506 - a SafeLoader that refuses more
+        return yaml.load(text, Loader=_Strict)  # noqa: S506 - a SafeLoader that rejects more
     except yaml.YAMLError as e:
         raise ValueError(f"is not YAML: {_position(e)}") from None
 
