@@ -3,7 +3,9 @@
 from collections.abc import Iterator
 
 import orjson
+import pytest
 
+from services.writer.plan import unfinished_ranges
 from shared import wire
 from tests.fixtures.inline import KilledError, Places
 from tests.fixtures.other import Other
@@ -68,8 +70,11 @@ def test_f51_a_plan_that_is_too_large_is_finished_in_pieces_under_its_routes(
     assert landed(other.dsn, inline.name) == 29
 
 
-def test_f51_a_plan_that_two_writers_died_of_is_begun_again_in_halves(inline: Scene, places: Places) -> None:
+def test_f51_a_plan_that_two_writers_died_of_is_begun_again_in_halves(
+    inline: Scene, places: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Also where what they counted and did not commit is of a whole, and of which a half is begun now."""
+    monkeypatch.setattr(unfinished_ranges, "_HALVING_PAUSE_SECONDS", 0.0)
     inline.produce(b"no json " + inline.name.encode(), *(event(f"e-{i}", inline.name) for i in range(31)))
     inline.accepted += 31
     for place in ("before_commit", "before_group_commit", "before_group_commit", "before_group_commit"):

@@ -55,8 +55,8 @@ DRIVER: Final = (
     Mutant(
         "the pinned routes",
         "driver/partitions.py",
-        "if unfinished := self._unfinished_plan(ends):",
-        "if (unfinished := self._unfinished_plan(ends)) and False:",
+        "if unfinished := self._unfinished.plan(self.positions, ends):",
+        "if (unfinished := self._unfinished.plan(self.positions, ends)) and False:",
         f"{_ONE_RULE}a_range_is_finished_under_the_routes_that_it_began_with",
     ),
     Mutant(

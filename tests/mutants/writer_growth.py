@@ -67,9 +67,9 @@ GROWTH: Final = (
     ),
     Mutant(
         "halves of what writers died of",
-        "driver/partitions.py",
-        "r = range_to_repeat(next_offset, [r for r, _ in covering])",
-        "r, _ = covering[0]",
+        "plan/unfinished_ranges.py",
+        "newest = range_to_repeat(next_offset, [r for r, _ in covering])",
+        "pass",
         f"{_BYTES}a_plan_that_two_writers_died_of_is_begun_again_in_halves",
     ),
     Mutant(
@@ -271,8 +271,8 @@ BYTES: Final = (
     ),
     Mutant(
         "finishing a large plan in pieces",
-        "driver/partitions.py",
-        "self.sizes.cut([r for r, under in unfinished if under == routes])",
+        "plan/unfinished_ranges.py",
+        "self._sizes.cut([r for r, under in unfinished if under == routes])",
         "[r for r, under in unfinished if under == routes]",
         f"{_BYTES}a_plan_that_is_too_large_is_finished_in_pieces_under_its_routes",
     ),

@@ -79,6 +79,7 @@ async def _write_apart(parts: Parts, ranges: Sequence[Range], routes: Routes) ->
         e for f in faults for e in parts.plan_log.set_aside_entries(parts.epoch, f.range, routes)
     )
     first_faults = [await up_to_fault(f, settle_piece, known=parts.strikes.knows(f.range)) for f in faults]
+    await parts.partitions.record(parts.plan_log.survived_entries(parts.epoch))
     _set_aside(parts, ranges, [f for f in first_faults if f])
 
 

@@ -7,7 +7,6 @@ from typing import Final
 
 from services.writer.driver.batch import write_batch
 from services.writer.driver.collector import StatsCollector
-from services.writer.driver.partitions import Planned
 from services.writer.driver.parts import Parts, check_fenced
 from services.writer.driver.reconcile import Reconciler
 from services.writer.driver.resolve_halt import resolve
@@ -15,6 +14,7 @@ from services.writer.driver.routes_from_registry import CurrentRoutes, topics_of
 from services.writer.model.offsets import total
 from services.writer.model.routes import Routes
 from services.writer.plan.batch_size import BatchSizer
+from services.writer.plan.unfinished_ranges import Planned
 from services.writer.postgres.database import Database
 from services.writer.recover import database_halts
 from services.writer.recover.trim import RetentionCleanup

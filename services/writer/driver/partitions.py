@@ -19,10 +19,11 @@ from services.writer.model.offsets import Incarnation, Partition, Range
 from services.writer.model.routes import Routes
 from services.writer.partitions.partition_halts import Entry, accepted_incarnation
 from services.writer.partitions.plan_log import PlanLog
-from services.writer.plan.byte_sizes import ByteSizes, range_to_repeat
+from services.writer.plan.byte_sizes import ByteSizes
 from services.writer.plan.fair_share import FairShare
 from services.writer.plan.grown_topics import GrownTopics
 from services.writer.plan.row_rates import RateLimiter
+from services.writer.plan.unfinished_ranges import Planned, UnfinishedRanges
 from services.writer.recover.databases import Databases
 from services.writer.recover.diverted_index import DivertedIndex
 from services.writer.recover.log_cuts import LogCuts
@@ -30,8 +31,6 @@ from services.writer.recover.partition_decisions import PartitionDecisions
 from shared import wire
 
 log = logging.getLogger(__name__)
-
-Planned = tuple[list[Range], Routes]
 
 
 class PartitionTracker:
@@ -62,7 +61,7 @@ class PartitionTracker:
         self._rate_limiter = rate_limiter
         self._fair_share = fair_share
         self.sizes = sizes
-        self._planned: dict[Partition, list[tuple[Range, Routes]]] = {}
+        self._unfinished = UnfinishedRanges(plan_log, sizes)
         self.positions = databases.positions
         self.halted: dict[Partition, str] = {}
         self.lag: dict[Partition, int] = {}
@@ -98,7 +97,7 @@ class PartitionTracker:
         positions = {p: start for p, start in starts.items() if self._is_adoptable(p, start, begins[p])}
         await self._record_baselines(positions)
         for p, position in positions.items():
-            self._planned[p] = self._plan_log.planned_ranges(p, position.topic_id)
+            self._unfinished.adopt(p, position)
             self._cluster.incarnations[p] = _signature(position, ids[p.topic])
         self._spark.expect(len(self.positions) + len(positions))
         await self._databases.adopt(positions)
@@ -135,8 +134,9 @@ class PartitionTracker:
         return position
 
     def _drop(self, p: Partition, reason: str, fix: str = halt_reasons.RESTART) -> None:
-        for known in (self.positions, self._planned, self.lag):
-            known.pop(p, None)
+        self.positions.pop(p, None)
+        self.lag.pop(p, None)
+        self._unfinished.forget(p)
         self._fair_share.forget(p)
         self._halt(p, reason, fix)
 
@@ -153,6 +153,9 @@ class PartitionTracker:
         elif lost := ", ".join(sorted(self._plan_log.missing_routes(p, position))):
             self._halt(p, halt_reasons.lost_routes(lost), halt_reasons.accept(p))
             self._resumable[p] = position
+        elif pause := self._unfinished.pause(p, position):
+            self._halt(p, pause.reason, pause.fix)
+            self._retry_at[p] = pause.retry_at
         else:
             return True
         return False
@@ -198,12 +201,19 @@ class PartitionTracker:
         ends = await self._ends(tips)
         backlog = {p: (s.next_offset, ends[p]) for p, s in self.positions.items() if p in ends}
         self.lag |= {p: max(end - start, 0) for p, (start, end) in backlog.items()}
-        if unfinished := self._unfinished_plan(ends):
+        if unfinished := self._unfinished.plan(self.positions, ends):
             return unfinished
-        spans = {p: self._until_next_plan(p, *span) for p, span in backlog.items()}
+        ranges = self._new_ranges(backlog, limit)
+        isolated = self._unfinished.isolated_plan(self.positions, ends, others=bool(ranges))
+        return isolated or (ranges, routes)
+
+    def _new_ranges(self, backlog: Mapping[Partition, tuple[int, int]], limit: int) -> list[Range]:
+        """Return ranges that no writer has planned before, at most `limit` offsets in all."""
+        shared = {p: span for p, span in backlog.items() if not self._unfinished.is_isolated(p, span[0])}
+        spans = {p: self._unfinished.until_next_plan(p, *span) for p, span in shared.items()}
         landing = [d.name for d in self._databases.landing()]
         shares = self.sizes.bound(self._rate_limiter.share(spans, limit, landing, self._fair_share))
-        return [Range(self.positions[p].topic_id, p, *span) for p, span in sorted(shares.items())], routes
+        return [Range(self.positions[p].topic_id, p, *span) for p, span in sorted(shares.items())]
 
     async def _ends(self, tips: dict[Partition, Tip]) -> dict[Partition, int]:
         """Return the offset that each partition may be planned to: its end, or where its log was cut."""
@@ -270,23 +280,6 @@ class PartitionTracker:
         planned = (r.end for r, _ in self._plan_log.planned_ranges(p, position.topic_id))
         diverted = self._index.highest_known(Incarnation(position.topic_id, p))
         return max(position.next_offset, diverted, *planned, 0)
-
-    def _unfinished_plan(self, ends: Mapping[Partition, int]) -> Planned | None:
-        """Return planned ranges that are not settled, all of one snapshot; a large one is cut."""
-        unfinished: list[tuple[Range, Routes]] = []
-        for p, planned_ranges in self._planned.items():
-            next_offset = self.positions[p].next_offset
-            covering = [(r, routes) for r, routes in planned_ranges if r.start <= next_offset < r.end]
-            if covering and next_offset < ends.get(p, next_offset):
-                r = range_to_repeat(next_offset, [r for r, _ in covering])
-                unfinished.append((Range(r.topic_id, p, next_offset, min(r.end, ends[p])), covering[0][1]))
-        if not unfinished:
-            return None
-        routes = unfinished[0][1]
-        return self.sizes.cut([r for r, under in unfinished if under == routes]), routes
-
-    def _until_next_plan(self, p: Partition, start: int, end: int) -> tuple[int, int]:
-        return start, min([end, *(r.start for r, _ in self._planned[p] if r.start > start)])
 
     def advance(self, ranges: Sequence[Range]) -> None:
         """Move on behind `ranges`, which are settled or diverted."""

@@ -1,6 +1,7 @@
 """Takes over from the writers before: reads their logs and makes the parts of a new session."""
 
 from collections.abc import Mapping, Sequence
+from uuid import uuid4
 
 from services.writer.driver.partitions import PartitionTracker
 from services.writer.driver.parts import Parts
@@ -42,6 +43,8 @@ class Successor:
         self._status = status
         self._pause_policy = PausePolicy(settings.pause_share, settings.pause_window, settings.pause_least)
         self._strikes = Strikes()
+        #: However often a session begins again, it is one process: plans say which.
+        self._process = uuid4().hex
 
     async def take_over(
         self, cluster: Cluster, spark: Spark, group: Mapping[Partition, Committed], epoch: int
@@ -51,7 +54,7 @@ class Successor:
         Invariant: `group`, the group's offsets, was read before `epoch` was taken, and the markers
         are read to their end after it (the model's rule `group_then_markers`).
         """
-        plan_log, index = await _read_logs(cluster)
+        plan_log, index = await _read_logs(cluster, self._process)
         rate_limiter = RateLimiter(
             {d.name: d.max_rows_per_second for d in self._configured if d.max_rows_per_second}
         )
@@ -111,9 +114,9 @@ class Successor:
         )
 
 
-async def _read_logs(cluster: Cluster) -> tuple[PlanLog, DivertedIndex]:
+async def _read_logs(cluster: Cluster, process: str) -> tuple[PlanLog, DivertedIndex]:
     """Read `onramp.settled` and the markers on `onramp.system_errors` to their ends."""
-    plan_log, index = PlanLog(), DivertedIndex()
+    plan_log, index = PlanLog(process=process), DivertedIndex()
     async for record in cluster.log(wire.SETTLED):
         plan_log.read_to = record.offset + 1
         if not plan_log.read(record.key, record.value):

@@ -61,6 +61,23 @@ def try_again(p: Partition, offset: int) -> str:
     )
 
 
+def lethal(start: int, end: int, crashes: int) -> str:
+    """Writers crashed at a record, as it seems: the last of them read these offsets and nothing else."""
+    if end - start == 1:
+        return f"{crashes} writers were killed at offset {start}, the last one while it read nothing else"
+    return f"{crashes} writers were killed at one of the offsets {start} to {end - 1}: it is looked for"
+
+
+def lethal_fix(p: Partition, start: int, end: int) -> str:
+    """Nothing helps but a mended writer, more memory, or to do without the record."""
+    if end - start > 1:
+        return "none yet: half of them is tried alone within a minute, and the others go on until then"
+    return (
+        "look in the supervisor's log for what kills the writer (its memory limit, a crash in a library) and "
+        f"mend that; the partition is tried again by itself within the hour. {_do_without(p, start)}"
+    )
+
+
 def too_large(offset: int, detail: str) -> str:
     """Return the reason when a topic of Onramp's own does not take a record."""
     return f"the event at offset {offset} is too large: {detail}"

@@ -9,8 +9,9 @@ group's offsets of the last one are committed, so only a writer's last plan can 
 (docs/adr, settling; the model's rules `plan_pinned` and `settled_per_epoch`).
 """
 
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 import msgspec
@@ -42,6 +43,9 @@ class Plan:
 
     ranges: tuple[Range, ...]
     digest: str
+    #: The process that began it, and when (seconds since 1970); 0: the process survived its failure.
+    process: str = ""
+    begun_at: float = 0.0
 
 
 _PLAN: Final = "plan"
@@ -55,6 +59,8 @@ _LEADER: Final = "leader"
 class _Plan(msgspec.Struct):
     digest: str
     ranges: list[tuple[str, str, int, int, int]]
+    process: str = ""
+    begun_at: float = 0.0
 
 
 _decode_plan: Final = msgspec.json.Decoder(_Plan).decode
@@ -68,11 +74,15 @@ class PlanLog:
     """The content of the topic.  `apply` takes an entry in; the `…_entries` methods make entries."""
 
     plans: dict[int, Plan] = field(default_factory=dict)
+    #: The process that reads the topic and plans, by an id of its own.
+    process: str = ""
     #: Plans of ranges that were set aside: later plans of the same writer do not have them.
     set_aside: dict[tuple[str, int, int], Plan] = field(default_factory=dict)
     routes: dict[str, Routes] = field(default_factory=dict)
     baselines: dict[IncarnationKey, dict[str, int]] = field(default_factory=dict)
     totals: dict[IncarnationKey, Totals] = field(default_factory=dict)
+    #: The last epoch of each process.
+    _last_epochs: dict[str, int] = field(default_factory=dict)
     #: The planned ranges of each incarnation of a partition, by the epoch of their writer.
     _planned: dict[tuple[Partition, str], dict[int, list[Range]]] = field(default_factory=dict)
     #: The latest leader epoch that an incarnation was planned under (the model's `leader_kept`).
@@ -138,6 +148,7 @@ class PlanLog:
         for r in last.ranges if last else ():
             self._planned[r.partition, r.topic_id].pop(epoch, None)
         self.plans[epoch] = plan
+        self._last_epochs[plan.process] = max(epoch, self._last_epochs.get(plan.process, epoch))
         for r in plan.ranges:
             self._planned.setdefault((r.partition, r.topic_id), {}).setdefault(epoch, []).append(r)
 
@@ -149,14 +160,34 @@ class PlanLog:
 
     def plan_entries(self, epoch: int, ranges: Sequence[Range], routes: Routes) -> list[Entry]:
         """Return the entries that record that writer `epoch` starts `ranges` under `routes`."""
-        return [*self.routes_entries(routes), (f"{_PLAN}/{epoch}", _as_json(ranges, routes))]
+        plan = Plan(tuple(ranges), routes.digest, self.process, time.time())
+        return [*self.routes_entries(routes), (f"{_PLAN}/{epoch}", _as_json(plan))]
+
+    def survived_entries(self, epoch: int) -> list[Entry]:
+        """Return the entry that records that writer `epoch` failed with its last plan and goes on."""
+        return [(f"{_PLAN}/{epoch}", _as_json(replace(self.plans[epoch], begun_at=0.0)))]
+
+    def crashed_ranges(self, partition: Partition, position: Position) -> list[tuple[Range, float]]:
+        """Return ranges at `position` in which other processes crashed, newest first, and when each began.
+
+        Invariant: a process counts once, by its last plan.  One that failed and went on, in an outage
+        say, has not crashed.
+        """
+        planned = self._planned.get((partition, position.topic_id), {})
+        crashed = []
+        for epoch, ranges in sorted(planned.items(), reverse=True):
+            plan = self.plans[epoch]
+            if plan.begun_at and plan.process != self.process and self._last_epochs[plan.process] == epoch:
+                covering = [r for r in ranges if r.start <= position.next_offset < r.end]
+                crashed += [(r, plan.begun_at) for r in covering[:1]]
+        return crashed
 
     def set_aside_entries(self, epoch: int, r: Range, routes: Routes) -> list[Entry]:
         """Return the entry that keeps the routes of `r` beside later plans; none when it is there."""
         known = (p for (i, _, _), p in self.set_aside.items() if (i, p.digest) == (r.topic_id, routes.digest))
         if any(of.covers(r) for plan in known for of in plan.ranges):
             return []
-        return [(f"{_PIN}/{r.topic_id}/{r.partition.number}/{epoch}", _as_json([r], routes))]
+        return [(f"{_PIN}/{r.topic_id}/{r.partition.number}/{epoch}", _as_json(Plan((r,), routes.digest)))]
 
     def routes_entries(self, routes: Routes) -> list[Entry]:
         """Return the entry that keeps `routes` under their digest; none when they are kept."""
@@ -206,9 +237,10 @@ class PlanLog:
 def _plan(value: bytes) -> Plan:
     plan = _decode_plan(value)
     ranges = (Range(i, Partition(t, n), start, end) for i, t, n, start, end in plan.ranges)
-    return Plan(tuple(ranges), plan.digest)
+    return Plan(tuple(ranges), plan.digest, plan.process, plan.begun_at)
 
 
-def _as_json(ranges: Sequence[Range], routes: Routes) -> bytes:
-    listed = [(r.topic_id, r.partition.topic, r.partition.number, r.start, r.end) for r in ranges]
-    return orjson.dumps({"digest": routes.digest, "ranges": listed})
+def _as_json(plan: Plan) -> bytes:
+    listed = [(r.topic_id, r.partition.topic, r.partition.number, r.start, r.end) for r in plan.ranges]
+    by = {"process": plan.process, "begun_at": round(plan.begun_at, 3)}
+    return orjson.dumps({"digest": plan.digest, "ranges": listed, **by})

@@ -32,7 +32,12 @@ def range_to_repeat(next_offset: int, unfinished: Sequence[Range]) -> Range:
         or sum(r.start == next_offset for r in unfinished) < _CRASHES_BEFORE_HALVING
     ):
         return newest
-    return replace(newest, end=next_offset + (len(newest) + 1) // 2)
+    return half(newest)
+
+
+def half(whole: Range) -> Range:
+    """Return the first half of a range, or the one offset that it is."""
+    return replace(whole, end=whole.start + (len(whole) + 1) // 2)
 
 
 class ByteSizes:

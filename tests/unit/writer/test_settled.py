@@ -2,8 +2,10 @@
 
 from collections.abc import Iterator
 
+import orjson
 import pytest
 
+from services.writer.model.next_offsets import Position
 from services.writer.model.offsets import Partition, Range
 from services.writer.model.routes import Routes
 from services.writer.partitions.plan_log import PlanLog
@@ -36,6 +38,49 @@ def test_a_writers_last_plan_replaces_its_earlier_ones() -> None:
     _plan(plan_log, 3, NOW, Range(TOPIC, P, 5, 6))
     assert plan_log.planned_ranges(P, TOPIC) == [(Range(TOPIC, P, 5, 6), NOW)]
     assert plan_log.planned_ranges(BESIDE, TOPIC) == []
+
+
+def _planned(process: str, epoch: int, *ranges: Range) -> list[tuple[str, bytes]]:
+    return PlanLog(process=process).plan_entries(epoch, ranges, NOW)
+
+
+def _crashed(*plans: list[tuple[str, bytes]], at: int = 4) -> list[Range]:
+    plan_log = PlanLog(process="me")
+    for key, value in (entry for plan in plans for entry in plan):
+        plan_log.apply(key, value)
+    return [r for r, _ in plan_log.crashed_ranges(P, Position(TOPIC, at))]
+
+
+def test_a_process_crashed_in_what_it_planned_last_and_did_not_settle() -> None:
+    whole, rest, beside = Range(TOPIC, P, 0, 9), Range(TOPIC, P, 4, 9), Range(TOPIC, BESIDE, 0, 1)
+    assert _crashed(_planned("a", 1, whole, beside), _planned("b", 2, rest)) == [rest, whole]
+    assert _crashed(_planned("a", 1, whole), at=9) == []  # it is settled
+    assert _crashed(_planned("a", 1, Range(TOPIC, P, 5, 9))) == []
+    assert _crashed(_planned("a", 1, Range("another life", P, 0, 9))) == []
+
+
+def test_a_process_that_went_on_did_not_crash_in_what_it_left() -> None:
+    """An outage makes many sessions of one process, each with a plan that it does not finish."""
+    whole, beside = Range(TOPIC, P, 0, 9), Range(TOPIC, BESIDE, 0, 1)
+    assert _crashed(_planned("a", 1, whole), _planned("a", 2, whole), _planned("a", 3, whole)) == [whole]
+    assert _crashed(_planned("a", 1, whole), _planned("a", 2, beside)) == []
+    assert _crashed(_planned("me", 1, whole)) == []
+
+
+def test_a_process_that_survived_a_failure_did_not_crash() -> None:
+    plan_log, whole = PlanLog(process="a"), Range(TOPIC, P, 0, 9)
+    _plan(plan_log, 1, NOW, whole)
+    survived = plan_log.survived_entries(1)
+    assert _crashed(_planned("a", 1, whole), survived) == []
+    for key, value in survived:
+        plan_log.apply(key, value)
+    assert plan_log.planned_ranges(P, TOPIC) == [(whole, NOW)]
+
+
+def test_an_older_releases_plan_names_no_process() -> None:
+    (_, _), (key, value) = _planned("a", 1, Range(TOPIC, P, 0, 9))
+    old = {name: of for name, of in orjson.loads(value).items() if name in ("digest", "ranges")}
+    assert _crashed([(key, orjson.dumps(old))]) == []
 
 
 class _Ranges(tuple[Range, ...]):

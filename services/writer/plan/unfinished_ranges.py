@@ -1,0 +1,131 @@
+"""Ranges that dead writers planned and did not finish: they come first; what killed the writers comes alone.
+
+A record can kill the process that works on it: a crash in a library, more memory than the machine
+has.  A strike in memory dies with the process; the plan stays.  A range that three processes in a
+row planned and did not settle shares no batch any more: it is planned alone, in turn with the
+others.  If that kills the process too, it is halved until the record is found, with a pause before
+each half (docs/adr, records that kill).
+"""
+
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+from services.writer.model import halt_reasons
+from services.writer.model.next_offsets import Position
+from services.writer.model.offsets import Partition, Range
+from services.writer.model.routes import Routes
+from services.writer.partitions.plan_log import PlanLog
+from services.writer.plan.byte_sizes import ByteSizes, half, range_to_repeat
+
+Planned = tuple[list[Range], Routes]
+
+#: Two processes may die of a batch's size, after which its half comes next, and one of anything.
+_CRASHES_BEFORE_ISOLATION: Final = 3
+#: Pauses before a range that killed a process alone is halved, and before its one record is tried again:
+#: each try may kill the process, and nothing lands until the next one has started.
+_HALVING_PAUSE_SECONDS: Final = 60.0
+_RECORD_PAUSES_SECONDS: Final = (600.0, 3600.0)
+#: Within a pause an operator's decision is looked for as often.
+_LOOK_SECONDS: Final = 60.0
+
+
+class Pause(NamedTuple):
+    """Why a partition is not read now, what an operator can do, and when to look again (monotonic)."""
+
+    reason: str
+    fix: str
+    retry_at: float
+
+
+class UnfinishedRanges:
+    """The planned ranges of the adopted partitions, with the routes of their plans."""
+
+    def __init__(self, plan_log: PlanLog, sizes: ByteSizes) -> None:
+        self._plan_log = plan_log
+        self._sizes = sizes
+        self._planned: dict[Partition, list[tuple[Range, Routes]]] = {}
+        #: The offset up to which each partition is isolated, and partitions that killed a process alone.
+        self._isolated_to: dict[Partition, int] = {}
+        self._lethal: set[Partition] = set()
+        self._others_had_a_turn = False
+
+    def adopt(self, p: Partition, position: Position) -> None:
+        """Learn what was planned of `p`."""
+        self._planned[p] = self._plan_log.planned_ranges(p, position.topic_id)
+        crashed = self._plan_log.crashed_ranges(p, position)
+        if len(crashed) >= _CRASHES_BEFORE_ISOLATION:
+            self._isolated_to[p] = max(r.end for r, _ in crashed)
+        if len(crashed) > _CRASHES_BEFORE_ISOLATION:
+            self._lethal.add(p)
+
+    def forget(self, p: Partition) -> None:
+        """Drop a partition that is not read any more."""
+        self._planned.pop(p, None)
+        self._isolated_to.pop(p, None)
+        self._lethal.discard(p)
+
+    def pause(self, p: Partition, position: Position) -> Pause | None:
+        """Return the pause that `p` is in after it killed a process alone; None when it may be read."""
+        crashed = self._plan_log.crashed_ranges(p, position)
+        if len(crashed) <= _CRASHES_BEFORE_ISOLATION:
+            return None
+        last, begun_at = crashed[0]
+        tries = sum(len(r) == 1 for r, _ in crashed if r == last)
+        pauses = _RECORD_PAUSES_SECONDS if tries else (_HALVING_PAUSE_SECONDS,)
+        left = pauses[min(max(tries, 1), len(pauses)) - 1] - max(time.time() - begun_at, 0.0)
+        if left <= 0:
+            return None
+        reason = halt_reasons.lethal(position.next_offset, last.end, len(crashed))
+        fix = halt_reasons.lethal_fix(p, position.next_offset, last.end)
+        return Pause(reason, fix, time.monotonic() + min(left, _LOOK_SECONDS))
+
+    def is_isolated(self, p: Partition, next_offset: int) -> bool:
+        """Return whether the range of `p` at `next_offset` shares no batch."""
+        return next_offset < self._isolated_to.get(p, next_offset)
+
+    def plan(self, positions: Mapping[Partition, Position], ends: Mapping[Partition, int]) -> Planned | None:
+        """Return planned ranges that are not settled, all of one snapshot; a large one is cut."""
+        shared = [p for p in self._planned if not self.is_isolated(p, positions[p].next_offset)]
+        unfinished = [found for p in shared if (found := self._unfinished(p, positions, ends))]
+        return self._of_one_snapshot(unfinished) if unfinished else None
+
+    def isolated_plan(
+        self, positions: Mapping[Partition, Position], ends: Mapping[Partition, int], *, others: bool
+    ) -> Planned | None:
+        """Return a range that shares no batch; it takes turns with `others`, if there are any.
+
+        Invariant: a partition that killed no process alone comes before those that did.
+        """
+        if others and not self._others_had_a_turn:
+            self._others_had_a_turn = True
+            return None
+        for p in sorted(self._isolated_to, key=lambda p: p in self._lethal):
+            isolated = self.is_isolated(p, positions[p].next_offset)
+            if isolated and (found := self._unfinished(p, positions, ends)):
+                self._others_had_a_turn = False
+                return self._of_one_snapshot([found])
+        return None
+
+    def until_next_plan(self, p: Partition, start: int, end: int) -> tuple[int, int]:
+        """Return `start` and `end`, or where a planned range starts before it."""
+        return start, min([end, *(r.start for r, _ in self._planned[p] if r.start > start)])
+
+    def _unfinished(
+        self, p: Partition, positions: Mapping[Partition, Position], ends: Mapping[Partition, int]
+    ) -> tuple[Range, Routes] | None:
+        next_offset = positions[p].next_offset
+        covering = [(r, routes) for r, routes in self._planned[p] if r.start <= next_offset < r.end]
+        if not covering or next_offset >= ends.get(p, next_offset):
+            return None
+        newest, routes = covering[0]
+        if p in self._lethal and self.is_isolated(p, next_offset):
+            newest = half(replace(newest, start=next_offset))
+        else:
+            newest = range_to_repeat(next_offset, [r for r, _ in covering])
+        return replace(newest, start=next_offset, end=min(newest.end, ends[p])), routes
+
+    def _of_one_snapshot(self, unfinished: list[tuple[Range, Routes]]) -> Planned:
+        routes = unfinished[0][1]
+        return self._sizes.cut([r for r, under in unfinished if under == routes]), routes
