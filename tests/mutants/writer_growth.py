@@ -19,8 +19,8 @@ GROWTH: Final = (
     Mutant(
         "each life of a topic released by itself",
         "settle/waiting_table.py",
-        "    return [list(part.values()) for part in parts]",
-        "    return [list(taken)]",
+        "    return [list(group.values()) for group in groups]",
+        "    return [list(batches)]",
         f"{_RELEASES}f50_the_events_of_a_topic_that_was_made_anew_are_released_beside_the_old_ones",
     ),
     Mutant(
@@ -47,7 +47,7 @@ GROWTH: Final = (
     Mutant(
         "a release's look for what came meanwhile",
         "recover/release.py",
-        "            elif after == waiting_table.BEGIN:\n",
+        "            elif after == waiting_table.START:\n",
         "            elif after:\n",
         f"{_RELEASES}events_that_come_during_a_release_are_released_by_it",
     ),
@@ -90,7 +90,7 @@ GROWTH: Final = (
     Mutant(
         "a release that goes on after as many bytes as a step has",
         "settle/waiting_table.py",
-        " or sum(t.size for t in taken) >= MOST_BYTES",
+        " or sum(events.size for events in batches) >= MOST_BYTES",
         "",
         f"{_STEPS}release_takes_events_up_to_a_number_of_bytes",
     ),
@@ -150,15 +150,15 @@ GROWTH: Final = (
     Mutant(
         "no watch for a table that somebody made up",
         "settle/settlement.py",
-        "                elif now.parked and not made_up:",
-        "                elif now.parked:",
+        "                elif updated.parked and not made_up:",
+        "                elif updated.parked:",
         f"{_WATCHES}f51_tables_that_somebody_made_up_are_not_watched",
     ),
     Mutant(
         "the watch of a table that was there",
         "settle/settlement.py",
-        "made_up = not share.seen and _is_unknown(done)",
-        "made_up = _is_unknown(done)",
+        "made_up = not park_rate.seen and _is_unknown(result)",
+        "made_up = _is_unknown(result)",
         f"{_WATCHES}a_table_that_was_there_is_watched_when_it_is_dropped",
     ),
     Mutant(
@@ -185,7 +185,7 @@ GROWTH: Final = (
     Mutant(
         "one watch of two tables",
         "settle/holds.py",
-        "        self._faded.discard(hold.name)\n",
+        "        self._unwatched.discard(hold.name)\n",
         "",
         f"{_WATCHES}a_type_of_two_tables_is_judged_by_both",
     ),
@@ -230,8 +230,8 @@ BYTES: Final = (
     Mutant(
         "all that a task was given",
         "settle/task.py",
-        "run.rows.nbytes",
-        'run.rows.column("value").nbytes',
+        "part.rows.nbytes",
+        'part.rows.column("value").nbytes',
         "tests/unit/writer/test_task.py",
     ),
     Mutant(

@@ -32,14 +32,14 @@ HOLDS: Final = (
     Mutant(
         "the removal of what waited in its landing's transaction",
         "recover/release.py",
-        "        settlement.keep()\n        waiting_table.drop(conn, taken)\n",
-        "        settlement.keep()\n        conn.commit()\n        waiting_table.drop(conn, taken)\n",
+        "        settlement.flush()\n        waiting_table.drop(conn, taken)\n",
+        "        settlement.flush()\n        conn.commit()\n        waiting_table.drop(conn, taken)\n",
         f"{_HOLDS}a_release_that_dies_is_begun_again_and_lands_once",
     ),
     Mutant(
         "the pause in the ledger's transaction",
         "settle/settlement.py",
-        "        self.holds.keep(self._work.conn)\n",
+        "        self.holds.flush(self._context.conn)\n",
         "",
         f"{_HOLDS}a_type_pauses_past_its_share_and_the_others_go_on",
     ),

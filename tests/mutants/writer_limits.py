@@ -48,7 +48,7 @@ LIMITS: Final = (
     Mutant(
         "what is worth a look",
         "settle/settlement.py",
-        "ledger.remark(self._work.conn, self._remarks)",
+        "ledger.add_warnings(self._context.conn, self._warning_counts)",
         "pass",
         "tests/integration/writer/test_task.py::test_what_is_worth_a_look_is_counted_in_the_rows_own_transaction",
     ),
@@ -59,7 +59,7 @@ SLOW: Final = (
     Mutant(
         "counting refused destinations",
         "settle/task.py",
-        "line.refused += len(events.unroutable)",
+        "report.refused += len(events.unroutable)",
         "pass",
         f"tests/integration/admin/test_audit.py::test_{_REFUSED}",
     ),

@@ -97,7 +97,7 @@ FOREIGNERS: Final = (
     Mutant(
         "what waited and is sorted to its database no more, parked",
         "recover/drain.py",
-        "        task.expect(database)\n",
+        "        task.collect_strays(database)\n",
         "",
         f"{STRICTER}::test_an_event_that_is_refused_when_it_drains_is_parked_for_its_database",
     ),
@@ -125,22 +125,22 @@ FOREIGNERS: Final = (
     Mutant(
         "an event that cannot be sorted, alone",
         "settle/task.py",
-        "        for run, verdict in take_each(self.take, read):",
-        "        for run, verdict in self.take(read) or ():",
+        "        for part, verdict in sort_one_by_one(self.filter_and_sort, read):",
+        "        for part, verdict in self.filter_and_sort(read) or ():",
         f"{_STEPS}[sort]",
     ),
     Mutant(
         "an event that cannot be persisted, alone",
         "settle/task.py",
-        "apart.add(e.target)",
+        "one_by_one.add(e.target)",
         "blocked[e.target] = None",
         f"{_STEPS}[persist]",
     ),
     Mutant(
         "an event that cannot be released, alone",
         "settle/settlement.py",
-        "done = self._persist(target, rows, apart=True)",
-        "done = self._persist(target, rows, apart=False)",
+        "result = self._persist(target, rows, one_by_one=True)",
+        "result = self._persist(target, rows, one_by_one=False)",
         f"{_STEPS}[release-persist]",
     ),
     Mutant(

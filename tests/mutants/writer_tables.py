@@ -31,7 +31,7 @@ TABLES: Final = (
     Mutant(
         "names that the database's encoding does not have",
         "settle/settlement.py",
-        "        target = encodings.spelled(self._work.conn, target)\n",
+        "        target = encodings.spelled(self._context.conn, target)\n",
         "",
         ENCODINGS,
     ),

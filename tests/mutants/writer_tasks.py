@@ -15,16 +15,16 @@ VALUES: Final = "tests/integration/writer_tables/test_values.py"
 SORTING: Final = "tests/unit/writer tests/unit/writer_sort"
 SAME_LAYOUT: Final = "tests/unit/writer_sort/test_same_layout.py tests/unit/writer_sort/test_batch_checks.py"
 
-_KEEP: Final = "            settlement.keep()\n"
+_KEEP: Final = "            settlement.flush()\n"
 _ADVANCE: Final = """\
-            fresh = [r for r in ranges if settled[r.partition] < r.end]
-            ledger.advance(conn, fresh, self._order.epoch, self._order.routes.digest)
+            unsettled = [r for r in ranges if next_offsets[r.partition] < r.end]
+            ledger.advance(conn, unsettled, self._order.epoch, self._order.routes.digest)
 """
 _BEFORE: Final = '            failpoints.reach("writer.before_commit")\n'
 _AFTER: Final = '        failpoints.reach("writer.after_commit")\n'
 _LAND: Final = _KEEP + _ADVANCE + _BEFORE + _AFTER
 _AGAIN: Final = '        with transaction(database, "land") as conn:\n'
-_ROWS: Final = "            for target, pieces in of_it.items():\n"
+_ROWS: Final = "            for target, pieces in rows_of.items():\n"
 #: Holds and blocked tables, and their Kafka-free tests.
 HOLDS: Final = "tests/integration/writer/test_holds.py"
 
@@ -32,7 +32,7 @@ TASKS: Final = (
     Mutant(
         "a row for a database that nobody knows raises",
         "settle/task.py",
-        "        task.see_all_known()\n",
+        "        task.check_databases()\n",
         "",
         "tests/unit/writer/test_task.py",
     ),
@@ -58,18 +58,23 @@ TASKS: Final = (
         + _BEFORE
         + _AFTER
         + _AGAIN
-        + "            settlement._work = Work(conn, database, topic_ids, work.records, work.pausing)\n"
+        + "            settlement._context = SettlementContext(\n"
+        + "                conn, database, topic_ids, work.records, work.pause_policy)\n"
         + _KEEP,
         TASK,
     ),
     Mutant(
-        "the compare: a gap", "settle/ledger.py", "if at is None or at < r.start:", "if at is None:", LEDGER
+        "the compare: a gap",
+        "settle/ledger.py",
+        "if next_offset is None or next_offset < r.start:",
+        "if next_offset is None:",
+        LEDGER,
     ),
     Mutant(
         "the compare: a missing row",
         "settle/ledger.py",
-        "if at is None or at < r.start:",
-        "if at is not None and at < r.start:",
+        "if next_offset is None or next_offset < r.start:",
+        "if next_offset is not None and next_offset < r.start:",
         LEDGER,
     ),
     Mutant("the lock of the ledger row", "settle/ledger.py", "    FOR UPDATE OF l\n", "", LEDGER),
@@ -77,15 +82,15 @@ TASKS: Final = (
     Mutant(
         "the settled prefix",
         "settle/task.py",
-        "_since(rows, settled[p]) for p, rows",
+        "_since(rows, next_offsets[p]) for p, rows",
         "rows for p, rows",
         TASK,
     ),
     Mutant(
         "never moving a ledger back",
         "settle/task.py",
-        "fresh = [r for r in ranges if settled[r.partition] < r.end]",
-        "fresh = ranges",
+        "unsettled = [r for r in ranges if next_offsets[r.partition] < r.end]",
+        "unsettled = ranges",
         TASK,
     ),
     Mutant(
@@ -119,7 +124,7 @@ TASKS: Final = (
     Mutant(
         "that a range which is passed over is not settled",
         "settle/ledger.py",
-        '    _move(conn, _MOVE_ON, rows, {"epoch": epoch})',
+        '    _move(conn, _SKIP, rows, {"epoch": epoch})',
         '    _move(conn, _ADVANCE, rows, {"epoch": epoch, "digest": "one"})',
         LEDGER,
     ),
@@ -240,7 +245,7 @@ TASKS: Final = (
     Mutant(
         "counting duplicates",
         "settle/settlement.py",
-        "            self._count(target, Outcome.DUPLICATE, done.duplicates())\n",
+        "            self._count_outcome(target, Outcome.DUPLICATE, result.duplicates())\n",
         "",
         f"{TASK} {PERSIST}",
     ),

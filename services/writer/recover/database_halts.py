@@ -115,7 +115,7 @@ def skip(database: Database, missing: Sequence[Gap], epoch: int) -> None:
         return
     with transaction(database, "driver") as conn:
         next_offsets = ledger.lock(conn, ranges, epoch)
-        ledger.pass_over(conn, [r for r in ranges if next_offsets[r.partition] < r.end], epoch)
+        ledger.skip(conn, [r for r in ranges if next_offsets[r.partition] < r.end], epoch)
     log.error(
         "what is missing in a database is given up",
         extra={"database": database.name, "ranges": [str(r) for r in ranges]},

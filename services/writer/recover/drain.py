@@ -191,8 +191,8 @@ class Drainer:
         )
         task, records = Task(order), as_slice(piece.partition, events)
         failpoints.meet("writer.drain", values_of([records]))
-        task.take([records])
-        task.expect(database)
+        task.filter_and_sort([records])
+        task.collect_strays(database)
         task.land(database)
         reports = task.report()
         for report in reports:

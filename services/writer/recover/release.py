@@ -29,9 +29,14 @@ from services.writer.postgres.sqlstates import STATEMENT_TIMEOUT
 from services.writer.settle import holds, waiting_table
 from services.writer.settle.holds import Hold, Holds
 from services.writer.settle.pause_policy import PausePolicy
-from services.writer.settle.settlement import BlockedError, SerializationConflictError, Settlement, Work
-from services.writer.settle.strays import places_of
-from services.writer.settle.waiting_table import At, Place, Taken
+from services.writer.settle.settlement import (
+    BlockedError,
+    SerializationConflictError,
+    Settlement,
+    SettlementContext,
+)
+from services.writer.settle.strays import origins_of
+from services.writer.settle.waiting_table import WaitingEvents, WaitingKey, WaitingTable
 from services.writer.sort.route_lookup import lookup_for
 from shared import failpoints
 from shared.errors import InfrastructureError, UserError
@@ -77,7 +82,7 @@ class Release:
         return self._end_holds()
 
     def _drain_or_pass_over(
-        self, table: Place, paused: Sequence[str], hold: Hold | None, routes: Routes
+        self, table: WaitingTable, paused: Sequence[str], hold: Hold | None, routes: Routes
     ) -> None:
         """`_drain`; a place at which it fails for a reason that nobody foresaw waits alone."""
         try:
@@ -88,7 +93,7 @@ class Release:
             extra = {"database": self._database.name, "table": table.destination}
             log.exception("what waits cannot be released, for a reason that nobody foresaw", extra=extra)
 
-    def _drain(self, table: Place, paused: Sequence[str], hold: Hold | None, routes: Routes) -> None:
+    def _drain(self, table: WaitingTable, paused: Sequence[str], hold: Hold | None, routes: Routes) -> None:
         """Land what waits for `table` until nothing is left or it is blocked."""
         target = self._target(table, routes)
         try:
@@ -109,28 +114,28 @@ class Release:
         with transaction(self._database, "driver") as conn:
             changed = Holds()
             changed.put(changed_hold.blocked_again(e.sqlstate, suspicious=e.suspicious))
-            changed.keep(conn)
+            changed.flush(conn)
 
-    def _land_all(self, table: Place, target: Target, paused: Sequence[str]) -> None:
+    def _land_all(self, table: WaitingTable, target: Target, paused: Sequence[str]) -> None:
         """Land in steps, each behind the one before, until a step from the start finds nothing more."""
-        after = waiting_table.BEGIN
+        after = waiting_table.START
         while True:
             taken = self._land(table, target, paused, after)
             if waiting_table.is_full(taken, self._at_once):
                 self.almost_done = False
                 after = taken[-1].last
-            elif after == waiting_table.BEGIN:
+            elif after == waiting_table.START:
                 return
             else:
-                after = waiting_table.BEGIN
+                after = waiting_table.START
 
-    def _one_by_one(self, table: Place, target: Target, paused: Sequence[str]) -> None:
+    def _one_by_one(self, table: WaitingTable, target: Target, paused: Sequence[str]) -> None:
         """Find the rows that fail while their neighbours land, and park them with their codes.
 
         Raises `BlockedError` when none lands: then the table is at fault, except for a single row
         that runs into the statement timeout.
         """
-        suspects: list[tuple[At, BlockedError]] = []
+        suspects: list[tuple[WaitingKey, BlockedError]] = []
         landed = False
         with transaction(self._database, "driver") as conn:
             singles = waiting_table.first(conn, table, paused, self._at_once)
@@ -146,7 +151,7 @@ class Release:
         for suspect, blocked in suspects:
             self._park(table, target, suspect, blocked.sqlstate)
 
-    def _land_one(self, table: Place, target: Target, key: At) -> bool:
+    def _land_one(self, table: WaitingTable, target: Target, key: WaitingKey) -> bool:
         """Return whether the table took the event; one that is parked untried proves nothing."""
         try:
             with self._paid_for() as conn:
@@ -155,17 +160,19 @@ class Release:
         except SerializationConflictError as e:
             raise e.blocked from None
 
-    def _park(self, table: Place, target: Target, key: At, sqlstate: str | None) -> None:
+    def _park(self, table: WaitingTable, target: Target, key: WaitingKey, sqlstate: str | None) -> None:
         with transaction(self._database, "driver") as conn:
             if taken := waiting_table.retake(conn, table, key):
-                settlement = Settlement(self._work(conn, [taken]), Holds())
+                settlement = Settlement(self._context(conn, [taken]), Holds())
                 blocked = "the table takes the others, and fails at this one again and again"
                 error = row_error(self._database, target, sqlstate, blocked)
-                settlement.park_all(target, pa.Table.from_batches([places_of(taken.arrivals)]), error)
-                settlement.keep()
+                settlement.park_all(target, pa.Table.from_batches([origins_of(taken.records)]), error)
+                settlement.flush()
                 waiting_table.drop(conn, [taken])
 
-    def _land(self, table: Place, target: Target, paused: Sequence[str], after: At) -> list[Taken]:
+    def _land(
+        self, table: WaitingTable, target: Target, paused: Sequence[str], after: WaitingKey
+    ) -> list[WaitingEvents]:
         """Land the first events behind `after` that wait for `table`, and return them."""
         with self._paid_for() as conn:
             taken = waiting_table.take(conn, table, paused, self._at_once, after)
@@ -182,26 +189,26 @@ class Release:
         with transaction(self._database, "driver") as conn:
             yield conn
 
-    def _settle(self, conn: connection, target: Target, taken: Sequence[Taken]) -> int:
+    def _settle(self, conn: connection, target: Target, taken: Sequence[WaitingEvents]) -> int:
         """Land or park the events; returns how many rows the table was asked to take."""
         rows, rejected = _rows(taken)
         self._rate_limiter.consume(self._database.name, rows.num_rows)
-        settlement = Settlement(self._work(conn, taken), Holds())
+        settlement = Settlement(self._context(conn, taken), Holds())
         for table, error in rejected:
             settlement.park_all(target, table, error)
         if rows.num_rows:
             settlement.release(target, rows)
-        settlement.keep()
+        settlement.flush()
         waiting_table.drop(conn, taken)
-        failpoints.meet("writer.release", (t.arrivals.column("value") for t in taken))
+        failpoints.meet("writer.release", (t.records.column("value") for t in taken))
         return int(rows.num_rows)
 
-    def _work(self, conn: connection, taken: Sequence[Taken]) -> Work:
-        return Work(
+    def _context(self, conn: connection, taken: Sequence[WaitingEvents]) -> SettlementContext:
+        return SettlementContext(
             conn, self._database, {t.partition: t.topic_id for t in taken}, _records(taken), PausePolicy()
         )
 
-    def _target(self, table: Place, routes: Routes) -> Target:
+    def _target(self, table: WaitingTable, routes: Routes) -> Target:
         """Return the table that the events were sorted to, with its current contract."""
         if table.typed:
             return lookup_for(routes).typed(self._database.name, table.schema, table.table)
@@ -214,7 +221,7 @@ class Release:
                 locked = holds.lock(conn)
                 remaining = locked.holding()
                 # One after the other: events that wait for both must keep one of the two, the table's.
-                for hold in sorted(remaining, key=lambda h: h.kind == holds.TABLE):
+                for hold in sorted(remaining, key=lambda h: h.kind == holds.KIND_TABLE):
                     if not _is_waited_for(conn, hold, remaining):
                         holds.end(conn, hold)
                         remaining.remove(hold)
@@ -236,25 +243,25 @@ def _max_suspects(e: BlockedError) -> int:
 
 def _is_waited_for(conn: connection, hold: Hold, remaining: Sequence[Hold]) -> bool:
     """Whether an event waits behind `hold` alone of those `remaining`; an operator ends a paused type's."""
-    if hold.state == holds.STOPPED:
+    if hold.state == holds.STATE_PAUSED:
         return True
     others = [h.name for h in remaining if h.kind != hold.kind]
-    if hold.kind == holds.TABLE:
+    if hold.kind == holds.KIND_TABLE:
         return waiting_table.waits_for_table(conn, hold.name, others)
     return waiting_table.waits_of_type(conn, hold.name, others)
 
 
-def _rows(taken: Sequence[Taken]) -> tuple[pa.Table, list[tuple[pa.Table, UserError]]]:
+def _rows(taken: Sequence[WaitingEvents]) -> tuple[pa.Table, list[tuple[pa.Table, UserError]]]:
     """What waited, as the rows of its table; and where those came from that read as no event, and why.
 
     They did when they were let wait: a later release may read more strictly.
     """
     batches, rejected = [], []
     for t in taken:
-        events = read(t.arrivals.column("value"))
+        events = read(t.records.column("value"))
         for at, error in events.errors.items():
-            rejected.append((pa.Table.from_batches([places_of(t.arrivals.slice(at, 1))]), error))
-        batches.append(_without(events.errors, landing.rows(t.partition, t.arrivals, events.columns)))
+            rejected.append((pa.Table.from_batches([origins_of(t.records.slice(at, 1))]), error))
+        batches.append(_without(events.errors, landing.rows(t.partition, t.records, events.columns)))
     return pa.Table.from_batches(batches), rejected
 
 
@@ -265,9 +272,9 @@ def _without(at: Collection[int], rows: pa.RecordBatch) -> pa.RecordBatch:
     return rows.take(pa.array(remaining, pa.int64()))
 
 
-def _records(taken: Sequence[Taken]) -> Callable[[Partition, list[int]], pa.Table]:
+def _records(taken: Sequence[WaitingEvents]) -> Callable[[Partition, list[int]], pa.Table]:
     def records_at(partition: Partition, offsets: list[int]) -> pa.Table:
-        runs = [PartitionSlice(t.partition, t.arrivals) for t in taken if t.partition == partition]
+        runs = [PartitionSlice(t.partition, t.records) for t in taken if t.partition == partition]
         return pa.Table.from_batches([run.only(offsets).rows for run in runs])
 
     return records_at

@@ -17,7 +17,7 @@ from services.writer.plan.row_rates import RateLimiter
 from services.writer.postgres.database import Database
 from services.writer.postgres.database_threads import in_own_thread
 from services.writer.recover.release import Release
-from services.writer.settle.holds import STOPPED, Hold
+from services.writer.settle.holds import STATE_PAUSED, Hold
 from shared.errors import InfrastructureError
 from shared.kafka_security import Brokers
 
@@ -116,7 +116,7 @@ class ReleaseScheduler:
 
 def _log_hold(name: str, hold: Hold) -> None:
     extra = {"database": name, hold.kind: hold.name, "code": hold.fault.code, "sqlstate": hold.sqlstate}
-    if hold.state == STOPPED:
+    if hold.state == STATE_PAUSED:
         log.error(
             "an event type is paused: too many of its events are parked; fix the cause, then resume it",
             extra=extra | {"resume": f"onramp types resume {hold.name}"},

@@ -22,28 +22,31 @@ Entry = dict[str, Any]
 _COLUMNS: Final = ("_id", "_topic", "_partition", "_offset")
 
 
-def persisted(
-    target: Target, rows: pa.Table | pa.RecordBatch, done: PersistResult | None, late: Collection[int] = ()
+def outcome_entries(
+    target: Target,
+    rows: pa.Table | pa.RecordBatch,
+    result: PersistResult | None,
+    late_rows: Collection[int] = (),
 ) -> Iterator[Entry]:
     """What became of `rows` in `target`.
 
-    Those at the places `late` wait; all, when nothing was `done`: its database is out, or it is held.
+    Those at the places `late_rows` wait; all, when nothing was `result`: its database is out, or it is held.
     """
-    refused = {p.row_index: p.error.fault.code for p in done.parked} if done else {}
-    for place, row in enumerate(rows.select(list(_COLUMNS)).to_pylist()):
+    parked = {p.row_index: p.error.fault.code for p in result.parked} if result else {}
+    for row_index, row in enumerate(rows.select(list(_COLUMNS)).to_pylist()):
         partition, code = Partition(row["_topic"], row["_partition"]), None
-        if done is None or place in late:
+        if result is None or row_index in late_rows:
             outcome = Outcome.WAITING
-        elif place in refused:
-            outcome, code = Outcome.PARKED, refused[place]
+        elif row_index in parked:
+            outcome, code = Outcome.PARKED, parked[row_index]
         else:
-            outcome = Outcome.LANDED if done.mask[place] else Outcome.DUPLICATE
+            outcome = Outcome.LANDED if result.mask[row_index] else Outcome.DUPLICATE
         entry = _entry(partition, row["_offset"], Step.PERSIST, outcome, target)
         yield entry | {"event_id": row["_id"], "code": code}
 
 
-def refused(partition: Partition, offset: int, error: OnrampError) -> Entry:
-    """An event, or one destination of it, that no database decided about."""
+def parked_entry(partition: Partition, offset: int, error: OnrampError) -> Entry:
+    """Return the entry of an event, or of one destination of it, that was parked without a database."""
     return _entry(partition, offset, Step.SORT, Outcome.PARKED) | {"code": error.fault.code}
 
 
@@ -56,6 +59,6 @@ def _entry(
 
 
 def write(entries: Iterable[Entry]) -> None:
-    """Write the lines."""
+    """Log the entries."""
     for entry in entries:
         log.info("event", extra={name: value for name, value in entry.items() if value is not None})

@@ -18,14 +18,14 @@ from psycopg2.extras import execute_values
 
 from services.writer.model.targets import Target
 from services.writer.persist import encodings
-from services.writer.settle.pause_policy import Share
+from services.writer.settle.pause_policy import ParkRate
 from shared.errors import PAUSED, TABLE_BLOCKED, Fault
 
-TABLE: Final = "table"
-TYPE: Final = "type"
-BLOCKED: Final = "blocked"
-WATCHED: Final = "watched"
-STOPPED: Final = "paused"
+KIND_TABLE: Final = "table"
+KIND_TYPE: Final = "type"
+STATE_BLOCKED: Final = "blocked"
+STATE_WATCHED: Final = "watched"
+STATE_PAUSED: Final = "paused"
 
 _HOLDS: Final = "SELECT kind, name, state, sqlstate, timeouts, seen, parked FROM onramp.holds"
 _HOLDING: Final = f"{_HOLDS} WHERE state <> 'watched'"
@@ -34,7 +34,7 @@ _LOOK: Final = f"""
     WITH holding AS ({_HOLDING} FOR KEY SHARE)
     SELECT * FROM holding UNION ALL {_HOLDS} WHERE state = 'watched' AND kind = 'type' AND name = ANY (%s)
 """  # noqa: S608 - our own words
-_KEEP: Final = """
+_UPSERT: Final = """
     INSERT INTO onramp.holds AS h (kind, name, state, sqlstate, timeouts, seen, parked) VALUES %s
     ON CONFLICT (kind, name) DO UPDATE SET
         state = CASE WHEN h.state = 'watched' THEN excluded.state ELSE h.state END,
@@ -45,13 +45,13 @@ _KEEP: Final = """
 #: So many types are watched at most: those that changed last.
 MOST_WATCHED: Final = 1_000
 #: Rows that another transaction has locked are in use: they stay.
-_UNWATCH: Final = """
+_DELETE_WATCHED: Final = """
     DELETE FROM onramp.holds WHERE ctid = ANY (ARRAY(
         SELECT ctid FROM onramp.holds WHERE state = 'watched' AND kind = 'type' AND {which}
         FOR UPDATE SKIP LOCKED))
 """
-_FADED: Final = _UNWATCH.format(which="name = ANY (%s)")
-_TOO_MANY: Final = _UNWATCH.format(
+_UNWATCH_NAMED: Final = _DELETE_WATCHED.format(which="name = ANY (%s)")
+_TOO_MANY: Final = _DELETE_WATCHED.format(
     which="""(since, name) <= (
         SELECT since, name FROM onramp.holds WHERE state = 'watched'
         ORDER BY since DESC, name DESC OFFSET %s LIMIT 1)"""
@@ -72,12 +72,12 @@ class Hold:
     sqlstate: str | None = None
     #: How often in a row it was something that may be one row's fault: a statement that ran out of time.
     timeouts: int = 0
-    share: Share = field(default_factory=Share)
+    park_rate: ParkRate = field(default_factory=ParkRate)
 
     @property
     def fault(self) -> Fault:
         """Why events wait behind it."""
-        return TABLE_BLOCKED if self.kind == TABLE else PAUSED
+        return TABLE_BLOCKED if self.kind == KIND_TABLE else PAUSED
 
     def blocked_again(self, sqlstate: str | None, *, suspicious: bool) -> "Hold":
         """The table did not take rows once more, for this reason; `suspicious`: it may be one row's fault."""
@@ -87,7 +87,7 @@ class Hold:
 
 def blocked(target: Target, sqlstate: str | None, *, suspicious: bool) -> Hold:
     """The hold of a table that did not take rows."""
-    return Hold(TABLE, str(target), BLOCKED).blocked_again(sqlstate, suspicious=suspicious)
+    return Hold(KIND_TABLE, str(target), STATE_BLOCKED).blocked_again(sqlstate, suspicious=suspicious)
 
 
 @dataclass(slots=True)
@@ -97,56 +97,56 @@ class Holds:
     tables: dict[str, Hold] = field(default_factory=dict)
     types: dict[str, Hold] = field(default_factory=dict)
     _changed: dict[tuple[str, str], Hold] = field(default_factory=dict)
-    _faded: set[str] = field(default_factory=set)
+    _unwatched: set[str] = field(default_factory=set)
     _more_watched: bool = False
 
     def put(self, hold: Hold) -> None:
-        """`hold` is new or has changed; `keep` writes it."""
-        self._more_watched |= hold.state == WATCHED and hold.name not in self.types
-        self._faded.discard(hold.name)
-        (self.tables if hold.kind == TABLE else self.types)[hold.name] = hold
+        """`hold` is new or has changed; `flush` writes it."""
+        self._more_watched |= hold.state == STATE_WATCHED and hold.name not in self.types
+        self._unwatched.discard(hold.name)
+        (self.tables if hold.kind == KIND_TABLE else self.types)[hold.name] = hold
         self._changed[hold.kind, hold.name] = hold
 
     def unwatch(self, name: str) -> None:
         """The type has had no parked events lately: it is watched no more."""
         del self.types[name]
-        self._changed.pop((TYPE, name), None)
-        self._faded.add(name)
+        self._changed.pop((KIND_TYPE, name), None)
+        self._unwatched.add(name)
 
     def paused_types(self) -> list[str]:
         """Types whose events wait until a person resumes them."""
-        return sorted(n for n, h in self.types.items() if h.state == STOPPED)
+        return sorted(n for n, h in self.types.items() if h.state == STATE_PAUSED)
 
     def holding(self) -> list[Hold]:
         """All but those that only watch."""
-        return [h for h in (*self.tables.values(), *self.types.values()) if h.state != WATCHED]
+        return [h for h in (*self.tables.values(), *self.types.values()) if h.state != STATE_WATCHED]
 
     def split(self, target: Target, rows: pa.Table) -> list[tuple[Hold | None, pa.Table]]:
         """`rows` in parts: those that may land, with None, and those that wait, with their hold."""
         if hold := self.tables.get(str(target)):
             return [(hold, rows)]
-        if all(h.state == WATCHED for h in self.types.values()):
+        if all(h.state == STATE_WATCHED for h in self.types.values()):
             return [(None, rows)]
         parts: list[tuple[Hold | None, pa.Table]] = []
         free = np.ones(rows.num_rows, dtype=bool)
-        for name, here in by_type(target, rows).items():
+        for name, of_type in by_type(target, rows).items():
             hold = self.types.get(name)
-            if hold and hold.state != WATCHED:
-                free &= ~here
-                parts.append((hold, rows.filter(pa.array(here))))
+            if hold and hold.state != STATE_WATCHED:
+                free &= ~of_type
+                parts.append((hold, rows.filter(pa.array(of_type))))
         return [(None, rows.filter(pa.array(free))), *parts] if free.any() else parts
 
-    def keep(self, conn: connection) -> None:
+    def flush(self, conn: connection) -> None:
         """Write what has changed, in one order for all: at the end, so that no other task waits long."""
         rows = [
-            (h.kind, h.name, h.state, h.sqlstate, h.timeouts, h.share.seen, h.share.parked)
+            (h.kind, h.name, h.state, h.sqlstate, h.timeouts, h.park_rate.seen, h.park_rate.parked)
             for _, h in sorted(self._changed.items())
         ]
         with conn.cursor() as cursor:
             if rows:
-                execute_values(cursor, _KEEP, rows, page_size=len(rows))
-            if self._faded:
-                cursor.execute(_FADED, (sorted(self._faded),))
+                execute_values(cursor, _UPSERT, rows, page_size=len(rows))
+            if self._unwatched:
+                cursor.execute(_UNWATCH_NAMED, (sorted(self._unwatched),))
             if self._more_watched:
                 cursor.execute(_TOO_MANY, (MOST_WATCHED,))
 
@@ -198,20 +198,20 @@ def end(conn: connection, hold: Hold) -> None:
         cursor.execute("DELETE FROM onramp.holds WHERE kind = %s AND name = %s", (hold.kind, hold.name))
 
 
-def past(conn: connection, target: Target) -> Share:
+def park_rate_before(conn: connection, target: Target) -> ParkRate:
     """The past of a type that is not watched yet: what landed in its table, and nothing parked."""
     with conn.cursor() as cursor:
         cursor.execute(_LANDED, (str(target),))
-        found: tuple[Any, ...] = cursor.fetchone() or (0,)
-        return Share(seen=float(found[0]))
+        row: tuple[Any, ...] = cursor.fetchone() or (0,)
+        return ParkRate(seen=float(row[0]))
 
 
-def _as_holds(found: Iterable[tuple[Any, ...]]) -> Holds:
-    out = Holds()
-    for kind, name, state, sqlstate, timeouts, seen, parked in found:
-        hold = Hold(kind, name, state, sqlstate, timeouts, Share(seen, parked))
-        (out.tables if kind == TABLE else out.types)[name] = hold
-    return out
+def _as_holds(rows: Iterable[tuple[Any, ...]]) -> Holds:
+    holds = Holds()
+    for kind, name, state, sqlstate, timeouts, seen, parked in rows:
+        hold = Hold(kind, name, state, sqlstate, timeouts, ParkRate(seen, parked))
+        (holds.tables if kind == KIND_TABLE else holds.types)[name] = hold
+    return holds
 
 
 def described(holds: Iterable[Hold]) -> list[Mapping[str, str]]:

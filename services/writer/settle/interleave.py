@@ -15,19 +15,19 @@ from services.writer.postgres.database import Database
 _HEAD_START_SECONDS: Final = 0.2
 
 
-def in_all(databases: Sequence[Database], work: Callable[[Database], None]) -> None:
-    """Do `work` for each of `databases`; returns when all have ended.  One alone needs no thread."""
+def in_all(databases: Sequence[Database], land: Callable[[Database], None]) -> None:
+    """Do `land` for each of `databases`; returns when all have ended.  One alone needs no thread."""
     if len(databases) < 2:  # noqa: PLR2004
         for database in databases:
-            work(database)
+            land(database)
         return
-    until = time.monotonic() + _HEAD_START_SECONDS
-    begun: list[Future[None]] = []
+    head_start_ends = time.monotonic() + _HEAD_START_SECONDS
+    futures: list[Future[None]] = []
     with ThreadPoolExecutor(len(databases), "land") as threads:
         for database in databases:
-            begun.append(threads.submit(work, database))
-            wait(begun[-1:], max(until - time.monotonic(), 0))
-            if begun[-1].done() and begun[-1].exception():
+            futures.append(threads.submit(land, database))
+            wait(futures[-1:], max(head_start_ends - time.monotonic(), 0))
+            if futures[-1].done() and futures[-1].exception():
                 break
-    for each in begun:
-        each.result()
+    for future in futures:
+        future.result()

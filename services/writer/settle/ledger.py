@@ -1,7 +1,7 @@
 """The ledger's SQL: claim, lock, compare, advance, and the totals that move with it.
 
-All of it runs in the transaction that writes the rows; that, and nothing else, is why an
-event lands once in effect (docs/adr, settling).
+Invariant: all of it runs in the transaction that writes the rows; that, and nothing else, is why
+an event lands once in effect (docs/adr, settling).
 """
 
 from collections import Counter
@@ -16,14 +16,14 @@ from shared.errors import FENCED, LEDGER_GAP, InfrastructureError
 from shared.outcomes import Outcome
 
 _SESSION: Final = "onramp-writer"
-#: Postgres cuts longer ones, and the partition stands at the end.
-_LONGEST_NAME: Final = 63
+#: Postgres cuts longer names, and the partition is at the end.
+_MAX_NAME_LENGTH: Final = 63
 _CLAIM: Final = """
     INSERT INTO onramp.ledger (topic_id, topic, partition, next_offset, epoch) VALUES %s
     ON CONFLICT (topic_id, partition) DO UPDATE SET epoch = greatest(ledger.epoch, excluded.epoch)
     RETURNING topic_id, topic, partition, next_offset, epoch
 """
-#: Of these lives alone: a row that this writer has never claimed fences nobody.
+#: Of these incarnations alone: a row that this writer never claimed fences nobody (`claimed_only`).
 _READ: Final = """
     SELECT l.topic_id, l.topic, l.partition, l.next_offset, l.epoch
     FROM onramp.ledger l
@@ -46,7 +46,7 @@ _ADVANCE: Final = """
     WHERE l.topic_id = settled.topic_id::uuid AND l.partition = settled.partition
       AND l.digest = %(digest)s AND l.upto = l.next_offset
 """
-#: Where the routes are others than before, or somebody has moved the row: a range of its own begins.
+#: When the routes changed, or somebody moved the row, a new range of `settled_under` starts.
 _BEGIN: Final = """
     WITH settled (topic_id, partition, next_offset) AS (VALUES %%s), begun AS (
         SELECT l.*, settled.next_offset AS settled_to FROM onramp.ledger l
@@ -62,36 +62,36 @@ _BEGIN: Final = """
         since = begun.next_offset, upto = begun.settled_to
     FROM begun WHERE l.topic_id = begun.topic_id AND l.partition = begun.partition
 """
-_MOVE_ON: Final = """
+_SKIP: Final = """
     UPDATE onramp.ledger l SET next_offset = passed.next_offset, epoch = %(epoch)s
     FROM (VALUES %%s) AS passed (topic_id, partition, next_offset)
     WHERE l.topic_id = passed.topic_id::uuid AND l.partition = passed.partition
 """
-_COUNT: Final = """
+_ADD_TOTALS: Final = """
     INSERT INTO onramp.totals (topic_id, topic, partition, destination, outcome, events) VALUES %s
     ON CONFLICT (topic_id, partition, destination, outcome)
     DO UPDATE SET events = totals.events + excluded.events
 """
 
 
-_REMARK: Final = """
+_ADD_WARNINGS: Final = """
     INSERT INTO onramp.remarks (topic_id, topic, partition, destination, remark, count) VALUES %s
     ON CONFLICT (topic_id, partition, destination, remark)
     DO UPDATE SET count = remarks.count + excluded.count
 """
 
 
-class Remark(NamedTuple):
-    """What remarks are counted by."""
+class WarningKey(NamedTuple):
+    """The key of a warning counter."""
 
     topic_id: str
     partition: Partition
     destination: str
-    remark: str
+    warning: str
 
 
 class Tally(NamedTuple):
-    """What totals are counted by."""
+    """The key of a total."""
 
     topic_id: str
     partition: Partition
@@ -102,17 +102,17 @@ class Tally(NamedTuple):
 def claim(conn: connection, starts: Mapping[Incarnation, int], epoch: int) -> dict[Incarnation, int]:
     """Put `epoch` on the rows of `starts`, which says at which offset each begins.
 
-    A missing row is created at its first offset.  Returns where the ledger stands.
+    A missing row is created at its first offset.  Returns the next offset of each row.
     Raises `InfrastructureError` (FENCED) when a later writer has claimed a row.
     """
     rows = [(topic_id, *p, start, epoch) for (topic_id, p), start in sorted(starts.items())]
     with conn.cursor() as cursor:
-        found = execute_values(cursor, _CLAIM, rows, page_size=len(rows) or 1, fetch=True)
-    return _positions(found, epoch)
+        rows_found = execute_values(cursor, _CLAIM, rows, page_size=len(rows) or 1, fetch=True)
+    return _next_offsets(rows_found, epoch)
 
 
 def read(conn: connection, incarnations: Iterable[Incarnation], epoch: int) -> dict[Incarnation, int]:
-    """Where the ledger stands in `incarnations`, as far as this writer has claimed them.
+    """Return the next offsets of those `incarnations` that this writer has claimed.
 
     Raises `InfrastructureError` (FENCED) when a later writer has claimed a row.
     """
@@ -121,11 +121,11 @@ def read(conn: connection, incarnations: Iterable[Incarnation], epoch: int) -> d
         return {}
     with conn.cursor() as cursor:
         statement = cursor.mogrify(_READ, (epoch,)).decode()
-        return _positions(execute_values(cursor, statement, rows, page_size=len(rows), fetch=True), epoch)
+        return _next_offsets(execute_values(cursor, statement, rows, page_size=len(rows), fetch=True), epoch)
 
 
 def lock(conn: connection, ranges: Sequence[Range], epoch: int) -> dict[Partition, int]:
-    """Lock the rows of `ranges` and return, for each, the first offset that is not settled.
+    """Lock the rows of `ranges` and return the next offset of each, the first that is not settled.
 
     Raises `InfrastructureError`: FENCED, or LEDGER_GAP when a row is missing or behind its
     range's start, which no healthy history explains.
@@ -133,60 +133,64 @@ def lock(conn: connection, ranges: Sequence[Range], epoch: int) -> dict[Partitio
     rows = [(r.topic_id, r.partition.number) for r in ranges]
     with conn.cursor() as cursor:
         cursor.execute("SELECT set_config('application_name', %s, true)", (session_name(ranges),))
-        found = execute_values(cursor, _LOCK, rows, page_size=len(rows) or 1, fetch=True)
-    positions = {incarnation.partition: at for incarnation, at in _positions(found, epoch).items()}
+        rows_found = execute_values(cursor, _LOCK, rows, page_size=len(rows) or 1, fetch=True)
+    next_offsets = {
+        incarnation.partition: next_offset
+        for incarnation, next_offset in _next_offsets(rows_found, epoch).items()
+    }
     for r in ranges:
-        at = positions.get(r.partition)
-        if at is None or at < r.start:
+        next_offset = next_offsets.get(r.partition)
+        if next_offset is None or next_offset < r.start:
             raise InfrastructureError(
                 LEDGER_GAP,
-                f"{r.partition}: the ledger {'has no row' if at is None else f'stands at {at}'}, "
+                f"{r.partition}: the ledger "
+                f"{'has no row' if next_offset is None else f'stands at {next_offset}'}, "
                 f"the range is [{r.start}, {r.end})",
             )
-    return positions
+    return next_offsets
 
 
 def session_name(ranges: Sequence[Range]) -> str:
-    """What `pg_stat_activity` shows of a transaction over `ranges`: topic and partition of the first."""
+    """Return the name of a transaction in `pg_stat_activity`: topic and partition of the first range."""
     if not ranges:
         return _SESSION
     first = ranges[0].partition
     tail = f"/{first.number}" + (f" +{len(ranges) - 1}" if len(ranges) > 1 else "")
-    room = _LONGEST_NAME - len(_SESSION) - 1 - len(tail)
+    room = _MAX_NAME_LENGTH - len(_SESSION) - 1 - len(tail)
     topic = first.topic if len(first.topic) <= room else f"{first.topic[: room - 1]}~"
     return f"{_SESSION} {topic}{tail}"
 
 
 def advance(conn: connection, ranges: Iterable[Range], epoch: int, digest: str) -> None:
-    """Say that all `ranges`, whose rows are locked, are settled under the routes of this `digest`.
+    """Record that `ranges`, whose rows are locked, are settled under the routes of this `digest`.
 
-    What the row says of the routes before is kept when they change, and where somebody moved it.
+    Keeps what was settled under earlier routes when they change, or when somebody moved the row.
     """
     rows = [(r.topic_id, r.partition.number, r.end) for r in ranges]
     if not rows:
         return
-    said = {"epoch": epoch, "digest": digest}
-    left = len(rows) - _move(conn, _ADVANCE, rows, said)
-    if left and _move(conn, _BEGIN, rows, said) != left:
+    values = {"epoch": epoch, "digest": digest}
+    left = len(rows) - _move(conn, _ADVANCE, rows, values)
+    if left and _move(conn, _BEGIN, rows, values) != left:
         raise LookupError(f"the ledger has not moved behind all of {rows}")
 
 
-def pass_over(conn: connection, ranges: Iterable[Range], epoch: int) -> None:
-    """Move on behind `ranges`, whose rows are locked, without settling them: the audit will say so."""
+def skip(conn: connection, ranges: Iterable[Range], epoch: int) -> None:
+    """Move behind `ranges`, whose rows are locked, without settling them: the audit will show it."""
     rows = [(r.topic_id, r.partition.number, r.end) for r in ranges]
-    _move(conn, _MOVE_ON, rows, {"epoch": epoch})
+    _move(conn, _SKIP, rows, {"epoch": epoch})
 
 
 def _move(
-    conn: connection, statement: str, rows: Sequence[tuple[str, int, int]], said: Mapping[str, object]
+    conn: connection, statement: str, rows: Sequence[tuple[str, int, int]], values: Mapping[str, object]
 ) -> int:
-    """Returns how many ledger rows were moved."""
+    """Run `statement` for `rows` and return how many ledger rows it moved."""
     with conn.cursor() as cursor:
-        execute_values(cursor, cursor.mogrify(statement, said).decode(), rows, page_size=len(rows) or 1)
+        execute_values(cursor, cursor.mogrify(statement, values).decode(), rows, page_size=len(rows) or 1)
         return int(cursor.rowcount)
 
 
-def count(conn: connection, tallies: Counter[Tally]) -> None:
+def add_totals(conn: connection, tallies: Counter[Tally]) -> None:
     """Add `tallies` to the totals."""
     rows = [
         (t.topic_id, t.partition.topic, t.partition.number, t.destination, t.outcome.value, n)
@@ -195,26 +199,26 @@ def count(conn: connection, tallies: Counter[Tally]) -> None:
     ]
     if rows:
         with conn.cursor() as cursor:
-            execute_values(cursor, _COUNT, rows, page_size=len(rows))
+            execute_values(cursor, _ADD_TOTALS, rows, page_size=len(rows))
 
 
-def remark(conn: connection, remarks: Counter[Remark]) -> None:
-    """Add to what is worth a look and is no outcome."""
+def add_warnings(conn: connection, warnings: Counter[WarningKey]) -> None:
+    """Add to the warning counters."""
     rows = [
-        (r.topic_id, r.partition.topic, r.partition.number, r.destination, r.remark, n)
-        for r, n in sorted(remarks.items())
+        (r.topic_id, r.partition.topic, r.partition.number, r.destination, r.warning, n)
+        for r, n in sorted(warnings.items())
     ]
     if rows:
         with conn.cursor() as cursor:
-            execute_values(cursor, _REMARK, rows, page_size=len(rows))
+            execute_values(cursor, _ADD_WARNINGS, rows, page_size=len(rows))
 
 
-def _positions(found: Iterable[tuple[str, str, int, int, int]], epoch: int) -> dict[Incarnation, int]:
-    positions = {}
-    for topic_id, topic, partition, next_offset, claimed in found:
+def _next_offsets(rows: Iterable[tuple[str, str, int, int, int]], epoch: int) -> dict[Incarnation, int]:
+    next_offsets = {}
+    for topic_id, topic, partition, next_offset, claimed in rows:
         if claimed > epoch:
             raise InfrastructureError(
                 FENCED, f"{topic}/{partition}: writer {claimed} has claimed the ledger, this is {epoch}"
             )
-        positions[Incarnation(topic_id, Partition(topic, partition))] = next_offset
-    return positions
+        next_offsets[Incarnation(topic_id, Partition(topic, partition))] = next_offset
+    return next_offsets

@@ -1,8 +1,8 @@
 """When an event type pauses: its share of parked events among the last ones is too large.
 
 A flood of events that cannot land is one mistake, not thousands: a table that lost a
-column, a producer's new version.  Pausing keeps them waiting, so that they land when the
-mistake is mended, instead of parking each for a person to replay.
+column, a producer's new version.  Paused events wait and land when the mistake is fixed,
+instead of being parked one by one for an operator to replay.
 """
 
 from dataclasses import dataclass
@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import numpy as np
 
-#: What a decayed count may be and still be none.
-_NOTHING: Final = 0.5
+#: A decayed count below this is none.
+_NEGLIGIBLE: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,33 +24,35 @@ class PausePolicy:
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
-    """How many events of a type were decided lately, and how many of them parked."""
+class ParkRate:
+    """How many of a type's last events were counted, and how many of them were parked."""
 
     seen: float = 0.0
     parked: float = 0.0
 
-    def paused_after(self, bad: "np.ndarray[Any, np.dtype[np.bool_]]", limit: PausePolicy) -> int | None:
-        """The place in `bad` (the next events, in order: was it parked?) after which the type is paused.
+    def paused_after(
+        self, parked_mask: "np.ndarray[Any, np.dtype[np.bool_]]", policy: PausePolicy
+    ) -> int | None:
+        """Return the index in `parked_mask` (the next events, in order) after which the type pauses, or None.
 
-        Each event is judged with the `limit.window` events that end with it; of those before
-        `bad` the average stands for each.
+        Each event counts with the `policy.window` events that end with it; of those before
+        `parked_mask` the average stands for each.
         """
-        n = len(bad)
-        sums = np.concatenate([[0], np.cumsum(bad)])
+        n = len(parked_mask)
+        sums = np.concatenate([[0], np.cumsum(parked_mask)])
         ends = np.arange(1, n + 1)
-        here = np.minimum(ends, limit.window)
-        parked = sums[ends] - sums[ends - here]
-        before = np.minimum(self.seen, limit.window - here)
+        own = np.minimum(ends, policy.window)
+        parked = sums[ends] - sums[ends - own]
+        earlier = np.minimum(self.seen, policy.window - own)
         if self.seen:
-            parked = parked + before * (self.parked / self.seen)
-        seen = here + before
-        over = (seen >= limit.least) & (parked > limit.share * seen)
+            parked = parked + earlier * (self.parked / self.seen)
+        seen = own + earlier
+        over = (seen >= policy.least) & (parked > policy.share * seen)
         return int(over.argmax()) if over.any() else None
 
-    def after(self, bad: "np.ndarray[Any, np.dtype[np.bool_]]", limit: PausePolicy) -> "Share":
-        """The share when the events `bad` are decided as well; what is older than the window fades."""
-        last = bad[-limit.window :]
-        before = min(self.seen, limit.window - len(last))
-        parked = float(last.sum()) + (before * self.parked / self.seen if self.seen else 0.0)
-        return Share(before + len(last), parked) if parked >= _NOTHING else Share()
+    def after(self, parked_mask: "np.ndarray[Any, np.dtype[np.bool_]]", policy: PausePolicy) -> "ParkRate":
+        """Return the rate after the events of `parked_mask`; what is older than the window decays."""
+        recent = parked_mask[-policy.window :]
+        earlier = min(self.seen, policy.window - len(recent))
+        parked = float(recent.sum()) + (earlier * self.parked / self.seen if self.seen else 0.0)
+        return ParkRate(earlier + len(recent), parked) if parked >= _NEGLIGIBLE else ParkRate()

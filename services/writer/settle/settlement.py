@@ -1,7 +1,7 @@
-"""What one transaction decides in one database: each (event, table) gets exactly one outcome.
+"""The outcomes of one transaction in one database: each (event, table) gets exactly one.
 
-Rows land, are duplicates, are parked, or wait behind a hold; everything that says so is
-written by `keep`, in the transaction that makes it true.
+Rows land, are duplicates, are parked, or wait behind a hold.  `flush` writes the records of it in
+the same transaction (the model's rules `held_in_ledger` and `pause_kept`).
 """
 
 import logging
@@ -33,8 +33,8 @@ from services.writer.persist.persist import (
 from services.writer.postgres.database import Database, is_a_functions_own, translate
 from services.writer.postgres.sqlstates import Verdict, is_of_one_table, may_be_of_one_row, verdict
 from services.writer.settle import event_log, holds, ledger, waiting_table
-from services.writer.settle.holds import STOPPED, TYPE, WATCHED, Hold, Holds, by_type
-from services.writer.settle.pause_policy import PausePolicy, Share
+from services.writer.settle.holds import KIND_TYPE, STATE_PAUSED, STATE_WATCHED, Hold, Holds, by_type
+from services.writer.settle.pause_policy import ParkRate, PausePolicy
 from shared import wire
 from shared.errors import PAUSED, UNKNOWN_TABLE, Fault, InfrastructureError, OnrampError, UserError
 from shared.outcomes import Outcome
@@ -48,9 +48,9 @@ _NEVER: Final = 1.0
 
 
 class BlockedError(Exception):
-    """A table takes no rows now: the transaction is begun again, and they wait.
+    """A table takes no rows now: the transaction starts again, and they wait.
 
-    `suspicious`: perhaps it would take some of them.
+    `suspicious`: one row may be at fault, so the table might take the others.
     """
 
     def __init__(self, target: Target, sqlstate: str | None, *, suspicious: bool = False) -> None:
@@ -61,7 +61,7 @@ class BlockedError(Exception):
 
 
 class UnforeseenError(Exception):
-    """The rows of `target` met an exception that nobody foresaw: begun again, they go apart."""
+    """The rows of `target` met an unforeseen exception: they are tried one by one in the next attempt."""
 
     def __init__(self, target: Target) -> None:
         super().__init__(str(target))
@@ -69,9 +69,9 @@ class UnforeseenError(Exception):
 
 
 class SerializationConflictError(InfrastructureError):
-    """A deadlock or a serialisation failure: the transaction is begun again.
+    """A deadlock or a serialisation failure: the transaction starts again.
 
-    `blocked`: what it is if it is lost again and again.
+    `blocked`: what to treat it as when it happens again and again.
     """
 
     def __init__(self, fault: Fault, detail: str, blocked: BlockedError) -> None:
@@ -80,105 +80,107 @@ class SerializationConflictError(InfrastructureError):
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
-    """What a settlement works on: a transaction, the topics' ids, and where records are found."""
+class SettlementContext:
+    """What a settlement works with: its transaction, the topics' ids, and the records."""
 
     conn: connection
     database: Database
     topic_ids: Mapping[Partition, str]
     records: Records
     pause_policy: PausePolicy
-    stopwatch: StepTimings = field(default_factory=StepTimings)
+    timings: StepTimings = field(default_factory=StepTimings)
     log_events: bool = False
 
 
 class Settlement:
     """The outcomes of one transaction."""
 
-    def __init__(self, work: Work, held: Holds, apart: Collection[Target] = ()) -> None:
-        """`apart`: tables whose rows met an exception that nobody foresaw."""
-        self._work = work
-        self._apart = apart
-        self.holds = held
+    def __init__(self, work: SettlementContext, current: Holds, one_by_one: Collection[Target] = ()) -> None:
+        """`one_by_one`: tables whose rows met an unforeseen exception."""
+        self._context = work
+        self._one_by_one = one_by_one
+        self.holds = current
         #: Rows that a table was asked to take.
         self.rows: Counter[Partition] = Counter()
         self.parked: Counter[Partition] = Counter()
         self.waiting: Counter[Partition] = Counter()
         #: What to log of each event once this is committed, if the operator asks for it.
-        self.said: list[event_log.Entry] = []
+        self.log_entries: list[event_log.Entry] = []
         self._checks_at_once = False
         self._tallies: Counter[ledger.Tally] = Counter()
-        self._remarks: Counter[ledger.Remark] = Counter()
+        self._warning_counts: Counter[ledger.WarningKey] = Counter()
         self._waiting: dict[tuple[Target, Partition], dict[int, tuple[str, str]]] = defaultdict(dict)
 
     def land(self, target: Target, rows: pa.Table) -> None:
-        """Decide about `rows`, which go to `target`.
+        """Give each of `rows` of `target` its outcome.
 
         Raises `BlockedError`, `SerializationConflictError` or `UnforeseenError`: the transaction is lost.
         """
-        target = encodings.spelled(self._work.conn, target)
+        target = encodings.spelled(self._context.conn, target)
         for hold, part in self.holds.split(target, rows):
             if hold:
-                self._wait(target, part, hold.fault.code)
-                self._say(target, part, None)
+                self._let_wait(target, part, hold.fault.code)
+                self._log(target, part, None)
                 continue
-            done = self._persist(target, part, apart=target in self._apart)
-            self._count(target, Outcome.LANDED, done.landed)
-            self._count(target, Outcome.DUPLICATE, done.duplicates())
-            late = self._judge(target, part, done)
-            self._say(target, part, done, late)
-            self._wait(target, part.take(pa.array(late, pa.int64())), PAUSED.code)
-            self._park(target, done, set(late))
+            result = self._persist(target, part, one_by_one=target in self._one_by_one)
+            self._count_outcome(target, Outcome.LANDED, result.landed)
+            self._count_outcome(target, Outcome.DUPLICATE, result.duplicates())
+            late_rows = self._apply_pause_policy(target, part, result)
+            self._log(target, part, result, late_rows)
+            self._let_wait(target, part.take(pa.array(late_rows, pa.int64())), PAUSED.code)
+            self._park(target, result, set(late_rows))
 
     def release(self, target: Target, rows: pa.Table) -> None:
-        """Decide about `rows` that waited for `target`; nobody judges their type by them."""
-        done = self._persist(target, rows, apart=True)
-        self._count(target, Outcome.LANDED, done.landed)
-        self._count(target, Outcome.DUPLICATE, done.duplicates())
-        self._park(target, done, set())
-        self._count(target, Outcome.WAITING, Counter({p: -n for p, n in done.rows.items()}))
+        """Land or park `rows` that waited for `target`; they do not count for pausing their type."""
+        result = self._persist(target, rows, one_by_one=True)
+        self._count_outcome(target, Outcome.LANDED, result.landed)
+        self._count_outcome(target, Outcome.DUPLICATE, result.duplicates())
+        self._park(target, result, set())
+        self._count_outcome(target, Outcome.WAITING, Counter({p: -n for p, n in result.rows.items()}))
 
     def park(self, target: Target, rows: pa.Table, error: UserError) -> PersistResult:
-        """Park `rows`, of which only their places are asked, without a try to land them in `target`."""
-        done = all_parked(rows, error)
-        self._park(encodings.spelled(self._work.conn, target), done, set())
-        if self._work.log_events:
-            self.said += [event_log.refused(p.partition, p.offset, p.error) for p in done.parked]
-        return done
+        """Park `rows`, which need no columns but their origins, without trying to land them."""
+        result = all_parked(rows, error)
+        self._park(encodings.spelled(self._context.conn, target), result, set())
+        if self._context.log_events:
+            parked = result.parked
+            self.log_entries += [event_log.parked_entry(p.partition, p.offset, p.error) for p in parked]
+        return result
 
     def park_all(self, target: Target, rows: pa.Table, error: UserError) -> None:
-        """Park `rows` that waited for `target`."""
-        done = self.park(target, rows, error)
-        self._count(target, Outcome.WAITING, Counter({p: -n for p, n in done.rows.items()}))
+        """Park all of `rows`, which waited for `target`, without trying to land them."""
+        result = self.park(target, rows, error)
+        self._count_outcome(target, Outcome.WAITING, Counter({p: -n for p, n in result.rows.items()}))
 
-    def keep(self) -> None:
-        """Write who waits and why, and the totals."""
+    def flush(self) -> None:
+        """Write waiting events with their reasons, the holds, totals and warning counts."""
         for (target, partition), reasons in self._waiting.items():
-            place = waiting_table.Place(target.schema, target.table, target.typed)
-            records = self._work.records(partition, sorted(reasons))
-            waiting_table.add(self._work.conn, place, self._work.topic_ids[partition], records, reasons)
-        self.holds.keep(self._work.conn)
-        ledger.count(self._work.conn, self._tallies)
-        ledger.remark(self._work.conn, self._remarks)
+            place = waiting_table.WaitingTable(target.schema, target.table, target.typed)
+            records = self._context.records(partition, sorted(reasons))
+            waiting_table.add(self._context.conn, place, self._context.topic_ids[partition], records, reasons)
+        self.holds.flush(self._context.conn)
+        ledger.add_totals(self._context.conn, self._tallies)
+        ledger.add_warnings(self._context.conn, self._warning_counts)
 
-    def _persist(self, target: Target, rows: pa.Table, *, apart: bool) -> PersistResult:
-        conn = self._work.conn
+    def _persist(self, target: Target, rows: pa.Table, *, one_by_one: bool) -> PersistResult:
+        conn = self._context.conn
         if not self._checks_at_once:
             make_constraints_immediate(conn)
             self._checks_at_once = True
         topics = set(pc.unique(rows.column("_topic")).to_pylist())
-        timed = self._work.stopwatch.timed(
+        timed = self._context.timings.timed(
             Step.PERSIST, topics, rows.num_rows, database=target.database, table=str(target)
         )
         try:
             with timed:
-                done = (persist_apart if apart else persist)(conn, self._work.database, target, rows)
+                land = persist_apart if one_by_one else persist
+                result = land(conn, self._context.database, target, rows)
         except psycopg2.Error as e:
             own = is_a_functions_own(e)
             blocked = BlockedError(target, e.pgcode, suspicious=own or may_be_of_one_row(e.pgcode))
             if verdict(e.pgcode) is Verdict.RETRY:
-                said = translate(e, self._work.database)
-                raise SerializationConflictError(said.fault, said.detail, blocked) from None
+                translated = translate(e, self._context.database)
+                raise SerializationConflictError(translated.fault, translated.detail, blocked) from None
             if not conn.closed and (own or is_of_one_table(e.pgcode)):
                 raise blocked from None
             raise
@@ -187,107 +189,109 @@ class Settlement:
         except (OnrampError, MemoryError):
             raise
         except Exception as e:
-            if not apart:
+            if not one_by_one:
                 raise UnforeseenError(target) from e
             log.exception("a table takes no rows for a reason that the writer does not know")
             raise BlockedError(target, None) from None
-        self.rows += done.rows
-        self._remark(target, done)
-        return done
+        self.rows += result.rows
+        self._count_warnings(target, result)
+        return result
 
-    def _say(
-        self, target: Target, rows: pa.Table, done: PersistResult | None, late: Sequence[int] = ()
+    def _log(
+        self, target: Target, rows: pa.Table, result: PersistResult | None, late_rows: Sequence[int] = ()
     ) -> None:
-        if self._work.log_events and target.table != wire.PROBE_EVENT:
-            self.said += event_log.persisted(target, rows, done, late)
+        if self._context.log_events and target.table != wire.PROBE_EVENT:
+            self.log_entries += event_log.outcome_entries(target, rows, result, late_rows)
 
-    def _remark(self, target: Target, done: PersistResult) -> None:
-        """What is worth a look at `target`, counted for one of its partitions: a task has them all."""
-        first = min(done.rows)
-        found = {
-            "unkeyed": done.landed.total() if done.no_unique_key else 0,
-            "discarded_fields": done.discarded_fields,
+    def _count_warnings(self, target: Target, result: PersistResult) -> None:
+        """Count warnings about `target`, for one of its partitions: a task has them all."""
+        first = min(result.rows)
+        topic_id = self._context.topic_ids[first]
+        counts = {
+            "unkeyed": result.landed.total() if result.no_unique_key else 0,
+            "discarded_fields": result.discarded_fields,
         }
-        for remark, n in found.items():
+        for warning, n in counts.items():
             if n:
-                self._remarks[ledger.Remark(self._work.topic_ids[first], first, str(target), remark)] += n
+                self._warning_counts[ledger.WarningKey(topic_id, first, str(target), warning)] += n
 
-    def _judge(self, target: Target, rows: pa.Table, done: PersistResult) -> list[int]:
-        """The places of parked rows that wait after all: their type has paused before them."""
-        limit = self._work.pause_policy
-        if limit.share >= _NEVER or not (done.parked or self.holds.types):
+    def _apply_pause_policy(self, target: Target, rows: pa.Table, result: PersistResult) -> list[int]:
+        """Return the row indexes of parked rows that wait instead: their type paused before them."""
+        policy = self._context.pause_policy
+        if policy.share >= _NEVER or not (result.parked or self.holds.types):
             return []
-        bad = np.zeros(rows.num_rows, dtype=bool)
-        bad[[p.row_index for p in done.parked]] = True
-        late: list[int] = []
-        for name, here in by_type(target, rows).items():
+        is_parked = np.zeros(rows.num_rows, dtype=bool)
+        is_parked[[p.row_index for p in result.parked]] = True
+        late_rows: list[int] = []
+        for name, of_type in by_type(target, rows).items():
             watched = self.holds.types.get(name)
-            if watched is None and not bad[here].any():
+            if watched is None and not is_parked[of_type].any():
                 continue
-            share = watched.share if watched else holds.past(self._work.conn, target)
-            at = share.paused_after(bad[here], limit)
-            if at is None:
-                now = share.after(bad[here], limit)
-                made_up = not share.seen and _is_unknown(done) and name == str(target)
-                if watched and not now.parked:
+            park_rate = watched.park_rate if watched else holds.park_rate_before(self._context.conn, target)
+            paused_at = park_rate.paused_after(is_parked[of_type], policy)
+            if paused_at is None:
+                updated = park_rate.after(is_parked[of_type], policy)
+                made_up = not park_rate.seen and _is_unknown(result) and name == str(target)
+                if watched and not updated.parked:
                     self.holds.unwatch(name)
-                elif now.parked and not made_up:  # anyone can make up names of tables, without end
-                    self.holds.put(Hold(TYPE, name, WATCHED, share=now))
+                elif updated.parked and not made_up:  # anyone can make up names of tables, without end
+                    self.holds.put(Hold(KIND_TYPE, name, STATE_WATCHED, park_rate=updated))
                 continue
-            self.holds.put(Hold(TYPE, name, STOPPED, share=Share()))
-            places = np.flatnonzero(here)
-            late += [int(place) for place in places[at + 1 :] if bad[place]]
-        return sorted(late)
+            self.holds.put(Hold(KIND_TYPE, name, STATE_PAUSED, park_rate=ParkRate()))
+            row_indexes = np.flatnonzero(of_type)
+            late_rows += [int(i) for i in row_indexes[paused_at + 1 :] if is_parked[i]]
+        return sorted(late_rows)
 
-    def _wait(self, target: Target, rows: pa.Table, code: str) -> None:
+    def _let_wait(self, target: Target, rows: pa.Table, code: str) -> None:
         if not rows.num_rows:
             return
-        places = rows.select(["_topic", "_partition", "_offset", "_event_name"]).to_pylist()
-        found: Counter[Partition] = Counter()
-        for row in places:
-            partition = Partition(row["_topic"], row["_partition"])
-            found[partition] += 1
-            of_type = (row["_event_name"] or str(target)) if target.typed else target.table
-            self._waiting[target, partition][row["_offset"]] = (of_type, code)
-        self.waiting += found
-        self._count(target, Outcome.WAITING, found)
+        identities = rows.select(["_topic", "_partition", "_offset", "_event_name"]).to_pylist()
+        counts: Counter[Partition] = Counter()
+        for identity in identities:
+            partition = Partition(identity["_topic"], identity["_partition"])
+            counts[partition] += 1
+            of_type = (identity["_event_name"] or str(target)) if target.typed else target.table
+            self._waiting[target, partition][identity["_offset"]] = (of_type, code)
+        self.waiting += counts
+        self._count_outcome(target, Outcome.WAITING, counts)
 
-    def _park(self, target: Target, done: PersistResult, late: set[int]) -> None:
+    def _park(self, target: Target, result: PersistResult, late_rows: set[int]) -> None:
         destination = f"{target.database}.{target}"
         by_partition: dict[Partition, list[Parked]] = defaultdict(list)
-        for p in done.parked:
-            if p.row_index not in late:
-                by_partition[p.partition].append(p)
+        for event in result.parked:
+            if event.row_index not in late_rows:
+                by_partition[event.partition].append(event)
         for partition, parked in by_partition.items():
-            records = self._work.records(partition, [p.offset for p in parked])
+            records = self._context.records(partition, [event.offset for event in parked])
             offsets, values = records.column("offset").to_pylist(), records.column("value").to_pylist()
             value_of = dict(zip(offsets, values, strict=True))
-            for p in parked:
-                error = parked_topic.reason(p.error, partition, p.offset, destination)
+            for event in parked:
+                error = parked_topic.reason(event.error, partition, event.offset, destination)
+                value = value_of[event.offset]
                 record = ParkedRecord(
-                    partition, p.offset, destination=destination, value=value_of[p.offset], error=error
+                    partition, event.offset, destination=destination, value=value, error=error
                 )
-                outbox.add(self._work.conn, self._work.topic_ids[partition], record)
-        found = Counter({partition: len(parked) for partition, parked in by_partition.items()})
-        self.parked += found
-        self._count(target, Outcome.PARKED, found)
+                outbox.add(self._context.conn, self._context.topic_ids[partition], record)
+        counts = Counter({partition: len(parked) for partition, parked in by_partition.items()})
+        self.parked += counts
+        self._count_outcome(target, Outcome.PARKED, counts)
 
-    def _count(self, target: Target, outcome: Outcome, events: Mapping[Partition, int]) -> None:
+    def _count_outcome(self, target: Target, outcome: Outcome, events: Mapping[Partition, int]) -> None:
         if target.table == wire.PROBE_EVENT:  # outside of all counts
             return
         for p, n in events.items():
-            self._tallies[ledger.Tally(self._work.topic_ids[p], p, str(target), outcome)] += n
+            self._tallies[ledger.Tally(self._context.topic_ids[p], p, str(target), outcome)] += n
 
 
-def _is_unknown(done: PersistResult) -> bool:
-    """Whether there is no such table."""
-    return all(p.error.fault is UNKNOWN_TABLE for p in done.parked)
+def _is_unknown(result: PersistResult) -> bool:
+    """Return whether there is no such table."""
+    return all(p.error.fault is UNKNOWN_TABLE for p in result.parked)
 
 
-def watch(held: Holds, blocked: Mapping[Target, BlockedError]) -> Holds:
-    """`held` with the tables that were found `blocked` held as well."""
+def hold_blocked(holds_now: Holds, blocked: Mapping[Target, BlockedError]) -> Holds:
+    """Return `holds_now` with holds for the tables that were found `blocked`."""
     for target, e in blocked.items():
-        hold = held.tables.get(str(target))
+        hold = holds_now.tables.get(str(target))
         new = replace(hold, sqlstate=e.sqlstate) if hold else None
-        held.put(new or holds.blocked(target, e.sqlstate, suspicious=e.suspicious))
-    return held
+        holds_now.put(new or holds.blocked(target, e.sqlstate, suspicious=e.suspicious))
+    return holds_now

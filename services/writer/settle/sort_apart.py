@@ -15,31 +15,33 @@ _PASSES_ON: Final = (OnrampError, MemoryError)
 _odds = Odds()
 
 
-def take_each(
-    take: Callable[[Sequence[PartitionSlice]], None], read: Sequence[PartitionSlice]
+def sort_one_by_one(
+    sort_slices: Callable[[Sequence[PartitionSlice]], None], slices: Sequence[PartitionSlice]
 ) -> Iterator[tuple[PartitionSlice, Sorted]]:
-    """`take` all that was `read`; yields each record at which it raises alone, with its verdict.
+    """`sort_slices` all that was `slices`; yields each record at which it raises alone, with its verdict.
 
     Raises the exception when it is too many's to be theirs.
     """
     try:
-        take(read)
+        sort_slices(slices)
     except _PASSES_ON:
         raise
     except Exception:  # noqa: BLE001 - whose fault it is, is what is asked now
-        yield from _apart(take, read)
+        yield from _isolate(sort_slices, slices)
     else:
-        _odds.passed(rows_by_topic(read))
+        _odds.passed(rows_by_topic(slices))
 
 
-def _apart(
-    take: Callable[[Sequence[PartitionSlice]], None], read: Sequence[PartitionSlice]
+def _isolate(
+    sort_slices: Callable[[Sequence[PartitionSlice]], None], slices: Sequence[PartitionSlice]
 ) -> Iterator[tuple[PartitionSlice, Sorted]]:
-    whole = rows_by_topic(read)
-    failed = halve(whole.total(), lambda start, end: take(list(cut(read, start, end))), _PASSES_ON)
-    alone = [(next(cut(read, at, at + 1)), e) for at, e in failed.items()]
-    of = [Failed(run.partition.topic, (run.partition.number, run.first)) for run, _ in alone]
-    if alone and not _odds.are_at_fault(of, whole - Counter(run.partition.topic for run, _ in alone)):
+    whole = rows_by_topic(slices)
+    failed = halve(whole.total(), lambda start, end: sort_slices(list(cut(slices, start, end))), _PASSES_ON)
+    alone = [(next(cut(slices, i, i + 1)), e) for i, e in failed.items()]
+    failed_events = [Failed(run.partition.topic, (run.partition.number, run.first)) for run, _ in alone]
+    if alone and not _odds.are_at_fault(
+        failed_events, whole - Counter(run.partition.topic for run, _ in alone)
+    ):
         raise alone[0][1]
     for run, e in alone:
         error = UserError(INTERNAL_SORT, f"{type(e).__name__}, where others passed")

@@ -1,7 +1,8 @@
-"""Strays: events that waited for a database and that today's SORT does not send there any more.
+"""Strays: events that waited for a database and that SORT does not route there any more.
 
-A release may read more strictly than the one that let them wait, and the ledger passes over
-them with their range: each is parked in the database that it waited for, in that transaction.
+A new version of the writer may read more strictly than the one that let them wait, and the ledger
+advances over them with their range: each is parked in the database that it waited for, in the same
+transaction.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -21,58 +22,60 @@ from services.writer.sort.sort import Unroutable
 from shared import wire
 from shared.errors import INTERNAL_SORT, UserError
 
-#: Where a landing table has what says where a row came from.
-_PLACE: Final = {"_topic": "topic", "_partition": "partition", "_offset": "offset"}
+#: The columns of a landing table that tell where a row came from.
+_ORIGIN: Final = {"_topic": "topic", "_partition": "partition", "_offset": "offset"}
 
 
 class Stray(NamedTuple):
-    """An event that is to be parked for `target`; `place`: a row that says where it came from."""
+    """An event that is to be parked for `target`; `origin`: a row that says where it came from."""
 
     target: Target
     partition: Partition
     offset: int
-    place: pa.RecordBatch
+    origin: pa.RecordBatch
     error: UserError
 
 
 def strays(
-    run: PartitionSlice,
-    sent: Collection[int],
-    refused: Sequence[Unroutable],
+    records: PartitionSlice,
+    routed_offsets: Collection[int],
+    unroutable: Sequence[Unroutable],
     database: str,
     routing: RouteLookup,
 ) -> Iterator[Stray]:
-    """Those of `run`, which all waited for `database`, that are not among the offsets `sent` there.
+    """Yield those of `records`, which waited for `database`, that are not among `routed_offsets`.
 
-    `refused`: what was found to go nowhere, and why.
+    `unroutable`: those that have no destination at all, with their errors.
     """
-    if len(sent) == len(run):
+    if len(routed_offsets) == len(records):
         return
-    errors = {u.offset: u.error for u in reversed(refused)}  # the first of an event's
-    for at, offset in enumerate(run.rows.column("offset").to_pylist()):
-        if offset not in sent:
-            one = run.rows.slice(at, 1)
+    errors = {u.offset: u.error for u in reversed(unroutable)}  # the first of an event's
+    for i, offset in enumerate(records.rows.column("offset").to_pylist()):
+        if offset not in routed_offsets:
+            record = records.rows.slice(i, 1)
             error = errors.get(offset) or UserError(INTERNAL_SORT, "it is not for the database it waited for")
-            for target in _tables(one.column("value")[0].as_py(), run.partition.topic, database, routing):
-                yield Stray(target, run.partition, offset, places_of(one), error)
+            for target in _tables(
+                record.column("value")[0].as_py(), records.partition.topic, database, routing
+            ):
+                yield Stray(target, records.partition, offset, origins_of(record), error)
 
 
-def park(found: Iterable[Stray], settlement: Settlement, settled: Mapping[Partition, int]) -> None:
+def park(stray_events: Iterable[Stray], settlement: Settlement, settled: Mapping[Partition, int]) -> None:
     """Park those that are not `settled`: at that offset of their partition and after it."""
-    for stray in found:
+    for stray in stray_events:
         if stray.offset >= settled[stray.partition]:
-            settlement.park(stray.target, pa.Table.from_batches([stray.place]), stray.error)
+            settlement.park(stray.target, pa.Table.from_batches([stray.origin]), stray.error)
 
 
-def places_of(arrivals: pa.RecordBatch) -> pa.RecordBatch:
+def origins_of(arrivals: pa.RecordBatch) -> pa.RecordBatch:
     """Where `arrivals` came from, in the words of a landing table: all that parking asks of a row."""
-    return pa.RecordBatch.from_arrays([arrivals.column(c) for c in _PLACE.values()], names=list(_PLACE))
+    return pa.RecordBatch.from_arrays([arrivals.column(c) for c in _ORIGIN.values()], names=list(_ORIGIN))
 
 
 def _tables(value: bytes | None, topic: str, database: str, routing: RouteLookup) -> list[Target]:
     """The tables of `database` that the event names as far as it can be read, else its topic's."""
-    found = [t for t in _named(_document(value), topic, routing) if t.database == database]
-    return found or [Target(database, landing.SCHEMA, topic.removeprefix(wire.EVENT_TOPIC_PREFIX))]
+    stray_events = [t for t in _named(_document(value), topic, routing) if t.database == database]
+    return stray_events or [Target(database, landing.SCHEMA, topic.removeprefix(wire.EVENT_TOPIC_PREFIX))]
 
 
 def _document(value: bytes | None) -> Mapping[str, Any]:

@@ -1,8 +1,9 @@
-"""What a Spark worker does with its ranges: the writer's flow, read top to bottom.
+"""Settles the ranges of one Spark task: the writer's flow, read top to bottom.
 
-One task, one transaction per database: lock the ledger rows of the ranges, write rows and
-outcomes, advance, commit.  A task that Spark runs twice finds its ledger rows ahead and
-skips.
+Invariant: a task has one transaction per database, which locks the ledger rows of its ranges,
+writes rows and outcomes, advances the ledger over all ranges, and commits (the model's rules
+`epoch`, `compare`, `all_advance` and `judged_alone`).  A task that Spark runs twice finds its
+ledger rows ahead, and skips.
 """
 
 import gc
@@ -27,11 +28,11 @@ from services.writer.settle.settlement import (
     BlockedError,
     SerializationConflictError,
     Settlement,
+    SettlementContext,
     UnforeseenError,
-    Work,
-    watch,
+    hold_blocked,
 )
-from services.writer.settle.sort_apart import take_each
+from services.writer.settle.sort_apart import sort_one_by_one
 from services.writer.settle.strays import Stray, park, strays
 from services.writer.settle.work_order import TaskReport, WorkOrder, as_arrow
 from services.writer.sort.route_lookup import lookup_for
@@ -40,27 +41,27 @@ from shared import failpoints, logs
 from shared.errors import DATABASE_UNAVAILABLE, NOT_CONFIGURED, InfrastructureError, UserError
 from shared.steps import Step
 
-#: How often a transaction that lost a race is begun again before the race's table counts as blocked.
+#: How often a transaction restarts after a serialization conflict before the table counts as blocked.
 _RACES: Final = 3
 
 
 def settle(order: WorkOrder, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Settle every range of which `batches` hold a record; yields the task's report.
+    """Settle every range of which `batches` have a record; yields the task's reports as Arrow.
 
-    A database's failure rolls back that database's part and is reported, not raised: the
+    A database's failure rolls back that database's transaction and is reported, not raised: the
     others land, and the driver decides whether to try again, divert or exit.
     """
     logs.set_up_worker("writer")
     task = Task(order)
     for batch in batches:
         failpoints.meet("writer.read", [batch.column("value")])
-        task.take_each(list(runs(batch)))
+        task.sort_each(list(runs(batch)))
     try:
-        task.see_all_known()
+        task.check_databases()
         task.park_unroutable()
         task.divert()
     except InfrastructureError as e:
-        yield as_arrow(task.refusal(e))
+        yield as_arrow(task.failure_reports(e))
         return
     in_all(order.landing, task.land)
     yield as_arrow(task.report())
@@ -70,9 +71,9 @@ def settle(order: WorkOrder, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.R
 def settle_given(
     order: WorkOrder, arrivals: bytes, nothing: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """`settle` for records that the driver has read: `arrivals` is an Arrow stream of them.
+    """Settle records that the driver has read: `arrivals` is an Arrow stream of them.
 
-    What Spark sends is read to its end: else it ends the worker, and with it its connections.
+    Spark's own input is read to its end: else Spark ends the worker, and with it its connections.
     """
     for _ in nothing:
         pass
@@ -81,7 +82,7 @@ def settle_given(
 
 @cache
 def _leave_modules_alone() -> None:
-    """Take all that was imported out of the garbage collector's sight, after a process's first task.
+    """Freeze imported modules for the garbage collector, after a process's first task.
 
     PySpark's daemon collects after every task: 40 ms and more for what never becomes garbage.
     """
@@ -96,109 +97,114 @@ class Task:
         self._order = order
         self._read: dict[Partition, TaskReport] = {}
         self._databases: dict[tuple[str, Partition], TaskReport] = {}
-        self._runs: dict[Partition, list[PartitionSlice]] = defaultdict(list)
+        self._slices: dict[Partition, list[PartitionSlice]] = defaultdict(list)
         self._rows: dict[Target, list[tuple[Partition, pa.RecordBatch]]] = defaultdict(list)
         self._unroutable: list[tuple[Partition, Unroutable]] = []
         self._strays: list[Stray] = []
-        self._stopwatch = StepTimings()
+        self._timings = StepTimings()
 
-    def take(self, read: Sequence[PartitionSlice]) -> None:
-        """FILTER and SORT the records of what was READ."""
-        with self._stopwatch.timed_by_topic(Step.FILTER, rows_by_topic(read)):
-            wanted = [run.wanted() for run in read]
-        with self._stopwatch.timed_by_topic(Step.SORT, rows_by_topic(wanted)):
+    def filter_and_sort(self, parts: Sequence[PartitionSlice]) -> None:
+        """FILTER and SORT the records of `parts`."""
+        with self._timings.timed_by_topic(Step.FILTER, rows_by_topic(parts)):
+            wanted = [part.wanted() for part in parts]
+        with self._timings.timed_by_topic(Step.SORT, rows_by_topic(wanted)):
             failpoints.meet("writer.sort", values_of(wanted))
-            found = list(sort(wanted, self._order.routes))
-        for run, ours, events in zip(read, wanted, found, strict=True):
-            self._note(run, ours, events)
+            sorted_parts = list(sort(wanted, self._order.routes))
+        for part, filtered, events in zip(parts, wanted, sorted_parts, strict=True):
+            self._keep_sorted(part, filtered, events)
 
-    def take_each(self, read: Sequence[PartitionSlice]) -> None:
-        """`take`, with each event parked that makes it raise for a reason that nobody foresaw."""
-        for run, verdict in take_each(self.take, read):
-            self._note(run, run, verdict)
+    def sort_each(self, read: Sequence[PartitionSlice]) -> None:
+        """FILTER and SORT; parks each event that alone makes them raise an unforeseen exception."""
+        for part, verdict in sort_one_by_one(self.filter_and_sort, read):
+            self._keep_sorted(part, part, verdict)
 
-    def _note(self, run: PartitionSlice, wanted: PartitionSlice, events: Sorted) -> None:
+    def _keep_sorted(self, part: PartitionSlice, wanted: PartitionSlice, events: Sorted) -> None:
         for target, rows in events.tables.items():
-            self._rows[target].append((run.partition, rows))
-        self._unroutable += [(run.partition, u) for u in events.unroutable]
-        self._runs[run.partition].append(wanted)
-        line = self._read.setdefault(run.partition, TaskReport(*run.partition))
-        line.read += len(run)
-        line.size += run.rows.nbytes
-        line.filtered += len(run) - len(wanted)
-        line.unroutable += events.events_unroutable()
-        line.refused += len(events.unroutable)
+            self._rows[target].append((part.partition, rows))
+        self._unroutable += [(part.partition, u) for u in events.unroutable]
+        self._slices[part.partition].append(wanted)
+        report = self._read.setdefault(part.partition, TaskReport(*part.partition))
+        report.read += len(part)
+        report.size += part.rows.nbytes
+        report.filtered += len(part) - len(wanted)
+        report.unroutable += events.events_unroutable()
+        report.refused += len(events.unroutable)
 
-    def expect(self, database: Database) -> None:
-        """All that was taken waited for `database`: what is not sorted there any more is parked there."""
+    def collect_strays(self, database: Database) -> None:
+        """Collect events that waited for `database` and are no longer routed there: they are parked there."""
         routing = lookup_for(self._order.routes)
-        for run in (run for pieces in self._runs.values() for run in pieces):
-            sent = self._offsets_for(database.name, run)
-            refused = [u for p, u in self._unroutable if p == run.partition]
-            self._strays += strays(run, sent, refused, database.name, routing)
+        for part in (part for pieces in self._slices.values() for part in pieces):
+            sent = self._offsets_for(database.name, part)
+            refused = [u for p, u in self._unroutable if p == part.partition]
+            self._strays += strays(part, sent, refused, database.name, routing)
 
-    def see_all_known(self) -> None:
-        """Raises `InfrastructureError`: a row that neither lands nor waits anywhere would be lost."""
+    def check_databases(self) -> None:
+        """Raise `InfrastructureError` when a row's database is not in the order: it would be lost.
+
+        The model's rule `unknown_raises`.
+        """
         if unknown := {target.database for target in self._rows} - self._order.databases:
             raise InfrastructureError(
                 NOT_CONFIGURED, f"events are routed to {', '.join(sorted(unknown))}, which is not configured"
             )
 
     def park_unroutable(self) -> None:
-        """Events that no database decides about go to the topic before their offset settles."""
-        self._meet("writer.park")
+        """Publish events without a database to the topic before their offset settles (`acked`)."""
+        self._reach("writer.park")
         without_target.park(self._order, self._unroutable)
-        self._say(event_log.refused(p, u.offset, u.error) for p, u in self._unroutable)
+        self._log(event_log.parked_entry(p, u.offset, u.error) for p, u in self._unroutable)
 
     def divert(self) -> None:
-        """The events of databases that are out go to Kafka, to land when the database returns."""
+        """Divert the events of databases that are out to Kafka, and return when it has acknowledged them."""
         for name in self._order.diverted:
             waiting = [
-                run.only(self._offsets_for(name, run)) for pieces in self._runs.values() for run in pieces
+                part.only(self._offsets_for(name, part))
+                for pieces in self._slices.values()
+                for part in pieces
             ]
             failpoints.meet("writer.divert", values_of(waiting))
-            found = divert(self._order.brokers, name, waiting)
-            self._say(
+            diverted = divert(self._order.brokers, name, waiting)
+            self._log(
                 entry
                 for target, pieces in self._rows.items()
                 if target.database == name
                 for _, rows in pieces
-                for entry in event_log.persisted(target, rows, None)
+                for entry in event_log.outcome_entries(target, rows, None)
             )
             for partition in self._read:
-                line = self._line(name, partition)
-                line.diverted, line.diverted_from = found.get(partition, (0, -1))
+                report = self._report_of(name, partition)
+                report.diverted, report.diverted_from = diverted.get(partition, (0, -1))
 
-    def _offsets_for(self, database: str, run: PartitionSlice) -> set[int]:
-        """The offsets of `run` whose events go to `database`."""
+    def _offsets_for(self, database: str, part: PartitionSlice) -> set[int]:
+        """Return the offsets of `part` whose events go to `database`."""
         return {
             offset
             for target, pieces in self._rows.items()
             if target.database == database
             for partition, rows in pieces
-            if partition == run.partition
+            if partition == part.partition
             for offset in rows.column("_offset").to_pylist()
         }
 
     def land(self, database: Database) -> None:
         """PERSIST the rows of `database` in one transaction, or none of them.
 
-        A table that takes no rows now loses the transaction: it is begun again, and its
+        A table that takes no rows now fails the transaction: it starts again, and the table's
         events wait.
         """
         blocked: dict[Target, BlockedError] = {}
-        apart: set[Target] = set()
+        one_by_one: set[Target] = set()
         races = 0
         while True:
             try:
-                self._land(database, blocked, apart)
+                self._land(database, blocked, one_by_one)
             except BlockedError as e:
                 blocked[e.target] = e
             except UnforeseenError as e:
-                apart.add(e.target)
+                one_by_one.add(e.target)
             except SerializationConflictError as e:
                 races += 1
-                if races > _RACES:  # always the same one: no other's matter
+                if races > _RACES:  # always the same table: the others land without it
                     blocked[e.blocked.target], races = e.blocked, 0
             except InfrastructureError as e:
                 self._fail(database, e.fault.code, e.detail)
@@ -210,37 +216,38 @@ class Task:
                 return
 
     def _land(
-        self, database: Database, blocked: Mapping[Target, BlockedError], apart: Collection[Target]
+        self, database: Database, blocked: Mapping[Target, BlockedError], one_by_one: Collection[Target]
     ) -> None:
         ranges = [self._order.ranges[p] for p in self._read]
         with transaction(database, "land") as conn:
-            settled = ledger.lock(conn, ranges, self._order.epoch)
+            next_offsets = ledger.lock(conn, ranges, self._order.epoch)
             topic_ids = {r.partition: r.topic_id for r in ranges}
-            work = Work(
+            work = SettlementContext(
                 conn,
                 database,
                 topic_ids,
                 self._records,
                 self._order.pause_policy,
-                self._stopwatch,
+                self._timings,
                 self._order.log_events,
             )
-            of_it = {t: pieces for t, pieces in sorted(self._rows.items()) if t.database == database.name}
-            held = holds.look(conn, {t: [rows for _, rows in pieces] for t, pieces in of_it.items()})
-            settlement = Settlement(work, watch(held, blocked), apart)
-            for target, pieces in of_it.items():
-                rows = pa.Table.from_batches([_since(rows, settled[p]) for p, rows in pieces])
+            rows_of = {t: pieces for t, pieces in sorted(self._rows.items()) if t.database == database.name}
+            tables = {t: [rows for _, rows in pieces] for t, pieces in rows_of.items()}
+            current_holds = holds.look(conn, tables)
+            settlement = Settlement(work, hold_blocked(current_holds, blocked), one_by_one)
+            for target, pieces in rows_of.items():
+                rows = pa.Table.from_batches([_since(rows, next_offsets[p]) for p, rows in pieces])
                 if rows.num_rows:
                     settlement.land(target, rows)
-            park(self._strays, settlement, settled)
+            park(self._strays, settlement, next_offsets)
             failpoints.reach("writer.after_copy")
-            self._meet("writer.keep")
-            settlement.keep()
-            fresh = [r for r in ranges if settled[r.partition] < r.end]
-            ledger.advance(conn, fresh, self._order.epoch, self._order.routes.digest)
+            self._reach("writer.keep")
+            settlement.flush()
+            unsettled = [r for r in ranges if next_offsets[r.partition] < r.end]
+            ledger.advance(conn, unsettled, self._order.epoch, self._order.routes.digest)
             failpoints.reach("writer.before_commit")
         failpoints.reach("writer.after_commit")
-        self._say(settlement.said)
+        self._log(settlement.log_entries)
         for p in self._read:
             self._databases[database.name, p] = TaskReport(
                 *p,
@@ -250,19 +257,19 @@ class Task:
                 waiting=settlement.waiting[p],
             )
 
-    def refusal(self, error: InfrastructureError) -> list[TaskReport]:
-        """The report of a task that could not put on Kafka what must be there before it lands."""
+    def failure_reports(self, error: InfrastructureError) -> list[TaskReport]:
+        """Return the reports of a task that could not publish what Kafka must have before rows land."""
         return [TaskReport(*p, failure=error.fault.code, detail=error.detail) for p in self._read]
 
     def report(self) -> list[TaskReport]:
-        """What became of every range, in every database."""
-        self._meet("writer.report")
-        lines = [*self._read.values(), *self._databases.values()]
-        if lines:  # ranges may hold no record at all: aborted transactions, compaction
-            lines[0].work = self._stopwatch.as_json()
-        return lines
+        """Return the reports of every range, in every database."""
+        self._reach("writer.report")
+        reports = [*self._read.values(), *self._databases.values()]
+        if reports:  # ranges may hold no record at all: aborted transactions, compaction
+            reports[0].work = self._timings.as_json()
+        return reports
 
-    def _line(self, database: str, partition: Partition) -> TaskReport:
+    def _report_of(self, database: str, partition: Partition) -> TaskReport:
         return self._databases.setdefault((database, partition), TaskReport(*partition, database=database))
 
     def _fail(self, database: Database, code: str, detail: str) -> None:
@@ -272,20 +279,20 @@ class Task:
             )
 
     def _records(self, partition: Partition, offsets: list[int]) -> pa.Table:
-        """The records at `offsets`, as Kafka had them."""
-        found = pa.Table.from_batches([run.only(offsets).rows for run in self._runs[partition]])
-        if found.num_rows != len(offsets):
+        """Return the records at `offsets`, as they were on Kafka.  Raises `LookupError`."""
+        records = pa.Table.from_batches([part.only(offsets).rows for part in self._slices[partition]])
+        if records.num_rows != len(offsets):
             raise LookupError(f"{partition}: not all of {offsets} are in this task")
-        return found
+        return records
 
-    def _meet(self, place: str) -> None:
-        failpoints.meet(place, values_of(run for pieces in self._runs.values() for run in pieces))
+    def _reach(self, place: str) -> None:
+        failpoints.meet(place, values_of(part for pieces in self._slices.values() for part in pieces))
 
-    def _say(self, entries: Iterable[event_log.Entry]) -> None:
+    def _log(self, entries: Iterable[event_log.Entry]) -> None:
         if self._order.log_events:
             event_log.write(entries)
 
 
 def _since(rows: pa.RecordBatch, offset: int) -> pa.RecordBatch:
-    """The rows that are not settled: at `offset` and after it."""
+    """Return the rows at `offset` and after it: those that are not settled."""
     return rows.slice(int(np.searchsorted(rows.column("_offset").to_numpy(), offset)))

@@ -21,7 +21,7 @@ _ADD: Final = """
                                 typed, event_type, code, value, received_at, timestamp) VALUES %s
 """
 #: Each table once, by jumping from one to the next: millions may wait for one of them.
-_PLACES: Final = """
+_TABLES: Final = """
     WITH RECURSIVE place AS (
         (SELECT destination, db_schema, typed, db_table FROM onramp.waiting ORDER BY 1, 2, 3 LIMIT 1)
         UNION ALL
@@ -60,8 +60,8 @@ _WAITS_OF_TYPE: Final = """
 """
 
 
-class At(NamedTuple):
-    """Where a release stands among the events of a place."""
+class WaitingKey(NamedTuple):
+    """The position of a release among the events of a table."""
 
     topic_id: str
     partition: int
@@ -69,11 +69,11 @@ class At(NamedTuple):
 
 
 #: Before every event.
-BEGIN: Final = At("00000000-0000-0000-0000-000000000000", -1, -1)
+START: Final = WaitingKey("00000000-0000-0000-0000-000000000000", -1, -1)
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class WaitingTable:
     """A table that events wait for, and whether as typed rows: packets may name a landing table too."""
 
     schema: str
@@ -87,100 +87,103 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class WaitingEvents:
     """Events of one partition that are to land now, as they arrived; their rows are locked."""
 
     topic_id: str
     partition: Partition
-    arrivals: pa.RecordBatch
+    records: pa.RecordBatch
     ctids: tuple[str, ...]
 
     @property
-    def last(self) -> At:
-        """Where the last of them stands."""
-        return At(self.topic_id, self.partition.number, self.arrivals.column("offset")[-1].as_py())
+    def last(self) -> WaitingKey:
+        """The key of the last event."""
+        return WaitingKey(self.topic_id, self.partition.number, self.records.column("offset")[-1].as_py())
 
     @property
     def size(self) -> int:
         """Bytes of the events."""
-        return int(pc.sum(pc.binary_length(self.arrivals.column("value"))).as_py())
+        return int(pc.sum(pc.binary_length(self.records.column("value"))).as_py())
 
 
 def add(
     conn: connection,
-    place: Place,
+    table: WaitingTable,
     topic_id: str,
-    arrivals: pa.Table,
+    records: pa.Table,
     reasons: Mapping[int, tuple[str, str]],
 ) -> None:
-    """Let `arrivals` (of one partition) wait for `place`; `reasons`: event type and code by offset."""
+    """Let `records` (of one partition) wait for `table`; `reasons`: event type and code by offset."""
     rows = [
         (
             topic_id,
             row["topic"],
             row["partition"],
             row["offset"],
-            place.destination,
-            place.schema,
-            place.table,
-            place.typed,
+            table.destination,
+            table.schema,
+            table.table,
+            table.typed,
             *reasons[row["offset"]],
             row["value"],
             row["received_at"],
             row["timestamp"],
         )
-        for row in arrivals.to_pylist()
+        for row in records.to_pylist()
     ]
     with conn.cursor() as cursor:
         execute_values(cursor, _ADD, rows, page_size=_AT_ONCE)
 
 
-def tables(conn: connection) -> list[Place]:
-    """The tables that events wait for."""
+def tables(conn: connection) -> list[WaitingTable]:
+    """Return the tables that events wait for; costs an index probe for each."""
     with conn.cursor() as cursor:
-        cursor.execute(_PLACES)
-        return [Place(*row) for row in cursor.fetchall()]
+        cursor.execute(_TABLES)
+        return [WaitingTable(*row) for row in cursor.fetchall()]
 
 
 def take(
-    conn: connection, place: Place, stopped: Collection[str], limit: int, after: At = BEGIN
-) -> list[Taken]:
-    """The first events behind `after` that wait for `place` and are of no `stopped` type.
+    conn: connection, table: WaitingTable, paused: Collection[str], limit: int, after: WaitingKey = START
+) -> list[WaitingEvents]:
+    """The first events behind `after` that wait for `table` and are of no `paused` type.
 
     So many that all but the last have less than `MOST_BYTES`.
     """
     with conn.cursor() as cursor:
-        cursor.execute(_TAKE, (*_of(place), list(stopped), *after, limit, MOST_BYTES))
-        found = cursor.fetchall()
-    return list(_by_partition(found))
+        cursor.execute(_TAKE, (*_names(table), list(paused), *after, limit, MOST_BYTES))
+        rows_found = cursor.fetchall()
+    return list(_by_partition(rows_found))
 
 
-def is_full(taken: Collection[Taken], limit: int) -> bool:
+def is_full(batches: Collection[WaitingEvents], limit: int) -> bool:
     """Whether `take` may have left something because of a bound."""
-    return sum(t.arrivals.num_rows for t in taken) == limit or sum(t.size for t in taken) >= MOST_BYTES
+    return (
+        sum(events.records.num_rows for events in batches) == limit
+        or sum(events.size for events in batches) >= MOST_BYTES
+    )
 
 
-def first(conn: connection, place: Place, stopped: Collection[str], limit: int) -> list[At]:
-    """Where the first events stand that wait for `place` and are of no `stopped` type, however large."""
+def first(conn: connection, table: WaitingTable, paused: Collection[str], limit: int) -> list[WaitingKey]:
+    """Where the first events stand that wait for `table` and are of no `paused` type, however large."""
     with conn.cursor() as cursor:
-        cursor.execute(_FIRST, (*_of(place), list(stopped), limit))
-        return [At(*row) for row in cursor.fetchall()]
+        cursor.execute(_FIRST, (*_names(table), list(paused), limit))
+        return [WaitingKey(*row) for row in cursor.fetchall()]
 
 
-def retake(conn: connection, place: Place, at: At) -> Taken | None:
-    """The event that stands `at`, locked; None: it waits no more."""
+def retake(conn: connection, table: WaitingTable, key: WaitingKey) -> WaitingEvents | None:
+    """The event that stands `key`, locked; None: it waits no more."""
     with conn.cursor() as cursor:
-        cursor.execute(_ONE, (*_of(place), *at))
+        cursor.execute(_ONE, (*_names(table), *key))
         return next(_by_partition(cursor.fetchall()), None)
 
 
-def _of(place: Place) -> tuple[str, str, bool]:
-    return place.destination, place.schema, place.typed
+def _names(table: WaitingTable) -> tuple[str, str, bool]:
+    return table.destination, table.schema, table.typed
 
 
-def _by_partition(found: list[tuple[Any, ...]]) -> Iterator[Taken]:
+def _by_partition(rows_found: list[tuple[Any, ...]]) -> Iterator[WaitingEvents]:
     groups: dict[tuple[str, Partition], list[tuple[str, dict[str, Any]]]] = {}
-    for ctid, topic_id, topic, number, offset, value, received_at, timestamp, *_ in found:
+    for ctid, topic_id, topic, number, offset, value, received_at, timestamp, *_ in rows_found:
         row = {
             "topic": topic,
             "partition": number,
@@ -192,41 +195,41 @@ def _by_partition(found: list[tuple[Any, ...]]) -> Iterator[Taken]:
         }
         groups.setdefault((topic_id, Partition(topic, number)), []).append((ctid, row))
     for (topic_id, partition), rows in groups.items():
-        arrivals = pa.RecordBatch.from_pylist([row for _, row in rows], schema=ARRIVALS)
-        yield Taken(topic_id, partition, arrivals, tuple(ctid for ctid, _ in rows))
+        records = pa.RecordBatch.from_pylist([row for _, row in rows], schema=ARRIVALS)
+        yield WaitingEvents(topic_id, partition, records, tuple(ctid for ctid, _ in rows))
 
 
-def apart_by_incarnation(taken: Collection[Taken]) -> list[list[Taken]]:
-    """`taken` in parts in which each partition is of one life of its topic.
+def apart_by_incarnation(batches: Collection[WaitingEvents]) -> list[list[WaitingEvents]]:
+    """`batches` in groups in which each partition is of one incarnation of its topic.
 
-    The lives of a topic have the same partitions and the same offsets.
+    The incarnations of a topic have the same partitions and the same offsets.
     """
-    parts: list[dict[Partition, Taken]] = []
-    for t in taken:
-        part = next((p for p in parts if t.partition not in p), None)
-        if part is None:
-            parts.append(part := {})
-        part[t.partition] = t
-    return [list(part.values()) for part in parts]
+    groups: list[dict[Partition, WaitingEvents]] = []
+    for events in batches:
+        group = next((p for p in groups if events.partition not in p), None)
+        if group is None:
+            groups.append(group := {})
+        group[events.partition] = events
+    return [list(group.values()) for group in groups]
 
 
-def drop(conn: connection, taken: Collection[Taken]) -> None:
-    """They have landed, or are parked: they wait no more."""
+def drop(conn: connection, batches: Collection[WaitingEvents]) -> None:
+    """Remove events that have landed or are parked (the model's rule `release_once`)."""
     with conn.cursor() as cursor:
-        cursor.execute(_DROP, ([ctid for t in taken for ctid in t.ctids],))
+        cursor.execute(_DROP, ([ctid for events in batches for ctid in events.ctids],))
 
 
-def waits_for_table(conn: connection, name: str, stopped: Collection[str]) -> bool:
-    """Whether an event waits for the table, other than of the `stopped` types."""
-    return _is(conn, _WAITS, name, stopped)
+def waits_for_table(conn: connection, name: str, paused: Collection[str]) -> bool:
+    """Whether an event waits for the table, other than of the `paused` types."""
+    return _exists(conn, _WAITS, name, paused)
 
 
 def waits_of_type(conn: connection, name: str, blocked: Collection[str]) -> bool:
     """Whether an event of the type waits, other than for the `blocked` tables."""
-    return _is(conn, _WAITS_OF_TYPE, name, blocked)
+    return _exists(conn, _WAITS_OF_TYPE, name, blocked)
 
 
-def _is(conn: connection, statement: str, name: str, but: Collection[str]) -> bool:
+def _exists(conn: connection, statement: str, name: str, but: Collection[str]) -> bool:
     with conn.cursor() as cursor:
         cursor.execute(statement, (name, list(but)))
         return cursor.fetchone() == (True,)

@@ -17,7 +17,7 @@ from services.writer.sort.sort import Unroutable
 from shared.errors import OnrampError
 
 
-def park(order: WorkOrder, found: Sequence[tuple[Partition, Unroutable]]) -> None:
+def park(order: WorkOrder, unroutable: Sequence[tuple[Partition, Unroutable]]) -> None:
     """Keep them and return when they are kept.  Raises `InfrastructureError`."""
     records = [
         ParkedRecord(
@@ -27,14 +27,16 @@ def park(order: WorkOrder, found: Sequence[tuple[Partition, Unroutable]]) -> Non
             value=u.value,
             error=parked_topic.reason(u.error, p, u.offset, u.destination),
         )
-        for p, u in found
+        for p, u in unroutable
     ]
-    left = parked_topic.publish(order.brokers, records)
-    if left and not any(_keeps(database, order, left.records) for database in order.landing):
-        raise left.error
+    unpublished = parked_topic.publish(order.brokers, records)
+    if unpublished and not any(
+        _keep_in_outbox(database, order, unpublished.records) for database in order.landing
+    ):
+        raise unpublished.error
 
 
-def _keeps(database: Database, order: WorkOrder, records: Sequence[ParkedRecord]) -> bool:
+def _keep_in_outbox(database: Database, order: WorkOrder, records: Sequence[ParkedRecord]) -> bool:
     """Whether the outbox of `database` has them now.  A repeat has the same keys."""
     try:
         with transaction(database, "land") as conn:

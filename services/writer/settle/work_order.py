@@ -1,4 +1,4 @@
-"""What the driver hands to the tasks of a batch, and what they report back."""
+"""The order that the driver gives to the tasks of a batch, and their reports."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
@@ -52,7 +52,7 @@ class WorkOrder:
     brokers: Brokers
     pause_policy: PausePolicy = field(default_factory=PausePolicy)
     log_events: bool = False
-    #: Databases whose events are no matter of this order: a replay is for one database alone.
+    #: Databases whose events this order ignores: a replay is for one database alone.
     elsewhere: tuple[str, ...] = ()
 
     @property
@@ -82,20 +82,20 @@ class TaskReport:
     waiting: int = 0
     diverted: int = 0
     diverted_from: int = -1
-    #: What the task did, for the metrics: JSON, on one of its lines.
+    #: What the task did, for the metrics: JSON, on one of its reports.
     work: str | None = None
 
     @property
     def range_of(self) -> Partition:
-        """The partition whose range this line is about."""
+        """The partition whose range this report is about."""
         return Partition(self.topic, self.partition)
 
     @property
     def error(self) -> InfrastructureError | None:
-        """What `failure` says, as it is raised."""
+        """The exception that `failure` stands for."""
         return InfrastructureError(TABLE[self.failure], self.detail or "") if self.failure else None
 
 
-def as_arrow(lines: Iterable[TaskReport]) -> pa.RecordBatch:
-    """`lines` as a task sends them to the driver."""
-    return pa.RecordBatch.from_pylist([asdict(line) for line in lines], schema=REPORT)
+def as_arrow(reports: Iterable[TaskReport]) -> pa.RecordBatch:
+    """Return `reports` as a task sends them to the driver."""
+    return pa.RecordBatch.from_pylist([asdict(report) for report in reports], schema=REPORT)

@@ -165,7 +165,7 @@ def test_ranges_of_other_partitions_go_on_beside_one_that_begins_anew(conn: conn
 
 def test_what_is_passed_over_is_settled_under_nothing(conn: connection) -> None:
     ledger.advance(conn, [_range(0, 9)], 1, "one")
-    ledger.pass_over(conn, [_range(9, 12)], 1)
+    ledger.skip(conn, [_range(9, 12)], 1)
     assert ledger.lock(conn, [_range(12, 20)], 1) == {PARTITION: 12}
     ledger.advance(conn, [_range(12, 20)], 1, "one")
     assert _history(conn) == [(0, 9, "one"), (12, 20, "one")]

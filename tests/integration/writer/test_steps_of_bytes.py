@@ -23,11 +23,11 @@ def _event(event_id: str, size: int) -> bytes:
 def _watch_steps(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
     """The sizes of the events of every step of a release, in their order."""
     steps: list[list[int]] = []
-    take: Callable[..., list[waiting_table.Taken]] = waiting_table.take
+    take: Callable[..., list[waiting_table.WaitingEvents]] = waiting_table.take
 
-    def watched(*arguments: Any) -> list[waiting_table.Taken]:
+    def watched(*arguments: Any) -> list[waiting_table.WaitingEvents]:
         taken = take(*arguments)
-        steps.append([len(v) for t in taken for v in t.arrivals.column("value").to_pylist()])
+        steps.append([len(v) for t in taken for v in t.records.column("value").to_pylist()])
         return taken
 
     monkeypatch.setattr(waiting_table, "take", watched)

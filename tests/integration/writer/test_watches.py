@@ -95,8 +95,8 @@ def test_a_type_of_two_tables_is_judged_by_both(hall: Hall) -> None:
     """Well in the one, ill in the other: it is watched."""
     with transaction(hall.bench.database, "land") as conn:
         held = holds.Holds()
-        held.put(holds.Hold(holds.TYPE, "both", holds.WATCHED))
+        held.put(holds.Hold(holds.KIND_TYPE, "both", holds.STATE_WATCHED))
         held.unwatch("both")
-        held.put(holds.Hold(holds.TYPE, "both", holds.WATCHED))
-        held.keep(conn)
+        held.put(holds.Hold(holds.KIND_TYPE, "both", holds.STATE_WATCHED))
+        held.flush(conn)
     assert _watched(hall) == ["both"]
