@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parent.parent
-SERVICES: Final = ("ingest", "writer", "admin")
+SERVICES: Final = ("ingest", "writer", "admin", "cli")
 #: What is in no service, or imports several: it has no floors.
 BESIDE: Final = (
     "shared",
     "shared/registry",
-    "services/cli",
     "stack",
     "loadtest",
     "clients/python/onramp_client",

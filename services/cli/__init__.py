@@ -1,1 +1,1 @@
-"""The command line, `onramp`: one file per verb, heavy imports only inside the verb that needs them."""
+"""The command line, `onramp`: one file per verb in `verbs`, heavy imports only inside what needs them."""

@@ -2,8 +2,20 @@
 
 import typer
 
-from services.cli import audit, databases, doctor, errors, ingest, keys, partitions, send, types, up, writer
 from services.cli.exits import HELP, Exit, explain
+from services.cli.verbs import (
+    audit,
+    databases,
+    doctor,
+    errors,
+    ingest,
+    keys,
+    partitions,
+    send,
+    types,
+    up,
+    writer,
+)
 from stack.errors import StackError
 
 app = typer.Typer(

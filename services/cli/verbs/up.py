@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from stack.report import Report
     from stack.up import Stack
 
-ROOT = Path(__file__).resolve().parent.parent.parent
+ROOT = Path(__file__).resolve().parent.parent.parent.parent
 _CHECK_SECONDS = 0.5
 
 

@@ -11,7 +11,7 @@ import typer
 
 from services.cli.exits import Exit
 
-ROOT = Path(__file__).resolve().parent.parent.parent
+ROOT = Path(__file__).resolve().parent.parent.parent.parent
 _LEAST_DISK_GB = 3
 _LEAST_MEMORY_GB = 3
 
