@@ -1,6 +1,6 @@
 """Where a verb looks: Kafka, and the writer's databases by its own settings, else those of `onramp up`.
 
-A verb whose first parameter is `where` says so with `looks`, and gets the options for it.
+A verb whose first parameter is `where` says so with a decorator, and gets the options for it.
 """
 
 import functools
@@ -9,41 +9,21 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
+from services.cli.options import (
+    DATA_DIR,
+    DatabaseOption,
+    DatabasesOption,
+    DataDirOption,
+    DsnOption,
+    KafkaOption,
+)
+
 if TYPE_CHECKING:
     from shared.kafka_security import Brokers
-
-ROOT = Path(__file__).resolve().parent.parent.parent
-
-DsnOption = Annotated[
-    str | None,
-    typer.Option(
-        help="The default database; without it the embedded one in --data-dir, if there is one.",
-        envvar="ONRAMP_WRITER_DSN",
-        show_default=False,
-    ),
-]
-NameOption = Annotated[
-    str, typer.Option(help="The default database's public name.", envvar="ONRAMP_WRITER_DATABASE")
-]
-MoreOption = Annotated[
-    str,
-    typer.Option(
-        help="Further databases: a JSON object of public name to DSN.", envvar="ONRAMP_WRITER_DATABASES"
-    ),
-]
-DataDirOption = Annotated[
-    Path,
-    typer.Option(
-        help="Where `onramp up` keeps its data.",
-        envvar="ONRAMP_DATA_DIR",
-        show_default=".onramp in the project's folder",
-    ),
-]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +35,11 @@ class Where:
 
     @property
     def brokers(self) -> "Brokers":
-        """The same brokers with how they are spoken to, by the services' own settings."""
+        """Return the same brokers with how they are spoken to, by the services' own settings.
+
+        Raises:
+            typer.BadParameter: those settings do not fit together.
+        """
         from shared.settings import KafkaSettings
 
         try:
@@ -63,20 +47,20 @@ class Where:
         except ValueError as error:
             raise typer.BadParameter(str(error), param_hint="ONRAMP_KAFKA_*") from error
 
-    def must_know_a_database(self) -> None:
-        """Raises `BadParameter` when none is known."""
+    def require_database(self) -> None:
+        """Raise `typer.BadParameter` when no database is known."""
         if not self.databases:
             raise typer.BadParameter("no database is known: give --dsn", param_hint="--dsn")
 
 
-def looks(verb: Callable[..., None]) -> Callable[..., None]:
-    """`verb` as a command with the options that say where it looks: its `where` is made of them."""
-    return _with(_where, verb)
+def with_where_options(verb: Callable[..., None]) -> Callable[..., None]:
+    """Return `verb` as a command with options for Kafka and databases: its `where` is made of them."""
+    return _with(kafka_and_databases, verb)
 
 
-def looks_into_databases(verb: Callable[..., None]) -> Callable[..., None]:
-    """The same for a verb that needs no Kafka."""
-    return _with(_databases, verb)
+def with_database_options(verb: Callable[..., None]) -> Callable[..., None]:
+    """Return the same for a verb that needs no Kafka."""
+    return _with(databases_alone, verb)
 
 
 def _with(make: Callable[..., Where], verb: Callable[..., None]) -> Callable[..., None]:
@@ -93,59 +77,58 @@ def _with(make: Callable[..., Where], verb: Callable[..., None]) -> Callable[...
     return run
 
 
-def _where(
+def kafka_and_databases(
     *,
-    kafka: Annotated[
-        str | None,
-        typer.Option(
-            help="Kafka's brokers, host:port,…; without it those of `onramp up`.",
-            envvar="ONRAMP_KAFKA_BOOTSTRAP",
-            show_default=False,
-        ),
-    ] = None,
+    kafka: KafkaOption = None,
     dsn: DsnOption = None,
-    database: NameOption = "onramp",
-    databases: MoreOption = "{}",
-    data_dir: DataDirOption = ROOT / ".onramp",
+    database: DatabaseOption = "onramp",
+    databases: DatabasesOption = "{}",
+    data_dir: DataDirOption = DATA_DIR,
 ) -> Where:
+    """Return where to look: what was given, else what `onramp up` has noted in `data_dir`."""
     from stack import addresses
 
-    return Where(kafka or addresses.known(data_dir).kafka, _databases_of(dsn, database, databases, data_dir))
+    brokers = kafka or addresses.known(data_dir).kafka
+    return Where(brokers, _by_name(dsn, database, databases, data_dir))
 
 
-def _databases(
+def databases_alone(
     *,
     dsn: DsnOption = None,
-    database: NameOption = "onramp",
-    databases: MoreOption = "{}",
-    data_dir: DataDirOption = ROOT / ".onramp",
+    database: DatabaseOption = "onramp",
+    databases: DatabasesOption = "{}",
+    data_dir: DataDirOption = DATA_DIR,
 ) -> Where:
-    return Where("", _databases_of(dsn, database, databases, data_dir))
+    """Return the same without Kafka."""
+    return Where("", _by_name(dsn, database, databases, data_dir))
 
 
-def _databases_of(dsn: str | None, name: str, more: str, data_dir: Path) -> dict[str, str]:
-    """The databases by public name, the default one first; empty when none is known."""
-    found = {}
-    if dsn := dsn or _embedded(data_dir):
-        found[name] = dsn
+def _by_name(dsn: str | None, default: str, further: str, data_dir: Path) -> dict[str, str]:
+    """Return DSNs by public name, the default database's first; empty when none is known."""
+    address = dsn or _embedded_dsn(data_dir)
+    by_name = {default: address} if address else {}
+    return by_name | {name: each for name, value in _parsed(further).items() if (each := _dsn_in(value))}
+
+
+def _parsed(databases: str) -> dict[str, object]:
     try:
-        further = json.loads(more)
+        document = json.loads(databases)
     except json.JSONDecodeError as error:
         raise typer.BadParameter(f"this is no JSON: {error}", param_hint="--databases") from error
-    if not isinstance(further, dict):
+    if not isinstance(document, dict):
         raise typer.BadParameter("a JSON object of name to DSN is expected", param_hint="--databases")
-    return found | {n: address for n, each in further.items() if (address := _address(each))}
+    return document
 
 
-def _address(each: object) -> str | None:
-    """The DSN in what the writer's settings say of a database; None: the default one has its own."""
-    address = each.get("dsn") if isinstance(each, dict) else each
+def _dsn_in(value: object) -> str | None:
+    """Return the DSN in what the writer's settings say of a database; None: the default one has its own."""
+    address = value.get("dsn") if isinstance(value, dict) else value
     if address is not None and not isinstance(address, str):
         raise typer.BadParameter("a JSON object of name to DSN is expected", param_hint="--databases")
     return address
 
 
-def _embedded(data_dir: Path) -> str | None:
+def _embedded_dsn(data_dir: Path) -> str | None:
     from stack import addresses
     from stack.postgres import Postgres
 

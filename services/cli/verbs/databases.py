@@ -1,14 +1,14 @@
 """`onramp databases`: which are halted and why, and resolving a halt."""
 
 import json
-import sys
 from enum import StrEnum
 from typing import Annotated
 
 import typer
 
-from services.cli.exits import Exit
-from services.cli.where import JsonOption, Where, looks_into_databases
+from services.cli.exits import Exit, complain, exits_when_unavailable, finish
+from services.cli.options import JsonOption
+from services.cli.where import Where, with_database_options
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
@@ -19,6 +19,16 @@ class How(StrEnum):
     recheck = "recheck"
     replay = "replay"
     skip = "skip"
+
+
+NameArgument = Annotated[str, typer.Argument(help="The database's public name.")]
+HowArgument = Annotated[
+    How,
+    typer.Argument(
+        help="recheck: the right data are back; replay: land what is missing again, from Kafka; "
+        "skip: do without it."
+    ),
+]
 
 
 @app.callback()
@@ -36,7 +46,7 @@ def databases() -> None:
 
 
 @app.command(name="list")
-@looks_into_databases
+@with_database_options
 def list_(where: Where, *, as_json: JsonOption = False) -> None:
     """Print every database and, of one that is halted, why.
 
@@ -44,50 +54,18 @@ def list_(where: Where, *, as_json: JsonOption = False) -> None:
 
     onramp databases list --json
     """
-    from services.admin.operate.halts_sql import halt_of
-    from shared.errors import InfrastructureError
-
-    where.must_know_a_database()
-    code, found = Exit.OK, []
-    for name, dsn in where.databases.items():
-        try:
-            halt = halt_of(name, dsn)
-        except InfrastructureError as error:
-            print(f"onramp: {error.detail}", file=sys.stderr)
-            code = Exit.UNAVAILABLE
-            continue
-        found.append(
-            {"database": name, "state": "halted" if halt else "not halted"}
-            | ({"reason": halt.reason, "since": halt.since.isoformat(timespec="seconds")} if halt else {})
-            | ({"resolution": halt.resolution} if halt and halt.resolution else {})
-        )
-    if as_json:
-        print(json.dumps(found))
-    else:
-        for each in found:
-            more = "".join(
-                f"; {key}: {each[key]}" for key in ("since", "reason", "resolution") if key in each
-            )
-            print(f"{each['database']}: {each['state']}{more}")
-    halted = any(each["state"] == "halted" for each in found)
-    raise typer.Exit(code or (Exit.FAILED if halted else Exit.OK))
+    where.require_database()
+    states = [state for name, dsn in where.databases.items() if (state := _state(name, dsn))]
+    for text in [json.dumps(states)] if as_json else map(_line, states):
+        print(text)
+    if len(states) < len(where.databases):
+        raise typer.Exit(Exit.UNAVAILABLE)
+    raise typer.Exit(Exit.FAILED if any(each["state"] == "halted" for each in states) else Exit.OK)
 
 
 @app.command()
-@looks_into_databases
-def resolve(
-    where: Where,
-    name: Annotated[str, typer.Argument(help="The database's public name.")],
-    how: Annotated[
-        How,
-        typer.Argument(
-            help="recheck: the right data are back; replay: land what is missing again, from Kafka; "
-            "skip: do without it."
-        ),
-    ],
-    *,
-    as_json: JsonOption = False,
-) -> None:
+@with_database_options
+def resolve(where: Where, name: NameArgument, how: HowArgument, *, as_json: JsonOption = False) -> None:
     """Tell the running writer how to resolve a halt; it does so within seconds.
 
     Exits with 1 when the database is not halted. What is skipped is lost in that database, and
@@ -98,20 +76,38 @@ def resolve(
     onramp databases resolve onramp replay
     """
     from services.admin.operate import halts_sql
-    from shared.errors import InfrastructureError
 
     if name not in where.databases:
         known = ", ".join(where.databases) or "none, give --dsn"
         raise typer.BadParameter(f"no such database; known are: {known}", param_hint="name")
+    with exits_when_unavailable():
+        halted = halts_sql.resolve(name, where.databases[name], how)
+    finish(
+        {"database": name, "resolution": how if halted else None},
+        worked=halted,
+        as_json=as_json,
+        done=f"The writer is told: {how}. `onramp databases list` says when {name} is not halted any more.",
+        problem=f"{name} is not halted, so there is nothing to resolve; `onramp databases list` says what is",
+    )
+
+
+def _state(name: str, dsn: str) -> dict[str, str] | None:
+    """Return the state of a database; None when it cannot be reached, which is printed."""
+    from services.admin.operate.halts_sql import halt_of
+    from shared.errors import InfrastructureError
+
     try:
-        told = halts_sql.resolve(name, where.databases[name], how)
+        halt = halt_of(name, dsn)
     except InfrastructureError as error:
-        print(f"onramp: {error.detail}", file=sys.stderr)
-        raise typer.Exit(Exit.UNAVAILABLE) from error
-    if as_json:
-        print(json.dumps({"database": name, "resolution": how if told else None}))
-    elif told:
-        print(f"The writer is told: {how}. `onramp databases list` says when {name} is not halted any more.")
-    else:
-        print(f"onramp: {name} is not halted", file=sys.stderr)
-    raise typer.Exit(Exit.OK if told else Exit.FAILED)
+        complain(error.detail)
+        return None
+    if halt is None:
+        return {"database": name, "state": "not halted"}
+    since = halt.since.isoformat(timespec="seconds")
+    state = {"database": name, "state": "halted", "reason": halt.reason, "since": since}
+    return state | ({"resolution": halt.resolution} if halt.resolution else {})
+
+
+def _line(state: dict[str, str]) -> str:
+    details = [f"; {key}: {state[key]}" for key in ("since", "reason", "resolution") if key in state]
+    return f"{state['database']}: {state['state']}{''.join(details)}"

@@ -4,20 +4,18 @@ import json
 import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Annotated
 
 import typer
 
 from services.cli.exits import Exit
+from services.cli.options import ROOT, JsonOption
 
-ROOT = Path(__file__).resolve().parent.parent.parent.parent
 _LEAST_DISK_GB = 3
 _LEAST_MEMORY_GB = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Check:
     """One thing that was looked at. Not `needed` means that `up` helps itself."""
 
     what: str
@@ -26,9 +24,7 @@ class Finding:
     needed: bool = True
 
 
-def doctor(
-    *, as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False
-) -> None:
+def doctor(*, as_json: JsonOption = False) -> None:
     """Look at this machine and say what `onramp up` would miss. Nothing is changed or downloaded.
 
     Examples:
@@ -36,36 +32,32 @@ def doctor(
 
     onramp doctor --json
     """
-    findings = [
-        finding
-        for look in (_python, _packages, _java, _jars, _disk, _memory, _ports)
-        for finding in _looked(look)
-    ]
-    healthy = all(each.good or not each.needed for each in findings)
+    checks = [_checked(look) for look in (_python, _packages, _java, _jars, _disk, _memory, _ports)]
+    healthy = all(check.good or not check.needed for check in checks)
     if as_json:
-        print(json.dumps({"healthy": healthy, "findings": [asdict(each) for each in findings]}))
+        print(json.dumps({"healthy": healthy, "findings": [asdict(check) for check in checks]}))
     else:
-        for each in findings:
-            mark = "ok  " if each.good else ("FAIL" if each.needed else "note")
-            print(f"{mark}  {each.what}: {each.says}")
+        for check in checks:
+            mark = "ok  " if check.good else ("FAIL" if check.needed else "note")
+            print(f"{mark}  {check.what}: {check.says}")
     raise typer.Exit(Exit.OK if healthy else Exit.UNAVAILABLE)
 
 
-def _looked(look: Callable[[], list[Finding]]) -> list[Finding]:
+def _checked(look: Callable[[], Check]) -> Check:
     from stack.errors import StackError
 
     try:
         return look()
     except StackError as error:
-        return [Finding(look.__name__.strip("_").capitalize(), good=False, says=str(error))]
+        return Check(look.__name__.strip("_").capitalize(), good=False, says=str(error))
 
 
-def _python() -> list[Finding]:
+def _python() -> Check:
     version = ".".join(map(str, sys.version_info[:3]))
-    return [Finding("Python", good=sys.version_info >= (3, 11), says=f"{version} at {sys.executable}")]
+    return Check("Python", good=sys.version_info >= (3, 11), says=f"{version} at {sys.executable}")
 
 
-def _packages() -> list[Finding]:
+def _packages() -> Check:
     import importlib.util
 
     needed = {"fastapi": "ingest", "aiokafka": "ingest", "pyspark": "writer", "psycopg2": "writer"}
@@ -77,41 +69,41 @@ def _packages() -> list[Finding]:
         if importlib.util.find_spec(name) is None
     ]
     says = f"missing {', '.join(missing)}; run 'make setup'" if missing else "all extras are installed"
-    return [Finding("Packages", good=not missing, says=says)]
+    return Check("Packages", good=not missing, says=says)
 
 
-def _java() -> list[Finding]:
+def _java() -> Check:
     from stack.java import find_java
 
     java = find_java()
-    return [Finding("Java", good=True, says=f"{java.major} at {java.executable}")]
+    return Check("Java", good=True, says=f"{java.major} at {java.executable}")
 
 
-def _jars() -> list[Finding]:
+def _jars() -> Check:
     from stack.cache import cache_dir
     from stack.jars import missing_jars
 
     missing = len(missing_jars("broker")) + len(missing_jars("spark"))
     says = f"{missing} will be downloaded by 'onramp up'" if missing else f"all in {cache_dir('jars')}"
-    return [Finding("Jars", good=not missing, says=says, needed=False)]
+    return Check("Jars", good=not missing, says=says, needed=False)
 
 
-def _disk() -> list[Finding]:
+def _disk() -> Check:
     import shutil
 
     free = shutil.disk_usage(ROOT).free / 1e9
-    return [Finding("Disk", good=free >= _LEAST_DISK_GB, says=f"{free:.0f} GB free in {ROOT}")]
+    return Check("Disk", good=free >= _LEAST_DISK_GB, says=f"{free:.0f} GB free in {ROOT}")
 
 
-def _memory() -> list[Finding]:
+def _memory() -> Check:
     import psutil
 
     free = psutil.virtual_memory().available / 1e9
     says = f"{free:.1f} GB available; the stack takes about 2"
-    return [Finding("Memory", good=free >= _LEAST_MEMORY_GB, says=says)]
+    return Check("Memory", good=free >= _LEAST_MEMORY_GB, says=says)
 
 
-def _ports() -> list[Finding]:
+def _ports() -> Check:
     from stack.ports import is_free
     from stack.up import Plan
 
@@ -124,4 +116,4 @@ def _ports() -> list[Finding]:
     }
     taken = [f"{port} ({name})" for name, port in usual.items() if not is_free(port)]
     says = f"taken: {', '.join(taken)}; 'onramp up' chooses others" if taken else "the usual ones are free"
-    return [Finding("Ports", good=not taken, says=says, needed=False)]
+    return Check("Ports", good=not taken, says=says, needed=False)

@@ -2,17 +2,17 @@
 
 import asyncio
 import json
-import sys
-from collections.abc import Coroutine
 from enum import StrEnum
-from typing import Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from services.cli.exits import Exit
-from services.cli.where import JsonOption, Where, looks
+from services.cli.exits import Exit, exits_when_unavailable, finish
+from services.cli.options import JsonOption
+from services.cli.where import Where, with_where_options
 
-T = TypeVar("T")
+if TYPE_CHECKING:
+    from services.admin.operate.kafka_halts import Halt
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
@@ -21,6 +21,14 @@ class How(StrEnum):
     """What the writer is to do."""
 
     accept = "accept"
+
+
+PartitionArgument = Annotated[
+    str, typer.Argument(help="TOPIC/NUMBER, as `onramp partitions list` prints it.")
+]
+HowArgument = Annotated[
+    How, typer.Argument(help="accept: what is lost is lost; go on with what Kafka has, from there.")
+]
 
 
 @app.callback()
@@ -37,7 +45,7 @@ def partitions() -> None:
 
 
 @app.command(name="list")
-@looks
+@with_where_options
 def list_(where: Where, *, as_json: JsonOption = False) -> None:
     """Print the halted partitions that a person can let go on, and why they are halted.
 
@@ -47,28 +55,19 @@ def list_(where: Where, *, as_json: JsonOption = False) -> None:
     """
     from services.admin.operate import kafka_halts
 
-    found = _asked(kafka_halts.halts(where.brokers))
+    with exits_when_unavailable():
+        halts = asyncio.run(kafka_halts.halts(where.brokers))
     if as_json:
-        print(json.dumps([each._asdict() for each in found]))
+        print(json.dumps([halt._asdict() for halt in halts]))
     else:
-        for each in found:
-            said = f"; answer: {each.answer}" if each.answer else ""
-            print(f"{each.partition}: halted; since: {each.since}; reason: {each.reason}{said}")
-        if not found:
-            print("No partition waits for a person.")
-    raise typer.Exit(Exit.FAILED if found else Exit.OK)
+        print("\n".join(map(_line, halts)) or "No partition waits for a person.")
+    raise typer.Exit(Exit.FAILED if halts else Exit.OK)
 
 
 @app.command()
-@looks
+@with_where_options
 def resolve(
-    where: Where,
-    partition: Annotated[str, typer.Argument(help="TOPIC/NUMBER, as `onramp partitions list` prints it.")],
-    how: Annotated[
-        How, typer.Argument(help="accept: what is lost is lost; go on with what Kafka has, from there.")
-    ],
-    *,
-    as_json: JsonOption = False,
+    where: Where, partition: PartitionArgument, how: HowArgument, *, as_json: JsonOption = False
 ) -> None:
     """Tell the running writer to go on with a halted partition; it does so within seconds.
 
@@ -80,21 +79,17 @@ def resolve(
     """
     from services.admin.operate import kafka_halts
 
-    told = _asked(kafka_halts.answer(where.brokers, partition, how))
-    if as_json:
-        print(json.dumps({"partition": partition, "resolution": how if told else None}))
-    elif told:
-        print(f"The writer is told: {how}. `onramp partitions list` says when {partition} goes on.")
-    else:
-        print(f"onramp: {partition} is not halted, or not so that a word could help", file=sys.stderr)
-    raise typer.Exit(Exit.OK if told else Exit.FAILED)
+    with exits_when_unavailable():
+        halted = asyncio.run(kafka_halts.answer(where.brokers, partition, how))
+    finish(
+        {"partition": partition, "resolution": how if halted else None},
+        worked=halted,
+        as_json=as_json,
+        done=f"The writer is told: {how}. `onramp partitions list` says when {partition} goes on.",
+        problem=f"{partition} has no halt that a person can resolve; `onramp partitions list` says what has",
+    )
 
 
-def _asked(asking: Coroutine[None, None, T]) -> T:
-    from shared.errors import InfrastructureError
-
-    try:
-        return asyncio.run(asking)
-    except InfrastructureError as error:
-        print(f"onramp: {error.detail}", file=sys.stderr)
-        raise typer.Exit(Exit.UNAVAILABLE) from error
+def _line(halt: "Halt") -> str:
+    answer = f"; answer: {halt.answer}" if halt.answer else ""
+    return f"{halt.partition}: halted; since: {halt.since}; reason: {halt.reason}{answer}"

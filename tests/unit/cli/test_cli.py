@@ -1,9 +1,16 @@
 """The command line as a script sees it: help that shows how, exit codes that mean something."""
 
+import ast
+import inspect
 import json
+import textwrap
+from collections.abc import Iterator
 from pathlib import Path
+from types import FunctionType
+from typing import Any
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
 from services.cli.app import app
@@ -22,6 +29,8 @@ VERBS = (
     "partitions",
     "audit",
 )
+#: Of its body, without its options and its help.
+LONGEST_VERB = 20
 run = CliRunner()
 
 
@@ -100,3 +109,21 @@ def test_an_audit_without_kafka_is_3() -> None:
     assert result.exit_code == 3
     assert "cannot be read" in result.output
     assert "secret" not in result.output
+
+
+def commands(command: Any, path: str = "onramp") -> Iterator[tuple[str, Any]]:
+    """Every verb with the function that carries it out."""
+    for name, each in getattr(command, "commands", {}).items():
+        yield from commands(each, f"{path} {name}")
+    if not hasattr(command, "commands"):
+        yield path, inspect.unwrap(command.callback)
+
+
+@pytest.mark.parametrize(("path", "verb"), [*commands(typer.main.get_command(app))])
+def test_a_verb_reads_its_options_and_hands_over(path: str, verb: FunctionType) -> None:
+    """Its options' types and its help stand above and beside it; what is long is a function elsewhere."""
+    [function] = ast.parse(textwrap.dedent(inspect.getsource(verb))).body
+    assert isinstance(function, ast.FunctionDef)
+    first, last = function.body[1], function.body[-1]
+    length = (last.end_lineno or last.lineno) - first.lineno + 1
+    assert length <= LONGEST_VERB, f"{path} has {length} lines"

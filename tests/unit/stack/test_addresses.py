@@ -26,11 +26,12 @@ def test_verbs_find_kafka_and_the_database_of_a_running_stack(tmp_path: Path) ->
     (tmp_path / "postgres").mkdir()
     (tmp_path / "postgres" / "password").write_text("pw")
     note(tmp_path, Addresses("127.0.0.1:29092", postgres_port=25432))
-    found = where._where(data_dir=tmp_path)
+    found = where.kafka_and_databases(data_dir=tmp_path)
     assert found.kafka == "127.0.0.1:29092"
     assert found.databases == {"onramp": "postgresql://onramp:pw@127.0.0.1:25432/onramp"}
-    given = where._where(kafka="kafka.example:9092", dsn="postgresql://db.example/x", data_dir=tmp_path)
-    assert (given.kafka, given.databases) == ("kafka.example:9092", {"onramp": "postgresql://db.example/x"})
+    dsn = "postgresql://db.example/x"
+    given = where.kafka_and_databases(kafka="kafka.example:9092", dsn=dsn, data_dir=tmp_path)
+    assert (given.kafka, given.databases) == ("kafka.example:9092", {"onramp": dsn})
 
 
 def test_send_finds_the_gateway_of_a_running_stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

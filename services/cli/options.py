@@ -1,0 +1,45 @@
+"""The options that several verbs have: name, help and environment variable stand here once."""
+
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+ROOT: Final = Path(__file__).resolve().parent.parent.parent
+#: Where `onramp up` keeps its data unless it is told otherwise.
+DATA_DIR: Final = ROOT / ".onramp"
+
+KafkaOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Kafka's brokers, host:port,…; without it those of `onramp up`.",
+        envvar="ONRAMP_KAFKA_BOOTSTRAP",
+        show_default=False,
+    ),
+]
+DsnOption = Annotated[
+    str | None,
+    typer.Option(
+        help="The default database; without it the embedded one in --data-dir, if there is one.",
+        envvar="ONRAMP_WRITER_DSN",
+        show_default=False,
+    ),
+]
+DatabaseOption = Annotated[
+    str, typer.Option(help="The default database's public name.", envvar="ONRAMP_WRITER_DATABASE")
+]
+DatabasesOption = Annotated[
+    str,
+    typer.Option(
+        help="Further databases: a JSON object of public name to DSN.", envvar="ONRAMP_WRITER_DATABASES"
+    ),
+]
+DataDirOption = Annotated[
+    Path,
+    typer.Option(
+        help="Where `onramp up` keeps its data.",
+        envvar="ONRAMP_DATA_DIR",
+        show_default=".onramp in the project's folder",
+    ),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]

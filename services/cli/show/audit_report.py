@@ -1,0 +1,49 @@
+"""The audit's report in lines for people: partitions, violations, what is unchecked, the verdict."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from services.admin.findings import Line, Report
+
+_MOST_FINDINGS: Final = 100
+
+
+def lines_of(report: "Report") -> Iterator[str]:
+    """Yield the report's lines, the verdict last."""
+    yield from map(_partition, report.lines)
+    for finding in report.findings[:_MOST_FINDINGS]:
+        yield f"{finding.code.value.upper()}  {finding.receipt}  {finding.detail}"
+    if len(report.findings) > _MOST_FINDINGS:
+        yield f"… and {len(report.findings) - _MOST_FINDINGS:,} more; --json has them all"
+    for sentence in report.unchecked:
+        yield f"not checked: {sentence}"
+    if report.unsettled:
+        yield f"not yet settled: {report.unsettled:,} events"
+    if report.foreign:
+        yield f"left out: {report.foreign:,} records on Onramp's topics that are not Onramp's"
+    how = f"{report.receipts:,} receipts read again" if report.deep else "by the books alone"
+    yield f"{_verdict(report)} ({how})."
+
+
+def _partition(line: "Line") -> str:
+    outcomes = ", ".join(f"{n:,} {outcome}" for outcome, n in line.outcomes.items())
+    return (
+        f"{line.topic}/{line.partition}: {line.read:,} read; {line.filtered:,} filtered, "
+        f"{line.unroutable:,} unroutable, {line.refused:,} refused, {outcomes or '0 landed'}, "
+        f"{line.waiting:,} waiting"
+    )
+
+
+def _verdict(report: "Report") -> str:
+    if report.findings:
+        return f"THE BOOKS DO NOT BALANCE: {len(report.findings):,} violations"
+    if report.balanced:
+        return "The books balance"
+    reasons = {
+        f"{report.unjudged:,} events cannot be judged": report.unjudged,
+        f"a writer was in the middle of {report.in_motion:,} partitions: run it again": report.in_motion,
+        f"no broker leads {', '.join(report.leaderless)}": report.leaderless,
+    }
+    unchecked = ", ".join(reason for reason, applies in reasons.items() if applies)
+    return f"NOT ALL IS CHECKED: nothing is wrong, and {unchecked}"

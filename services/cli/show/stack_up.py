@@ -1,0 +1,94 @@
+"""What `onramp up` prints: the main job's result, and where its parts listen."""
+
+import dataclasses
+import json
+import shutil
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from stack.demo import Outcome
+    from stack.up import Stack
+
+_ENVELOPE = {
+    "metadata": {"id": "order-1", "timestamp": "2026-01-01T12:00:00Z", "version": "1"},
+    "event_name": "order_placed",
+    "payload": {"total": 42},
+}
+
+
+def as_dict(outcome: "Outcome") -> dict[str, object]:
+    """Return the result for JSON."""
+    keys = ("carrier", "name", "average_delay_minutes", "flights")
+    return {
+        **dataclasses.asdict(outcome),
+        "worst": [dict(zip(keys, row, strict=True)) for row in outcome.worst],
+        "landed": outcome.landed,
+        "adds_up": outcome.adds_up,
+        "events_per_second": round(outcome.sent / outcome.seconds),
+    }
+
+
+def lines_of(outcome: "Outcome") -> list[str]:
+    """Return the result in lines for people; the same ids sent again are said to be that."""
+    return ["", *_counts(outcome), *_verdict(outcome), *_worst(outcome), ""]
+
+
+def _counts(outcome: "Outcome") -> list[str]:
+    landed = f"  landed    {outcome.landed:>9,}"
+    if outcome.landed_before:
+        landed += f"   ({outcome.landed_now:,} now, {outcome.landed_before:,} were there already)"
+    return [f"  sent      {outcome.sent:>9,}", f"  accepted  {outcome.accepted:>9,}", landed]
+
+
+def _verdict(outcome: "Outcome") -> list[str]:
+    if outcome.adds_up:
+        rate = outcome.sent / outcome.seconds
+        return [f"The counts add up: {rate:,.0f} events/s from the first request to the last row."]
+    reason = [f"The first rejection: {outcome.first_rejection}"] if outcome.first_rejection else []
+    return ["THE COUNTS DO NOT ADD UP.", *reason]
+
+
+def _worst(outcome: "Outcome") -> list[str]:
+    if not outcome.worst:
+        return []
+    rows = [
+        f"  {carrier}  {delay:>5.1f} min  {count:>7,} flights  {name}"
+        for carrier, name, delay, count in outcome.worst
+    ]
+    return ["", "Worst average departure delay by carrier:", *rows]
+
+
+def where_to_look(stack: "Stack") -> list[str]:
+    """Return the addresses of the parts, and two commands to try: one sends, one shows the row."""
+    from stack.dev_key import FILE_NAME
+    from stack.postgres import without_password
+
+    dsn = stack.dsn if stack.owns_postgres else without_password(stack.dsn)
+    curl = f"curl -i {stack.gateway}/v1/events -H 'Content-Type: application/json' \\\n"
+    curl += f"    -H 'Authorization: Bearer {stack.api_key}' \\\n   "
+    select = "SELECT * FROM events.order_placed"
+    return [
+        f"Gateway   {stack.gateway}   (API: {stack.gateway}/docs)",
+        f"Writer    {stack.writer}/metrics",
+        f"Key       {stack.api_key}   (for development, kept in {stack.data_dir / FILE_NAME})",
+        f"Kafka     {stack.bootstrap}",
+        f"Postgres  {dsn}",
+        "",
+        "Send an event of your own:",
+        f"  {curl} -d '{json.dumps(_ENVELOPE)}'",
+        "and see its row:",
+        f"  {_psql()} '{dsn}' -c '{select}'",
+        "",
+        "Ctrl-C stops everything.",
+    ]
+
+
+def _psql() -> str:
+    """Return a psql that is there: this machine's, else the embedded server's."""
+    from stack.errors import StackError
+    from stack.postgres import binaries
+
+    try:
+        return "psql" if shutil.which("psql") else str(binaries() / "psql")
+    except StackError:
+        return "psql"
