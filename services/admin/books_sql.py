@@ -14,7 +14,7 @@ import psycopg2
 from psycopg2 import sql
 from psycopg2.extensions import connection
 
-from services.admin.findings import Life, Place, Source
+from services.admin.findings import Incarnation, Source, Table
 from services.admin.spans import Span
 from shared import landing_table, wire
 from shared.errors import DATABASE_UNAVAILABLE, InfrastructureError
@@ -85,7 +85,7 @@ class Row(NamedTuple):
 class OutboxRow(NamedTuple):
     """A parked event on its way to the topic, or one that waits; `destination` as the table has it."""
 
-    life: Life
+    incarnation: Incarnation
     offset: int
     destination: str
 
@@ -96,78 +96,84 @@ class Snapshot:
 
     database: str
     conn: connection
-    ledger: dict[Life, int] = field(default_factory=dict)
-    #: Under which routes what was settled, in the order it was written; empty in an older database.
-    told: dict[Life, list[Span]] = field(default_factory=dict)
-    #: (life, schema.table, outcome) -> events
-    totals: dict[tuple[Life, str, str], int] = field(default_factory=dict)
+    ledger: dict[Incarnation, int] = field(default_factory=dict)
+    #: Which offsets were settled under which routes, in the order written; empty in an older database.
+    spans: dict[Incarnation, list[Span]] = field(default_factory=dict)
+    #: (incarnation, schema.table, outcome) -> events
+    totals: dict[tuple[Incarnation, str, str], int] = field(default_factory=dict)
     outbox: list[OutboxRow] = field(default_factory=list)
     #: Events that wait in the database itself.
     waiting: list[OutboxRow] = field(default_factory=list)
-    tables: list[Place] = field(default_factory=list)
+    tables: list[Table] = field(default_factory=list)
 
     def load(self) -> Self:
         """Read Onramp's own tables."""
         with self.conn.cursor() as cursor:
             cursor.execute("SELECT topic_id::text, topic, partition, next_offset FROM onramp.ledger")
-            self.ledger = {Life(i, Source(t, p)): at for i, t, p, at in cursor.fetchall()}
+            self.ledger = {
+                Incarnation(i, Source(t, p)): next_offset for i, t, p, next_offset in cursor.fetchall()
+            }
             cursor.execute("SELECT to_regclass('onramp.settled_under')")
             if cursor.fetchone() != (None,):
                 cursor.execute(_UNDER)
                 for i, t, p, *span in cursor.fetchall():
-                    self.told.setdefault(Life(i, Source(t, p)), []).append(Span(*span))
+                    self.spans.setdefault(Incarnation(i, Source(t, p)), []).append(Span(*span))
             cursor.execute(
                 "SELECT topic_id::text, topic, partition, destination, outcome, events FROM onramp.totals"
             )
-            self.totals = {(Life(i, Source(t, p)), d, o): n for i, t, p, d, o, n in cursor.fetchall()}
+            self.totals = {(Incarnation(i, Source(t, p)), d, o): n for i, t, p, d, o, n in cursor.fetchall()}
             cursor.execute(_OUTBOX)
-            self.outbox = [OutboxRow(Life(i, Source(t, p)), o, d) for i, t, p, o, d in cursor.fetchall()]
+            self.outbox = [
+                OutboxRow(Incarnation(i, Source(t, p)), o, d) for i, t, p, o, d in cursor.fetchall()
+            ]
             cursor.execute(_WAITING)
-            self.waiting = [OutboxRow(Life(i, Source(t, p)), o, d) for i, t, p, o, d in cursor.fetchall()]
+            self.waiting = [
+                OutboxRow(Incarnation(i, Source(t, p)), o, d) for i, t, p, o, d in cursor.fetchall()
+            ]
             cursor.execute(_LANDING)
-            self.tables = [Place(self.database, s, t) for s, t in cursor.fetchall() if t != wire.PROBE_EVENT]
+            self.tables = [Table(self.database, s, t) for s, t in cursor.fetchall() if t != wire.PROBE_EVENT]
         return self
 
-    def counts(self, table: Place) -> dict[Source, int]:
-        """Rows of a landing table by where they say that they came from."""
+    def counts(self, table: Table) -> dict[Source, int]:
+        """Count the rows of a landing table by where they say that they came from."""
         return {Source(t, p): n for t, p, n in self._all(_COUNTS, table)}
 
-    def repeated(self, table: Place) -> list[tuple[Source, int, int]]:
-        """Receipts (source, offset) that more than one row has, and how many."""
+    def repeated(self, table: Table) -> list[tuple[Source, int, int]]:
+        """Return receipts (source, offset) that more than one row has, and how many rows."""
         return [(Source(t, p), o, n) for t, p, o, n in self._all(_REPEATED, table)]
 
-    def rows(self, table: Place, source: Source) -> Iterator[Row]:
-        """The rows that came from `source`, by offset; from the server a part at a time."""
-        name = f"onramp_{table.table}_{source}".replace("/", "_")[:60]
+    def rows(self, table: Table, source: Source) -> Iterator[Row]:
+        """Yield the rows that came from `source`, by offset; the server sends a part at a time."""
+        name = f"onramp_{table.name}_{source}".replace("/", "_")[:60]
         with self.conn.cursor(name) as cursor:
             cursor.itersize = _AT_ONCE
             cursor.execute(_in(_ROWS, table), tuple(source))
             for row in cursor:
                 yield Row(Source(*row[:2]), *row[2:])
 
-    def by_id(self, table: Place, ids: Sequence[str]) -> dict[str, Row]:
-        """The rows with these ids."""
+    def by_id(self, table: Table, ids: Sequence[str]) -> dict[str, Row]:
+        """Return the rows with these ids, by id."""
         with self.conn.cursor() as cursor:
             cursor.execute(_in(_BY_ID, table), (list(ids),))
             return {row[3]: Row(Source(*row[:2]), *row[2:]) for row in cursor.fetchall()}
 
-    def exists(self, place: Place) -> bool:
-        """Whether the database has this landing table."""
-        return place in self.tables
+    def exists(self, table: Table) -> bool:
+        """Tell whether the database has this landing table."""
+        return table in self.tables
 
-    def _all(self, statement: str, table: Place) -> Iterable[tuple[Any, ...]]:
+    def _all(self, statement: str, table: Table) -> Iterable[tuple[Any, ...]]:
         with self.conn.cursor() as cursor:
             cursor.execute(_in(statement, table))
             return cursor.fetchall()
 
 
-def _in(statement: str, table: Place) -> sql.Composed:
-    return sql.SQL(statement).format(sql.Identifier(table.schema, table.table))
+def _in(statement: str, table: Table) -> sql.Composed:
+    return sql.SQL(statement).format(sql.Identifier(table.schema, table.name))
 
 
 @contextmanager
 def opened(database: str, dsn: str) -> Iterator[Snapshot]:
-    """A snapshot of the database at `dsn`.
+    """Open a snapshot of the database at `dsn`, and close it at the end.
 
     Raises `InfrastructureError`: it cannot be reached, or no writer has ever prepared it.
     """
@@ -209,7 +215,7 @@ class WaitingRow(NamedTuple):
 
 
 def waiting_of(database: str, dsn: str) -> Iterator[WaitingRow]:
-    """The events that wait in the database itself.  Raises `InfrastructureError`."""
+    """Yield the events that wait in the database itself.  Raises `InfrastructureError`."""
     with opened(database, dsn) as snapshot, snapshot.conn.cursor("onramp_waiting") as cursor:
         cursor.execute(_WAITING_EVENTS)
         for topic, partition, offset, destination, code, value, kept_at in cursor:
@@ -217,7 +223,7 @@ def waiting_of(database: str, dsn: str) -> Iterator[WaitingRow]:
             yield WaitingRow(source, offset, destination, code, bytes(value), int(kept_at))
 
 
-def ledger_of(database: str, dsn: str) -> dict[Life, int]:
-    """Where the ledger of one database stands.  Raises `InfrastructureError`."""
+def ledger_of(database: str, dsn: str) -> dict[Incarnation, int]:
+    """Return the next offsets in the ledger of one database.  Raises `InfrastructureError`."""
     with opened(database, dsn) as snapshot:
         return snapshot.ledger

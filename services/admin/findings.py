@@ -1,4 +1,4 @@
-"""What the audit says: findings by receipt, what it could not check, and the verdict."""
+"""What the audit reports: violations by receipt, what it could not check, and the verdict."""
 
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
@@ -15,31 +15,31 @@ class Source(NamedTuple):
         return f"{self.topic}/{self.partition}"
 
 
-class Life(NamedTuple):
-    """A partition of one life of a topic: a topic made anew has another id."""
+class Incarnation(NamedTuple):
+    """A partition of one incarnation of a topic: a topic that was recreated has another id."""
 
     topic_id: str
     source: Source
 
 
-class Place(NamedTuple):
-    """A destination: a table of a database."""
+class Table(NamedTuple):
+    """A table of a database, as a destination of events."""
 
     database: str
     schema: str
-    table: str
+    name: str
 
     @property
     def destination(self) -> str:
-        """As the totals name it, inside its database."""
-        return f"{self.schema}.{self.table}"
+        """Return it as the totals name it, inside its database."""
+        return f"{self.schema}.{self.name}"
 
     def __str__(self) -> str:
         return f"{self.database}.{self.destination}"
 
 
 class Code(StrEnum):
-    """What can be wrong."""
+    """Kinds of violations."""
 
     LOST = "lost"
     DUPLICATE = "duplicate"
@@ -63,11 +63,11 @@ class Finding:
 
     @property
     def receipt(self) -> str:
-        """Where it is: topic/partition/offset."""
+        """Return where it is: topic/partition/offset."""
         return f"{self.source}" if self.offset is None else f"{self.source}/{self.offset}"
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return it for JSON."""
         return {
             "code": self.code.value,
             "topic": self.source.topic,
@@ -79,7 +79,7 @@ class Finding:
 
 @dataclass(slots=True)
 class Line:
-    """The books of one partition's life, up to the ledgers' `next_offset`."""
+    """The books of one incarnation of a partition, up to the ledgers' `next_offset`."""
 
     topic_id: str
     topic: str
@@ -98,12 +98,12 @@ class Line:
 
     @property
     def accounted(self) -> int:
-        """How many (event, destination) have a verdict."""
+        """Return how many (event, destination) have a verdict."""
         return self.filtered + self.refused + sum(self.outcomes.values()) + self.waiting
 
     @property
     def read(self) -> int:
-        """How many events the writer has read, as far as that is known."""
+        """Return how many events the writer has read, as far as that is known."""
         return self.next_offset - self.baseline - (self.holes or 0) - (self.probes or 0)
 
 
@@ -120,7 +120,7 @@ class Report:
     unsettled: int = 0
     #: Records that were read again.
     receipts: int = 0
-    #: Events that are not in a place, and nobody knows whether they were routed there.
+    #: Events that are not in a table, and nobody knows whether they were routed there.
     unjudged: int = 0
     #: Partitions whose sums are not of one moment: a writer was in the middle of them.
     in_motion: int = 0
@@ -131,12 +131,12 @@ class Report:
 
     @property
     def balanced(self) -> bool:
-        """Whether nothing is wrong, and all that was read could be judged."""
+        """Tell whether nothing is wrong, and all that was read could be judged."""
         unchecked = self.unjudged or self.in_motion or self.leaderless
         return not self.findings and not unchecked
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return it for JSON."""
         return {
             "balanced": self.balanced,
             "deep": self.deep,

@@ -43,8 +43,8 @@ class LogRecord:
 class KafkaLogs:
     """A view of one Kafka cluster, to be entered; one reading at a time.
 
-    Every method raises `InfrastructureError` when Kafka is away.  A partition without a leader is left
-    out of what is read, for it would hold up all others, and is named in `leaderless`.
+    Every method raises `InfrastructureError` when Kafka cannot be reached.  A partition without a leader
+    is left out of what is read, for it would hold up all others, and is named in `leaderless`.
     """
 
     def __init__(self, brokers: Brokers) -> None:
@@ -79,84 +79,86 @@ class KafkaLogs:
         await self._parts.aclose()
 
     async def topics(self) -> dict[str, list[int]]:
-        """The partitions of every topic."""
+        """Return the partitions of every topic."""
         return {topic: sorted(leaders) for topic, leaders in (await self._leaders()).items()}
 
     async def _leaders(self) -> dict[str, dict[int, int]]:
-        """By topic and partition, the broker that leads it; -1 where none does."""
+        """Return the broker that leads each partition, by topic; -1 where none does."""
         with self._translated():
-            found = await self._admin.describe_topics()
-        return {t["topic"]: {p["partition"]: p["leader"] for p in t["partitions"]} for t in found}
+            topics = await self._admin.describe_topics()
+        return {t["topic"]: {p["partition"]: p["leader"] for p in t["partitions"]} for t in topics}
 
     async def spans(self, topics: Iterable[str]) -> dict[Source, tuple[int, int]]:
-        """First and end offset of each partition of `topics` that has a leader."""
-        there = await self._leaders()
-        asked = {Source(topic, n): there[topic][n] for topic in topics for n in sorted(there.get(topic, ()))}
+        """Return the first and the end offset of each partition of `topics` that has a leader."""
+        leaders = await self._leaders()
+        asked = {
+            Source(topic, n): leaders[topic][n] for topic in topics for n in sorted(leaders.get(topic, ()))
+        }
         without = {source for source, leader in asked.items() if leader < 0}
         self.leaderless = (self.leaderless - asked.keys()) | without
-        places = [TopicPartition(*source) for source in asked.keys() - without]
-        if not places:
+        partitions = [TopicPartition(*source) for source in asked.keys() - without]
+        if not partitions:
             return {}
         with self._translated():
-            begins = await self._consumer.beginning_offsets(places)
-            ends = await self._consumer.end_offsets(places)
-        return {Source(*p): (begins[p], ends[p]) for p in places}
+            starts = await self._consumer.beginning_offsets(partitions)
+            ends = await self._consumer.end_offsets(partitions)
+        return {Source(*p): (starts[p], ends[p]) for p in partitions}
 
     async def whole(self, topic: str) -> AsyncIterator[LogRecord]:
-        """The records of `topic`, from its begin to where it ends now; none if it is not there."""
+        """Yield the records of `topic`, from its start to where it ends now; none if it is not there."""
         async for record in self.read(await self.spans([topic])):
             yield record
 
     async def group_offsets(self) -> dict[Source, int]:
-        """Where the writer's group stands."""
+        """Return the committed offsets of the writer's group."""
         with self._translated():
-            found = await self._admin.list_consumer_group_offsets(wire.WRITER_GROUP)
-        return {Source(p.topic, p.partition): o.offset for p, o in found.items() if o.offset >= 0}
+            offsets = await self._admin.list_consumer_group_offsets(wire.WRITER_GROUP)
+        return {Source(p.topic, p.partition): o.offset for p, o in offsets.items() if o.offset >= 0}
 
     async def read(self, spans: Mapping[Source, tuple[int, int]]) -> AsyncIterator[LogRecord]:
-        """The records in `spans` (first and end offset).
+        """Yield the records in `spans` (first and end offset).
 
         In the order of offsets within a partition.  Compaction and transactions leave holes.
         """
         ends = {TopicPartition(*s): end for s, (first, end) in spans.items() if first < end}
-        self._go_to({s: first for s, (first, end) in spans.items() if first < end})
+        self._seek({s: first for s, (first, end) in spans.items() if first < end})
         left, silent = set(ends), 0
         while left:
             with self._translated():
-                found = await poll(self._consumer, _passed_over, *left, timeout_ms=_POLL_MS)
-            silent = 0 if found else silent + 1
+                polled = await poll(self._consumer, _warn_unreadable, *left, timeout_ms=_POLL_MS)
+            silent = 0 if polled else silent + 1
             if silent % _SILENT_POLLS == _SILENT_POLLS - 1:
-                await self._see_leaders(left)
-            for place, records in found.items():
+                await self._require_leaders(left)
+            for partition, records in polled.items():
                 for record in records:
-                    if record.offset < ends[place]:
+                    if record.offset < ends[partition]:
                         yield _record(record)
             # The consumer's position says when the end is reached: the last offsets may be holes.
             left = {p for p in left if await self._consumer.position(p) < ends[p]}
 
-    async def _see_leaders(self, of: Iterable[TopicPartition]) -> None:
-        """Raises `InfrastructureError` when one of them has lost its leader: nothing comes from there."""
-        there = await self._leaders()
-        lost = [Source(*p) for p in of if there.get(p.topic, {}).get(p.partition, -1) < 0]
+    async def _require_leaders(self, partitions: Iterable[TopicPartition]) -> None:
+        """Raise `InfrastructureError` when one of them has lost its leader: nothing comes from there."""
+        leaders = await self._leaders()
+        lost = [Source(*p) for p in partitions if leaders.get(p.topic, {}).get(p.partition, -1) < 0]
         if lost:
             raise InfrastructureError(KAFKA_UNAVAILABLE, no_leader(lost))
 
     async def follow(self, since: Mapping[Source, int]) -> AsyncIterator[LogRecord]:
-        """Records from `since` on, for ever."""
-        self._go_to(since)
+        """Yield records from `since` on, forever."""
+        self._seek(since)
         while since:
             with self._translated():
-                found = await poll(self._consumer, _passed_over, timeout_ms=_POLL_MS)
-            for records in found.values():
+                polled = await poll(self._consumer, _warn_unreadable, timeout_ms=_POLL_MS)
+            for records in polled.values():
                 for record in records:
                     yield _record(record)
 
-    def _go_to(self, since: Mapping[Source, int]) -> None:
-        places = {TopicPartition(*s): offset for s, offset in since.items()}
-        if places:
-            self._consumer.assign(list(places))
-        for place, offset in places.items():
-            self._consumer.seek(place, offset)
+    def _seek(self, since: Mapping[Source, int]) -> None:
+        offsets = {TopicPartition(*s): offset for s, offset in since.items()}
+        if offsets:
+            self._consumer.assign(list(offsets))
+        for partition, offset in offsets.items():
+            self._consumer.seek(partition, offset)
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
@@ -169,12 +171,12 @@ class KafkaLogs:
 
 
 def no_leader(of: Iterable[Source]) -> str:
-    """Why partitions cannot be read, and what helps."""
+    """Return why partitions cannot be read, and what helps."""
     names = ", ".join(map(str, sorted(of)))
     return f"no broker leads {names}: start the one that holds it, or move it to another"
 
 
-def _passed_over(topic: str, partition: int, offset: int) -> None:
+def _warn_unreadable(topic: str, partition: int, offset: int) -> None:
     log.warning(
         "a record cannot be read, the key of a header is no UTF-8: it is passed over",
         extra={"topic": topic, "partition": partition, "offset": offset},

@@ -11,10 +11,10 @@ BOOKS: Final = "tests/integration/admin/test_audit.py"
 ROUTES: Final = "tests/faults/test_routes_of_the_time.py"
 #: Events for several tables of a database that is out, under a whole writer.
 WAITING: Final = "tests/faults/test_audit_of_what_waits.py"
-#: Two lives of one log, and of two topics of one name.
-LIVES: Final = "tests/integration/admin/test_lives.py"
+#: Two incarnations of one log, and two topics of one name.
+INCARNATIONS: Final = "tests/integration/admin/test_incarnations.py"
 #: A writer that goes on while the books are read.
-MOTION: Final = "tests/integration/admin/test_in_motion.py"
+WRITER: Final = "tests/integration/admin/test_concurrent_writer.py"
 #: Events that Kafka deleted before they were settled, under a whole writer.
 DELETED: Final = "tests/faults/test_audit_of_lives.py"
 
@@ -42,31 +42,31 @@ QUICK: Final = (
     ),
     Mutant(
         "what a batch has not brought to a database yet: it is not lost there",
-        "audit/motion.py",
-        "return range(first, books.stand(life))",
+        "audit/concurrent_writer.py",
+        "return range(first, books.next_offset(incarnation))",
         "return range(0)",
-        MOTION,
+        WRITER,
     ),
     Mutant(
         "where the group stood before the databases were read",
         "audit/run.py",
         "books.committed = committed",
         "books.committed = books.group",
-        MOTION,
+        WRITER,
     ),
     Mutant(
         "sums of several moments are no proof, whatever they come to",
         "audit/balance.py",
-        "return not in_motion or (self.seen is not None and not any(self.findings()))",
+        "return not in_motion or (self.result is not None and not any(self.findings()))",
         "return not in_motion or self.line.accounted == self.line.read",
-        MOTION,
+        WRITER,
     ),
     Mutant(
         "sums of several moments are never balanced",
         "findings.py",
         "self.unjudged or self.in_motion",
         "self.unjudged",
-        MOTION,
+        WRITER,
     ),
     Mutant(
         "a record whose headers nobody reads: it is parked, whoever it is for",
@@ -85,7 +85,7 @@ QUICK: Final = (
     Mutant(
         "not guessing where nobody knows: one that agrees is believed",
         "audit/receipts.py",
-        "                self.seen.unjudged[routed.place] += 1\n",
+        "                self.result.unjudged[routed.table] += 1\n",
         "                pass\n",
         STAGE,
     ),
@@ -122,7 +122,7 @@ QUICK: Final = (
     Mutant(
         "the last word on a range",
         "spans.py",
-        "while found and found[-1].start >= span.start:",
+        "while kept and kept[-1].start >= span.start:",
         "while False:",
         UNIT,
     ),
@@ -147,19 +147,19 @@ QUICK: Final = (
         "            if False:\n",
         BOOKS,
     ),
-    Mutant("two places of one event", "audit/receipts.py", "if len(found) > 1:", "if False:", BOOKS),
+    Mutant("two places of one event", "audit/receipts.py", "if len(outcomes) > 1:", "if False:", BOOKS),
     Mutant(
         "that of equal ids the first lands",
         "audit/receipts.py",
-        "elif row.source == self._life.source and row.offset > max(event.offset, self._part.shared - 1):",
-        "elif False:",
+        "row.offset > max(\n                event.offset, self._readable.shared - 1\n            )",
+        "False",
         BOOKS,
     ),
     Mutant(
         "that an event may wait for two databases and be nowhere else",
-        "audit/books.py",
-        "if len(found) > 1 or len(waits) > 1:",
-        "if len(found) > 1:",
+        "audit/checks.py",
+        "if len(destinations) > 1 or len(waiting) > 1:",
+        "if len(destinations) > 1:",
         UNIT,
     ),
     Mutant(
@@ -167,61 +167,61 @@ QUICK: Final = (
         "audit/incarnations.py",
         "                report.unjudged += n\n",
         "                pass\n",
-        LIVES,
+        INCARNATIONS,
     ),
     Mutant(
-        "reading the lives before",
+        "reading the incarnations before",
         "audit/incarnations.py",
-        "for life in books.chain(source)]",
-        "for life in books.chain(source)[-1:]]",
-        LIVES,
+        "for incarnation in books.chain(source)\n",
+        "for incarnation in books.chain(source)[-1:]\n",
+        INCARNATIONS,
     ),
     Mutant(
-        "that rows above its end are the next life's",
+        "that rows above its end are the next incarnation's",
         "audit/incarnations.py",
         "        until,\n    )",
         "        None,\n    )",
-        LIVES,
+        INCARNATIONS,
     ),
     Mutant(
-        "that below another life's end a row may be the other's",
+        "that below another incarnation's end a row may be the other's",
         "audit/incarnations.py",
         "        max(others, default=0),\n",
         "        0,\n",
-        LIVES,
+        INCARNATIONS,
     ),
     Mutant(
         "an event in shared offsets must be somewhere",
         "audit/receipts.py",
         "            self._judge_shared(event, rows)\n",
         "            pass\n",
-        LIVES,
+        INCARNATIONS,
     ),
     Mutant(
-        "one row of a receipt for each life that has it",
-        "audit/books.py",
-        "if n > max(len(books.having(source, offset)), 1):",
-        "if n > len(books.of(source)):",
-        LIVES,
+        "one row of a receipt for each incarnation that has it",
+        "audit/checks.py",
+        "if n > max(len(books.containing(source, offset)), 1):",
+        "if n > len(books.incarnations_of(source)):",
+        INCARNATIONS,
     ),
     Mutant(
-        "the gaps of a life whose log is gone",
+        "the gaps of an incarnation whose log is gone",
         "audit/run.py",
         "        _check_others(books, report)\n",
         "",
-        LIVES,
+        INCARNATIONS,
     ),
     Mutant(
-        "that lives follow each other",
+        "that incarnations follow each other",
         "audit/settled_log.py",
-        "[first, *line.before, line.life]",
-        "[first, line.life]",
+        "[first, *succession.before, succession.topic_id]",
+        "[first, succession.topic_id]",
         UNIT,
     ),
     Mutant(
-        "that a zombie's line is not the last",
+        "that a zombie's entry is not the last",
         "audit/settled_log.py",
-        "elif known.epoch <= line.epoch:",
+        "elif known.epoch <= succession.epoch:",
         "else:",
         UNIT,
     ),
@@ -259,14 +259,14 @@ SLOW: Final = (
     Mutant(
         "counting an event that waits once for each of its tables",
         "audit/receipts.py",
-        "        self._see_waiting(event, judged)\n",
+        "        self._count_waiting_too(event, judged)\n",
         "",
         WAITING,
     ),
     Mutant(
         "counting a packet that waits once for each of its tables",
         "audit/receipts.py",
-        "        self._see_waiting(event, places)\n",
+        "        self._count_waiting_too(event, by_database)\n",
         "",
         WAITING,
     ),

@@ -57,21 +57,21 @@ class Event:
         )
 
     def _same_payload(self, text: str) -> bool:
-        return _alike(_exact(self.value or b"null")["payload"], _exact(text))
+        return _equal(_exact(self.value or b"null")["payload"], _exact(text))
 
     def destinations(self, refused: Collection[str]) -> Counter[str]:
-        """How many tables a packet names, by database, without those at the pointers `refused`."""
+        """Count the tables that a packet names, by database, without those at the pointers `refused`."""
         context = self.document["pipeline_context"]
         named = context.get("destinations") if isinstance(context, dict) else None
         if not isinstance(named, list) or not named:
             return Counter({"": 1})
-        places = [f"/pipeline_context/destinations/{i}" for i in range(len(named))]
-        kept = [d for place, d in zip(places, named, strict=True) if place not in refused]
+        pointers = [f"/pipeline_context/destinations/{i}" for i in range(len(named))]
+        kept = [d for pointer, d in zip(pointers, named, strict=True) if pointer not in refused]
         return Counter({_identity(d): _database(d) for d in kept}.values())
 
 
 def classify(record: LogRecord) -> Event:
-    """What the record is."""
+    """Return what the record is."""
     if _are_too_large(record.headers):
         return Event(Kind.UNROUTABLE, record.offset, value=record.value)
     if not _is_for_us(record.headers):
@@ -135,12 +135,12 @@ def _exact(text: str | bytes) -> Any:
     return json.loads(text, parse_float=Decimal, parse_int=Decimal)
 
 
-def _alike(one: Any, other: Any) -> bool:
+def _equal(one: Any, other: Any) -> bool:
     """Equality of JSON: to Python, true is 1."""
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
     if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(_alike(v, other[k]) for k, v in one.items())
+        return one.keys() == other.keys() and all(_equal(v, other[k]) for k, v in one.items())
     if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(_alike, one, other))
+        return len(one) == len(other) and all(map(_equal, one, other))
     return bool(one == other)

@@ -9,39 +9,39 @@ from services.admin.audit.books import Books, DatabaseBooks
 from services.admin.audit.settled_log import SettledLog
 from services.admin.books_sql import Snapshot
 from services.admin.errors.records import Empty, ErrorEvent, Marker, diverted, parked
-from services.admin.findings import Life, Source
+from services.admin.findings import Incarnation, Source
 from services.admin.kafka_logs import KafkaLogs
 from services.admin.spans import History
 from shared import wire
 
 
 async def collect(logs: KafkaLogs, snapshots: Mapping[str, Snapshot], topics: re.Pattern[str]) -> Books:
-    """Everything that the audit compares.  Raises `InfrastructureError`."""
+    """Read everything that the audit compares.  Raises `InfrastructureError`."""
     databases = {n: _database(s, topics) for n, s in snapshots.items()}
     logs.leaderless.clear()
     group = await logs.group_offsets()
     settled = SettledLog()
     async for record in logs.whole(wire.SETTLED):
         settled.apply(record.key, record.value)
-    found: dict[str, ErrorEvent] = {}
+    parked_events: dict[str, ErrorEvent] = {}
     foreign = 0
     async for record in logs.whole(wire.USER_ERRORS):
         if event := parked(record):
-            found.setdefault(event.key, event)
+            parked_events.setdefault(event.key, event)
         else:
             foreign += 1
     offsets: dict[tuple[str, Source], set[int]] = defaultdict(set)
-    markers: dict[tuple[str, Life], dict[tuple[int, int], Marker]] = defaultdict(dict)
-    empty: dict[tuple[str, Life], list[Marker]] = defaultdict(list)
+    markers: dict[tuple[str, Incarnation], dict[tuple[int, int], Marker]] = defaultdict(dict)
+    empty: dict[tuple[str, Incarnation], list[Marker]] = defaultdict(list)
     async for record in logs.whole(wire.SYSTEM_ERRORS):
         match diverted(record):
             case ErrorEvent() as event:
                 offsets[event.destination, event.source].add(event.offset)
             case Marker() as m:
-                markers[m.database, Life(m.topic_id, m.source)][m.start, m.end] = m
+                markers[m.database, Incarnation(m.topic_id, m.source)][m.start, m.end] = m
             case Empty() as closed:
                 for m in closed.markers:
-                    _add(empty[m.database, Life(m.topic_id, m.source)], m)
+                    _add(empty[m.database, Incarnation(m.topic_id, m.source)], m)
             case None:
                 foreign += 1
     probe = wire.topic_of(wire.PROBE_EVENT)
@@ -50,8 +50,8 @@ async def collect(logs: KafkaLogs, snapshots: Mapping[str, Snapshot], topics: re
         databases,
         settled,
         group,
-        found,
-        {key: sorted(held) for key, held in offsets.items()},
+        parked_events,
+        {key: sorted(found) for key, found in offsets.items()},
         {key: [*markers[key].values(), *empty[key]] for key in markers.keys() | empty.keys()},
         spans,
         leaderless=frozenset(logs.leaderless),
@@ -60,7 +60,7 @@ async def collect(logs: KafkaLogs, snapshots: Mapping[str, Snapshot], topics: re
 
 
 def _add(empty: list[Marker], new: Marker) -> None:
-    """Take in a range without events: one with that before it, for an outage has many."""
+    """Add a range without events, as one with that before it: an outage has many."""
     last = empty[-1] if empty else None
     if last and (last.end, last.digest) == (new.start, new.digest):
         empty[-1] = replace(last, end=new.end)
@@ -69,21 +69,29 @@ def _add(empty: list[Marker], new: Marker) -> None:
 
 
 def _database(snapshot: Snapshot, topics: re.Pattern[str]) -> DatabaseBooks:
-    """What a database says of the topics that are audited; the probe's are outside of all counts."""
+    """Return what a database says of the audited topics; the probe's are outside of all counts."""
 
     def audited(source: Source) -> bool:
         return bool(topics.fullmatch(source.topic)) and source.topic != wire.topic_of(wire.PROBE_EVENT)
 
     return DatabaseBooks(
-        {life: at for life, at in snapshot.ledger.items() if audited(life.source)},
+        {
+            incarnation: next_offset
+            for incarnation, next_offset in snapshot.ledger.items()
+            if audited(incarnation.source)
+        },
         {key: n for key, n in snapshot.totals.items() if audited(key[0].source)},
-        frozenset((r.life.source, r.offset, r.destination) for r in snapshot.outbox),
-        frozenset((r.life, r.offset, r.destination) for r in snapshot.waiting if audited(r.life.source)),
+        frozenset((r.incarnation.source, r.offset, r.destination) for r in snapshot.outbox),
+        frozenset(
+            (r.incarnation, r.offset, r.destination)
+            for r in snapshot.waiting
+            if audited(r.incarnation.source)
+        ),
         {t: {s: n for s, n in snapshot.counts(t).items() if audited(s)} for t in snapshot.tables},
         [(t, s, o, n) for t in snapshot.tables for s, o, n in snapshot.repeated(t) if audited(s)],
         {
-            life: History.of(told, snapshot.ledger[life])
-            for life, told in snapshot.told.items()
-            if life in snapshot.ledger
+            incarnation: History.of(spans, snapshot.ledger[incarnation])
+            for incarnation, spans in snapshot.spans.items()
+            if incarnation in snapshot.ledger
         },
     )

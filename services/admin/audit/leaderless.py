@@ -5,8 +5,8 @@ from services.admin.findings import Report
 from shared.topics import OWN_TOPICS
 
 
-def see_leaders(books: Books, report: Report) -> bool:
-    """Say what cannot be read.  False: a part of Onramp's own notes, so no partition can be judged.
+def report_leaderless(books: Books, report: Report) -> bool:
+    """Report what cannot be read.  False: some of it is Onramp's own topics, so no partition can be judged.
 
     What is parked or waits, and since when, would be missing where it is not: rows against their
     totals are then all that databases prove by themselves.

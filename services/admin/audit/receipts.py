@@ -1,4 +1,4 @@
-"""The receipts: every event of a partition is read again and looked for in its places.
+"""The receipts: every event of a partition is read again and looked for where it should be.
 
 A merge by offset of what Kafka holds and of the rows that claim to come from there, so
 memory does not grow with the topic.
@@ -12,21 +12,22 @@ from typing import Final
 
 from services.admin.audit.books import Books
 from services.admin.audit.classify import Event, Kind, classify
-from services.admin.audit.incarnations import Part
-from services.admin.audit.motion import under_way
+from services.admin.audit.concurrent_writer import in_progress
+from services.admin.audit.incarnations import ReadableRange
 from services.admin.audit.settled_log import Routed
-from services.admin.audit.settled_under import Under
+from services.admin.audit.settled_under import SettledRoutes
 from services.admin.books_sql import Row, Snapshot
-from services.admin.findings import Code, Finding, Place
+from services.admin.findings import Code, Finding, Table
 from services.admin.kafka_logs import LogRecord
 
 _LOOK_UP_AT: Final = 1000
 
-At = tuple[int, Place, Row]
+#: An offset, and the row of a table that claims to come from there.
+PlacedRow = tuple[int, Table, Row]
 
 
 @dataclass(slots=True)
-class Seen:
+class ReadingResult:
     """What the reading of one partition has found."""
 
     findings: list[Finding] = field(default_factory=list)
@@ -37,86 +38,88 @@ class Seen:
     pairs: int = 0
     #: (event, destination) pairs that wait and that the books, which count an event once, leave out
     waiting_too: int = 0
-    #: by place, events that the table had already
-    duplicates: Counter[Place] = field(default_factory=Counter)
-    #: by place, events for typed tables: they have no receipt to look for
-    unseen: Counter[Place] = field(default_factory=Counter)
-    #: by place, events that are not there, and that may have been routed elsewhere
-    unjudged: Counter[Place] = field(default_factory=Counter)
-    #: events of which that is so of some place
+    #: by table, events that it had already
+    duplicates: Counter[Table] = field(default_factory=Counter)
+    #: by typed table, events for it: they have no receipt to look for
+    without_receipts: Counter[Table] = field(default_factory=Counter)
+    #: by table, events that are not there, and that may have been routed elsewhere
+    unjudged: Counter[Table] = field(default_factory=Counter)
+    #: events of which that is so of some table
     events_unjudged: int = 0
 
 
 class Reading:
-    """One partition's life, read from its first offset that is left to `upto`."""
+    """Reads one incarnation of a partition again, in one pass and in the order of its offsets."""
 
-    def __init__(self, books: Books, snapshots: Mapping[str, Snapshot], part: Part) -> None:
+    def __init__(self, books: Books, snapshots: Mapping[str, Snapshot], readable: ReadableRange) -> None:
         self._books = books
         self._snapshots = snapshots
-        self._part = part
-        self._life = life = part.life
-        self._upto = upto = part.upto
-        self._under = Under(books, life, next(iter(snapshots)))
-        self._parked = {n: books.parked_keys(life, n, upto) for n in snapshots}
+        self._readable = readable
+        self._incarnation = incarnation = readable.incarnation
+        self._upto = upto = readable.upto
+        self._routes = SettledRoutes(books, incarnation, next(iter(snapshots)))
+        self._parked = {n: books.parked_keys(incarnation, n, upto) for n in snapshots}
         self._refused: dict[int, set[str]] = defaultdict(set)
-        for offset, pointer in books.parked_keys(life, None, upto):
+        for offset, pointer in books.parked_keys(incarnation, None, upto):
             self._refused[offset].add(pointer)
-        self._waiting = {n: books.waiting(n, life) for n in snapshots}
-        self._under_way = {n: under_way(books, life, n) for n in snapshots}
-        self._held = {n: books.databases[n].held_of(life) for n in snapshots}
-        self._absent: dict[Place, list[Event]] = {}
-        self.seen = Seen()
+        self._waiting = {n: books.waiting(n, incarnation) for n in snapshots}
+        self._in_progress = {n: in_progress(books, incarnation, n) for n in snapshots}
+        self._held = {n: books.databases[n].held_of(incarnation) for n in snapshots}
+        self._absent: dict[Table, list[Event]] = {}
+        self.result = ReadingResult()
 
-    async def run(self, records: AsyncIterator[LogRecord]) -> Seen:
-        """Read `records`, which stand in the order of their offsets, and judge each."""
-        rows = heapq.merge(*self._streams(), key=lambda at: at[0])
+    async def run(self, records: AsyncIterator[LogRecord]) -> ReadingResult:
+        """Judge each of `records`, which come in the order of their offsets."""
+        rows = heapq.merge(*self._streams(), key=lambda placed: placed[0])
         ahead = next(rows, None)
         async for record in records:
-            here: list[At] = []
+            here: list[PlacedRow] = []
             while ahead is not None and ahead[0] <= record.offset:
                 if ahead[0] == record.offset:
                     here.append(ahead)
                 else:
-                    self._unknown(ahead)
+                    self._report_unknown(ahead)
                 ahead = next(rows, None)
             self._judge(classify(record), here)
         while ahead is not None:
-            self._unknown(ahead)
+            self._report_unknown(ahead)
             ahead = next(rows, None)
-        for place in list(self._absent):
-            self._look_up(place)
-        return self.seen
+        for table in list(self._absent):
+            self._look_up(table)
+        return self.result
 
-    def _streams(self) -> Iterator[Iterator[At]]:
+    def _streams(self) -> Iterator[Iterator[PlacedRow]]:
         for snapshot in self._snapshots.values():
             for table in snapshot.tables:
-                if self._life.source in self._books.databases[table.database].counts[table]:
-                    yield _placed(table, snapshot.rows(table, self._life.source))
+                if self._incarnation.source in self._books.databases[table.database].counts[table]:
+                    yield _with_table(table, snapshot.rows(table, self._incarnation.source))
 
-    def _unknown(self, at: At) -> None:
-        """A row whose receipt is no record that is settled."""
-        offset, place, _ = at
-        if offset < self._part.shared or (self._part.until is not None and offset >= self._part.until):
-            return  # another life's
+    def _report_unknown(self, placed: PlacedRow) -> None:
+        """Report a row whose receipt is no settled record."""
+        offset, table, _ = placed
+        if offset < self._readable.shared or (
+            self._readable.until is not None and offset >= self._readable.until
+        ):
+            return  # another incarnation's
         if offset >= self._upto:
-            self._find(Code.PHANTOM, offset, f"a row of {place} is above the ledger")
-        elif offset >= self._part.first:
-            self._find(Code.PHANTOM, offset, f"a row of {place} has a receipt that Kafka does not know")
+            self._report(Code.PHANTOM, offset, f"a row of {table} is above the ledger")
+        elif offset >= self._readable.first:
+            self._report(Code.PHANTOM, offset, f"a row of {table} has a receipt that Kafka does not know")
 
-    def _find(self, code: Code, offset: int, detail: str) -> None:
-        self.seen.findings.append(Finding(code, self._life.source, offset, detail))
+    def _report(self, code: Code, offset: int, detail: str) -> None:
+        self.result.findings.append(Finding(code, self._incarnation.source, offset, detail))
 
-    def _judge(self, event: Event, rows: list[At]) -> None:
-        seen = self.seen
-        seen.records += 1
+    def _judge(self, event: Event, rows: list[PlacedRow]) -> None:
+        result = self.result
+        result.records += 1
         if event.kind is Kind.PROBE:
-            seen.probes += 1
-        elif event.offset < self._part.shared:
+            result.probes += 1
+        elif event.offset < self._readable.shared:
             self._judge_shared(event, rows)
         elif event.kind is Kind.FILTERED:
-            seen.filtered += 1
-            for _, place, _ in rows:
-                self._find(Code.DOUBLE_TERMINAL, event.offset, f"filtered, and a row of {place}")
+            result.filtered += 1
+            for _, table, _ in rows:
+                self._report(Code.DOUBLE_TERMINAL, event.offset, f"filtered, and a row of {table}")
         elif event.kind is Kind.PACKET:
             self._judge_packet(event)
         elif event.kind is Kind.UNROUTABLE or event.offset in self._refused:
@@ -124,128 +127,132 @@ class Reading:
         else:
             self._judge_envelope(event, rows)
 
-    def _judge_shared(self, event: Event, rows: list[At]) -> None:
-        """An event whose receipt another life has too: of what bears that, its own is what has its id."""
+    def _judge_shared(self, event: Event, rows: list[PlacedRow]) -> None:
+        """Judge an event whose receipt another incarnation has too: the row with its id is its own."""
         if event.kind is Kind.UNROUTABLE:
             self._judge_refused(event, [])
         elif event.kind is Kind.ENVELOPE and event.offset not in self._refused:
             for routed in sorted(self._expected(event)[0]):
-                here = [row for _, place, row in rows if place == routed.place and row.id == event.id]
-                if here or not self._is_elsewhere(event, routed.place):
+                here = [row for _, table, row in rows if table == routed.table and row.id == event.id]
+                if here or not self._is_elsewhere(event, routed.table):
                     self._judge_row(event, routed, here)
 
     def _judge_packet(self, event: Event) -> None:
-        """A packet's outcomes are counted; its tables keep no receipts."""
+        """Count a packet's outcomes; its tables keep no receipts."""
         refused = self._refused.get(event.offset, set())
         if "" in refused:
-            self.seen.pairs += 1
+            self.result.pairs += 1
             return
-        places = event.destinations(refused)
-        self.seen.pairs += len(refused) + places.total()
-        self._see_waiting(event, places)
+        by_database = event.destinations(refused)
+        self.result.pairs += len(refused) + by_database.total()
+        self._count_waiting_too(event, by_database)
 
-    def _judge_refused(self, event: Event, rows: list[At]) -> None:
-        """An event that should be, or is, parked without a destination."""
-        self.seen.pairs += 1
+    def _judge_refused(self, event: Event, rows: list[PlacedRow]) -> None:
+        """Judge an event that should be, or is, parked without a destination."""
+        self.result.pairs += 1
         if event.offset not in self._refused:
-            self._find(Code.LOST, event.offset, "no envelope and no packet, and it is not parked")
-        for _, place, _ in rows:
-            self._find(Code.DOUBLE_TERMINAL, event.offset, f"parked, and a row of {place}")
+            self._report(Code.LOST, event.offset, "no envelope and no packet, and it is not parked")
+        for _, table, _ in rows:
+            self._report(Code.DOUBLE_TERMINAL, event.offset, f"parked, and a row of {table}")
 
-    def _judge_envelope(self, event: Event, rows: list[At]) -> None:
+    def _judge_envelope(self, event: Event, rows: list[PlacedRow]) -> None:
         sure, possible = self._expected(event)
-        unjudged = self.seen.unjudged.total()
+        unjudged_before = self.result.unjudged.total()
         judged: Counter[str] = Counter()
         for routed in sorted(possible):
-            here = [row for _, place, row in rows if place == routed.place]
-            if routed in sure or here or self._is_kept(event, routed.place):
-                judged[routed.place.database] += 1
-                self._judge_place(event, routed, here)
+            here = [row for _, table, row in rows if table == routed.table]
+            if routed in sure or here or self._is_kept(event, routed.table):
+                judged[routed.table.database] += 1
+                self._judge_table(event, routed, here)
             else:
-                self.seen.unjudged[routed.place] += 1
-        self.seen.pairs += judged.total()
-        self._see_waiting(event, judged)
-        self.seen.events_unjudged += self.seen.unjudged.total() > unjudged
-        places = {r.place for r in possible}
-        for _, place, _ in rows:
-            if place not in places:
-                self._find(Code.PHANTOM, event.offset, f"a row of {place}, where its event does not go")
+                self.result.unjudged[routed.table] += 1
+        self.result.pairs += judged.total()
+        self._count_waiting_too(event, judged)
+        self.result.events_unjudged += self.result.unjudged.total() > unjudged_before
+        tables = {r.table for r in possible}
+        for _, table, _ in rows:
+            if table not in tables:
+                self._report(Code.PHANTOM, event.offset, f"a row of {table}, where its event does not go")
 
-    def _see_waiting(self, event: Event, places: Mapping[str, int]) -> None:
-        """An event that waits for a database waits for each of its `places` there."""
+    def _count_waiting_too(self, event: Event, by_database: Mapping[str, int]) -> None:
+        """Count an event that waits for a database once for each of its tables there."""
         for database, waiting in self._waiting.items():
             if event.offset in waiting:
-                self.seen.waiting_too += max(places.get(database, 0) - 1, 0)
+                self.result.waiting_too += max(by_database.get(database, 0) - 1, 0)
 
     def _expected(self, event: Event) -> tuple[set[Routed], set[Routed]]:
-        """Where the event went, and where it may have gone, which is more where nobody knows its routes."""
+        """Return where the event went, and where it may have gone: more, where its routes are unknown."""
         sure: set[Routed] = set()
         possible: set[Routed] = set()
         for database in self._snapshots:
             if self._has_seen(database, event.offset):
-                choices = self._under.choices(database, event.name, event.offset)
+                choices = self._routes.choices(database, event.name, event.offset)
                 sure |= frozenset.intersection(*choices)
                 possible |= frozenset.union(*choices)
         return sure, possible
 
-    def _is_kept(self, event: Event, place: Place) -> bool:
-        """Whether the event is parked for `place`, or waits for it in its database."""
-        parked = (event.offset, str(place)) in self._parked[place.database]
-        return parked or (event.offset, place.destination) in self._held[place.database]
+    def _is_kept(self, event: Event, table: Table) -> bool:
+        """Tell whether the event is parked for `table`, or waits for it in its database."""
+        parked = (event.offset, str(table)) in self._parked[table.database]
+        return parked or (event.offset, table.destination) in self._held[table.database]
 
-    def _is_elsewhere(self, event: Event, place: Place) -> bool:
-        """Whether the event is parked for `place`, or waits for it anywhere."""
-        return event.offset in self._waiting[place.database] or self._is_kept(event, place)
+    def _is_elsewhere(self, event: Event, table: Table) -> bool:
+        """Tell whether the event is parked for `table`, or waits for it anywhere."""
+        return event.offset in self._waiting[table.database] or self._is_kept(event, table)
 
     def _has_seen(self, database: str, offset: int) -> bool:
-        """Whether `offset` is this database's matter: it was there already, and has come to it."""
-        ahead = offset in self._under_way[database]
-        return not ahead and offset >= self._books.baseline(self._life).get(database, 0)
+        """Tell whether `offset` must be settled in this database: it was registered, and has come to it."""
+        ahead = offset in self._in_progress[database]
+        return not ahead and offset >= self._books.baseline(self._incarnation).get(database, 0)
 
-    def _judge_place(self, event: Event, routed: Routed, rows: list[Row]) -> None:
-        place = routed.place
-        parked = (event.offset, str(place)) in self._parked[place.database]
-        held = (event.offset, place.destination) in self._held[place.database]
-        waits = held or event.offset in self._waiting[place.database]
-        found = [name for name, there in (("landed", rows), ("parked", parked), ("waiting", waits)) if there]
-        if len(found) > 1:
-            self._find(Code.DOUBLE_TERMINAL, event.offset, f"{' and '.join(found)} for {place}")
-        elif rows or not found:
+    def _judge_table(self, event: Event, routed: Routed, rows: list[Row]) -> None:
+        table = routed.table
+        parked = (event.offset, str(table)) in self._parked[table.database]
+        held = (event.offset, table.destination) in self._held[table.database]
+        waits = held or event.offset in self._waiting[table.database]
+        outcomes = [
+            name for name, there in (("landed", rows), ("parked", parked), ("waiting", waits)) if there
+        ]
+        if len(outcomes) > 1:
+            self._report(Code.DOUBLE_TERMINAL, event.offset, f"{' and '.join(outcomes)} for {table}")
+        elif rows or not outcomes:
             self._judge_row(event, routed, rows)
 
     def _judge_row(self, event: Event, routed: Routed, rows: list[Row]) -> None:
-        """An event that is not parked and does not wait."""
-        place = routed.place
+        """Judge an event that is not parked and does not wait."""
+        table = routed.table
         if not rows and routed.typed:
-            self.seen.unseen[place] += 1
+            self.result.without_receipts[table] += 1
         elif not rows:
-            self._absent.setdefault(place, []).append(event)
-            if len(self._absent[place]) >= _LOOK_UP_AT:
-                self._look_up(place)
+            self._absent.setdefault(table, []).append(event)
+            if len(self._absent[table]) >= _LOOK_UP_AT:
+                self._look_up(table)
         elif len(rows) == 1 and not event.same_as(rows[0]):
-            self._find(Code.CORRUPT, event.offset, f"the row of {place} is not what Kafka holds")
+            self._report(Code.CORRUPT, event.offset, f"the row of {table} is not what Kafka holds")
 
-    def _look_up(self, place: Place) -> None:
-        """Events without a place are duplicates if their table has their ids, else lost."""
-        events = self._absent.pop(place)
-        snapshot = self._snapshots[place.database]
-        there = snapshot.by_id(place, [e.id for e in events]) if snapshot.exists(place) else {}
+    def _look_up(self, table: Table) -> None:
+        """Look events up by id: they are duplicates if their table has their ids, else lost."""
+        events = self._absent.pop(table)
+        snapshot = self._snapshots[table.database]
+        there = snapshot.by_id(table, [e.id for e in events]) if snapshot.exists(table) else {}
         for event in events:
             row = there.get(event.id)
             if row is None:
-                self._find(Code.LOST, event.offset, f"in no place of {place}")
-            elif row.source == self._life.source and row.offset > max(event.offset, self._part.shared - 1):
+                self._report(Code.LOST, event.offset, f"in no place of {table}")
+            elif row.source == self._incarnation.source and row.offset > max(
+                event.offset, self._readable.shared - 1
+            ):
                 # Of equal ids the first lands; a later receipt is another event's.
-                self._find(
-                    Code.LOST, event.offset, f"its id is in {place} with the later receipt {row.offset}"
+                self._report(
+                    Code.LOST, event.offset, f"its id is in {table} with the later receipt {row.offset}"
                 )
             elif event.same_body(row):
-                self.seen.duplicates[place] += 1
+                self.result.duplicates[table] += 1
             else:
-                text = f"not in {place}, which has another event under its id"
-                self._find(Code.LOST, event.offset, text)
+                text = f"not in {table}, which has another event under its id"
+                self._report(Code.LOST, event.offset, text)
 
 
-def _placed(table: Place, rows: Iterator[Row]) -> Iterator[At]:
-    """`rows` with their table: a function, because an expression in the loop would see its last table."""
+def _with_table(table: Table, rows: Iterator[Row]) -> Iterator[PlacedRow]:
+    """Return `rows` with their table: an expression in the loop would see its last table."""
     return ((row.offset, table, row) for row in rows)

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from services.admin.findings import Place
+from services.admin.findings import Table
 from shared.unreadable import UNREADABLE
 
 LANDING_SCHEMA: Final = "events"
@@ -27,15 +27,18 @@ class Totals(NamedTuple):
     refused: int = 0
 
 
-class Line(msgspec.Struct):
-    """The life that a partition goes on with after a person said so, and those between it and the first."""
+class Succession(msgspec.Struct):
+    """The incarnation that a partition goes on with by an operator's decision.
+
+    `before` names those between it and the first, in their order.
+    """
 
     epoch: int
-    life: str
+    topic_id: str = msgspec.field(name="life")  # the topic's format has this word
     before: tuple[str, ...] = ()
 
 
-class _Word(msgspec.Struct):
+class _Answer(msgspec.Struct):
     how: str
     by: str
 
@@ -55,9 +58,9 @@ class _Routes(msgspec.Struct):
 
 
 class Routed(NamedTuple):
-    """A place that an event goes to.  In a typed table it cannot be found by its receipt."""
+    """A table that an event goes to.  In a typed table it cannot be found by its receipt."""
 
-    place: Place
+    table: Table
     typed: bool
 
 
@@ -67,14 +70,14 @@ class SettledLog:
 
     baselines: dict[tuple[str, int], Mapping[str, int]] = field(default_factory=dict)
     totals: dict[tuple[str, int], Totals] = field(default_factory=dict)
-    routes: dict[str, "Ways"] = field(default_factory=dict)
-    #: Which lives follow a topic's own id, by that.
-    lines: dict[tuple[str, int], Line] = field(default_factory=dict)
-    #: Who spoke last about a halt, by (topic, partition).
-    words: dict[tuple[str, int], str] = field(default_factory=dict)
+    routes: dict[str, "RouteTable"] = field(default_factory=dict)
+    #: Which incarnation a partition goes on with, by (the topic's own id, partition).
+    successions: dict[tuple[str, int], Succession] = field(default_factory=dict)
+    #: Who answered the last halt, by (topic, partition).
+    answered_by: dict[tuple[str, int], str] = field(default_factory=dict)
     #: Entries that nobody of Onramp's has written.
     foreign: int = 0
-    _ever: dict[str, list[frozenset[Routed]]] = field(default_factory=dict)
+    _choices: dict[str, list[frozenset[Routed]]] = field(default_factory=dict)
 
     def apply(self, key: bytes | None, value: bytes | None) -> None:
         """Take in one entry; of several epochs' totals the furthest counts.
@@ -89,77 +92,81 @@ class SettledLog:
     def _apply(self, key: list[str], value: bytes) -> None:
         kind, *rest = key
         if kind == "routes":
-            self.routes[rest[0]] = Ways.of(msgspec.json.decode(value, type=_Routes))
-            self._ever.clear()
+            self.routes[rest[0]] = RouteTable.of(msgspec.json.decode(value, type=_Routes))
+            self._choices.clear()
         elif kind == "baseline":
-            life = (rest[0], int(rest[1]))
+            incarnation = (rest[0], int(rest[1]))
             first = msgspec.json.decode(value, type=dict[str, int])
-            # Found again at the end: the topic's newest life is the one that was seen last.
-            self.baselines[life] = {**self.baselines.pop(life, {}), **first}
+            # Found again at the end: the topic's newest incarnation is the one that was seen last.
+            self.baselines[incarnation] = {**self.baselines.pop(incarnation, {}), **first}
         elif kind == "totals":
-            life = (rest[0], int(rest[1]))
-            found = msgspec.json.decode(value, type=Totals)
-            self.totals[life] = max(self.totals.get(life, Totals()), found)
+            incarnation = (rest[0], int(rest[1]))
+            totals = msgspec.json.decode(value, type=Totals)
+            self.totals[incarnation] = max(self.totals.get(incarnation, Totals()), totals)
         elif kind == "line":
-            self._follow((rest[0], int(rest[1])), msgspec.json.decode(value, type=Line))
+            self._follow((rest[0], int(rest[1])), msgspec.json.decode(value, type=Succession))
         elif kind == "word":
-            by = msgspec.json.decode(value, type=_Word).by
-            self.words[rest[0], int(rest[1])] = by if by.isprintable() else "somebody"
+            by = msgspec.json.decode(value, type=_Answer).by
+            self.answered_by[rest[0], int(rest[1])] = by if by.isprintable() else "somebody"
         elif kind not in _NOT_ASKED:
             raise ValueError(kind)
 
-    def _follow(self, of: tuple[str, int], line: Line) -> None:
-        """Take in a line.  An older release's does not name those before; some may stand here still."""
-        known = self.lines.get(of)
+    def _follow(self, incarnation: tuple[str, int], succession: Succession) -> None:
+        """Take in an entry.  An older release's does not name those before: known ones are kept."""
+        known = self.successions.get(incarnation)
         if known is None:
-            self.lines[of] = line
-        elif known.epoch <= line.epoch:  # a zombie's word is not the last
-            before = dict.fromkeys((*known.before, known.life, *line.before))
-            line.before = tuple(life for life in before if life != line.life)
-            self.lines[of] = line
+            self.successions[incarnation] = succession
+        elif known.epoch <= succession.epoch:  # a zombie's entry is not the last
+            before = dict.fromkeys((*known.before, known.topic_id, *succession.before))
+            succession.before = tuple(topic_id for topic_id in before if topic_id != succession.topic_id)
+            self.successions[incarnation] = succession
 
-    def followed(self, life: str, number: int) -> list[str]:
-        """The lives of the same log up to `life`: each went on where the one before was given up."""
-        for (first, n), line in self.lines.items():
-            if n == number and life in (lives := [first, *line.before, line.life]):
-                return lives[: lives.index(life) + 1]
-        return [life]
+    def followed(self, topic_id: str, partition: int) -> list[str]:
+        """Return the ids of the same log up to `topic_id`: each went on where the one before was given up."""
+        for (first, number), succession in self.successions.items():
+            if number == partition and topic_id in (
+                topic_ids := [first, *succession.before, succession.topic_id]
+            ):
+                return topic_ids[: topic_ids.index(topic_id) + 1]
+        return [topic_id]
 
     def destinations(self, event: str, digest: str) -> frozenset[Routed]:
-        """Where events of this name went under the routes `digest`, which are known."""
-        return self.routes[digest].to(event)
+        """Return where events of this name went under the routes `digest`, which must be known."""
+        return self.routes[digest].tables_of(event)
 
-    def ever(self, event: str, otherwise: str) -> list[frozenset[Routed]]:
-        """Where events of this name ever went: once for each way that differs.
+    def all_choices(self, event: str, otherwise: str) -> list[frozenset[Routed]]:
+        """Return where events of this name ever went: once for each choice that differs.
 
         `otherwise` is the default database while no plan was ever written.
         """
-        if event not in self._ever:
-            found = dict.fromkeys(ways.to(event) for ways in self.routes.values())
-            self._ever[event] = list(found) or [frozenset({_landing(otherwise, event)})]
-        return self._ever[event]
+        if event not in self._choices:
+            choices = dict.fromkeys(routes.tables_of(event) for routes in self.routes.values())
+            self._choices[event] = list(choices) or [frozenset({_landing(otherwise, event)})]
+        return self._choices[event]
 
 
 @dataclass(frozen=True, slots=True)
-class Ways:
+class RouteTable:
     """One snapshot of the routes, laid out once by the event names that it names."""
 
     default: str
     by_name: Mapping[str, frozenset[Routed]]
 
     @classmethod
-    def of(cls, routes: _Routes) -> "Ways":
-        """The ways of `routes`."""
-        found: dict[str, set[Routed]] = defaultdict(set)
-        for r in routes.event_routes:
-            typed = Routed(Place(r.database, r.schema, r.table), typed=True)
-            found[r.event_name].add(typed if r.table else _landing(r.database, r.event_name))
-        return cls(routes.default_database, {name: frozenset(places) for name, places in found.items()})
+    def of(cls, routes: _Routes) -> "RouteTable":
+        """Lay out `routes`."""
+        by_name: dict[str, set[Routed]] = defaultdict(set)
+        for route in routes.event_routes:
+            typed = Routed(Table(route.database, route.schema, route.table), typed=True)
+            by_name[route.event_name].add(
+                typed if route.table else _landing(route.database, route.event_name)
+            )
+        return cls(routes.default_database, {name: frozenset(tables) for name, tables in by_name.items()})
 
-    def to(self, event: str) -> frozenset[Routed]:
-        """Where events of this name went."""
+    def tables_of(self, event: str) -> frozenset[Routed]:
+        """Return where events of this name went."""
         return self.by_name.get(event) or frozenset({_landing(self.default, event)})
 
 
 def _landing(database: str, event: str) -> Routed:
-    return Routed(Place(database, LANDING_SCHEMA, event), typed=False)
+    return Routed(Table(database, LANDING_SCHEMA, event), typed=False)

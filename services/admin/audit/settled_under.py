@@ -1,45 +1,49 @@
 """Under which routes each offset was settled, as its database tells it: what a missing row is judged by.
 
 Where a database does not say, all routes that ever were are asked; an event about which they
-do not agree is nobody's to judge.
+do not agree is left unjudged.
 """
 
 from collections.abc import Iterator
 
 from services.admin.audit.books import Books
 from services.admin.audit.settled_log import Routed
-from services.admin.findings import Code, Finding, Life
+from services.admin.findings import Code, Finding, Incarnation
 from services.admin.spans import History, Span
 
 
-def check_gaps(books: Books, life: Life) -> Iterator[Finding]:
-    """No ledger has passed what no transaction settled."""
+def check_gaps(books: Books, incarnation: Incarnation) -> Iterator[Finding]:
+    """Yield what a ledger has passed although no transaction settled it."""
     for name, database in books.databases.items():
-        if history := database.history.get(life):
-            for start, end in history.gaps(database.ledger[life]):
+        if history := database.history.get(incarnation):
+            for start, end in history.gaps(database.ledger[incarnation]):
                 text = (
                     f"the ledger of {name} has passed [{start}, {end}) and no transaction settled it: "
                     "it was moved by hand, or a person gave the range up"
                 )
-                yield Finding(Code.GAP, life.source, start, text)
+                yield Finding(Code.GAP, incarnation.source, start, text)
 
 
-class Under:
-    """The routes that hold for the offsets of one life."""
+class SettledRoutes:
+    """The routes under which the offsets of one incarnation were settled, by database."""
 
-    def __init__(self, books: Books, life: Life, default: str) -> None:
+    def __init__(self, books: Books, incarnation: Incarnation, default: str) -> None:
         self._books = books
-        self._life = life
+        self._incarnation = incarnation
         self._default = default
-        self._histories = {n: d.history.get(life, History()) for n, d in books.databases.items()}
-        self._covered = {n: books.covered(n, life) for n in books.databases}
+        self._histories = {
+            name: database.history.get(incarnation, History()) for name, database in books.databases.items()
+        }
+        self._covered = {name: books.covered(name, incarnation) for name in books.databases}
         self._markers = {
-            n: History.of((Span(m.start, m.end, m.digest) for m in books.sorted_markers(n, life)), at)
-            for n, at in self._covered.items()
+            name: History.of(
+                (Span(m.start, m.end, m.digest) for m in books.sorted_markers(name, incarnation)), covered
+            )
+            for name, covered in self._covered.items()
         }
 
     def choices(self, database: str, event: str, offset: int) -> set[frozenset[Routed]]:
-        """Where in `database` the event may have gone, once for each that can be: one, where it is known."""
+        """Return where in `database` the event may have gone: one choice where known, else several."""
         log = self._books.settled
         digests = self._digests(database, offset)
         if not digests or not digests <= log.routes.keys():
@@ -47,20 +51,21 @@ class Under:
         return {self._in(database, log.destinations(event, digest)) for digest in digests}
 
     def _digests(self, database: str, offset: int) -> set[str]:
-        """Of the routes that may hold; none when nobody knows."""
+        """Return the digests of the routes that may hold; none when nothing says."""
         history = self._histories[database]
-        if found := history.at(offset) or self._markers[database].at(offset):
-            return {found}
+        if digest := history.at(offset) or self._markers[database].at(offset):
+            return {digest}
         # Passed over, or not come to yet: the neighbours say where its event was to go.
         if history.began_before(offset) or offset >= self._covered[database]:
-            return {d for of in self._histories.values() if (d := of.at(offset))}
+            return {known for neighbour in self._histories.values() if (known := neighbour.at(offset))}
         return set()
 
     def _every(self, event: str) -> list[frozenset[Routed]]:
-        """All ways that there ever were to our databases: other writers of this Kafka have theirs."""
-        found = self._books.settled.ever(event, self._default)
-        return [c for c in found if any(r.place.database in self._books.databases for r in c)] or found
+        """Return all choices that ever were with our databases: other writers of this Kafka have theirs."""
+        choices = self._books.settled.all_choices(event, self._default)
+        ours = self._books.databases.keys()
+        return [c for c in choices if any(routed.table.database in ours for routed in c)] or choices
 
     @staticmethod
     def _in(database: str, choice: frozenset[Routed]) -> frozenset[Routed]:
-        return frozenset(r for r in choice if r.place.database == database)
+        return frozenset(r for r in choice if r.table.database == database)

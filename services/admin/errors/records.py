@@ -20,7 +20,7 @@ from shared.errors import TABLE
 HEADER_ERROR: Final = "onramp-error"
 HEADER_WAITING: Final = "onramp-waiting"
 PARKED: Final = "parked"
-#: Diverted to the topic; whether it waits still or has drained is the database's word.
+#: Diverted to the topic; whether it still waits or has drained only its database knows.
 DIVERTED: Final = "diverted"
 WAITING: Final = "waiting"
 DRAINED: Final = "drained"
@@ -42,12 +42,12 @@ class ErrorEvent:
 
     @property
     def event(self) -> str:
-        """The event's name, else its topic."""
+        """Return the event's name, else its topic."""
         return event_name(self.value) or self.source.topic
 
     def as_dict(self, *, value: bool) -> dict[str, Any]:
-        """For JSON; the event's bytes only when they were asked for."""
-        found = {
+        """Return it for JSON; with the event's bytes only when they were asked for."""
+        fields = {
             "key": self.key,
             "state": self.state,
             "code": self.code,
@@ -59,7 +59,7 @@ class ErrorEvent:
             "kept_at_ms": self.timestamp,
             "reason": dict(self.reason),
         }
-        return found | {"value": escaped(self.value)} if value else found
+        return fields | {"value": escaped(self.value)} if value else fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,20 +117,20 @@ _Head: Final = _MarkerHead | _EmptyHead | _EventHead
 
 
 def parked(record: LogRecord) -> ErrorEvent | None:
-    """The parked event of a record of `onramp.user_errors`; None if it is none of Onramp's."""
+    """Return the parked event of a record of `onramp.user_errors`; None if it is none of Onramp's."""
     reason = _header(record, HEADER_ERROR)
-    found = _shaped(reason, _Reason)
-    if reason is None or found is None or record.key is None:
+    named = _converted(reason, _Reason)
+    if reason is None or named is None or record.key is None:
         return None
-    source = Source(found.topic, found.partition)
+    source = Source(named.topic, named.partition)
     key = record.key.decode(errors="backslashreplace")
     return ErrorEvent(
         key,
         PARKED,
-        found.code,
+        named.code,
         source,
-        found.offset,
-        found.destination,
+        named.offset,
+        named.destination,
         reason,
         record.value,
         record.timestamp,
@@ -138,10 +138,10 @@ def parked(record: LogRecord) -> ErrorEvent | None:
 
 
 def diverted(record: LogRecord) -> ErrorEvent | Marker | Empty | None:
-    """The event or the markers of a record of `onramp.system_errors`; None if it is none of Onramp's."""
-    given = _header(record, HEADER_WAITING)
-    head = _shaped(given, _Head)
-    if given is None or head is None:
+    """Return the event or markers of a record of `onramp.system_errors`; None if none of Onramp's."""
+    header = _header(record, HEADER_WAITING)
+    head = _converted(header, _Head)
+    if header is None or head is None:
         return None
     if isinstance(head, _MarkerHead):
         source = Source(*head.partition)
@@ -162,14 +162,14 @@ def diverted(record: LogRecord) -> ErrorEvent | Marker | Empty | None:
         source,
         head.offset,
         head.database,
-        given,
+        header,
         record.value,
         record.timestamp,
     )
 
 
 def held(database: str, row: WaitingRow) -> ErrorEvent:
-    """An event that waits in its own database: its table is blocked, or its type is paused."""
+    """Return an event that waits in its own database: its table is blocked, or its type is paused."""
     fault = TABLE[row.code]
     destination = f"{database}.{row.destination}"
     reason = {"code": fault.code, "kind": fault.kind, "step": fault.step}
@@ -187,25 +187,25 @@ def held(database: str, row: WaitingRow) -> ErrorEvent:
     )
 
 
-def _shaped(found: dict[str, Any] | None, shape: Any) -> Any:
-    """`found` in that shape, or None: it is none of Onramp's."""
+def _converted(document: dict[str, Any] | None, shape: Any) -> Any:
+    """Return `document` in that shape, or None: it is none of Onramp's."""
     try:
-        return msgspec.convert(found, shape)
+        return msgspec.convert(document, shape)
     except msgspec.ValidationError:
         return None
 
 
 def _header(record: LogRecord, name: str) -> dict[str, Any] | None:
-    """Any client may write to these topics: what is not ours is not read."""
+    """Return a header's JSON object, None if it has none: any client may write to these topics."""
     try:
-        found = orjson.loads(record.headers[name])
+        document = orjson.loads(record.headers[name])
     except (KeyError, TypeError, orjson.JSONDecodeError):  # TypeError: a header may be null
         return None
-    return found if isinstance(found, dict) else None
+    return document if isinstance(document, dict) else None
 
 
 def event_name(value: bytes | None) -> str:
-    """The name that an event gives itself, empty if it cannot be read."""
+    """Return the name that an event gives itself, empty if it cannot be read."""
     try:
         document = orjson.loads(value or b"null")
     except orjson.JSONDecodeError:
@@ -216,7 +216,7 @@ def event_name(value: bytes | None) -> str:
 
 
 def escaped(value: bytes | None) -> str | None:
-    """`value` for a terminal: text with control characters escaped, other bytes as hex escapes."""
+    """Return `value` for a terminal: control characters escaped, bytes that are no text as hex."""
     if value is None:
         return None
     text = value.decode("utf-8", "backslashreplace")
@@ -233,5 +233,5 @@ class Group(NamedTuple):
 
 
 def count(events: Mapping[str, ErrorEvent]) -> Counter[Group]:
-    """How many events there are of each group."""
+    """Count the events of each group."""
     return Counter(Group(e.state, e.code, e.event, e.destination) for e in events.values())

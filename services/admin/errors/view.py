@@ -24,8 +24,8 @@ from shared.errors import InfrastructureError
 class ErrorView:
     """The events of both topics by their keys; repeats under one key are one event.
 
-    `databases` (name to DSN) tell which of the diverted have drained; without them nobody
-    here knows.
+    `databases` (name to DSN) tell which of the diverted events have drained; without them that
+    is unknown.
     """
 
     logs: KafkaLogs
@@ -50,27 +50,27 @@ class ErrorView:
         self.events = {key: self._judged(event) for key, event in self.events.items()}
 
     async def follow(self) -> AsyncIterator[ErrorEvent]:
-        """New events as they come, for ever.  Ends at once while there are no such topics."""
+        """Yield new events as they come, forever.  Ends at once while there are no such topics."""
         if self._ends:
             async for record in self.logs.follow(self._ends):
                 if event := self._take(record):
                     yield event
 
     def newest(self, count: int, events: Iterable[ErrorEvent]) -> list[ErrorEvent]:
-        """The last `count` of `events`, the newest last."""
+        """Return the last `count` of `events`, the newest last."""
         ordered = sorted(events, key=lambda e: (e.timestamp, e.source, e.offset))
         return ordered[len(ordered) - min(count, len(ordered)) :]
 
     def _take(self, record: LogRecord) -> ErrorEvent | None:
-        """The event of `record` if it is a new one."""
-        found = parked(record) if record.source.topic == wire.USER_ERRORS else diverted(record)
-        if not isinstance(found, ErrorEvent):
+        """Return the event of `record` if it is a new one."""
+        event = parked(record) if record.source.topic == wire.USER_ERRORS else diverted(record)
+        if not isinstance(event, ErrorEvent):
             return None
-        if found.key in self.events:
+        if event.key in self.events:
             self.repeats += 1
             return None
-        self.events[found.key] = found
-        return found
+        self.events[event.key] = event
+        return event
 
     def _read_ledgers(self) -> None:
         for name, dsn in self.databases.items():
@@ -81,21 +81,21 @@ class ErrorView:
                 self.unknown.append(e.detail)
                 continue
             self.events |= {event.key: event for event in waiting}
-            # Of a topic that was made anew the furthest life speaks: this is a view, not the audit.
+            # Of a topic that was recreated the furthest offset counts: this is a view, not the audit.
             self._ledgers[name] = {}
-            for life, at in sorted(ledger.items(), key=lambda item: item[1]):
-                self._ledgers[name][life.source] = at
+            for incarnation, next_offset in sorted(ledger.items(), key=lambda item: item[1]):
+                self._ledgers[name][incarnation.source] = next_offset
 
     def _judged(self, event: ErrorEvent) -> ErrorEvent:
-        """A diverted event waits until the ledger of its database has passed it."""
+        """Return the event as waiting or drained: it waits until the ledger of its database has passed it."""
         if event.state == PARKED or event.destination not in self._ledgers:
             return event
-        at = self._ledgers[event.destination].get(event.source, 0)
-        return replace(event, state=DRAINED if event.offset < at else WAITING)
+        next_offset = self._ledgers[event.destination].get(event.source, 0)
+        return replace(event, state=DRAINED if event.offset < next_offset else WAITING)
 
 
 def of_kind(events: Iterable[ErrorEvent], kind: str) -> list[ErrorEvent]:
-    """Those that are parked, or those that wait (or may); empty `kind` means both.
+    """Return those that are parked, or those that wait (or may); empty `kind` means both.
 
     What has drained is no error any more.
     """

@@ -1,1 +1,1 @@
-"""What a person decides about halts and holds."""
+"""What an operator decides about halts and holds."""

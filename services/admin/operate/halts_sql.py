@@ -1,4 +1,4 @@
-"""Halted databases, for a person: why, since when, and how it is to be resolved."""
+"""Halted databases, for an operator: why, since when, and how the halt is to be resolved."""
 
 from datetime import datetime
 from typing import Final, NamedTuple
@@ -10,7 +10,7 @@ _RESOLVE: Final = "UPDATE onramp.halts SET resolution = %s, resolved_by = sessio
 
 
 class Halt(NamedTuple):
-    """Why a database is halted.  `resolution`: what a person wants, None while nobody has said."""
+    """Why a database is halted.  `resolution`: the operator's decision, None while there is none."""
 
     database: str
     reason: str
@@ -19,11 +19,11 @@ class Halt(NamedTuple):
 
 
 def halt_of(database: str, dsn: str) -> Halt | None:
-    """The halt of the database, None when it is not halted.  Raises `InfrastructureError`."""
+    """Return the halt of the database, None when it is not halted.  Raises `InfrastructureError`."""
     with connected(database, dsn) as conn, conn.cursor() as cursor:
         cursor.execute(_READ)
-        found = cursor.fetchone()
-        return Halt(database, *found) if found else None
+        row = cursor.fetchone()
+        return Halt(database, *row) if row else None
 
 
 def resolve(database: str, dsn: str, resolution: str) -> bool:

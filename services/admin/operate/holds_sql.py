@@ -1,4 +1,4 @@
-"""The holds of a database, for a person: what is paused or blocked, how much waits, and resuming a type.
+"""The holds of a database, for an operator: what is paused or blocked, how much waits, resuming a type.
 
 Owns psycopg2, with `halts_sql`, for the little that the admin service changes.
 """
@@ -19,7 +19,7 @@ _READ: Final = """
                        ELSE (SELECT count(*) FROM onramp.waiting w WHERE w.event_type = h.name) END
     FROM onramp.holds h WHERE h.state <> 'watched' ORDER BY h.kind, h.name
 """
-#: What was judged before counts no more: a person has looked.
+#: What was judged before counts no more: an operator has looked.
 _RESUME: Final = """
     UPDATE onramp.holds SET state = 'resumed', seen = 0, parked = 0
     WHERE kind = 'type' AND name = %s AND state = 'paused'
@@ -39,7 +39,7 @@ class Held(NamedTuple):
 
 
 def holds(database: str, dsn: str) -> list[Held]:
-    """What is paused, resumed or blocked in the database.  Raises `InfrastructureError`."""
+    """Return what is paused, resumed or blocked in the database.  Raises `InfrastructureError`."""
     with connected(database, dsn) as conn, conn.cursor() as cursor:
         cursor.execute(_READ)
         return [Held(database, *row) for row in cursor.fetchall()]
@@ -57,7 +57,7 @@ def resume(database: str, dsn: str, event_type: str) -> bool:
 
 @contextmanager
 def connected(database: str, dsn: str) -> Iterator[connection]:
-    """A connection whose changes are committed at the end.  Raises `InfrastructureError`."""
+    """Open a connection whose changes are committed at the end.  Raises `InfrastructureError`."""
     try:
         with (
             closing(

@@ -1,7 +1,7 @@
-"""Halted partitions, for a person: why, since when, and the word that lets one go on.
+"""Halted partitions, for an operator: why, since when, and the answer that lets one go on.
 
-The writer says them on `onramp.settled` and hears the answer there.  Owns aiokafka's producer for
-the admin service: the word is all that it writes.
+The writer reports them on `onramp.settled` and reads the answer there.  Owns aiokafka's producer for
+the admin service: the answer is all that it writes.
 """
 
 import getpass
@@ -20,11 +20,11 @@ from shared.unreadable import UNREADABLE
 #: Go on with what Kafka has.
 ACCEPT: Final = "accept"
 _HALT: Final = "halt/"
-_WORD: Final = "word/"
+_ANSWER: Final = "word/"
 
 
 class Halt(NamedTuple):
-    """Why a partition (topic/number) is halted.  `answer`: a person's word, None while there is none."""
+    """Why a partition (topic/number) is halted.  `answer`: the operator's decision, None without one."""
 
     partition: str
     reason: str
@@ -39,18 +39,23 @@ class _Halt(msgspec.Struct):
     over: bool = False
 
 
-class _Word(msgspec.Struct):
+class _Answer(msgspec.Struct):
     halt: str
     how: str
     by: str
 
 
 async def halts(brokers: Brokers) -> list[Halt]:
-    """The halts that are, by partition.  Raises `InfrastructureError`."""
-    found, words = await _read(brokers)
+    """Return the open halts, by partition.  Raises `InfrastructureError`."""
+    open_halts, answers = await _read(brokers)
     return [
-        Halt(p, halt.reason, halt.since, words[p].how if p in words and words[p].halt == halt.id else None)
-        for p, halt in sorted(found.items())
+        Halt(
+            p,
+            halt.reason,
+            halt.since,
+            answers[p].how if p in answers and answers[p].halt == halt.id else None,
+        )
+        for p, halt in sorted(open_halts.items())
     ]
 
 
@@ -59,38 +64,40 @@ async def answer(brokers: Brokers, partition: str, how: str) -> bool:
 
     Raises `InfrastructureError`.
     """
-    found, _ = await _read(brokers)
-    if partition not in found:
+    open_halts, _ = await _read(brokers)
+    if partition not in open_halts:
         return False
-    word = _Word(found[partition].id, how, getpass.getuser())
+    given = _Answer(open_halts[partition].id, how, getpass.getuser())
     producer = AIOKafkaProducer(**brokers.aiokafka(), acks="all")
     try:
         await producer.start()
         await producer.send_and_wait(
-            wire.SETTLED, key=f"{_WORD}{partition}".encode(), value=msgspec.json.encode(word), partition=0
+            wire.SETTLED, key=f"{_ANSWER}{partition}".encode(), value=msgspec.json.encode(given), partition=0
         )
     except KafkaError as e:
         raise InfrastructureError(
-            KAFKA_UNAVAILABLE, f"Kafka at {brokers} did not take the word: {type(e).__name__}"
+            KAFKA_UNAVAILABLE, f"Kafka at {brokers} did not take the answer: {type(e).__name__}"
         ) from None
     finally:
         await producer.stop()
     return True
 
 
-async def _read(brokers: Brokers) -> tuple[dict[str, _Halt], dict[str, _Word]]:
-    found: dict[str, _Halt] = {}
-    words: dict[str, _Word] = {}
+async def _read(brokers: Brokers) -> tuple[dict[str, _Halt], dict[str, _Answer]]:
+    halts: dict[str, _Halt] = {}
+    answers: dict[str, _Answer] = {}
     async with KafkaLogs(brokers) as logs:
         async for record in logs.whole(wire.SETTLED):
             key = (record.key or b"").decode(errors="replace")
             try:
                 if key.startswith(_HALT):
-                    found[key.removeprefix(_HALT)] = msgspec.json.decode(record.value or b"", type=_Halt)
-                elif key.startswith(_WORD):
-                    words[key.removeprefix(_WORD)] = msgspec.json.decode(record.value or b"", type=_Word)
+                    halts[key.removeprefix(_HALT)] = msgspec.json.decode(record.value or b"", type=_Halt)
+                elif key.startswith(_ANSWER):
+                    answers[key.removeprefix(_ANSWER)] = msgspec.json.decode(
+                        record.value or b"", type=_Answer
+                    )
             except UNREADABLE:
                 continue  # anybody may write there: it is none of the writer's
         if logs.leaderless:
             raise InfrastructureError(KAFKA_UNAVAILABLE, no_leader(logs.leaderless))
-    return {p: halt for p, halt in found.items() if not halt.over}, words
+    return {p: halt for p, halt in halts.items() if not halt.over}, answers

@@ -80,14 +80,14 @@ class Stage:
     def prepare(self) -> "Stage":
         make_topics(self.bootstrap, self.partition.topic, partitions=1)
         migrate(self.database)
-        self.begin(0)
+        self.claim(0)
         return self
 
-    def begin(self, at: int) -> None:
-        """Claim this life from `at` on."""
+    def claim(self, first: int) -> None:
+        """Claim this incarnation from `first` on."""
         with transaction(self.database, "driver") as conn:
-            ledger.claim(conn, {Incarnation(self.topic_id, self.partition): at}, EPOCH)
-        self.tell(self.notes.baseline_entries({(self.topic_id, 0): at}, ["onramp"]))
+            ledger.claim(conn, {Incarnation(self.topic_id, self.partition): first}, EPOCH)
+        self.tell(self.notes.baseline_entries({(self.topic_id, 0): first}, ["onramp"]))
 
     def send(self, *values: bytes | None, wanted: bool = True) -> int:
         """Put `values` on Kafka only; the offset of the first."""

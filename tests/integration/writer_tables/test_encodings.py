@@ -8,7 +8,7 @@ import psycopg2
 import pytest
 
 from services.admin import books_sql
-from services.admin.findings import Place, Source
+from services.admin.findings import Source, Table
 from services.writer.postgres.pool import connected
 from shared.errors import UNKNOWN_FIELD, UNKNOWN_TABLE
 from tests.fixtures.fix_postgres import HasDsn
@@ -61,7 +61,7 @@ def test_f48_no_role_database_or_address_changes_a_byte(latin1_client: Bench) ->
     latin1_client.settle(arrivals([event("a", city=CITY), event("b", city=EAST)]))
     assert _cities(latin1_client) == [("a", CITY), ("b", EAST)]
     with books_sql.opened("onramp", latin1_client.dsn) as snapshot:
-        found = snapshot.rows(Place("onramp", "events", "order_placed"), Source(*PARTITION))
+        found = snapshot.rows(Table("onramp", "events", "order_placed"), Source(*PARTITION))
         assert EAST in [row.payload for row in found][1]
 
 

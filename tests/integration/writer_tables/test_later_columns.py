@@ -12,7 +12,7 @@ import psycopg2
 import pytest
 
 from services.admin import books_sql
-from services.admin.findings import Place, Source
+from services.admin.findings import Source, Table
 from tests.fixtures.writer import PARTITION, Bench, arrivals, event
 from tests.unit.house.tree import ROOT
 
@@ -61,7 +61,7 @@ def test_a_table_that_is_there_gets_the_column_and_nobody_is_parked(bench: Bench
     bench.settle(arrivals([event("old-again")], first=4))  # the older release goes on beside it
     assert _shifts(bench)[-1] == ("old-again", 7)
     with books_sql.opened("onramp", bench.dsn) as snapshot:
-        found = list(snapshot.rows(Place("onramp", "events", "order_placed"), Source(*PARTITION)))
+        found = list(snapshot.rows(Table("onramp", "events", "order_placed"), Source(*PARTITION)))
         assert [row.id for row in found] == ["old", "new-1", "new-2", "new-3", "old-again"]
 
 

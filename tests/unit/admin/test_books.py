@@ -3,18 +3,19 @@
 import pytest
 
 from services.admin.audit.balance import Sums
-from services.admin.audit.books import Books, DatabaseBooks, between, check_markers, line_of
+from services.admin.audit.books import Books, DatabaseBooks, between
+from services.admin.audit.checks import check_markers, line_of
 from services.admin.audit.settled_log import SettledLog
 from services.admin.errors.records import Marker
-from services.admin.findings import Life, Source
+from services.admin.findings import Incarnation, Source
 from services.admin.spans import History, Span
 
 SOURCE = Source("events.x", 0)
-LIFE = Life("t", SOURCE)
+INCARNATION = Incarnation("t", SOURCE)
 
 
 @pytest.mark.parametrize(
-    ("told", "ledger", "spans"),
+    ("written", "ledger", "spans"),
     [
         ([], 9, []),
         ([(0, 5, "a"), (5, 9, "b")], 9, [(0, 5, "a"), (5, 9, "b")]),
@@ -23,10 +24,10 @@ LIFE = Life("t", SOURCE)
         ([(0, 5, "a"), (5, 9, "b")], 4, [(0, 4, "a")]),  # the ledger went back, and nothing came since
     ],
 )
-def test_the_last_word_on_a_range_counts(
-    told: list[tuple[int, int, str]], ledger: int, spans: list[tuple[int, int, str]]
+def test_what_was_settled_again_last_counts(
+    written: list[tuple[int, int, str]], ledger: int, spans: list[tuple[int, int, str]]
 ) -> None:
-    assert [*History.of((Span(*s) for s in told), ledger).spans] == spans
+    assert [*History.of((Span(*s) for s in written), ledger).spans] == spans
 
 
 def test_what_lies_between_the_spans_is_a_gap() -> None:
@@ -52,14 +53,14 @@ class Offset(int):
 
 def _outage(n: int) -> Books:
     """A database that was out for n batches, one event each."""
-    database = DatabaseBooks({LIFE: 0}, {}, frozenset(), frozenset(), {}, ())
+    database = DatabaseBooks({INCARNATION: 0}, {}, frozenset(), frozenset(), {}, ())
     return Books(
         {"db": database},
         SettledLog(),
         {},
         {},
         {("db", SOURCE): [Offset(i) for i in range(n)]},
-        {("db", LIFE): [Marker("db", "t", SOURCE, i, i + 1, 1) for i in range(n)]},
+        {("db", INCARNATION): [Marker("db", "t", SOURCE, i, i + 1, 1) for i in range(n)]},
         {},
     )
 
@@ -67,24 +68,24 @@ def _outage(n: int) -> Books:
 def test_a_long_outage_is_looked_up_and_not_searched_for_each_marker() -> None:
     books, n = _outage(4000), 4000
     Offset.compared = 0
-    assert len(books.waiting("db", LIFE)) == n
-    assert list(check_markers(books, LIFE)) == []
+    assert len(books.waiting("db", INCARNATION)) == n
+    assert list(check_markers(books, INCARNATION)) == []
     assert Offset.compared < 60 * n  # two looks at two ends each, 12 steps; it was 48,004,000
 
 
 def test_markers_that_overlap_count_an_event_once() -> None:
     books = _outage(6)
     markers = [Marker("db", "t", SOURCE, *span, 3) for span in ((0, 3), (1, 4), (0, 6))]
-    books = Books(books.databases, SettledLog(), {}, {}, books.diverted, {("db", LIFE): markers}, {})
-    assert books.waiting("db", LIFE) == set(range(6))
-    assert [f.offset for f in check_markers(books, LIFE)] == [0]
+    books = Books(books.databases, SettledLog(), {}, {}, books.diverted, {("db", INCARNATION): markers}, {})
+    assert books.waiting("db", INCARNATION) == set(range(6))
+    assert [f.offset for f in check_markers(books, INCARNATION)] == [0]
     assert list(between([1, 3, 5], 2, 5)) == [3]
 
 
 def test_what_waits_for_two_databases_balances_by_the_books_alone() -> None:
     """None of its events is anywhere else: a third database is up, and has none of them."""
     out = _outage(5)
-    away, up = out.databases["db"], DatabaseBooks({LIFE: 5}, {}, frozenset(), frozenset(), {}, ())
+    away, up = out.databases["db"], DatabaseBooks({INCARNATION: 5}, {}, frozenset(), frozenset(), {}, ())
     [diverted], [markers] = out.diverted.values(), out.markers.values()
     books = Books(
         {"one": away, "two": away, "up": up},
@@ -92,7 +93,7 @@ def test_what_waits_for_two_databases_balances_by_the_books_alone() -> None:
         {},
         {},
         {(name, SOURCE): diverted for name in ("one", "two")},
-        {(name, LIFE): markers for name in ("one", "two")},
+        {(name, INCARNATION): markers for name in ("one", "two")},
         {},
     )
-    assert list(Sums(books, LIFE, line_of(books, LIFE), None).findings()) == []
+    assert list(Sums(books, INCARNATION, line_of(books, INCARNATION), None).findings()) == []

@@ -8,7 +8,7 @@ import pytest
 from services.admin.audit.classify import Kind, classify
 from services.admin.audit.settled_log import Routed, SettledLog, Totals
 from services.admin.errors.records import escaped, event_name
-from services.admin.findings import Place, Source
+from services.admin.findings import Source, Table
 from services.admin.kafka_logs import LogRecord
 from shared import wire
 
@@ -117,13 +117,13 @@ def test_the_furthest_totals_and_all_routes_count() -> None:
         log.apply(key, value)
     assert log.foreign == 4
     assert (log.totals["t", 0], log.baselines["t", 0]) == (Totals(10, 2, 1, 3), {"onramp": 3})
-    landing = Routed(Place("onramp", "events", "x"), typed=False)
-    assert log.ever("x", "onramp") == [frozenset({landing})]
+    landing = Routed(Table("onramp", "events", "x"), typed=False)
+    assert log.all_choices("x", "onramp") == [frozenset({landing})]
     route = b'{"event_name":"x","database":"other","schema":"public","table":"t"}'
     log.apply(b"routes/a", b'{"default_database":"onramp","event_routes":[%b]}' % route)
     log.apply(b"routes/b", b'{"default_database":"onramp","event_routes":[]}')
-    typed = Routed(Place("other", "public", "t"), typed=True)
-    assert log.ever("x", "?") == [frozenset({typed}), frozenset({landing})]
+    typed = Routed(Table("other", "public", "t"), typed=True)
+    assert log.all_choices("x", "?") == [frozenset({typed}), frozenset({landing})]
     assert (log.destinations("x", "a"), log.destinations("x", "b")) == (
         frozenset({typed}),
         frozenset({landing}),

@@ -7,7 +7,7 @@ import pytest
 from aiokafka import TopicPartition
 
 from services.admin.audit.books import Books
-from services.admin.audit.leaderless import see_leaders
+from services.admin.audit.leaderless import report_leaderless
 from services.admin.audit.settled_log import SettledLog
 from services.admin.findings import Report, Source
 from services.admin.kafka_logs import KafkaLogs, LogRecord
@@ -75,6 +75,6 @@ def test_one_that_loses_its_leader_while_it_is_read_is_not_waited_for(logs: Kafk
 def test_without_a_part_of_onramps_own_notes_no_partition_is_judged(source: Source, *, goes_on: bool) -> None:
     books = Books({}, SettledLog(), {}, {}, {}, {}, {}, leaderless=frozenset({source}))
     report = Report(leaderless=[str(source)])
-    assert see_leaders(books, report) is goes_on
+    assert report_leaderless(books, report) is goes_on
     assert not report.balanced
     assert str(source) in report.unchecked[0]

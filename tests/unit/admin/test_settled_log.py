@@ -1,4 +1,4 @@
-"""Which lives of a partition follow which, as `onramp.settled` says it."""
+"""Which incarnations of a partition follow which, as `onramp.settled` says it."""
 
 import json
 from typing import Any
@@ -6,26 +6,26 @@ from typing import Any
 from services.admin.audit.settled_log import SettledLog
 
 
-def _log(*lines: dict[str, Any]) -> SettledLog:
+def _log(*entries: dict[str, Any]) -> SettledLog:
     log = SettledLog()
-    for line in lines:
-        log.apply(b"line/t/0", json.dumps({"start": 6} | line).encode())
+    for entry in entries:
+        log.apply(b"line/t/0", json.dumps({"start": 6} | entry).encode())
     assert log.foreign == 0
     return log
 
 
-def test_lives_follow_each_other_as_the_lines_say() -> None:
+def test_incarnations_follow_each_other_as_the_entries_say() -> None:
     log = _log({"epoch": 1, "life": "a"}, {"epoch": 1, "life": "b"})  # an older release's
     assert log.followed("b", 0) == ["t", "a", "b"]
     assert log.followed("a", 0) == ["t", "a"]
     assert (log.followed("t", 0), log.followed("b", 1), log.followed("x", 0)) == (["t"], ["b"], ["x"])
 
 
-def test_the_last_line_alone_tells_all_lives_before() -> None:
+def test_the_last_entry_alone_tells_all_incarnations_before() -> None:
     assert _log({"epoch": 3, "life": "c", "before": ["a", "b"]}).followed("c", 0) == ["t", "a", "b", "c"]
 
 
-def test_a_zombies_line_is_not_the_last() -> None:
+def test_a_zombies_entry_is_not_the_last() -> None:
     log = _log({"epoch": 2, "life": "a"}, {"epoch": 1, "life": "z"})
     assert (log.followed("a", 0), log.followed("z", 0)) == (["t", "a"], ["z"])
 
@@ -36,4 +36,4 @@ def test_a_name_that_is_no_text_for_a_terminal_is_not_said() -> None:
         log.apply(
             f"word/events.x/{n}".encode(), json.dumps({"halt": "h", "how": "accept", "by": by}).encode()
         )
-    assert log.words == {("events.x", 0): "ann", ("events.x", 1): "somebody"}
+    assert log.answered_by == {("events.x", 0): "ann", ("events.x", 1): "somebody"}

@@ -1,4 +1,4 @@
-"""The audit of logs that went back, or were made anew: what nobody can judge is never balanced."""
+"""The audit of logs that went back, or were recreated: what nobody can judge is never balanced."""
 
 from dataclasses import replace
 from uuid import uuid4
@@ -18,33 +18,32 @@ _AS_THE_LOG_WAS = """
 """
 
 
-def _another_life(stage: Stage, at: int, *, accepted: bool) -> Stage:
-    """The same partition as another life from `at` on, which a person accepted or not."""
+def _another_incarnation(stage: Stage, first: int, *, accepted: bool) -> Stage:
+    """The same partition as another incarnation from `first` on, which an operator accepted or not."""
     after = replace(stage, topic_id=str(uuid4()), notes=PlanLog())
-    after.begin(at)
+    after.claim(first)
     if accepted:
-        stage.tell(
-            stage.notes.halts.accept_entries(stage.topic_id, 0, AcceptedIncarnation(2, after.topic_id, at))
-        )
+        accepted_as = AcceptedIncarnation(2, after.topic_id, first)
+        stage.tell(stage.notes.halts.accept_entries(stage.topic_id, 0, accepted_as))
     return after
 
 
 @pytest.fixture
 def cut(stage: Stage) -> Stage:
-    """10 had landed, the log was cut at 6, and 6 to 13 are other events, which landed after a word."""
+    """10 had landed, the log was cut at 6; 6 to 13 are other events, landed once that was accepted."""
     stage.settle(*(event(f"old-{n}", stage.name, n=n) for n in range(6)))
     stage.execute(_AS_THE_LOG_WAS.format(t=stage.table))
-    after = _another_life(stage, 6, accepted=True)
+    after = _another_incarnation(stage, 6, accepted=True)
     after.settle(*(event(f"new-{n}", stage.name, n=n) for n in range(8)))
     return after
 
 
-def test_of_a_log_that_was_cut_both_lives_are_read_and_what_is_gone_is_unjudged(cut: Stage) -> None:
+def test_of_a_log_that_was_cut_both_incarnations_are_read_and_what_is_gone_is_unjudged(cut: Stage) -> None:
     report = cut.audit()
     assert (report.findings, report.unjudged, report.balanced) == ([], 4, False)
     assert [(line.baseline, line.next_offset) for line in report.lines] == [(0, 10), (6, 14)]
     assert report.receipts == 14
-    assert any("4 events are of a log that was cut at 6" in said for said in report.unchecked)
+    assert any("4 events are of a log that was cut at 6" in each for each in report.unchecked)
 
 
 @pytest.mark.parametrize(
@@ -61,7 +60,7 @@ def test_of_a_log_that_was_cut_both_lives_are_read_and_what_is_gone_is_unjudged(
         ("UPDATE onramp.ledger SET upto = 9 WHERE next_offset = 10", {("gap", 9)}),
     ],
 )
-def test_what_is_planted_in_either_life_is_named(
+def test_what_is_planted_in_either_incarnation_is_named(
     cut: Stage, plant: str, named: set[tuple[str, int | None]]
 ) -> None:
     cut.execute(plant.format(t=cut.table))
@@ -70,14 +69,14 @@ def test_what_is_planted_in_either_life_is_named(
 
 def test_an_event_of_the_log_that_was_that_is_sent_again_is_no_loss(cut: Stage) -> None:
     """At the offset it had, or below: whose the row is nobody can tell."""
-    cut.execute(f"UPDATE {cut.table} SET _id = 'old-life' WHERE _id = 'new-0'")  # noqa: S608
+    cut.execute(f"UPDATE {cut.table} SET _id = 'old-event' WHERE _id = 'new-0'")  # noqa: S608
     cut.execute(f"UPDATE {cut.table} SET _id = 'new-0', payload = '{{\"n\":0}}' WHERE _id = 'gone-8'")  # noqa: S608
     assert cut.found() == set()
 
 
-def test_lives_that_nothing_tells_apart_are_unjudged(stage: Stage) -> None:
+def test_incarnations_that_nothing_tells_apart_are_unjudged(stage: Stage) -> None:
     stage.settle(*(event(f"old-{n}", stage.name, n=n) for n in range(3)))
-    after = _another_life(stage, 3, accepted=False)
+    after = _another_incarnation(stage, 3, accepted=False)
     after.settle(event("new", stage.name))
     report = after.audit()
     assert (report.findings, report.unjudged, report.balanced, report.receipts) == ([], 3, False, 1)
