@@ -39,23 +39,23 @@ async def run(bootstrap: str, topic: str, batch: int, in_flight: int, seconds: f
 
     async def singles(first: int) -> None:
         nonlocal sent
-        place = first
+        index = first
         while time.perf_counter() < until:
-            place = (place + 1) % _EVENTS
-            key, value = events[place]
+            index = (index + 1) % _EVENTS
+            key, value = events[index]
             partition = wire.partition_of(key, partitions)
             await producer.send_and_wait(topic, value, key, partition, headers=_HEADERS)
             sent += 1
 
-    async def batches(place: int) -> None:
+    async def batches(index: int) -> None:
         # One sender: aiokafka's add_batch times out when several wait for one partition.
         nonlocal sent
         outstanding: deque[asyncio.Future[object]] = deque()
         while time.perf_counter() < until:
             builders = [producer.create_batch() for _ in range(partitions)]
             for _ in range(batch):
-                place = (place + 1) % _EVENTS
-                key, value = events[place]
+                index = (index + 1) % _EVENTS
+                key, value = events[index]
                 builder = builders[wire.partition_of(key, partitions)]
                 builder.append(timestamp=None, key=key, value=value, headers=_HEADERS)
             for partition, builder in enumerate(builders):

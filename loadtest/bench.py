@@ -44,7 +44,7 @@ class Bench:
 
 
 def gateway_figures(runs: list[Any]) -> Iterator[Figure]:
-    """Of bench_gateway: rounds are inside of one run."""
+    """Yield the figures of bench_gateway, whose rounds are inside of one run."""
     for scenario, rows in runs[0]["scenarios"].items():
 
         def column(name: str, rows: list[dict[str, float]] = rows) -> list[float]:
@@ -58,7 +58,7 @@ def gateway_figures(runs: list[Any]) -> Iterator[Figure]:
 
 
 def writer_figures(runs: list[Any]) -> Iterator[Figure]:
-    """Of bench_writer: a run each round."""
+    """Yield the figures of bench_writer, which makes a run each round."""
     copies = [sorted(run["copy_rows_per_s"])[len(run["copy_rows_per_s"]) // 2] for run in runs]
     warm = [float(run["warm_rows_per_s"]) for run in runs]
     yield Figure("writer, warm: rate", "rows/s", MORE, warm, [float(copy) for copy in copies])
@@ -66,8 +66,8 @@ def writer_figures(runs: list[Any]) -> Iterator[Figure]:
 
 
 def latency_figures(runs: list[Any]) -> Iterator[Figure]:
-    """Of bench_latency: what was cold, warm, and the first event of a new name, apart."""
-    for key, said in {
+    """Yield the figures of bench_latency: cold, warm, and the first event of a new name, apart."""
+    for key, label in {
         "warm_request_ms": "request, warm",
         "warm_request_to_row_ms": "request to row, warm",
         "new_name_request_to_row_ms": "request to row, a new name's first",
@@ -76,19 +76,19 @@ def latency_figures(runs: list[Any]) -> Iterator[Figure]:
         for percentile in ("p50", "p99"):
             values = [run[key][percentile] for run in runs if run[key]]
             if values:
-                yield Figure(f"latency, {said}: {percentile}", "ms", LESS, values)
+                yield Figure(f"latency, {label}: {percentile}", "ms", LESS, values)
 
 
 def load_figures(runs: list[Any]) -> Iterator[Figure]:
-    """Of the load's results: what was offered is the limit of what could become rows."""
+    """Yield the figures of the load; what was offered is the limit of what could become rows."""
     for run in runs:
         name = f"load, {run['shape']}"
         rate, offered = run.get("end_to_end_per_minute"), float(run["offered_per_minute"])
         if rate:
             yield Figure(f"{name}: end to end", "packets/min", MORE, [float(rate)], [offered])
-        for key, said in (("request_ms", "request p99"), ("request_to_row_ms", "request to row p99")):
+        for key, label in (("request_ms", "request p99"), ("request_to_row_ms", "request to row p99")):
             if run[key]:
-                yield Figure(f"{name}: {said}", "ms", LESS, [run[key]["p99"]])
+                yield Figure(f"{name}: {label}", "ms", LESS, [run[key]["p99"]])
         cpu = sum(cost["us_per_packet"] for cost in run["processes"].values())
         yield Figure(f"{name}: CPU of all", "µs/packet", LESS, [round(cpu, 1)])
 
@@ -126,49 +126,49 @@ def main() -> None:
     parser.add_argument("--latency-seconds", type=float, default=120.0, help="of the latency bench")
     parser.add_argument("--seconds", type=float, default=60.0, help="of each seed shape")
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder of bench.json and bench.md")
-    given = parser.parse_args()
+    args = parser.parse_args()
     before = _committed()
-    found, failed = _run(given)
-    told = {
+    figures, failed = _run(args)
+    results = {
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": f"python -m loadtest.bench {' '.join(sys.argv[1:])}".strip(),
         "machine": report.machine(),
         "load_average_before": round(os.getloadavg()[0], 2),
         "versions": report.versions() | report.stack_versions(),
         "failed": failed,
-        "figures": [figure.as_dict() for figure in found],
+        "figures": [figure.as_dict() for figure in figures],
     }
-    same = before.get("machine") == told["machine"]
-    changes = compare(map(Figure.of, before.get("figures", [])), found, same_machine=same)
-    text = page(told, found, before, changes)
-    given.out.mkdir(parents=True, exist_ok=True)
-    (given.out / _FILE.name).write_text(json.dumps(told, indent=1) + "\n", "utf-8")
-    (given.out / _PAGE.name).write_text(text, "utf-8")
+    same = before.get("machine") == results["machine"]
+    changes = compare(map(Figure.of, before.get("figures", [])), figures, same_machine=same)
+    text = page(results, figures, before, changes)
+    args.out.mkdir(parents=True, exist_ok=True)
+    (args.out / _FILE.name).write_text(json.dumps(results, indent=1) + "\n", "utf-8")
+    (args.out / _PAGE.name).write_text(text, "utf-8")
     print(text)
     if failed:
         sys.exit(f"Failed: {', '.join(failed)}.")
 
 
-def _run(given: argparse.Namespace) -> tuple[list[Figure], list[str]]:
-    """The figures of all benches, and the names of those that failed: they have none, the others do."""
-    found: list[Figure] = []
+def _run(args: argparse.Namespace) -> tuple[list[Figure], list[str]]:
+    """Return the figures of the benches that worked, and the names of those that failed."""
+    figures: list[Figure] = []
     failed: list[str] = []
     with tempfile.TemporaryDirectory(prefix="onramp-bench-") as name:
         for bench in BENCHES:
-            if bench.name not in given.only:
+            if bench.name not in args.only:
                 continue
-            files = [Path(name) / f"{bench.name}-{number}.json" for number in range(bench.rounds(given))]
-            arguments = bench.arguments(given)
+            files = [Path(name) / f"{bench.name}-{number}.json" for number in range(bench.rounds(args))]
+            arguments = bench.arguments(args)
             if all(_python(bench.module, *arguments, "--out", str(file)) for file in files):
-                found += bench.figures([json.loads(file.read_text("utf-8")) for file in files])
+                figures += bench.figures([json.loads(file.read_text("utf-8")) for file in files])
             else:
                 failed.append(bench.name)
-        if "load" in given.only:
-            if not _python("loadtest.run", "seeds", "--seconds", str(given.seconds), "--out", name):
+        if "load" in args.only:
+            if not _python("loadtest.run", "seeds", "--seconds", str(args.seconds), "--out", name):
                 failed.append("load")
             files = sorted(Path(name).glob("load-*.json"))
-            found += load_figures([json.loads(file.read_text("utf-8")) for file in files])
-    return found, failed
+            figures += load_figures([json.loads(file.read_text("utf-8")) for file in files])
+    return figures, failed
 
 
 def _python(module: str, *arguments: str) -> bool:
@@ -178,7 +178,7 @@ def _python(module: str, *arguments: str) -> bool:
 
 
 def _committed() -> dict[str, Any]:
-    """The report that was committed last; empty when there is none."""
+    """Return the report that was committed last; empty when there is none."""
     answer = subprocess.run(
         ["git", "show", f"HEAD:{_FILE.relative_to(ROOT)}"],
         cwd=ROOT,
@@ -186,18 +186,22 @@ def _committed() -> dict[str, Any]:
         text=True,
         check=False,
     )
-    told: dict[str, Any] = json.loads(answer.stdout) if answer.returncode == 0 else {}
-    return told
+    results: dict[str, Any] = json.loads(answer.stdout) if answer.returncode == 0 else {}
+    return results
 
 
-def page(told: dict[str, Any], found: list[Figure], before: dict[str, Any], changes: list[Change]) -> str:
-    """The report in Markdown."""
-    versions = ", ".join(f"{name} {version}" for name, version in told["versions"].items())
-    when = f"`{told['command']}`, {told['at']}, load average {told['load_average_before']} before it."
+def page(
+    results: dict[str, Any], figures: list[Figure], before: dict[str, Any], changes: list[Change]
+) -> str:
+    """Return the report in Markdown."""
+    versions = ", ".join(f"{name} {version}" for name, version in results["versions"].items())
+    when = (
+        f"`{results['command']}`, {results['at']}, load average {results['load_average_before']} before it."
+    )
     lines = [
         _HEAD,
-        f"{when} {told['machine']}; {versions}.",
-        *(f"\n**FAILED**: {name}." for name in told["failed"]),
+        f"{when} {results['machine']}; {versions}.",
+        *(f"\n**FAILED**: {name}." for name in results["failed"]),
         "",
         "| figure | unit | better | value | limit | ratio |",
         "| --- | --- | --- | --- | --- | --- |",
@@ -205,13 +209,13 @@ def page(told: dict[str, Any], found: list[Figure], before: dict[str, Any], chan
     lines += [
         f"| {f.name} | {f.unit} | {f.better} | "
         f"{' | '.join(range_of(each) for each in (f.values, f.limit, f.ratio))} |"
-        for f in found
+        for f in figures
     ]
     lines += ["", "## Against the last committed report", ""]
     if not before:
         return "\n".join([*lines, "There was none."]) + "\n"
     lines += [f"Of {before['at']}, onramp {before['versions']['onramp']}, {before['machine']}.", ""]
-    if before["machine"] != told["machine"]:
+    if before["machine"] != results["machine"]:
         lines += ["Another machine: only ratios to a limit are compared.", ""]
     slower = [change for change in changes if change.slower]
     lines += [

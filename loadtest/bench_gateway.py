@@ -63,31 +63,31 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=6.0)
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--out", type=Path, help="write the figures there as JSON too")
-    given = parser.parse_args()
+    args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="onramp-bench-") as folder:
         kafka = Kafka(Path(folder) / "kafka")
         try:
             kafka.start()
             kafka.wait_ready()
-            rounds = [_round(kafka, Path(folder), given) for _ in range(given.rounds)]
+            rounds = [_round(kafka, Path(folder), args) for _ in range(args.rounds)]
         finally:
             kafka.stop()
-    _print(rounds, given)
-    if given.out:
+    _print(rounds, args)
+    if args.out:
         by_scenario = {
             scenario.title: [asdict(row) for row in rows]
             for scenario, rows in zip(SCENARIOS, zip(*rounds, strict=True), strict=True)
         }
-        given.out.write_text(json.dumps({"scenarios": by_scenario}, indent=1) + "\n", "utf-8")
+        args.out.write_text(json.dumps({"scenarios": by_scenario}, indent=1) + "\n", "utf-8")
 
 
-def _round(kafka: Kafka, folder: Path, given: argparse.Namespace) -> list[Row]:
-    env = {"ONRAMP_INGEST_WORKERS": str(given.workers)}
+def _round(kafka: Kafka, folder: Path, args: argparse.Namespace) -> list[Row]:
+    env = {"ONRAMP_INGEST_WORKERS": str(args.workers)}
     gateway = services.gateway(bootstrap=kafka.bootstrap, log=folder / "gateway.log", env=env)
     try:
         gateway.start()
         gateway.wait_ready()
-        return [_measure(gateway, kafka, each, given.seconds) for each in SCENARIOS]
+        return [_measure(gateway, kafka, each, args.seconds) for each in SCENARIOS]
     finally:
         gateway.stop()
 
@@ -126,12 +126,10 @@ def _run(module: str, *arguments: str) -> dict[str, Any]:
     return result
 
 
-def _print(rounds: list[list[Row]], given: argparse.Namespace) -> None:
+def _print(rounds: list[list[Row]], args: argparse.Namespace) -> None:
     cores, memory = psutil.cpu_count(), psutil.virtual_memory().total / 2**30
     print(f"{platform.platform()}, {cores} cores, {memory:.0f} GiB, Python {platform.python_version()}")
-    print(
-        f"{EVENT_BYTES} B events, {given.rounds} rounds of {given.seconds:g} s, {given.workers} worker(s)\n"
-    )
+    print(f"{EVENT_BYTES} B events, {args.rounds} rounds of {args.seconds:g} s, {args.workers} worker(s)\n")
     print("| | gateway µs CPU/event | bare producer | ratio | events/s | p50 ms | p99 ms | PSS MiB |")
     print("|-|-|-|-|-|-|-|-|")
     for scenario, rows in zip(SCENARIOS, zip(*rounds, strict=True), strict=True):

@@ -74,7 +74,7 @@ class Bench:
         self.producer.flush()
 
     def wait(self, seconds: float = _PATIENCE_SECONDS) -> float:
-        """Until the default database has settled all that was sent; returns the seconds that it took."""
+        """Wait until the default database has settled all that was sent; return the seconds that it took."""
         began = time.perf_counter()
         while settled(self.conn) < self.sent:
             self.service.check()
@@ -84,33 +84,33 @@ class Bench:
         return time.perf_counter() - began
 
     def ask(self, statement: str) -> int:
-        """The number that `statement` gives."""
+        """Return the number that `statement` gives."""
         with self.conn.cursor() as cursor:
             cursor.execute(statement)
             return int((cursor.fetchone() or [0])[0])
 
 
-def large(bench: Bench, given: argparse.Namespace) -> dict[str, Any]:
-    """A backlog of events of 100 kB, and the most memory of the writer's processes together."""
-    note = "x" * given.bytes
+def large(bench: Bench, args: argparse.Namespace) -> dict[str, Any]:
+    """Settle a backlog of events of 100 kB; return the most memory of the writer's processes together."""
+    note = "x" * args.bytes
     bench.make("events.bench")
-    bench.send("events.bench", (_envelope("bench", n, note) for n in range(given.events)))
+    bench.send("events.bench", (_envelope("bench", n, note) for n in range(args.events)))
     memory = Memory(bench.service)
     with repeatedly(MEMORY_SECONDS / 10, memory.look):
         bench.service.start()
         took = bench.wait()
     return {
-        "events": given.events,
-        "event_bytes": given.bytes,
+        "events": args.events,
+        "event_bytes": args.bytes,
         "most_pss_mib": round(sum(memory.most.values()), 1),
         "pss_mib_then": memory.most,
         "seconds": round(took, 1),
     }
 
 
-def outage(bench: Bench, given: argparse.Namespace) -> dict[str, Any]:
-    """Each topic has an event a tenth of a second; the database that is out has those of the first."""
-    names = [f"bench_{n}" for n in range(given.topics)]
+def outage(bench: Bench, args: argparse.Namespace) -> dict[str, Any]:
+    """Send each topic an event every tenth of a second; the database that is out has those of the first."""
+    names = [f"bench_{n}" for n in range(args.topics)]
     bench.make(*map(wire.topic_of, names))
     bench.service.start()
     bench.service.wait_ready()
@@ -118,7 +118,7 @@ def outage(bench: Bench, given: argparse.Namespace) -> dict[str, Any]:
         bench.send(wire.topic_of(name), iter([_envelope(name, 0, "")]))
     bench.wait()
     before, began, n = _left(bench.bootstrap), time.perf_counter(), 0
-    while time.perf_counter() - began < given.seconds:
+    while time.perf_counter() - began < args.seconds:
         n += 1
         for name in names:
             bench.producer.produce(wire.topic_of(name), _envelope(name, n, ""), headers=_HEADERS)
@@ -129,25 +129,25 @@ def outage(bench: Bench, given: argparse.Namespace) -> dict[str, Any]:
     minutes = (time.perf_counter() - began) / 60
     after = _left(bench.bootstrap)
     return {
-        "topics": given.topics,
+        "topics": args.topics,
         "seconds": round(minutes * 60, 1),
-        **{f"{what}_a_minute": round((after[what] - before[what]) / minutes) for what in after},
+        **{f"{key}_a_minute": round((after[key] - before[key]) / minutes) for key in after},
     }
 
 
-def names(bench: Bench, given: argparse.Namespace) -> dict[str, Any]:
-    """Packets for tables that are not there, each another; then single events."""
+def names(bench: Bench, args: argparse.Namespace) -> dict[str, Any]:
+    """Send packets for tables that are not there, each another; then single events."""
     bench.make(_MADE_UP, "events.bench")
     bench.service.start()
     bench.service.wait_ready()
     bench.send("events.bench", iter([_envelope("bench", -1, "")]))
     bench.wait()
-    before = [_one(bench, n) for n in range(given.singles)]
-    bench.send(_MADE_UP, (_packet(n) for n in range(given.names)))
+    before = [_one(bench, n) for n in range(args.singles)]
+    bench.send(_MADE_UP, (_packet(n) for n in range(args.names)))
     took = bench.wait()
-    after = [_one(bench, n) for n in range(given.singles, 2 * given.singles)]
+    after = [_one(bench, n) for n in range(args.singles, 2 * args.singles)]
     return {
-        "names": given.names,
+        "names": args.names,
         "rows_watched": bench.ask(_WATCHED),
         "parked": bench.ask("SELECT coalesce(sum(events), 0) FROM onramp.totals WHERE outcome = 'parked'"),
         "seconds": round(took, 1),
@@ -162,24 +162,24 @@ def _one(bench: Bench, n: int) -> float:
 
 
 def _left(bootstrap: str) -> dict[str, int]:
-    """What `onramp.system_errors` holds: records beside events, their bytes, and bytes of all."""
+    """Return what `onramp.system_errors` holds: records beside events, their bytes, and bytes of all."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "bench", "enable.auto.commit": False})
     numbers = consumer.list_topics(wire.SYSTEM_ERRORS, timeout=20).topics[wire.SYSTEM_ERRORS].partitions
-    found = {"closing_records": 0, "closing_bytes": 0, "bytes": 0}
+    sizes = {"closing_records": 0, "closing_bytes": 0, "bytes": 0}
     for n in numbers:
-        at = TopicPartition(wire.SYSTEM_ERRORS, n, 0)
-        _, end = consumer.get_watermark_offsets(at)
-        consumer.assign([at])
-        while consumer.position([at])[0].offset < end:
+        partition = TopicPartition(wire.SYSTEM_ERRORS, n, 0)
+        _, end = consumer.get_watermark_offsets(partition)
+        consumer.assign([partition])
+        while consumer.position([partition])[0].offset < end:
             if (message := consumer.poll(1)) is not None:  # one without a value is false
                 heads = [value or b"" for _, value in message.headers() or []]
                 size = len(message.key() or b"") + len(message.value() or b"") + sum(map(len, heads))
                 closing = not any(b'"kind":"event"' in head for head in heads)
-                found["bytes"] += size
-                found["closing_records"] += closing
-                found["closing_bytes"] += size * closing
+                sizes["bytes"] += size
+                sizes["closing_records"] += closing
+                sizes["closing_bytes"] += size * closing
     consumer.close()
-    return found
+    return sizes
 
 
 def _envelope(name: str, n: int, note: str) -> bytes:
@@ -188,18 +188,18 @@ def _envelope(name: str, n: int, note: str) -> bytes:
 
 
 def _packet(n: int) -> bytes:
-    place = {"type": "postgres", "vanity": "onramp", "schema": "public", "table": f"made_up_{n}"}
-    return json.dumps({"pipeline_context": {"destinations": [place]}, "data": {"n": n}}).encode()
+    destination = {"type": "postgres", "vanity": "onramp", "schema": "public", "table": f"made_up_{n}"}
+    return json.dumps({"pipeline_context": {"destinations": [destination]}, "data": {"n": n}}).encode()
 
 
 Case = Callable[[Bench, argparse.Namespace], dict[str, Any]]
 CASES: Final[dict[str, Case]] = {"large": large, "outage": outage, "names": names}
 
 
-def run(case: str, given: argparse.Namespace) -> dict[str, Any]:
-    """One case, on a stack of its own."""
+def run(case: str, args: argparse.Namespace) -> dict[str, Any]:
+    """Run one case on a stack of its own, and return its figures."""
     with tempfile.TemporaryDirectory() as name, parts(Path(name)) as (kafka, postgres):
-        settings = {"batch_bytes": str(given.batch_bytes)} if given.batch_bytes else {}
+        settings = {"batch_bytes": str(args.batch_bytes)} if args.batch_bytes else {}
         if case == "outage":
             own: dict[str, Any] = {"type": "postgres"}
             types = {"bench_0": {"destinations": [own, own | {"vanity": "away"}]}}
@@ -208,7 +208,7 @@ def run(case: str, given: argparse.Namespace) -> dict[str, Any]:
             settings |= {"databases": json.dumps({"away": _NOWHERE}), "ONRAMP_REGISTRY_FILE": str(registry)}
         bench = Bench(kafka, postgres, Path(name), **settings)
         try:
-            return {"case": case, "batch_bytes": given.batch_bytes} | CASES[case](bench, given)
+            return {"case": case, "batch_bytes": args.batch_bytes} | CASES[case](bench, args)
         finally:
             bench.service.stop()
             bench.conn.close()
@@ -228,9 +228,9 @@ def main() -> None:
     parser.add_argument("--names", type=int, default=10_000, help="names: how many")
     parser.add_argument("--singles", type=int, default=30, help="names: single events before and after")
     parser.add_argument("--keep", default="", metavar="NAME", help="keep it as growth-NAME.json")
-    given = parser.parse_args()
+    args = parser.parse_args()
     load = os.getloadavg()[0]
-    told = run(given.case, given) | {
+    result = run(args.case, args) | {
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
         "load_average_before": round(load, 2),
         "load_average_after": round(os.getloadavg()[0], 2),
@@ -238,10 +238,10 @@ def main() -> None:
         "versions": versions(),
         "command": "python -m loadtest.bench_growth " + " ".join(sys.argv[1:]),
     }
-    figures = json.dumps(told, indent=1) + "\n"
+    figures = json.dumps(result, indent=1) + "\n"
     print(figures)
-    if given.keep:
-        (RESULTS / f"growth-{given.keep}.json").write_text(figures, "utf-8")
+    if args.keep:
+        (RESULTS / f"growth-{args.keep}.json").write_text(figures, "utf-8")
         growth_page.write()
 
 

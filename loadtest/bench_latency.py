@@ -39,7 +39,7 @@ _LOOK_SECONDS: Final = 0.01
 _PATIENCE_SECONDS: Final = 120.0
 _LEDGER: Final = "SELECT topic, partition, next_offset FROM onramp.ledger WHERE topic LIKE 'events.latency%'"
 
-Place = tuple[str, int]
+Partition = tuple[str, int]
 
 
 class Ledgers:
@@ -47,22 +47,22 @@ class Ledgers:
 
     def __init__(self, connection: connection) -> None:
         self._connection = connection
-        self.seen: dict[Place, list[tuple[int, float]]] = defaultdict(list)
+        self.seen: dict[Partition, list[tuple[int, float]]] = defaultdict(list)
         self.looks: list[float] = []
 
-    def passed(self, place: Place, offset: int) -> float | None:
-        """When `offset` was first seen settled."""
-        line = self.seen.get(place, [])
-        at = bisect.bisect_right(line, (offset, float("inf")))
-        return line[at][1] if at < len(line) else None
+    def passed(self, partition: Partition, offset: int) -> float | None:
+        """Return when `offset` was first seen settled."""
+        line = self.seen.get(partition, [])
+        index = bisect.bisect_right(line, (offset, float("inf")))
+        return line[index][1] if index < len(line) else None
 
     def look(self) -> None:
         """Look now."""
         with self._connection.cursor() as cursor:
             cursor.execute(_LEDGER)
-            found, now = cursor.fetchall(), time.monotonic()
+            rows, now = cursor.fetchall(), time.monotonic()
         self.looks.append(now)
-        for topic, partition, offset in found:
+        for topic, partition, offset in rows:
             line = self.seen[topic, partition]
             if not line or line[-1][0] < offset:
                 line.append((offset, now))
@@ -75,7 +75,7 @@ class Sent:
     due: float
     answered: float
     name: str
-    place: Place
+    partition: Partition
     offset: int
 
 
@@ -95,15 +95,15 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="write the figures there too")
     args = parser.parse_args()
     with embedded(1) as target:
-        told = measure(target, args)
-    figures = json.dumps(told, indent=1)
+        result = measure(target, args)
+    figures = json.dumps(result, indent=1)
     print(figures)
     if args.out:
         args.out.write_text(figures + "\n", "utf-8")
     if args.seconds >= 600 and not args.out:  # noqa: PLR2004 - the whole length of the bench
         (RESULTS / latency_page.RESULT).write_text(figures + "\n", "utf-8")
         latency_page.write()
-    if told["rows_not_seen"] or told["refused"]:
+    if result["rows_not_seen"] or result["refused"]:
         sys.exit("Events were refused or their rows were not seen: the figures are not sound.")
 
 
@@ -115,8 +115,8 @@ def measure(target: Target, args: argparse.Namespace) -> dict[str, Any]:
         with repeatedly(_LOOK_SECONDS, ledgers.look):
             lines = _send(target, args)
             sent = [
-                Sent(due, at, name, (topic, p), offset)
-                for due, at, name, *r in lines
+                Sent(due, answered, name, (topic, p), offset)
+                for due, answered, name, *r in lines
                 if r
                 for topic, p, offset in [r]
             ]
@@ -125,7 +125,7 @@ def measure(target: Target, args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _send(target: Target, args: argparse.Namespace) -> list[Any]:
-    """What the generator says of each event, from a process of its own."""
+    """Return what the generator says of each event, from a process of its own."""
     with tempfile.TemporaryDirectory() as folder:
         out, order = Path(folder) / "sent.json", Path(folder) / "order.json"
         asked = {
@@ -146,27 +146,27 @@ def _send(target: Target, args: argparse.Namespace) -> list[Any]:
 
 def _wait(ledgers: Ledgers, sent: list[Sent]) -> None:
     """Until every event's row was seen, or patience ends."""
-    last = {s.place: s.offset for s in sent}
+    last = {s.partition: s.offset for s in sent}
     until = time.monotonic() + _PATIENCE_SECONDS
     while time.monotonic() < until and any(ledgers.passed(p, o) is None for p, o in last.items()):
         time.sleep(_LOOK_SECONDS)
 
 
 def _report(args: argparse.Namespace, lines: list[Any], sent: list[Sent], ledgers: Ledgers) -> dict[str, Any]:
-    seen = [(s, at) for s in sent if (at := ledgers.passed(s.place, s.offset)) is not None]
+    seen = [(s, seen_at) for s in sent if (seen_at := ledgers.passed(s.partition, s.offset)) is not None]
     warm_from = sent[0].due + min(COLD_SECONDS, args.seconds / 3)
     first = {s.name: s for s in reversed(sent)}
     groups: dict[str, list[tuple[Sent, float]]] = {"cold": [], "warm": [], "new_name": []}
-    for s, at in seen:
+    for s, seen_at in seen:
         is_new = first[s.name] is s
-        groups["cold" if s.due < warm_from else "new_name" if is_new else "warm"].append((s, at))
+        groups["cold" if s.due < warm_from else "new_name" if is_new else "warm"].append((s, seen_at))
     return {
         "events": len(lines),
         "refused": len(lines) - len(sent),
         "rows_not_seen": len(sent) - len(seen),
         "names": len(first),
         **{
-            f"{name}_request_to_row_ms": spread(_seconds([(s.due, at) for s, at in g]))
+            f"{name}_request_to_row_ms": spread(_seconds([(s.due, seen_at) for s, seen_at in g]))
             for name, g in groups.items()
         },
         "warm_request_ms": spread(_seconds([(s.due, s.answered) for s, _ in groups["warm"]])),
@@ -178,7 +178,7 @@ def _report(args: argparse.Namespace, lines: list[Any], sent: list[Sent], ledger
 
 
 def _seconds(spans: list[tuple[float, float]]) -> Any:
-    return np.array([end - begin for begin, end in spans])
+    return np.array([end - start for start, end in spans])
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 ``python -m loadtest.bench_singles --variant LINGER_MS=0 --variant LINGER_MS=5``: the gateways of all
 variants are up at once on the same Kafka and every round loads each in turn, so that what the machine
 does meanwhile is in all of them: on a busy one many short rounds and their ratios say most.  A
-variant is what follows ``ONRAMP_INGEST_``, comma-separated; one that begins with a slash is the
+variant is what follows ``ONRAMP_INGEST_``, comma-separated; one that starts with a slash is the
 folder of another tree, whose gateway is started with its own settings.
 """
 
@@ -56,28 +56,28 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--out", type=Path)
-    given = parser.parse_args()
-    cases = [Case(variant, names) for names in given.names for variant in given.variant or [""]]
+    args = parser.parse_args()
+    cases = [Case(variant, names) for names in args.names for variant in args.variant or [""]]
     rows: dict[Case, list[dict[str, float]]] = {case: [] for case in cases}
     with tempfile.TemporaryDirectory(prefix="onramp-bench-") as folder:
         kafka = Kafka(Path(folder) / "kafka")
         try:
             kafka.start()
             kafka.wait_ready()
-            with _gateways(given.variant or [""], kafka, Path(folder)) as gateways:
+            with _gateways(args.variant or [""], kafka, Path(folder)) as gateways:
                 for case in cases:
-                    _load(gateways[case.variant], case.names, _WARM_SECONDS, Path(folder), given)
-                for _ in range(given.rounds):
+                    _load(gateways[case.variant], case.names, _WARM_SECONDS, Path(folder), args)
+                for _ in range(args.rounds):
                     for case in cases:
-                        rows[case].append(_run(case, gateways[case.variant], Path(folder), given))
+                        rows[case].append(_run(case, gateways[case.variant], Path(folder), args))
         finally:
             kafka.stop()
-    _print(rows, given)
-    if given.out:
-        told = [{"variant": case.variant, "names": case.names, "rounds": of} for case, of in rows.items()]
+    _print(rows, args)
+    if args.out:
+        results = [{"variant": case.variant, "names": case.names, "rounds": of} for case, of in rows.items()]
         command = " ".join(["python -m loadtest.bench_singles", *sys.argv[1:]])
-        figures = {"command": command, "machine": report.machine(), "cases": told}
-        given.out.write_text(json.dumps(figures, indent=1) + "\n", "utf-8")
+        figures = {"command": command, "machine": report.machine(), "cases": results}
+        args.out.write_text(json.dumps(figures, indent=1) + "\n", "utf-8")
 
 
 @contextmanager
@@ -92,9 +92,9 @@ def _gateways(variants: list[str], kafka: Kafka, folder: Path) -> Iterator[dict[
         yield gateways
 
 
-def _run(case: Case, gateway: Service, folder: Path, given: argparse.Namespace) -> dict[str, float]:
+def _run(case: Case, gateway: Service, folder: Path, args: argparse.Namespace) -> dict[str, float]:
     before, requests = cost(gateway.pid), _produced(gateway)
-    lines = _load(gateway, case.names, given.seconds, folder, given)
+    lines = _load(gateway, case.names, args.seconds, folder, args)
     after = cost(gateway.pid)
     made = _produced(gateway) - requests
     waits = sorted(1000 * (answered - due) for due, answered, _, *receipt in lines if receipt)
@@ -102,7 +102,7 @@ def _run(case: Case, gateway: Service, folder: Path, given: argparse.Namespace) 
         sys.exit(f"{case}: {len(lines) - len(waits)} of {len(lines)} events were not accepted")
     return {
         "us_per_event": 1e6 * (sum(after.cpu.values()) - sum(before.cpu.values())) / len(lines),
-        "requests_per_s": made / given.seconds,
+        "requests_per_s": made / args.seconds,
         "p50_ms": waits[len(waits) // 2],
         "p99_ms": waits[int(len(waits) * 0.99)],
     }
@@ -120,35 +120,35 @@ def _gateway(variant: str, kafka: Kafka, log: Path) -> Service:
 
 
 def _load(
-    gateway: Service, names: int, seconds: float, folder: Path, given: argparse.Namespace
+    gateway: Service, names: int, seconds: float, folder: Path, args: argparse.Namespace
 ) -> list[list[Any]]:
     order, out = folder / "order.json", folder / "sent.json"
-    told = {
+    settings = {
         "port": gateway.port,
         "api_key": _KEY,
-        "rate": given.rate,
+        "rate": args.rate,
         "seconds": seconds,
         "names": names,
         "fresh_every_s": _NEVER,
-        "connections": given.connections,
+        "connections": args.connections,
         "out": str(out),
     }
-    order.write_text(json.dumps(told), "utf-8")
+    order.write_text(json.dumps(settings), "utf-8")
     subprocess.run([sys.executable, "-m", "loadtest.open_loop", str(order)], cwd=_ROOT, check=True)
     lines: list[list[Any]] = orjson.loads(out.read_bytes())
     return lines
 
 
 def _produced(gateway: Service) -> float:
-    """Produce requests so far; not a number of a tree that does not count them."""
+    """Return the produce requests so far; not a number of a tree that does not count them."""
     with urllib.request.urlopen(f"{gateway.url}/metrics", timeout=10) as answer:  # noqa: S310 - ours
         lines = answer.read().decode().splitlines()
     return next((float(line.split()[1]) for line in lines if line.startswith(_REQUESTS)), float("nan"))
 
 
-def _print(rows: dict[Case, list[dict[str, float]]], given: argparse.Namespace) -> None:
+def _print(rows: dict[Case, list[dict[str, float]]], args: argparse.Namespace) -> None:
     print(f"{report.machine()}; load average {os.getloadavg()[0]:.1f} at the end")
-    print(f"{given.rate:g} events/s, {given.connections} connections, {given.rounds} rounds\n")
+    print(f"{args.rate:g} events/s, {args.connections} connections, {args.rounds} rounds\n")
     print("| names | variant | µs CPU/event | of the first | produce requests/s | p50 ms | p99 ms |")
     print("|-|-|-|-|-|-|-|")
     for case, of in rows.items():

@@ -42,7 +42,7 @@ MEMORY_SECONDS = 2.0
 
 
 def produce(bootstrap: str, case: Case, events: int, partitions: int) -> float:
-    """Fill the topics; returns the bytes of a record's value, on average."""
+    """Fill the topics; return the bytes of a record's value, on average."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     topics = [NewTopic(wire.topic_of(name), partitions, 1) for name in case.names]
     for made in admin.create_topics(topics).values():
@@ -58,10 +58,10 @@ def produce(bootstrap: str, case: Case, events: int, partitions: int) -> float:
     size = 0
     for topic, key, value, partition in case.messages(events):
         size += len(value)
-        place = {} if partition is None else {"partition": partition}
+        options = {} if partition is None else {"partition": partition}
         while True:
             try:
-                producer.produce(topic, value, key, headers=headers, **place)
+                producer.produce(topic, value, key, headers=headers, **options)
                 break
             except BufferError:
                 producer.poll(0.1)
@@ -71,7 +71,7 @@ def produce(bootstrap: str, case: Case, events: int, partitions: int) -> float:
 
 
 def settled(conn: connection) -> int:
-    """Rows that are settled, by the ledger: a count of the table would disturb it."""
+    """Return rows that are settled, by the ledger: a count of the table would disturb it."""
     with conn.cursor() as cursor:
         cursor.execute("SELECT to_regclass('onramp.ledger') IS NOT NULL")
         if not (cursor.fetchone() or [False])[0]:
@@ -90,17 +90,17 @@ class Spent:
         self._kafka = psutil.Process(kafka.pid)
 
     def now(self) -> dict[str, float]:
-        """Ended children count if their parent waited."""
-        found = Counter({"kafka": sum(cpu_of(self._kafka).values())})
+        """Return the CPU seconds so far; ended children count if their parent waited."""
+        seconds = Counter({"kafka": sum(cpu_of(self._kafka).values())})
         for head in self._heads():
-            found.update(cpu_of(head))
-        return dict(found)
+            seconds.update(cpu_of(head))
+        return dict(seconds)
 
 
 def run_writer(
     service: Service, conn: connection, events: int, spent: Spent
 ) -> tuple[list[tuple[float, int]], dict[str, float]]:
-    """Seconds since the start and rows settled, at every change; the CPU of the warm window."""
+    """Return seconds since the start and rows settled, at every change; the CPU of the warm window."""
     began, line = time.perf_counter(), [(0.0, 0)]
     service.start()
     cold: dict[str, float] = {}
@@ -116,7 +116,7 @@ def run_writer(
 
 
 def copy_rates(conn: connection, table: str, repeats: int) -> list[float]:
-    """Rows a second of COPY of the same rows into the same shape, each time into an empty table."""
+    """Return rows a second of COPY of the same rows into the same shape, each time into an empty table."""
     rows, rates = io.BytesIO(), []
     with conn.cursor() as cursor:
         cursor.copy_expert(f"COPY {table} TO STDOUT (FORMAT binary)", rows)
@@ -146,7 +146,7 @@ def parts(folder: Path) -> Iterator[tuple[Kafka, Postgres]]:
 
 
 def measure(args: argparse.Namespace) -> dict[str, object]:
-    """One run: produce, land, compare."""
+    """Run once (produce, land, compare) and return the figures."""
     with tempfile.TemporaryDirectory() as name, parts(Path(name)) as (kafka, postgres):
         case = CASES[args.case]
         size = produce(kafka.bootstrap, case, args.events, args.partitions)
@@ -196,7 +196,7 @@ class Memory:
 
 
 def outcomes(conn: connection) -> dict[str, int]:
-    """What became of the events, by the ledger's totals."""
+    """Return what became of the events, by the ledger's totals."""
     with conn.cursor() as cursor:
         cursor.execute("SELECT outcome, sum(events)::bigint FROM onramp.totals GROUP BY 1 ORDER BY 1")
         return dict(cursor.fetchall())
@@ -209,7 +209,7 @@ def report(
     copies: list[float],
     costs: dict[str, object],
 ) -> dict[str, object]:
-    """The figures of a run."""
+    """Return the figures of a run."""
     end, events = line[-1]
     first = line[1][0]
     warm_at, warm_rows = next((t, n) for t, n in line if n >= events * writer_page.WARM_FROM)
@@ -249,13 +249,13 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="write the figures there instead of keeping them")
     args = parser.parse_args()
     args.load_average = os.getloadavg()[0]
-    told = measure(args)
-    figures = json.dumps(told, indent=1) + "\n"
+    result = measure(args)
+    figures = json.dumps(result, indent=1) + "\n"
     print(figures)
     if args.out:
         args.out.write_text(figures, "utf-8")
     elif args.events >= writer_page.LEAST_EVENTS:
-        (RESULTS / writer_page.name_of(told)).write_text(figures, "utf-8")
+        (RESULTS / writer_page.name_of(result)).write_text(figures, "utf-8")
         writer_page.write()
 
 

@@ -1,4 +1,4 @@
-"""What goes over the wire, written once; of each request only the numbers are written anew.
+"""What goes over the wire, written once; of each request only the numbers are written again.
 
 Every packet has a number of nine digits: its id ends in it and its data or payload holds it
 as `i`, so that 15 bytes suffice for a packet that can be told from all others.
@@ -37,12 +37,12 @@ class Names:
 
     @property
     def id_prefix(self) -> str:
-        """What an id begins with, before its number."""
+        """Return what an id starts with, before its number."""
         return f"{self.run}-"
 
 
 def data(size: int) -> bytes:
-    """A packet's data or payload, of `size` bytes (or as few as a number needs)."""
+    """Return a packet's data or payload, of `size` bytes (or as few as a number needs)."""
     least = b'{"i":%s}' % _PLACE
     if size < len(least) + len(b',"note":""'):
         return least
@@ -50,7 +50,7 @@ def data(size: int) -> bytes:
 
 
 def one(shape: Shape, names: Names) -> bytes:
-    """One packet, envelope or syslog line of this shape."""
+    """Return one packet, envelope or syslog line of this shape."""
     now = datetime.now(UTC).isoformat(timespec="seconds")
     if shape.via == SYSLOG:
         note = b" " + b"x" * (shape.size - DIGITS - 1) if shape.size > DIGITS + 1 else b""
@@ -76,7 +76,7 @@ class Bodies:
         separator = b"," if shape.via not in (SYSLOG, NDJSON) else b"\n"
         item = one(shape, names) + separator
         self._parts = one(shape, names).split(_PLACE)
-        self._places = _places(item)
+        self._positions = _positions(item)
         self._items: NDArray[np.uint8] = np.tile(np.frombuffer(item, np.uint8), (shape.batch, 1))
         self._numbers = np.arange(shape.batch, dtype=np.int64)[:, None]
 
@@ -86,12 +86,12 @@ class Bodies:
         return "application/x-ndjson" if self._via == NDJSON else "application/json"
 
     def body(self, first: int) -> bytes:
-        """The body whose packets have the numbers from `first` on."""
+        """Return the body whose packets have the numbers from `first` on."""
         if self._via in (SINGLE, KAFKA):
             return str(first).encode().join(self._parts)
         digits = ((first + self._numbers) // _POWERS % 10 + ord("0")).astype(np.uint8)
-        for at in self._places:
-            self._items[:, at : at + DIGITS] = digits
+        for position in self._positions:
+            self._items[:, position : position + DIGITS] = digits
         text = self._items.tobytes()
         if self._via == SYSLOG:
             return text
@@ -100,9 +100,9 @@ class Bodies:
         return b"[" + text[:-1] + b"]"
 
 
-def _places(item: bytes) -> list[int]:
-    found, at = [], item.find(_PLACE)
-    while at >= 0:
-        found.append(at)
-        at = item.find(_PLACE, at + DIGITS)
-    return found
+def _positions(item: bytes) -> list[int]:
+    positions, position = [], item.find(_PLACE)
+    while position >= 0:
+        positions.append(position)
+        position = item.find(_PLACE, position + DIGITS)
+    return positions

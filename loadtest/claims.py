@@ -48,34 +48,34 @@ class Claims:
     def read(cls, file: Path) -> Self:
         """Read a history.  A torn last line is what a dying generator leaves, and claims nothing."""
         lines = file.read_bytes().split(b"\n")[:-1]
-        spoken = [orjson.loads(line) for line in lines if line]
-        leased = [(first, count) for kind, first, count, *_ in spoken if kind == LEASE]
+        entries = [orjson.loads(line) for line in lines if line]
+        leased = [(first, count) for kind, first, count, *_ in entries if kind == LEASE]
         base = min((first for first, _ in leased), default=0)
         end = max((first + count for first, count in leased), default=0)
         states = np.zeros(end - base, np.uint8)
         errors: dict[str, int] = {}
-        told = []
-        for kind, first, count, *rest in spoken:
+        outcomes = []
+        for kind, first, count, *rest in entries:
             # A lease alone says that the numbers may have been sent.
             states[first - base : first - base + count] = _STATES.get(kind, IS_UNKNOWN)
             if rest:
-                told.append((first, count, kind == OK, *rest))
+                outcomes.append((first, count, kind == OK, *rest))
                 if kind != OK:
                     errors[str(rest[4])] = errors.get(str(rest[4]), 0) + count
-        told.sort(key=lambda line: line[0])
-        return cls(base, states, _requests(told), errors)
+        outcomes.sort(key=lambda line: line[0])
+        return cls(base, states, _requests(outcomes), errors)
 
     def count(self, state: int) -> int:
-        """How many numbers are in this state."""
+        """Return how many numbers are in this state."""
         return int((self.states == state).sum())
 
     def requests_of(self, numbers: Ints) -> Ints:
-        """The index of the request that each number was sent in."""
+        """Return the index of the request that each number was sent in."""
         return np.searchsorted(self.requests.first, numbers, side="right") - 1
 
 
-def _requests(told: list[tuple[Any, ...]]) -> Requests:
-    columns = list(zip(*told, strict=True)) if told else [()] * 10
+def _requests(lines: list[tuple[Any, ...]]) -> Requests:
+    columns = list(zip(*lines, strict=True)) if lines else [()] * 10
     first, count, ok, intended, began, ended, wire, _, partition, offset = columns
 
     def ints(values: Any) -> Ints:

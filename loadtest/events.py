@@ -7,7 +7,7 @@ EVENT_BYTES = 250
 
 
 def event(number: int, name: str) -> bytes:
-    """An envelope of exactly `EVENT_BYTES` bytes, with an id of its own."""
+    """Return an envelope of exactly `EVENT_BYTES` bytes, with an id of its own."""
     envelope = {
         "metadata": {"id": f"bench-{number:08d}", "timestamp": "2026-11-21T08:00:00Z", "version": "1"},
         "event_name": name,
@@ -19,7 +19,7 @@ def event(number: int, name: str) -> bytes:
 
 
 def bodies(form: str, batch: int, count: int, name: str) -> tuple[list[bytes], dict[str, str]]:
-    """`count` request bodies of `batch` events each, and their headers.
+    """Return `count` request bodies of `batch` events each, and their headers.
 
     `form` is single, array or ndjson-gzip.
     """

@@ -35,13 +35,13 @@ class Figure:
         return [value / limit for value, limit in zip(self.values, limits, strict=True) if limit]
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return it for JSON."""
         return asdict(self)
 
     @classmethod
-    def of(cls, told: dict[str, Any]) -> Self:
-        """What `as_dict` gave."""
-        return cls(**told)
+    def of(cls, fields: dict[str, Any]) -> Self:
+        """Return what `as_dict` gave."""
+        return cls(**fields)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Change:
 
 
 def compare(before: Iterable[Figure], after: Iterable[Figure], *, same_machine: bool) -> list[Change]:
-    """The figures that both have; of different machines only those that are ratios to a limit."""
+    """Return the figures that both have; of different machines only those that are ratios to a limit."""
     old = {figure.name: figure for figure in before}
     changes = []
     for new in after:
@@ -76,7 +76,7 @@ def compare(before: Iterable[Figure], after: Iterable[Figure], *, same_machine: 
 
 
 def _slower(before: Sequence[float], after: Sequence[float], *, better: str) -> bool:
-    """Whether every round of `after` is worse than every round of `before`, and by enough."""
+    """Tell whether every round of `after` is worse than every round of `before`, and by enough."""
     if better == MORE:
         before, after = [-value for value in before], [-value for value in after]
     worse_by = (statistics.median(after) - statistics.median(before)) / abs(statistics.median(before))
@@ -86,7 +86,7 @@ def _slower(before: Sequence[float], after: Sequence[float], *, better: str) -> 
 
 
 def range_of(values: Sequence[float]) -> str:
-    """The lowest to the highest, with as many digits as they deserve."""
+    """Return the lowest to the highest, with as many digits as they deserve."""
     if not values:
         return ""
     low, high = _digits(min(values)), _digits(max(values))
@@ -94,7 +94,7 @@ def range_of(values: Sequence[float]) -> str:
 
 
 def middle_of(values: Sequence[float]) -> str:
-    """The median, and where the middle half lies: of many short rounds on a busy machine."""
+    """Return the median, and where the middle half lies: of many short rounds on a busy machine."""
     if len(values) == 1:
         return _digits(values[0])
     low, middle, high = statistics.quantiles(values, n=4, method="inclusive")

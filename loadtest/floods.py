@@ -1,7 +1,7 @@
 """Floods of hostile clients, and the most memory that the gateway had under each.
 
 ``python -m loadtest.floods`` starts a gateway for each, without Kafka, which no flood needs, and prints
-a table; ``--out`` keeps the figures.  A flood is over when every client has seen an answer begin.
+a table; ``--out`` keeps the figures.  A flood is over when every client has seen the start of an answer.
 """
 
 import argparse
@@ -57,7 +57,7 @@ class _Client:
 
 
 async def _connected(port: int) -> _Client:
-    """A client with narrow buffers, or the system would hold for it what the gateway should."""
+    """Return a client with narrow buffers, or the system would hold for it what the gateway should."""
     narrow = socket.socket()
     narrow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     narrow.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, 536)
@@ -67,7 +67,7 @@ async def _connected(port: int) -> _Client:
 
 
 async def _all_say(port: int, count: int, *turns: bytes) -> None:
-    """Every client says its piece of a turn before anyone begins the next; then all hear an answer begin."""
+    """Send by turns: every client its piece before anyone the next; then await the start of all answers."""
     clients = [await _connected(port) for _ in range(count)]
     try:
         for piece in turns:
@@ -102,7 +102,7 @@ async def flood(name: str, port: int, clients: int) -> None:
 
 
 def peak(pid: int) -> int:
-    """The largest resident set of the process, in bytes, as the kernel saw it."""
+    """Return the largest resident set of the process, in bytes, as the kernel saw it."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return next(1024 * int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
 
@@ -113,18 +113,18 @@ def main() -> None:
     parser.add_argument("--budget", type=int, default=256, help="ONRAMP_INGEST_INFLIGHT_BYTES, in MiB")
     parser.add_argument("--clients", type=int, default=400)
     parser.add_argument("--out", type=Path)
-    given = parser.parse_args()
-    limit = given.budget + BESIDE / MIB
-    rows = [_measured(name, given.budget * MIB, given.clients) for name in FLOODS]
-    print(f"{report.machine()}; {given.clients} clients, a budget of {given.budget} MiB\n")
+    args = parser.parse_args()
+    limit = args.budget + BESIDE / MIB
+    rows = [_measured(name, args.budget * MIB, args.clients) for name in FLOODS]
+    print(f"{report.machine()}; {args.clients} clients, a budget of {args.budget} MiB\n")
     print("| flood | MiB before | MiB at most | limit |")
     print("|-|-|-|-|")
     for row in rows:
         print(f"| {row['flood']} | {row['before_mib']:.0f} | {row['most_mib']:.0f} | {limit:.0f} |")
-    if given.out:
+    if args.out:
         command = " ".join(["python -m loadtest.floods", *sys.argv[1:]])
         figures = {"command": command, "machine": report.machine(), "limit_mib": limit, "floods": rows}
-        given.out.write_text(json.dumps(figures, indent=1) + "\n", "utf-8")
+        args.out.write_text(json.dumps(figures, indent=1) + "\n", "utf-8")
 
 
 def _measured(name: str, budget: int, clients: int) -> dict[str, Any]:
@@ -142,7 +142,7 @@ def _measured(name: str, budget: int, clients: int) -> dict[str, Any]:
 
 
 def listens(gateway: Service) -> bool:
-    """Whether the gateway takes connections; it need not reach Kafka."""
+    """Tell whether the gateway takes connections; it need not reach Kafka."""
     try:
         socket.create_connection((LOOPBACK, gateway.port)).close()
     except OSError:

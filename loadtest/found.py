@@ -57,12 +57,12 @@ Rows = NDArray[Any]
 
 
 def topic_of(via: str, names: Names) -> str:
-    """The topic of a run."""
+    """Return the topic of a run."""
     return wire.topic_of(SYSLOG_EVENT if via == SYSLOG else names.event)
 
 
 def table_of(via: str, names: Names) -> tuple[str, str]:
-    """Schema and table where a run's packets land."""
+    """Return schema and table where a run's packets land."""
     if via == KAFKA:
         return SCHEMA, names.event
     return LANDING_SCHEMA, SYSLOG_EVENT if via == SYSLOG else names.event
@@ -88,7 +88,7 @@ def read_rows(conn: connection, via: str, names: Names, take: Callable[[Rows], N
 
 
 def outcomes(conn: connection, via: str, names: Names) -> dict[str, int]:
-    """What the writer has counted of the run's topic, by outcome."""
+    """Return what the writer has counted of the run's topic, by outcome."""
     with conn.cursor() as cursor:
         cursor.execute(
             "SELECT outcome, sum(events)::bigint FROM onramp.totals WHERE topic = %s GROUP BY 1",
@@ -98,7 +98,7 @@ def outcomes(conn: connection, via: str, names: Names) -> dict[str, int]:
 
 
 def connect(dsn: str) -> connection:
-    """A connection that commits by itself."""
+    """Return a connection that commits by itself."""
     conn = psycopg2.connect(dsn, application_name="onramp-load")
     conn.autocommit = True
     return conn

@@ -55,15 +55,15 @@ class Order:
 
 def read_order(file: Path) -> Order:
     """Read what `Order.write` has written."""
-    told: dict[str, Any] = json.loads(file.read_text())
-    shape = told.pop("shape")
+    document: dict[str, Any] = json.loads(file.read_text())
+    shape = document.pop("shape")
     shape["steps"] = tuple(Step(*step) for step in shape["steps"])
-    syslog = told.pop("syslog")
+    syslog = document.pop("syslog")
     return Order(
         shape=Shape(**shape),
-        names=Names(*told.pop("names")),
+        names=Names(*document.pop("names")),
         syslog=tuple(syslog) if syslog else None,
-        **told,
+        **document,
     )
 
 
@@ -84,14 +84,14 @@ class Load:
         self._lock = threading.Lock()
         gevent.spawn(self._flush)
 
-    def begin(self) -> None:
-        """All users are there: the schedule's clock starts."""
+    def start(self) -> None:
+        """Start the schedule's clock: all users are there."""
         if self._began is None:
             self._began = time.monotonic() + _BEFORE_THE_FIRST
             self._ready.set()
 
     def next_start(self) -> float | None:
-        """When the next request is due, None when all have been taken."""
+        """Return when the next request is due, None when all have been taken."""
         self._ready.wait()
         with self._lock:
             start = next(self._starts, None)
@@ -101,13 +101,13 @@ class Load:
         return (self._began or 0.0) + start
 
     def done(self) -> bool:
-        """Whether everything was sent and answered, or what was sent when the runner asked for an end."""
+        """Tell whether all was sent and answered, or what was sent when the runner asked for an end."""
         if self._stop.exists():
             self._starts = iter(())
         return self._over and not self.busy
 
     def numbers(self) -> int:
-        """The first number of the next request."""
+        """Return the first number of the next request."""
         return self._reporter.numbers(self.order.shape.batch)
 
     def note(
@@ -118,11 +118,11 @@ class Load:
         times: tuple[float, float, float],
         *,
         wire: int,
-        why: str | None = None,
-        place: tuple[int | None, int | None] = (None, None),
+        reason: str | None = None,
+        record: tuple[int | None, int | None] = (None, None),
     ) -> None:
         """Write the outcome of numbers into the history; `times`: intended, began, ended."""
-        self._reporter.note(outcome, first, count, *times, wire, why, *place)
+        self._reporter.note(outcome, first, count, *times, wire, reason, *record)
 
     def close(self) -> None:
         """The orderly end."""
@@ -135,6 +135,6 @@ class Load:
 
 
 def from_environment() -> Load:
-    """The run that the runner has ordered."""
+    """Return the run that the runner has ordered."""
     file = Path(os.environ[ORDER])
     return Load(read_order(file), file.with_name(STOP))

@@ -21,25 +21,27 @@ _ABOUT: Final = {"case", "at", "load_average_before", "load_average_after", "mac
 
 
 def page(results: dict[str, dict[str, Any]]) -> str:
-    """The page of all kept results, by their names."""
-    return "\n".join([_HEAD, *(_section(name, told) for name, told in sorted(results.items()))])
+    """Return the page of all kept results, by their names."""
+    return "\n".join([_HEAD, *(_section(name, result) for name, result in sorted(results.items()))])
 
 
-def _section(name: str, told: dict[str, Any]) -> str:
-    figures = {key: value for key, value in told.items() if key not in _ABOUT and not isinstance(value, dict)}
+def _section(name: str, result: dict[str, Any]) -> str:
+    figures = {
+        key: value for key, value in result.items() if key not in _ABOUT and not isinstance(value, dict)
+    }
     lines = [["figure", ""], ["---", "---:"]]
     lines += [[key.replace("_", " "), f"{value:,}"] for key, value in figures.items()]
     table = "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
-    named = ", ".join(f"{key} {value}" for key, value in told["versions"].items())
-    load = f"{told['load_average_before']} before it, {told['load_average_after']} after it"
-    about = f"`{told['command']}`, {told['at']}. Load average {load}. {told['machine']}; {named}."
+    named = ", ".join(f"{key} {value}" for key, value in result["versions"].items())
+    load = f"{result['load_average_before']} before it, {result['load_average_after']} after it"
+    about = f"`{result['command']}`, {result['at']}. Load average {load}. {result['machine']}; {named}."
     return f"## {name}\n\n{about}\n\n{table}\n"
 
 
 def write(folder: Path = RESULTS) -> None:
     """Write the page beside its results."""
-    found = {p.stem: json.loads(p.read_text("utf-8")) for p in folder.glob("growth-*.json")}
-    (folder / _PAGE).write_text(page(found), "utf-8")
+    results = {p.stem: json.loads(p.read_text("utf-8")) for p in folder.glob("growth-*.json")}
+    (folder / _PAGE).write_text(page(results), "utf-8")
 
 
 if __name__ == "__main__":

@@ -106,10 +106,10 @@ class Recorder:
                 synced, dirty = time.monotonic(), False
 
     def _write(self, connection: socket.socket, lines: list[bytes]) -> None:
-        told = [line for line in lines if not line.startswith(b'["lease"')]
-        if told:
-            self._append(b"\n".join(told) + b"\n")
-            self._see_delay(orjson.loads(told[-1]))
+        outcomes = [line for line in lines if not line.startswith(b'["lease"')]
+        if outcomes:
+            self._append(b"\n".join(outcomes) + b"\n")
+            self._see_delay(orjson.loads(outcomes[-1]))
         for line in lines:
             if line.startswith(b'["lease"'):
                 _, count = orjson.loads(line)
@@ -142,7 +142,7 @@ class Reporter:
         self._lock = threading.Lock()
 
     def numbers(self, count: int) -> int:
-        """The first of `count` numbers in a row that nobody else has; they count as sent."""
+        """Return the first of `count` numbers in a row that nobody else has; they count as sent."""
         with self._lock:
             if self._end - self._next < count:
                 self._give_back()

@@ -16,7 +16,7 @@ Single events, each at its own time (open loop), over 40 event names and one mor
 seconds; a row counts when another connection sees the ledger beyond its offset, asked every
 10 ms. The generator, Kafka, Postgres, gateway and writer share the machine.
 """
-_WHAT: Final = {
+_LABELS: Final = {
     "warm_request_to_row_ms": "to its row, after the first minute",
     "cold_request_to_row_ms": "to its row, in the first minute (JVM and tables are new)",
     "new_name_request_to_row_ms": "to its row, the first event of a new name (topic and table are made)",
@@ -25,23 +25,24 @@ _WHAT: Final = {
 _SPREAD: Final = ("p50", "p95", "p99", "max")
 
 
-def page(told: dict[str, Any]) -> str:
-    """The page of one result."""
+def page(result: dict[str, Any]) -> str:
+    """Return the page of one result."""
     lines = [["", *(f"{name} ms" for name in _SPREAD)], ["---"] * (len(_SPREAD) + 1)]
-    lines += [[what, *(f"{told[key][name]:,.1f}" for name in _SPREAD)] for key, what in _WHAT.items()]
+    lines += [[label, *(f"{result[key][name]:,.1f}" for name in _SPREAD)] for key, label in _LABELS.items()]
     table = "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
-    versions = ", ".join(f"{name} {version}" for name, version in told["versions"].items())
+    versions = ", ".join(f"{name} {version}" for name, version in result["versions"].items())
     about = (
-        f"{told['events']:,} events over {told['names']} names, {told['refused']} refused, "
-        f"{told['rows_not_seen']} rows not seen. `{told['command'].strip()}`: {told['machine']}; {versions}."
+        f"{result['events']:,} events over {result['names']} names, {result['refused']} refused, "
+        f"{result['rows_not_seen']} rows not seen. "
+        f"`{result['command'].strip()}`: {result['machine']}; {versions}."
     )
     return f"{_HEAD}\n{table}\n\n{about}\n"
 
 
 def write(folder: Path = RESULTS) -> None:
     """Write the page beside its result."""
-    told = json.loads((folder / RESULT).read_text("utf-8"))
-    (folder / _PAGE).write_text(page(told), "utf-8")
+    result = json.loads((folder / RESULT).read_text("utf-8"))
+    (folder / _PAGE).write_text(page(result), "utf-8")
 
 
 if __name__ == "__main__":

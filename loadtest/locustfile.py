@@ -99,13 +99,13 @@ def _note_answer(
     if status == _ACCEPTED:
         LOAD.note(OK, first, SHAPE.batch, times, wire=size)
     elif status == _SOME_ACCEPTED:
-        for at, result in enumerate(orjson.loads(answer.content)["results"]):
+        for index, result in enumerate(orjson.loads(answer.content)["results"]):
             outcome = _outcome(result["status"], result.get("error", {}))
-            why = None if outcome == OK else str(result["status"])
-            LOAD.note(outcome, first + at, 1, times, wire=size // SHAPE.batch, why=why)
+            reason = None if outcome == OK else str(result["status"])
+            LOAD.note(outcome, first + index, 1, times, wire=size // SHAPE.batch, reason=reason)
     else:
         outcome = _outcome(status, _problem(answer))
-        LOAD.note(outcome, first, SHAPE.batch, times, wire=size, why=f"HTTP {status}")
+        LOAD.note(outcome, first, SHAPE.batch, times, wire=size, reason=f"HTTP {status}")
 
 
 def _outcome(status: int, problem: dict[str, Any]) -> str:
@@ -153,8 +153,8 @@ class Syslog(_Open):
         except OSError as error:
             problem = error
         ended = time.monotonic()
-        why = type(problem).__name__ if problem else "syslog has no acknowledgement"
-        LOAD.note(UNKNOWN, first, SHAPE.batch, (intended, began, ended), wire=len(body), why=why)
+        reason = type(problem).__name__ if problem else "syslog has no acknowledgement"
+        LOAD.note(UNKNOWN, first, SHAPE.batch, (intended, began, ended), wire=len(body), reason=reason)
         _fire(self, "TCP", ended - intended, problem)
 
 
@@ -189,10 +189,10 @@ class Packet(_Open):
         def acknowledged(error: KafkaError | None, message: Message) -> None:
             ended = time.monotonic()
             LOAD.busy -= 1
-            outcome, why = (UNKNOWN, error.name()) if error else (OK, None)
-            place = (None, None) if error else (message.partition(), message.offset())
-            LOAD.note(outcome, number, 1, (intended, began, ended), wire=size, why=why, place=place)
-            _fire(self, "KAFKA", ended - intended, RuntimeError(why) if why else None)
+            outcome, reason = (UNKNOWN, error.name()) if error else (OK, None)
+            record = (None, None) if error else (message.partition(), message.offset())
+            LOAD.note(outcome, number, 1, (intended, began, ended), wire=size, reason=reason, record=record)
+            _fire(self, "KAFKA", ended - intended, RuntimeError(reason) if reason else None)
 
         LOAD.busy += 1
         while True:
@@ -233,7 +233,7 @@ class UntilDone(LoadTestShape):
 
 @events.spawning_complete.add_listener
 def _begin(**_: object) -> None:
-    LOAD.begin()
+    LOAD.start()
 
 
 @events.quitting.add_listener

@@ -38,23 +38,23 @@ class Visibility:
     def __init__(self, watch: Watch) -> None:
         """Take over what was seen."""
         self._lines = {
-            partition: (np.array([at for at, _ in line]), np.array([offset for _, offset in line]))
+            partition: (np.array([moment for moment, _ in line]), np.array([offset for _, offset in line]))
             for partition, line in watch.seen.items()
         }
 
     def of(self, partitions: Ints, offsets: Ints) -> Floats:
-        """Per record, when it was first seen settled; NaN for one that never was."""
+        """Return when each record was first seen settled; NaN for one that never was."""
         out = np.full(len(offsets), np.nan)
         for partition, (times, settled) in self._lines.items():
             mine = np.flatnonzero(partitions == partition)
-            at = np.searchsorted(settled, offsets[mine], side="right")
-            known = at < len(times)
-            out[mine[known]] = times[at[known]]
+            index = np.searchsorted(settled, offsets[mine], side="right")
+            known = index < len(times)
+            out[mine[known]] = times[index[known]]
         return out
 
 
 def spread(seconds: Floats) -> dict[str, float] | None:
-    """Percentiles and the maximum, in milliseconds; None of nothing."""
+    """Return percentiles and the maximum, in milliseconds; None of nothing."""
     if not len(seconds):
         return None
     out = {name: float(np.percentile(seconds, p)) for name, p in _PERCENTILES.items()}
@@ -62,7 +62,7 @@ def spread(seconds: Floats) -> dict[str, float] | None:
 
 
 def rates(shape: Shape, claims: Claims, rows: Rows | None) -> dict[str, Any]:
-    """What was offered, accepted and landed; rates per minute, each over its own span."""
+    """Return what was offered, accepted and landed; rates per minute, each over its own span."""
     r = claims.requests
     began = float(r.intended.min())
     sent, ok = int(r.count.sum()), int(r.count[r.ok].sum())
@@ -93,7 +93,7 @@ def _per_minute(packets: int, seconds: float) -> int:
 
 
 def latencies(shape: Shape, claims: Claims, rows: Rows | None) -> dict[str, Any]:
-    """Milliseconds, from the intended start; `late` is the generator's own delay within them.
+    """Return milliseconds from the intended start; `late` is the generator's own delay within them.
 
     `warm` leaves out what was due in the first fifth: a new topic and a new table cost once.
     """
@@ -116,7 +116,7 @@ def _latencies(claims: Claims, rows: Rows | None, since: float) -> dict[str, Any
 
 
 def costs(watch: Watch, packets: int) -> dict[str, dict[str, float]]:
-    """By process: CPU seconds, cores on average, CPU per packet, and the most PSS seen."""
+    """Return by process: CPU seconds, cores on average, CPU per packet, and the most PSS seen."""
     samples = [s for s in watch.samples if s["cpu"]]
     if len(samples) < 2:  # noqa: PLR2004 - a difference needs two
         return {}
@@ -144,7 +144,7 @@ def costs(watch: Watch, packets: int) -> dict[str, dict[str, float]]:
 
 
 def others(watch: Watch) -> float | None:
-    """Cores that processes of nobody's here have used on average: a quiet machine shows about 0."""
+    """Return the cores that other processes used on average: a quiet machine shows about 0."""
     if len(watch.samples) < 2:  # noqa: PLR2004 - a difference needs two
         return None
     first, last = watch.samples[0], watch.samples[-1]
@@ -154,7 +154,7 @@ def others(watch: Watch) -> float | None:
 
 
 def over_time(claims: Claims, rows: Rows | None, watch: Watch) -> dict[str, Any]:
-    """Second by second from the first intended start; lists of one length, null where nothing was."""
+    """Return lists with an entry a second from the first intended start, null where nothing was."""
     r = claims.requests
     began = float(r.intended.min())
     end = max([float(r.ended.max())] + ([float(np.nanmax(rows.seen))] if rows and len(rows.seen) else []))
@@ -173,16 +173,16 @@ def over_time(claims: Claims, rows: Rows | None, watch: Watch) -> dict[str, Any]
     return out
 
 
-def _counted(at: Floats, weights: Ints | None, seconds: int) -> list[int]:
-    places = np.clip(at.astype(np.int64), 0, seconds - 1)
-    return [int(n) for n in np.bincount(places, weights, seconds)]
+def _counted(moments: Floats, weights: Ints | None, seconds: int) -> list[int]:
+    seconds_since = np.clip(moments.astype(np.int64), 0, seconds - 1)
+    return [int(n) for n in np.bincount(seconds_since, weights, seconds)]
 
 
-def _by_second(at: Floats, latency: Floats, seconds: int) -> dict[str, list[float | None]]:
-    places = np.clip(at.astype(np.int64), 0, seconds - 1)
-    order = np.argsort(places, kind="stable")
-    sorted_places, sorted_latency = places[order], latency[order]
-    cuts = np.searchsorted(sorted_places, np.arange(seconds + 1))
+def _by_second(moments: Floats, latency: Floats, seconds: int) -> dict[str, list[float | None]]:
+    in_second = np.clip(moments.astype(np.int64), 0, seconds - 1)
+    order = np.argsort(in_second, kind="stable")
+    sorted_seconds, sorted_latency = in_second[order], latency[order]
+    cuts = np.searchsorted(sorted_seconds, np.arange(seconds + 1))
     groups = [sorted_latency[a:b] for a, b in pairwise(cuts)]
 
     def line(percent: float) -> list[float | None]:
@@ -217,12 +217,12 @@ def _share(before: Mapping[str, Any], after: Mapping[str, Any], name: str) -> fl
 
 
 def steps(shape: Shape, claims: Claims, rows: Rows | None) -> list[dict[str, Any]]:
-    """A rising load step by step: what was offered, and what came of it."""
+    """Return the steps of a rising load: what was offered, and what came of it."""
     r = claims.requests
     began = float(r.intended.min())
-    out, at = [], 0.0
+    out, start = [], 0.0
     for step in shape.steps:
-        here = _between(r.intended - began, at, at + step.seconds)
+        here = _between(r.intended - began, start, start + step.seconds)
         if not here.any():
             break
         line: dict[str, Any] = {
@@ -231,14 +231,14 @@ def steps(shape: Shape, claims: Claims, rows: Rows | None) -> list[dict[str, Any
             "request_ms": spread((r.ended - r.intended)[here & r.ok]),
         }
         if rows is not None:
-            mine = _between(rows.intended - began, at, at + step.seconds)
+            mine = _between(rows.intended - began, start, start + step.seconds)
             line["request_to_row_ms"] = spread(rows.latency[mine & ~np.isnan(rows.seen)])
-            landed = _between(rows.seen - began, at, at + step.seconds)
+            landed = _between(rows.seen - began, start, start + step.seconds)
             line["landed_per_minute"] = _per_minute(int(landed.sum()), step.seconds)
         out.append(line)
-        at += step.seconds
+        start += step.seconds
     return out
 
 
-def _between(at: Floats, begin: float, end: float) -> NDArray[np.bool_]:
-    return (at >= begin) & (at < end)
+def _between(moments: Floats, start: float, end: float) -> NDArray[np.bool_]:
+    return (moments >= start) & (moments < end)

@@ -81,12 +81,12 @@ async def run(order: dict[str, Any]) -> list[Sent]:
     began = time.monotonic() + _BEFORE_THE_FIRST
     sent: list[Sent] = []
     for number in range(int(order["rate"] * order["seconds"])):
-        at = number / order["rate"]
-        if at >= (fresh - order["names"] + 1) * order["fresh_every_s"]:
+        offset = number / order["rate"]
+        if offset >= (fresh - order["names"] + 1) * order["fresh_every_s"]:
             names.append(f"latency_{fresh:04d}")
             fresh += 1
         names.rotate(-1)
-        one = Sent(began + at, names[0])
+        one = Sent(began + offset, names[0])
         sent.append(one)
         early = one.due - time.monotonic()
         if early > 0:

@@ -42,13 +42,13 @@ _NOTHING: Final = "No run of a minute or more has been committed yet: `make load
 
 
 def results(folder: Path = RESULTS) -> list[dict[str, Any]]:
-    """The runs that count, in the order of their files' names."""
-    found = [json.loads(file.read_text("utf-8")) for file in sorted(folder.glob("load-*.json"))]
-    return [each for each in found if each["seconds"] >= LEAST_SECONDS]
+    """Return the runs that count, in the order of their files' names."""
+    results = [json.loads(file.read_text("utf-8")) for file in sorted(folder.glob("load-*.json"))]
+    return [each for each in results if each["seconds"] >= LEAST_SECONDS]
 
 
 def results_page(runs: Sequence[dict[str, Any]]) -> str:
-    """All runs, a line each, and what each was run on."""
+    """Return all runs, a line each, and what each was run on."""
     parts = [_RESULTS_HEAD, _table(_RATES, [_rates(run) for run in runs]) if runs else _NOTHING]
     for run in runs:
         parts += [
@@ -63,7 +63,7 @@ def results_page(runs: Sequence[dict[str, Any]]) -> str:
 
 
 def capacity_page(runs: Sequence[dict[str, Any]]) -> str:
-    """What a rate needs, and what breaks first, from runs that were sound."""
+    """Return what a rate needs, and what breaks first, from runs that were sound."""
     sound = [run for run in runs if (run["verified"] or {}).get("sound")]
     if not sound:
         return _page([_CAPACITY_HEAD, _NOTHING])
@@ -131,16 +131,17 @@ def _about(run: dict[str, Any]) -> str:
 
 
 def _verified(run: dict[str, Any]) -> str:
-    found = run["verified"]
-    if not found:
+    verdict = run["verified"]
+    if not verdict:
         return "Not verified: the run was given no database to look into."
-    audit = found["audit"]
+    audit = verdict["audit"]
     balanced = "balances" if audit.get("balanced") else "DOES NOT BALANCE"
     how = f"{audit.get('receipts', 0):,} receipts read again" if audit.get("deep") else "by the books alone"
     return (
-        f"{found['ok']:,} ok, {found['unknown']:,} unknown, {found['refused']:,} refused, {found['found']:,} "
-        f"found; {found['lost']:,} lost, {found['duplicate']:,} twice, {found['phantom']:,} phantoms, "
-        f"{found['unsettled']:,} unsettled; the audit {balanced} ({how})."
+        f"{verdict['ok']:,} ok, {verdict['unknown']:,} unknown, {verdict['refused']:,} refused, "
+        f"{verdict['found']:,} "
+        f"found; {verdict['lost']:,} lost, {verdict['duplicate']:,} twice, {verdict['phantom']:,} phantoms, "
+        f"{verdict['unsettled']:,} unsettled; the audit {balanced} ({how})."
     )
 
 
@@ -258,7 +259,7 @@ def _in_time(spread: dict[str, float] | None) -> bool:
 
 
 def _busiest(run: dict[str, Any]) -> list[str]:
-    """Who used which share of the machine in the last ten seconds that load was offered."""
+    """Return who used which share of the machine in the last ten seconds that load was offered."""
     line = run["over_time"]
     end = max((n for n, offered in enumerate(line["offered"]) if offered), default=0) + 1
     used = {}

@@ -16,43 +16,43 @@ class Cost:
     pss: dict[str, float]
 
     def since(self, before: "Cost") -> dict[str, float]:
-        """CPU seconds spent after `before`."""
+        """Return CPU seconds spent after `before`."""
         return {kind: round(self.cpu[kind] - before.cpu.get(kind, 0.0), 1) for kind in self.cpu}
 
 
 def cost(*roots: int) -> Cost:
-    """The cost, so far, of the trees under `roots`; ended children count if their parent waited."""
+    """Return the cost, so far, of the trees under `roots`; ended children count if their parent waited."""
     processes = {p for root in roots for p in _tree(psutil.Process(root))}
     return Cost(_cpu(processes), _pss(processes))
 
 
 def cpu_of(head: psutil.Process) -> dict[str, float]:
-    """CPU seconds, so far, of one family by kind."""
+    """Return CPU seconds, so far, of one family by kind."""
     return _cpu(_tree(head))
 
 
 def pss_of(head: psutil.Process) -> dict[str, float]:
-    """PSS in MiB of one family by kind; asking takes the kernel milliseconds a process."""
+    """Return PSS in MiB of one family by kind; asking takes the kernel milliseconds a process."""
     return _pss(_tree(head))
 
 
 def _cpu(processes: Iterable[psutil.Process]) -> dict[str, float]:
-    found: dict[str, float] = defaultdict(float)
+    seconds: dict[str, float] = defaultdict(float)
     for process in processes:
         with suppress(psutil.NoSuchProcess):
             times = process.cpu_times()
-            found[_kind(process.name())] += (
+            seconds[_kind(process.name())] += (
                 times.user + times.system + times.children_user + times.children_system
             )
-    return dict(found)
+    return dict(seconds)
 
 
 def _pss(processes: Iterable[psutil.Process]) -> dict[str, float]:
-    found: dict[str, float] = defaultdict(float)
+    mib: dict[str, float] = defaultdict(float)
     for process in processes:
         with suppress(psutil.NoSuchProcess):
-            found[_kind(process.name())] += process.memory_full_info().pss / 2**20
-    return {kind: round(mib, 1) for kind, mib in found.items()}
+            mib[_kind(process.name())] += process.memory_full_info().pss / 2**20
+    return {kind: round(amount, 1) for kind, amount in mib.items()}
 
 
 def _tree(head: psutil.Process) -> list[psutil.Process]:

@@ -29,7 +29,7 @@ _LIBRARIES: Final = ("aiokafka", "fastapi", "locust", "psycopg2-binary", "pyspar
 
 
 def arguments(described: str) -> argparse.Namespace:
-    """The command line."""
+    """Return the command line."""
     raw = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser("python -m loadtest.run", description=described, formatter_class=raw)
     parser.add_argument("shapes", nargs="+", help=f"seeds, all, or some of: {', '.join(shapes.NAMES)}")
@@ -53,28 +53,28 @@ def arguments(described: str) -> argparse.Namespace:
     parser.add_argument("--dsn", help="its writer's database")
     parser.add_argument("--database", default="onramp", help="that database's public name")
     parser.add_argument("--syslog", metavar="HOST:PORT", help="its syslog over TCP")
-    given = parser.parse_args()
-    given.out = given.out or (RESULTS if given.seconds >= LEAST_SECONDS else TRIALS)
-    return given
+    args = parser.parse_args()
+    args.out = args.out or (RESULTS if args.seconds >= LEAST_SECONDS else TRIALS)
+    return args
 
 
-def wanted(given: argparse.Namespace) -> list[Shape]:
-    """The shapes that were asked for; exits when there is none of a name."""
-    names = [n for each in given.shapes for n in {"seeds": SEEDS, "all": shapes.NAMES}.get(each, (each,))]
-    other = {key: getattr(given, key) for key in ("per_minute", "size", "batch", "connections", "via")}
+def wanted(args: argparse.Namespace) -> list[Shape]:
+    """Return the shapes that were asked for; exits when there is none of a name."""
+    names = [n for each in args.shapes for n in {"seeds": SEEDS, "all": shapes.NAMES}.get(each, (each,))]
+    other = {key: getattr(args, key) for key in ("per_minute", "size", "batch", "connections", "via")}
     other = {key: value for key, value in other.items() if value is not None}
     try:
-        return [shapes.named(name, given.seconds, **other) for name in names]
+        return [shapes.named(name, args.seconds, **other) for name in names]
     except ValueError as error:
         sys.exit(str(error))
 
 
 def about(
-    shape: Shape, target: Target, given: argparse.Namespace, load_average: tuple[float, float, float]
+    shape: Shape, target: Target, args: argparse.Namespace, load_average: tuple[float, float, float]
 ) -> dict[str, Any]:
-    """What was run, on what, by which command."""
+    """Return what was run, on what, by which command."""
     return {
-        "file": name_of(shape, given),
+        "file": name_of(shape, args),
         "shape": shape.name,
         "via": shape.via,
         "batch": shape.batch,
@@ -102,13 +102,13 @@ def _postgres(target: Target) -> dict[str, str]:
 
 
 def machine() -> str:
-    """Where it was measured."""
+    """Return where it was measured."""
     memory = psutil.virtual_memory().total / 2**30
     return f"{platform.system()} {platform.machine()}, {psutil.cpu_count()} cores, {memory:.0f} GiB"
 
 
 def versions() -> dict[str, str]:
-    """Of what was measured, and of what measured it."""
+    """Return the versions of what was measured, and of what measured it."""
     return {
         "onramp": _commit(),
         "python": platform.python_version(),
@@ -117,7 +117,7 @@ def versions() -> dict[str, str]:
 
 
 def _commit() -> str:
-    """The commit that was measured; what runs themselves write does not make it another."""
+    """Return the commit that was measured; what runs themselves write does not make it another."""
     commit = _git("rev-parse", "--short", "HEAD")
     changed = _git("status", "--porcelain", "--", ".", ":!loadtest/results", ":!docs/capacity.md")
     return f"{commit or 'unknown'}{' with changes' if changed else ''}"
@@ -129,27 +129,27 @@ def _git(*arguments: str) -> str:
 
 
 def stack_versions() -> dict[str, str]:
-    """Of what only a stack of our own uses."""
+    """Return the versions of what only a stack of our own uses."""
     coordinates = [jar.coordinates for jar in read_lock("broker")]
     (kafka,) = (each for each in coordinates if each.startswith("org.apache.kafka:kafka_"))
     return {"java": str(find_java().major), "kafka": kafka.rpartition(":")[2]}
 
 
 def _harmless(arguments: list[str]) -> list[str]:
-    """The command without what opens doors."""
+    """Return the command without its secrets."""
     secret = ("--api-key", "--dsn")
     hidden = [f"{a.split('=')[0]}=…" if a.startswith(secret) and "=" in a else a for a in arguments]
     return ["…" if before in secret else a for before, a in zip(["", *hidden], hidden, strict=False)]
 
 
-def name_of(shape: Shape, given: argparse.Namespace) -> str:
-    """The file's name: what is not as usual is in it, so that a variant does not replace the usual."""
+def name_of(shape: Shape, args: argparse.Namespace) -> str:
+    """Return the file's name: what is not as usual is in it, so that a variant does not replace the usual."""
     usual = {"partitions": PARTITIONS, "gateways": 1, "slots": 2, "brokers": None, "per_minute": None}
     usual |= dict.fromkeys(("size", "batch", "connections", "via"))
     other = [
         f"{k.replace('_', '-')}-{v:g}" if not isinstance(v, str) else v
         for k in usual
-        if (v := getattr(given, k)) != usual[k]
+        if (v := getattr(args, k)) != usual[k]
     ]
     return "-".join(["load", shape.name, *other, f"{shape.seconds:g}s"])
 
@@ -167,8 +167,8 @@ def pages(out: Path) -> None:
     written.write(out)
 
 
-def told(result: dict[str, Any]) -> list[str]:
-    """The result in a few lines."""
+def lines_of(result: dict[str, Any]) -> list[str]:
+    """Return the result in a few lines."""
     verified = result["verified"]
     rates = {"offered": "offered", "accepted": "accepted", "end to end": "end_to_end"}
     lines = [
@@ -179,14 +179,14 @@ def told(result: dict[str, Any]) -> list[str]:
         f"  request to row ms {result['request_to_row_ms']} (looked every {result['looked_every_ms']} ms)",
         f"  warm: {result['warm']}",
         f"  others on this machine: {result['cores_of_others']} cores",
-        *(f"  error {why}: {count:,}" for why, count in result["errors"].items()),
+        *(f"  error {reason}: {count:,}" for reason, count in result["errors"].items()),
         *(f"  {name}: {cost}" for name, cost in result["processes"].items()),
     ]
     if verified is None:
         return [*lines, "  NOT VERIFIED: no --kafka and --dsn were given"]
-    found = verify.Verdict(**{key: value for key, value in verified.items() if key != "sound"})
+    verdict = verify.Verdict(**{key: value for key, value in verified.items() if key != "sound"})
     return [
         *lines,
-        f"  {'sound' if found.sound else 'NOT SOUND'}: ",
-        *(f"    {each}" for each in found.lines()),
+        f"  {'sound' if verdict.sound else 'NOT SOUND'}: ",
+        *(f"    {each}" for each in verdict.lines()),
     ]

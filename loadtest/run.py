@@ -37,12 +37,12 @@ _LATE_SECONDS: Final = 30.0
 _ENDED_SECONDS: Final = 120.0
 
 
-def run(target: Target, shape: Shape, given: argparse.Namespace) -> dict[str, Any]:
+def run(target: Target, shape: Shape, args: argparse.Namespace) -> dict[str, Any]:
     """Load `target` with `shape` and return the result; raises when the generator fails."""
     names = Names(secrets.token_hex(3), target.database)
     topic = found.topic_of(shape.via, names)
     load_average = os.getloadavg()
-    partitions = _prepare(target, shape, names, topic, given.partitions)
+    partitions = _prepare(target, shape, names, topic, args.partitions)
     with tempfile.TemporaryDirectory(prefix="onramp-load-") as name:
         folder = Path(name)
         history = folder / "history.jsonl"
@@ -58,7 +58,7 @@ def run(target: Target, shape: Shape, given: argparse.Namespace) -> dict[str, An
                 syslog=target.syslog,
             )
             order.write(folder / "order.json")
-            broken = generate(target, shape, folder, watch, recorder, web=given.web)
+            broken = generate(target, shape, folder, watch, recorder, web=args.web)
             missing = watch.wait_for_lag_zero(_PATIENCE_SECONDS) if target.verifiable else 0
         claims = Claims.read(history)
     if not len(claims.requests.first):
@@ -67,7 +67,7 @@ def run(target: Target, shape: Shape, given: argparse.Namespace) -> dict[str, An
     if verdict is not None:
         verdict.unsettled = missing
     return {
-        **report.about(shape, target, given, load_average),
+        **report.about(shape, target, args, load_average),
         "partitions": partitions,
         **(promise(target.bootstrap) if target.verifiable else {}),
         "run": names.run,
@@ -185,13 +185,13 @@ def _look(
 
 def main() -> None:
     """Run the shapes that were asked for; exits with 1 when a run is not sound."""
-    given = report.arguments(__doc__ or "")
-    shapes = report.wanted(given)
+    args = report.arguments(__doc__ or "")
+    shapes = report.wanted(args)
     results: list[dict[str, Any]] = []
     try:
         # A stack for neighbours of one kind: starting one takes half a minute.
-        for (brokers, _), group in groupby(shapes, key=lambda shape: _stack_of(shape, given)):
-            results += _group(brokers, list(group), given)
+        for (brokers, _), group in groupby(shapes, key=lambda shape: _stack_of(shape, args)):
+            results += _group(brokers, list(group), args)
     except StackError as error:
         sys.exit(f"{error}\n{error.log_tail}")
     except Stopped:
@@ -200,29 +200,29 @@ def main() -> None:
         sys.exit("A run is NOT SOUND: see above.")
 
 
-def _stack_of(shape: Shape, given: argparse.Namespace) -> tuple[int, str]:
-    """Shapes that may share a stack; what leaves gigabytes behind gets one of its own."""
+def _stack_of(shape: Shape, args: argparse.Namespace) -> tuple[int, str]:
+    """Return what shapes that may share a stack have in common; what leaves gigabytes gets its own."""
     packets = sum(step.seconds * step.rate for step in shape.steps)
-    return given.brokers or shape.brokers, shape.name if packets > _MOST_SHARED else ""
+    return args.brokers or shape.brokers, shape.name if packets > _MOST_SHARED else ""
 
 
-def _group(brokers: int, group: list[Shape], given: argparse.Namespace) -> list[dict[str, Any]]:
-    if given.url:
-        with elsewhere(given) as target:
-            return [_one(target, shape, given, keep=True) for shape in group]
-    with embedded(brokers, gateways=given.gateways, slots=given.slots, keep=given.keep) as target:
+def _group(brokers: int, group: list[Shape], args: argparse.Namespace) -> list[dict[str, Any]]:
+    if args.url:
+        with elsewhere(args) as target:
+            return [_one(target, shape, args, keep=True) for shape in group]
+    with embedded(brokers, gateways=args.gateways, slots=args.slots, keep=args.keep) as target:
         # Spark's first batches cost seconds once; no shape is to pay for the others.
-        _one(target, WARM_UP, given, keep=False)
-        return [_one(target, shape, given, keep=True) for shape in group]
+        _one(target, WARM_UP, args, keep=False)
+        return [_one(target, shape, args, keep=True) for shape in group]
 
 
-def _one(target: Target, shape: Shape, given: argparse.Namespace, *, keep: bool) -> dict[str, Any]:
+def _one(target: Target, shape: Shape, args: argparse.Namespace, *, keep: bool) -> dict[str, Any]:
     print(f"{shape.name}: {shape.seconds:g} s …", flush=True)
-    result = run(target, shape, given)
+    result = run(target, shape, args)
     if keep:
-        report.keep(result, given.out)
+        report.keep(result, args.out)
         print("\n".join(report.told(result)), flush=True)
-        report.pages(given.out)
+        report.pages(args.out)
     return result
 
 

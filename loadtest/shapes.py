@@ -56,7 +56,7 @@ class Shape:
         return sum(step.seconds for step in self.steps)
 
     def rate_at(self, second: float) -> float:
-        """Packets a second that are offered then; after the end, the last step's."""
+        """Return the packets a second that are offered then; after the end, the last step's."""
         for step in self.steps:
             if second < step.seconds:
                 return step.rate
@@ -64,7 +64,7 @@ class Shape:
         return self.steps[-1].rate
 
     def starts(self) -> Iterator[float]:
-        """When each request is to start, in seconds from the begin; evenly spaced within a step."""
+        """Yield when each request is to start, in seconds from the start; evenly spaced within a step."""
         began, due = 0.0, 0.0
         for step in self.steps:
             gap = self.batch / step.rate
@@ -120,7 +120,7 @@ NAMES: Final = tuple(name for name in _SHAPES if name != "warm-up")
 
 
 def named(name: str, seconds: float, **other: object) -> Shape:
-    """The shape of this name over so many seconds; `other` replaces its fields.
+    """Return the shape of this name over so many seconds; `other` replaces its fields.
 
     Raises `ValueError` for an unknown name.
     """

@@ -96,7 +96,7 @@ def embedded(brokers: int, *, gateways: int = 1, slots: int = 2, keep: bool = Fa
 
 
 def promise(bootstrap: str) -> dict[str, int]:
-    """What all topics have at least, Onramp's own and Kafka's included: as it is, not as it was asked for."""
+    """Return the least replicas and in-sync replicas of all topics, as they are and not as asked for."""
     kafka = admin(bootstrap)
     topics = kafka.list_topics(timeout=10).topics
     asked = kafka.describe_configs([ConfigResource(ConfigResource.Type.TOPIC, name) for name in topics])
@@ -107,12 +107,12 @@ def promise(bootstrap: str) -> dict[str, int]:
 
 
 def admin(bootstrap: str) -> AdminClient:
-    """An admin client that does not chat."""
+    """Return an admin client that does not chat."""
     return AdminClient({**way_to(bootstrap), "log_level": 3})
 
 
 def way_to(bootstrap: str) -> dict[str, str]:
-    """How a client of librdkafka comes there: TLS and login are the environment's, as for the services."""
+    """Return the options of a librdkafka client; TLS and login are the environment's, as for the services."""
     return KafkaSettings(bootstrap=bootstrap).brokers.librdkafka()
 
 
@@ -129,15 +129,15 @@ def _remove(folder: Path) -> None:
 
 
 @contextmanager
-def elsewhere(given: argparse.Namespace) -> Iterator[Target]:
+def elsewhere(args: argparse.Namespace) -> Iterator[Target]:
     """What the command line names."""
-    host, _, port = (given.syslog or "").rpartition(":")
+    host, _, port = (args.syslog or "").rpartition(":")
     yield Target(
-        url=given.url,
-        api_key=given.api_key or "",
-        ca_file=str(given.ca_file.absolute()) if given.ca_file else "",
-        bootstrap=given.kafka or "",
-        dsn=given.dsn or "",
-        database=given.database,
+        url=args.url,
+        api_key=args.api_key or "",
+        ca_file=str(args.ca_file.absolute()) if args.ca_file else "",
+        bootstrap=args.kafka or "",
+        dsn=args.dsn or "",
+        database=args.database,
         syslog=(host, int(port)) if host else None,
     )

@@ -55,20 +55,20 @@ class Verdict:
         return self.found > 0 and not wrong and not self.miscounted and balanced
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return it for JSON."""
         return {"sound": self.sound, **asdict(self)}
 
     def lines(self) -> list[str]:
-        """In words."""
+        """Return it in words."""
         sent = f"{self.ok:,} ok, {self.unknown:,} unknown, {self.refused:,} refused"
-        told = [f"{sent}; {self.found:,} found, {self.recovered:,} of them unknown"]
+        lines = [f"{sent}; {self.found:,} found, {self.recovered:,} of them unknown"]
         wrong = ("lost", "duplicate", "phantom", "resurrected", "unsettled")
-        told += [f"{n.upper()}: {c:,}, {self.examples.get(n, '')}" for n in wrong if (c := getattr(self, n))]
+        lines += [f"{n.upper()}: {c:,}, {self.examples.get(n, '')}" for n in wrong if (c := getattr(self, n))]
         if not self.found:
-            told.append("NOTHING WAS FOUND: the run proves nothing")
-        told += [f"MISCOUNTED: {each}" for each in self.miscounted]
-        told += [f"AUDIT: {each}" for each in self.audit.get("findings", [])]
-        return told
+            lines.append("NOTHING WAS FOUND: the run proves nothing")
+        lines += [f"MISCOUNTED: {each}" for each in self.miscounted]
+        lines += [f"AUDIT: {each}" for each in self.audit.get("findings", [])]
+        return lines
 
 
 class Comparison:
@@ -83,15 +83,17 @@ class Comparison:
 
     def take(self, numbers: Ints) -> None:
         """Some rows' numbers; one outside of all leases is nobody's packet."""
-        at = numbers - self._claims.base
-        ours = (at >= 0) & (at < len(self._times))
+        index = numbers - self._claims.base
+        ours = (index >= 0) & (index < len(self._times))
         self._strays += int((~ours).sum())
         self._stray_examples += [int(n) for n in numbers[~ours][:_EXAMPLES]]
-        places, counts = np.unique(at[ours], return_counts=True)
-        self._times[places] = np.minimum(self._times[places].astype(np.int64) + counts, 255).astype(np.uint8)
+        repeated, counts = np.unique(index[ours], return_counts=True)
+        self._times[repeated] = np.minimum(self._times[repeated].astype(np.int64) + counts, 255).astype(
+            np.uint8
+        )
 
     def verdict(self) -> Verdict:
-        """The sets."""
+        """Compare, and return how many numbers fell into each set."""
         states, times = self._claims.states, self._times
         there = times > 0
         out = Verdict(
@@ -140,7 +142,7 @@ def compare(conn: connection, via: str, names: Names, claims: Claims) -> Verdict
 
 
 def audit(target: Target, topic: str) -> dict[str, Any]:
-    """`onramp audit` of the run's topic; deep when it is small enough for that."""
+    """Run `onramp audit` on the run's topic and return its result; deep when it is small enough."""
     pattern = topic.replace(".", r"\.")
     answer = subprocess.run(
         [sys.executable, "-m", "services.cli", "audit", "--json", "--topics", pattern],
@@ -158,12 +160,12 @@ def audit(target: Target, topic: str) -> dict[str, Any]:
     )
     if not answer.stdout.strip():
         return {"balanced": False, "findings": [f"the audit could not run: {answer.stderr.strip()[-500:]}"]}
-    told = json.loads(answer.stdout)
-    findings = [f"{f['code']} {f['topic']}/{f['partition']}: {f['detail']}" for f in told["findings"]]
+    report = json.loads(answer.stdout)
+    findings = [f"{f['code']} {f['topic']}/{f['partition']}: {f['detail']}" for f in report["findings"]]
     return {
-        "balanced": told["balanced"] and not told["unsettled"],
-        "deep": told["deep"],
-        "receipts": told["receipts"],
+        "balanced": report["balanced"] and not report["unsettled"],
+        "deep": report["deep"],
+        "receipts": report["receipts"],
         "findings": findings[:_MOST_FINDINGS],
-        "unchecked": told["unchecked"][:_EXAMPLES],
+        "unchecked": report["unchecked"][:_EXAMPLES],
     }

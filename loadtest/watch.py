@@ -59,7 +59,7 @@ class Watch:
         self.lag = 0
 
     def __enter__(self) -> Self:
-        """Begin."""
+        """Start watching."""
         tasks = [self._follow_ledger, self._sample] if self._target.verifiable else [self._sample]
         self._threads = [threading.Thread(target=self._guarded, args=[t], daemon=True) for t in tasks]
         for thread in self._threads:
@@ -142,23 +142,23 @@ class Watch:
             self._stop.wait(max(0.0, SAMPLE_SECONDS - (time.monotonic() - began)))
 
     def _each(self, measure: Callable[[psutil.Process], dict[str, float]]) -> dict[str, float]:
-        """By process: a family's kinds apart, since the writer is a JVM and Python workers."""
+        """Return by process: a family's kinds apart, since the writer is a JVM and Python workers."""
         heads = dict(self._target.processes)
         if self.generator:
             heads[_GENERATOR] = self.generator
-        found = {}
+        values = {}
         for name, head in heads.items():
             try:
                 kinds = measure(psutil.Process(head))
             except psutil.NoSuchProcess:
                 continue
             for kind, value in kinds.items():
-                found[name if len(kinds) == 1 else f"{name} ({kind})"] = value
-        return found
+                values[name if len(kinds) == 1 else f"{name} ({kind})"] = value
+        return values
 
 
 def _busy_seconds() -> float:
-    """CPU seconds of everything on this machine."""
+    """Return CPU seconds of everything on this machine."""
     times = psutil.cpu_times()
     idle = ("idle", "iowait", "steal", "guest", "guest_nice")  # guests are within `user` already
     return float(sum(times) - sum(getattr(times, name, 0.0) for name in idle))
@@ -170,7 +170,7 @@ def _own_cpu() -> dict[str, float]:
 
 
 def _end(kafka: AdminClient, partitions: list[TopicPartition]) -> int | None:
-    """How many records the topic has; None while Kafka is looking for a leader."""
+    """Return how many records the topic has; None while Kafka is looking for a leader."""
     asked = kafka.list_offsets({p: OffsetSpec.latest() for p in partitions}, request_timeout=10)
     try:
         return sum(answer.result().offset for answer in asked.values())

@@ -68,7 +68,7 @@ class Case:
         return _TABLES.get(self.form, "")
 
     def registry(self, folder: Path) -> dict[str, str]:
-        """The writer's variables for this case."""
+        """Return the writer's variables for this case."""
         if self.form != TYPED:
             return {}
         routed = {"destinations": [{"type": "postgres", "schema": "public", "table": _NAME}]}
@@ -77,13 +77,13 @@ class Case:
         return {"ONRAMP_REGISTRY_FILE": str(file)}
 
     def messages(self, events: int) -> Iterator[Message]:
-        """The backlog, in order."""
+        """Yield the backlog, in order."""
         names = self.names
-        for at in range(events):
-            n = at - _BEHIND if at > _BEHIND and _falls_on(at, self.repeats) else at
+        for number in range(events):
+            n = number - _BEHIND if number > _BEHIND and _falls_on(number, self.repeats) else number
             name = names[n % len(names)]
-            value = self._value(n, name, bad=_falls_on(at + 1, self.bad)).encode()
-            partition = 0 if at % _PER_CENT < self.hot else None
+            value = self._value(n, name, bad=_falls_on(number + 1, self.bad)).encode()
+            partition = 0 if number % _PER_CENT < self.hot else None
             yield Message(wire.topic_of(name), f"event-{n:08d}", value, partition)
 
     def _value(self, n: int, name: str, *, bad: bool) -> str:
@@ -95,9 +95,9 @@ class Case:
         return value[:-1] if bad and self.form == LANDING else value
 
 
-def _falls_on(at: int, per_cent: float) -> bool:
-    """Whether `at` is one of so many in a hundred, evenly spread."""
-    return int(at * per_cent / _PER_CENT) != int((at - 1) * per_cent / _PER_CENT)
+def _falls_on(number: int, per_cent: float) -> bool:
+    """Tell whether `at` is one of so many in a hundred, evenly spread."""
+    return int(number * per_cent / _PER_CENT) != int((number - 1) * per_cent / _PER_CENT)
 
 
 _LANDING_250: Final = Case("landing-250b")

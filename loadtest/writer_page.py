@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from loadtest.pages import RESULTS
 
-#: The warm window begins when this share of the events is settled.
+#: The warm window starts when this share of the events is settled.
 WARM_FROM: Final = 0.2
 #: Below so many events the JVM is cold for most of a run: a trial, not kept.
 LEAST_EVENTS: Final = 1_000_000
@@ -54,32 +54,32 @@ _COLUMNS: Final[dict[str, Callable[[dict[str, Any]], str]]] = {
 
 
 def name_of(result: dict[str, Any]) -> str:
-    """The file that keeps a result."""
+    """Return the file that keeps a result."""
     return f"writer-{result['case'].rstrip('%')}-{result['partitions']}p-{result['slots']}s.json"
 
 
 def results(folder: Path = RESULTS) -> list[dict[str, Any]]:
-    """The kept results, in the order of their files' names."""
+    """Return the kept results, in the order of their files' names."""
     return [json.loads(file.read_text("utf-8")) for file in sorted(folder.glob("writer-*.json"))]
 
 
-def page(found: Sequence[dict[str, Any]]) -> str:
-    """The page."""
-    if not found:
+def page(runs: Sequence[dict[str, Any]]) -> str:
+    """Return the page."""
+    if not runs:
         return f"{_HEAD}\n{_NOTHING}"
-    usual = [r for r in found if _is_usual(r)]
-    others = [r for r in found if not _is_usual(r)]
+    usual = [r for r in runs if _is_usual(r)]
+    others = [r for r in runs if not _is_usual(r)]
     parts = [_HEAD, _table(usual)]
     if others:
         parts += [
             f"## By partitions and task slots\n\n![Warm events a second]({_PLOT})",
-            _table(sorted([*others, *_scale_usual(found)], key=lambda r: (r["partitions"], r["slots"]))),
+            _table(sorted([*others, *_scale_usual(runs)], key=lambda r: (r["partitions"], r["slots"]))),
         ]
-    how = "\n".join(f"- `{r['command']}`, {r['at']}: {_about(r)}" for r in found)
+    how = "\n".join(f"- `{r['command']}`, {r['at']}: {_about(r)}" for r in runs)
     return "\n\n".join(part.strip() for part in [*parts, "## How", how]) + "\n"
 
 
-def draw(found: Sequence[dict[str, Any]], file: Path) -> None:
+def draw(runs: Sequence[dict[str, Any]], file: Path) -> None:
     """Plot warm events a second over partitions and over slots."""
     import matplotlib as mpl  # noqa: PLC0415 - only who draws needs it
     import matplotlib.pyplot as plt  # noqa: PLC0415
@@ -87,13 +87,13 @@ def draw(found: Sequence[dict[str, Any]], file: Path) -> None:
     mpl.use("Agg")
     figure, axes = plt.subplots(1, 2, figsize=(9, 3.5), sharey=True)
     for axis, along in zip(axes, _USUAL, strict=True):
-        line = sorted((r[along], r["warm_rows_per_s"]) for r in found if _is_on(r, along))
+        line = sorted((r[along], r["warm_rows_per_s"]) for r in runs if _is_on(r, along))
         axis.plot([x for x, _ in line], [y for _, y in line], marker="o")
         axis.set_xlabel(along)
         axis.set_ylim(bottom=0)
         axis.grid(visible=True, alpha=0.3)
     axes[0].set_ylabel("warm events/s")
-    figure.suptitle(f"{_SCALE_CASE}, {found[0]['machine']}", fontsize=9)
+    figure.suptitle(f"{_SCALE_CASE}, {runs[0]['machine']}", fontsize=9)
     figure.tight_layout()
     figure.savefig(file, dpi=80, metadata={"Software": None})
     plt.close(figure)
@@ -101,10 +101,10 @@ def draw(found: Sequence[dict[str, Any]], file: Path) -> None:
 
 def write(folder: Path = RESULTS) -> None:
     """Write the page, and the plot if there is a line to plot."""
-    found = results(folder)
-    (folder / _PAGE).write_text(page(found), "utf-8")
-    if any(not _is_usual(r) for r in found):
-        draw(found, folder / _PLOT)
+    runs = results(folder)
+    (folder / _PAGE).write_text(page(runs), "utf-8")
+    if any(not _is_usual(r) for r in runs):
+        draw(runs, folder / _PLOT)
 
 
 def _is_usual(result: dict[str, Any]) -> bool:
@@ -112,13 +112,13 @@ def _is_usual(result: dict[str, Any]) -> bool:
 
 
 def _is_on(result: dict[str, Any], along: str) -> bool:
-    """Whether only `along` may differ from what is usual."""
+    """Tell whether only `along` may differ from what is usual."""
     rest = {name: value for name, value in _USUAL.items() if name != along}
     return result["case"] == _SCALE_CASE and all(result[name] == value for name, value in rest.items())
 
 
-def _scale_usual(found: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [r for r in found if _is_usual(r) and r["case"] == _SCALE_CASE]
+def _scale_usual(runs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [r for r in runs if _is_usual(r) and r["case"] == _SCALE_CASE]
 
 
 def _about(result: dict[str, Any]) -> str:

@@ -29,7 +29,7 @@ def note(folder: Path, addresses: Addresses) -> None:
 
 
 def known(folder: Path) -> Addresses:
-    """Those of the stack that runs in `folder`, or was killed there; the usual ones when none does."""
+    """Return where the stack of `folder` runs, or was when it was killed; the usual ones when none does."""
     try:
         return Addresses(**json.loads((folder / _FILE).read_text("utf-8")))
     except FileNotFoundError:

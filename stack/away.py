@@ -5,10 +5,10 @@ from typing import Any
 from stack.errors import UnavailableError
 
 
-def unavailable(gateway: str, said: dict[str, Any]) -> UnavailableError:
-    """The error for what was last `said` about an event that was given up."""
-    detail = said.get("detail") or "it did not answer in time"
-    problem = f"it answered {said['status']}: {detail}" if "status" in said else detail
+def unavailable(gateway: str, answer: dict[str, Any]) -> UnavailableError:
+    """Return the error for the last `answer` about an event that was given up."""
+    detail = answer.get("detail") or "it did not answer in time"
+    problem = f"it answered {answer['status']}: {detail}" if "status" in answer else detail
     return UnavailableError(
         f"The gateway at {gateway} did not accept events: {problem}.",
         fix="Is it running, and is Kafka? Its /readyz and its log say more.",

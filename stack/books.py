@@ -46,8 +46,8 @@ class Books:
 
     def note(self, event_id: str, receipt: dict[str, Any]) -> None:
         """Note one accepted event and where Kafka holds it."""
-        place = (str(receipt["topic"]), int(receipt["partition"]))
-        self._ends[place] = max(self._ends.get(place, 0), int(receipt["offset"]) + 1)
+        partition = (str(receipt["topic"]), int(receipt["partition"]))
+        self._ends[partition] = max(self._ends.get(partition, 0), int(receipt["offset"]) + 1)
         self._ids.write(event_id + "\n")  # The id's alphabet needs no escape in COPY.
         self.accepted += 1
         self._buffered += 1
@@ -58,15 +58,15 @@ class Books:
         """Return how many offsets are still missing in the ledger, 0 when all are settled.
 
         Cheap enough to ask several times a second. The ledger's rows of a topic that was
-        removed and made anew are older than ours: the furthest counts, `landed` decides.
+        deleted and recreated are older than ours: the furthest counts, `landed` decides.
         """
         if not self._exists("onramp", "ledger"):
             return self.accepted
         rows = self._ask(
             sql.SQL("SELECT topic, partition, max(next_offset) FROM onramp.ledger GROUP BY 1, 2")
         )
-        ledger = {(topic, partition): offset for topic, partition, offset in rows}
-        return sum(max(0, end - ledger.get(place, 0)) for place, end in self._ends.items())
+        ledger = {(topic, number): offset for topic, number, offset in rows}
+        return sum(max(0, end - ledger.get(partition, 0)) for partition, end in self._ends.items())
 
     def landed(self, since: datetime) -> tuple[int, int]:
         """Return how many accepted events are rows: those received since then, and earlier ones.
@@ -91,10 +91,10 @@ class Books:
         return self._ask(sql.SQL(query))
 
     def _exists(self, schema: str, table: str) -> bool:
-        found = self._ask(
+        rows = self._ask(
             sql.SQL("SELECT 1 FROM pg_tables WHERE schemaname = %s AND tablename = %s"), (schema, table)
         )
-        return bool(found)
+        return bool(rows)
 
     def _flush(self) -> None:
         self._ids.seek(0)

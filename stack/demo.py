@@ -164,14 +164,14 @@ class Demo:
                 return
 
     def _note(self, books: Books, verdicts: list[Verdict]) -> None:
-        for event, outcome, said in verdicts:
+        for event, outcome, answer in verdicts:
             self._sent += 1
             if outcome == ACCEPTED:
-                books.note(event.id, said["receipt"])
+                books.note(event.id, answer["receipt"])
             elif outcome != REJECTED:
-                raise unavailable(self._gateway, said)
+                raise unavailable(self._gateway, answer)
             elif not self._rejection:
-                self._rejection = f"{event.id}: {said.get('status')} {said.get('detail', '')}"
+                self._rejection = f"{event.id}: {answer.get('status')} {answer.get('detail', '')}"
         self._report.progress(f"{books.accepted:,} accepted")
         self._check()
 

@@ -1,6 +1,6 @@
-"""The development key: made once per data folder, so that the embedded gateway has a door too.
+"""The development key: made once per data folder, so that the embedded gateway asks for one, too.
 
-It opens only the gateway that `onramp up` starts; the production profile refuses such a key.
+It is good only for the gateway that `onramp up` starts; the production profile refuses such a key.
 """
 
 from pathlib import Path
@@ -12,5 +12,5 @@ FILE_NAME = "dev.key"
 
 
 def dev_key(data_dir: Path) -> str:
-    """The key of this data folder, made on first sight and readable by its owner only."""
+    """Return the key of this data folder, made on first sight and readable by its owner only."""
     return secret(data_dir / FILE_NAME, lambda: new_key("dev")[0])

@@ -10,16 +10,16 @@ class StackError(Exception):
         log_tail: the end of the part's own log, empty when it has none.
     """
 
-    def __init__(self, what: str, *, fix: str = "", log_tail: str = "") -> None:
+    def __init__(self, problem: str, *, fix: str = "", log_tail: str = "") -> None:
         """Keep the pieces apart: a terminal shows them differently from a test."""
-        super().__init__(what)
-        self.what = what
+        super().__init__(problem)
+        self.problem = problem
         self.fix = fix
         self.log_tail = log_tail
 
     def __str__(self) -> str:
         """Join what happened, how to fix it, and the end of the log."""
-        parts = [self.what]
+        parts = [self.problem]
         if self.fix:
             parts.append(self.fix)
         if self.log_tail:

@@ -1,7 +1,7 @@
 """The guard: ends our children when we could not do it ourselves.
 
 Whoever starts children (`onramp up`, a test run) may be ended by SIGKILL or a closed
-terminal, and Kafka, Postgres and Spark would go on for ever. The guard is a small process
+terminal, and Kafka, Postgres and Spark would go on forever. The guard is a small process
 that only waits: its standard input is a pipe that the starter holds open. As long as the
 starter lives, lines tell the guard whom to watch; when the pipe closes, whoever is still
 watched is asked to stop, last started first, and ended after a grace.

@@ -135,9 +135,9 @@ def fetch(coordinates: str, scratch: Path) -> Path:
 
     group, artifact, version = coordinates.split(":")
     context = MavenContext(repo_cache=scratch, timeout=_TIMEOUT_SECONDS)
-    found = context.project(group, artifact).at_version(version).artifact()
+    download = context.project(group, artifact).at_version(version).artifact()
     try:
-        return Path(found.resolve())
+        return Path(download.resolve())
     except (OSError, RuntimeError):
         # A half-written file would be taken for the artifact at the next attempt.
         shutil.rmtree(scratch.joinpath(*group.split("."), artifact, version), ignore_errors=True)

@@ -49,14 +49,14 @@ def _with_dependencies(roots: tuple[str, ...], folder: Path) -> list[str]:
     from jgo.maven import MavenContext  # noqa: PLC0415 - slow to import, a developer's tool
 
     context = MavenContext(repo_cache=folder, timeout=60)
-    found: dict[tuple[str, str], str] = {}
+    versions: dict[tuple[str, str], str] = {}
     # One root after another: resolved together, the second one's version management would
     # change the broker's own dependencies. The first to name an artifact decides.
     for root in roots:
         inputs, others = context.resolver.resolve([context.create_dependency(root)])
         for each in (*inputs, *others):
-            found.setdefault((each.groupId, each.artifactId), each.version)
-    return [f"{group}:{artifact}:{version}" for (group, artifact), version in found.items()]
+            versions.setdefault((each.groupId, each.artifactId), each.version)
+    return [f"{group}:{artifact}:{version}" for (group, artifact), version in versions.items()]
 
 
 if __name__ == "__main__":

@@ -48,26 +48,26 @@ def find_java() -> Java:
     Raises:
         UnavailableError: there is none; the message says how to install one.
     """
-    seen: list[str] = []
+    rejected: list[str] = []
     for candidate in _candidates():
         major = _major_version(candidate)
         if major in SUPPORTED:
             return Java(executable=candidate, major=major)
-        seen.append(f"{candidate} is {f'Java {major}' if major else 'no working Java'}")
-    if seen:
-        raise UnavailableError(f"No Java 17 or 21 was found: {'; '.join(seen)}.", fix=_FIX)
+        rejected.append(f"{candidate} is {f'Java {major}' if major else 'no working Java'}")
+    if rejected:
+        raise UnavailableError(f"No Java 17 or 21 was found: {'; '.join(rejected)}.", fix=_FIX)
     raise UnavailableError("No Java was found on this machine.", fix=_FIX)
 
 
 def _candidates() -> list[Path]:
-    found: list[Path] = []
+    candidates: list[Path] = []
     if home := os.environ.get("JAVA_HOME"):
-        found.append(Path(home) / "bin" / "java")
+        candidates.append(Path(home) / "bin" / "java")
     if on_path := shutil.which("java"):
-        found.append(Path(on_path))
+        candidates.append(Path(on_path))
     for folder, pattern in USUAL:
-        found.extend(sorted(Path(folder).glob(pattern)))
-    return list(dict.fromkeys(found))
+        candidates.extend(sorted(Path(folder).glob(pattern)))
+    return list(dict.fromkeys(candidates))
 
 
 def _major_version(executable: Path) -> int | None:

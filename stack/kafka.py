@@ -75,7 +75,7 @@ class Kafka:
         return ",".join(f"{LOOPBACK}:{node.port}" for node in self._nodes)
 
     def bootstrap_of(self, listener: str) -> str:
-        """The brokers' addresses for clients of one of the further listeners."""
+        """Return the brokers' addresses for clients of one of the further listeners."""
         ports = [each.port for node in self._nodes for each in node.listeners if each.name == listener]
         return ",".join(f"{LOOPBACK}:{port}" for port in ports)
 
@@ -155,15 +155,15 @@ class Kafka:
         return self._children[index]
 
     def _lay_out(self) -> list[Node]:
-        held = len(list(self._data_dir.glob("broker-*")))
-        if held not in (0, self._brokers):
-            # The quorum's own log names its voters: other brokers would wait for a majority for ever.
+        brokers = len(list(self._data_dir.glob("broker-*")))
+        if brokers not in (0, self._brokers):
+            # The quorum's own log names its voters: other brokers would wait for a majority forever.
             raise StackError(
-                f"{self._data_dir} holds a Kafka of {held} broker(s), asked for are {self._brokers}.",
+                f"{self._data_dir} holds a Kafka of {brokers} broker(s), asked for are {self._brokers}.",
                 fix="Ask for as many as it holds, or use another folder with --data-dir.",
             )
-        doors = len(self._listeners)
-        ports, more = free_ports(2 * self._brokers), free_ports(doors * self._brokers)
+        per_broker = len(self._listeners)
+        ports, listener_ports = free_ports(2 * self._brokers), free_ports(per_broker * self._brokers)
         if self._wanted_port is not None:
             ports[0] = self._wanted_port
         return [
@@ -173,8 +173,8 @@ class Kafka:
                 controller_port=ports[self._brokers + number],
                 folder=self._data_dir / f"broker-{number + 1}",
                 listeners=tuple(
-                    Listener(name, protocol, more[number * doors + at])
-                    for at, (name, protocol) in enumerate(self._listeners.items())
+                    Listener(name, protocol, listener_ports[number * per_broker + index])
+                    for index, (name, protocol) in enumerate(self._listeners.items())
                 ),
                 more=self._settings,
             )

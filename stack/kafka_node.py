@@ -14,7 +14,7 @@ _FORMAT_SECONDS = 60
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """One more door of a broker, for clients that come by TLS or with a password."""
+    """A further listener of a broker, for clients that use TLS or a password."""
 
     name: str
     protocol: str
@@ -35,7 +35,7 @@ class Node:
 
     @property
     def settings_file(self) -> Path:
-        """The broker's properties file, written anew at each start because ports may change."""
+        """The broker's properties file, written again at each start because ports may change."""
         return self.folder / "server.properties"
 
     @property
@@ -49,9 +49,9 @@ def settings_of(node: Node, nodes: list[Node]) -> str:
     voters = ",".join(f"{each.id}@{LOOPBACK}:{each.controller_port}" for each in nodes)
     replicas = len(nodes)
     in_sync = 1 if replicas == 1 else replicas - 1
-    doors = [Listener("PLAINTEXT", "PLAINTEXT", node.port), *node.listeners]
-    advertised = ",".join(f"{each.name}://{LOOPBACK}:{each.port}" for each in doors)
-    protocols = ",".join(f"{each.name}:{each.protocol}" for each in doors)
+    listeners = [Listener("PLAINTEXT", "PLAINTEXT", node.port), *node.listeners]
+    advertised = ",".join(f"{each.name}://{LOOPBACK}:{each.port}" for each in listeners)
+    protocols = ",".join(f"{each.name}:{each.protocol}" for each in listeners)
     settings = {
         "process.roles": "broker,controller",
         "node.id": node.id,
@@ -97,7 +97,7 @@ def format_node(node: Node, java: Java, class_path: str, cluster: str) -> None:
     """Prepare the data folder for this cluster, unless it is already.
 
     Raises:
-        StackError: the broker's tool refused; with what it said.
+        StackError: the broker's tool failed; with what it printed.
     """
     if (node.log_dir / "meta.properties").exists():
         return

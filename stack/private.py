@@ -37,13 +37,13 @@ def private_folder(folder: Path) -> None:
 
 
 def secret(file: Path, make: Callable[[], str]) -> str:
-    """The secret in the file, for its owner alone to read; made when there is none or an empty one."""
-    found = file.read_text("utf-8").strip() if file.exists() else ""
-    if not found:
-        found = make()
-        _write(file, found)
+    """Return the secret in the file, for its owner alone to read; made when there is none or an empty one."""
+    text = file.read_text("utf-8").strip() if file.exists() else ""
+    if not text:
+        text = make()
+        _write(file, text)
     _narrow(file, _FILE)
-    return found
+    return text
 
 
 def _write(file: Path, text: str) -> None:

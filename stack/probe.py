@@ -22,21 +22,21 @@ def post_probe(gateway: str, api_key: str, give_up: Callable[[], bool]) -> str:
     """Send one probe event and return its id; `give_up` tells that waiting is pointless.
 
     Raises:
-        StackError: it was refused.
+        StackError: it was rejected.
         UnavailableError: there was no verdict in time, or `give_up` said so.
     """
     event_id = f"probe-{uuid.uuid4()}"
-    said: list[tuple[str, str, dict[str, Any]]] = []
-    onramp = Onramp(gateway, api_key, give_up_seconds=_SECONDS, on_settled=lambda *each: said.append(each))
+    settled: list[tuple[str, str, dict[str, Any]]] = []
+    onramp = Onramp(gateway, api_key, give_up_seconds=_SECONDS, on_settled=lambda *each: settled.append(each))
     onramp.send(PROBE_EVENT, {"sent_by": "onramp up"}, id=event_id)
     while not onramp.flush(_POLL_SECONDS) and not give_up():
         pass
     onramp.close(0)
-    _, outcome, told = said[0]
+    _, outcome, answer = settled[0]
     if outcome == REJECTED:
-        raise StackError(f"The gateway refused the probe event: {told}.")
+        raise StackError(f"The gateway rejected the probe event: {answer}.")
     if outcome != ACCEPTED:
-        raise unavailable(gateway, told)
+        raise unavailable(gateway, answer)
     return event_id
 
 

@@ -239,7 +239,7 @@ class Stack:
         return port
 
     @contextmanager
-    def _step(self, what: str) -> Iterator[None]:
+    def _step(self, title: str) -> Iterator[None]:
         """Report a step that a signal may end; outside of these a signal waits."""
-        with self._report.step(what), self._interrupts.allowed():
+        with self._report.step(title), self._interrupts.allowed():
             yield

@@ -28,7 +28,7 @@ _TIMEOUT_MS: Final = 10_000
 _SILENT_POLLS: Final = 25
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LogRecord:
     """A record as Kafka holds it.  `timestamp` is in milliseconds since 1970."""
 
@@ -185,10 +185,10 @@ def _warn_unreadable(topic: str, partition: int, offset: int) -> None:
 
 def _record(record: Any) -> LogRecord:
     return LogRecord(
-        Source(record.topic, record.partition),
-        record.offset,
-        record.timestamp,
-        record.key,
-        record.value,
-        dict(record.headers),
+        source=Source(record.topic, record.partition),
+        offset=record.offset,
+        timestamp=record.timestamp,
+        key=record.key,
+        value=record.value,
+        headers=dict(record.headers),
     )

@@ -78,7 +78,10 @@ def _arrived(stream: io.BufferedIOBase) -> Iterator[list[bytes]]:
 
 
 def _checked(lines: list[bytes], before: int) -> tuple[Batch, typer.BadParameter | None]:
-    """A line that is no document of its own would change what its neighbours mean."""
+    """Return the events before the first line that is no JSON document, and the error that names it.
+
+    Such a line, sent on, would change what its neighbours mean.
+    """
     batch = []
     for number, line in enumerate(lines, start=before + 1):
         try:

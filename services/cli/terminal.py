@@ -27,20 +27,20 @@ class _Lines:
         self._last = 0.0
 
     @contextmanager
-    def step(self, what: str) -> Iterator[None]:
+    def step(self, text: str) -> Iterator[None]:
         began = self._last = time.monotonic()
-        self.note(f"{what} …")
+        self.note(f"{text} …")
         yield
-        self.note(f"{what}: done in {time.monotonic() - began:.1f} s")
+        self.note(f"{text}: done in {time.monotonic() - began:.1f} s")
 
-    def progress(self, what: str) -> None:
+    def progress(self, text: str) -> None:
         # A line now and then shows that it lives; one per batch would bury the rest.
         if time.monotonic() - self._last >= _EVERY_SECONDS:
             self._last = time.monotonic()
-            self.note(f"  {what}")
+            self.note(f"  {text}")
 
-    def note(self, what: str) -> None:
-        self._console.print(what, markup=False, soft_wrap=True)
+    def note(self, text: str) -> None:
+        self._console.print(text, markup=False, soft_wrap=True)
 
 
 class _Live:
@@ -49,26 +49,26 @@ class _Live:
     def __init__(self, console: Console) -> None:
         self._console = console
         self._status: Status | None = None
-        self._what = ""
+        self._title = ""
 
     @contextmanager
-    def step(self, what: str) -> Iterator[None]:
+    def step(self, text: str) -> Iterator[None]:
         began = time.monotonic()
-        self._what = what
-        self._status = self._console.status(what)
+        self._title = text
+        self._status = self._console.status(text)
         try:
             with self._status:
                 yield
         except BaseException:
-            self._console.print(f"[red]✗[/] {what}")
+            self._console.print(f"[red]✗[/] {text}")
             raise
         finally:
             self._status = None
-        self._console.print(f"[green]✓[/] {what} [dim]({time.monotonic() - began:.1f} s)[/]")
+        self._console.print(f"[green]✓[/] {text} [dim]({time.monotonic() - began:.1f} s)[/]")
 
-    def progress(self, what: str) -> None:
+    def progress(self, text: str) -> None:
         if self._status is not None:
-            self._status.update(f"{self._what}: {what}")
+            self._status.update(f"{self._title}: {text}")
 
-    def note(self, what: str) -> None:
-        self._console.print(what, markup=False, soft_wrap=True)
+    def note(self, text: str) -> None:
+        self._console.print(text, markup=False, soft_wrap=True)

@@ -64,16 +64,16 @@ def with_database_options(verb: Callable[..., None]) -> Callable[..., None]:
 
 
 def _with(make: Callable[..., Where], verb: Callable[..., None]) -> Callable[..., None]:
-    options = inspect.signature(make).parameters
+    where_options = inspect.signature(make).parameters
     own = inspect.signature(verb)
 
     @functools.wraps(verb)
-    def run(**given: object) -> None:
-        where = make(**{name: given.pop(name) for name in options})
-        verb(where, **given)
+    def run(**options: object) -> None:
+        where = make(**{name: options.pop(name) for name in where_options})
+        verb(where, **options)
 
     parameters = [p for p in own.parameters.values() if p.name != "where"]
-    run.__signature__ = own.replace(parameters=[*parameters, *options.values()])  # type: ignore[attr-defined]
+    run.__signature__ = own.replace(parameters=[*parameters, *where_options.values()])  # type: ignore[attr-defined]
     return run
 
 

@@ -27,7 +27,13 @@ def scene(
         raise AssertionError("these tests share the writer")
 
     writer.check()
-    return Scene(none, kafka.bootstrap, postgres.dsn, gateway.url, tmp_path_factory.mktemp("scene"))
+    return Scene(
+        start_writer=none,
+        bootstrap=kafka.bootstrap,
+        dsn=postgres.dsn,
+        gateway=gateway.url,
+        folder=tmp_path_factory.mktemp("scene"),
+    )
 
 
 def _counted(scene: Scene) -> dict[str, int]:

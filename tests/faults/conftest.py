@@ -46,7 +46,13 @@ def ground(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:
 
 @pytest.fixture
 def scene(ground: Ground, database: Database, start_writer: StartWriter, tmp_path: Path) -> Scene:
-    return Scene(start_writer, ground.kafka.bootstrap, database.dsn, ground.gateway, tmp_path)
+    return Scene(
+        start_writer=start_writer,
+        bootstrap=ground.kafka.bootstrap,
+        dsn=database.dsn,
+        gateway=ground.gateway,
+        folder=tmp_path,
+    )
 
 
 @pytest.fixture
@@ -75,7 +81,13 @@ def inline_writers() -> Iterator[StartInline]:
 @pytest.fixture
 def inline(ground: Ground, database: Database, inline_writers: StartInline, tmp_path: Path) -> Scene:
     """A scene of inline writers."""
-    return Scene(inline_writers, ground.kafka.bootstrap, database.dsn, ground.gateway, tmp_path)
+    return Scene(
+        start_writer=inline_writers,
+        bootstrap=ground.kafka.bootstrap,
+        dsn=database.dsn,
+        gateway=ground.gateway,
+        folder=tmp_path,
+    )
 
 
 @pytest.fixture
@@ -114,7 +126,9 @@ def start_alone(inline_writers: StartInline) -> Callable[..., Any]:
 @pytest.fixture
 def alone(own_kafka: Kafka, database: Database, start_alone: Callable[..., Any], tmp_path: Path) -> Scene:
     """A scene on a Kafka of one broker that nobody else has."""
-    return Scene(start_alone, own_kafka.bootstrap, database.dsn, "", tmp_path)
+    return Scene(
+        start_writer=start_alone, bootstrap=own_kafka.bootstrap, dsn=database.dsn, gateway="", folder=tmp_path
+    )
 
 
 @pytest.fixture

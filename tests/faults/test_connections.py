@@ -27,7 +27,13 @@ def test_f27_a_commit_whose_reply_is_lost_lands_nothing_twice(
     inline.send(20)
     running: list[Inline] = []
     try:
-        behind = Scene(partial(start_inline, running), ground.kafka.bootstrap, proxy.dsn, "", tmp_path)
+        behind = Scene(
+            start_writer=partial(start_inline, running),
+            bootstrap=ground.kafka.bootstrap,
+            dsn=proxy.dsn,
+            gateway="",
+            folder=tmp_path,
+        )
         behind.name, behind.topic = inline.name, inline.topic
         proxy.cut_commits(2, "onramp-writer land")
         behind.writer(database=inline.database)
@@ -70,7 +76,13 @@ def test_f28_while_postgres_has_no_connection_left_events_wait_and_none_is_parke
 ) -> None:
     running: list[Inline] = []
     start = partial(start_inline, running)
-    scene = Scene(start, ground.kafka.bootstrap, own_postgres.dsn, ground.gateway, tmp_path)
+    scene = Scene(
+        start_writer=start,
+        bootstrap=ground.kafka.bootstrap,
+        dsn=own_postgres.dsn,
+        gateway=ground.gateway,
+        folder=tmp_path,
+    )
     try:
         scene.send(20)
         writer = scene.writer()

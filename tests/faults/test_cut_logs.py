@@ -223,7 +223,13 @@ def test_f44_an_unclean_election_halts_what_was_settled_above_it(database: Datab
     """Broker by broker: what only the first had is settled, and the one that lagged is made leader."""
     running: list[Inline] = []
     with started(Kafka(tmp_path / "kafka", brokers=3, heap_mb=384)) as cluster:
-        scene = Scene(partial(start_inline, running), cluster.bootstrap, database.dsn, "", tmp_path)
+        scene = Scene(
+            start_writer=partial(start_inline, running),
+            bootstrap=cluster.bootstrap,
+            dsn=database.dsn,
+            gateway="",
+            folder=tmp_path,
+        )
         try:
             _play_unclean_election(scene, cluster)
         finally:

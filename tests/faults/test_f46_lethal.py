@@ -62,7 +62,7 @@ def test_f46_a_record_that_kills_its_writers_is_halted_alone_and_all_before_it_l
     assert two.landed() == set(ids(0, before))
     two.the_other_lands()
     supervisor.writer.stop()
-    bug.mend()
+    bug.fix()
     monkeypatch.setattr(unfinished_ranges, "_RECORD_PAUSES_SECONDS", (0.0,))  # an hour later
     two.writer()
     eventually(lambda: two.landed() == set(two.sent))

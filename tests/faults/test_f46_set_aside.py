@@ -52,7 +52,7 @@ def test_f46_a_topic_whose_records_all_fail_takes_nothing_from_another(two: Two,
     eventually(lambda: [r.error["code"] for r in two.parked(two.beside)] == ["internal_sort"])
     assert len(two.parked()) == 5
     assert set(writer.refused) == {Partition(two.topic, 0)}
-    bug.mend()
+    bug.fix()
     eventually(lambda: two.landed() == {f"{POISON}-{n}" for n in (5, 6, 7)})
     two.scene.audited()
 
@@ -69,7 +69,7 @@ def test_f46_what_was_set_aside_is_finished_under_the_routes_it_began_with_by_a_
     two.the_other_lands()  # its plan is in place of the one before
     writer.stop()
     assert two.topic not in two.scene.last_planned()
-    bug.mend()
+    bug.fix()
     own = two.scene.route()  # its events go to the scene's own database alone from now on
     databases = orjson.dumps({other.name: other.dsn}).decode()
     two.scene.writer(topics=two.topics, registry=own, databases=databases)

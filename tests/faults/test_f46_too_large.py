@@ -39,7 +39,13 @@ def two(roomy: Kafka, database: Database, tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(set_aside, "_RETRY_SECONDS", (0.5, 1.0))
     monkeypatch.setattr(outbox, "_AGAIN_SECONDS", 0.5)
     running: list[Inline] = []
-    scene = Scene(partial(start_inline, running), roomy.bootstrap, database.dsn, "", tmp_path)
+    scene = Scene(
+        start_writer=partial(start_inline, running),
+        bootstrap=roomy.bootstrap,
+        dsn=database.dsn,
+        gateway="",
+        folder=tmp_path,
+    )
     admin = AdminClient({"bootstrap.servers": roomy.bootstrap})
     new = NewTopic(scene.topic, 1, 1, config={"max.message.bytes": str(LIMIT)})
     for future in admin.create_topics([new]).values():

@@ -150,7 +150,7 @@ def test_f46_one_record_at_which_a_step_raises_stops_nobody(
     two.the_other_lands()
     if comes is not by_batch:
         assert writer.job._failures == 0, "the loop was never begun again"
-    bug.mend()
+    bug.fix()
     eventually(lambda: met.has_landed(*set(two.sent) - gone))
     other.open()
     others = (other,) if comes in (by_diversion, by_drain) else ()
@@ -167,7 +167,7 @@ def test_f46_a_table_at_which_every_event_raises_waits_and_nothing_is_parked(two
     eventually(lambda: two.scene.totals().get("waiting") == 40)
     assert two.parked() == []
     assert writer.states[two.scene.database] == "landing"
-    bug.mend()
+    bug.fix()
     eventually(lambda: two.landed() == set(ids(0, 40)))
     assert two.parked() == []
 

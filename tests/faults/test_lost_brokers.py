@@ -102,7 +102,16 @@ def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
 
 @pytest.fixture
 def three(brokers: Kafka, database: Database, inline_writers: StartInline, tmp_path: Path) -> Three:
-    return Three(brokers, Scene(inline_writers, brokers.bootstrap, database.dsn, "", tmp_path))
+    return Three(
+        brokers,
+        Scene(
+            start_writer=inline_writers,
+            bootstrap=brokers.bootstrap,
+            dsn=database.dsn,
+            gateway="",
+            folder=tmp_path,
+        ),
+    )
 
 
 @pytest.mark.timeout(400)

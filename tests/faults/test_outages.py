@@ -19,7 +19,13 @@ pytestmark = pytest.mark.usefixtures("spark_reads")
 def test_while_postgres_is_down_the_writer_waits_and_then_lands_everything(
     ground: Ground, own_postgres: Postgres, start_writer: StartWriter, tmp_path: Path
 ) -> None:
-    scene = Scene(start_writer, ground.kafka.bootstrap, own_postgres.dsn, ground.gateway, tmp_path)
+    scene = Scene(
+        start_writer=start_writer,
+        bootstrap=ground.kafka.bootstrap,
+        dsn=own_postgres.dsn,
+        gateway=ground.gateway,
+        folder=tmp_path,
+    )
     scene.send(50)
     service = scene.writer()
     scene.all_landed_once()
@@ -47,7 +53,13 @@ def test_while_postgres_is_down_the_writer_waits_and_then_lands_everything(
 def test_a_writer_that_starts_before_postgres_waits_for_it(
     ground: Ground, own_postgres: Postgres, start_writer: StartWriter, tmp_path: Path
 ) -> None:
-    scene = Scene(start_writer, ground.kafka.bootstrap, own_postgres.dsn, ground.gateway, tmp_path)
+    scene = Scene(
+        start_writer=start_writer,
+        bootstrap=ground.kafka.bootstrap,
+        dsn=own_postgres.dsn,
+        gateway=ground.gateway,
+        folder=tmp_path,
+    )
     own_postgres.stop()
     scene.send(20)
     service = scene.writer(wait=False)

@@ -32,7 +32,13 @@ def submitted(cluster: Cluster, ground: Ground, database: Database, tmp_path: Pa
         return service
 
     try:
-        yield Scene(start, ground.kafka.bootstrap, database.dsn, ground.gateway, tmp_path)
+        yield Scene(
+            start_writer=start,
+            bootstrap=ground.kafka.bootstrap,
+            dsn=database.dsn,
+            gateway=ground.gateway,
+            folder=tmp_path,
+        )
     finally:
         for service in started:
             service.kill()

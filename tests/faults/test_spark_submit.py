@@ -44,7 +44,13 @@ def submitted(ground: Ground, database: Database, tmp_path: Path) -> Iterator[Sc
             service.wait_ready()
         return service
 
-    scene = Scene(start, ground.kafka.bootstrap, database.dsn, ground.gateway, tmp_path)
+    scene = Scene(
+        start_writer=start,
+        bootstrap=ground.kafka.bootstrap,
+        dsn=database.dsn,
+        gateway=ground.gateway,
+        folder=tmp_path,
+    )
     try:
         yield scene
     finally:

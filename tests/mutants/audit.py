@@ -179,15 +179,15 @@ QUICK: Final = (
     Mutant(
         "that rows above its end are the next incarnation's",
         "audit/incarnations.py",
-        "        until,\n    )",
-        "        None,\n    )",
+        "        until=until,\n    )",
+        "        until=None,\n    )",
         INCARNATIONS,
     ),
     Mutant(
         "that below another incarnation's end a row may be the other's",
         "audit/incarnations.py",
-        "        max(others, default=0),\n",
-        "        0,\n",
+        "        shared=max(others, default=0),\n",
+        "        shared=0,\n",
         INCARNATIONS,
     ),
     Mutant(

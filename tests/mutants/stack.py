@@ -12,7 +12,7 @@ STACK: Final = (
     Mutant("narrowing the data folder", "private.py", "_narrow(folder, _FOLDER)", "pass"),
     Mutant("a private data folder", "up.py", "private_folder(folder)", "folder.mkdir(exist_ok=True)"),
     Mutant("narrowing secrets", "private.py", "_narrow(file, _FILE)", "pass"),
-    Mutant("no empty secrets", "private.py", "if not found:", "if not file.exists():"),
+    Mutant("no empty secrets", "private.py", "if not text:", "if not file.exists():"),
     Mutant("secrets that are whole", "private.py", 'file.with_name(f"{file.name}.{os.getpid()}")', "file"),
     Mutant("folders that are everybody's", "private.py", "& stat.S_ISVTX", "& 0"),
 )

@@ -14,7 +14,7 @@ from services.admin.findings import Incarnation, Source, Table
 from services.admin.spans import History
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class DatabaseBooks:
     """One database's part."""
 
@@ -57,7 +57,7 @@ class DatabaseBooks:
         return self._kept.get(source, set())
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Books:
     """Everything that was read, at one moment per database, Kafka's after the databases'."""
 

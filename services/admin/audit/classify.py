@@ -43,11 +43,11 @@ class Event:
     value: bytes | None = None
 
     def same_as(self, row: Any) -> bool:
-        """Whether `row` (id, event_name, timestamp, version, payload as text) is this event."""
+        """Tell whether `row` (id, event_name, timestamp, version, payload as text) is this event."""
         return row.id == self.id and self.same_body(row)
 
     def same_body(self, row: Any) -> bool:
-        """Whether `row` is this event but for its id and receipt."""
+        """Tell whether `row` is this event but for its id and receipt."""
         metadata = self.document["metadata"]
         return (
             row.event_name == self.name
@@ -90,7 +90,7 @@ def classify(record: LogRecord) -> Event:
 
 
 def _are_too_large(headers: Mapping[str, bytes]) -> bool:
-    """Whether nobody reads them, and so nobody knows whose the record is.  A lone NUL is no context."""
+    """Tell whether nobody reads them, and so nobody knows whose the record is.  A lone NUL is no context."""
     context, received_at = (headers.get(name) for name in (wire.HEADER_CONTEXT, wire.HEADER_RECEIVED_AT))
     size = len(context or b"") + len(received_at or b"")
     return bool(context) and context != b"\0" and size > wire.MOST_HEADER_BYTES
@@ -104,18 +104,18 @@ def _is_for_us(headers: Mapping[str, bytes]) -> bool:
 
 
 def _database(destination: Any) -> str:
-    """The public name of the database; empty where none can be read."""
+    """Return the public name of the database; empty where none can be read."""
     named = _named(destination) if isinstance(destination, dict) else None
     return named if isinstance(named, str) else ""
 
 
 def _named(destination: Mapping[str, Any]) -> Any:
-    """A database is named by vanity or by database."""
+    """Return what names the database: its vanity name, else its name."""
     return destination.get("vanity") or destination.get("database")
 
 
 def _identity(destination: Any) -> str:
-    """Equal for destinations that are one table."""
+    """Return a text that is equal for destinations that are one table."""
     if not isinstance(destination, dict):
         return json.dumps(destination)
     return json.dumps(
@@ -136,7 +136,7 @@ def _exact(text: str | bytes) -> Any:
 
 
 def _equal(one: Any, other: Any) -> bool:
-    """Equality of JSON: to Python, true is 1."""
+    """Tell whether two JSON values are equal: to Python, true is 1."""
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
     if isinstance(one, dict) and isinstance(other, dict):

@@ -47,13 +47,13 @@ async def collect(logs: KafkaLogs, snapshots: Mapping[str, Snapshot], topics: re
     probe = wire.topic_of(wire.PROBE_EVENT)
     spans = await logs.spans(t for t in await logs.topics() if topics.fullmatch(t) and t != probe)
     return Books(
-        databases,
-        settled,
-        group,
-        parked_events,
-        {key: sorted(found) for key, found in offsets.items()},
-        {key: [*markers[key].values(), *empty[key]] for key in markers.keys() | empty.keys()},
-        spans,
+        databases=databases,
+        settled=settled,
+        group=group,
+        parked=parked_events,
+        diverted={key: sorted(each) for key, each in offsets.items()},
+        markers={key: [*markers[key].values(), *empty[key]] for key in markers.keys() | empty.keys()},
+        spans=spans,
         leaderless=frozenset(logs.leaderless),
         foreign=foreign + settled.foreign,
     )
@@ -75,21 +75,21 @@ def _database(snapshot: Snapshot, topics: re.Pattern[str]) -> DatabaseBooks:
         return bool(topics.fullmatch(source.topic)) and source.topic != wire.topic_of(wire.PROBE_EVENT)
 
     return DatabaseBooks(
-        {
+        ledger={
             incarnation: next_offset
             for incarnation, next_offset in snapshot.ledger.items()
             if audited(incarnation.source)
         },
-        {key: n for key, n in snapshot.totals.items() if audited(key[0].source)},
-        frozenset((r.incarnation.source, r.offset, r.destination) for r in snapshot.outbox),
-        frozenset(
+        totals={key: n for key, n in snapshot.totals.items() if audited(key[0].source)},
+        outbox=frozenset((r.incarnation.source, r.offset, r.destination) for r in snapshot.outbox),
+        held=frozenset(
             (r.incarnation, r.offset, r.destination)
             for r in snapshot.waiting
             if audited(r.incarnation.source)
         ),
-        {t: {s: n for s, n in snapshot.counts(t).items() if audited(s)} for t in snapshot.tables},
-        [(t, s, o, n) for t in snapshot.tables for s, o, n in snapshot.repeated(t) if audited(s)],
-        {
+        counts={t: {s: n for s, n in snapshot.counts(t).items() if audited(s)} for t in snapshot.tables},
+        repeated=[(t, s, o, n) for t in snapshot.tables for s, o, n in snapshot.repeated(t) if audited(s)],
+        history={
             incarnation: History.of(spans, snapshot.ledger[incarnation])
             for incarnation, spans in snapshot.spans.items()
             if incarnation in snapshot.ledger

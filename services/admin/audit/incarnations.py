@@ -49,11 +49,11 @@ def _readable_range(books: Books, incarnation: Incarnation) -> ReadableRange:
         if o != incarnation and o not in later
     ]
     return ReadableRange(
-        incarnation,
-        max(books.start(incarnation), books.spans.get(incarnation.source, (0, 0))[0]),
-        next_offset if until is None else min(next_offset, until),
-        max(others, default=0),
-        until,
+        incarnation=incarnation,
+        first=max(books.start(incarnation), books.spans.get(incarnation.source, (0, 0))[0]),
+        upto=next_offset if until is None else min(next_offset, until),
+        shared=max(others, default=0),
+        until=until,
     )
 
 
@@ -70,7 +70,7 @@ def given_up(books: Books) -> Iterator[Finding]:
         chain = books.chain(source)
         for incarnation, following in pairwise(chain):
             by = books.settled.answered_by.get(source) if following == chain[-1] else None
-            accepted = f": {by or 'a person'} accepted that"
+            accepted = f": {by or 'an operator'} accepted that"
             yield from _between(source, books.next_offset(incarnation), books.start(following), accepted)
 
 

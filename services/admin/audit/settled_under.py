@@ -19,7 +19,7 @@ def check_gaps(books: Books, incarnation: Incarnation) -> Iterator[Finding]:
             for start, end in history.gaps(database.ledger[incarnation]):
                 text = (
                     f"the ledger of {name} has passed [{start}, {end}) and no transaction settled it: "
-                    "it was moved by hand, or a person gave the range up"
+                    "it was moved by hand, or an operator gave the range up"
                 )
                 yield Finding(Code.GAP, incarnation.source, start, text)
 

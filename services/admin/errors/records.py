@@ -26,7 +26,7 @@ WAITING: Final = "waiting"
 DRAINED: Final = "drained"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorEvent:
     """A parked event, or one that waits.  `destination` of one that waits is its database."""
 
@@ -62,7 +62,7 @@ class ErrorEvent:
         return fields | {"value": escaped(self.value)} if value else fields
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Marker:
     """Closes a diverted range: `count` distinct offsets of [`start`, `end`) wait for `database`."""
 
@@ -125,15 +125,15 @@ def parked(record: LogRecord) -> ErrorEvent | None:
     source = Source(named.topic, named.partition)
     key = record.key.decode(errors="backslashreplace")
     return ErrorEvent(
-        key,
-        PARKED,
-        named.code,
-        source,
-        named.offset,
-        named.destination,
-        reason,
-        record.value,
-        record.timestamp,
+        key=key,
+        state=PARKED,
+        code=named.code,
+        source=source,
+        offset=named.offset,
+        destination=named.destination,
+        reason=reason,
+        value=record.value,
+        timestamp=record.timestamp,
     )
 
 
@@ -145,26 +145,42 @@ def diverted(record: LogRecord) -> ErrorEvent | Marker | Empty | None:
         return None
     if isinstance(head, _MarkerHead):
         source = Source(*head.partition)
-        return Marker(head.database, head.topic_id, source, head.start, head.end, head.count, head.digest)
+        return Marker(
+            database=head.database,
+            topic_id=head.topic_id,
+            source=source,
+            start=head.start,
+            end=head.end,
+            count=head.count,
+            digest=head.digest,
+        )
     if isinstance(head, _EmptyHead):
         spans = ((of, topic, span) for of, topic, spans in head.topics for span in spans)
         return Empty(
             tuple(
-                Marker(head.database, of, Source(topic, n), start, end, 0, head.digest)
+                Marker(
+                    database=head.database,
+                    topic_id=of,
+                    source=Source(topic, n),
+                    start=start,
+                    end=end,
+                    count=0,
+                    digest=head.digest,
+                )
                 for of, topic, (n, start, end) in spans
             )
         )
     source = Source(head.topic, head.partition)
     return ErrorEvent(
-        f"{source}/{head.offset}/{head.database}",
-        DIVERTED,
-        "database_unavailable",
-        source,
-        head.offset,
-        head.database,
-        header,
-        record.value,
-        record.timestamp,
+        key=f"{source}/{head.offset}/{head.database}",
+        state=DIVERTED,
+        code="database_unavailable",
+        source=source,
+        offset=head.offset,
+        destination=head.database,
+        reason=header,
+        value=record.value,
+        timestamp=record.timestamp,
     )
 
 
@@ -175,15 +191,15 @@ def held(database: str, row: WaitingRow) -> ErrorEvent:
     reason = {"code": fault.code, "kind": fault.kind, "step": fault.step}
     reason |= {"detail": fault.title, "fix": fault.fix, "destination": destination}
     return ErrorEvent(
-        f"{row.source}/{row.offset}/{destination}",
-        WAITING,
-        fault.code,
-        row.source,
-        row.offset,
-        destination,
-        reason,
-        row.value,
-        row.kept_at_ms,
+        key=f"{row.source}/{row.offset}/{destination}",
+        state=WAITING,
+        code=fault.code,
+        source=row.source,
+        offset=row.offset,
+        destination=destination,
+        reason=reason,
+        value=row.value,
+        timestamp=row.kept_at_ms,
     )
 
 

@@ -1,4 +1,4 @@
-"""What a person sees of parked and waiting events: the last, how many, one, or all that come."""
+"""What an operator sees of parked and waiting events: the last, how many, one, or all that come."""
 
 from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass, field, replace

@@ -67,12 +67,15 @@ async def answer(brokers: Brokers, partition: str, how: str) -> bool:
     open_halts, _ = await _read(brokers)
     if partition not in open_halts:
         return False
-    given = _Answer(open_halts[partition].id, how, getpass.getuser())
+    decision = _Answer(open_halts[partition].id, how, getpass.getuser())
     producer = AIOKafkaProducer(**brokers.aiokafka(), acks="all")
     try:
         await producer.start()
         await producer.send_and_wait(
-            wire.SETTLED, key=f"{_ANSWER}{partition}".encode(), value=msgspec.json.encode(given), partition=0
+            wire.SETTLED,
+            key=f"{_ANSWER}{partition}".encode(),
+            value=msgspec.json.encode(decision),
+            partition=0,
         )
     except KafkaError as e:
         raise InfrastructureError(

@@ -36,8 +36,8 @@ def databases() -> None:
     """See which databases are halted, and resolve a halt.
 
     A database is halted when its ledger is behind what the writer knows to be settled there:
-    a dump was restored, or rows of the ledger were changed. Its events wait until a person
-    says what is right. Examples:
+    a dump was restored, or rows of the ledger were changed. Its events wait until an
+    operator decides what is right. Examples:
 
     onramp databases list
 

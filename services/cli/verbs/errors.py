@@ -19,7 +19,7 @@ app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 
 class Kind(StrEnum):
-    """Whose turn it is: a person's, or patience's."""
+    """What events need: an operator, or time."""
 
     parked = "parked"
     waiting = "waiting"
@@ -39,7 +39,7 @@ KeyArgument = Annotated[str, typer.Argument(help="The event's key, as `tail` pri
 def errors() -> None:
     """See parked and waiting events with their reasons.
 
-    Parked events need a person, waiting ones patience. Their values are printed only with
+    Parked events need an operator, waiting ones time. Their values are printed only with
     --value. The databases tell which of the diverted events wait and which are drained; without
     a database these are just "diverted". Examples:
 

@@ -47,7 +47,7 @@ def partitions() -> None:
 @app.command(name="list")
 @with_where_options
 def list_(where: Where, *, as_json: JsonOption = False) -> None:
-    """Print the halted partitions that a person can let go on, and why they are halted.
+    """Print the halted partitions that an operator can let go on, and why they are halted.
 
     Exits with 0 when none is, 1 when one is, 3 when Kafka cannot be reached. Example:
 
@@ -60,7 +60,7 @@ def list_(where: Where, *, as_json: JsonOption = False) -> None:
     if as_json:
         print(json.dumps([halt._asdict() for halt in halts]))
     else:
-        print("\n".join(map(_line, halts)) or "No partition waits for a person.")
+        print("\n".join(map(_line, halts)) or "No partition waits for an operator.")
     raise typer.Exit(Exit.FAILED if halts else Exit.OK)
 
 
@@ -86,7 +86,7 @@ def resolve(
         worked=halted,
         as_json=as_json,
         done=f"The writer is told: {how}. `onramp partitions list` says when {partition} goes on.",
-        problem=f"{partition} has no halt that a person can resolve; `onramp partitions list` says what has",
+        problem=f"{partition} has no halt to resolve; `onramp partitions list` lists them",
     )
 
 

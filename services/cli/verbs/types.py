@@ -22,7 +22,7 @@ def types() -> None:
     """See which event types are paused, and resume them.
 
     An event type of which too many events are parked pauses: its events wait in the database
-    until a person has fixed the cause and resumes it. Examples:
+    until an operator has fixed the cause and resumes it. Examples:
 
     onramp types list
 

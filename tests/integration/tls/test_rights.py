@@ -26,7 +26,7 @@ from shared.settings import KafkaSettings
 from tests.fixtures.fix_postgres import Database
 from tests.fixtures.fix_tls import Secured
 from tests.fixtures.ingest import record
-from tests.fixtures.inline import Inline, _given, start_inline
+from tests.fixtures.inline import Inline, _fields_of, start_inline
 from tests.fixtures.leave_taken import leave_taken
 from tests.fixtures.scenes import Scene
 from tests.fixtures.writer import Kept, event, eventually, landed, make_topics, produce, records
@@ -151,7 +151,9 @@ def test_a_writer_lands_parks_and_trims_with_the_documented_rights(
     def start(_: str, dsn: str, settings: dict[str, str], *, wait: bool = True) -> Inline:
         return start_inline(running, door, dsn, settings | env, wait=wait)
 
-    scene = Scene(start, secured.kafka.bootstrap, database.dsn, "", tmp_path)  # type: ignore[arg-type]
+    scene = Scene(
+        start_writer=start, bootstrap=secured.kafka.bootstrap, dsn=database.dsn, gateway="", folder=tmp_path
+    )  # type: ignore[arg-type]
     try:
         env = secured.env("SASL")  # Who may do everything makes the topics.
         scene.writer().stop()
@@ -166,7 +168,7 @@ def test_a_writer_lands_parks_and_trims_with_the_documented_rights(
     finally:
         for each in running:
             each.stop()
-    asyncio.run(_trim(secured, KafkaSettings(bootstrap=door, **_given(env, "ONRAMP_KAFKA_"))))
+    asyncio.run(_trim(secured, KafkaSettings(bootstrap=door, **_fields_of(env, "ONRAMP_KAFKA_"))))
 
 
 def _of(secured: Secured, topic: str) -> list[Kept]:

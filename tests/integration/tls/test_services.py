@@ -157,7 +157,9 @@ def test_a_writer_lands_parks_and_publishes(
     def start(_: str, dsn: str, settings: dict[str, str], *, wait: bool = True) -> Inline:
         return start_inline(running, secured.kafka.bootstrap_of(door), dsn, settings | env, wait=wait)
 
-    scene = Scene(start, secured.kafka.bootstrap, database.dsn, "", tmp_path)  # type: ignore[arg-type]
+    scene = Scene(
+        start_writer=start, bootstrap=secured.kafka.bootstrap, dsn=database.dsn, gateway="", folder=tmp_path
+    )  # type: ignore[arg-type]
     scene.produce(event("good", scene.name), b"no json")
     scene.writer()
     try:

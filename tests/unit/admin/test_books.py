@@ -51,17 +51,23 @@ class Offset(int):
     __gt__ = __le__ = __ge__ = None  # type: ignore[assignment]
 
 
+def _marker(start: int, end: int, *, count: int) -> Marker:
+    return Marker(database="db", topic_id="t", source=SOURCE, start=start, end=end, count=count)
+
+
 def _outage(n: int) -> Books:
     """A database that was out for n batches, one event each."""
-    database = DatabaseBooks({INCARNATION: 0}, {}, frozenset(), frozenset(), {}, ())
+    database = DatabaseBooks(
+        ledger={INCARNATION: 0}, totals={}, outbox=frozenset(), held=frozenset(), counts={}, repeated=()
+    )
     return Books(
-        {"db": database},
-        SettledLog(),
-        {},
-        {},
-        {("db", SOURCE): [Offset(i) for i in range(n)]},
-        {("db", INCARNATION): [Marker("db", "t", SOURCE, i, i + 1, 1) for i in range(n)]},
-        {},
+        databases={"db": database},
+        settled=SettledLog(),
+        group={},
+        parked={},
+        diverted={("db", SOURCE): [Offset(i) for i in range(n)]},
+        markers={("db", INCARNATION): [_marker(i, i + 1, count=1) for i in range(n)]},
+        spans={},
     )
 
 
@@ -75,8 +81,16 @@ def test_a_long_outage_is_looked_up_and_not_searched_for_each_marker() -> None:
 
 def test_markers_that_overlap_count_an_event_once() -> None:
     books = _outage(6)
-    markers = [Marker("db", "t", SOURCE, *span, 3) for span in ((0, 3), (1, 4), (0, 6))]
-    books = Books(books.databases, SettledLog(), {}, {}, books.diverted, {("db", INCARNATION): markers}, {})
+    markers = [_marker(*span, count=3) for span in ((0, 3), (1, 4), (0, 6))]
+    books = Books(
+        databases=books.databases,
+        settled=SettledLog(),
+        group={},
+        parked={},
+        diverted=books.diverted,
+        markers={("db", INCARNATION): markers},
+        spans={},
+    )
     assert books.waiting("db", INCARNATION) == set(range(6))
     assert [f.offset for f in check_markers(books, INCARNATION)] == [0]
     assert list(between([1, 3, 5], 2, 5)) == [3]
@@ -85,15 +99,20 @@ def test_markers_that_overlap_count_an_event_once() -> None:
 def test_what_waits_for_two_databases_balances_by_the_books_alone() -> None:
     """None of its events is anywhere else: a third database is up, and has none of them."""
     out = _outage(5)
-    away, up = out.databases["db"], DatabaseBooks({INCARNATION: 5}, {}, frozenset(), frozenset(), {}, ())
+    away, up = (
+        out.databases["db"],
+        DatabaseBooks(
+            ledger={INCARNATION: 5}, totals={}, outbox=frozenset(), held=frozenset(), counts={}, repeated=()
+        ),
+    )
     [diverted], [markers] = out.diverted.values(), out.markers.values()
     books = Books(
-        {"one": away, "two": away, "up": up},
-        SettledLog(),
-        {},
-        {},
-        {(name, SOURCE): diverted for name in ("one", "two")},
-        {(name, INCARNATION): markers for name in ("one", "two")},
-        {},
+        databases={"one": away, "two": away, "up": up},
+        settled=SettledLog(),
+        group={},
+        parked={},
+        diverted={(name, SOURCE): diverted for name in ("one", "two")},
+        markers={(name, INCARNATION): markers for name in ("one", "two")},
+        spans={},
     )
     assert list(Sums(books, INCARNATION, line_of(books, INCARNATION), None).findings()) == []

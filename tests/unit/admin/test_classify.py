@@ -26,7 +26,14 @@ class FakeRow:
 
 
 def _record(value: bytes | None, headers: dict[str, bytes] | None = None) -> LogRecord:
-    return LogRecord(Source("events.x", 0), 7, 0, None, value, US if headers is None else headers)
+    return LogRecord(
+        source=Source("events.x", 0),
+        offset=7,
+        timestamp=0,
+        key=None,
+        value=value,
+        headers=US if headers is None else headers,
+    )
 
 
 def _event(payload: bytes, name: bytes = b"order_placed") -> bytes:

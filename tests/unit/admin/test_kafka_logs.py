@@ -73,7 +73,16 @@ def test_one_that_loses_its_leader_while_it_is_read_is_not_waited_for(logs: Kafk
     ("source", "goes_on"), [(HERE, True), *((Source(t, 0), False) for t in (wire.USER_ERRORS, wire.SETTLED))]
 )
 def test_without_a_part_of_onramps_own_notes_no_partition_is_judged(source: Source, *, goes_on: bool) -> None:
-    books = Books({}, SettledLog(), {}, {}, {}, {}, {}, leaderless=frozenset({source}))
+    books = Books(
+        databases={},
+        settled=SettledLog(),
+        group={},
+        parked={},
+        diverted={},
+        markers={},
+        spans={},
+        leaderless=frozenset({source}),
+    )
     report = Report(leaderless=[str(source)])
     assert report_leaderless(books, report) is goes_on
     assert not report.balanced

@@ -1,4 +1,4 @@
-"""`onramp keys new`: what it prints opens the door, and nothing else does."""
+"""`onramp keys new`: what it prints lets a sender in, and nothing else does."""
 
 import json
 from pathlib import Path
