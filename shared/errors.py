@@ -71,6 +71,14 @@ class OnrampError(Exception):
         self.accepted = accepted
         return self
 
+    def kept(self) -> Self:
+        """The same, to be kept as a verdict: without the frames it came through.
+
+        They hold whatever they saw, the list with this verdict too: a cycle, which nobody frees for long.
+        """
+        self.__traceback__ = self.__context__ = self.__cause__ = None
+        return self
+
     def __reduce__(self) -> tuple[type["OnrampError"], tuple[Fault, str, str], dict[str, Any]]:
         # Spark pickles errors from workers to the driver; __init__ takes other arguments than Exception's.
         return type(self), (self.fault, self.detail, self.pointer), self.__dict__

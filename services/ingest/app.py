@@ -5,6 +5,7 @@ ends; then syslog stops to receive, because its messages need the sink; the sink
 """
 
 import asyncio
+import ctypes
 import gc
 import logging
 import sys
@@ -57,6 +58,9 @@ _LAST_SECONDS: Final = 1.0
 _REFRESH_SECONDS: Final = 0.5
 _SWITCH_SECONDS: Final = 0.001
 _GC_ALLOCATIONS: Final = 50_000
+#: From glibc's malloc.h.
+_M_MMAP_THRESHOLD: Final = -3
+_LARGE_BLOCK: Final = 128 * 1024
 
 
 class State(TypedDict):
@@ -64,6 +68,7 @@ class State(TypedDict):
 
     settings: IngestSettings
     drain: Drain
+    budget: ByteBudget
 
 
 Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[State]]
@@ -102,6 +107,7 @@ def create() -> Gateway:
     """Construct the gateway of this process from the environment (uvicorn's workers call this)."""
     _collect_garbage_rarely()
     _switch_threads_often()
+    _return_large_blocks()
     settings, kafka = IngestSettings(), KafkaSettings()
     set_up("ingest", settings.log_level)
     compiler = Compiler()
@@ -110,7 +116,7 @@ def create() -> Gateway:
     budget = ByteBudget(settings.inflight_bytes)
     drain = Drain(settings.drain_seconds)
     quotas = Quotas(settings.copies, shared_levels())
-    admin = AdminPort(settings, drain)
+    admin = AdminPort(settings, drain, budget)
     sink = KafkaSink(
         kafka,
         budget,
@@ -128,7 +134,7 @@ def create() -> Gateway:
         watching = asyncio.create_task(_watch(registry, budget), name="registry-watch")
         try:
             with drain.on_sigterm():
-                yield {"settings": settings, "drain": drain}
+                yield {"settings": settings, "drain": drain, "budget": budget}
         finally:
             watching.cancel()
             admin.stop()
@@ -205,6 +211,16 @@ def _collect_garbage_rarely() -> None:
 def _switch_threads_often() -> None:
     """Let the event loop wait 1 ms and not 5 ms, the default, for a thread that parses a heavy body."""
     sys.setswitchinterval(_SWITCH_SECONDS)
+
+
+def _return_large_blocks() -> None:
+    """Have malloc return blocks above 128 KiB to the system as soon as they are free.
+
+    glibc begins so and then keeps ever larger ones on its heap, where a flood leaves as many holes.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:  # glibc's alone
+        mallopt(_M_MMAP_THRESHOLD, _LARGE_BLOCK)
 
 
 def _partitions_of(registry: Registry) -> Callable[[str], int | None]:

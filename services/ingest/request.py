@@ -27,9 +27,23 @@ class BatchItem:
 class RequestContext:
     """One request, by whatever entrance.  `step` is the step that runs, so an error knows its place."""
 
-    __slots__ = ("form", "headers", "received_at", "request_id", "reserve_answer", "sender", "single", "step")
+    __slots__ = (
+        "address",
+        "form",
+        "headers",
+        "received_at",
+        "request_id",
+        "reserve_answer",
+        "sender",
+        "single",
+        "step",
+    )
 
-    def __init__(self, request_id: str, received_at: str, headers: Mapping[bytes, bytes]) -> None:
+    def __init__(
+        self, request_id: str, received_at: str, headers: Mapping[bytes, bytes], address: str = ""
+    ) -> None:
+        #: Of the client or of a proxy; empty: unknown.
+        self.address = address
         self.request_id = request_id
         self.received_at = received_at
         self.headers = headers
@@ -45,6 +59,11 @@ class RequestContext:
     def producer(self) -> str:
         """Return the sender's public name: the API key's id, or `anonymous`."""
         return self.sender.name
+
+    @property
+    def queue(self) -> str:
+        """Return with whom it waits for its turn: its key's requests, or without a key its address's."""
+        return self.address if self.address and self.sender.key is None else self.sender.name
 
 
 def _reserve_nothing(_: int) -> None:

@@ -101,8 +101,8 @@ class IngestSettings(BaseSettings):
     inflight_bytes: int = Field(
         256 * 2**20,
         ge=1,
-        description="Most bytes that all requests of a process may hold together; above it, requests "
-        "are 503.",
+        description="Most bytes that all requests of a process may hold together, from what is read of "
+        "them to their answers; above it, requests are 503. A process has up to 100 MiB beside.",
     )
     max_header_bytes: int = Field(
         16 * 2**10, ge=1024, description="Most bytes of a request's headers; more are 431."

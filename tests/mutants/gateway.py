@@ -5,6 +5,7 @@ from typing import Final
 
 from tests.mutants import gateway_kafka as kafka
 from tests.mutants.gateway_closed import CLOSED
+from tests.mutants.gateway_held import HELD
 from tests.mutants.gateway_networks import NETWORKS
 from tests.mutants.machine import Mutant as AnyMutant
 from tests.mutants.machine import run
@@ -22,6 +23,7 @@ READINESS: Final = "tests/integration/ingest/test_readiness.py"
 BAD_INPUT: Final = "tests/integration/ingest/test_bad_input.py"
 KAFKA: Final = "tests/integration/ingest/test_gateway_kafka.py"
 TALLIES: Final = "tests/unit/ingest/test_tallies.py"
+FLOODS: Final = "tests/integration/loadtest/test_floods.py"
 CYCLE: Final = "tests/unit/ingest/test_cycle.py"
 Mutant = partial(AnyMutant, tests=UNIT)
 
@@ -91,13 +93,6 @@ QUICK: Final = (
         "except Exception:",
         "except KeyError:",
         tests=STEPS,
-    ),
-    Mutant(
-        "parsing heavy bodies in a thread",
-        "accept.py",
-        "heavy = is_heavy(body)",
-        "heavy = False",
-        tests=COUNTED,
     ),
     Mutant(
         "counting before splitting",
@@ -250,7 +245,7 @@ QUICK: Final = (
     Mutant(
         "the cap of inflation",
         "http/content_encoding.py",
-        "if len(self.out) > self._max_bytes:",
+        "if self.size > self._max_bytes:",
         "if False:",
         tests=BAD_INPUT,
     ),
@@ -341,9 +336,11 @@ QUICK: Final = (
     ),
     *NETWORKS,
     *CLOSED,
+    *HELD,
 )
 
 SLOW: Final = (
+    Mutant("returning large blocks", "app.py", "    _return_large_blocks()\n", "", tests=FLOODS),
     Mutant("our own deadline", "send/kafka_sink.py", "if self._expire(clock()):", "if False:", tests=KAFKA),
     Mutant(
         "replacing a wedged producer",

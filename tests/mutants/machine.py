@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-COPIED: Final = ("services", "shared", "stack", "tests", "clients", "docs", "pyproject.toml")
+COPIED: Final = ("services", "shared", "stack", "tests", "clients", "docs", "loadtest", "pyproject.toml")
 #: Of what the tests wait for, most comes at once or, without a protection, never.
 PATIENCE: Final = "0.3"
 _GREEN, _RED = 0, 1

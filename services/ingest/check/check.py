@@ -67,7 +67,7 @@ class Checker:
                     if item.event_type is not None:
                         self._check_type(item, name, item.event_type, reported)
                 except UserError as error:
-                    item.verdict = error.at(Step.CHECK)
+                    item.verdict = error.at(Step.CHECK).kept()
 
     def _read(self, item: BatchItem, key: ApiKey | None) -> str:
         size = len(item.value)

@@ -14,6 +14,7 @@ from uvicorn.server import ServerState
 from services.ingest.asgi import AsgiReceive, AsgiSend, Scope
 from services.ingest.http.drain import Drain
 from services.ingest.http.protocol_limits import LimitedProtocol
+from services.ingest.send.byte_budget import ByteBudget
 from services.ingest.settings import IngestSettings
 from shared.errors import NOT_FOUND, UserError
 
@@ -33,9 +34,9 @@ def reject_hidden(scope: Scope, settings: IngestSettings) -> None:
 class AdminPort:
     """The port for operators, if there is one; started and stopped by `app.py`."""
 
-    def __init__(self, settings: IngestSettings, drain: Drain) -> None:
+    def __init__(self, settings: IngestSettings, drain: Drain, budget: ByteBudget) -> None:
         self._settings = settings
-        self._state = {"settings": settings, "drain": drain}
+        self._state = {"settings": settings, "drain": drain, "budget": budget}
         self._connections = ServerState()
         self._server: asyncio.Server | None = None
 

@@ -8,8 +8,9 @@ client may take its time to read it.
 from collections.abc import Mapping
 from typing import Final, Self
 
-from services.ingest.asgi import AsgiReceive, ClientGoneError, Message
+from services.ingest.asgi import AsgiReceive, ClientGoneError
 from services.ingest.http.content_encoding import Inflater, codec_of
+from services.ingest.http.growing import Growing
 from services.ingest.send.byte_budget import ByteBudget
 from shared.errors import BODY_TOO_LARGE, UserError
 
@@ -28,6 +29,7 @@ class Body:
         self._budget = budget
         self._max_bytes = max_bytes
         self._reserved = 0
+        self._compressed = 0
         #: Whether all of it was read; or else the rest would be parsed as the next request.
         self.read_whole = False
 
@@ -48,15 +50,21 @@ class Body:
         """
         codec = codec_of(self._headers.get(b"content-encoding", b""))
         # Checked, not reserved: a client that announces much and sends nothing must hold nothing.
-        self._check_limit(int(self._headers.get(b"content-length", b"0")))
-        message = await self._next()
-        body: bytes = message.get("body", b"")
+        announced = int(self._headers.get(b"content-length", b"0"))
+        self._check_limit(announced)
+        first = await self._piece()
         if codec is None and self.read_whole:
-            self._reserve_up_to(len(body))
-            return body
+            self._reserve_up_to(len(first))
+            return first
         if codec is None:
-            return await self._plain(body)
-        return await self._decompressed(Inflater(codec, self._max_bytes), body)
+            growing = Growing(announced or self._max_bytes)
+            self._add(growing, first)
+            del first  # nor may any other frame keep a piece: it is counted once
+            return await self._plain(growing)
+        inflater = Inflater(codec, self._max_bytes)
+        self._decompress(inflater, first)
+        del first
+        return await self._decompressed(inflater)
 
     def reserve_answer(self, events: int) -> None:
         """Reserve the bytes of the answer for so many events, before any is sent.
@@ -74,34 +82,33 @@ class Body:
         self._budget.add(size)
         self._reserved = size
 
-    async def _plain(self, first: bytes) -> bytes:
-        pieces, size = [first], len(first)
-        self._reserve_up_to(size)
+    async def _plain(self, growing: Growing) -> bytes:
         while not self.read_whole:
-            pieces.append((await self._next()).get("body", b""))
-            size += len(pieces[-1])
-            self._reserve_up_to(size)
-        return b"".join(pieces)
+            self._add(growing, await self._piece())
+        return growing.whole()
 
-    async def _decompressed(self, inflater: Inflater, piece: bytes) -> bytes:
-        compressed = len(piece)
-        inflater.feed(piece)
-        self._check_limit(compressed)
-        self._reserve_up_to(len(inflater.out))
+    def _add(self, growing: Growing, piece: bytes) -> None:
+        self._reserve_up_to(growing.size + len(piece))
+        growing.add(piece)
+
+    async def _decompressed(self, inflater: Inflater) -> bytes:
         while not self.read_whole:
-            piece = (await self._next()).get("body", b"")
-            compressed += len(piece)
-            self._check_limit(compressed)
-            inflater.feed(piece)
-            self._reserve_up_to(len(inflater.out))
+            self._decompress(inflater, await self._piece())
         return inflater.finish()
 
-    async def _next(self) -> Message:
+    def _decompress(self, inflater: Inflater, piece: bytes) -> None:
+        self._compressed += len(piece)
+        self._check_limit(self._compressed)
+        for size in inflater.feed(piece):
+            self._reserve_up_to(size)
+
+    async def _piece(self) -> bytes:
         message = await self._receive()
         if message["type"] == "http.disconnect":
             raise ClientGoneError
         self.read_whole = not message.get("more_body", False)
-        return message
+        piece: bytes = message.get("body", b"")
+        return piece
 
     def _reserve_up_to(self, size: int) -> None:
         self._check_limit(size)

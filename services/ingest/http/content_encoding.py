@@ -7,7 +7,7 @@ leaves.
 
 import sys
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final, Protocol
 
 if sys.version_info >= (3, 14):
@@ -15,6 +15,7 @@ if sys.version_info >= (3, 14):
 else:
     from backports import zstd
 
+from services.ingest.http.growing import Growing
 from shared.errors import BAD_COMPRESSION, BODY_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE, UserError
 
 
@@ -98,28 +99,36 @@ def codec_of(encoding: bytes) -> Codec | None:
 
 
 class Inflater:
-    """Decompresses a body piece by piece; `out` grows to `max_bytes` at most."""
+    """Decompresses a body piece by piece, to `size` bytes; at most to `max_bytes`."""
 
     def __init__(self, codec: Codec, max_bytes: int) -> None:
-        self.out = bytearray()
+        self.size = 0
+        #: Most bodies are one piece.
+        self._first = b""
+        self._growing: Growing | None = None
         self._codec = codec
         self._max_bytes = max_bytes
 
-    def feed(self, data: bytes) -> None:
-        """Decompress a piece of the body.  Raises `UserError` past the limit, and for a broken stream."""
+    def feed(self, data: bytes) -> Iterator[int]:
+        """Decompress a piece of the body; yield the size after each step, so that none is made without room.
+
+        Raises:
+            UserError: past the limit, and for a broken stream.
+        """
         try:
             more = bool(data)
             while more:
                 if self._codec.eof:
                     raise UserError(BAD_COMPRESSION, "there are bytes after the end of the compressed stream")
-                room = min(_PIECE, self._max_bytes - len(self.out) + 1)
+                room = min(_PIECE, self._max_bytes - self.size + 1)
                 piece, more = self._codec.inflate(data, room)
                 data = b""
-                self.out += piece
-                if len(self.out) > self._max_bytes:
+                self._add(piece)
+                if self.size > self._max_bytes:
                     raise UserError(
                         BODY_TOO_LARGE, f"decompressed it exceeds the limit of {self._max_bytes} bytes"
                     )
+                yield self.size
         except (zlib.error, zstd.ZstdError):
             raise UserError(BAD_COMPRESSION, "the body is not what its Content-Encoding says") from None
 
@@ -129,4 +138,15 @@ class Inflater:
             raise UserError(BAD_COMPRESSION, "the compressed stream ends too early")
         if self._codec.unused_data:
             raise UserError(BAD_COMPRESSION, "there are bytes after the end of the compressed stream")
-        return bytes(self.out)
+        return self._first if self._growing is None else self._growing.whole()
+
+    def _add(self, piece: bytes) -> None:
+        if self._growing is None and self.size:
+            self._growing = Growing(self._max_bytes + 1)
+            self._growing.add(self._first)
+            self._first = b""
+        if self._growing is None:
+            self._first = piece
+        else:
+            self._growing.add(piece)
+        self.size += len(piece)

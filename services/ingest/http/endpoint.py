@@ -54,7 +54,7 @@ class Events:
             await self._other_method(scope["method"], headers).send(send)
             return
         with RequestTimer() as timer:
-            request = new_request(headers)
+            request = new_request(headers, scope.get("client"))
             body = Body(request.headers, receive, self._budget, self._settings.max_body_bytes)
             request.reserve_answer = body.reserve_answer
             with body:
@@ -81,7 +81,7 @@ class Events:
         try:
             items = await accept(self._flow, request, receive)
         except OnrampError as error:
-            error.at(request.step)
+            error.at(request.step).kept()
             self._log.log_request(request, error)
             self._metrics.count_request(request, error)
             return problems.answer(error, request.request_id, retry_after)
@@ -104,10 +104,10 @@ class Events:
         return response.with_headers([(b"allow", b"POST, OPTIONS")])
 
 
-def new_request(headers: list[Header]) -> RequestContext:
+def new_request(headers: list[Header], client: tuple[str, int] | None) -> RequestContext:
     """Return the context of a request that is received now."""
     now = datetime.now(UTC).isoformat(timespec="microseconds")
-    return RequestContext(new_request_id(), now, _merged(headers))
+    return RequestContext(new_request_id(), now, _merged(headers), client[0] if client else "")
 
 
 def new_request_id() -> str:

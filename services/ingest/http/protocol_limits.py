@@ -8,6 +8,7 @@ Transfer-Encoding, which h11 answers twice.
 
 import asyncio
 import re
+from collections import deque
 from typing import Any, Final
 
 from uvicorn._types import ASGI3Application
@@ -33,6 +34,9 @@ httptools_impl.RequestResponseCycle = Cycle  # type: ignore[assignment, misc]
 
 class LimitedProtocol(HttpToolsProtocol):
     """One connection."""
+
+    cycle: Cycle
+    pipeline: deque[tuple[Cycle, ASGI3Application]]  # type: ignore[assignment]
 
     def __init__(
         self,
@@ -70,6 +74,8 @@ class LimitedProtocol(HttpToolsProtocol):
         self._stop_write_timer()
         if self._answering is not None:
             self._answering.disconnected = True
+        for waiting, _ in self.pipeline:
+            waiting.forget()
         super().connection_lost(exc)
 
     def close_after_answer(self) -> None:
@@ -151,7 +157,7 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def on_body(self, body: bytes) -> None:
         """Pass on a piece of the body."""
-        if not self._is_closing:
+        if not self._is_closing and self.cycle.has_room(len(body)):
             super().on_body(body)
 
     def on_message_complete(self) -> None:
@@ -219,6 +225,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self._rejection = b"" if answered else self._problem(fault, detail)
         for waiting in [each for each in self.pipeline if each[0] is reading]:
             self.pipeline.remove(waiting)
+            waiting[0].forget()
         if not self._must_answer_before(reading):
             self._close_with(self._rejection)
 

@@ -46,7 +46,7 @@ class LocalGateway:
 
     @asynccontextmanager
     async def _lifespan(self, _: FastAPI) -> AsyncIterator[State]:
-        yield {"settings": self.settings, "drain": Drain()}
+        yield {"settings": self.settings, "drain": Drain(), "budget": self.budget}
 
 
 MakeGateway = Callable[..., LocalGateway]

@@ -8,6 +8,7 @@ import pytest
 from uvicorn.protocols.http.flow_control import FlowControl
 
 from services.ingest.http.request_cycle import Cycle
+from services.ingest.send.byte_budget import ByteBudget
 
 pytestmark = pytest.mark.anyio
 
@@ -21,6 +22,7 @@ class Pieces(asyncio.Transport):
         super().__init__()
         self.written: list[bytes] = []
         self.closed = False
+        self.paused = False
 
     def write(self, data: Any) -> None:
         assert not self.closed
@@ -33,15 +35,18 @@ class Pieces(asyncio.Transport):
     def is_closing(self) -> bool:
         return self.closed
 
+    def pause_reading(self) -> None:
+        self.paused = True
+
     def resume_reading(self) -> None:
-        """Nothing is ever paused."""
+        self.paused = False
 
 
 def cycle(pieces: Pieces, method: str = "POST", *, keep_alive: bool = True, waits: bool = False) -> Cycle:
     log = logging.getLogger("uvicorn.error")
     return Cycle(
         transport=pieces,
-        scope={"type": "http", "method": method},
+        scope={"type": "http", "method": method, "state": {"budget": ByteBudget(2**20)}},
         flow=FlowControl(pieces),
         logger=log,
         access_logger=log,

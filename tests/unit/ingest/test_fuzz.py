@@ -143,7 +143,7 @@ def _gateway() -> Any:
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[State]:
-        yield {"settings": given_settings, "drain": Drain()}
+        yield {"settings": given_settings, "drain": Drain(), "budget": budget}
 
     return assemble(given_settings, sink=MemorySink(), budget=budget, registry=registry, lifespan=lifespan)
 

@@ -1,0 +1,95 @@
+"""Where a body is parsed and checked: on the event loop, or if it is heavy in a thread, in its sender's turn.
+
+There are two threads, because each that computes makes the event loop wait for the interpreter.  Whoever
+sends many large bodies waits behind his own: each sender that waits has a turn before another has a second
+one.  A turn lasts from DECODE to ROUTE, so that the items of at most two heavy bodies are made at a time.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from functools import partial
+from typing import Final, ParamSpec, Protocol, TypeVar
+
+from services.ingest.request import RequestContext
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+#: A body within both limits takes at most some 30 ms of the event loop.
+_HEAVY_BYTES: Final = 128 * 1024
+_HEAVY_SEPARATORS: Final = 5000
+_AT_ONCE: Final = 2
+_THREADS: Final = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="heavy-body")
+
+
+class Run(Protocol):
+    """Runs a step."""
+
+    def __call__(self, step: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Awaitable[T]:
+        """Return what `step` returns."""
+        ...
+
+
+class Turns:
+    """The turns of one flow."""
+
+    def __init__(self) -> None:
+        self._free = _AT_ONCE
+        #: Who waits, in the order of their next turns.
+        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
+
+    def of(self, body: bytes, request: RequestContext) -> AbstractAsyncContextManager[Run]:
+        """Return the context in which `body` is parsed: now if it is light, else in its sender's turn."""
+        return self._turn(request.queue) if is_heavy(body) else _LIGHT
+
+    @asynccontextmanager
+    async def _turn(self, queue: str) -> AsyncIterator[Run]:
+        await self._wait(queue)
+        try:
+            yield _in_thread
+        finally:
+            self._next()
+
+    async def _wait(self, queue: str) -> None:
+        if self._free:
+            self._free -= 1
+            return
+        mine: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(queue, deque()).append(mine)
+        try:
+            await mine
+        except asyncio.CancelledError:
+            if not mine.cancelled():  # the turn came all the same
+                self._next()
+            raise
+
+    def _next(self) -> None:
+        while self._waiting:
+            queue = next(iter(self._waiting))
+            line = self._waiting.pop(queue)
+            mine = line.popleft()
+            if line:
+                self._waiting[queue] = line  # behind everybody else
+            if not mine.done():
+                mine.set_result(None)
+                return
+        self._free += 1
+
+
+def is_heavy(body: bytes) -> bool:
+    """Return whether `body` might hold up the event loop: by its size, or by how many values it can have."""
+    return len(body) > _HEAVY_BYTES or body.count(b",") + body.count(b"\n") > _HEAVY_SEPARATORS
+
+
+async def _on_loop(step: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+    return step(*args, **kwargs)
+
+
+async def _in_thread(step: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+    return await asyncio.get_running_loop().run_in_executor(_THREADS, partial(step, *args, **kwargs))
+
+
+_LIGHT: Final[AbstractAsyncContextManager[Run]] = nullcontext(_on_loop)
