@@ -34,6 +34,8 @@ class ReloadingContext(ssl.SSLContext):
     _files: tuple[Path, ...]
     _seen: tuple[object, ...]
     _current: _Context
+    #: What was there when it was last said that it cannot be read: each handshake tries again, in silence.
+    _unreadable: tuple[object, ...] | None = None
 
     @classmethod
     def of(cls, protocol: int, build: Callable[[], _Context], *files: Path | None) -> "ReloadingContext":
@@ -62,12 +64,17 @@ class ReloadingContext(ssl.SSLContext):
                     extra={"files": [str(f) for f in self._files]},
                 )
             except (OSError, ValueError) as e:
-                log.error(  # noqa: TRY400 - the files are at fault, not the code
-                    "changed certificates cannot be read, those from before stay in use: write a "
-                    "certificate and the key that belongs to it",
-                    extra={"files": [str(f) for f in self._files], "reason": str(e)},
-                )
+                if seen != self._unreadable:
+                    self._unreadable = seen
+                    self._report(e)
         return self._current
+
+    def _report(self, error: Exception) -> None:
+        log.error(
+            "changed certificates cannot be read, those from before stay in use: write a "
+            "certificate and the key that belongs to it",
+            extra={"files": [str(f) for f in self._files], "reason": str(error)},
+        )
 
     def _look(self) -> tuple[object, ...]:
         return tuple(_state_of(f) for f in self._files)

@@ -59,6 +59,13 @@ QUICK: Final = (
         "except ValueError as e:",
         f"{_TLS}::test_half_of_a_renewal_leaves_what_was",
     ),
+    Mutant(
+        "one line for certificates that cannot be read",
+        "tls.py",
+        "if seen != self._unreadable:",
+        "if True:",
+        f"{_TLS}::test_half_of_a_renewal_leaves_what_was",
+    ),
 )
 SLOW: Final = (
     Mutant(
