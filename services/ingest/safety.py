@@ -51,6 +51,11 @@ def _risks(settings: IngestSettings, kafka: KafkaSettings, *, registered: bool) 
             "(ONRAMP_INGEST_HOST) behind a proxy that speaks TLS"
         )
         faults += _unless("ONRAMP_INGEST_ALLOW_CLEARTEXT_HTTP", settings.allow_cleartext_http, danger, fix)
+    if settings.admin_port and not is_loopback(settings.admin_host):
+        where = settings.admin_host or "every address"
+        danger = f"The port for operators would be in cleartext and without keys on {where}."
+        fix = "Listen on 127.0.0.1 (ONRAMP_INGEST_ADMIN_HOST)"
+        faults += _unless("ONRAMP_INGEST_ALLOW_OPEN_ADMIN_PORT", settings.allow_open_admin_port, danger, fix)
     if _takes_syslog(settings) and _for_everybody(settings):
         danger = "Everybody who reaches its port could send syslog: it knows no keys."
         fix = "Name the networks that may send it in ONRAMP_INGEST_SYSLOG_NETWORKS"

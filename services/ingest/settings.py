@@ -62,6 +62,11 @@ class IngestSettings(BaseSettings):
         description="Accept the risk that keys and events are read on their way: in production, HTTP "
         "without TLS beyond this machine.",
     )
+    allow_open_admin_port: bool = Field(
+        False,
+        description="Accept the risk that everybody who reaches the port for operators reads its pages: in "
+        "production, beyond this machine, where it has neither TLS nor keys.",
+    )
     allow_open_syslog: bool = Field(
         False,
         description="Accept the risk that everybody who reaches its port sends syslog: in production, "

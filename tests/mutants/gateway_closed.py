@@ -32,6 +32,7 @@ CLOSED: Final = (
     ),
     _SAFETY("keys beyond loopback", old="or is_loopback(settings.host):", new="or True:"),
     _SAFETY("keys at production's start", old="if not registered:", new="if False:"),
+    _SAFETY("pages for operators at home", old="if settings.admin_port and", new="if False and"),
     _SAFETY("no cleartext", old="if not is_loopback(settings.host) and", new="if False and"),
     _SAFETY("no open syslog", old="if _takes_syslog(settings) and", new="if False and"),
     _SAFETY("networks that are all", old="and all(each.prefixlen", new="and any(1 or each.prefixlen"),

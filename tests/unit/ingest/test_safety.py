@@ -21,10 +21,13 @@ OPEN: dict[str, Any] = {
     "host": "0.0.0.0",
     "syslog_host": "::",
     "syslog_udp_port": 514,
+    "admin_host": "0.0.0.0",
+    "admin_port": 9000,
 }
 RISKS = {
     "allow_anonymous": "API key",
     "allow_cleartext_http": "in cleartext",
+    "allow_open_admin_port": "port for operators",
     "allow_open_syslog": "syslog",
     "allow_unsecured_kafka": "Kafka",
 }
@@ -75,7 +78,12 @@ def test_what_breaks_a_promise_has_no_opt_out() -> None:
 
 
 def test_production_on_loopback_behind_a_proxy_that_speaks_tls() -> None:
-    settings = OPEN | {"host": "127.0.0.1", "syslog_host": "127.0.0.1", "allow_unsecured_kafka": True}
+    settings = OPEN | {
+        "host": "127.0.0.1",
+        "syslog_host": "127.0.0.1",
+        "admin_host": "::1",
+        "allow_unsecured_kafka": True,
+    }
     assert refusals(KEYED, SAFE, **settings) == []
     assert refusals(KEYED, SAFE, **settings | {"syslog_host": "::", "syslog_udp_port": 0}) == []
 
