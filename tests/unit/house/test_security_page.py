@@ -23,5 +23,5 @@ def test_every_test_that_is_named_is_there() -> None:
 
 def test_every_risk_that_can_be_accepted_is_named() -> None:
     risks = [name for name in IngestSettings.model_fields if name.startswith("allow_")]
-    assert len(risks) == 4
+    assert len(risks) == 5
     assert [name for name in risks if f"ONRAMP_INGEST_{name.upper()}=true" not in PAGE] == []
