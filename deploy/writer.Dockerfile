@@ -1,5 +1,5 @@
 # syntax=docker/dockerfile:1.7
-# The writer: Python, a JRE and Spark's Kafka connector. Build from the project's folder:
+# The writer: Python, and a JRE for Spark. Build from the project's folder:
 #   docker build -f deploy/writer.Dockerfile -t onramp-writer .
 
 FROM ghcr.io/astral-sh/uv:0.13.8 AS uv
@@ -13,13 +13,6 @@ ENV UV_COMPILE_BYTECODE=1 \
 WORKDIR /build
 COPY pyproject.toml uv.lock ./
 
-# The connector's jars, by the same list and checksums as on a laptop (stack/jars.lock).
-FROM base-build AS jars
-RUN --mount=type=cache,target=/root/.cache/uv \
-    uv sync --locked --no-default-groups --extra local
-COPY stack stack
-RUN /opt/venv/bin/python -c "from pathlib import Path; from stack.jars import ensure_jars; ensure_jars('spark', folder=Path('/opt/jars'))"
-
 FROM base-build AS build
 RUN --mount=type=cache,target=/root/.cache/uv \
     uv sync --locked --no-default-groups --extra writer
@@ -32,7 +25,6 @@ RUN apt-get update \
     && rm -rf /var/lib/apt/lists/*
 RUN useradd --uid 10001 --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin onramp
 COPY --from=build /opt/venv /opt/venv
-COPY --from=jars /opt/jars/*.jar /opt/jars/
 WORKDIR /app
 COPY shared shared
 COPY services/__init__.py services/__init__.py
@@ -42,8 +34,7 @@ ENV PATH=/opt/venv/bin:$PATH \
     PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1 \
     ONRAMP_WRITER_HTTP_HOST=0.0.0.0 \
-    ONRAMP_WRITER_HTTP_PORT=8081 \
-    ONRAMP_WRITER_SPARK_JARS=/opt/jars/org.apache.spark.spark-sql-kafka-0-10_2.13-4.2.0.jar,/opt/jars/org.apache.spark.spark-token-provider-kafka-0-10_2.13-4.0.0.jar,/opt/jars/org.apache.kafka.kafka-clients-3.9.1.jar,/opt/jars/org.apache.commons.commons-pool2-2.12.1.jar
+    ONRAMP_WRITER_HTTP_PORT=8081
 USER 10001:10001
 EXPOSE 8081
 # Alive, not ready: a writer that waits for its database must not be restarted for it.

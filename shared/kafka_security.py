@@ -1,25 +1,17 @@
-"""TLS and SASL settings of Kafka clients: one description, converted for three client libraries.
+"""TLS and SASL settings of Kafka clients: one description, converted for two client libraries.
 
 It contains names of files and never their contents, so that it may be sent to Spark's tasks, into
-plans and into logs.  Secrets are read where a connection is made: by Python at each SCRAM login,
-by Kafka's Java client through its own `DirectoryConfigProvider` (docs/adr, TLS and SASL).
+plans and into logs.  Secrets are read where a connection is made (docs/adr, TLS and SASL).
 """
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal, Self
+from typing import Any, Literal, Self
 
 from shared.tls import client_context
 
 Protocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
-
-_PROVIDER: Final = "org.apache.kafka.common.config.provider.DirectoryConfigProvider"
-_LOGIN: Final = "org.apache.kafka.common.security"
-#: Kafka's Java client takes a file's whole text.  In its login text a line break ends a string as
-#: a quote does, so that this means the same whether or not the file ends in one: without it
-#: `unused` is "=or //", with it " unused=" is `or`, and either means nothing to a login.
-_REST: Final = '" unused="=or //"\n;'
 
 
 class SecretError(OSError, ValueError):
@@ -110,26 +102,6 @@ class KafkaSecurity:
             arguments["sasl_plain_password"] = Password.of(self.password_file)
         return arguments
 
-    def java(self) -> dict[str, str]:
-        """Return properties of Kafka's Java clients: secrets as references to their files."""
-        if self.protocol == "PLAINTEXT":
-            return {}
-        properties = {
-            "security.protocol": self.protocol,
-            "config.providers": "directory",
-            "config.providers.directory.class": _PROVIDER,
-        }
-        if self.ca_file:
-            properties |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(self.ca_file)}
-        if self.cert_file and self.key_file:
-            properties["ssl.keystore.type"] = "PEM"
-            properties["ssl.keystore.certificate.chain"] = _reference(self.cert_file)
-            properties["ssl.keystore.key"] = _reference(self.key_file)
-        if self.is_sasl and self.password_file:
-            properties["sasl.mechanism"] = self.mechanism
-            properties["sasl.jaas.config"] = self._login(self.password_file)
-        return properties
-
     def librdkafka(self) -> dict[str, str]:
         """Return options of librdkafka's clients.  They contain the password: never log or store them."""
         if self.protocol == "PLAINTEXT":
@@ -148,15 +120,10 @@ class KafkaSecurity:
 
     @property
     def files_version(self) -> str:
-        """Return a text that changes with the files: Java clients must be built again then."""
+        """Return a text that changes with the files: a reader must be built again then."""
         files = (self.password_file, self.ca_file, self.cert_file, self.key_file)
         stats = [f.stat() for f in files if f is not None and f.exists()]
         return "-".join(f"{each.st_mtime_ns:x}.{each.st_ino:x}" for each in stats)
-
-    def _login(self, password_file: Path) -> str:
-        module = "plain.PlainLoginModule" if self.mechanism == "PLAIN" else "scram.ScramLoginModule"
-        reference = _reference(password_file)
-        return f'{_LOGIN}.{module} required username="{self.username}" password="{reference}{_REST}'
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,10 +136,6 @@ class Brokers:
     def aiokafka(self) -> dict[str, Any]:
         """Return arguments of aiokafka's clients.  Raises as `KafkaSecurity.aiokafka`."""
         return {"bootstrap_servers": self.bootstrap, **self.security.aiokafka()}
-
-    def java(self) -> dict[str, str]:
-        """Return properties of Kafka's Java clients."""
-        return {"bootstrap.servers": self.bootstrap, **self.security.java()}
 
     def librdkafka(self) -> dict[str, str]:
         """Return options of librdkafka's clients; they contain the password."""
@@ -201,7 +164,3 @@ def read_secret(file: Path) -> str:
 
 def _is_unusable(text: str) -> bool:
     return any(c in '"\\' or not c.isprintable() for c in text)
-
-
-def _reference(file: Path) -> str:
-    return f"${{directory:{file.parent}:{file.name}}}"

@@ -1,6 +1,6 @@
-"""The jars of the broker and of Spark's Kafka connector, by exact coordinates and checksum.
+"""The jars of the broker, by exact coordinates and checksum.
 
-`jars.lock` names every jar of both sets with its SHA-256. What is missing in the cache is
+`jars.lock` names every jar with its SHA-256. What is missing in the cache is
 downloaded by coordinates from wherever this machine's Maven set-up points; nothing is
 used whose checksum differs. No network is needed once the cache is filled.
 """

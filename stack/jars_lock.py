@@ -1,7 +1,6 @@
 """Writes `jars.lock`: run `python -m stack.jars_lock` after changing the sets below.
 
-The broker's dependencies are resolved transitively; the connector's are listed, because
-Spark brings most of them itself and two copies of a class are worse than none.
+The broker's dependencies are resolved transitively.
 """
 
 import sys
@@ -15,14 +14,6 @@ BROKER = (
     # The broker logs through SLF4J 1.7 and its POM brings no binding to the log4j core it has.
     "org.apache.logging.log4j:log4j-slf4j-impl:2.25.3",
 )
-SPARK = (
-    "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0",
-    # Not 4.2.0: this is the newest that resolves, and the connector needs nothing newer of it.
-    "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0",
-    "org.apache.kafka:kafka-clients:3.9.1",
-    "org.apache.commons:commons-pool2:2.12.1",
-)
-
 _HEADER = """\
 # Every jar that the embedded stack uses, with its SHA-256. Written by
 # `python -m stack.jars_lock`; do not edit by hand.
@@ -30,10 +21,10 @@ _HEADER = """\
 
 
 def main() -> None:
-    """Resolve both sets, download every jar once for its checksum, write the lock file."""
+    """Resolve the set, download every jar once for its checksum, write the lock file."""
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
-        sets = {"broker": _with_dependencies(BROKER, folder), "spark": list(SPARK)}
+        sets = {"broker": _with_dependencies(BROKER, folder)}
         text = _HEADER
         for name, jars in sets.items():
             text += f"\n[{name}]\njars = [\n"

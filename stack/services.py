@@ -9,7 +9,6 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from stack.jars import ensure_jars
 from stack.java import find_java
 from stack.ports import LOOPBACK, free_port
 from stack.processes import Child, Command, wait_for
@@ -115,7 +114,6 @@ def writer(
         "ONRAMP_KAFKA_BOOTSTRAP": bootstrap,
         "ONRAMP_WRITER_DSN": dsn,
         "ONRAMP_WRITER_HTTP_PORT": str(port),
-        "ONRAMP_WRITER_SPARK_JARS": ",".join(map(str, ensure_jars("spark"))),
         # Spark looks at JAVA_HOME first, and it may name a Java that Spark cannot use.
         "JAVA_HOME": str(find_java().home),
         "SPARK_LOCAL_IP": LOOPBACK,

@@ -171,11 +171,10 @@ class Stack:
         GUARD.hold(lock.fileno())
 
     def _get_jars(self) -> None:
-        with self._step("Checking the jars of Kafka and of Spark's connector"):
-            for name in ("broker", "spark"):
-                ensure_jars(
-                    name, progress=lambda done, of: self._report.progress(f"downloaded {done} of {of}")
-                )
+        with self._step("Checking the jars of Kafka"):
+            ensure_jars(
+                "broker", progress=lambda done, of: self._report.progress(f"downloaded {done} of {of}")
+            )
 
     def _start_kafka_and_postgres(self) -> None:
         plan = self._plan

@@ -93,7 +93,6 @@ class WriterSettings(BaseSettings):
     master: str = Field(
         "local[2]", description="Spark master: where the tasks run, and how many slots they have."
     )
-    spark_jars: str = Field("", description="Comma-separated paths of the Spark-Kafka connector's jars.")
     driver_memory: str = Field(
         "768m", description="Heap of the JVM of Spark's driver; with a local master the tasks share it."
     )
@@ -112,12 +111,6 @@ class WriterSettings(BaseSettings):
         1.5,
         gt=0,
         description="Seconds that a batch should take: its size follows the time that the last ones took.",
-    )
-    small_batch: int = Field(
-        5_000,
-        ge=0,
-        description="Batches of at most so many events are read by the driver, all partitions at once, and "
-        "settled by one task; larger ones are read by Spark's tasks. 0: Spark reads all.",
     )
     idle_ms: int = Field(
         20,

@@ -1,23 +1,23 @@
-"""Both readers, the driver's for small batches and Spark's, make the same of the same records."""
+"""What the tasks' reader makes of Kafka's records, whoever wrote them, and what it refuses."""
 
 import asyncio
 import secrets
 from collections.abc import Iterator, Sequence
-from datetime import datetime
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
-import pyarrow as pa
 import pytest
 from aiokafka import AIOKafkaProducer
 from confluent_kafka import Producer
 
-from services.writer.driver.spark import Spark
-from services.writer.kafka.reader import BatchReader
 from services.writer.model.offsets import Partition, Range
-from services.writer.model.records import ARRIVALS, LARGE, USUAL
-from services.writer.settings import WriterSettings
+from services.writer.model.records import LARGE, USUAL, PartitionSlice
+from services.writer.read.fetch import Fetcher, RangeUnreadableError
+from services.writer.read.range_reader import RangeReader
 from shared import wire
+from shared.errors import InfrastructureError
 from shared.kafka_security import Brokers
-from stack.jars import ensure_jars
 from tests.fixtures.fix_kafka import HasBootstrap
 from tests.fixtures.odd import make_topic_of_any_time, produce_at, produce_with_odd_header
 from tests.fixtures.writer import CONTEXT, delete_records, event, make_topics, produce
@@ -30,11 +30,10 @@ EMPTY = (wire.HEADER_CONTEXT, b"")
 
 
 @pytest.fixture(scope="module")
-def spark(kafka: HasBootstrap) -> Iterator[Spark]:
-    jars = ",".join(map(str, ensure_jars("spark")))
-    spark = Spark(WriterSettings(spark_jars=jars, master="local[1]"), Brokers(kafka.bootstrap))
-    yield spark
-    spark.stop()
+def reader(kafka: HasBootstrap) -> Iterator[RangeReader]:
+    reader = RangeReader(Brokers(kafka.bootstrap))
+    yield reader
+    reader.close()
 
 
 @pytest.fixture
@@ -48,57 +47,60 @@ def _range(topic: str, number: int, start: int, end: int) -> Range:
     return Range("", Partition(topic, number), start, end)
 
 
-def _by_driver(bootstrap: str, *batches: Sequence[Range]) -> list[pa.Table | None]:
-    """What the driver reads of each of `batches`, one after the other."""
-
-    async def read() -> list[pa.RecordBatch | None]:
-        tail = BatchReader(Brokers(bootstrap))
-        await tail.start()
-        try:
-            tail.follow({r.partition for ranges in batches for r in ranges})
-            return [await tail.read(ranges) for ranges in batches]
-        finally:
-            await tail.stop()
-
-    return [batch and pa.Table.from_batches([batch]) for batch in asyncio.run(read())]
+def _read(reader: RangeReader, ranges: Sequence[Range]) -> list[dict[str, Any]]:
+    """The rows of `ranges`, by partition and offset."""
+    rows = [row for piece in reader.read(ranges) for each in piece for row in each.rows.to_pylist()]
+    return sorted(rows, key=lambda row: (row["topic"], row["partition"], row["offset"]))
 
 
-def _by_spark(spark: Spark, ranges: Sequence[Range]) -> pa.Table:
-    return spark._read(ranges).toArrow().cast(ARRIVALS)
-
-
-def _sorted(table: pa.Table | None) -> list[dict[str, object]]:
-    assert table is not None
-    return table.sort_by(
-        [("topic", "ascending"), ("partition", "ascending"), ("offset", "ascending")]
-    ).to_pylist()
-
-
-def test_headers_values_and_times_are_read_alike(kafka: HasBootstrap, spark: Spark, topic: str) -> None:
-    for headers in ([], [*CONTEXT], [*CONTEXT, RECEIVED], [SPELLED], [OTHER], [NO_VALUE]):
-        produce(kafka.bootstrap, topic, [event("e"), None, b""], headers=headers)
+def test_headers_values_and_times_are_read_as_they_were_written(
+    kafka: HasBootstrap, reader: RangeReader, topic: str
+) -> None:
     usual = [*CONTEXT, RECEIVED]
     more = [(wire.HEADER_PRODUCER, b"shop"), (wire.HEADER_TRACEPARENT, b"00-1-2-3")]
-    others = [
-        [OTHER, *CONTEXT],
-        [*CONTEXT, OTHER],
-        [RECEIVED, (RECEIVED[0], b"x"), *CONTEXT],
-        usual,
-        [*usual, *more],
-        [*usual, OTHER],
-        [*usual, more[0], (RECEIVED[0], b"x")],
-        [*usual, *more, OTHER],
-        [EMPTY, RECEIVED],
-        [*usual, EMPTY],
-        [RECEIVED, *CONTEXT],
-        [more[0], *usual],
+    long = ("x" * 200, b"y" * 200)
+    same_length = [("onramp-received-ta", b"x"), ("xontext", b"x")]
+    cases: list[tuple[list[tuple[str, bytes | None]], bytes | None, bytes | None]] = [
+        ([], None, None),
+        ([*CONTEXT], USUAL, None),
+        (usual, USUAL, RECEIVED[1]),
+        ([*usual, more[0]], USUAL, RECEIVED[1]),
+        ([*usual, *more], USUAL, RECEIVED[1]),
+        ([*usual, long, more[0]], USUAL, RECEIVED[1]),
+        ([*usual, ("none", None), ("", b"")], USUAL, RECEIVED[1]),
+        ([*usual, *same_length], USUAL, RECEIVED[1]),
+        ([*usual, *more, *more], USUAL, RECEIVED[1]),
+        ([*CONTEXT, (RECEIVED[0], None)], USUAL, None),
+        ([*CONTEXT, (RECEIVED[0], b"")], USUAL, b""),
+        ([*CONTEXT, (RECEIVED[0], b"t" * 300)], USUAL, b"t" * 300),
+        ([SPELLED], SPELLED[1], None),
+        ([OTHER, RECEIVED], OTHER[1], RECEIVED[1]),
+        ([NO_VALUE, RECEIVED], None, RECEIVED[1]),
+        ([EMPTY, RECEIVED], None, RECEIVED[1]),
+        ([*usual, EMPTY], None, RECEIVED[1]),
+        # Of two with one name the last counts.
+        ([OTHER, *CONTEXT], USUAL, None),
+        ([*CONTEXT, OTHER], OTHER[1], None),
+        ([*usual, OTHER], OTHER[1], RECEIVED[1]),
+        ([*usual, *more, OTHER], OTHER[1], RECEIVED[1]),
+        ([*usual, more[0], (RECEIVED[0], b"x")], USUAL, b"x"),
+        ([RECEIVED, (RECEIVED[0], b"x"), *CONTEXT], USUAL, b"x"),
+        ([RECEIVED, *CONTEXT], USUAL, RECEIVED[1]),
+        ([more[0], *usual], USUAL, RECEIVED[1]),
     ]
-    for headers in others:
-        produce(kafka.bootstrap, topic, [b"\xff\x00"], headers=headers, partition=1)
-    ranges = [_range(topic, 0, 0, 18), _range(topic, 1, 0, len(others))]
-    (found,) = _by_driver(kafka.bootstrap, ranges)
-    assert _sorted(found) == _sorted(_by_spark(spark, ranges))
-    assert found.num_rows == 18 + len(others)
+    values = [event("e"), None, b"", b"\xff\x00"]
+    for headers, _, _ in cases:
+        produce(kafka.bootstrap, topic, values, headers=headers)
+    rows = _read(reader, [_range(topic, 0, 0, len(cases) * len(values))])
+    expected = [
+        (value if context is not None else None, context, received_at)
+        for _, context, received_at in cases
+        for value in values
+    ]
+    assert [(r["value"], r["context"], r["received_at"]) for r in rows] == expected
+    assert [r["offset"] for r in rows] == list(range(len(rows)))
+    assert {(r["topic"], r["partition"]) for r in rows} == {(topic, 0)}
+    assert all(abs(datetime.now(UTC) - r["timestamp"]) < timedelta(hours=1) for r in rows)
 
 
 def _of_size(size: int, context: bytes = wire.CONTEXT_BYTES) -> list[tuple[str, bytes]]:
@@ -106,7 +108,7 @@ def _of_size(size: int, context: bytes = wire.CONTEXT_BYTES) -> list[tuple[str, 
 
 
 def test_f46_headers_that_are_too_large_are_not_carried_and_all_others_are(
-    kafka: HasBootstrap, spark: Spark, topic: str
+    kafka: HasBootstrap, reader: RangeReader, topic: str
 ) -> None:
     most = wire.MOST_HEADER_BYTES
     padded = wire.CONTEXT_BYTES.ljust(most)
@@ -128,104 +130,101 @@ def test_f46_headers_that_are_too_large_are_not_carried_and_all_others_are(
     ]
     for headers, _ in cases:
         produce(kafka.bootstrap, topic, [event("e")], headers=headers)
-    ranges = [_range(topic, 0, 0, len(cases))]
-    (found,) = _by_driver(kafka.bootstrap, ranges)
-    read = [(row["context"], row["received_at"]) for row in _sorted(found)]
-    assert [(c, None if r is None else len(r)) for c, r in read] == [expected for _, expected in cases]  # type: ignore[arg-type]
-    assert _sorted(found) == _sorted(_by_spark(spark, ranges))
-    assert [row["value"] for row in _sorted(found)] == [
-        event("e") if c is not None else None for c, _ in read
-    ]
+    rows = _read(reader, [_range(topic, 0, 0, len(cases))])
+    read = [(row["context"], row["received_at"]) for row in rows]
+    assert [(c, None if r is None else len(r)) for c, r in read] == [expected for _, expected in cases]
+    assert [row["value"] for row in rows] == [event("e") if c is not None else None for c, _ in read]
 
 
-def test_f46_a_header_whose_key_is_no_utf8_is_left_to_spark_which_reads_it(
-    kafka: HasBootstrap, spark: Spark, topic: str
+def test_f46_a_header_whose_key_is_no_utf8_is_read_as_any_other(
+    kafka: HasBootstrap, reader: RangeReader, topic: str
 ) -> None:
     produce(kafka.bootstrap, topic, [event("before")])
     produce_with_odd_header(kafka.bootstrap, topic, event("odd"), [*CONTEXT, RECEIVED])
     produce_with_odd_header(kafka.bootstrap, topic, event("other"))
     produce(kafka.bootstrap, topic, [event("after")])
-    odd, usual = [_range(topic, 0, 0, 4)], [_range(topic, 0, 3, 4)]
-    assert [batch and batch.num_rows for batch in _by_driver(kafka.bootstrap, odd, usual)] == [None, 1]
-    found = _sorted(_by_spark(spark, odd))
-    assert [row["value"] for row in found] == [event("before"), event("odd"), None, event("after")]
-    assert [row["received_at"] for row in found] == [None, RECEIVED[1], None, None]
+    rows = _read(reader, [_range(topic, 0, 0, 4)])
+    assert [row["value"] for row in rows] == [event("before"), event("odd"), None, event("after")]
+    assert [row["received_at"] for row in rows] == [None, RECEIVED[1], None, None]
 
 
 TIMES = {
+    -(2**63): "1970-01-01T00:00:00Z",
+    -(10**16): "1970-01-01T00:00:00Z",
     -1: "1970-01-01T00:00:00Z",  # Kafka's own word for: no time
     -(10**13): "1970-01-01T00:00:00Z",
     0: "1970-01-01T00:00:00Z",
     253_402_300_799_999: "9999-12-31T23:59:59.999Z",
     253_402_300_800_000: "9999-12-31T23:59:59.999Z",
     9 * 10**15: "9999-12-31T23:59:59.999Z",
+    2**63 - 1: "9999-12-31T23:59:59.999Z",
 }
 
 
 def test_f46_a_time_that_nobody_can_tell_is_the_nearest_that_is_one(
-    kafka: HasBootstrap, spark: Spark
+    kafka: HasBootstrap, reader: RangeReader
 ) -> None:
     name = f"events.times_{secrets.token_hex(4)}"
     make_topic_of_any_time(kafka.bootstrap, name)
     for milliseconds in TIMES:
         produce_at(kafka.bootstrap, name, milliseconds, event("e"), CONTEXT)
-    ranges = [_range(name, 0, 0, len(TIMES))]
-    (found,) = _by_driver(kafka.bootstrap, ranges)
-    assert _sorted(found) == _sorted(_by_spark(spark, ranges))
-    assert [row["timestamp"] for row in _sorted(found)] == [*map(datetime.fromisoformat, TIMES.values())]
+    rows = _read(reader, [_range(name, 0, 0, len(TIMES))])
+    assert [row["timestamp"] for row in rows] == [*map(datetime.fromisoformat, TIMES.values())]
 
 
-def test_f46_a_time_that_spark_cannot_read_is_read_by_the_driver(kafka: HasBootstrap, spark: Spark) -> None:
-    name = f"events.times_{secrets.token_hex(4)}"
-    make_topic_of_any_time(kafka.bootstrap, name)
-    for milliseconds in (-(2**63), -(10**16), 10**16, 2**63 - 1):
-        produce_at(kafka.bootstrap, name, milliseconds, event("e"), CONTEXT)
-    ranges = [_range(name, 0, 0, 4)]
-    (found,) = _by_driver(kafka.bootstrap, ranges)
-    assert [row["timestamp"].year for row in _sorted(found)] == [1970, 1970, 9999, 9999]  # type: ignore[attr-defined]
-    with pytest.raises(Exception, match="overflow"):
-        _by_spark(spark, ranges)
+def test_where_kafka_says_when_a_record_came_that_counts(kafka: HasBootstrap, reader: RangeReader) -> None:
+    name = f"events.append_time_{secrets.token_hex(4)}"
+    make_topics(kafka.bootstrap, name, config={"message.timestamp.type": "LogAppendTime"})
+    produce_at(kafka.bootstrap, name, 1_000, event("e"), CONTEXT)
+    [row] = _read(reader, [_range(name, 0, 0, 1)])
+    assert abs(datetime.now(UTC) - row["timestamp"]) < timedelta(hours=1)
 
 
 @pytest.mark.parametrize("codec", ["gzip", "lz4", "snappy", "zstd"])
-def test_every_compression_is_read(kafka: HasBootstrap, topic: str, codec: str) -> None:
+def test_every_compression_is_read(kafka: HasBootstrap, reader: RangeReader, topic: str, codec: str) -> None:
     producer = Producer({"bootstrap.servers": kafka.bootstrap, "compression.type": codec})
     for n in range(50):
         producer.produce(topic, value=event(f"e-{n}", pad="x" * 100), headers=CONTEXT, partition=2)
     assert producer.flush(30) == 0
-    (found,) = _by_driver(kafka.bootstrap, [_range(topic, 2, 0, 50)])
-    assert [row["offset"] for row in _sorted(found)] == list(range(50))
+    rows = _read(reader, [_range(topic, 2, 5, 45)])
+    assert [(row["offset"], row["value"]) for row in rows] == [
+        (n, event(f"e-{n}", pad="x" * 100)) for n in range(5, 45)
+    ]
 
 
 def test_aborted_transactions_are_left_out_and_the_end_is_found_behind_them(
-    kafka: HasBootstrap, spark: Spark, topic: str
+    kafka: HasBootstrap, reader: RangeReader, topic: str
 ) -> None:
     async def transactions() -> None:
         producer = AIOKafkaProducer(bootstrap_servers=kafka.bootstrap, transactional_id=topic)
+        other = AIOKafkaProducer(bootstrap_servers=kafka.bootstrap)
         await producer.start()
+        await other.start()
         for commits in (True, False, True, False):
             await producer.begin_transaction()
             await producer.send_and_wait(topic, event(f"{commits}"), partition=0, headers=CONTEXT)
+            await other.send_and_wait(topic, event("beside"), partition=0, headers=CONTEXT)
             await (producer.commit_transaction() if commits else producer.abort_transaction())
         await producer.stop()
+        await other.stop()
 
     asyncio.run(transactions())
-    ranges = [_range(topic, 0, 0, 8)]  # each transaction: a record and its marker
-    (found,) = _by_driver(kafka.bootstrap, ranges)
-    assert _sorted(found) == _sorted(_by_spark(spark, ranges))
-    assert [row["offset"] for row in _sorted(found)] == [0, 4]
+    # Each transaction: its record, one of nobody's transaction, and its marker.
+    assert [row["offset"] for row in _read(reader, [_range(topic, 0, 0, 12)])] == [0, 1, 4, 6, 7, 10]
+    assert [row["offset"] for row in _read(reader, [_range(topic, 0, 4, 6)])] == [4]
 
 
 def test_one_batch_after_the_other_each_range_is_read_from_its_start_to_its_end(
-    kafka: HasBootstrap, topic: str
+    kafka: HasBootstrap, reader: RangeReader, topic: str
 ) -> None:
     for partition in (0, 1):
         produce(kafka.bootstrap, topic, [event(f"{n}") for n in range(30)], partition=partition)
     first = [_range(topic, 0, 0, 7)]
-    second = [_range(topic, 0, 7, 30), _range(topic, 1, 3, 4)]
+    second = [_range(topic, 0, 7, 30), _range(topic, 1, 3, 4), _range(topic, 2, 0, 0)]
     again = [_range(topic, 0, 2, 5), _range(topic, 1, 0, 30)]
-    found = _by_driver(kafka.bootstrap, first, second, again)
-    offsets = [[(r["partition"], r["offset"]) for r in _sorted(table)] for table in found]
+    offsets = [
+        [(r["partition"], r["offset"]) for r in _read(reader, each)] for each in (first, second, again)
+    ]
     assert offsets == [
         [(0, n) for n in range(7)],
         [(0, n) for n in range(7, 30)] + [(1, 3)],
@@ -233,32 +232,52 @@ def test_one_batch_after_the_other_each_range_is_read_from_its_start_to_its_end(
     ]
 
 
-def test_what_kafka_has_deleted_is_left_to_spark_which_fails(
-    kafka: HasBootstrap, spark: Spark, topic: str
+def test_records_that_are_larger_than_an_answer_come_whole_and_in_order(
+    kafka: HasBootstrap, reader: RangeReader, topic: str
 ) -> None:
+    for partition in (0, 1, 2):
+        values = [event(f"{partition}-{n}", pad="x" * 900_000) for n in range(6)]
+        produce(kafka.bootstrap, topic, values, partition=partition)
+    pieces = list(reader.read([_range(topic, p, 0, 6) for p in (0, 1, 2)]))
+    offsets = {p: [o for piece in pieces for each in piece for o in _offsets_of(each, p)] for p in (0, 1, 2)}
+    assert offsets == {p: list(range(6)) for p in (0, 1, 2)}
+    assert max(sum(each.rows.nbytes for each in piece) for piece in pieces) < 10_000_000
+
+
+def _offsets_of(piece: PartitionSlice, number: int) -> list[int]:
+    return piece.rows.column("offset").to_pylist() if piece.partition.number == number else []
+
+
+def test_what_kafka_has_deleted_is_refused(kafka: HasBootstrap, reader: RangeReader, topic: str) -> None:
     produce(kafka.bootstrap, topic, [event(f"{n}") for n in range(9)])
     delete_records(kafka.bootstrap, topic, 0, 5)
-    ranges = [_range(topic, 0, 2, 9)]
-    assert _by_driver(kafka.bootstrap, ranges) == [None]
-    with pytest.raises(Exception, match="may have been lost"):
-        _by_spark(spark, ranges)
+    with pytest.raises(RangeUnreadableError, match="may have been lost"):
+        _read(reader, [_range(topic, 0, 2, 9)])
+    assert [r["offset"] for r in _read(reader, [_range(topic, 0, 5, 9)])] == [5, 6, 7, 8]
 
 
-def test_what_is_not_there_or_too_large_to_hand_over_is_left_to_spark(
-    kafka: HasBootstrap, topic: str
-) -> None:
-    produce(kafka.bootstrap, topic, [event("e", pad="x" * 900_000) for _ in range(6)])
-    large, small = [_range(topic, 0, 0, 6)], [_range(topic, 0, 0, 2)]
-    beyond = [_range(topic, 0, 5, 9)]
-    found = _by_driver(kafka.bootstrap, large, beyond, small)
-    assert found[:2] == [None, None]
-    assert len(_sorted(found[2])) == 2
-
-
-def test_a_reader_that_gets_nothing_again_and_again_gives_up(kafka: HasBootstrap, topic: str) -> None:
+def test_what_is_not_there_is_waited_for_and_then_refused(kafka: HasBootstrap, topic: str) -> None:
     produce(kafka.bootstrap, topic, [event("e")])
-    there, beyond = [_range(topic, 0, 0, 1)], [_range(topic, 0, 1, 2)]
-    *_, last = _by_driver(kafka.bootstrap, beyond, beyond, there, beyond, beyond)
-    assert last is None
-    with pytest.raises(TimeoutError):
-        _by_driver(kafka.bootstrap, beyond, beyond, beyond)
+
+    async def read(r: Range) -> list[list[PartitionSlice]]:
+        fetcher = Fetcher(Brokers(kafka.bootstrap), patience_s=0.5)
+        await fetcher.start()
+        try:
+            return [piece async for piece in fetcher.read([r])]
+        finally:
+            await fetcher.stop()
+
+    with pytest.raises(InfrastructureError, match=f"{topic}/0 .* cannot be read for now"):
+        asyncio.run(read(_range(topic, 0, 0, 2)))
+    with pytest.raises(InfrastructureError, match="cannot be read for now"):
+        asyncio.run(read(_range(f"{topic}_which_is_not", 0, 0, 2)))
+
+
+def test_a_reader_that_was_left_in_the_middle_begins_anew(
+    kafka: HasBootstrap, reader: RangeReader, topic: str
+) -> None:
+    for n in range(6):
+        produce(kafka.bootstrap, topic, [event(f"{n}", pad="x" * 900_000)])
+    with closing(reader.read([_range(topic, 0, 0, 6)])) as pieces:
+        next(pieces)
+    assert [r["offset"] for r in _read(reader, [_range(topic, 0, 0, 6)])] == list(range(6))

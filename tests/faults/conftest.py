@@ -56,12 +56,6 @@ def scene(ground: Ground, database: Database, start_writer: StartWriter, tmp_pat
 
 
 @pytest.fixture
-def spark_reads(scene: Scene) -> None:
-    """The scene's writers have all their records read by Spark, as larger batches are."""
-    scene.spark_reads = True
-
-
-@pytest.fixture
 def places(monkeypatch: pytest.MonkeyPatch) -> Places:
     """The failpoints of the writers that run in this process."""
     return Places(monkeypatch)

@@ -10,12 +10,12 @@ HEAP = "512m"
 
 
 def test_a_backlog_over_many_partitions_fits_a_heap_that_cannot_hold_it(scene: Scene) -> None:
-    """A consumer for each partition, each with as much as it likes to fetch, once ended the JVM."""
+    """A reader that holds something for each partition would follow their number."""
     make_topics(scene.bootstrap, scene.topic, partitions=PARTITIONS)
     each = 140
     for partition in range(PARTITIONS):
         values = [event(f"{partition}-{n}", scene.name, pad="x" * EVENT_BYTES) for n in range(each)]
         produce(scene.bootstrap, scene.topic, values, partition=partition)
-    writer = scene.writer(driver_memory=HEAP, batch_events=2_000, small_batch=0)
+    writer = scene.writer(driver_memory=HEAP, batch_events=2_000)
     eventually(lambda: len(scene.settled()) == PARTITIONS, 120)
     writer.check()

@@ -1,7 +1,5 @@
 """Headers that are larger than anybody needs: their event is parked without them, others land."""
 
-import pytest
-
 from shared import wire
 from shared.errors import RECORD_HEADERS_TOO_LARGE
 from tests.fixtures.two import Two, ids
@@ -15,10 +13,7 @@ _TIME = (wire.HEADER_RECEIVED_AT, b"2026-11-21T08:00:00Z" + b" " * _LARGE)
 _NOTE = ("note", b"x" * _LARGE)
 
 
-@pytest.mark.parametrize("small_batch", [20_000, 0], ids=["read by the driver", "read by the task"])
-def test_f46_an_event_with_huge_headers_is_parked_without_them_and_its_neighbours_land(
-    two: Two, small_batch: int
-) -> None:
+def test_f46_an_event_with_huge_headers_is_parked_without_them_and_its_neighbours_land(two: Two) -> None:
     two.send(*ids(0, 3))
     refused = {}
     for name, headers in {"spaces": [_SPACES], "others": [_OTHERS], "time": [*CONTEXT, _TIME]}.items():
@@ -27,7 +22,7 @@ def test_f46_an_event_with_huge_headers_is_parked_without_them_and_its_neighbour
     produce(two.scene.bootstrap, two.topic, [event("note", two.scene.name)], headers=[*CONTEXT, _NOTE])
     produce(two.scene.bootstrap, two.topic, [event("not ours", two.scene.name)], headers=[_TIME])
     two.send(*ids(3, 3))
-    two.writer(small_batch=small_batch)
+    two.writer()
     eventually(lambda: two.landed() == {*ids(0, 6), "note"})
     eventually(lambda: {r.value for r in two.parked()} == set(refused.values()))
     assert {r.error["code"] for r in two.parked()} == {RECORD_HEADERS_TOO_LARGE.code}

@@ -4,16 +4,12 @@ import os
 import signal
 from pathlib import Path
 
-import pytest
-
 from stack.postgres import Postgres
 from stack.services import Service
 from tests.faults.conftest import Ground
 from tests.fixtures.fix_stack import StartWriter
 from tests.fixtures.scenes import Scene, exit_code, ready
 from tests.fixtures.writer import eventually
-
-pytestmark = pytest.mark.usefixtures("spark_reads")
 
 
 def test_while_postgres_is_down_the_writer_waits_and_then_lands_everything(

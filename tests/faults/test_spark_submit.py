@@ -12,7 +12,6 @@ import pytest
 
 from stack import services
 from stack.families import family_of
-from stack.jars import ensure_jars
 from stack.processes import Child
 from stack.services import ROOT, Service
 from tests.faults.conftest import Ground
@@ -32,7 +31,6 @@ def submitted(ground: Ground, database: Database, tmp_path: Path) -> Iterator[Sc
         submit = [
             str(Path(sys.executable).with_name("spark-submit")),
             *("--master", "local[2]", "--driver-memory", "1g"),
-            *("--jars", ",".join(map(str, ensure_jars("spark")))),
             str(ROOT / "services" / "writer" / "__main__.py"),
         ]
         command = service.child.command

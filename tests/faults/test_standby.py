@@ -25,11 +25,12 @@ from tests.fixtures.writer import eventually, landed, rows
 from tests.unit.house.tree import ROOT
 
 _MAIN = """
-import sys
+import os, sys
 from services.writer import __main__
 from services.writer.driver import app
+from shared.kafka_security import Brokers
 from tests.fixtures.inline import Reader
-app.Spark = lambda _, bootstrap: Reader(bootstrap)
+app.Spark = lambda _: Reader(Brokers(os.environ["ONRAMP_KAFKA_BOOTSTRAP"]))
 sys.exit(__main__.main())
 """
 _PATIENT = 120

@@ -10,8 +10,6 @@ from stack.families import family_of
 from tests.fixtures.scenes import Scene, exit_code, ready, signal_family
 from tests.fixtures.writer import eventually
 
-pytestmark = pytest.mark.usefixtures("spark_reads")
-
 
 def test_of_two_that_start_together_one_is_fenced_and_the_other_lands_everything(scene: Scene) -> None:
     scene.send(300)

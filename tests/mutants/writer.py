@@ -8,13 +8,26 @@ from tests.mutants.writer_holds import HALTS, HOLDS
 from tests.mutants.writer_kafka import CUTS, LOGS
 from tests.mutants.writer_lethal import KILLS, LETHAL
 from tests.mutants.writer_limits import LIMITS, SLOW
+from tests.mutants.writer_read import KAFKA_READ, READ
 from tests.mutants.writer_records import FOREIGNERS, RECORDS
 from tests.mutants.writer_standby import STANDBY
 from tests.mutants.writer_tables import TABLES
 from tests.mutants.writer_tasks import TASKS
 
-QUICK = (*TASKS, *RECORDS, *TABLES, *LIMITS, *HOLDS, *GROWTH, *EMPTY, *CUTS, *LETHAL)
-SLOWER = (*DRIVER, *BYTES, *OUTAGES, *DATABASES, *SLOW, *HALTS, *FOREIGNERS, *LOGS, *STANDBY, *KILLS)
+QUICK = (*TASKS, *READ, *RECORDS, *TABLES, *LIMITS, *HOLDS, *GROWTH, *EMPTY, *CUTS, *LETHAL)
+SLOWER = (
+    *DRIVER,
+    *KAFKA_READ,
+    *BYTES,
+    *OUTAGES,
+    *DATABASES,
+    *SLOW,
+    *HALTS,
+    *FOREIGNERS,
+    *LOGS,
+    *STANDBY,
+    *KILLS,
+)
 
 if __name__ == "__main__":
     run("services/writer", QUICK, SLOWER)

@@ -10,7 +10,7 @@ TOPICS: Final = "tests/faults/test_topics.py"
 _ONE_RULE: Final = f"{RULES}::test_"
 _ONE_WAITING: Final = f"{WAITING}::test_"
 _MARK: Final = """\
-    order, reports = await _land(parts, ranges, routes, records)
+    order, reports = await _land(parts, ranges, routes)
     await mark(parts, order, reports)
 """
 _COMMIT: Final = """\
@@ -27,22 +27,14 @@ _LATE_PLAN: Final = """    try:
         await _write(parts, ranges, routes)
         await _plan(parts, ranges, routes)
 """
-_READING: Final = "tests/contract/test_reading.py::test_"
 
 DRIVER: Final = (
     Mutant(
-        "what all consumers fetch fits the heap",
-        "driver/spark.py",
-        "share = _FETCHED_BYTES // max(partitions, 1)",
-        "share = 1 << 30",
-        "tests/unit/writer/test_fetch.py",
-    ),
-    Mutant(
         "group offsets after settling",
         "driver/batch.py",
-        "    order, reports = await _land(parts, ranges, routes, records)\n",
+        "    order, reports = await _land(parts, ranges, routes)\n",
         "    await parts.cluster.commit({r.partition: r.end for r in ranges})\n"
-        "    order, reports = await _land(parts, ranges, routes, records)\n",
+        "    order, reports = await _land(parts, ranges, routes)\n",
         f"{_ONE_RULE}group_offsets_move_only_over_what_is_settled",
     ),
     Mutant(
@@ -118,7 +110,7 @@ DRIVER: Final = (
         "    early = O(parts.epoch, {r.partition: r for r in ranges}, parts.databases.landing(), "
         "parts.databases.diverted(), routes, parts.brokers)\n"
         "    await mark(parts, early, [])\n"
-        "    order, reports = await _land(parts, ranges, routes, records)\n",
+        "    order, reports = await _land(parts, ranges, routes)\n",
         f"{_ONE_WAITING}a_range_is_closed_after_its_records_and_repeats_of_them_count_once",
     ),
     Mutant(
@@ -197,40 +189,5 @@ DRIVER: Final = (
         "        self._grown.update(existing)\n",
         "",
         f"{TOPICS}::test_f15_new_partitions_are_read_from_their_begin_and_said_aloud",
-    ),
-    Mutant(
-        "what Kafka has deleted is not passed over",
-        "kafka/reader.py",
-        'auto_offset_reset="none"',
-        'auto_offset_reset="earliest"',
-        f"{_READING}what_kafka_has_deleted_is_left_to_spark_which_fails",
-    ),
-    Mutant(
-        "only what transactions have committed",
-        "kafka/reader.py",
-        'isolation_level="read_committed"',
-        'isolation_level="read_uncommitted"',
-        f"{_READING}aborted_transactions_are_left_out_and_the_end_is_found_behind_them",
-    ),
-    Mutant(
-        "a range's end, for the driver's reader",
-        "kafka/reader.py",
-        " if record.offset < wanted[p].end",
-        "",
-        f"{_READING}one_batch_after_the_other_each_range_is_read_from_its_start_to_its_end",
-    ),
-    Mutant(
-        "a range's start, for the driver's reader",
-        "kafka/reader.py",
-        "self._consumer.seek(p, r.start)",
-        "pass",
-        f"{_READING}one_batch_after_the_other_each_range_is_read_from_its_start_to_its_end",
-    ),
-    Mutant(
-        "a worker that has read all that Spark sends lives on",
-        "settle/task.py",
-        "    for _ in nothing:\n        pass\n",
-        "",
-        "tests/e2e/test_path.py::test_batches_share_their_python_workers_and_with_them_their_connections",
     ),
 )

@@ -221,13 +221,6 @@ BYTES: Final = (
         _SIZES,
     ),
     Mutant(
-        "keys and headers that the driver reads",
-        "kafka/reader.py",
-        'return len(record.key or b"") + len(record.value or b"") + headers',
-        'return len(record.value or b"")',
-        "tests/unit/writer/test_tail.py",
-    ),
-    Mutant(
         "all that a task was given",
         "settle/task.py",
         "part.rows.nbytes",

@@ -5,26 +5,11 @@ from typing import Final
 from tests.mutants.machine import Mutant
 
 NUMBERS: Final = "tests/unit/writer/test_numbers.py"
-READING: Final = "tests/contract/test_reading.py"
 FOREIGN: Final = "tests/faults/test_f46_foreign_records.py"
 _ASIDE: Final = "tests/faults/test_f46_set_aside.py::test_f46_"
 _HALVING: Final = "tests/unit/writer/test_halving.py"
 
 RECORDS: Final = (
-    Mutant(
-        "the cap of a record's headers, where the driver reads it",
-        "model/records.py",
-        ' + len(received_at or b"") > wire.MOST_HEADER_BYTES',
-        ' + len(received_at or b"") > 16 * wire.MOST_HEADER_BYTES',
-        READING,
-    ),
-    Mutant(
-        "the cap of a record's headers, where Spark reads it",
-        "driver/spark.py",
-        "coalesce(length(received_at), 0) <= {wire.MOST_HEADER_BYTES}",
-        "coalesce(length(received_at), 0) <= 16 * {wire.MOST_HEADER_BYTES}",
-        READING,
-    ),
     Mutant(
         "parking a record whose headers nobody reads",
         "sort/sort.py",
@@ -163,27 +148,6 @@ FOREIGNERS: Final = (
         "bool(left) or releases.missed",
         "bool(left)",
         f"{UNFORESEEN}::test_f46_a_table_at_which_every_event_raises_waits_and_nothing_is_parked",
-    ),
-    Mutant(
-        "the other reader for what one cannot read",
-        "kafka/reader.py",
-        "        except Exception as e:  # noqa: BLE001 - whatever one client cannot read, the other may",
-        "        except LookupError as e:",
-        READING,
-    ),
-    Mutant(
-        "the nearest time that is one, in the driver",
-        "kafka/reader.py",
-        "FIRST_MS, LAST_MS) * 1000",
-        "-(2**53), 2**53) * 1000",
-        READING,
-    ),
-    Mutant(
-        "the nearest time that is one, in Spark",
-        "driver/spark.py",
-        "timestamp_millis({LAST_MS}L)",
-        "timestamp_millis({LAST_MS + 1}L)",
-        READING,
     ),
     Mutant(
         "foreign records on onramp.settled",

@@ -83,7 +83,7 @@ def _jars() -> Check:
     from stack.cache import cache_dir
     from stack.jars import missing_jars
 
-    missing = len(missing_jars("broker")) + len(missing_jars("spark"))
+    missing = len(missing_jars("broker"))
     says = f"{missing} will be downloaded by 'onramp up'" if missing else f"all in {cache_dir('jars')}"
     return Check("Jars", good=not missing, says=says, needed=False)
 

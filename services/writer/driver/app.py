@@ -54,8 +54,11 @@ class WriterProcess:
             server = StatusServer(self._status, self._settings.http_host, self._settings.http_port).start()
             stack.callback(server.stop)
             # Spark is stopped first: a job that still runs must not outlive the driver.
-            spark = await asyncio.to_thread(Spark, self._settings, self._kafka.brokers)
+            spark = await asyncio.to_thread(Spark, self._settings)
             stack.push_async_callback(asyncio.to_thread, spark.stop)
+            # While Kafka and the databases are asked what is there.
+            warming = asyncio.create_task(_warm_up(spark))
+            stack.callback(warming.cancel)
             work = asyncio.create_task(self._work(spark))
             await self._until_stopped(work, spark)
             with suppress(asyncio.CancelledError):
@@ -150,3 +153,11 @@ class WriterProcess:
         if self._epoch is not None and newest > self._epoch:
             raise InfrastructureError(FENCED, f"writer {newest} is the newest, this is {self._epoch}")
         return await cluster.take_epoch()
+
+
+async def _warm_up(spark: Spark) -> None:
+    """Warm Spark up; a failure is told by the first batch, if it has not passed by then."""
+    try:
+        await asyncio.to_thread(spark.warm_up)
+    except Exception as e:  # noqa: BLE001 - nothing depends on it
+        log.warning("Spark could not be warmed up", extra={"reason": type(e).__name__})

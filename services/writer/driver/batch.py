@@ -1,15 +1,13 @@
-"""One batch, top to bottom: plan, read, land or divert (and relay what was parked), mark, settle, commit."""
+"""One batch, top to bottom: plan, land or divert (and relay what was parked), mark, settle, commit."""
 
 import asyncio
 import logging
 from collections.abc import Sequence
 from typing import Final
 
-import pyarrow as pa
-
 from services.writer.driver.parts import Parts, check_fenced, mark, phase
 from services.writer.kafka.producer import is_foreseen
-from services.writer.model.offsets import Range, total
+from services.writer.model.offsets import Range
 from services.writer.model.routes import Routes
 from services.writer.partitions.plan_log import Totals
 from services.writer.partitions.set_aside import Fault, describe, halt_reason, in_halves, up_to_fault
@@ -51,8 +49,7 @@ async def write_batch(parts: Parts, ranges: Sequence[Range], routes: Routes) -> 
 
 
 async def _write(parts: Parts, ranges: Sequence[Range], routes: Routes) -> None:
-    records = await _read(parts, ranges)
-    order, reports = await _land(parts, ranges, routes, records)
+    order, reports = await _land(parts, ranges, routes)
     await mark(parts, order, reports)
     await _settle(parts, order, reports)
     failpoints.reach("writer.before_group_commit")
@@ -108,15 +105,7 @@ async def _plan(parts: Parts, ranges: Sequence[Range], routes: Routes) -> None:
     await check_fenced(parts)
 
 
-@phase("read")
-async def _read(parts: Parts, ranges: Sequence[Range]) -> pa.RecordBatch | None:
-    """Read a small batch in the driver; returns None for a large one, which Spark's tasks read."""
-    return await parts.cluster.reader.read(ranges) if total(ranges) <= parts.small_batch else None
-
-
-async def _land(
-    parts: Parts, ranges: Sequence[Range], routes: Routes, records: pa.RecordBatch | None
-) -> tuple[WorkOrder, list[TaskReport]]:
+async def _land(parts: Parts, ranges: Sequence[Range], routes: Routes) -> tuple[WorkOrder, list[TaskReport]]:
     """Land in the databases that are up and divert for the others, again until none fails.
 
     Returns the last order and its reports.  Parked events are relayed after each attempt, because
@@ -128,7 +117,7 @@ async def _land(
             ranges, routes, landing=parts.databases.landing(), diverted=parts.databases.diverted()
         )
         with parts.status.phase("land"):
-            reports = await asyncio.to_thread(parts.spark.run, order, records)
+            reports = await asyncio.to_thread(parts.spark.run, order)
         parts.rate_limiter.count(reports)
         parts.partitions.sizes.count(reports)
         parts.status.update_steps(reports)

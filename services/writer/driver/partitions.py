@@ -4,12 +4,10 @@ A partition is adopted once: its start is the group's offset (else the first one
 has), the databases' baselines are recorded, and the ledgers are claimed.
 """
 
-import asyncio
 import logging
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from services.writer.driver.spark import Spark
 from services.writer.kafka.cluster import Cluster
 from services.writer.kafka.leaders import Tip
 from services.writer.kafka.producer import Record
@@ -40,7 +38,6 @@ class PartitionTracker:
         self,
         *,
         cluster: Cluster,
-        spark: Spark,
         databases: Databases,
         plan_log: PlanLog,
         group: Mapping[Partition, Committed],
@@ -52,7 +49,6 @@ class PartitionTracker:
     ) -> None:
         """`group`: the group's offsets, read before the markers (the model's `group_then_markers`)."""
         self._cluster = cluster
-        self._spark = spark
         self._databases = databases
         self._plan_log = plan_log
         self._epoch = epoch
@@ -99,12 +95,11 @@ class PartitionTracker:
         for p, position in positions.items():
             self._unfinished.adopt(p, position)
             self._cluster.incarnations[p] = _signature(position, ids[p.topic])
-        self._spark.expect(len(self.positions) + len(positions))
         await self._databases.adopt(positions)
 
     async def drop_recreated_topics(self) -> dict[str, str]:
         """Halt partitions of deleted or recreated topics, whose positions mean nothing; returns all ids."""
-        ids = await asyncio.to_thread(self._spark.topic_ids)
+        ids = await self._cluster.topic_ids()
         for p, position in list(self.positions.items()):
             if p.topic not in ids:
                 self._drop(p, f"the topic was deleted while the writer stood at {position.next_offset}")

@@ -41,8 +41,6 @@ class Parts:
     rate_limiter: RateLimiter
     pause_policy: PausePolicy
     log_events: bool
-    #: The driver itself reads batches of up to so many events.
-    small_batch: int
     strikes: Strikes = field(default_factory=Strikes)
 
     def order(

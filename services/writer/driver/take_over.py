@@ -79,14 +79,13 @@ class Successor:
             index=index,
             partitions=PartitionTracker(
                 cluster=cluster,
-                spark=spark,
                 databases=databases,
                 plan_log=plan_log,
                 group=group,
                 epoch=epoch,
                 index=index,
                 rate_limiter=rate_limiter,
-                fair_share=FairShare(self._settings.small_batch),
+                fair_share=FairShare(),
                 sizes=ByteSizes(self._settings.batch_bytes),
             ),
             brokers=self._brokers,
@@ -95,7 +94,6 @@ class Successor:
             rate_limiter=rate_limiter,
             pause_policy=self._pause_policy,
             log_events=self._settings.log_events,
-            small_batch=self._settings.small_batch,
             strikes=self._strikes,
         )
 

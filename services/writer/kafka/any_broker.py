@@ -17,6 +17,7 @@ from aiokafka.errors import (
     StaleMetadata,
 )
 
+from services.writer.kafka.topic_ids import TopicIdsRequest, topic_ids
 from shared.kafka_security import Brokers
 
 #: A broker that takes longer is skipped while there is another; each round waits twice as long.
@@ -41,6 +42,10 @@ class AnyBroker(AIOKafkaAdminClient):  # type: ignore[misc]  # aiokafka has no t
         super().__init__(**brokers.aiokafka(), request_timeout_ms=_REQUEST_MS)
         #: Ids of brokers that did not answer the last request.
         self._silent: set[int] = set()
+
+    async def topic_ids(self) -> dict[str, str]:
+        """Return Kafka's UUIDs of all topics.  Raises aiokafka's errors."""
+        return topic_ids(await self._send_request(TopicIdsRequest()))
 
     async def _send_request(self, request: Any, node_id: int | None = None) -> Any:
         if node_id is not None:

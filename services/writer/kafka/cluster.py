@@ -23,7 +23,6 @@ from services.writer.kafka.foreign_records import ForeignRecords
 from services.writer.kafka.leaders import Leaders, Tip
 from services.writer.kafka.own_topics import OwnTopics
 from services.writer.kafka.producer import MAX_REQUEST_BYTES, Record, RecordMetadata, send_all
-from services.writer.kafka.reader import BatchReader
 from services.writer.model import halt_reasons
 from services.writer.model.next_offsets import Committed
 from services.writer.model.offsets import Partition
@@ -63,7 +62,6 @@ class Cluster:
             isolation_level="read_committed",
             auto_offset_reset="earliest",
         )
-        self.reader = BatchReader(settings.brokers)
         self.foreign = ForeignRecords()
         #: Records of `onramp.writers` below this offset were read.
         self._read_upto = 0
@@ -84,7 +82,6 @@ class Cluster:
         await self._admin.start()
         await self._producer.start()
         await self._consumer.start()
-        await self.reader.start()
         await self._leaders.start()
         await self._looker.start()
         return self
@@ -93,7 +90,6 @@ class Cluster:
         """Disconnect, in reverse order."""
         await self._looker.stop()
         await self._leaders.stop()
-        await self.reader.stop()
         await self._consumer.stop()
         await self._producer.stop()
         await self._admin.close()
@@ -101,6 +97,10 @@ class Cluster:
     async def cluster_id(self) -> str:
         """Return the cluster's id; a cluster that is set up again has another."""
         return str((await self._admin.describe_cluster())["cluster_id"])
+
+    async def topic_ids(self) -> dict[str, str]:
+        """Return Kafka's UUIDs of all topics.  Raises aiokafka's errors."""
+        return await self._admin.topic_ids()
 
     async def take_epoch(self) -> int:
         """Add this writer to `onramp.writers`; return its epoch, the record's offset: it orders writers."""
@@ -191,7 +191,6 @@ class Cluster:
         assigned = [_ENTRIES, *(TopicPartition(*p) for p in sorted(partitions))]
         self._consumer.assign(assigned)
         self._consumer.pause(*assigned)
-        self.reader.follow(partitions)
         await self._leaders.follow([*_OWN, *(p.topic for p in partitions)])
         self._follows_own = True
 

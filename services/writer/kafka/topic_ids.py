@@ -1,61 +1,111 @@
-"""Reads the topics' UUIDs with Kafka's Java client in Spark's JVM.
+"""Asks Kafka for the topics' UUIDs, which tell a topic from one that had its name before.
 
-aiokafka does not speak the version of the protocol that has them.
+aiokafka does not speak the version of the protocol that tells them (Kafka 2.8, KIP-516), so it is here.
 """
 
-import base64
-import re
-from typing import Any, Final
+from io import BytesIO
+from typing import Any
 from uuid import UUID
 
-from py4j.protocol import Py4JJavaError
+from aiokafka.protocol.api import Request, RequestStruct, Response
+from aiokafka.protocol.types import (
+    AbstractType,
+    Boolean,
+    CompactArray,
+    CompactString,
+    Int16,
+    Int32,
+    Schema,
+    TaggedFields,
+)
 
-from shared.errors import KAFKA_UNAVAILABLE, InfrastructureError
-from shared.kafka_security import Brokers
-
-_ASK_MS: Final = "4000"
-#: `TopicListing.toString` of Kafka's client.
-_LISTED: Final = re.compile(r"\(name=([\w.-]+), topicId=([\w-]{22}), internal=")
-
-
-class JavaAdmin:
-    """Kafka's Java admin client, created at the first request and whenever files of secrets have changed."""
-
-    def __init__(self, jvm: Any, brokers: Brokers) -> None:
-        self._jvm = jvm
-        self._brokers = brokers
-        self._client: Any = None
-        self._built_with = ""
-
-    def topic_ids(self) -> dict[str, str]:
-        """Return the UUIDs of all topics, by name.  Costs one request.  Raises `InfrastructureError`."""
-        try:
-            # As one text: a call to the JVM for each of a thousand topics would take a second.
-            listed = self._connected().listTopics().listings().get().toString()
-        except Py4JJavaError as e:
-            raise InfrastructureError(KAFKA_UNAVAILABLE, f"topics: {e.java_exception.getClass()}") from None
-        return {name: _uuid(text) for name, text in _LISTED.findall(listed)}
-
-    def close(self) -> None:
-        """Disconnect."""
-        if self._client is not None:
-            self._client.close()
-            self._client = None
-
-    def _connected(self) -> Any:
-        version = self._brokers.security.files_version
-        if version != self._built_with:
-            self.close()
-        if self._client is None:
-            properties = self._jvm.java.util.HashMap()
-            for name, value in self._brokers.java().items():
-                properties[name] = value
-            properties["default.api.timeout.ms"] = properties["request.timeout.ms"] = _ASK_MS
-            self._client = self._jvm.org.apache.kafka.clients.admin.Admin.create(properties)
-            self._built_with = version
-        return self._client
+_NOBODY = UUID(int=0)
 
 
-def _uuid(kafka_text: str) -> str:
-    """Convert a UUID in Kafka's spelling, base 64."""
-    return str(UUID(bytes=base64.urlsafe_b64decode(kafka_text + "==")))
+class _Uuid(AbstractType[UUID]):  # type: ignore[misc]  # aiokafka has no types
+    @classmethod
+    def encode(cls, value: UUID) -> bytes:
+        return value.bytes
+
+    @classmethod
+    def decode(cls, data: BytesIO) -> UUID:
+        return UUID(bytes=data.read(16))
+
+
+_PARTITION = (
+    ("error_code", Int16),
+    ("partition", Int32),
+    ("leader", Int32),
+    ("leader_epoch", Int32),
+    ("replicas", CompactArray(Int32)),
+    ("isr", CompactArray(Int32)),
+    ("offline", CompactArray(Int32)),
+    ("tags", TaggedFields),
+)
+
+
+class _MetadataResponse(Response):  # type: ignore[misc]  # aiokafka has no types
+    API_KEY = 3
+    API_VERSION = 10
+    SCHEMA = Schema(
+        ("throttle_time_ms", Int32),
+        (
+            "brokers",
+            CompactArray(
+                ("node", Int32),
+                ("host", CompactString("utf-8")),
+                ("port", Int32),
+                ("rack", CompactString("utf-8")),
+                ("tags", TaggedFields),
+            ),
+        ),
+        ("cluster_id", CompactString("utf-8")),
+        ("controller", Int32),
+        (
+            "topics",
+            CompactArray(
+                ("error_code", Int16),
+                ("name", CompactString("utf-8")),
+                ("topic_id", _Uuid),
+                ("is_internal", Boolean),
+                ("partitions", CompactArray(*_PARTITION)),
+                ("operations", Int32),
+                ("tags", TaggedFields),
+            ),
+        ),
+        ("operations", Int32),
+        ("tags", TaggedFields),
+    )
+
+
+class _MetadataRequestV10(RequestStruct):  # type: ignore[misc]  # aiokafka has no types
+    API_KEY = 3
+    API_VERSION = 10
+    FLEXIBLE_VERSION = True
+    RESPONSE_TYPE = _MetadataResponse
+    SCHEMA = Schema(
+        (
+            "topics",
+            CompactArray(("topic_id", _Uuid), ("name", CompactString("utf-8")), ("tags", TaggedFields)),
+        ),
+        ("allow_auto_topic_creation", Boolean),
+        ("include_cluster_authorized_operations", Boolean),
+        ("include_topic_authorized_operations", Boolean),
+        ("tags", TaggedFields),
+    )
+
+
+class TopicIdsRequest(Request[_MetadataRequestV10]):  # type: ignore[misc]  # aiokafka has no types
+    """What a broker knows of all topics."""
+
+    API_KEY = 3
+
+    def build(self, request_struct_class: type[_MetadataRequestV10]) -> _MetadataRequestV10:
+        """Return the request for all topics, of which none is to be made."""
+        everything = None
+        return request_struct_class(everything, False, False, False, {})
+
+
+def topic_ids(answer: Any) -> dict[str, str]:
+    """Return the UUIDs by topic of an answer to `TopicIdsRequest`."""
+    return {topic[1]: str(topic[2]) for topic in answer.topics if topic[2] != _NOBODY}

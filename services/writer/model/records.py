@@ -1,7 +1,4 @@
-"""READ and FILTER in a Spark worker: an Arrow batch as runs of one partition's events.
-
-The columns are made by ``spark.py``; this is the other side of that contract.
-"""
+"""What a task reads, as columns, and FILTER: which of it is for this writer."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -49,7 +46,7 @@ class Headers(NamedTuple):
 
     @classmethod
     def of(cls, headers: Mapping[str, bytes | None]) -> Self:
-        """What readers in Python make of them; ``spark.py`` says the same in SQL."""
+        """Return what arrives of `headers`."""
         context, received_at = headers.get(wire.HEADER_CONTEXT), headers.get(wire.HEADER_RECEIVED_AT)
         if len(context or b"") + len(received_at or b"") > wire.MOST_HEADER_BYTES:
             return cls(LARGE if context and context != LARGE else None, None)
@@ -91,21 +88,6 @@ class PartitionSlice:
             return self
         others = [context is not None and _means_us(context) for context in contexts.to_pylist()]
         return PartitionSlice(self.partition, self.rows.filter(pc.or_(wanted, pa.array(others))))
-
-
-def runs(batch: pa.RecordBatch) -> Iterator[PartitionSlice]:
-    """`batch` cut where the partition changes."""
-    if not batch.num_rows:
-        return
-    topics = batch.column("topic").dictionary_encode()
-    names = topics.dictionary.to_pylist()
-    codes = topics.indices.to_numpy()
-    numbers = batch.column("partition").to_numpy()
-    changes = np.flatnonzero((np.diff(codes) != 0) | (np.diff(numbers) != 0)) + 1
-    starts = [0, *changes.tolist()]
-    for start, end in zip(starts, [*starts[1:], batch.num_rows], strict=True):
-        partition = Partition(names[codes[start]], int(numbers[start]))
-        yield PartitionSlice(partition, batch.slice(start, end - start))
 
 
 def rows_by_topic(read: Iterable[PartitionSlice]) -> Counter[str]:

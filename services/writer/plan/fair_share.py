@@ -6,10 +6,12 @@ from typing import Final
 from services.writer.model.offsets import Partition
 
 Backlog = Mapping[Partition, tuple[int, int]]
-#: Spark keeps a consumer for each partition, and 300 of them leave a heap of 768 MB little else.
-MOST_READERS: Final = 300
-#: Each partition costs time in a batch that Spark reads: reading so many events at once is worth it.
+#: Each partition costs time in a batch: its plan, its ledger rows, its part of each COPY.
+MOST_PARTITIONS: Final = 300
+#: Reading so many events of a partition at once is worth what it costs.
 MIN_EVENTS: Final = 5_000
+#: Up to so many events in all, a batch is of every partition that has any.
+FEW_EVENTS: Final = 5_000
 #: A partition with no more events than this is not behind: it is read at once, beside those that are.
 SMALL: Final = 100
 
@@ -21,22 +23,24 @@ class FairShare:
     again once every other one was, however much the others receive.
     """
 
-    def __init__(self, small_batch: int, min_events: int = MIN_EVENTS, small: int = SMALL) -> None:
-        """`small_batch`: how many events the driver reads by itself, of any number of partitions."""
-        self._small_batch = small_batch
+    def __init__(
+        self, few_events: int = FEW_EVENTS, min_events: int = MIN_EVENTS, small: int = SMALL
+    ) -> None:
+        """`few_events`: how many events in all are read at once, of any number of partitions."""
+        self._few_events = few_events
         self._min_events = min_events
         self._small = small
         self._turn = 0
         self._last: dict[Partition, int] = {}
 
-    def next(self, backlog: Backlog, limit: int, readers: int = MOST_READERS) -> Backlog:
+    def next(self, backlog: Backlog, limit: int, most: int = MOST_PARTITIONS) -> Backlog:
         """Return those of `backlog` (partition to start and end) to read in a batch of `limit` events.
 
-        They are more than `readers` only when the driver reads them.  Costs a sort of the backlog.
+        They are more than `most` only when they have few events in all.  Costs a sort of the backlog.
         """
         waiting = {p: span for p, span in backlog.items() if span[1] > span[0]}
         sizes = {p: end - start for p, (start, end) in waiting.items()}
-        if sum(sizes.values()) <= self._small_batch:
+        if sum(sizes.values()) <= self._few_events:
             return waiting
         by_last_turn = sorted(waiting, key=lambda p: (self._last.get(p, 0), p))
         large = [p for p in by_last_turn if sizes[p] > self._small]
@@ -44,13 +48,13 @@ class FairShare:
         chosen: list[Partition] = []
         events = 0
         for p in small:
-            fits_the_driver = not large and events + sizes[p] <= self._small_batch
-            if len(chosen) >= readers - min(len(large), readers // 2) and not fits_the_driver:
+            are_few = not large and events + sizes[p] <= self._few_events
+            if len(chosen) >= most - min(len(large), most // 2) and not are_few:
                 break
             chosen.append(p)
             events += sizes[p]
         for already, p in enumerate(large):
-            if len(chosen) >= readers or (already and events >= limit):
+            if len(chosen) >= most or (already and events >= limit):
                 break
             chosen.append(p)
             events += min(sizes[p], self._min_events)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final
 
 from services.writer.model.offsets import Partition, share
-from services.writer.plan.fair_share import MOST_READERS, FairShare
+from services.writer.plan.fair_share import MOST_PARTITIONS, FairShare
 from services.writer.settle.work_order import TaskReport
 
 Span = tuple[int, int]
@@ -58,10 +58,10 @@ class RateLimiter:
         if slow and budget:
             slowed = {p: s for p, s in backlog.items() if p in slow}
             # As many partitions as allowed: how many rows one brings is known only after its first range.
-            slow_shares = share(fair_share.next(slowed, sys.maxsize, MOST_READERS // 2), budget)
+            slow_shares = share(fair_share.next(slowed, sys.maxsize, MOST_PARTITIONS // 2), budget)
         left = limit - sum(end - start for start, end in slow_shares.values())
         fast = {p: s for p, s in backlog.items() if p not in slow}
-        return slow_shares | share(fair_share.next(fast, left, MOST_READERS - len(slow_shares)), left)
+        return slow_shares | share(fair_share.next(fast, left, MOST_PARTITIONS - len(slow_shares)), left)
 
     def count(self, reports: Iterable[TaskReport]) -> None:
         """Take the reported rows out of the buckets, and learn how many rows each partition brings."""

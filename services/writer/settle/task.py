@@ -6,22 +6,23 @@ writes rows and outcomes, advances the ledger over all ranges, and commits (the 
 ledger rows ahead, and skips.
 """
 
-import gc
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from functools import cache
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
 from services.writer.model.offsets import Partition
-from services.writer.model.records import PartitionSlice, rows_by_topic, runs, values_of
+from services.writer.model.records import PartitionSlice, rows_by_topic, values_of
 from services.writer.model.targets import Target
 from services.writer.model.timings import StepTimings
 from services.writer.park.diverted_topic import divert
 from services.writer.postgres.database import Database
 from services.writer.postgres.pool import transaction
+from services.writer.read.range_reader import RangeReader
 from services.writer.settle import event_log, holds, ledger, without_target
 from services.writer.settle.interleave import in_all
 from services.writer.settle.settlement import (
@@ -34,60 +35,56 @@ from services.writer.settle.settlement import (
 )
 from services.writer.settle.sort_apart import sort_one_by_one
 from services.writer.settle.strays import Stray, park, strays
-from services.writer.settle.work_order import TaskReport, WorkOrder, as_arrow
+from services.writer.settle.work_order import TaskReport, WorkOrder
 from services.writer.sort.route_lookup import lookup_for
 from services.writer.sort.sort import Sorted, Unroutable, sort
 from shared import failpoints, logs
 from shared.errors import DATABASE_UNAVAILABLE, NOT_CONFIGURED, InfrastructureError, UserError
+from shared.kafka_security import Brokers
 from shared.steps import Step
 
 #: How often a transaction restarts after a serialization conflict before the table counts as blocked.
 _RACES: Final = 3
 
 
-def settle(order: WorkOrder, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Settle every range of which `batches` have a record; yields the task's reports as Arrow.
+def settle_share(
+    order: WorkOrder, shares: Sequence[Sequence[Partition]], numbers: Iterator[int]
+) -> list[TaskReport]:
+    """Read this task's share of the ranges of `order` and settle it; returns the task's report.
+
+    `numbers`: which of `shares` are this task's.  They are read to their end: else Spark ends the
+    worker, and with it its connections.
+    """
+    logs.set_up_worker("writer")
+    mine = [order.ranges[p] for number in numbers for p in shares[number]]
+    return settle(order, _reader_of(order.brokers).read(mine))
+
+
+def settle(order: WorkOrder, records: Generator[list[PartitionSlice]]) -> list[TaskReport]:
+    """Settle every range of `order` that `records` are of; returns the report.
 
     A database's failure rolls back that database's transaction and is reported, not raised: the
     others land, and the driver decides whether to try again, divert or exit.
     """
-    logs.set_up_worker("writer")
     task = Task(order)
-    for batch in batches:
-        failpoints.meet("writer.read", [batch.column("value")])
-        task.sort_each(list(runs(batch)))
     try:
+        with closing(records):
+            for read in records:
+                failpoints.meet("writer.read", values_of(read))
+                task.sort_each(read)
         task.check_databases()
         task.park_unroutable()
         task.divert()
     except InfrastructureError as e:
-        yield as_arrow(task.failure_reports(e))
-        return
+        return [TaskReport(*p, failure=e.fault.code, detail=e.detail) for p in order.ranges]
     in_all(order.landing, task.land)
-    yield as_arrow(task.report())
-    _leave_modules_alone()
+    return task.report()
 
 
-def settle_given(
-    order: WorkOrder, arrivals: bytes, nothing: Iterator[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
-    """Settle records that the driver has read: `arrivals` is an Arrow stream of them.
-
-    Spark's own input is read to its end: else Spark ends the worker, and with it its connections.
-    """
-    for _ in nothing:
-        pass
-    return settle(order, pa.ipc.open_stream(arrivals))
-
-
-@cache
-def _leave_modules_alone() -> None:
-    """Freeze imported modules for the garbage collector, after a process's first task.
-
-    PySpark's daemon collects after every task: 40 ms and more for what never becomes garbage.
-    """
-    gc.collect()
-    gc.freeze()
+@lru_cache(maxsize=1)
+def _reader_of(brokers: Brokers) -> RangeReader:
+    """This worker process's own, made after its fork."""
+    return RangeReader(brokers)
 
 
 class Task:
@@ -256,10 +253,6 @@ class Task:
                 parked=settlement.parked[p],
                 waiting=settlement.waiting[p],
             )
-
-    def failure_reports(self, error: InfrastructureError) -> list[TaskReport]:
-        """Return the reports of a task that could not publish what Kafka must have before rows land."""
-        return [TaskReport(*p, failure=error.fault.code, detail=error.detail) for p in self._read]
 
     def report(self) -> list[TaskReport]:
         """Return the reports of every range, in every database."""

@@ -1,10 +1,7 @@
 """The order that the driver gives to the tasks of a batch, and their reports."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Final
-
-import pyarrow as pa
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from services.writer.model.offsets import Partition, Range
 from services.writer.model.routes import Routes
@@ -12,32 +9,6 @@ from services.writer.postgres.database import Database
 from services.writer.settle.pause_policy import PausePolicy
 from shared.errors import TABLE, InfrastructureError
 from shared.kafka_security import Brokers
-
-#: A task's report: for each of its ranges a row with database "" that says what was read,
-#: and a row for each database.  `failure` is a code of the error table, null when the range
-#: is settled there (or, if the database is diverted, when Kafka holds its events).
-REPORT: Final = pa.schema(
-    [
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("database", pa.string()),
-        ("failure", pa.string()),
-        ("detail", pa.string()),
-        ("read", pa.int64()),
-        ("size", pa.int64()),
-        ("filtered", pa.int64()),
-        ("unroutable", pa.int64()),
-        ("refused", pa.int64()),
-        ("rows", pa.int64()),
-        ("parked", pa.int64()),
-        ("waiting", pa.int64()),
-        ("diverted", pa.int64()),
-        ("diverted_from", pa.int64()),
-        ("work", pa.string()),
-    ]
-)
-_SPARK_TYPES: Final = {pa.string(): "string", pa.int32(): "int", pa.int64(): "long"}
-REPORT_DDL: Final = ", ".join(f"{f.name} {_SPARK_TYPES[f.type]}" for f in REPORT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +34,11 @@ class WorkOrder:
 
 @dataclass(slots=True)
 class TaskReport:
-    """One row of a report."""
+    """One line of a task's report: what became of a range, in one database or (`database` "") in all.
+
+    `failure` is a code of the error table, None when the range is settled there or, if the database is
+    diverted, when Kafka holds its events.
+    """
 
     topic: str
     partition: int
@@ -94,8 +69,3 @@ class TaskReport:
     def error(self) -> InfrastructureError | None:
         """The exception that `failure` stands for."""
         return InfrastructureError(TABLE[self.failure], self.detail or "") if self.failure else None
-
-
-def as_arrow(reports: Iterable[TaskReport]) -> pa.RecordBatch:
-    """Return `reports` as a task sends them to the driver."""
-    return pa.RecordBatch.from_pylist([asdict(report) for report in reports], schema=REPORT)

@@ -29,7 +29,7 @@ from services.writer.postgres.migrations import migrate
 from services.writer.postgres.pool import transaction
 from services.writer.settle import ledger
 from services.writer.settle.task import settle
-from services.writer.settle.work_order import WorkOrder
+from services.writer.settle.work_order import TaskReport, WorkOrder
 from shared import wire
 from shared.kafka_security import Brokers
 from stack.kafka import Kafka
@@ -45,6 +45,7 @@ from tests.fixtures.writer import (
     execute,
     make_topics,
     produce,
+    read,
     rows,
 )
 
@@ -113,14 +114,14 @@ class Stage:
             Brokers(self.bootstrap),
         )
         self.tell(self.notes.routes_entries(routes))
-        lines = [line for report in settle(order, iter([batch])) for line in report.to_pylist()]
-        assert not [line["failure"] for line in lines if line["failure"]], lines
+        reports = settle(order, read(batch))
+        assert not [r.failure for r in reports if r.failure], reports
         outbox.relay(self.database, Brokers(self.bootstrap))
-        for line in lines:
-            if divert and line["database"]:
-                self.mark(range_, line["diverted"], routes.digest)
-            elif not line["database"]:
-                self.tell(self.notes.totals_entries(EPOCH, range_, _totals(line)))
+        for report in reports:
+            if divert and report.database:
+                self.mark(range_, report.diverted, routes.digest)
+            elif not report.database:
+                self.tell(self.notes.totals_entries(EPOCH, range_, _totals(report)))
         self.commit()
         return first
 
@@ -186,8 +187,8 @@ class Stage:
             self.notes.apply(key, value)
 
 
-def _totals(line: dict[str, Any]) -> Totals:
-    return Totals(0, line["filtered"], line["unroutable"], line["refused"])
+def _totals(report: TaskReport) -> Totals:
+    return Totals(0, report.filtered, report.unroutable, report.refused)
 
 
 @pytest.fixture(scope="package")

@@ -22,7 +22,7 @@ from services.writer.settle.task import settle
 from services.writer.settle.work_order import WorkOrder
 from shared.kafka_security import Brokers
 from tests.fixtures.fix_postgres import HasDsn
-from tests.fixtures.writer import arrivals, database_of, event
+from tests.fixtures.writer import arrivals, database_of, event, read
 from tests.integration.admin.conftest import EPOCH, Stage, database_beside, disconnect
 
 
@@ -48,8 +48,8 @@ class Pair:
             EPOCH, {r.partition: r}, databases, (), routes, Brokers(self.stage.bootstrap), elsewhere=elsewhere
         )
         self.stage.tell(self.stage.notes.routes_entries(routes))
-        lines = [line for report in settle(order, iter([batch])) for line in report.to_pylist()]
-        assert not [line["failure"] for line in lines if line["failure"]], lines
+        reports = settle(order, read(batch))
+        assert not [r.failure for r in reports if r.failure], reports
 
     def audit(self, *, deep: bool = True) -> Report:
         return self.stage.audit(deep=deep, other=self.other.dsn)

@@ -93,7 +93,6 @@ def line(
     of_writer = QUICK | {
         "ONRAMP_WRITER_TOPICS": re.escape(wire.topic_of(name)),
         "ONRAMP_WRITER_DATABASE": database,
-        "ONRAMP_WRITER_SMALL_BATCH": "0",
         # All that Spark says of a batch: its options, its plans, its metrics.
         "JDK_JAVA_OPTIONS": os.environ["JDK_JAVA_OPTIONS"]
         + f" -Dspark.eventLog.enabled=true -Dspark.eventLog.dir=file://{folder}/spark"

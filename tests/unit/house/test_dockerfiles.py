@@ -14,7 +14,6 @@ from shutil import copy2, copytree
 import pytest
 
 from docs import generate
-from stack.jars import read_lock
 from tests.unit.house.tree import ROOT
 
 SERVICES = {"ingest": "services.ingest", "writer": "services.writer"}
@@ -178,10 +177,8 @@ def test_the_extras_that_are_installed_exist(service: str) -> None:
         assert re.search(rf"^{extra} = \[", project, re.MULTILINE), extra
 
 
-def test_the_writer_gets_the_locked_jars_and_no_others() -> None:
+def test_the_writer_gets_a_java_for_spark() -> None:
     last = stages(dockerfile("writer"))[-1]
-    given = last.env["ONRAMP_WRITER_SPARK_JARS"].split(",")
-    assert given == [f"/opt/jars/{jar.file_name}" for jar in read_lock("spark")]
     assert any("openjdk-17-jre-headless" in step for step in last.all("RUN"))
 
 

@@ -38,7 +38,9 @@ OWNERS = {
         "services/writer/kafka/own_topics.py",
         "services/writer/kafka/cluster.py",
         "services/writer/kafka/producer.py",
-        "services/writer/kafka/reader.py",
+        "services/writer/kafka/topic_ids.py",
+        "services/writer/read/fetch.py",
+        "services/writer/read/log_batches.py",  # its decompressors and checksum
     ],
     # The files that hold SQL, and those that pass its connection on.
     "psycopg2": [
@@ -70,7 +72,7 @@ OWNERS = {
         "services/writer/settle/waiting_table.py",
         "stack/*.py",
     ],
-    "pyspark": ["services/writer/driver/spark.py"],
+    "pyspark": ["services/writer/driver/spark.py", "services/writer/driver/worker_daemon.py"],
     "confluent_kafka": ["stack/kafka_probe.py"],
 }
 OURS = ("clients", "services", "shared", "stack", "tests", "docs", "loadtest")

@@ -26,8 +26,7 @@ def _security(file: Path, **more: Any) -> KafkaSecurity:
 
 def test_nothing_that_travels_holds_the_password(file: Path) -> None:
     brokers = Brokers("a:1", _security(file).check())
-    said = [repr(brokers), str(brokers), repr(pickle.dumps(brokers)), repr(brokers.java())]
-    said.append(repr(brokers.aiokafka()))
+    said = [repr(brokers), str(brokers), repr(pickle.dumps(brokers)), repr(brokers.aiokafka())]
     assert not any(SECRET in each for each in said)
 
 
@@ -81,4 +80,4 @@ def test_files_are_named_by_their_full_paths(file: Path, monkeypatch: pytest.Mon
 def test_who_says_nothing_speaks_as_before() -> None:
     brokers = KafkaSettings(bootstrap="a:1").brokers
     assert brokers.aiokafka() == {"bootstrap_servers": "a:1", "security_protocol": "PLAINTEXT"}
-    assert brokers.java() == brokers.librdkafka() == {"bootstrap.servers": "a:1"}
+    assert brokers.librdkafka() == {"bootstrap.servers": "a:1"}

@@ -61,7 +61,6 @@ class _Scene:
         log: Any = self.log
         self.partitions = PartitionTracker(
             cluster=log,
-            spark=databases,
             databases=databases,
             plan_log=self.plan_log,
             group={},

@@ -1,16 +1,10 @@
-"""READ and FILTER: runs of one partition, what is settled left out, and the context header."""
+"""FILTER: what is settled left out, and the context header."""
 
-import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from services.writer.model.offsets import Partition
-from services.writer.model.records import USUAL, PartitionSlice, runs
+from services.writer.model.records import USUAL, PartitionSlice
 from shared import wire
 from tests.fixtures.writer import PARTITION, arrivals
-
-OTHERS = [Partition("events.order_placed", 1), Partition("events.other", 0)]
 
 
 def _offsets(run: PartitionSlice) -> list[int]:
@@ -20,24 +14,6 @@ def _offsets(run: PartitionSlice) -> list[int]:
 def _with_context(context: bytes | None) -> PartitionSlice:
     batch = arrivals([b"{}"], context=[USUAL if context == wire.CONTEXT_BYTES else context or None])
     return PartitionSlice(PARTITION, batch).wanted()
-
-
-@settings(deadline=None)  # the first call loads Arrow's kernels
-@given(st.lists(st.sampled_from([PARTITION, *OTHERS]), max_size=20))
-def test_runs_hold_every_record_once_in_order_and_one_partition_each(order: list[Partition]) -> None:
-    batch = pa.Table.from_batches(
-        [arrivals([b"{}"], first=at, partition=p) for at, p in enumerate(order)], schema=arrivals([]).schema
-    ).combine_chunks()
-    found = [(run.partition, o) for b in batch.to_batches() for run in runs(b) for o in _offsets(run)]
-    assert found == [(p, at) for at, p in enumerate(order)]
-
-
-def test_neighbours_of_one_partition_are_one_run() -> None:
-    assert [len(run) for run in runs(arrivals([b"{}"] * 5))] == [5]
-
-
-def test_an_empty_batch_has_no_runs() -> None:
-    assert list(runs(arrivals([]))) == []
 
 
 @pytest.mark.parametrize(

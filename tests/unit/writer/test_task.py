@@ -6,7 +6,7 @@ from services.writer.model.offsets import Range
 from services.writer.model.routes import EventRoute, Routes
 from services.writer.settle.task import settle
 from services.writer.settle.work_order import WorkOrder
-from tests.fixtures.writer import PARTITION, TOPIC_ID, arrivals, event
+from tests.fixtures.writer import PARTITION, TOPIC_ID, arrivals, event, read
 
 ROUTES = Routes("onramp", event_routes=(EventRoute("order_placed", "gone"),))
 
@@ -14,8 +14,7 @@ ROUTES = Routes("onramp", event_routes=(EventRoute("order_placed", "gone"),))
 def failures(**order: tuple[str, ...]) -> list[str | None]:
     ranges = {PARTITION: Range(TOPIC_ID, PARTITION, 0, 1)}
     work = WorkOrder(1, ranges, (), (), ROUTES, "127.0.0.1:1", **order)
-    (report,) = settle(work, iter([arrivals([event()])]))
-    return [line["failure"] for line in report.to_pylist()]
+    return [report.failure for report in settle(work, read(arrivals([event()])))]
 
 
 def test_f45_rows_for_a_database_that_neither_lands_nor_waits_are_never_dropped() -> None:
@@ -28,8 +27,7 @@ def test_the_size_that_a_task_reports_is_of_all_that_a_record_brings() -> None:
     batch = batch.set_column(batch.schema.get_field_index("context"), "context", long)
     ranges = {PARTITION: Range(TOPIC_ID, PARTITION, 0, 3)}
     order = WorkOrder(1, ranges, (), (), Routes("onramp"), "127.0.0.1:1")
-    (report,) = settle(order, iter([batch]))
-    assert report.column("size")[0].as_py() >= 300_000
+    assert settle(order, read(batch))[0].size >= 300_000
 
 
 def test_rows_that_are_no_matter_of_an_order_are_left_alone() -> None:

@@ -1,0 +1,242 @@
+"""Fetches ranges from the partitions' leaders: what hundreds of partitions have, in one request a broker.
+
+A consumer of Kafka's clients holds a buffer, a position and a thread's attention for each partition,
+and makes an object of each record.  Whoever knows the ranges beforehand needs none of that: it asks
+each leader for the ranges that it leads until all are read.  With it aiokafka's client, for connections,
+security and who leads what.
+"""
+
+import asyncio
+import time
+from collections import defaultdict
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, Self
+
+import numpy as np
+import pyarrow as pa
+from aiokafka import TopicPartition
+from aiokafka.client import AIOKafkaClient
+from aiokafka.errors import KafkaError, for_code
+from aiokafka.protocol.fetch import FetchRequest
+
+from services.writer.model.offsets import Partition, Range
+from services.writer.model.records import ARRIVALS, PartitionSlice
+from services.writer.read.log_batches import Fetched, committed
+from services.writer.read.record_columns import columns
+from shared.errors import KAFKA_UNAVAILABLE, InfrastructureError
+from shared.kafka_security import Brokers
+
+#: What one answer may hold: some thousand records, so that their columns stay in the processor's cache,
+#: and all that this reader keeps of Kafka at once.  A single batch that is larger comes whole.
+_FETCH_BYTES: Final = 4 << 20
+_LEAST_PARTITION_BYTES: Final = 64 << 10
+_READ_COMMITTED: Final = 1
+#: A range that is planned is there: Kafka is not to wait for more.
+_WAIT_MS: Final = 1
+_REQUEST_MS: Final = 8_000
+_AGAIN_SECONDS: Final = 0.05
+_NO_LEADER: Final = -1
+_OFFSET_OUT_OF_RANGE: Final = 1
+#: The partition moves to another leader, or its broker's disk is away for now.
+_LEADER_CHANGES: Final = frozenset({3, 5, 6, 9, 56, 74, 75, 76, 78})
+
+
+#: Behind the committed end, in version 4 of the answer: aborted transactions and records.
+_FIELDS_OF_4: Final = 2
+
+
+class RangeUnreadableError(Exception):
+    """Kafka does not give the records of a partition, and no patience will help."""
+
+
+class _Part(NamedTuple):
+    """What a leader answered about one partition."""
+
+    error: int
+    #: Where the records end that no running transaction holds back.
+    committed_end: int
+    aborted: Sequence[tuple[int, int]]
+    data: bytes
+    #: The whole answer is empty, so that it was not its size that left this partition out.
+    nothing_came: bool
+
+
+@dataclass(slots=True, eq=False)
+class _Reading:
+    """A range that is being read."""
+
+    range: Range
+    next_offset: int
+    #: Bytes that an offset took so far, on average.
+    offset_bytes: float = 0.0
+    is_done: bool = False
+
+    @property
+    def most_bytes(self) -> int:
+        """About what is left of it, so that Kafka does not send what nobody asked for."""
+        if not self.offset_bytes:
+            return _FETCH_BYTES // 4
+        left = (self.range.end - self.next_offset) * self.offset_bytes * 1.1
+        return int(min(max(left, _LEAST_PARTITION_BYTES), _FETCH_BYTES))
+
+    def advance(self, fetched: Fetched, part: _Part) -> bool:
+        """Note how far it was read; returns whether that is further than before.
+
+        Compaction may have left nothing up to the range's end: then the leader has nothing at all for
+        whatever it was asked, and the committed end is behind that of the range.
+        """
+        further = fetched.next_offset - self.next_offset
+        if further:
+            self.offset_bytes = len(part.data) / further
+        self.next_offset = fetched.next_offset
+        is_hole = part.nothing_came and part.committed_end >= self.range.end
+        self.is_done = is_hole or self.next_offset >= self.range.end
+        return further > 0 or self.is_done
+
+
+class Fetcher:
+    """Connections to the brokers that lead what is read."""
+
+    def __init__(self, brokers: Brokers, patience_s: float = 20.0) -> None:
+        """`patience_s`: how long a range may make no progress before `read` gives up."""
+        self._client = AIOKafkaClient(**brokers.aiokafka(), request_timeout_ms=_REQUEST_MS)
+        self._patience_s = patience_s
+        self._topics: set[str] = set()
+
+    async def start(self) -> Self:
+        """Connect.  Raises `InfrastructureError`."""
+        try:
+            await self._client.bootstrap()
+        except KafkaError as e:
+            raise InfrastructureError(KAFKA_UNAVAILABLE, f"{type(e).__name__} on connecting") from e
+        return self
+
+    async def stop(self) -> None:
+        """Disconnect."""
+        await self._client.close()
+
+    async def read(self, ranges: Iterable[Range]) -> AsyncGenerator[list[PartitionSlice]]:
+        """Yield all committed records of `ranges`, each partition's in order, some thousand at a time.
+
+        Raises `InfrastructureError` if Kafka or a leader is away for too long, `RangeUnreadableError`
+        where it refuses a partition's records, and `CorruptBatchError`.
+        """
+        left = [_Reading(r, r.start) for r in ranges if len(r)]
+        await self._know({each.range.partition.topic for each in left})
+        progress_at = time.monotonic()
+        while left:
+            slices, left, progressed = await self._round(left)
+            if slices:
+                yield slices
+            if progressed:
+                progress_at = time.monotonic()
+            elif time.monotonic() - progress_at > self._patience_s:
+                raise InfrastructureError(KAFKA_UNAVAILABLE, f"{left[0].range} cannot be read for now")
+            else:
+                await asyncio.sleep(_AGAIN_SECONDS)
+
+    async def _know(self, topics: set[str]) -> None:
+        """Know who leads the partitions of `topics`, beside those before."""
+        if topics <= self._topics:
+            return
+        self._topics |= topics
+        try:
+            await self._client.set_topics(sorted(self._topics))
+        except KafkaError as e:
+            raise InfrastructureError(KAFKA_UNAVAILABLE, f"{type(e).__name__} for the topics' leaders") from e
+
+    async def _round(self, left: Sequence[_Reading]) -> tuple[list[PartitionSlice], list[_Reading], bool]:
+        """Ask each leader once; return what came, what is left, and whether there was any progress.
+
+        Whoever got nothing is first in the next request: the first always gets a batch, however large.
+        """
+        by_node = self._by_leader(left)
+        sent = [self._ask(node, asked, len(by_node)) for node, asked in by_node.items()]
+        parts = {p: part for answer in await asyncio.gather(*sent) for p, part in answer.items()}
+        fetched = [(r, f) for r in left if (f := self._fetched(r, parts)) is not None]
+        slices = _slices([(r.range, f) for r, f in fetched])
+        progressed = [r for r, f in fetched if r.advance(f, parts[r.range.partition])]
+        others = [r for r in left if r not in set(progressed)]
+        return slices, [r for r in (*others, *progressed) if not r.is_done], bool(progressed)
+
+    def _by_leader(self, left: Sequence[_Reading]) -> dict[int, list[_Reading]]:
+        by_node: dict[int, list[_Reading]] = defaultdict(list)
+        for each in left:
+            node = self._client.cluster.leader_for_partition(TopicPartition(*each.range.partition))
+            if node is None or node == _NO_LEADER:
+                self._client.force_metadata_update()
+            else:
+                by_node[node].append(each)
+        return by_node
+
+    async def _ask(self, node: int, readings: Sequence[_Reading], nodes: int) -> dict[Partition, _Part]:
+        """What `node` answers, which may be nothing for now."""
+        topics: dict[str, list[tuple[int, int, int]]] = defaultdict(list)
+        for each in readings:
+            p = each.range.partition
+            topics[p.topic].append((p.number, each.next_offset, each.most_bytes))
+        request = FetchRequest(_WAIT_MS, 1, _FETCH_BYTES // nodes, _READ_COMMITTED, list(topics.items()))
+        try:
+            answer = await self._client.send(node, request)
+        except KafkaError:
+            self._client.force_metadata_update()
+            return {}
+        nothing_came = not any(part[-1] for _, parts in answer.topics for part in parts)
+        return {
+            Partition(topic, part[0]): _part(part, nothing_came=nothing_came)
+            for topic, parts in answer.topics
+            for part in parts
+        }
+
+    def _fetched(self, reading: _Reading, parts: Mapping[Partition, _Part]) -> Fetched | None:
+        """What came of a range; None: nothing for now.  Raises `RangeUnreadableError`."""
+        part = parts.get(reading.range.partition)
+        if part is None:
+            return None
+        if part.error in _LEADER_CHANGES:
+            self._client.force_metadata_update()
+            return None
+        if part.error == _OFFSET_OUT_OF_RANGE:
+            raise RangeUnreadableError(
+                f"{reading.range}: Kafka has no offset {reading.next_offset}: events may have been lost"
+            )
+        if part.error:
+            raise RangeUnreadableError(f"{reading.range} cannot be read: {for_code(part.error).__name__}")
+        return committed(part.data, reading.next_offset, part.aborted)
+
+
+def _part(part: Sequence[Any], *, nothing_came: bool) -> _Part:
+    """What every version of the answer says of a partition: where its log starts came with the fifth."""
+    _, error, _, committed_end, *rest = part
+    aborted = rest[0] if len(rest) == _FIELDS_OF_4 else rest[1]
+    return _Part(error, committed_end, aborted or (), rest[-1] or b"", nothing_came)
+
+
+def _slices(fetched: Sequence[tuple[Range, Fetched]]) -> list[PartitionSlice]:
+    """The records that are within their ranges, by partition."""
+    batches = [batch for _, each in fetched for batch in each.batches]
+    if not batches:
+        return []
+    counts = [len(each.batches) for _, each in fetched]
+    first = np.repeat(np.array([r.start for r, _ in fetched], np.int64), counts)
+    end = np.repeat(np.array([r.end for r, _ in fetched], np.int64), counts)
+    rows, rows_of_batch = columns(batches, first, end)
+    slices, at, batch = [], 0, 0
+    for (r, _), count in zip(fetched, counts, strict=True):
+        size = int(rows_of_batch[batch : batch + count].sum())
+        if size:
+            slices.append(PartitionSlice(r.partition, _placed(r.partition, rows.slice(at, size))))
+        at, batch = at + size, batch + count
+    return slices
+
+
+def _placed(partition: Partition, rows: pa.RecordBatch) -> pa.RecordBatch:
+    """`rows` with the columns that say where they were read."""
+    place: Mapping[str, pa.Array] = {
+        "topic": pa.repeat(partition.topic, len(rows)),
+        "partition": pa.repeat(pa.scalar(partition.number, pa.int32()), len(rows)),
+    }
+    return pa.RecordBatch.from_arrays(
+        [place[name] if name in place else rows.column(name) for name in ARRIVALS.names], schema=ARRIVALS
+    )

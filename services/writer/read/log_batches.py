@@ -1,0 +1,142 @@
+"""What Kafka answers to a fetch, as the payloads of the record batches that are committed.
+
+Kafka keeps a partition as record batches (KIP-98, message format 2) and sends them as they lie on its
+disk: whole batches, compressed as their producer left them, with markers of transactions between
+them and the last one cut off where the answer was full.  Here each batch's head is read and checked;
+`record_columns` reads what is in them.
+"""
+
+import struct
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Final, NamedTuple
+
+from aiokafka.codec import gzip_decode, lz4_decode, snappy_decode, zstd_decode
+from aiokafka.record.util import calc_crc32c
+
+#: Base offset, length, leader epoch, magic, CRC, attributes, last offset delta, first and largest
+#: timestamp, producer's id and epoch, base sequence, count of records.
+_HEAD: Final = struct.Struct(">qiibIhiqqqhii")
+_LENGTH_ENDS_AT: Final = 12
+_CRC_COVERS_FROM: Final = 21
+_LEAST_BYTES: Final = 17
+_MAGIC_AT: Final = 16
+_MAGIC: Final = 2
+
+_CODEC: Final = 0b111
+_LOG_APPEND_TIME: Final = 0b1000
+_TRANSACTIONAL: Final = 0b1_0000
+_CONTROL: Final = 0b10_0000
+#: A control record's key is a version and a type, 16 bits each; it starts behind the record's length,
+#: attributes, timestamp, offset and key length, a byte each.
+_MARKER: Final = struct.Struct(">5xhh")
+_ABORT: Final = 0
+
+_DECODE: Final[dict[int, Callable[[bytes], bytes]]] = {
+    1: gzip_decode,
+    2: snappy_decode,
+    3: lz4_decode,
+    4: zstd_decode,
+}
+
+
+class CorruptBatchError(Exception):
+    """The bytes of a record batch are not what its producer sent, or not what we can read."""
+
+
+class LogBatch(NamedTuple):
+    """One record batch that is committed."""
+
+    base_offset: int
+    #: The offset behind its last record, or what compaction has left of it.
+    next_offset: int
+    records: int
+    first_timestamp: int
+    #: Milliseconds that count for all of its records; None: each has its own.
+    append_time: int | None
+    #: Its records, decompressed.
+    payload: bytes | memoryview
+
+
+class Fetched(NamedTuple):
+    """What one fetch brought of one partition."""
+
+    batches: list[LogBatch]
+    #: Where the next fetch goes on: behind all that was looked at, markers and aborted records too.
+    next_offset: int
+
+
+def committed(data: bytes, offset: int, aborted: Collection[tuple[int, int]] = ()) -> Fetched:
+    """Return the committed batches of `data`, which was fetched from `offset`.
+
+    `aborted`: producer's id and first offset of each transaction in it that was aborted, as Kafka
+    tells them.  Raises `CorruptBatchError`.
+    """
+    transactions = _Aborted(aborted)
+    batches: list[LogBatch] = []
+    for head, payload in _whole_batches(data):
+        base, _, _, _, _, attributes, last_delta, first_timestamp, largest, producer, _, _, count = head
+        next_offset = base + last_delta + 1
+        if next_offset <= offset:  # a compressed batch comes whole
+            continue
+        offset = next_offset
+        transactions.reach(base)
+        if attributes & _CONTROL:
+            transactions.see_marker(producer, payload)
+        elif not (attributes & _TRANSACTIONAL and producer in transactions.running) and count > 0:
+            append_time = largest if attributes & _LOG_APPEND_TIME else None
+            records = _decompressed(attributes & _CODEC, payload, base)
+            batches.append(LogBatch(base, next_offset, count, first_timestamp, append_time, records))
+    return Fetched(batches, offset)
+
+
+class _Aborted:
+    """Producers that are within a transaction which was aborted, as the batches pass by in order."""
+
+    def __init__(self, aborted: Collection[tuple[int, int]]) -> None:
+        self._to_come = sorted(((first, producer) for producer, first in aborted), reverse=True)
+        self.running: set[int] = set()
+
+    def reach(self, offset: int) -> None:
+        while self._to_come and self._to_come[-1][0] <= offset:
+            self.running.add(self._to_come.pop()[1])
+
+    def see_marker(self, producer: int, payload: memoryview) -> None:
+        if len(payload) >= _MARKER.size and _MARKER.unpack_from(payload)[1] == _ABORT:
+            self.running.discard(producer)
+
+
+def _whole_batches(data: bytes) -> Iterator[tuple[Sequence[int], memoryview]]:
+    """Each batch's head and its records as they were sent; a batch that was cut off is left out."""
+    view, at, end = memoryview(data), 0, len(data)
+    while at + _LEAST_BYTES <= end:
+        if data[at + _MAGIC_AT] != _MAGIC:
+            offset = int.from_bytes(data[at : at + 8], "big")
+            raise CorruptBatchError(
+                f"offset {offset} has message format {data[at + _MAGIC_AT]}, which Kafka left in 2017: have "
+                "the topic's records written again by a producer of today"
+            )
+        length = int.from_bytes(data[at + 8 : at + _LENGTH_ENDS_AT], "big", signed=True)
+        following = at + _LENGTH_ENDS_AT + length
+        if following > end:
+            return
+        if length < _HEAD.size - _LENGTH_ENDS_AT:
+            raise CorruptBatchError(f"a record batch of {length} bytes is shorter than its head")
+        head = _HEAD.unpack_from(data, at)
+        if calc_crc32c(view[at + _CRC_COVERS_FROM : following]) != head[4]:
+            raise CorruptBatchError(f"the record batch at offset {head[0]} does not have its checksum")
+        yield head, view[at + _HEAD.size : following]
+        at = following
+
+
+def _decompressed(codec: int, payload: memoryview, offset: int) -> bytes | memoryview:
+    if not codec:
+        return payload
+    decode = _DECODE.get(codec)
+    if decode is None:
+        raise CorruptBatchError(f"the record batch at offset {offset} has an unknown compression, {codec}")
+    try:
+        return decode(bytes(payload))
+    except Exception as e:  # noqa: BLE001 - four libraries, each with its own errors
+        raise CorruptBatchError(
+            f"the record batch at offset {offset} cannot be decompressed: {type(e).__name__}"
+        ) from None

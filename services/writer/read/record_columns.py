@@ -1,0 +1,153 @@
+"""The records of many batches as Arrow columns: a handful of NumPy operations for all of them together.
+
+A record is a chain of variable-length fields, so Python walks from record to record once, by their
+lengths; all else is done for thousands of records by each operation.  Headers that are written as
+the gateway writes them are told by their bytes; others are read one by one (`record_headers`).
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from services.writer.model.records import ARRIVALS, FIRST_MS, LAST_MS, USUAL, Headers
+from services.writer.read.log_batches import CorruptBatchError, LogBatch
+from services.writer.read.record_headers import GATEWAY_HEADERS, headers_of
+from services.writer.read.varints import MOST_BYTES, VARINT_BITS, Bytes, Ints, read_varints
+
+#: What may be looked at behind the last record: a varint, or the headers that a gateway writes.
+_PADDING: Final = bytes(max(MOST_BYTES, GATEWAY_HEADERS.longest) + 1)
+_ARROW_MS: Final = pa.timestamp("ms", "UTC")
+
+
+class Records:
+    """Records that lie one behind the other in `data`: of each, where it begins and ends."""
+
+    def __init__(self, batches: Sequence[LogBatch]) -> None:
+        """Raises `CorruptBatchError` where the lengths of records do not add up to their batch."""
+        self.data = b"".join([*(b.payload for b in batches), _PADDING])
+        self.counts = np.array([b.records for b in batches], np.int64)
+        starts, ends = _spans(self.data, batches)
+        self.starts, self.ends = np.array(starts, np.int64), np.array(ends, np.int64)
+
+
+def _spans(data: bytes, batches: Sequence[LogBatch]) -> tuple[list[int], list[int]]:
+    """Where each record begins, behind its length, and where it ends."""
+    starts: list[int] = []
+    ends: list[int] = []
+    at = batch_end = 0
+    for batch in batches:
+        batch_end += len(batch.payload)
+        for _ in range(batch.records):
+            # A varint of one or two bytes, as lengths up to 8 kB are, in place: a call costs more.
+            byte = data[at]
+            at += 1
+            if byte <= VARINT_BITS:
+                length = byte >> 1
+            else:
+                length, shift = byte & VARINT_BITS, 7
+                while (byte := data[at]) > VARINT_BITS:
+                    length |= (byte & VARINT_BITS) << shift
+                    shift += 7
+                    at += 1
+                length = (length | byte << shift) >> 1
+                at += 1
+            starts.append(at)
+            at += length
+            ends.append(at)
+            if at > batch_end:
+                break
+        if at != batch_end:
+            raise CorruptBatchError(f"the records of the batch at offset {batch.base_offset} do not fill it")
+    return starts, ends
+
+
+def columns(batches: Sequence[LogBatch], first: Ints, end: Ints) -> tuple[pa.RecordBatch, Ints]:
+    """Return the records of `batches` as columns of `ARRIVALS` but for topic and partition.
+
+    Of each batch those from offset `first` to before `end` count.  The second result says how many
+    of the rows are of each batch.  Raises `CorruptBatchError`.
+    """
+    records = Records(batches)
+    data = np.frombuffer(records.data, np.uint8)
+    of_batch = np.repeat(np.arange(len(batches)), records.counts)
+    time_deltas, at = read_varints(data, records.starts + 1)  # behind the attributes, of which there are none
+    offset_deltas, at = read_varints(data, at)
+    offsets = np.array([b.base_offset for b in batches], np.int64)[of_batch] + offset_deltas
+    wanted = np.flatnonzero((offsets >= first[of_batch]) & (offsets < end[of_batch]))
+    if len(wanted) < len(offsets):
+        of_batch, offsets, at = of_batch[wanted], offsets[wanted], at[wanted]
+    ends, time_deltas = records.ends[wanted], time_deltas[wanted]
+    times = _timestamps(batches, of_batch, time_deltas)
+    key_sizes, at = read_varints(data, at)
+    value_sizes, values_at = read_varints(data, at + np.maximum(key_sizes, 0))
+    values_end = values_at + np.maximum(value_sizes, 0)
+    if np.any(values_end >= ends) or np.any(values_at < at):
+        raise CorruptBatchError(f"a record among those from offset {offsets[0]} on is longer than it says")
+    contexts, received_at = _headers(records.data, data, values_end, ends)
+    carried = (value_sizes >= 0) & contexts.is_valid().to_numpy(zero_copy_only=False)
+    rows = [
+        pa.array(offsets),
+        _slices(records.data, values_at, values_end, carried),
+        received_at,
+        times,
+        contexts,
+    ]
+    return pa.RecordBatch.from_arrays(rows, schema=COLUMNS), np.bincount(of_batch, minlength=len(batches))
+
+
+#: Of `ARRIVALS`, what differs from record to record.
+COLUMNS: Final = pa.schema(
+    [ARRIVALS.field(n) for n in ("offset", "value", "received_at", "timestamp", "context")]
+)
+
+
+def _timestamps(batches: Sequence[LogBatch], of_batch: Ints, deltas: Ints) -> pa.Array:
+    """Milliseconds since 1970, the nearest that `ARRIVALS` can tell."""
+    first = np.array([b.first_timestamp for b in batches], np.int64)
+    append = np.array([-1 if b.append_time is None else b.append_time for b in batches], np.int64)
+    appended = np.array([b.append_time is not None for b in batches])[of_batch]
+    with np.errstate(over="ignore"):
+        times = np.where(appended, append[of_batch], first[of_batch] + deltas)
+    return pa.array(np.clip(times, FIRST_MS, LAST_MS) * 1000).cast(ARRIVALS.field("timestamp").type)
+
+
+def _headers(raw: bytes, data: Bytes, starts: Ints, ends: Ints) -> tuple[pa.Array, pa.Array]:
+    """`context` and `received_at`, of headers that lie between `starts` and `ends`."""
+    usual, received_at, received_end = GATEWAY_HEADERS.find(data, starts, ends)
+    if usual.all():
+        return _usual_contexts(len(starts)), _slices(raw, received_at, received_end, None)
+    known: dict[bytes, Headers] = {}
+    contexts: list[bytes | None] = [USUAL] * len(starts)
+    received: list[bytes | None] = _slices(raw, received_at, received_end, usual).to_pylist()
+    for row in np.flatnonzero(~usual).tolist():
+        written = raw[starts[row] : ends[row]]
+        if (headers := known.get(written)) is None:
+            headers = known[written] = headers_of(written)
+        contexts[row], received[row] = headers
+    return pa.array(contexts, pa.binary()), pa.array(received, pa.binary())
+
+
+def _usual_contexts(count: int) -> pa.Array:
+    return pa.BinaryArray.from_buffers(
+        pa.binary(), count, [None, pa.py_buffer(bytes(4 * (count + 1))), pa.py_buffer(USUAL)]
+    )
+
+
+def _slices(raw: bytes, starts: Ints, ends: Ints, valid: np.ndarray | None) -> pa.Array:
+    """`raw` from each of `starts` to each of `ends`, in order; null where it is not `valid`.
+
+    As Arrow sees it, the gaps between are values too: it takes every second one, and copies no others.
+    """
+    count = len(starts)
+    if valid is not None and not valid.all():
+        ends = np.where(valid, ends, starts)
+    bounds = np.empty(2 * count + 1, np.int32)
+    bounds[0:-1:2], bounds[1::2] = starts, ends
+    bounds[-1] = ends[-1] if count else 0
+    pieces = pa.BinaryArray.from_buffers(
+        pa.binary(), 2 * count, [None, pa.py_buffer(bounds), pa.py_buffer(raw)]
+    )
+    places = np.arange(0, 2 * count, 2)
+    return pieces.take(pa.array(places, mask=None if valid is None else ~valid))

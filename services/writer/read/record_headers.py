@@ -1,0 +1,91 @@
+"""A record's headers: those that are written as the gateway writes them at once, others one by one."""
+
+from typing import Final
+
+import numpy as np
+
+from services.writer.model.records import Headers
+from services.writer.read.log_batches import CorruptBatchError
+from services.writer.read.varints import Bytes, Ints, as_varint, read_varint, read_varints
+from shared import wire
+
+_MOST_COUNT: Final = 4
+_MOST_RECEIVED_AT: Final = wire.MOST_HEADER_BYTES - len(wire.CONTEXT_BYTES)
+_OURS: Final = {wire.HEADER_CONTEXT.encode(), wire.HEADER_RECEIVED_AT.encode()}
+
+
+class _GatewayHeaders:
+    """First the usual context, then when the gateway received it, then at most two that are not ours."""
+
+    def __init__(self) -> None:
+        context, received_at = wire.HEADER_CONTEXT.encode(), wire.HEADER_RECEIVED_AT.encode()
+        written = b"".join(as_varint(len(text)) + text for text in (context, wire.CONTEXT_BYTES, received_at))
+        self._written = np.frombuffer(written, np.uint8)
+        #: Bytes that may be looked at behind the start of a record's headers.
+        self.longest = len(written) + 1
+
+    def find(self, data: Bytes, starts: Ints, ends: Ints) -> tuple[np.ndarray, Ints, Ints]:
+        """Return which headers, from `starts` to before `ends`, are such, and where each received-at lies.
+
+        Where they are not, the place is empty.  `data` goes on for `longest` bytes behind each start.
+        """
+        size = len(self._written)
+        windows = np.lib.stride_tricks.sliding_window_view(data, size)
+        count = data[starts] >> 1  # at most 63: what goes on is none of these
+        found = (
+            (data[starts] <= 2 * _MOST_COUNT)
+            & (starts + size + 1 < ends)
+            & (windows[np.minimum(starts + 1, len(windows) - 1)] == self._written).all(axis=1)
+        )
+        places = np.where(found, starts + 1 + size, starts)
+        sizes, received_at = read_varints(data, places)
+        received_end = received_at + sizes
+        found &= (sizes >= 0) & (sizes <= _MOST_RECEIVED_AT) & (received_end <= ends)
+        at = np.where(found, received_end, starts)
+        for number in range(2, _MOST_COUNT):
+            more = np.flatnonzero(found & (count > number))
+            if not len(more):
+                break
+            at[more], other = _pass_over(data, at[more], ends[more])
+            found[more[~other]] = False
+        found &= at == ends
+        return found, np.where(found, received_at, starts), np.where(found, received_end, starts)
+
+
+GATEWAY_HEADERS: Final = _GatewayHeaders()
+
+
+def _pass_over(data: Bytes, at: Ints, ends: Ints) -> tuple[Ints, np.ndarray]:
+    """Where the header at each of `at` ends, and whether it is for certain none of ours."""
+    name_sizes, names_at = read_varints(data, np.minimum(at, len(data) - 11))
+    names_end = names_at + np.maximum(name_sizes, 0)
+    fits = (name_sizes >= 0) & (names_end < ends)
+    value_sizes, values_at = read_varints(data, np.where(fits, names_end, at))
+    values_end = values_at + np.maximum(value_sizes, 0)
+    other = fits & (values_end <= ends) & ~np.isin(name_sizes, [len(name) for name in _OURS])
+    return np.where(other, values_end, at), other
+
+
+def headers_of(written: bytes) -> Headers:
+    """Return what arrives of headers, from their number on; of two with one name the last counts.
+
+    Raises `CorruptBatchError`.
+    """
+    try:
+        count, at = read_varint(written, 0)
+        found: dict[str, bytes | None] = {}
+        for _ in range(count):
+            name, at = _text(written, at)
+            value, at = _text(written, at)
+            if name in _OURS:
+                found[name.decode()] = value
+    except IndexError:
+        at = -1
+    if at != len(written):
+        raise CorruptBatchError("a record's headers do not fill it")
+    return Headers.of(found)
+
+
+def _text(written: bytes, at: int) -> tuple[bytes | None, int]:
+    size, at = read_varint(written, at)
+    return (written[at : at + size], at + size) if size >= 0 else (None, at)

@@ -1,0 +1,54 @@
+"""Kafka's variable-length integers (zigzag, 7 bits a byte), of many records at once."""
+
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+Bytes = npt.NDArray[np.uint8]
+Ints = npt.NDArray[np.int64]
+#: 64 bits, 7 a byte.
+MOST_BYTES: Final = 10
+_MORE: Final = 0x80
+VARINT_BITS: Final = 0x7F
+
+
+def read_varints(data: Bytes, at: Ints) -> tuple[Ints, Ints]:
+    """Return the integers that begin in `data` at each of `at`, and where each of them ends.
+
+    `data` goes on for `MOST_BYTES` behind every one of `at`; what is no integer gives some number.
+    """
+    byte = data[at]
+    unsigned = (byte & VARINT_BITS).astype(np.uint64)
+    ends = at + 1
+    going_on = np.flatnonzero(byte >= _MORE)
+    for shift in range(7, 7 * MOST_BYTES, 7):
+        if not len(going_on):
+            break
+        byte = data[ends[going_on]]
+        unsigned[going_on] |= (byte & VARINT_BITS).astype(np.uint64) << np.uint64(shift)
+        ends[going_on] += 1
+        going_on = going_on[byte >= _MORE]
+    return (unsigned >> np.uint64(1)).astype(np.int64) ^ -(unsigned & np.uint64(1)).astype(np.int64), ends
+
+
+def read_varint(data: bytes, at: int) -> tuple[int, int]:
+    """Return the integer that begins in `data` at `at`, and where it ends.  Raises `IndexError`."""
+    unsigned = shift = 0
+    while True:
+        byte = data[at]
+        unsigned |= (byte & VARINT_BITS) << shift
+        at += 1
+        if byte < _MORE:
+            return (unsigned >> 1) ^ -(unsigned & 1), at
+        shift += 7
+
+
+def as_varint(number: int) -> bytes:
+    """Return `number`, which is not negative, as Kafka writes it."""
+    unsigned, written = number << 1, bytearray()
+    while unsigned > VARINT_BITS:
+        written.append(unsigned & VARINT_BITS | _MORE)
+        unsigned >>= 7
+    written.append(unsigned)
+    return bytes(written)

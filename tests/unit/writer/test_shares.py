@@ -1,0 +1,27 @@
+"""How a batch's ranges are dealt among its tasks."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from services.writer.driver.spark import shares
+from services.writer.model.offsets import Partition, Range
+
+
+def _ranges(*events: int) -> list[Range]:
+    return [Range("id", Partition("events.e", n), 0, size) for n, size in enumerate(events)]
+
+
+@given(st.lists(st.integers(1, 10_000), min_size=1, max_size=40), st.integers(1, 8))
+def test_each_range_is_one_tasks_and_no_task_has_much_more_than_its_part(
+    events: list[int], tasks: int
+) -> None:
+    dealt = shares(_ranges(*events), tasks)
+    assert len(dealt) == tasks
+    assert sorted(p.number for share in dealt for p in share) == list(range(len(events)))
+    heaviest = max(sum(events[p.number] for p in share) for share in dealt)
+    # Dealing the largest first is at most a third above the best that there is.
+    assert heaviest <= max(*events, sum(events) / tasks) * 4 / 3 + max(events) / 3
+
+
+def test_a_hot_partition_leaves_the_others_to_the_other_task() -> None:
+    assert [[p.number for p in share] for share in shares(_ranges(1, 900, 2, 3), 2)] == [[1], [3, 2, 0]]

@@ -1,0 +1,159 @@
+"""What is asked of which broker until all ranges are read: a client that keeps a log stands for Kafka's."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from aiokafka import TopicPartition
+from aiokafka.errors import RequestTimedOutError
+
+from services.writer.model.offsets import Partition, Range
+from services.writer.read.fetch import Fetcher, RangeUnreadableError
+from shared.errors import InfrastructureError
+from tests.unit.writer_read.batches import batch
+
+Log = list[bytes]
+P, Q, R = (Partition("events.e", n) for n in range(3))
+LEADER_MOVED, UNKNOWN_TOPIC, NO_RIGHT, OUT_OF_RANGE = 6, 3, 29, 1
+
+
+class Brokers:
+    """As much of a client as a fetcher asks for: brokers that answer from `logs`, at most so many bytes."""
+
+    def __init__(self, logs: Mapping[Partition, Log], most_bytes: int = 1 << 20) -> None:
+        self.logs = logs
+        self.most_bytes = most_bytes
+        self.cluster = SimpleNamespace(leader_for_partition=self.leader)
+        self.leaders = dict.fromkeys(logs, 1)
+        self.errors: dict[Partition, list[int]] = {}
+        self.away: list[int] = []
+        self.asked: list[tuple[int, list[Partition]]] = []
+        self.refreshed = 0
+
+    def leader(self, p: TopicPartition) -> int | None:
+        return self.leaders.get(Partition(*p))
+
+    def force_metadata_update(self) -> None:
+        self.refreshed += 1
+
+    async def set_topics(self, topics: Sequence[str]) -> None:
+        assert topics == ["events.e"]
+
+    async def send(self, node: int, request: Any) -> Any:
+        asked = [(Partition(t, p), offset) for t, parts in request.topics for p, offset, _ in parts]
+        self.asked.append((node, [p for p, _ in asked]))
+        if node in self.away:
+            self.away.remove(node)
+            raise RequestTimedOutError
+        left, answer = self.most_bytes, []
+        for p, offset in asked:
+            error = self.errors[p].pop(0) if self.errors.get(p) else 0
+            # The first batch comes whole, however large; what others have is cut where the answer is full.
+            data = b"" if error else b"".join(self.logs[p][offset:])
+            whole = len(self.logs[p][offset]) if data and left == self.most_bytes else 0
+            data = data[: max(left, whole)]
+            left = max(left - len(data), 0)
+            end = len(self.logs[p])
+            answer.append((p.topic, [(p.number, error, end, end, 0, [], -1, data)]))
+        return SimpleNamespace(topics=answer)
+
+
+def _log(count: int, size: int = 10) -> Log:
+    """Batches of one record each."""
+    return [batch(n, [b"x" * size]) for n in range(count)]
+
+
+def _read(
+    brokers: Brokers, *ranges: tuple[Partition, int, int], patience: float = 60
+) -> dict[Partition, list[int]]:
+    fetcher = Fetcher.__new__(Fetcher)  # without its Kafka
+    fetcher._client, fetcher._patience_s, fetcher._topics = brokers, patience, set()
+
+    async def read() -> dict[Partition, list[int]]:
+        found: dict[Partition, list[int]] = {}
+        async for piece in fetcher.read([Range("", *r) for r in ranges]):
+            for each in piece:
+                found.setdefault(each.partition, []).extend(each.rows.column("offset").to_pylist())
+        return found
+
+    return asyncio.run(read())
+
+
+def test_all_partitions_of_a_leader_are_asked_for_in_one_request() -> None:
+    brokers = Brokers({P: _log(9), Q: _log(5), R: _log(3)})
+    brokers.leaders[R] = 2
+    assert _read(brokers, (P, 2, 7), (Q, 0, 5), (R, 1, 3)) == {
+        P: [2, 3, 4, 5, 6],
+        Q: [0, 1, 2, 3, 4],
+        R: [1, 2],
+    }
+    assert brokers.asked == [(1, [P, Q]), (2, [R])]
+
+
+def test_whoever_got_nothing_is_first_in_the_next_request() -> None:
+    size = len(_log(1, 300)[0])
+    brokers = Brokers({P: _log(4, 300), Q: _log(4, 300), R: _log(4, 300)}, most_bytes=2 * size)
+    assert _read(brokers, (P, 0, 4), (Q, 0, 4), (R, 0, 4)) == {p: [0, 1, 2, 3] for p in (P, Q, R)}
+    assert [asked[0] for _, asked in brokers.asked] == [P, Q, R, P, Q, R]
+
+
+def test_a_batch_that_is_larger_than_an_answer_comes_whole() -> None:
+    brokers = Brokers({P: _log(3, 5_000), Q: _log(3, 5_000)}, most_bytes=1_000)
+    assert _read(brokers, (P, 0, 3), (Q, 0, 3)) == {P: [0, 1, 2], Q: [0, 1, 2]}
+
+
+def test_a_range_of_which_nothing_is_left_is_read_when_the_leader_has_nothing_at_all() -> None:
+    logs = {P: [*_log(2), b"", b"", b""], Q: _log(3)}
+    assert _read(Brokers(logs), (P, 2, 5), (Q, 0, 3)) == {Q: [0, 1, 2]}
+    assert _read(Brokers(logs), (P, 0, 5)) == {P: [0, 1]}
+
+
+def test_an_answer_that_was_full_says_nothing_about_whom_it_left_out() -> None:
+    brokers = Brokers({P: _log(3, 300), Q: _log(3, 300)}, most_bytes=1)
+    assert _read(brokers, (P, 0, 3), (Q, 0, 3)) == {P: [0, 1, 2], Q: [0, 1, 2]}
+
+
+def test_what_is_not_committed_yet_is_no_hole() -> None:
+    with pytest.raises(InfrastructureError, match=r"events.e/0 \[0, 4\) cannot be read for now"):
+        _read(Brokers({P: _log(3)}), (P, 0, 4), patience=0.2)
+
+
+@pytest.mark.parametrize("code", [LEADER_MOVED, UNKNOWN_TOPIC])
+def test_a_partition_that_moves_is_asked_for_again_at_its_new_leader(code: int) -> None:
+    brokers = Brokers({P: _log(2), Q: _log(2)})
+    brokers.errors[P] = [code, code]
+    assert _read(brokers, (P, 0, 2), (Q, 0, 2)) == {P: [0, 1], Q: [0, 1]}
+    assert brokers.refreshed == 2
+    assert brokers.asked == [(1, [P, Q]), (1, [P]), (1, [P])]
+
+
+def test_a_broker_that_does_not_answer_is_asked_again_while_others_give() -> None:
+    brokers = Brokers({P: _log(2), Q: _log(2)})
+    brokers.leaders[Q], brokers.away = 2, [2, 2]
+    assert _read(brokers, (P, 0, 2), (Q, 0, 2)) == {P: [0, 1], Q: [0, 1]}
+
+
+@pytest.mark.parametrize("leader", [None, -1])
+def test_patience_ends_where_nobody_leads(leader: int | None) -> None:
+    brokers = Brokers({P: _log(2)})
+    brokers.leaders[P] = leader  # type: ignore[assignment]
+    with pytest.raises(InfrastructureError, match="cannot be read for now"):
+        _read(brokers, (P, 0, 2), patience=0.2)
+    assert brokers.refreshed
+    assert not brokers.asked
+
+
+@pytest.mark.parametrize(
+    ("code", "says"), [(OUT_OF_RANGE, "may have been lost"), (NO_RIGHT, "TopicAuthorizationFailedError")]
+)
+def test_what_no_patience_helps_is_raised_with_the_range(code: int, says: str) -> None:
+    brokers = Brokers({P: _log(2)})
+    brokers.errors[P] = [code]
+    with pytest.raises(RangeUnreadableError, match=rf"events.e/0 \[0, 2\).* {says}"):
+        _read(brokers, (P, 0, 2))
+
+
+def test_no_range_asks_nobody() -> None:
+    assert _read(Brokers({P: _log(2)}), (P, 1, 1)) == {}

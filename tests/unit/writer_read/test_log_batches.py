@@ -1,0 +1,104 @@
+"""Which of the batches that Kafka sends count, and where the next fetch goes on."""
+
+import struct
+
+import pytest
+
+from services.writer.read.log_batches import CorruptBatchError, LogBatch, committed
+from tests.unit.writer_read.batches import batch, changed, marker
+
+A, B = 1001, 1002
+
+
+def _offsets(batches: list[LogBatch]) -> list[int]:
+    return [each.base_offset for each in batches]
+
+
+def test_batches_come_in_order_with_all_that_counts_for_their_records() -> None:
+    found = committed(batch(5, [b"a", b"b"]) + batch(7, [b"c"]), 5)
+    assert [(b.base_offset, b.next_offset, b.records) for b in found.batches] == [(5, 7, 2), (7, 8, 1)]
+    assert {(b.first_timestamp, b.append_time) for b in found.batches} == {(1_700_000_000_000, None)}
+    assert found.next_offset == 8
+
+
+def test_nothing_is_no_progress() -> None:
+    assert committed(b"", 42) == ([], 42)
+
+
+def test_a_batch_that_was_cut_off_is_left_for_the_next_fetch() -> None:
+    whole, cut = batch(0, [b"a"]), batch(1, [b"b" * 50])
+    for size in (1, 16, 17, 40, 61, len(cut) - 1):
+        found = committed(whole + cut[:size], 0)
+        assert (_offsets(found.batches), found.next_offset) == ([0], 1), size
+
+
+def test_what_was_asked_from_the_middle_of_a_batch_comes_whole_and_what_is_before_is_passed_over() -> None:
+    found = committed(batch(0, [b"a"]) + batch(1, [b"b", b"c"]), 2)
+    assert (_offsets(found.batches), found.next_offset) == ([1], 3)
+
+
+def test_what_compaction_removed_is_passed_over() -> None:
+    shrunk = changed(batch(10, [b"a"]), last_offset_delta=9)
+    found = committed(shrunk, 10)
+    assert (found.batches[0].records, found.next_offset) == (1, 20)
+
+
+def test_aborted_records_do_not_count_and_those_beside_them_do() -> None:
+    data = b"".join(
+        [
+            batch(0, [b"a"], producer=A, transactional=True),
+            batch(1, [b"b"], producer=B, transactional=True),
+            batch(2, [b"nobody's"]),
+            batch(3, [b"of A, without a transaction"], producer=A),
+            marker(4, A, commits=False),
+            batch(5, [b"A again"], producer=A, transactional=True),
+            marker(6, B, commits=True),
+            marker(7, A, commits=True),
+        ]
+    )
+    found = committed(data, 0, [(A, 0)])
+    assert (_offsets(found.batches), found.next_offset) == ([1, 2, 3, 5], 8)
+
+
+def test_a_transaction_that_was_aborted_twice_is_so_each_time() -> None:
+    data = b"".join(
+        [
+            batch(0, [b"a"], producer=A, transactional=True),
+            marker(1, A, commits=False),
+            batch(2, [b"b"], producer=A, transactional=True),
+            marker(3, A, commits=True),
+            batch(4, [b"c"], producer=A, transactional=True),
+            marker(5, A, commits=False),
+        ]
+    )
+    assert _offsets(committed(data, 0, [(A, 4), (A, 0)]).batches) == [2]
+
+
+def test_only_markers_is_progress_all_the_same() -> None:
+    assert committed(marker(7, A, commits=True), 7) == ([], 8)
+
+
+@pytest.mark.parametrize("place", [17, 21, 30, 61, -1])
+def test_bytes_that_are_not_what_the_producer_sent_are_refused(place: int) -> None:
+    damaged = bytearray(batch(3, [b"a" * 100]))
+    damaged[place] ^= 1
+    with pytest.raises(CorruptBatchError, match="offset 3 does not have its checksum"):
+        committed(bytes(damaged), 3)
+
+
+def test_what_no_client_of_today_writes_is_refused_with_its_offset() -> None:
+    old = bytearray(batch(3, [b"a"]))
+    old[16] = 1
+    with pytest.raises(CorruptBatchError, match="offset 3 has message format 1"):
+        committed(bytes(old), 3)
+    short = struct.pack(">qiib", 3, 10, 0, 2) + bytes(10)
+    with pytest.raises(CorruptBatchError, match="shorter than its head"):
+        committed(short, 3)
+
+
+def test_a_compression_that_is_unknown_or_is_none_is_refused() -> None:
+    with pytest.raises(CorruptBatchError, match="unknown compression, 7"):
+        committed(changed(batch(3, [b"a"]), attributes=7), 3)
+    for codec in (1, 2, 3, 4):
+        with pytest.raises(CorruptBatchError, match="offset 3 cannot be decompressed"):
+            committed(changed(batch(3, [b"a"]), attributes=codec), 3)
