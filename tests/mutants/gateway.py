@@ -128,6 +128,13 @@ QUICK: Final = (
     ),
     Mutant("problems in full", "http/answer.py", "in_full=left > 0", "in_full=True", tests=COUNTED),
     Mutant(
+        "the bound of requests that wait on a connection",
+        "http/protocol_limits.py",
+        "if len(self.pipeline) >= _MOST_WAITING:",
+        "if False:",
+        tests="tests/integration/ingest/test_pipelines.py",
+    ),
+    Mutant(
         "the answer to a half-closed client",
         "http/protocol_limits.py",
         "return self._half_closed",

@@ -25,6 +25,8 @@ from services.ingest.http.request_cycle import Cycle
 from services.ingest.settings import IngestSettings
 from shared.errors import BAD_REQUEST, HEADERS_TOO_LARGE, REQUEST_TIMEOUT, Fault, UserError
 
+#: Pipelined requests behind the one that is answered: one read may bring thousands, 60 times their size.
+_MOST_WAITING: Final = 100
 _HOST: Final = re.compile(rb"[A-Za-z0-9._~%\[\]:-]*")
 _REASONS: Final = {400: b"Bad Request", 408: b"Request Timeout", 431: b"Request Header Fields Too Large"}
 
@@ -151,6 +153,10 @@ class LimitedProtocol(HttpToolsProtocol):
         self._stop_read_timer()
         if not self._hosts and self.parser.get_http_version() == "1.1":
             self._reject(BAD_REQUEST, "the Host header is missing")
+        if len(self.pipeline) >= _MOST_WAITING:
+            self._reject(
+                BAD_REQUEST, f"{_MOST_WAITING} requests of this connection wait already: read their answers"
+            )
         if not self._is_closing:
             super().on_headers_complete()
             self._reading = self.cycle

@@ -86,3 +86,16 @@ async def test_a_request_that_is_answered_is_not_refused_as_well(held: Held) -> 
     raw = LATE.replace(b"/v1/events", b"/healthz").replace(b"Connection: close\r\n", b"")
 
     assert statuses(await held.served.raw(raw, half_close=False)) == [405]
+
+
+async def test_only_so_many_requests_of_a_connection_wait(held: Held) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", held.served.port)
+    writer.write(GOOD * 150)
+    await until(lambda: held.served.produced == 1)
+    held.let.set()
+    answers = await asyncio.wait_for(reader.read(), 60)
+    writer.close()
+
+    assert statuses(answers) == [202] * 101 + [400]
+    assert b"read their answers" in answers
+    assert held.served.produced == 101
