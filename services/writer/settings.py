@@ -94,7 +94,7 @@ class WriterSettings(BaseSettings):
         "local[2]", description="Spark master: where the tasks run, and how many slots they have."
     )
     driver_memory: str = Field(
-        "768m", description="Heap of the JVM of Spark's driver; with a local master the tasks share it."
+        "512m", description="Heap of the JVM of Spark's driver: about the least that Spark starts with."
     )
     batch_events: int = Field(
         120_000,

@@ -125,15 +125,9 @@ def _local(settings: WriterSettings) -> dict[str, str]:
     }
 
 
-_JVM_OPTIONS: Final = (
-    # A batch's garbage dies at once; G1's bookkeeping cost a quarter of the JVM's CPU.
-    "-XX:+UseParallelGC",
-    # Ten times the usual: what runs for each row gets there at once; what runs once a job, Spark's
-    # planner and scheduler, kept the compiler busy for minutes, a fifth of the JVM's CPU.
-    "-XX:Tier4InvocationThreshold=50000",
-    "-XX:Tier4MinInvocationThreshold=6000",
-    "-XX:Tier4CompileThreshold=150000",
-)
+#: Nothing runs in the JVM but schedules: a compiler that takes its time and a collector with threads cost
+#: more than they bring (docs/adr, tasks read Kafka).
+_JVM_OPTIONS: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 _CONFIGURATION: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
