@@ -175,9 +175,9 @@ def _parked(secured: Secured, topic: str) -> list[bytes | None]:
 
 
 def _plans(folder: Path) -> list[str]:
-    """What Spark has written down of its batches; nothing before there are plans in it."""
+    """What Spark has written down of its batches; nothing before there is one in it."""
     found = [file.read_text() for file in folder.rglob("*") if file.is_file()]
-    return found if any("SparkListenerSQLExecutionStart" in each for each in found) else []
+    return found if any("SparkListenerJobStart" in each for each in found) else []
 
 
 def _of_process(process: psutil.Process) -> list[str]:
