@@ -117,6 +117,7 @@ def test_the_bytes_of_a_record_stand_where_this_test_thinks() -> None:
         {"_0": 2, "_1": 0},  # shorter
         {"_5": 2 * 60},  # a key beyond its record
         {"_9": 2 * 63},  # a value beyond it
+        {"_9": 0xFE, "_10": 0xFF, "_11": 0xFF, "_12": 0x7F},  # a value beyond everything
         {"_30": 60},  # more headers than there are
         {"_30": 0},  # bytes behind the last header
         {"_31": 2 * 63},  # a header's name beyond it
@@ -125,6 +126,18 @@ def test_the_bytes_of_a_record_stand_where_this_test_thinks() -> None:
 def test_fields_that_do_not_add_up_are_refused(changes: dict[str, int]) -> None:
     with pytest.raises(CorruptBatchError):
         _columns([_payload(**changes)], *EVERYTHING)
+
+
+@pytest.mark.parametrize("count", [1, 2, 4])
+def test_headers_as_a_gateway_writes_them_must_be_as_many_as_they_say(count: int) -> None:
+    received_at = (wire.HEADER_RECEIVED_AT, b"2026-11-21T08:00:00Z")
+    headers = [*CONTEXT, received_at, (wire.HEADER_PRODUCER, b"shop")]
+    [found] = committed(batch(7, [b"v" * 20], headers=headers, key=b"key"), 7).batches
+    payload = bytearray(found.payload)
+    assert payload[30] == 2 * len(headers)
+    payload[30] = 2 * count
+    with pytest.raises(CorruptBatchError):
+        _columns([found._replace(payload=bytes(payload))], *EVERYTHING)
 
 
 @settings(deadline=None)
