@@ -106,14 +106,14 @@ READ: Final = (
     Mutant(
         "who got nothing comes first",
         "read/fetch.py",
-        "for r in (*others, *progressed) if",
-        "for r in (*progressed, *others) if",
+        "key=progressed.__contains__",
+        "key=lambda r: r not in progressed",
         _FETCH,
     ),
     Mutant(
         "a partition that moves",
         "read/fetch.py",
-        "        if part.error in _LEADER_CHANGES:\n",
+        "        if part.error in ASK_ANOTHER_TIME:\n",
         "        if part.error in ():\n",
         _FETCH,
     ),

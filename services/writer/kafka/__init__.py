@@ -1,1 +1,1 @@
-"""Kafka as the driver and the tasks see it: positions, leaders, small reads, records out."""
+"""Kafka as the driver and the tasks see it: positions, leaders, records out."""

@@ -35,7 +35,7 @@ _AGAIN_SECONDS: Final = 0.1
 #: The answers of a broker that takes longer are missing: a frozen one must not delay the others.
 _BROKER_MS: Final = 1500
 #: The topic is gone, the broker that was asked does not lead the partition (yet), or its disk is away.
-_ASK_ANOTHER_TIME: Final = frozenset({3, 5, 6, 9, 56, 74, 75, 78})
+ASK_ANOTHER_TIME: Final = frozenset({3, 5, 6, 9, 56, 74, 75, 78})
 
 
 class Tip(NamedTuple):
@@ -235,10 +235,7 @@ class Leaders:
         """Group `questions` by the broker that leads the partition; those without a leader are left out."""
         by_node: dict[int, dict[str, list[tuple[int, ...]]]] = defaultdict(lambda: defaultdict(list))
         for p, question in questions.items():
-            node = self._client.cluster.leader_for_partition(TopicPartition(*p))
-            if node is None or node == _NONE:
-                self._client.force_metadata_update()
-            else:
+            if (node := leader_of(self._client, p)) is not None:
                 by_node[node][p.topic].append((p.number, *question))
         return {node: list(topics.items()) for node, topics in by_node.items()}
 
@@ -258,10 +255,19 @@ class Leaders:
 
     def _log_error(self, p: Partition, code: int) -> None:
         """Log an error that an operator may have to fix, once; a change of leaders is normal."""
-        if code in _ASK_ANOTHER_TIME or self._logged.get(p) == code:
+        if code in ASK_ANOTHER_TIME or self._logged.get(p) == code:
             return
         self._logged[p] = code
         log.error(
             "Kafka does not say where a partition begins or ends: it waits, the others go on",
             extra={"topic": p.topic, "partition": p.number, "reason": for_code(code).__name__},
         )
+
+
+def leader_of(client: AIOKafkaClient, p: Partition) -> int | None:
+    """Return the broker that leads `p`; None while there is none, and `client` asks again who it is."""
+    node = client.cluster.leader_for_partition(TopicPartition(*p))
+    if node is None or node == _NONE:
+        client.force_metadata_update()
+        return None
+    return int(node)

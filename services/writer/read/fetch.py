@@ -15,11 +15,11 @@ from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
-from aiokafka import TopicPartition
 from aiokafka.client import AIOKafkaClient
 from aiokafka.errors import KafkaError, for_code
 from aiokafka.protocol.fetch import FetchRequest
 
+from services.writer.kafka.leaders import ASK_ANOTHER_TIME, leader_of
 from services.writer.model.offsets import Partition, Range
 from services.writer.model.records import ARRIVALS, PartitionSlice
 from services.writer.read.log_batches import Fetched, committed
@@ -36,12 +36,7 @@ _READ_COMMITTED: Final = 1
 _WAIT_MS: Final = 1
 _REQUEST_MS: Final = 8_000
 _AGAIN_SECONDS: Final = 0.05
-_NO_LEADER: Final = -1
 _OFFSET_OUT_OF_RANGE: Final = 1
-#: The partition moves to another leader, or its broker's disk is away for now.
-_LEADER_CHANGES: Final = frozenset({3, 5, 6, 9, 56, 74, 75, 76, 78})
-
-
 #: Behind the committed end, in version 4 of the answer: aborted transactions and records.
 _FIELDS_OF_4: Final = 2
 
@@ -156,17 +151,15 @@ class Fetcher:
         parts = {p: part for answer in await asyncio.gather(*sent) for p, part in answer.items()}
         fetched = [(r, f) for r in left if (f := self._fetched(r, parts)) is not None]
         slices = _slices([(r.range, f) for r, f in fetched])
-        progressed = [r for r, f in fetched if r.advance(f, parts[r.range.partition])]
-        others = [r for r in left if r not in set(progressed)]
-        return slices, [r for r in (*others, *progressed) if not r.is_done], bool(progressed)
+        progressed = {r for r, f in fetched if r.advance(f, parts[r.range.partition])}
+        # The sort is stable: False, for who got nothing, is before True.
+        unfinished = sorted((r for r in left if not r.is_done), key=progressed.__contains__)
+        return slices, unfinished, bool(progressed)
 
     def _by_leader(self, left: Sequence[_Reading]) -> dict[int, list[_Reading]]:
         by_node: dict[int, list[_Reading]] = defaultdict(list)
         for each in left:
-            node = self._client.cluster.leader_for_partition(TopicPartition(*each.range.partition))
-            if node is None or node == _NO_LEADER:
-                self._client.force_metadata_update()
-            else:
+            if (node := leader_of(self._client, each.range.partition)) is not None:
                 by_node[node].append(each)
         return by_node
 
@@ -194,7 +187,7 @@ class Fetcher:
         part = parts.get(reading.range.partition)
         if part is None:
             return None
-        if part.error in _LEADER_CHANGES:
+        if part.error in ASK_ANOTHER_TIME:
             self._client.force_metadata_update()
             return None
         if part.error == _OFFSET_OUT_OF_RANGE:

@@ -18,7 +18,6 @@ from services.writer.read.varints import MOST_BYTES, VARINT_BITS, Bytes, Ints, r
 
 #: What may be looked at behind the last record: a varint, or the headers that a gateway writes.
 _PADDING: Final = bytes(max(MOST_BYTES, GATEWAY_HEADERS.longest) + 1)
-_ARROW_MS: Final = pa.timestamp("ms", "UTC")
 
 
 class Records:

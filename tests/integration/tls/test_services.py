@@ -32,7 +32,7 @@ _PATIENCE = 120.0
 
 @dataclass
 class Line:
-    """A gateway and a writer whose batches Spark reads, and what was accepted."""
+    """A gateway and a writer with a real Spark, and what was accepted."""
 
     secured: Secured
     password_file: Path

@@ -16,7 +16,7 @@ from tests.unit.writer_read.batches import batch
 
 Log = list[bytes]
 P, Q, R = (Partition("events.e", n) for n in range(3))
-LEADER_MOVED, UNKNOWN_TOPIC, NO_RIGHT, OUT_OF_RANGE = 6, 3, 29, 1
+LEADER_MOVED, UNKNOWN_TOPIC, NO_RIGHT, OUT_OF_RANGE, COMPRESSION = 6, 3, 29, 1, 76
 
 
 class Brokers:
@@ -146,7 +146,12 @@ def test_patience_ends_where_nobody_leads(leader: int | None) -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "says"), [(OUT_OF_RANGE, "may have been lost"), (NO_RIGHT, "TopicAuthorizationFailedError")]
+    ("code", "says"),
+    [
+        (OUT_OF_RANGE, "may have been lost"),
+        (NO_RIGHT, "TopicAuthorizationFailedError"),
+        (COMPRESSION, "cannot be read"),
+    ],
 )
 def test_what_no_patience_helps_is_raised_with_the_range(code: int, says: str) -> None:
     brokers = Brokers({P: _log(2)})
