@@ -16,7 +16,7 @@ export PYTHONPATH := $(CURDIR)
 unexport VIRTUAL_ENV
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo test lint types format test-unit fuzz mutants proof bench bench-gateway bench-writer bench-latency load load-full model bundle clean
+.PHONY: help setup run demo prometheus test lint types format test-unit fuzz mutants proof bench bench-gateway bench-writer bench-latency load load-full model bundle clean
 
 help: ## Show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,11 +27,19 @@ run: $(STAMP) ## Start everything, send real flights through it, stay up until C
 demo: $(STAMP) ## The same, then stop; fails unless the counts add up
 	@bin/onramp up --exit $(ARGS)
 
-test: lint types ## Lint, types and every test, against real Kafka, Postgres and Spark
+prometheus: $(STAMP) ## Fetch Prometheus for tests and `make run ARGS=--prometheus`: Debian's package, nothing is installed
+	@$(PY) -m stack.prometheus
+
+test: lint types fetched-prometheus ## Lint, types and every test, against real Kafka, Postgres and Spark
 	$(PY) -m pytest -n $(JOBS) --dist loadfile --second-try $(ARGS)
 
 test-unit: $(STAMP) ## Only the tests that start nothing
 	$(PY) -m pytest tests/unit $(ARGS)
+
+# Without it the tests of rules are skipped, and say so.
+.PHONY: fetched-prometheus
+fetched-prometheus: $(STAMP)
+	@$(PY) -m stack.prometheus >/dev/null || true
 
 lint: $(STAMP) ## Check style and format
 	$(PY) -m ruff check .

@@ -1,8 +1,8 @@
 """The whole stack: what is started in which order, and stopped in the reverse of it.
 
-Order: Kafka and Postgres know nobody; the gateway needs Kafka; the writer needs both. On the
-way down the gateway goes first, so that nothing new arrives, then the writer, then what
-they stood on.
+Order: Kafka and Postgres know nobody; the gateway needs Kafka; the writer needs both; Prometheus looks
+at these two. On the way down the one who looks goes first, then the gateway, so that nothing new
+arrives, then the writer, then what they stood on.
 """
 
 import fcntl
@@ -25,6 +25,7 @@ from stack.postgres import Postgres
 from stack.private import private_folder
 from stack.probe import has_landed, post_probe
 from stack.processes import Child, wait_for
+from stack.prometheus import JOB_GATEWAY, JOB_WRITER, PORT, Prometheus, ensure_programs
 from stack.report import Report
 
 PROBE_SECONDS = 90.0
@@ -47,6 +48,8 @@ class Plan:
     postgres_port: int = POSTGRES_PORT
     gateway_port: int = GATEWAY_PORT
     writer_port: int = 8081
+    prometheus: bool = False
+    """Whether to start a Prometheus that looks at both services."""
 
 
 class Part(Protocol):
@@ -85,6 +88,7 @@ class Stack:
         self.dsn = plan.dsn or ""
         self.gateway = ""
         self.writer = ""
+        self.prometheus = ""
         self.api_key = ""
 
     @property
@@ -113,6 +117,8 @@ class Stack:
         self._get_jars()
         self._start_kafka_and_postgres()
         self._start_services()
+        if self._plan.prometheus:
+            self._start_prometheus()
         note(self.data_dir, Addresses(self.bootstrap, self.gateway, self._postgres_port))
 
     def check(self) -> None:
@@ -219,6 +225,17 @@ class Stack:
             probe = post_probe(self.gateway, self.api_key, lambda: not gateway.child.running)
             landed = has_landed(self.dsn, probe)
             wait_for(landed, writer.child, PROBE_SECONDS, waiting_for=f"the event {probe} has no row")
+
+    def _start_prometheus(self) -> None:
+        with self._step("Looking for Prometheus, or fetching it"):
+            programs = ensure_programs()
+        with self._report.step("Starting Prometheus"):
+            targets = {JOB_GATEWAY: self.gateway, JOB_WRITER: self.writer}
+            prometheus = Prometheus(
+                self.data_dir / "prometheus", targets, programs=programs, port=self._port("Prometheus", PORT)
+            )
+            self._wait_ready([self._launch("Prometheus", prometheus)])
+            self.prometheus = prometheus.url
 
     def _wait_ready(self, started: list[Part]) -> None:
         with self._interrupts.allowed():

@@ -10,6 +10,7 @@ pytest_plugins = (
     "tests.fixtures.second_try",
     "tests.fixtures.fix_kafka",
     "tests.fixtures.fix_postgres",
+    "tests.fixtures.fix_prometheus",
     "tests.fixtures.fix_stack",
     "tests.fixtures.fix_tls",
 )

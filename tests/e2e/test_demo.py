@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
+import httpx2
 import psutil
 import psycopg2
 import pytest
@@ -21,6 +22,7 @@ import pytest
 from stack.families import is_alive
 from stack.kafka import Kafka
 from tests.fixtures.fix_postgres import Database
+from tests.fixtures.writer import eventually
 
 ROOT = Path(__file__).resolve().parents[2]
 MARK = "ONRAMP_TEST_RUN"
@@ -136,10 +138,15 @@ def test_a_given_database_and_given_brokers_are_used(
         assert cursor.fetchone() == (700, 700)
 
 
-def test_it_stays_up_on_other_ports_until_ctrl_c_and_leaves_nobody_behind(up: StartUp) -> None:
+def test_it_stays_up_on_other_ports_until_ctrl_c_and_leaves_nobody_behind(
+    up: StartUp, with_prometheus: list[str]
+) -> None:
     with occupied(8080):
-        run = up("--events", "0")
+        run = up("--events", "0", *with_prometheus)
         run.until("Ctrl-C stops everything")
+    if with_prometheus:
+        prometheus = run.until(r"Alerts    (http://\S+)").group(1)
+        eventually(lambda: targets_of(prometheus) == ["onramp-gateway", "onramp-writer"])
     assert "Port 8080 is taken: The gateway listens on" in run.text
     gateway = run.until(r"Gateway   http://127\.0\.0\.1:(\d+)").group(1)
     dsn = run.until(r"Postgres  (\S+)").group(1)
@@ -157,7 +164,8 @@ def test_it_stays_up_on_other_ports_until_ctrl_c_and_leaves_nobody_behind(up: St
     assert run.wait(60) == 0, run.text
     assert run.processes() == []
     stopped = re.findall(r"Stopping (.+): done", run.text)
-    assert stopped == ["the gateway", "the writer", "Postgres", "Kafka"]
+    looking = ["Prometheus"] if with_prometheus else []
+    assert stopped == [*looking, "the gateway", "the writer", "Postgres", "Kafka"]
 
 
 @pytest.mark.parametrize(
@@ -206,6 +214,11 @@ def post(port: int, event_id: str, event_name: str, key: str) -> int:
         return connection.getresponse().status
     finally:
         connection.close()
+
+
+def targets_of(prometheus: str) -> list[str]:
+    targets = httpx2.get(f"{prometheus}/api/v1/targets", timeout=60).json()["data"]["activeTargets"]
+    return sorted(each["labels"]["job"] for each in targets)
 
 
 @contextmanager

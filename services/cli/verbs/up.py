@@ -32,6 +32,15 @@ ResultAsJsonOption = Annotated[
     bool, typer.Option("--json", help="Print the result as JSON; progress goes to standard error.")
 ]
 
+PrometheusOption = Annotated[
+    bool,
+    typer.Option(
+        "--prometheus",
+        help="Start Prometheus beside it, with the alerts of deploy/prometheus. It is the one on the PATH, "
+        "else Debian's package, which apt fetches.",
+    ),
+]
+
 
 def up(
     *,
@@ -41,6 +50,7 @@ def up(
     brokers: BrokersOption = 1,
     events: EventsOption = flights.TOTAL,
     leave: ExitOption = False,
+    prometheus: PrometheusOption = False,
     as_json: ResultAsJsonOption = False,
 ) -> None:
     """Start Kafka, Postgres, the gateway and the writer, and send real flights through them.
@@ -55,12 +65,16 @@ def up(
     onramp up --dsn postgresql://me:secret@db.example/test     into a database of your own
 
     onramp up --brokers 3 --data-dir .onramp/three     one broker may be lost at any time
+
+    onramp up --prometheus        and see its alerts on http://127.0.0.1:9090
     """
     from services.cli.terminal import report_to
     from stack.up import Plan
 
     _require_supported(brokers, kafka)
-    plan = Plan(data_dir=data_dir.absolute(), bootstrap=kafka, dsn=dsn, brokers=brokers)
+    plan = Plan(
+        data_dir=data_dir.absolute(), bootstrap=kafka, dsn=dsn, brokers=brokers, prometheus=prometheus
+    )
     report = report_to(sys.stderr if as_json else sys.stdout)
     raise typer.Exit(StackRun(plan, report, events=events, leave=leave, as_json=as_json).run())
 
