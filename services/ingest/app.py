@@ -31,7 +31,7 @@ from services.ingest.http.admin_port import ADMIN, AdminPort, reject_hidden
 from services.ingest.http.drain import Drain
 from services.ingest.http.endpoint import Events, new_request_id
 from services.ingest.http.pages import routes
-from services.ingest.observe.metrics import INFLIGHT_BYTES, RegistryInfo, RequestMetrics
+from services.ingest.observe.metrics import INFLIGHT_BYTES, INFLIGHT_BYTES_LIMIT, RegistryInfo, RequestMetrics
 from services.ingest.observe.rejection_log import RejectionLog
 from services.ingest.observe.tallies import fold
 from services.ingest.safety import require_safe
@@ -241,7 +241,8 @@ async def _watch(registry: Registry, budget: ByteBudget) -> None:
             await asyncio.to_thread(registry.refresh)
         except Exception:
             logger.exception("the registry could not be read; the previous one stays in use")
-        info.show(registry.snapshot().digest)
+        info.show(registry)
         INFLIGHT_BYTES.set(budget.held)
+        INFLIGHT_BYTES_LIMIT.set(budget.limit)
         fold()
         await asyncio.sleep(_REFRESH_SECONDS)

@@ -56,6 +56,11 @@ class FileRegistry:
         """Return the present snapshot.  Costs nothing."""
         return self._snapshot
 
+    @property
+    def is_valid(self) -> bool:
+        """Whether the snapshot is what the file says."""
+        return not self._logged
+
     def refresh(self) -> bool:
         """Read the file again if it changed; return whether the snapshot changed.  Never raises."""
         stamp = _stamp_of(self._path)

@@ -18,6 +18,7 @@ class MemoryRegistry:
     def __init__(self, document: dict[str, Any] | None = None, check: Check = no_check) -> None:
         self._check = check
         self._snapshot = EMPTY
+        self.is_valid = True
         self._document: dict[str, Any] | None = document
         self.refresh()
 
@@ -39,7 +40,9 @@ class MemoryRegistry:
             logger.error(  # noqa: TRY400 - the reason is the whole story
                 "the registry is wrong; the old one stays", extra={"reason": reasons(e)}
             )
+            self.is_valid = False
             return False
+        self.is_valid = True
         changed = snapshot.digest != self._snapshot.digest
         self._snapshot = snapshot
         return changed

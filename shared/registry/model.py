@@ -127,6 +127,12 @@ class ApiKey(_Frozen):
         """Whether the key's grant covers `database.schema.table`."""
         return _covers(self.destinations, destination)
 
+    def last_moment(self) -> datetime | None:
+        """Return when its last secret stops working; None when one of them works forever."""
+        ends = [each.expires for each in self.hashes]
+        last = None if None in ends else max(end for end in ends if end is not None)
+        return min((end for end in (self.expires, last) if end is not None), default=None)
+
     def live_hashes(self, now: datetime) -> list[bytes]:
         """Return the SHA-256 digests of secrets that are valid at `now`."""
         if self.expires is not None and self.expires <= now:

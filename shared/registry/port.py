@@ -25,6 +25,11 @@ class Registry(Protocol):
         """Return the present snapshot.  Costs nothing: the source is not read."""
         ...
 
+    @property
+    def is_valid(self) -> bool:
+        """Whether the snapshot is what the source says: False while a wrong change is not taken over."""
+        ...
+
     def refresh(self) -> bool:
         """Check the source; return whether the snapshot changed.  Never raises.
 

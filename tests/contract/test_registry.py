@@ -67,6 +67,18 @@ def test_the_snapshot_is_what_was_written(rig: Rig) -> None:
     assert not key.may_send("refund_made")
 
 
+def test_it_says_whether_the_snapshot_is_what_was_written(rig: Rig) -> None:
+    assert rig.registry.is_valid
+    for wrong in ({"keyz": {}}, {**GOOD, "event_types": {"refused_by_the_service": {}}}, {}):
+        rig.put(wrong)
+        rig.registry.refresh()
+        rig.registry.refresh()  # which does not look again
+        assert not rig.registry.is_valid
+    rig.put(GOOD)
+    rig.registry.refresh()
+    assert rig.registry.is_valid
+
+
 def test_a_change_is_another_snapshot_after_a_refresh(rig: Rig) -> None:
     before = rig.registry.snapshot()
     rig.put({"keys": {"other": {"hashes": [{"sha256": HASH}]}}})

@@ -6,6 +6,8 @@ answers ``/metrics`` for all (`PROMETHEUS_MULTIPROC_DIR`, set by `__main__`).
 
 import os
 import time
+from collections.abc import Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Final, Self
 
@@ -15,6 +17,7 @@ from prometheus_client.multiprocess import MultiProcessCollector, mark_process_d
 from services.ingest.observe.tallies import CounterTally, HistogramTally, fold
 from services.ingest.request import BatchItem, RequestContext
 from shared.errors import OnrampError
+from shared.registry import Registry
 
 REGISTRY: Final = CollectorRegistry()
 _SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20)
@@ -52,6 +55,25 @@ BATCH_EVENTS: Final = Histogram(
 INFLIGHT_BYTES: Final = Gauge(
     "onramp_ingest_inflight_bytes",
     "Bytes that requests and batches hold now.",
+    registry=REGISTRY,
+    multiprocess_mode="livesum",
+)
+INFLIGHT_BYTES_LIMIT: Final = Gauge(
+    "onramp_ingest_inflight_bytes_limit",
+    "The most bytes that requests and batches may hold; above it requests are 503.",
+    registry=REGISTRY,
+    multiprocess_mode="livesum",
+)
+KEY_EXPIRY: Final = Gauge(
+    "onramp_ingest_key_expiry_timestamp_seconds",
+    "When the last secret of a key stops working (Unix seconds); 0 for one that does not expire any more.",
+    ["key"],
+    registry=REGISTRY,
+    multiprocess_mode="livemax",
+)
+REGISTRY_REFUSED: Final = Gauge(
+    "onramp_registry_refused",
+    "Workers that use the previous registry because onramp.yaml is wrong.",
     registry=REGISTRY,
     multiprocess_mode="livesum",
 )
@@ -108,15 +130,26 @@ class RegistryInfo:
 
     def __init__(self) -> None:
         self._shown = ""
+        self._expiring: set[str] = set()
 
-    def show(self, digest: str) -> None:
-        """Set the metric of this digest to 1, and that of the previous one to 0."""
-        if digest == self._shown:
+    def show(self, registry: Registry) -> None:
+        """Set the metric of its digest to 1, that of the previous one to 0, and when its keys expire."""
+        REGISTRY_REFUSED.set(not registry.is_valid)
+        snapshot = registry.snapshot()
+        if snapshot.digest == self._shown:
             return
         if self._shown:
             REGISTRY_INFO.labels(self._shown).set(0)
-        REGISTRY_INFO.labels(digest).set(1)
-        self._shown = digest
+        REGISTRY_INFO.labels(snapshot.digest).set(1)
+        self._shown = snapshot.digest
+        self._show_expiry({name: end for name, key in snapshot.keys.items() if (end := key.last_moment())})
+
+    def _show_expiry(self, ends: Mapping[str, datetime]) -> None:
+        for name in self._expiring - ends.keys():
+            KEY_EXPIRY.labels(name).set(0)
+        for name, end in ends.items():
+            KEY_EXPIRY.labels(name).set(end.timestamp())
+        self._expiring |= ends.keys()
 
 
 class RequestTimer:

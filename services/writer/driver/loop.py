@@ -80,7 +80,7 @@ class Loop:
         """Read registry and topics again and return the routes.  Raises `InfrastructureError` (FENCED)."""
         await asyncio.to_thread(self._registry.refresh)  # a large one takes a second
         snapshot = self._registry.snapshot()
-        self._parts.status.update_registry(snapshot.digest)
+        self._parts.status.update_registry(snapshot.digest, is_valid=self._registry.is_valid)
         routes = self._current.of(snapshot)
         async with asyncio.timeout(_KAFKA_SECONDS):
             await self._parts.partitions.discover(topics_of(snapshot))

@@ -143,6 +143,16 @@ class Metrics:
             ["digest"],
             registry=self.registry,
         )
+        self.registry_refused = Gauge(
+            "onramp_registry_refused",
+            "1 while the writer uses the previous registry because onramp.yaml is wrong.",
+            registry=self.registry,
+        )
+        self.loop_turned = Gauge(
+            "onramp_writer_loop_timestamp_seconds",
+            "When the loop last turned, or failed to (Unix seconds); 0 before, and on standby.",
+            registry=self.registry,
+        )
         self.standby = Gauge(
             "onramp_writer_standby",
             "1 while this writer stands by because another one lands.",

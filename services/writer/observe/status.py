@@ -56,6 +56,7 @@ class Status:
         self._reason: str | None = "starting"
         self._is_standby = False
         self._batch_since: float | None = None
+        self._turned = 0.0
 
     def update(
         self, databases: Mapping[str, str], lag: Mapping[Partition, int], halted: Mapping[Partition, str]
@@ -66,6 +67,7 @@ class Status:
         is made when somebody reads it.
         """
         self.databases, self.halted_partitions, self._lag = dict(databases), dict(halted), dict(lag)
+        self._turned = time()
         self._consuming = bool({"landing", "draining"} & set(databases.values()))
         out = ", ".join(f"{n} is {s}" for n, s in databases.items() if s != "landing")
         self._reason = "; ".join(filter(None, (out, self.warning))) or None
@@ -85,8 +87,9 @@ class Status:
                 extra={"database": name, "waiting": waiting},
             )
 
-    def update_registry(self, digest: str) -> None:
-        """Take the digest of the registry that events are routed by."""
+    def update_registry(self, digest: str, *, is_valid: bool = True) -> None:
+        """Take the digest of the registry that events are routed by, and whether its file says the same."""
+        self.metrics.registry_refused.set(not is_valid)
         self.metrics.show(self.metrics.registry_info, {(digest,): 1.0}, max)
 
     def update_holds(self, holds: Mapping[str, Sequence[Hold]]) -> None:
@@ -104,6 +107,7 @@ class Status:
                 for possible in _STATES:
                     self.metrics.database_state.labels(name, possible).set(state == possible)
             self.metrics.show(self.metrics.lag, {_labels(p): n for p, n in self._lag.items()}, operator.add)
+            self.metrics.loop_turned.set(self._turned)
             self.metrics.halted_partitions.set(len(self.halted_partitions))
             for name, waiting in self._on_kafka.items():
                 self._show_waiting(name, "kafka", *waiting)
@@ -132,6 +136,7 @@ class Status:
     def update_trouble(self, code: str, detail: str) -> None:
         """Take the error that the loop stopped at, until the next `update`."""
         self.metrics.failures.labels(code).inc()
+        self._turned = time()
         self._consuming, self._reason = False, f"{code}: {detail}"
 
     @contextmanager

@@ -10,7 +10,7 @@ import pytest
 from services.ingest import app
 from services.ingest.app import assemble
 from services.ingest.check.json_schema import Compiler, Schemas
-from services.ingest.observe.metrics import exposition
+from services.ingest.observe.metrics import RegistryInfo, exposition
 from services.ingest.send.byte_budget import ByteBudget
 from services.ingest.settings import IngestSettings
 from services.ingest.sink import MemorySink
@@ -58,8 +58,32 @@ async def test_a_look_that_fails_is_not_the_last_and_none_is_on_the_loop(
         await watching
 
     assert f'onramp_registry_info{{digest="{first}"}} 0.0' in exposition().decode()
+    assert shown("onramp_ingest_inflight_bytes_limit") == 1
     assert "the previous one stays in use" in caplog.text
     assert threading.get_ident() not in watched.threads
+
+
+def test_a_wrong_file_the_limit_of_bytes_and_keys_that_expire_are_shown() -> None:
+    document = registry()
+    document["keys"]["shop"]["expires"] = "2030-01-01T00:00:00Z"
+    memory, info = MemoryRegistry(document), RegistryInfo()
+    info.show(memory)
+    assert shown("onramp_registry_refused") == 0
+    assert shown('onramp_ingest_key_expiry_timestamp_seconds{key="shop"}') == 1893456000
+    memory.put({"keyz": {}})
+    memory.refresh()
+    info.show(memory)
+    assert shown("onramp_registry_refused") == 1
+    memory.put(registry())
+    memory.refresh()
+    info.show(memory)
+    assert shown("onramp_registry_refused") == 0
+    assert shown('onramp_ingest_key_expiry_timestamp_seconds{key="shop"}') == 0
+
+
+def shown(series: str) -> float:
+    (line,) = (line for line in exposition().decode().splitlines() if line.startswith(f"{series} "))
+    return float(line.rpartition(" ")[2])
 
 
 async def test_schemas_are_compiled_where_the_registry_is_read(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,12 +1,13 @@
 """The registry never dies in silence: whatever its file is, the old state holds and revocation works."""
 
 import logging
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from shared.registry.file import FileRegistry, RegistryFileError
-from shared.registry.model import Snapshot
+from shared.registry.model import ApiKey, KeyHash, Snapshot
 from shared.settings import RegistrySettings
 
 HASH = "ab" * 32
@@ -180,3 +181,24 @@ def test_a_named_file_that_is_not_there_stops_the_start(
     with pytest.raises(RegistryFileError, match=r"onrmap\.yaml is not there"):
         FileRegistry(settings.file, named=settings.named)
     assert not keys(FileRegistry(settings.file))
+
+
+@pytest.mark.parametrize(
+    ("key", "secrets", "last"),
+    [
+        (None, [None], None),
+        (None, [2027], 2027),
+        (None, [2027, None], None),  # rotated: the other one stays
+        (None, [2027, 2028], 2028),
+        (2026, [None], 2026),
+        (2030, [2027, 2028], 2028),
+    ],
+)
+def test_a_keys_last_moment_is_that_of_its_last_secret_or_its_own(
+    key: int | None, secrets: list[int | None], last: int | None
+) -> None:
+    def moment(year: int | None) -> datetime | None:
+        return None if year is None else datetime(year, 1, 1, tzinfo=UTC)
+
+    hashes = tuple(KeyHash(sha256=HASH, expires=moment(year)) for year in secrets)
+    assert ApiKey(hashes=hashes, expires=moment(key)).last_moment() == moment(last)

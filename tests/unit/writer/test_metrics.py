@@ -4,10 +4,12 @@ from dataclasses import replace
 from typing import Any
 
 import httpx2
+import pytest
 from prometheus_client import generate_latest
 
 from services.writer.model.offsets import Partition
 from services.writer.model.timings import StepTimings
+from services.writer.observe import status as module
 from services.writer.observe.database_stats import DatabaseStats
 from services.writer.observe.metrics import Metrics
 from services.writer.observe.status import Status
@@ -125,6 +127,25 @@ def test_the_registry_that_holds_is_shown_and_no_older_one() -> None:
     status.update_registry("new")
     shown = {series: value for series, value in page(status).items() if "registry_info" in series}
     assert shown == {'onramp_registry_info{digest="new"}': 1.0}
+
+
+def test_a_registry_that_is_refused_is_shown_as_long_as_it_is() -> None:
+    status = Status()
+    for is_valid in (True, False, True):
+        status.update_registry("digest", is_valid=is_valid)
+        assert page(status)["onramp_registry_refused"] == (not is_valid)
+
+
+def test_the_loop_shows_when_it_last_turned_or_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    status = Status()
+    assert page(status)["onramp_writer_loop_timestamp_seconds"] == 0
+    monkeypatch.setattr(module, "time", lambda: 1000.0)
+    status.update({"db": "landing"}, {}, {})
+    assert page(status)["onramp_writer_loop_timestamp_seconds"] == 1000
+    monkeypatch.setattr(module, "time", lambda: 2000.0)
+    assert page(status)["onramp_writer_loop_timestamp_seconds"] == 1000  # a look is no turn
+    status.update_trouble("kafka_unavailable", "it is out")
+    assert page(status)["onramp_writer_loop_timestamp_seconds"] == 2000
 
 
 def test_parked_events_that_stay_in_an_outbox_are_a_number_and_a_remark_as_long_as_they_stay() -> None:
