@@ -18,8 +18,9 @@ from services.ingest.http.protocol_limits import LimitedProtocol
 from services.ingest.safety import UnsafeSetupError, require_safe
 from services.ingest.settings import STOP_SECONDS, IngestSettings
 from shared.logs import set_up
+from shared.read_settings import WrongSettingsError, read_settings, warn_of_unknown
 from shared.registry.file import RegistryFileError
-from shared.settings import KafkaSettings
+from shared.settings import KafkaSettings, RegistrySettings
 
 _METRICS_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 
@@ -28,11 +29,15 @@ def main() -> None:
     """Serve until SIGTERM or SIGINT."""
     # uvicorn stops gracefully and then raises the signal again: that is a success, not a crash.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    settings = IngestSettings()
+    try:
+        settings, kafka = read_settings(IngestSettings), read_settings(KafkaSettings)
+    except WrongSettingsError as e:
+        sys.exit(f"The gateway does not start:\n{e}")
     set_up("ingest", settings.log_level)
+    warn_of_unknown(IngestSettings, KafkaSettings, RegistrySettings)
     try:
         # Here as well as in the workers: a supervisor would restart failing workers forever.
-        require_safe(settings, KafkaSettings(), open_registry(check_schemas))
+        require_safe(settings, kafka, open_registry(check_schemas))
     except UnsafeSetupError as e:
         sys.exit(f"The gateway does not start:\n{e}")
     except RegistryFileError as e:

@@ -9,6 +9,7 @@ from typing import Final
 from services.writer.driver.app import WriterProcess
 from services.writer.settings import WriterSettings
 from shared import logs
+from shared.read_settings import WrongSettingsError, read_settings, warn_of_unknown
 from shared.registry.file import RegistryFileError
 from shared.settings import KafkaSettings, RegistrySettings
 
@@ -18,20 +19,22 @@ EXIT_USAGE: Final = 2
 
 
 def main() -> int:
-    """Run until told to stop; return the exit code, 2 for a wrong registry."""
-    settings = WriterSettings()
+    """Run until told to stop; return the exit code, 2 for wrong settings or a wrong registry."""
+    logs.set_up("writer")
+    try:
+        settings, kafka = read_settings(WriterSettings), read_settings(KafkaSettings)
+    except WrongSettingsError as e:
+        log.error("a setting is wrong: the writer does not start", extra={"reason": str(e)})  # noqa: TRY400
+        return EXIT_USAGE
     logs.set_up("writer", settings.log_level)
+    warn_of_unknown(WriterSettings, KafkaSettings, RegistrySettings)
     # A failpoint in a Spark worker means this process, not the worker (tests only).
     os.environ.setdefault("ONRAMP_FAILPOINT_PID", str(os.getpid()))
     try:
-        return asyncio.run(_run(settings))
+        return asyncio.run(WriterProcess(settings, kafka, RegistrySettings()).run())
     except RegistryFileError as e:
         log.error("the registry is wrong: the writer does not start", extra={"reason": str(e)})  # noqa: TRY400
         return EXIT_USAGE
-
-
-async def _run(settings: WriterSettings) -> int:
-    return await WriterProcess(settings, KafkaSettings(), RegistrySettings()).run()
 
 
 if __name__ == "__main__":

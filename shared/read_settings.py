@@ -1,0 +1,58 @@
+"""Reads a service's settings from the environment, and says in a sentence each what is wrong with them.
+
+Pydantic's own error is a traceback without the variables' names, and a misspelt variable is not an error at
+all to it.
+"""
+
+import difflib
+import logging
+import os
+from typing import TypeVar
+
+from pydantic import ValidationError
+from pydantic_settings import BaseSettings
+from pydantic_settings.exceptions import SettingsError
+
+log = logging.getLogger(__name__)
+
+S = TypeVar("S", bound=BaseSettings)
+
+
+class WrongSettingsError(Exception):
+    """Settings that cannot be used; the text has a line for each, and never a value."""
+
+
+def read_settings(kind: type[S]) -> S:
+    """Return the settings of this kind.  Raises `WrongSettingsError`."""
+    prefix = kind.model_config.get("env_prefix", "")
+    try:
+        return kind()
+    except ValidationError as error:
+        lines = [_line(prefix, fault["loc"], fault["msg"]) for fault in error.errors(include_input=False)]
+    except SettingsError:
+        lines = [f"a variable {prefix}… is not the JSON that it must be: docs/settings.md has examples"]
+    raise WrongSettingsError("\n".join(lines)) from None
+
+
+def warn_of_unknown(*kinds: type[BaseSettings]) -> None:
+    """Log each variable that looks like a setting of these kinds and is none: it has no effect."""
+    prefixes = tuple(str(kind.model_config.get("env_prefix")) for kind in kinds)
+    known = {
+        f"{prefix}{name}".upper()
+        for kind, prefix in zip(kinds, prefixes, strict=True)
+        for name in kind.model_fields
+    }
+    for name in sorted(os.environ):
+        if name.startswith(prefixes) and name not in known:
+            meant = difflib.get_close_matches(name, known, n=1)
+            log.warning(
+                "a variable is no setting and has no effect: mend its name or unset it (docs/settings.md)",
+                extra={"variable": name, "perhaps": meant[0] if meant else ""},
+            )
+
+
+def _line(prefix: str, place: tuple[int | str, ...], message: str) -> str:
+    name = f"{prefix}{place[0]}".upper() if place else f"{prefix}*"
+    inside = "".join(f", at {part}" for part in place[1:])
+    message = message.removeprefix("Value error, ")
+    return f"{name}{inside}: {message} (docs/settings.md)"
