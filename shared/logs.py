@@ -7,13 +7,25 @@ characters are escaped by JSON itself.
 
 import logging
 import sys
+import threading
+from datetime import UTC, datetime
+from types import TracebackType
 from typing import Final
 
 import orjson
 
 from shared.tracebacks import without_words
 
-_STANDARD: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+log = logging.getLogger(__name__)
+
+#: uvicorn gives its messages a second time, with codes for a terminal.
+_COLOURED: Final = "color_message"
+_NO_FIELDS: Final = frozenset(vars(logging.makeLogRecord({}))) | {
+    "message",
+    "asctime",
+    "taskName",
+    _COLOURED,
+}
 
 
 class JsonFormatter(logging.Formatter):
@@ -26,13 +38,13 @@ class JsonFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """Return the record as a line; values that JSON does not have are written as strings."""
         line: dict[str, object] = {
-            "time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S%z"),
+            "time": _time(record.created),
             "level": record.levelname.lower(),
             "service": self._service,
             "logger": record.name,
             "message": record.getMessage(),
         }
-        line |= {k: v for k, v in vars(record).items() if k not in _STANDARD}
+        line |= {k: v for k, v in vars(record).items() if k not in _NO_FIELDS}
         if record.exc_info and record.exc_info[1]:
             line["traceback"] = without_words(record.exc_info[1])
         return orjson.dumps(line, default=str, option=orjson.OPT_NON_STR_KEYS).decode()
@@ -45,9 +57,26 @@ def set_up_worker(service: str) -> None:
 
 
 def set_up(service: str, level: str = "INFO") -> None:
-    """Send everything that this process logs to standard error, as JSON lines."""
+    """Send everything that this process logs to standard error, as JSON lines.
+
+    So do warnings, and the exception that ends the process or a thread.
+    """
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter(service))
     logging.basicConfig(handlers=[handler], level=level, force=True)
+    logging.captureWarnings(capture=True)
+    sys.excepthook = _log_end
+    threading.excepthook = lambda args: _log_end(args.exc_type, args.exc_value, args.exc_traceback)
     for noisy in ("aiokafka", "py4j", "asyncio"):
         logging.getLogger(noisy).setLevel(max(logging.WARNING, logging.getLevelName(level)))
+
+
+def _log_end(kind: type[BaseException], error: BaseException | None, _: TracebackType | None) -> None:
+    if isinstance(error, KeyboardInterrupt):
+        return
+    log.critical("ended by an exception that nobody foresaw", exc_info=error, extra={"error": kind.__name__})
+
+
+def _time(seconds: float) -> str:
+    moment = datetime.fromtimestamp(seconds, UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

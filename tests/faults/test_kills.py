@@ -1,11 +1,15 @@
 """kill -9 wherever it hurts: exactly as many rows as accepted events, and nobody left behind."""
 
+import orjson
 import psutil
 
 from stack.families import family_of
 from tests.fixtures.other import Other
 from tests.fixtures.scenes import Scene, gone, kill_driver_alone, python_workers
 from tests.fixtures.writer import envelope, eventually, landed, rows
+
+#: What a JVM says before anybody could tell it how.
+_OF_THE_JVM = (b"NOTE: Picked up", b"WARNING: Using incubator modules")
 
 
 def _nothing_is_left(scene: Scene, orphans: set[psutil.Process]) -> None:
@@ -83,6 +87,9 @@ def test_a_killed_python_worker_costs_a_repeat_and_nothing_else(scene: Scene) ->
     # What is done again comes by there in pieces, each of which stops.
     eventually(lambda: scene.go_on(place) or scene.landed() == scene.accepted, 120)
     scene.all_landed_once()
+    log = service.log.read_bytes().splitlines()
+    lines = [orjson.loads(line) for line in log if not line.startswith(_OF_THE_JVM)]
+    assert "org.apache.spark.SparkException" in {line.get("exception") for line in lines}
 
 
 def test_a_killed_jvm_does_not_leave_a_writer_that_lives_and_does_nothing(scene: Scene) -> None:

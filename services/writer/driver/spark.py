@@ -127,7 +127,11 @@ def _local(settings: WriterSettings) -> dict[str, str]:
 
 #: Nothing runs in the JVM but schedules: a compiler that takes its time and a collector with threads cost
 #: more than they bring (docs/adr, tasks read Kafka).
-_JVM_OPTIONS: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+_JVM_OPTIONS: Final = (
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    f"-Dlog4j2.configurationFile={Path(__file__).with_name('spark_log4j2.properties').as_uri()}",
+)
 _CONFIGURATION: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",

@@ -1,6 +1,10 @@
 import io
 import json
 import logging
+import re
+import sys
+import threading
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -20,9 +24,12 @@ def lines(monkeypatch: pytest.MonkeyPatch) -> Iterator[Lines]:
     root = logging.getLogger()
     before = root.handlers[:], root.level
     levels = {name: logging.getLogger(name).level for name in ("aiokafka", "py4j", "asyncio")}
+    hooks = sys.excepthook, threading.excepthook
     logs.set_up("ingest")
     yield lambda: [json.loads(line) for line in stream.getvalue().splitlines()]
     root.handlers[:], root.level = before[0], before[1]
+    sys.excepthook, threading.excepthook = hooks
+    logging.captureWarnings(capture=False)
     for name, level in levels.items():
         logging.getLogger(name).setLevel(level)
 
@@ -30,7 +37,7 @@ def lines(monkeypatch: pytest.MonkeyPatch) -> Iterator[Lines]:
 def test_a_line_has_its_words_and_fields(lines: Lines) -> None:
     logging.getLogger("services.ingest.x").warning("rejected", extra={"event_id": "a-1", "step": "check"})
     (line,) = lines()
-    assert line.pop("time")
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", line.pop("time"))
     assert line == {
         "level": "warning",
         "service": "ingest",
@@ -55,6 +62,35 @@ def test_a_traceback_is_a_field(lines: Lines) -> None:
     (line,) = lines()
     assert line["traceback"].endswith("\nValueError")
     assert "in test_a_traceback_is_a_field" in line["traceback"]
+
+
+def test_what_ends_a_process_or_a_thread_and_what_warns_is_a_line_too(lines: Lines) -> None:
+    secret = "a-secret"
+
+    def fails() -> None:
+        raise ValueError(secret)  # by its name: a traceback has the line itself
+
+    thread = threading.Thread(target=fails)
+    thread.start()
+    thread.join()
+    try:
+        fails()
+    except ValueError as error:
+        sys.excepthook(type(error), error, error.__traceback__)
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        warnings.showwarning("old", DeprecationWarning, __file__, 1)
+    *ended, warned = lines()
+    assert [(line["level"], line["error"]) for line in ended] == [("critical", "ValueError")] * 2
+    assert "a-secret" not in str(ended)
+    assert warned["logger"] == "py.warnings"
+
+
+def test_a_message_is_there_once_and_without_codes_for_a_terminal(lines: Lines) -> None:
+    logging.getLogger("uvicorn.error").info("Started", extra={"color_message": "\x1b[36mStarted"})
+    (line,) = lines()
+    assert line["message"] == "Started"
+    assert "color_message" not in line
 
 
 def _fails_at(value: str) -> None:
