@@ -31,7 +31,13 @@ from services.ingest.http.admin_port import ADMIN, AdminPort, reject_hidden
 from services.ingest.http.drain import Drain
 from services.ingest.http.endpoint import Events, new_request_id
 from services.ingest.http.pages import routes
-from services.ingest.observe.metrics import INFLIGHT_BYTES, INFLIGHT_BYTES_LIMIT, RegistryInfo, RequestMetrics
+from services.ingest.observe.metrics import (
+    INFLIGHT_BYTES,
+    INFLIGHT_BYTES_LIMIT,
+    EventCounts,
+    RegistryInfo,
+    RequestMetrics,
+)
 from services.ingest.observe.rejection_log import RejectionLog
 from services.ingest.observe.tallies import fold
 from services.ingest.safety import require_safe
@@ -117,6 +123,7 @@ def create() -> Gateway:
     drain = Drain(settings.drain_seconds)
     quotas = Quotas(settings.copies, shared_levels())
     admin = AdminPort(settings, drain, budget)
+    counts = EventCounts()
     sink = KafkaSink(
         kafka,
         budget,
@@ -151,8 +158,10 @@ def create() -> Gateway:
         compiler=compiler,
         drain=drain,
         quotas=quotas,
+        events=counts,
     )
-    syslog = Syslog(gateway.flow, settings, RejectionLog(log_events=settings.log_events), quotas)
+    log = RejectionLog(log_events=settings.log_events)
+    syslog = Syslog(gateway.flow, settings, log, events=counts, quotas=quotas)
     return gateway
 
 
@@ -166,6 +175,7 @@ def assemble(
     compiler: Compiler | None = None,
     drain: Drain | None = None,
     quotas: Quotas | None = None,
+    events: EventCounts | None = None,
 ) -> Gateway:
     """Construct a gateway on any sink and registry."""
     schemas = (compiler or Compiler()).for_snapshot
@@ -178,11 +188,16 @@ def assemble(
         keyless=_keyless_access(settings),
     )
     log = RejectionLog(log_events=settings.log_events)
-    events = Events(
-        flow=flow, api_keys=api_keys, budget=budget, settings=settings, log=log, metrics=RequestMetrics()
+    endpoint = Events(
+        flow=flow,
+        api_keys=api_keys,
+        budget=budget,
+        settings=settings,
+        log=log,
+        metrics=RequestMetrics(events or EventCounts()),
     )
     rest = routes(sink, settings.retry_after_seconds, lifespan, drain or Drain())
-    return Gateway(events=events, flow=flow, api_keys=api_keys, settings=settings, rest=rest)
+    return Gateway(events=endpoint, flow=flow, api_keys=api_keys, settings=settings, rest=rest)
 
 
 def open_registry(check: Check) -> FileRegistry:

@@ -6,7 +6,7 @@ answers ``/metrics`` for all (`PROMETHEUS_MULTIPROC_DIR`, set by `__main__`).
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Final, Self
@@ -28,8 +28,9 @@ REQUESTS: Final = Counter(
 )
 EVENTS: Final = Counter(
     "onramp_ingest_events",
-    "Events by event type, key and outcome: accepted, or the error's code.",
-    ["event_name", "key", "outcome"],
+    "Events by event type, key and outcome: accepted, or the error's code. A type of which none was accepted "
+    "yet is `unknown`; those above 500 are `other`.",
+    ["event_type", "key", "outcome"],
     registry=REGISTRY,
 )
 REQUEST_SECONDS: Final = Histogram(
@@ -98,8 +99,8 @@ REQUEST_SECONDS_TALLY: Final = HistogramTally(REQUEST_SECONDS, _SECONDS)
 SEND_SECONDS_TALLY: Final = HistogramTally(SEND_SECONDS, _SECONDS)
 BATCH_EVENTS_TALLY: Final = HistogramTally(BATCH_EVENTS, _SIZES)
 
-#: So many event names get a label of their own: they come from clients, who may make up any number.
-_MOST_NAMES: Final = 500
+#: So many event types get a label of their own: they come from clients, who may make up any number.
+_MOST_TYPES: Final = 500
 _OTHER: Final = "other"
 _UNKNOWN: Final = "unknown"
 ACCEPTED: Final = "accepted"
@@ -172,33 +173,52 @@ class RequestTimer:
         self.status = str(status)
 
 
-class RequestMetrics:
-    """Counts the events of HTTP requests; event names above `_MOST_NAMES` share the label `other`."""
+class EventCounts:
+    """Counts events by type, key and outcome, of HTTP and of syslog.
+
+    A type gets a label of its own when an event of it is accepted: what is rejected could have any name, and
+    one batch of made-up names would leave the types that land without labels.
+    """
 
     def __init__(self) -> None:
-        self._names: set[str] = set()
+        self._types: set[str] = set()
+
+    def count(self, producer: str, items: Iterable[BatchItem]) -> None:
+        """Count items by their verdict."""
+        for item in items:
+            outcome = _outcome(item)
+            EVENTS_TALLY.add(self._label(item, accepted=outcome is ACCEPTED), producer, outcome)
+
+    def count_unread(self, producer: str, outcome: str) -> None:
+        """Count what was rejected before its events were known as one event."""
+        EVENTS_TALLY.add(_UNKNOWN, producer, outcome)
+
+    def _label(self, item: BatchItem, *, accepted: bool) -> str:
+        name = _UNKNOWN if item.envelope is None else item.envelope.event_name
+        if name in self._types:
+            return name
+        if not accepted:
+            return _UNKNOWN
+        if len(self._types) >= _MOST_TYPES:
+            return _OTHER
+        self._types.add(name)
+        return name
+
+
+class RequestMetrics:
+    """Counts HTTP requests and their events."""
+
+    def __init__(self, events: EventCounts) -> None:
+        self._events = events
 
     def count_items(self, request: RequestContext, items: list[BatchItem]) -> None:
         """Count the items of a request by their verdict."""
         BATCH_EVENTS_TALLY.observe(len(items))
-        producer = request.producer
-        for item in items:
-            EVENTS_TALLY.add(self._label(_name(item)), producer, _outcome(item))
+        self._events.count(request.producer, items)
 
     def count_request(self, request: RequestContext, error: OnrampError) -> None:
         """Count a request that was rejected as a whole as one event."""
-        EVENTS_TALLY.add(self._label(_UNKNOWN), request.producer, error.fault.code)
-
-    def _label(self, name: str) -> str:
-        if name not in self._names:
-            if len(self._names) >= _MOST_NAMES:
-                return _OTHER
-            self._names.add(name)
-        return name
-
-
-def _name(item: BatchItem) -> str:
-    return _UNKNOWN if item.envelope is None else item.envelope.event_name
+        self._events.count_unread(request.producer, error.fault.code)
 
 
 def _outcome(item: BatchItem) -> str:

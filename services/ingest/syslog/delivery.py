@@ -16,12 +16,12 @@ from services.ingest.accept import Flow, accept
 from services.ingest.auth.api_keys import Sender
 from services.ingest.auth.quotas import UNLIMITED
 from services.ingest.body_form import Form
-from services.ingest.observe.metrics import ACCEPTED, SYSLOG_MESSAGES
+from services.ingest.observe.metrics import ACCEPTED, SYSLOG_MESSAGES, EventCounts
 from services.ingest.observe.rejection_log import RejectionLog
 from services.ingest.request import BatchItem, RequestContext
 from services.ingest.sink import Receipt
 from services.ingest.syslog.message import to_envelope
-from shared.errors import OnrampError
+from shared.errors import INTERNAL, OnrampError
 from shared.steps import Step
 
 logger = logging.getLogger(__name__)
@@ -38,9 +38,10 @@ _RETRY_SECONDS: Final = 0.5
 class Delivery:
     """Delivers the messages of all listeners to Kafka."""
 
-    def __init__(self, flow: Flow, log: RejectionLog) -> None:
+    def __init__(self, flow: Flow, log: RejectionLog, events: EventCounts) -> None:
         self._flow = flow
         self._log = log
+        self._events = events
         self._sequence = itertools.count()
         #: Most messages of one batch: the flow would reject a larger one as a whole.
         self.batch_size = min(_BATCH, flow.limits.max_batch)
@@ -73,6 +74,7 @@ class Delivery:
                 return lines
             return await self._in_halves(lines, transport, request, e)
         again = [item.value for item in items if _is_retryable(item)]
+        self._events.count(request.producer, (item for item in items if not _is_retryable(item)))
         accepted = sum(isinstance(item.verdict, Receipt) for item in items)
         count(transport, ACCEPTED, accepted)
         count(transport, REJECTED, len(items) - accepted - len(again))
@@ -85,6 +87,7 @@ class Delivery:
         if len(lines) == 1:
             logger.error("a syslog message was rejected", extra=_log_fields(request, error))
             count(transport, REJECTED, 1)
+            self._events.count_unread(request.producer, _code(error))
             return []
         half = len(lines) // 2
         return [
@@ -129,6 +132,10 @@ def _now() -> str:
 def _log_fields(request: RequestContext, error: Exception) -> dict[str, str]:
     # Not the error's text: it may repeat the message.
     return {"step": request.step, "reason": type(error).__name__}
+
+
+def _code(error: Exception) -> str:
+    return (error.fault if isinstance(error, OnrampError) else INTERNAL).code
 
 
 def _is_retryable(item: BatchItem) -> bool:

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from services.ingest.accept import Flow
 from services.ingest.auth.quotas import Quotas
+from services.ingest.observe.metrics import EventCounts
 from services.ingest.observe.rejection_log import RejectionLog
 from services.ingest.settings import IngestSettings
 from services.ingest.syslog.connections import Connections
@@ -31,9 +32,15 @@ class Syslog:
     """The listeners for UDP, TCP and TLS; started and stopped by `app.py`."""
 
     def __init__(
-        self, flow: Flow, settings: IngestSettings, log: RejectionLog, quotas: Quotas | None = None
+        self,
+        flow: Flow,
+        settings: IngestSettings,
+        log: RejectionLog,
+        *,
+        events: EventCounts,
+        quotas: Quotas | None = None,
     ) -> None:
-        self._delivery = Delivery(flow, log)
+        self._delivery = Delivery(flow, log, events)
         self._settings = settings
         self._sources = Sources(settings, quotas or Quotas(settings.copies))
         self._servers: list[asyncio.Server] = []

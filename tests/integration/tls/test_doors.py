@@ -16,6 +16,7 @@ from fastapi import FastAPI
 
 from services.ingest.app import State, assemble
 from services.ingest.check.json_schema import check_schemas
+from services.ingest.observe.metrics import EventCounts
 from services.ingest.observe.rejection_log import RejectionLog
 from services.ingest.send.byte_budget import ByteBudget
 from services.ingest.settings import IngestSettings
@@ -179,7 +180,7 @@ async def _heard(settings: IngestSettings, context: ssl.SSLContext, message: byt
         registry=MemoryRegistry(None, check_schemas),
         lifespan=_nothing,
     )
-    syslog = Syslog(gateway.flow, settings, RejectionLog(log_events=False))
+    syslog = Syslog(gateway.flow, settings, RejectionLog(log_events=False), events=EventCounts())
     await syslog.start()
     try:
         _, writer = await asyncio.open_connection(LOOPBACK, settings.syslog_tls_port, ssl=context)

@@ -12,7 +12,7 @@ from fastapi import FastAPI
 from services.ingest.app import Gateway, State, assemble
 from services.ingest.check.json_schema import check_schemas
 from services.ingest.http.drain import Drain
-from services.ingest.observe.metrics import REGISTRY
+from services.ingest.observe.metrics import REGISTRY, EventCounts
 from services.ingest.observe.rejection_log import RejectionLog
 from services.ingest.send.byte_budget import ByteBudget
 from services.ingest.settings import IngestSettings
@@ -101,7 +101,9 @@ async def start(make_gateway: MakeGateway) -> AsyncIterator[Callable[..., Any]]:
     async def start(**settings: Any) -> Rig:
         tcp, udp = free_port(), free_port()
         gateway = make_gateway(syslog_tcp_port=tcp, syslog_udp_port=udp, **settings)
-        syslog = Syslog(gateway.app.flow, gateway.settings, RejectionLog(log_events=False))
+        syslog = Syslog(
+            gateway.app.flow, gateway.settings, RejectionLog(log_events=False), events=EventCounts()
+        )
         await syslog.start()
         started.append(Rig(gateway, syslog, tcp, udp))
         return started[-1]

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from services.ingest.observe.metrics import REGISTRY, exposition
 from services.ingest.syslog.framing import Framer, FramingError
 from services.ingest.syslog.message import parse, to_envelope
 from shared import envelope, strict_json
@@ -202,9 +203,17 @@ async def test_udp_keeps_what_fits_and_counts_the_rest(start: Callable[..., Any]
 
 
 async def test_stopping_delivers_what_was_read(rig: Rig) -> None:
+    before = counted_events()
     _, writer = await asyncio.open_connection("127.0.0.1", rig.tcp)
     writer.write(b"<13>first\n<13>second\n")
     await until(lambda: len(rig.payloads) == 2, 5)
     await rig.syslog.stop(within=1)
     assert rig.messages == ["first", "second"]
+    assert counted_events() - before == 2
     writer.close()
+
+
+def counted_events() -> float:
+    exposition()
+    labels = {"event_type": "syslog_message", "key": "syslog", "outcome": "accepted"}
+    return REGISTRY.get_sample_value("onramp_ingest_events_total", labels) or 0.0

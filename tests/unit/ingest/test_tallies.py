@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, generate_la
 
 from services.ingest.observe.metrics import REGISTRY, exposition
 from services.ingest.observe.tallies import CounterTally, HistogramTally
-from tests.fixtures.ingest import one
+from tests.fixtures.ingest import body, envelope, one
 from tests.unit.ingest.conftest import MakeGateway
 
 pytestmark = pytest.mark.anyio
@@ -71,11 +71,31 @@ def test_a_count_is_what_the_counter_would_have_seen(rounds: list[list[str]]) ->
 
 async def test_a_request_is_shown_as_soon_as_it_is_answered(make_gateway: MakeGateway) -> None:
     gateway = make_gateway()
-    labels = {"event_name": "tallied", "key": "anonymous", "outcome": "accepted"}
+    labels = {"event_type": "tallied", "key": "anonymous", "outcome": "accepted"}
     for number in range(1, 4):
         assert (await gateway.post(one(f"id-{number}", "tallied"))).status_code == 202
         assert f'le="+Inf"}} {requests()}' in (await gateway.client.get("/metrics")).text
         assert REGISTRY.get_sample_value("onramp_ingest_events_total", labels) == number
+
+
+async def test_made_up_names_leave_the_types_that_land_their_labels(make_gateway: MakeGateway) -> None:
+    gateway = make_gateway()
+    made_up = [envelope(f"id-{n}", f"onramp_made_up_{n}") for n in range(600)]
+    assert (await gateway.post(body(made_up))).status_code == 422
+    assert (await gateway.post(one("id", "good_type"))).status_code == 202
+    # What was accepted once keeps its label when it is rejected.
+    gateway.sink.down = True
+    assert (await gateway.post(one("id-2", "good_type"))).status_code == 503
+    assert counted("good_type", "accepted") == 1
+    assert counted("good_type", "kafka_unreachable") == 1
+    assert counted("onramp_made_up_1", "reserved_event_name") == 0
+    assert counted("unknown", "reserved_event_name") >= 600
+
+
+def counted(event_type: str, outcome: str) -> float:
+    exposition()
+    labels = {"event_type": event_type, "key": "anonymous", "outcome": outcome}
+    return REGISTRY.get_sample_value("onramp_ingest_events_total", labels) or 0.0
 
 
 def requests() -> float:
