@@ -6,6 +6,7 @@ from tests.mutants.writer_driver import DRIVER
 from tests.mutants.writer_growth import BYTES, EMPTY, GROWTH, OUTAGES
 from tests.mutants.writer_holds import HALTS, HOLDS
 from tests.mutants.writer_kafka import CUTS, LOGS
+from tests.mutants.writer_lag import LAG, LAG_ON_KAFKA
 from tests.mutants.writer_lethal import KILLS, LETHAL
 from tests.mutants.writer_limits import LIMITS, SLOW
 from tests.mutants.writer_read import KAFKA_READ, READ
@@ -14,7 +15,7 @@ from tests.mutants.writer_standby import STANDBY
 from tests.mutants.writer_tables import TABLES
 from tests.mutants.writer_tasks import TASKS
 
-QUICK = (*TASKS, *READ, *RECORDS, *TABLES, *LIMITS, *HOLDS, *GROWTH, *EMPTY, *CUTS, *LETHAL)
+QUICK = (*TASKS, *READ, *RECORDS, *TABLES, *LIMITS, *HOLDS, *GROWTH, *EMPTY, *CUTS, *LETHAL, *LAG)
 SLOWER = (
     *DRIVER,
     *KAFKA_READ,
@@ -27,6 +28,7 @@ SLOWER = (
     *LOGS,
     *STANDBY,
     *KILLS,
+    *LAG_ON_KAFKA,
 )
 
 if __name__ == "__main__":

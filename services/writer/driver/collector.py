@@ -5,14 +5,13 @@ What cannot be read keeps its last value: the loop itself shows what is out.
 
 import asyncio
 import logging
-import time
 from collections import Counter
-from typing import Final
+from collections.abc import Awaitable, Callable
 
 from aiokafka.errors import KafkaError
 
+from services.writer.driver.lag import LagReader
 from services.writer.driver.parts import Parts
-from services.writer.model.offsets import Partition
 from services.writer.observe import database_stats
 from services.writer.observe.database_stats import DatabaseStats
 from services.writer.postgres.database_threads import failures
@@ -20,44 +19,50 @@ from shared.steps import Step
 
 log = logging.getLogger(__name__)
 
-_KAFKA_SECONDS: Final = 8.0
-#: The oldest event is looked up of so many partitions with the longest lag.
-_MAX_PARTITIONS: Final = 100
-
 
 class StatsCollector:
-    """Collects every `seconds`, one collection at a time."""
+    """Collects every `seconds` in the background, also while a batch takes long or nothing is planned."""
 
     def __init__(self, parts: Parts, seconds: float) -> None:
         self._parts = parts
         self._seconds = seconds
-        self._due = 0.0
-        self._task: asyncio.Task[None] | None = None
+        self._lag = LagReader(parts)
+        self._tasks: list[asyncio.Task[None]] = []
 
-    def tick(self) -> None:
-        """Start a collection when it is due."""
-        if time.monotonic() >= self._due and (self._task is None or self._task.done()):
-            self._due = time.monotonic() + self._seconds
-            self._task = asyncio.create_task(self._read())
+    def start(self) -> None:
+        """Start to collect.  A database that hangs delays no figure of Kafka's."""
+        self._tasks = [
+            asyncio.create_task(self._repeat(read)) for read in (self._read_databases, self._read_lag)
+        ]
 
     async def stop(self) -> None:
-        """Cancel a running collection."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        """Stop to collect."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _read(self) -> None:
-        databases = self._parts.databases
-        self._parts.status.update_undecided(self._undecided())
+    async def _repeat(self, read: Callable[[], Awaitable[None]]) -> None:
+        while True:
+            try:
+                await read()
+            except Exception:
+                log.exception("metrics could not be read for a reason that the writer does not know")
+            await asyncio.sleep(self._seconds)
+
+    async def _read_databases(self) -> None:
+        databases, status = self._parts.databases, self._parts.status
+        status.update_undecided(self._undecided())
         stats: dict[str, DatabaseStats] = {}
         failed = await failures(databases.up(), lambda d: stats.update({d.name: database_stats.read(d)}))
         for name, stats_of in list(stats.items()):
-            self._parts.status.update_database(name, stats_of)
+            status.update_database(name, stats_of)
+        status.update_connections({name: stats_of.sessions for name, stats_of in stats.items()})
         for e in failed.values():
             log.debug("metrics of a database could not be read", extra={"reason": e.detail})
+
+    async def _read_lag(self) -> None:
         try:
-            async with asyncio.timeout(_KAFKA_SECONDS):
-                await self._read_lag()
+            await self._lag.read()
         except (KafkaError, TimeoutError) as e:
             log.debug("metrics of Kafka could not be read", extra={"reason": type(e).__name__})
 
@@ -70,13 +75,3 @@ class StatsCollector:
                 counts[Step.SORT, p.topic, "unroutable"] += totals.unroutable
                 counts[Step.SORT, p.topic, "refused"] += totals.refused
         return dict(counts)
-
-    async def _read_lag(self) -> None:
-        lag = self._parts.partitions.lag
-        longest = sorted((p for p, events in lag.items() if events), key=lambda p: -lag[p])[:_MAX_PARTITIONS]
-        positions = self._parts.databases.positions
-        oldest = await self._parts.cluster.times({p: positions[p].next_offset for p in longest})
-        now = time.time()
-        ages: dict[Partition, float] = dict.fromkeys(lag, 0.0)
-        ages |= {p: max(now - when, 0.0) for p, when in oldest.items() if lag.get(p)}
-        self._parts.status.update_lag_seconds(ages)

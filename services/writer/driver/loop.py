@@ -56,6 +56,13 @@ class Loop:
     async def run(self) -> None:
         """Write one batch after the other while any database is available.  Raises what ends the session."""
         routes = await self._refresh()
+        self._collector.start()  # not before: without partitions there is no lag to tell
+        try:
+            await self._turns(routes)
+        finally:
+            self._update_status()  # what ends a session may have put a database out
+
+    async def _turns(self, routes: Routes) -> None:
         while not self._stop.is_set():
             if self._clock() >= self._refresh_at:
                 routes = await self._refresh()
@@ -90,11 +97,10 @@ class Loop:
 
     def _update_status(self) -> None:
         status, databases, index = self._parts.status, self._parts.databases, self._parts.index
-        status.update(databases.states(), self._parts.partitions.lag, self._parts.partitions.halted)
+        status.update(databases.states(), self._parts.partitions.halted)
         status.update_reasons(databases.reasons())
         status.update_holds(databases.holds())
         status.update_waiting({n: (index.events(n), index.oldest(n)) for n in databases.names})
-        self._collector.tick()
 
     async def _tick_cleanup(self) -> None:
         if not self._parts.databases.drains():

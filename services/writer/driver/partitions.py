@@ -60,7 +60,6 @@ class PartitionTracker:
         self._unfinished = UnfinishedRanges(plan_log, sizes)
         self.positions = databases.positions
         self.halted: dict[Partition, str] = {}
-        self.lag: dict[Partition, int] = {}
         self._cuts = LogCuts(cluster, plan_log, self._highest_known)
         #: Positions of halted partitions that an operator may let go on, and those of them that were cut.
         self._resumable: dict[Partition, Position] = {}
@@ -97,6 +96,12 @@ class PartitionTracker:
             self._cluster.incarnations[p] = _signature(position, ids[p.topic])
         await self._databases.adopt(positions)
 
+    def next_offsets(self) -> dict[Partition, int]:
+        """Return where each partition is settled to; of a halted one, where it would go on."""
+        set_aside = {p: self._group[p].offset for p in self._retry_at if p in self._group}
+        known = {p: position.next_offset for p, position in (self._resumable | self.positions).items()}
+        return set_aside | known
+
     async def drop_recreated_topics(self) -> dict[str, str]:
         """Halt partitions of deleted or recreated topics, whose positions mean nothing; returns all ids."""
         ids = await self._cluster.topic_ids()
@@ -130,7 +135,6 @@ class PartitionTracker:
 
     def _drop(self, p: Partition, reason: str, fix: str = halt_reasons.RESTART) -> None:
         self.positions.pop(p, None)
-        self.lag.pop(p, None)
         self._unfinished.forget(p)
         self._fair_share.forget(p)
         self._halt(p, reason, fix)
@@ -195,7 +199,6 @@ class PartitionTracker:
             await self.drop_recreated_topics()  # after reading the ends: they are of incarnations we know
         ends = await self._ends(tips)
         backlog = {p: (s.next_offset, ends[p]) for p, s in self.positions.items() if p in ends}
-        self.lag |= {p: max(end - start, 0) for p, (start, end) in backlog.items()}
         if unfinished := self._unfinished.plan(self.positions, ends):
             return unfinished
         ranges = self._new_ranges(backlog, limit)
@@ -280,7 +283,6 @@ class PartitionTracker:
         """Move on behind `ranges`, which are settled or diverted."""
         for r in ranges:
             self.positions[r.partition] = Position(r.topic_id, r.end)
-            self.lag[r.partition] = max(self.lag.get(r.partition, 0) - len(r), 0)
 
 
 def _signature(position: Position, topic_id: str) -> str:

@@ -12,6 +12,7 @@ import re
 import socket
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final, Self
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
@@ -73,9 +74,7 @@ class Cluster:
             **common, acks="all", enable_idempotence=True, max_request_size=MAX_REQUEST_BYTES
         )
         # For single records: the least that Kafka sends is one batch of the log.
-        self._looker = AIOKafkaConsumer(
-            **common, enable_auto_commit=False, isolation_level="read_committed", max_partition_fetch_bytes=1
-        )
+        self._looker = AIOKafkaConsumer(**common, enable_auto_commit=False, max_partition_fetch_bytes=1)
 
     async def start(self) -> Self:
         """Connect.  Raises aiokafka's errors."""
@@ -215,6 +214,10 @@ class Cluster:
         """Return each partition's first offset (`Leaders.beginning_offsets`)."""
         return await self._leaders.beginning_offsets(partitions)
 
+    async def end_offsets(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
+        """Return each log's end, open transactions included (`Leaders.end_offsets`)."""
+        return await self._leaders.end_offsets(partitions)
+
     async def tips(self, partitions: Iterable[Partition], *, patient: bool = True) -> dict[Partition, Tip]:
         """Return where each partition's committed records end (`Leaders.tips`)."""
         return await self._leaders.tips(partitions, patient=patient)
@@ -224,21 +227,22 @@ class Cluster:
         return await self._leaders.reached(epochs)
 
     async def times(self, offsets: Mapping[Partition, int]) -> dict[Partition, float]:
-        """Return the timestamp (seconds since 1970) of the record at or after each offset, if it is there."""
+        """Return the timestamp (seconds since 1970) of the record at or after each offset, if it is there.
+
+        Also of one whose transaction is open.
+        """
         timestamps: dict[Partition, float] = {}
         left = {TopicPartition(*p): o for p, o in offsets.items()}
         if left:
             self._looker.assign(list(left))
             for p, offset in left.items():
                 self._looker.seek(p, offset)
-        while left:
-            records = await poll(self._looker, _ignore, *left, timeout_ms=1000)
-            if not records:
-                break
-            for p, batch in records.items():
-                if batch:
-                    timestamps[Partition(p.topic, p.partition)] = batch[0].timestamp / 1000
-                left.pop(p, None)
+        with suppress(KafkaError):  # what is not found is missing
+            while left and (records := await poll(self._looker, _ignore, *left, timeout_ms=1000)):
+                for p, batch in records.items():
+                    if batch:
+                        timestamps[Partition(p.topic, p.partition)] = batch[0].timestamp / 1000
+                    left.pop(p, None)
         return timestamps
 
     async def made_before(self, topic: str, when: float) -> dict[int, int]:

@@ -84,20 +84,29 @@ class Metrics:
         )
         self.lag = Gauge(
             "onramp_writer_lag_events",
-            "Events in Kafka that are not settled.",
+            "Offsets from what is settled to Kafka's end, open transactions included. While a leader is "
+            "silent its last known end counts; a partition of which nothing is known is absent.",
             ["topic", "partition"],
             registry=self.registry,
         )
         self.lag_seconds = Gauge(
             "onramp_writer_lag_seconds",
-            "Age of the oldest event that is not settled, by its record's timestamp.",
+            "Age of the oldest event that is not settled, by its record's timestamp; 0 when all are. Absent "
+            "where that event was not looked up.",
+            ["topic", "partition"],
+            registry=self.registry,
+        )
+        self.open_transaction_seconds = Gauge(
+            "onramp_writer_open_transaction_seconds",
+            "For how long an open transaction of another producer has been seen to keep a partition from "
+            "being read to its end; absent when none does.",
             ["topic", "partition"],
             registry=self.registry,
         )
         self.waiting = Gauge(
             "onramp_writer_waiting_events",
             "Events that wait: on onramp.system_errors for a database that is out (kafka), or in it for a "
-            "table or an event type (database).",
+            "table or an event type (database). What no database that is up has taken from its topic is lag.",
             ["database", "where"],
             registry=self.registry,
         )
@@ -127,7 +136,8 @@ class Metrics:
         )
         self.connections = Gauge(
             "onramp_writer_connections",
-            "The writer's sessions in a database, of all its processes, by their state.",
+            "The writer's sessions in a database, of all its processes, by their state; absent while it does "
+            "not answer.",
             ["database", "state"],
             registry=self.registry,
         )

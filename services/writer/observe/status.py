@@ -13,7 +13,8 @@ from prometheus_client import generate_latest
 from services.writer.model import connection_budget, timings
 from services.writer.model.offsets import Partition
 from services.writer.observe.database_stats import DatabaseStats
-from services.writer.observe.metrics import Metrics
+from services.writer.observe.lag import Lag, OpenTransaction
+from services.writer.observe.metrics import Labels, Metrics
 from services.writer.persist import landing
 from services.writer.postgres.database import Database
 from services.writer.settle.holds import Hold, described
@@ -49,7 +50,8 @@ class Status:
         self.reasons: Mapping[str, str] = {}
         #: By database, what an operator should fix although nothing waits for it (/readyz: `remarks`).
         self.warnings: dict[str, str] = {}
-        self._lag: dict[Partition, int] = {}
+        self._lag: Mapping[Partition, Lag] = {}
+        self._open: Mapping[Partition, OpenTransaction] = {}
         self._on_kafka: dict[str, tuple[int, float | None]] = {}
         self._page_lock = threading.Lock()
         self._consuming = False
@@ -58,15 +60,13 @@ class Status:
         self._batch_since: float | None = None
         self._turned = 0.0
 
-    def update(
-        self, databases: Mapping[str, str], lag: Mapping[Partition, int], halted: Mapping[Partition, str]
-    ) -> None:
-        """Take the databases' states, the lag in events and the halted partitions with their reasons.
+    def update(self, databases: Mapping[str, str], halted: Mapping[Partition, str]) -> None:
+        """Take the databases' states and the halted partitions with their reasons.
 
         The loop calls it on every turn, many times a second, so it only keeps them: the page
         is made when somebody reads it.
         """
-        self.databases, self.halted_partitions, self._lag = dict(databases), dict(halted), dict(lag)
+        self.databases, self.halted_partitions = dict(databases), dict(halted)
         self._turned = time()
         self._consuming = bool({"landing", "draining"} & set(databases.values()))
         out = ", ".join(f"{n} is {s}" for n, s in databases.items() if s != "landing")
@@ -106,7 +106,7 @@ class Status:
             for name, state in self.databases.items():
                 for possible in _STATES:
                     self.metrics.database_state.labels(name, possible).set(state == possible)
-            self.metrics.show(self.metrics.lag, {_labels(p): n for p, n in self._lag.items()}, operator.add)
+            self._show_lag()
             self.metrics.loop_turned.set(self._turned)
             self.metrics.halted_partitions.set(len(self.halted_partitions))
             for name, waiting in self._on_kafka.items():
@@ -115,6 +115,14 @@ class Status:
             for each in self.holds:
                 self.metrics.holds.labels(each["database"], each["kind"], each["name"], each["state"]).set(1)
             return generate_latest(self.metrics.registry)
+
+    def _show_lag(self) -> None:
+        lag, metrics = self._lag, self.metrics
+        ages = {_labels(p): age for p, each in lag.items() if (age := each.seconds()) is not None}
+        metrics.show(metrics.lag, {_labels(p): each.events for p, each in lag.items()}, operator.add)
+        metrics.show(metrics.lag_seconds, ages, max)
+        held = {_labels(p): each.seconds() for p, each in self._open.items()}
+        metrics.show(metrics.open_transaction_seconds, held, max)
 
     def _show_waiting(self, database: str, where: str, events: int, since: float | None) -> None:
         self.metrics.waiting.labels(database, where).set(events)
@@ -131,6 +139,8 @@ class Status:
         self._is_standby = bool(database)
         self.metrics.standby.set(self._is_standby)
         if database:
+            self.update_lag({})  # it is the other's now
+            self.update_open_transactions({})
             self._reason = f"another writer lands and has the lock in database {database}: this one stands by"
 
     def update_trouble(self, code: str, detail: str) -> None:
@@ -191,17 +201,30 @@ class Status:
             self.metrics.count_to(self.metrics.warning_counts, (database, table, warning), n)
         self._show_waiting(database, "database", *stats.waiting)
         self._update_too_large(database, stats.too_large)
-        for state in {*_SESSIONS, *stats.sessions}:
-            self.metrics.connections.labels(database, state).set(stats.sessions.get(state, 0))
 
     def _update_too_large(self, database: str, events: int) -> None:
         self.metrics.too_large.labels(database).set(events)
         warning = {database: f"{events} {_TOO_LARGE}"} if events else {}
         self.warnings = {n: text for n, text in self.warnings.items() if n != database} | warning
 
-    def update_lag_seconds(self, ages: Mapping[Partition, float]) -> None:
-        """Take the age in seconds of each partition's oldest event that is not settled."""
-        self.metrics.show(self.metrics.lag_seconds, {_labels(p): s for p, s in ages.items()}, max)
+    def update_connections(self, sessions: Mapping[str, Mapping[str, int]]) -> None:
+        """Take the sessions by state of the databases that answer; of the others nobody knows."""
+        shown: dict[Labels, float] = {
+            (name, state): of.get(state, 0) for name, of in sessions.items() for state in {*_SESSIONS, *of}
+        }
+        self.metrics.show(self.metrics.connections, shown, operator.add)
+
+    def update_lag(self, lag: Mapping[Partition, Lag]) -> None:
+        """Take the lag of the partitions of which it is known."""
+        self._lag = dict(lag)
+
+    def update_open_transactions(self, found: Mapping[Partition, OpenTransaction]) -> None:
+        """Take the transactions of other producers that keep partitions from being read to their ends."""
+        self._open = dict(found)
+
+    def open_transactions(self) -> dict[str, str]:
+        """Return by partition what an operator should know of transactions that are open for long."""
+        return {str(p): each.describe(p) for p, each in self._open.items() if each.is_long()}
 
     @property
     def state(self) -> str:
@@ -213,7 +236,7 @@ class Status:
         return self._consuming, self._reason
 
 
-def _labels(partition: Partition) -> tuple[str, str]:
+def _labels(partition: Partition) -> Labels:
     return partition.topic, str(partition.number)
 
 

@@ -45,7 +45,7 @@ Answer = tuple[HTTPStatus, str, bytes]
 def _handler(status: Status) -> type[BaseHTTPRequestHandler]:
     pages: Mapping[str, Callable[[], Answer]] = {
         "/healthz": lambda: (HTTPStatus.OK, "application/json", b'{"status":"alive"}'),
-        "/readyz": lambda: _readyz(status),
+        "/readyz": lambda: readyz(status),
         "/metrics": lambda: (HTTPStatus.OK, CONTENT_TYPE_LATEST, status.page()),
     }
 
@@ -66,7 +66,8 @@ def _handler(status: Status) -> type[BaseHTTPRequestHandler]:
     return Handler
 
 
-def _readyz(status: Status) -> Answer:
+def readyz(status: Status) -> Answer:
+    """Return the answer of /readyz."""
     ready, reason = status.ready()
     document: dict[str, Any] = {
         "status": status.state,
@@ -77,6 +78,7 @@ def _readyz(status: Status) -> Answer:
         "batch_seconds": status.batch_seconds(),
         "holds": status.holds,
         "unknown_databases": status.unknown_databases,
+        "open_transactions": status.open_transactions(),
         "halted_partitions": {str(p): why for p, why in status.halted_partitions.items()},
     }
     # A standby is as ready as it can be: a rollout waits for it before it ends the other writer.

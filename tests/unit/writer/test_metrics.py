@@ -11,6 +11,7 @@ from services.writer.model.offsets import Partition
 from services.writer.model.timings import StepTimings
 from services.writer.observe import status as module
 from services.writer.observe.database_stats import DatabaseStats
+from services.writer.observe.lag import Lag
 from services.writer.observe.metrics import Metrics
 from services.writer.observe.status import Status
 from services.writer.observe.status_server import StatusServer
@@ -47,6 +48,7 @@ def test_what_a_database_counted_is_shown_as_it_is_however_often_it_is_read() ->
     status = Status()
     for landed in (10, 10, 25, 20):  # the last one is older: a counter never goes back
         status.update_database("db", reading(landed))
+    status.update_connections({"db": {"idle": 3}})
     found = page(status)
     where = 'database="db",event_type="a",outcome="landed",step="persist",table="events.a",topic="events.a"'
     assert found[f"onramp_writer_events_total{{{where}}}"] == 25
@@ -109,12 +111,12 @@ def test_work_of_tasks_is_summed_by_step_and_table() -> None:
 
 def test_lag_waiting_and_age_are_shown_and_go_away() -> None:
     status, p = Status(), Partition("events.a", 0)
-    status.update({"db": "out"}, {p: 7}, {})
-    status.update_lag_seconds({p: 12.5})
+    status.update({"db": "out"}, {})
+    status.update_lag({p: Lag(7, 1000.0)})
     status.update_waiting({"db": (3, 1000.0)})
     found = page(status)
     assert found['onramp_writer_lag_events{partition="0",topic="events.a"}'] == 7
-    assert found['onramp_writer_lag_seconds{partition="0",topic="events.a"}'] == 12.5
+    assert found['onramp_writer_lag_seconds{partition="0",topic="events.a"}'] > 1e9
     assert found['onramp_writer_waiting_events{database="db",where="kafka"}'] == 3
     assert found['onramp_writer_oldest_waiting_seconds{database="db",where="kafka"}'] > 1e9
     status.update_waiting({"db": (0, None)})
@@ -140,7 +142,7 @@ def test_the_loop_shows_when_it_last_turned_or_failed(monkeypatch: pytest.Monkey
     status = Status()
     assert page(status)["onramp_writer_loop_timestamp_seconds"] == 0
     monkeypatch.setattr(module, "time", lambda: 1000.0)
-    status.update({"db": "landing"}, {}, {})
+    status.update({"db": "landing"}, {})
     assert page(status)["onramp_writer_loop_timestamp_seconds"] == 1000
     monkeypatch.setattr(module, "time", lambda: 2000.0)
     assert page(status)["onramp_writer_loop_timestamp_seconds"] == 1000  # a look is no turn
@@ -150,7 +152,7 @@ def test_the_loop_shows_when_it_last_turned_or_failed(monkeypatch: pytest.Monkey
 
 def test_parked_events_that_stay_in_an_outbox_are_a_number_and_a_remark_as_long_as_they_stay() -> None:
     status = Status()
-    status.update({"db": "landing", "other": "landing"}, {}, {})
+    status.update({"db": "landing", "other": "landing"}, {})
     for events, said in ((2, ["db"]), (0, [])):
         status.update_database("db", replace(reading(0), too_large=events))
         status.update_database("other", reading(0))

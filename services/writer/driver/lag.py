@@ -1,0 +1,78 @@
+"""Reads how far Kafka's ends are ahead of what is settled, whether or not the loop plans a batch.
+
+The end is the log's own, open transactions included: a batch reads only what is below the last stable
+offset, and a producer that leaves its transaction open holds that where it is.
+"""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from contextlib import suppress
+from time import monotonic
+from typing import Final
+
+from services.writer.driver.parts import Parts
+from services.writer.model.offsets import Partition
+from services.writer.observe.lag import Lag, OpenTransaction
+
+log = logging.getLogger(__name__)
+
+_KAFKA_SECONDS: Final = 8.0
+#: The oldest event is looked up of so many partitions at a time, those with the longest lag.
+_MAX_PARTITIONS: Final = 100
+
+
+class LagReader:
+    """Keeps of each partition what a later reading may not be told again."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        #: The last known end, which is the least that is there while the leader is silent.
+        self._ends: dict[Partition, int] = {}
+        #: The offset that was looked up last, and the timestamp of the record there (Unix seconds).
+        self._oldest: dict[Partition, tuple[int, float]] = {}
+        self._open: dict[Partition, OpenTransaction] = {}
+        self._logged: set[Partition] = set()
+
+    async def read(self) -> None:
+        """Show the lag of every partition whose next offset and end are known.  Raises `TimeoutError`."""
+        async with asyncio.timeout(_KAFKA_SECONDS):
+            self._ends |= await self._parts.cluster.end_offsets(self._parts.partitions.next_offsets())
+        settled = self._parts.partitions.next_offsets()  # behind the ends: events that land are no lag
+        self._ends = {p: end for p, end in self._ends.items() if p in settled}
+        events = {p: max(end - settled[p], 0) for p, end in self._ends.items()}
+        behind = {p: settled[p] for p in sorted(events, key=lambda p: -events[p]) if events[p]}
+        async with asyncio.timeout(_KAFKA_SECONDS):
+            await self._find_open_transactions(behind)
+        with suppress(TimeoutError):  # that shows no age, and hides no event
+            await self._look_up_oldest(behind)
+        oldest = {p: timestamp for p, (offset, timestamp) in self._oldest.items() if behind.get(p) == offset}
+        self._parts.status.update_lag({p: Lag(n, oldest.get(p)) for p, n in events.items()})
+
+    async def _find_open_transactions(self, behind: Mapping[Partition, int]) -> None:
+        """Find the partitions whose last stable offset is below an end that was read before it."""
+        tips = await self._parts.cluster.tips(behind, patient=False)
+        now = monotonic()
+        found = {p: OpenTransaction(t.offset, now) for p, t in tips.items() if t.offset < self._ends[p]}
+        silent = {p: each for p, each in self._open.items() if p in behind and p not in tips}
+        known = {p: each for p, each in self._open.items() if p in found and each.offset == found[p].offset}
+        self._open = found | silent | known
+        self._parts.status.update_open_transactions(self._open)
+        self._log_long()
+
+    def _log_long(self) -> None:
+        too_long = {p for p, each in self._open.items() if each.is_long()}
+        for p in too_long - self._logged:
+            log.warning(
+                "a partition waits for a transaction of another producer",
+                extra={"topic": p.topic, "partition": p.number, "reason": self._open[p].describe(p)},
+            )
+        self._logged = too_long
+
+    async def _look_up_oldest(self, behind: Mapping[Partition, int]) -> None:
+        """Look up the first event that is not settled where that is another one than before."""
+        self._oldest = {p: known for p, known in self._oldest.items() if behind.get(p) == known[0]}
+        unknown = [p for p in behind if p not in self._oldest][:_MAX_PARTITIONS]
+        async with asyncio.timeout(_KAFKA_SECONDS):
+            found = await self._parts.cluster.times({p: behind[p] for p in unknown})
+        self._oldest |= {p: (behind[p], timestamp) for p, timestamp in found.items()}

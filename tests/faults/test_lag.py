@@ -1,0 +1,93 @@
+"""How far the writer is behind, while what it needs is away: the figures that people look at then."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from confluent_kafka import Producer
+
+from services.writer.observe import lag
+from tests.fixtures.inline import Inline
+from tests.fixtures.other import Other
+from tests.fixtures.scenes import Scene
+from tests.fixtures.two import Two
+from tests.fixtures.writer import CONTEXT, event, eventually, make_topics, produce
+
+_OFTEN = 0.1
+
+
+def _of(kind: str, topic: str) -> str:
+    return f'onramp_writer_{kind}{{partition="0",topic="{topic}"}}'
+
+
+def _behind(writer: Inline, topic: str) -> tuple[float | None, bool]:
+    """Return how many events are not settled, and whether the oldest of them has an age."""
+    shown = writer.shown
+    return shown.get(_of("lag_events", topic)), shown.get(_of("lag_seconds", topic), 0) > 0
+
+
+def test_with_the_only_database_out_what_waits_in_kafka_is_lag(inline: Scene, other: Other) -> None:
+    def send(first: int, n: int) -> None:
+        ids = range(first, first + n)
+        produce(inline.bootstrap, inline.topic, [event(f"e-{i}", inline.name) for i in ids])
+
+    make_topics(inline.bootstrap, inline.topic)
+    send(0, 3)
+    database, sessions = other.sibling(inline.dsn), f'onramp_writer_connections{{database="{inline.database}"'
+    writer: Inline = inline.writer(metrics_s=_OFTEN)
+    eventually(lambda: inline.group() == {0: 3})
+    eventually(lambda: _behind(writer, inline.topic) == (0, False))
+    eventually(lambda: [name for name in writer.shown if name.startswith(sessions)])
+
+    database.close()
+    send(3, 5)
+    eventually(lambda: _behind(writer, inline.topic) == (5, True))
+    eventually(lambda: writer.states == {inline.database: "out"})
+    eventually(lambda: not [name for name in writer.shown if name.startswith(sessions)])
+    state = f'onramp_writer_database_state{{database="{inline.database}",state="out"}}'
+    eventually(lambda: writer.shown[state] == 1)
+
+    writer.stop()  # the next one is told by the group alone where it stands
+    fresh: Inline = inline.writer(wait=False, metrics_s=_OFTEN)
+    eventually(lambda: _behind(fresh, inline.topic) == (5, True))
+    send(8, 2)
+    eventually(lambda: _behind(fresh, inline.topic) == (7, True))
+    database.open()
+    eventually(lambda: _behind(fresh, inline.topic) == (0, False))
+    assert inline.landed() == 10
+
+
+@contextmanager
+def _open_transaction(scene: Scene, n: int) -> Iterator[Producer]:
+    """Have a producer of `n` events whose transaction is open until the test ends it."""
+    settings = {"transactional.id": scene.name, "transaction.timeout.ms": 600_000}
+    producer = Producer({"bootstrap.servers": scene.bootstrap, **settings})
+    producer.init_transactions(60)
+    producer.begin_transaction()
+    for i in range(n):
+        producer.produce(scene.topic, event(f"t-{i}", scene.name), partition=0, headers=CONTEXT)
+    assert producer.flush(60) == 0
+    yield producer
+
+
+def test_a_transaction_that_another_producer_leaves_open_is_lag_and_has_a_name(
+    two: Two, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lag, "TOO_LONG_SECONDS", 0.5)
+    writer = two.writer(metrics_s=_OFTEN)
+    two.send("before")
+    eventually(lambda: two.landed() == {"before"})
+    with _open_transaction(two.scene, 4) as producer:
+        two.send("behind-1", "behind-2")
+        eventually(lambda: _behind(writer, two.topic) == (6, True))
+        eventually(lambda: writer.shown.get(_of("open_transaction_seconds", two.topic), 0) > 0)
+        said = eventually(lambda: writer.readyz()["open_transactions"].get(f"{two.topic}/0"))
+        assert f"--topic {two.topic} --partition 0 --start-offset 1" in said
+        two.the_other_lands()
+        assert two.landed() == {"before"}
+        assert _of("open_transaction_seconds", two.beside) not in writer.shown
+        producer.abort_transaction(60)
+        eventually(lambda: two.landed() == {"before", "behind-1", "behind-2"})
+        eventually(lambda: _behind(writer, two.topic) == (0, False))
+        eventually(lambda: not writer.readyz()["open_transactions"])
+        assert _of("open_transaction_seconds", two.topic) not in writer.shown

@@ -1,0 +1,134 @@
+"""What one reading of the lag keeps of those before, and what it does not claim to know."""
+
+import asyncio
+import logging
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from services.writer.driver.lag import LagReader
+from services.writer.driver.loop import Loop
+from services.writer.kafka.leaders import Tip
+from services.writer.model.offsets import Partition
+from services.writer.observe import lag
+from services.writer.observe.lag import Lag
+from services.writer.observe.status import Status
+from shared.errors import DATABASE_UNAVAILABLE, InfrastructureError
+
+A, B = Partition("events.a", 0), Partition("events.b", 0)
+
+
+class _Ground:
+    """Kafka as a reader sees it; what it does not have, nobody tells."""
+
+    def __init__(self) -> None:
+        self.settled = {A: 5, B: 5}
+        self.ends = {A: 5, B: 9}
+        self.stable: dict[Partition, int] = {}
+        self.timestamps = {B: 1000.0}
+        self.looked_up: list[dict[Partition, int]] = []
+        self.status = Status()
+        partitions = SimpleNamespace(next_offsets=lambda: dict(self.settled))
+        parts: Any = SimpleNamespace(cluster=self, partitions=partitions, status=self.status)
+        self._reader = LagReader(parts)
+
+    async def end_offsets(self, partitions: dict[Partition, int]) -> dict[Partition, int]:
+        return {p: self.ends[p] for p in partitions if p in self.ends}
+
+    async def tips(self, partitions: dict[Partition, int], *, patient: bool) -> dict[Partition, Tip]:
+        assert not patient
+        return {p: Tip(self.stable.get(p, self.ends[p]), 0) for p in partitions if p in self.ends}
+
+    async def times(self, offsets: dict[Partition, int]) -> dict[Partition, float]:
+        self.looked_up.append(offsets)
+        return {p: self.timestamps[p] for p in offsets if p in self.timestamps}
+
+    def read(self) -> dict[Partition, Lag]:
+        asyncio.run(self._reader.read())
+        return dict(self.status._lag)
+
+
+def test_an_event_that_was_not_looked_up_has_no_age_and_one_that_was_is_not_looked_up_again() -> None:
+    ground = _Ground()
+    ground.ends[A] = 6
+    assert ground.read() == {A: Lag(1, None), B: Lag(4, 1000.0)}
+    page = ground.status.page().decode()
+    assert 'lag_seconds{partition="0",topic="events.b"}' in page
+    assert 'lag_seconds{partition="0",topic="events.a"}' not in page
+    ground.timestamps = {A: 2000.0}
+    assert ground.read() == {A: Lag(1, 2000.0), B: Lag(4, 1000.0)}
+    assert ground.looked_up == [{A: 5, B: 5}, {A: 5}]
+
+
+def test_what_a_silent_leader_has_is_what_it_had() -> None:
+    ground = _Ground()
+    del ground.ends[A]
+    assert ground.read() == {B: Lag(4, 1000.0)}
+    ground.ends, ground.timestamps = {}, {}
+    ground.settled[B] = 7
+    assert ground.read() == {B: Lag(2, None)}, "the first event is another one now"
+    del ground.settled[B]
+    assert ground.read() == {}
+
+
+def test_ages_that_cannot_be_read_hide_no_event(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def times(*_: object) -> dict[Partition, float]:
+        raise TimeoutError
+
+    monkeypatch.setattr(_Ground, "times", times)
+    assert _Ground().read() == {A: Lag(0, None), B: Lag(4, None)}
+
+
+def test_a_transaction_is_long_when_the_stable_offset_stands_still(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    now = 100.0
+    monkeypatch.setattr(lag, "monotonic", lambda: now)
+    monkeypatch.setattr("services.writer.driver.lag.monotonic", lambda: now)
+    ground = _Ground()
+    for ground.stable[B] in (5, 6, 6):  # it moved once: that was a short one
+        ground.read()
+        assert not ground.status.open_transactions()
+        now += lag.TOO_LONG_SECONDS * 0.6
+    with caplog.at_level(logging.WARNING):
+        ground.read()
+        del ground.ends[B]  # a silent leader ends no transaction
+        ground.read()
+    assert list(ground.status.open_transactions()) == ["events.b/0"]
+    assert len(caplog.records) == 1
+    assert 'transaction_seconds{partition="0",topic="events.b"} 36.0' in ground.status.page().decode()
+    ground.ends[B] = ground.stable[B] = 9
+    ground.read()
+    assert not ground.status.open_transactions()
+
+
+def test_what_ends_a_session_may_have_put_a_database_out_and_that_is_shown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    loop, shown = Loop.__new__(Loop), list[str]()
+
+    async def end(*_: object) -> None:
+        shown.append("a batch put it out")
+        raise InfrastructureError(DATABASE_UNAVAILABLE, "no database is up")
+
+    async def refresh(_: Loop) -> None:
+        """Without a registry."""
+
+    monkeypatch.setattr(Loop, "_refresh", refresh)
+    monkeypatch.setattr(Loop, "_turns", end)
+    monkeypatch.setattr(Loop, "_update_status", lambda _: shown.append("its state"))
+    loop._collector = SimpleNamespace(start=lambda: None)  # type: ignore[assignment]
+    with pytest.raises(InfrastructureError):
+        asyncio.run(loop.run())
+    assert shown == ["a batch put it out", "its state"]
+
+
+def test_a_writer_that_stands_by_shows_no_lag_of_another() -> None:
+    ground = _Ground()
+    ground.stable[B] = 5
+    ground.read()
+    ground.status.update_standby("onramp")
+    page = ground.status.page().decode()
+    assert "onramp_writer_lag_events{" not in page
+    assert "onramp_writer_open_transaction_seconds{" not in page
