@@ -59,7 +59,9 @@ def test_f49_what_an_older_release_set_or_left_to_the_broker_is_set(alone: Scene
     older = {"retention.ms": "-1", "max.message.bytes": "10485760", "segment.ms": "3600000"}
     for future in admin.create_topics([NewTopic(wire.USER_ERRORS, 2, 1, config=older)]).values():
         future.result(20)
-    alone.writer()
+    writer = alone.writer()
+    failed = [series for series in writer.shown if series.startswith("onramp_writer_failed_batches_total")]
+    assert failed == [], "a Kafka that is new needs a moment for its groups"
     topic = ConfigResource(ConfigResource.Type.TOPIC, wire.USER_ERRORS)
     [found] = [future.result(20) for future in admin.describe_configs([topic]).values()]
     assert found["retention.bytes"].value == "-1"

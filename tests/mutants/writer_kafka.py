@@ -180,6 +180,20 @@ CUTS: Final = (
         _ANY_BROKER,
     ),
     Mutant(
+        "patience with a coordinator that is not ready",
+        "kafka/any_broker.py",
+        "if time.monotonic() >= until:",
+        "if True:",
+        _ANY_BROKER,
+    ),
+    Mutant(
+        "the error of an answer without offsets",
+        "kafka/any_broker.py",
+        'if code := getattr(answer, "error_code", 0):',
+        "if code := 0:",
+        _ANY_BROKER,
+    ),
+    Mutant(
         "a look at the group's offsets while their coordinator is away",
         "kafka/cluster.py",
         "        except (KafkaError, TimeoutError) as e:\n",

@@ -6,16 +6,23 @@ frozen: it would fail, and end the writer's session, though two of three brokers
 
 import asyncio
 import random
+import time
 from typing import Any, Final
 
+from aiokafka import TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import (
+    GroupCoordinatorNotAvailableError,
+    GroupLoadInProgressError,
     KafkaConnectionError,
     KafkaError,
     NodeNotReadyError,
+    NotCoordinatorForGroupError,
     RequestTimedOutError,
     StaleMetadata,
+    for_code,
 )
+from aiokafka.structs import OffsetAndMetadata
 
 from services.writer.kafka.topic_ids import TopicIdsRequest, topic_ids
 from shared.kafka_security import Brokers
@@ -33,6 +40,12 @@ _UNANSWERED: Final = (
     StaleMetadata,
     TimeoutError,
 )
+#: The coordinator of a group moves, or reads what the group has committed.
+_NOT_READY: Final = (
+    GroupCoordinatorNotAvailableError,
+    GroupLoadInProgressError,
+    NotCoordinatorForGroupError,
+)
 
 
 class AnyBroker(AIOKafkaAdminClient):  # type: ignore[misc]  # aiokafka has no types
@@ -47,9 +60,20 @@ class AnyBroker(AIOKafkaAdminClient):  # type: ignore[misc]  # aiokafka has no t
         """Return Kafka's UUIDs of all topics.  Raises aiokafka's errors."""
         return topic_ids(await self._send_request(TopicIdsRequest()))
 
+    async def group_offsets(self, group: str, seconds: float) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Return the offsets of `group`; for `seconds` it waits for a coordinator that is not ready yet."""
+        until = time.monotonic() + seconds
+        while True:
+            try:
+                return dict(await self.list_consumer_group_offsets(group))
+            except _NOT_READY:
+                if time.monotonic() >= until:
+                    raise
+            await asyncio.sleep(_AGAIN_SECONDS)
+
     async def _send_request(self, request: Any, node_id: int | None = None) -> Any:
         if node_id is not None:
-            return await super()._send_request(request, node_id)
+            return _without_error(await super()._send_request(request, node_id))
         error: Exception = NodeNotReadyError("no broker is known")
         for n in range(_ROUNDS):
             for node in self._by_silence():
@@ -73,3 +97,10 @@ class AnyBroker(AIOKafkaAdminClient):  # type: ignore[misc]  # aiokafka has no t
         nodes = [broker.nodeId for broker in self._client.cluster.brokers()]
         random.shuffle(nodes)
         return sorted(nodes, key=self._silent.__contains__)
+
+
+def _without_error(answer: Any) -> Any:
+    """Return `answer`; raises its error, which aiokafka ignores: a group that loads would have no offsets."""
+    if code := getattr(answer, "error_code", 0):
+        raise for_code(code)
+    return answer

@@ -43,6 +43,8 @@ _OWN: Final = tuple(spec.name for spec in OWN_TOPICS)
 #: An election is over by then; less than the loop's timeout, so that the error can name the partitions.
 _LEADERS_SECONDS: Final = 6.0
 _AGAIN_SECONDS: Final = 0.1
+#: A new Kafka creates the groups' topic when it is first asked for a coordinator.
+_COORDINATOR_SECONDS: Final = 15.0
 
 _Ask = Callable[[Iterable[Partition]], Awaitable[dict[Partition, int]]]
 
@@ -193,9 +195,9 @@ class Cluster:
         await self._leaders.follow([*_OWN, *(p.topic for p in partitions)])
         self._follows_own = True
 
-    async def group_offsets(self) -> dict[Partition, Committed]:
-        """Return the group's committed offsets.  Raises aiokafka's errors."""
-        offsets = await self._admin.list_consumer_group_offsets(wire.WRITER_GROUP)
+    async def group_offsets(self, seconds: float = _COORDINATOR_SECONDS) -> dict[Partition, Committed]:
+        """Return the group's committed offsets (`AnyBroker.group_offsets`).  Raises aiokafka's errors."""
+        offsets = await self._admin.group_offsets(wire.WRITER_GROUP, seconds)
         return {
             Partition(p.topic, p.partition): Committed(o.offset, o.metadata or "")
             for p, o in offsets.items()
@@ -205,7 +207,7 @@ class Cluster:
     async def group_offsets_now(self) -> dict[Partition, Committed] | None:
         """Return what `group_offsets` does; None when the group's coordinator does not answer."""
         try:
-            return await self.group_offsets()
+            return await self.group_offsets(0)
         except (KafkaError, TimeoutError) as e:
             log.warning("the group's offsets are looked at another time", extra={"reason": type(e).__name__})
             return None

@@ -41,7 +41,8 @@ class _NoCoordinator:
     def __init__(self, error: Exception) -> None:
         self._error = error
 
-    async def list_consumer_group_offsets(self, _: str) -> dict[object, object]:
+    async def group_offsets(self, _: str, seconds: float) -> dict[object, object]:
+        self.seconds = seconds
         raise self._error
 
 
@@ -50,6 +51,7 @@ def test_while_the_groups_coordinator_is_away_its_offsets_cannot_be_told(error: 
     of = Cluster.__new__(Cluster)
     of._admin = _NoCoordinator(error)
     assert asyncio.run(of.group_offsets_now()) is None
+    assert of._admin.seconds == 0, "a batch may wait"
     with pytest.raises(type(error)):
         asyncio.run(of.group_offsets())
 
