@@ -1,0 +1,74 @@
+"""Rules ask for what is declared and say who is called; each has its test and its runbook."""
+
+import re
+
+import pytest
+
+from tests.unit.deploy.promql import UnknownError, labels_of
+from tests.unit.deploy.rules import ALERTS, FILES, KNOWN, TESTS
+from tests.unit.house.tree import ROOT
+
+RUNBOOKS = (ROOT / "docs/runbooks.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize("alert", ALERTS)
+def test_an_alert_asks_for_what_is_declared_and_names_labels_that_it_has(alert: str) -> None:
+    labels = labels_of(ALERTS[alert]["expr"], KNOWN)
+    said = " ".join(ALERTS[alert]["annotations"].values())
+    assert labels is not None, "a number is no alert"
+    assert set(re.findall(r"\$labels\.(\w+)", said)) <= labels
+
+
+@pytest.mark.parametrize("alert", ALERTS)
+def test_an_alert_says_whom_it_calls_what_happened_and_where_it_is_explained(alert: str) -> None:
+    rule = ALERTS[alert]
+    assert re.fullmatch(r"Onramp[A-Z]\w+", alert)
+    assert set(rule["annotations"]) == {"summary", "description", "runbook_url"}
+    assert rule["annotations"]["runbook_url"] == f"docs/runbooks.md#{alert.lower()}"
+    assert rule["labels"]["severity"] in {"page", "ticket", "none"}
+
+
+def test_symptoms_page_and_causes_do_not() -> None:
+    for name, severities in (("symptoms.yml", {"page"}), ("causes.yml", {"ticket", "none"})):
+        rules = [rule for group in FILES[name]["groups"] for rule in group["rules"] if "alert" in rule]
+        assert {rule["labels"]["severity"] for rule in rules} == severities
+    assert list(FILES) == ["symptoms.yml", "causes.yml"]
+
+
+def test_rules_runbooks_and_tests_are_of_the_same_alerts() -> None:
+    assert re.findall(r"^### (\w+)$", RUNBOOKS, re.MULTILINE) == list(ALERTS)
+    for name, file in FILES.items():
+        alerts = [r["alert"] for group in file["groups"] for r in group["rules"] if "alert" in r]
+        assert [test["name"] for test in TESTS[name]["tests"]] == alerts
+
+
+@pytest.mark.parametrize("alert", ALERTS)
+def test_a_runbook_says_what_it_means_how_to_look_and_what_to_do(alert: str) -> None:
+    section = RUNBOOKS.split(f"\n### {alert}\n")[1].split("\n##")[0]
+    assert re.findall(r"^\*\*(Means|Look|Do)\*\*: \S", section, re.MULTILINE) == ["Means", "Look", "Do"]
+
+
+@pytest.mark.parametrize("alert", ALERTS)
+def test_a_test_fires_and_resolves_its_alert_and_begins_before_it(alert: str) -> None:
+    (test,) = (each for file in TESTS.values() for each in file["tests"] if each["name"] == alert)
+    fires = [bool(check["exp_samples"]) for check in test["promql_expr_test"]]
+    if alert != "OnrampWatchdog":
+        assert (fires[0], any(fires), fires[-1]) == (False, True, False)
+    assert all(check["expr"].startswith(f'ALERTS{{alertname="{alert}"') for check in test["promql_expr_test"])
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("onramp_writer_lags", "declares"),
+        ("onramp_writer_events", "declares"),  # a counter ends in _total
+        ('onramp_writer_holds{nmae="a"}', "nmae"),
+        ("sum by (tpoic) (onramp_writer_lag_events)", "tpoic"),
+        ("rate(onramp_writer_lag_events[5m])", "gauge"),
+        ("onramp_writer_batches_total > 1", "counter"),
+        ("sum by (topic) (onramp_writer_lag_events) / sum(onramp_writer_lag_events)", "other labels"),
+    ],
+)
+def test_a_misspelt_query_is_seen(query: str, said: str) -> None:
+    with pytest.raises(UnknownError, match=said):
+        labels_of(query, KNOWN)
