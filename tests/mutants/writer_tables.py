@@ -7,6 +7,7 @@ from tests.mutants.machine import Mutant
 _FOLDER: Final = "tests/integration/writer_tables"
 ENCODINGS: Final = f"{_FOLDER}/test_encodings.py"
 VALUES: Final = f"{_FOLDER}/test_lossless.py"
+FIELDS: Final = "tests/unit/writer_columns/test_same_fields.py"
 FLOATS: Final = "tests/unit/writer/test_floats.py"
 REMEMBERED: Final = f"{_FOLDER}/test_remembered.py"
 WIDE: Final = f"{_FOLDER}/test_wide.py"
@@ -202,5 +203,61 @@ TABLES: Final = (
         "        raise _logged(database, statement, e) from None\n",
         "        raise\n",
         LATER,
+    ),
+    Mutant(
+        "an escape in an object, and its quotes tell nothing",
+        "columns/same_fields.py",
+        '    matches[np.searchsorted(starts, np.flatnonzero(raw == _BACKSLASH), "right") - 1] = False\n',
+        "",
+        FIELDS,
+    ),
+    Mutant(
+        "an object within an object has no place among columns",
+        "columns/same_fields.py",
+        "        if not is_text and b'\"' in body[start:end]:\n",
+        "        if False:\n",
+        FIELDS,
+    ),
+    Mutant(
+        "what is between the values of an object is that of its layout",
+        "columns/same_fields.py",
+        "        fits &= pieces.equal(2 * i, gap)\n",
+        "        pass\n",
+        FIELDS,
+    ),
+    Mutant(
+        "strings that a column does not take as they are",
+        "columns/values_to_text.py",
+        "    if of.kind in _CLOSELY:\n",
+        "    if False:\n",
+        FIELDS,
+    ),
+    Mutant(
+        "digits that a column would round, of many numbers at once",
+        "columns/values_to_text.py",
+        "    certain &= ~exponents & (digits <= of.scale)\n",
+        "",
+        FIELDS,
+    ),
+    Mutant(
+        "floats that a column gives back, of many at once",
+        "columns/values_to_text.py",
+        "        certain &= ~exponents & (sizes <= SAFE_LENGTH[of.float_name])\n",
+        "",
+        FIELDS,
+    ),
+    Mutant(
+        "whole numbers in a column of hundreds",
+        "columns/lossless.py",
+        "    if of.scale is not None and of.scale < 0:  # it keeps tens or hundreds\n",
+        "    if False:\n",
+        "tests/unit/writer/test_numbers.py",
+    ),
+    Mutant(
+        "rows in columns and rows one by one stand in their order",
+        "persist/typed_rows.py",
+        '    order = np.argsort(indices, kind="stable")\n',
+        "    order = np.arange(len(indices))\n",
+        FIELDS,
     ),
 )

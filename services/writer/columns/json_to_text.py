@@ -25,9 +25,11 @@ _NUMBER: Final = re.compile(
 )
 #: An exponent of more digits is beyond the range of every column.
 _EXPONENT_DIGITS: Final = 9
-_CLOCK: Final = r"([01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.(?P<fraction>\d+))?"
+_FRACTION: Final = r"(?:\.(?P<fraction>\d+))?"
+_CLOCK: Final = rf"([01]\d|2[0-3]):[0-5]\d:[0-5]\d{_FRACTION}"
 _OFFSET: Final = r"(?:[Zz]|[+-]([01]\d|2[0-3]):[0-5]\d)"
-_DAY: Final = r"(?P<year>\d{4,})-\d\d-\d\d"
+_YEAR: Final = r"\d{4,}"
+_DAY: Final = rf"(?P<year>{_YEAR})-\d\d-\d\d"
 _TIMES: Final = {
     Kind.TIMESTAMPTZ: re.compile(rf"{_DAY}[Tt ]{_CLOCK}{_OFFSET}", re.ASCII),
     Kind.TIMESTAMP: re.compile(rf"{_DAY}[Tt ]{_CLOCK}[Zz]?", re.ASCII),
@@ -55,7 +57,7 @@ class MisfitError(Exception):
         self.reason = reason
 
 
-def as_texts(of: Type, raws: Sequence[msgspec.Raw]) -> tuple[Texts, dict[int, MisfitError]]:
+def as_texts(of: Type, raws: Sequence[msgspec.Raw | bytes]) -> tuple[Texts, dict[int, MisfitError]]:
     """Convert `raws` (one JSON value each) for a column of type `of`; return texts, and errors by index.
 
     JSON null, and a value with an error, is None.  Costs one parse of them all, and a check of each
@@ -68,7 +70,7 @@ def as_texts(of: Type, raws: Sequence[msgspec.Raw]) -> tuple[Texts, dict[int, Mi
     if of.kind is Kind.TEXT and kinds <= {str} and of.longest is None and of.longest_bytes is None:
         return values, {}
     if of.kind is Kind.NUMBER and kinds <= {int} and lossless.keeps_integers(of, values):
-        return [None if v is None else str(v) for v in values], {}
+        return [None if v is None else _text(raw) for v, raw in zip(values, raws, strict=True)], {}
     texts: Texts = []
     misfits: dict[int, MisfitError] = {}
     for i, (value, raw) in enumerate(zip(values, raws, strict=True)):
@@ -80,7 +82,7 @@ def as_texts(of: Type, raws: Sequence[msgspec.Raw]) -> tuple[Texts, dict[int, Mi
     return texts, misfits
 
 
-def _as_text(of: Type, value: Any, raw: msgspec.Raw) -> str:
+def _as_text(of: Type, value: Any, raw: msgspec.Raw | bytes) -> str:
     kind = of.kind
     if kind is Kind.JSON:
         return _text(raw)
@@ -97,7 +99,7 @@ def _as_text(of: Type, value: Any, raw: msgspec.Raw) -> str:
     )
 
 
-def _text(raw: msgspec.Raw) -> str:
+def _text(raw: msgspec.Raw | bytes) -> str:
     return bytes(raw).decode()
 
 
@@ -153,6 +155,15 @@ def _time(of: Type, value: str) -> str:
     return value
 
 
+def plain_time(of: Type) -> str | None:
+    """Return a pattern of texts that a column of times takes for certain; None: it is no such column."""
+    if of.kind not in _TIMES:
+        return None
+    fraction = rf"(\.\d{{1,{of.second_digits}}})?" if of.second_digits else ""
+    pattern = _TIMES[of.kind].pattern.replace(_FRACTION, fraction).replace(_YEAR, rf"\d{{{_YEAR_DIGITS}}}")
+    return f"^(?:{pattern})$"
+
+
 def _interval(of: Type, value: str) -> str:
     if _INFINITE.search(value):
         raise MisfitError("22007", "an interval has an end")
@@ -175,13 +186,13 @@ def _bytes(_: Type, value: str) -> str:
     return value
 
 
-def _array(element: Type, raw: msgspec.Raw) -> str:
+def _array(element: Type, raw: msgspec.Raw | bytes) -> str:
     """Build an array literal, every element quoted; nested arrays are dimensions unless of json."""
     items = [_element(element, item) for item in msgspec.json.decode(raw, type=list[msgspec.Raw])]
     return "{" + ",".join(items) + "}"
 
 
-def _element(element: Type, raw: msgspec.Raw) -> str:
+def _element(element: Type, raw: msgspec.Raw | bytes) -> str:
     value = orjson.loads(memoryview(raw))
     if value is None:
         return "NULL"

@@ -17,7 +17,7 @@ from services.writer.columns.column_types import Type
 
 _FLOATS: Final[dict[str, Any]] = {"float4": np.float32, "float8": np.float64}
 #: A text of at most so many characters, without an exponent, is always returned unchanged.
-_SAFE_LENGTH: Final = {"float4": 7, "float8": 15}
+SAFE_LENGTH: Final = {"float4": 7, "float8": 15}
 #: Significant digits that tell all values of the type apart (`%.17g` writes them).
 _DIGITS: Final = {"float4": 9, "float8": 17}
 #: Every integer up to this is stored exactly.
@@ -32,6 +32,8 @@ _TOO_FINE: Final = re.compile(r"\d\.\d{6}0*[1-9]", re.ASCII)
 
 def keeps_integers(of: Type, values: Iterable[int | None]) -> bool:
     """Whether a column stores all of `values` exactly, for certain."""
+    if of.scale is not None and of.scale < 0:  # it keeps tens or hundreds
+        return False
     limit = _INTEGERS.get(of.float_name)
     return limit is None or all(v is None or -limit <= v <= limit for v in values)
 
@@ -39,7 +41,7 @@ def keeps_integers(of: Type, values: Iterable[int | None]) -> bool:
 def keeps_number(of: Type, text: str) -> bool:
     """Whether the column returns the number `text` unchanged, or Postgres rejects it."""
     kind = _FLOATS.get(of.float_name)
-    if kind is None or (len(text) <= _SAFE_LENGTH[of.float_name] and "e" not in text.lower()):
+    if kind is None or (len(text) <= SAFE_LENGTH[of.float_name] and "e" not in text.lower()):
         return True
     number = float(text)
     if kind is np.float64 and repr(number) == text:

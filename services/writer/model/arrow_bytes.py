@@ -2,8 +2,10 @@
 
 from typing import Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 
 def offsets(column: pa.Array) -> np.ndarray[Any, np.dtype[np.int32]]:
@@ -16,3 +18,34 @@ def joined(column: pa.Array) -> memoryview:
     """Return the bytes of all elements, one after the other."""
     ends = offsets(column)
     return memoryview(column.buffers()[2] or b"")[int(ends[0]) : int(ends[-1])]
+
+
+def place_in(whole: bytes, raw: msgspec.Raw) -> tuple[int, int]:
+    """Return the start and end of `raw` in the `whole` that it is a view of."""
+    part = np.frombuffer(memoryview(raw), np.uint8)
+    start = int(part.ctypes.data - np.frombuffer(whole, np.uint8).ctypes.data)
+    assert whole[start : start + len(part)] == bytes(raw)  # noqa: S101 - it is a view
+    return start, start + len(part)
+
+
+class Pieces:
+    """Bytes cut at `bounds`, a row of places for each value: pieces that cover every byte; no copy."""
+
+    def __init__(self, bounds: np.ndarray[Any, np.dtype[Any]], end: int, raw: object) -> None:
+        """`end`: where the last piece of all ends in the bytes `raw`."""
+        n, self._each = bounds.shape
+        cuts = np.append(bounds.ravel(), end).astype(np.int32)
+        self._pieces = pa.Array.from_buffers(
+            pa.binary(), n * self._each, [None, pa.py_buffer(cuts), pa.py_buffer(raw)]
+        )
+
+    def column(self, i: int) -> pa.BinaryArray:
+        """Return piece number `i` of each value; the last one goes on to where the next value starts."""
+        return self._pieces.take(pa.array(np.arange(i, len(self._pieces), self._each)))
+
+    def equal(self, i: int, text: bytes) -> np.ndarray[Any, np.dtype[np.bool_]]:
+        """Return which values have `text` as piece number `i`."""
+        found: np.ndarray[Any, np.dtype[np.bool_]] = pc.equal(
+            self.column(i), pa.scalar(text, pa.binary())
+        ).to_numpy(zero_copy_only=False)
+        return found

@@ -13,9 +13,8 @@ from typing import Any, Final, NamedTuple
 import msgspec
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from services.writer.model.arrow_bytes import offsets
+from services.writer.model.arrow_bytes import Pieces, offsets, place_in
 from services.writer.parse import json_checks
 from services.writer.parse.events import COLUMNS
 from services.writer.parse.text_checks import PLAIN_VERSION, matches_patterns
@@ -68,8 +67,8 @@ def template_of(value: bytes) -> Template | None:
     body = spans.payload if texts else spans.data
     if body is None:
         return None
-    body_start, body_end = _span(value, body)
-    ordered = sorted((_span(value, raw), name) for name, raw in texts.items())
+    body_start, body_end = place_in(value, body)
+    ordered = sorted((place_in(value, raw), name) for name, raw in texts.items())
     gaps, position = [], 0
     for (start, end), _ in ordered:
         gaps.append(value[position : start + 1])
@@ -79,32 +78,6 @@ def template_of(value: bytes) -> Template | None:
     context = None if spans.pipeline_context is None else bytes(spans.pipeline_context)
     names = tuple(name for _, name in ordered)
     return Template((*gaps, value[position:body_start]), names, value[body_end:], context)
-
-
-def _span(value: bytes, raw: msgspec.Raw) -> tuple[int, int]:
-    """Return the start and end of `raw` in the `value` that it is a view of."""
-    part = np.frombuffer(memoryview(raw), np.uint8)
-    start = int(part.ctypes.data - np.frombuffer(value, np.uint8).ctypes.data)
-    assert value[start : start + len(part)] == bytes(raw)  # noqa: S101 - it is a view
-    return start, start + len(part)
-
-
-class _Pieces:
-    """Values cut at `bounds` (a row of offsets for each) into pieces that cover every byte; no copy."""
-
-    def __init__(self, values: pa.BinaryArray, bounds: _Ints) -> None:
-        n, self._each = bounds.shape
-        cuts = np.append(bounds.ravel(), offsets(values)[-1]).astype(np.int32)
-        buffers = [None, pa.py_buffer(cuts), values.buffers()[2]]
-        self._pieces = pa.Array.from_buffers(pa.binary(), n * self._each, buffers)
-
-    def column(self, i: int) -> pa.BinaryArray:
-        """Return piece number `i` of each value."""
-        return self._pieces.take(pa.array(np.arange(i, len(self._pieces), self._each)))
-
-    def equal(self, i: int, text: bytes) -> _Mask:
-        """Return which values have `text` as piece number `i`."""
-        return _as_mask(pc.equal(self.column(i), pa.scalar(text, pa.binary())))
 
 
 def _bounds(template: Template, values: pa.BinaryArray) -> tuple[_Ints, _Mask]:
@@ -152,7 +125,7 @@ def match(template: Template, values: pa.BinaryArray) -> Match:
     UTF-8, or a timestamp is an impossible date.
     """
     bounds, matches = _bounds(template, values)
-    pieces = _Pieces(values, bounds)
+    pieces = Pieces(bounds, int(offsets(values)[-1]), values.buffers()[2])
     for i, gap in enumerate((*template.gaps, template.end)):
         matches &= pieces.equal(2 * i, gap)
     texts = {name: pieces.column(2 * i + 1).cast(pa.string()) for i, name in enumerate(template.texts)}

@@ -11,18 +11,18 @@ packet has no metadata, so its data may name `_id` and the like themselves.
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-import msgspec
+import numpy as np
 import pyarrow as pa
 
 from services.writer.columns.catalog import ID, Key, Table
 from services.writer.columns.column_types import Column
-from services.writer.columns.json_to_text import as_texts
 from services.writer.model.targets import DISCARD, Target
 from services.writer.persist.insert_spec import Field, InsertSpec
+from services.writer.persist.typed_fields import RowIndices, SameFields, parts_of
 from shared.errors import DATA_REJECTED, UNKNOWN_FIELD, Fault
 from shared.landing_table import PAYLOAD, Part, named
 
@@ -30,7 +30,6 @@ from shared.landing_table import PAYLOAD, Part, named
 MAX_FIELDS: Final = 1_600
 _METADATA: Final = tuple(n for n in named(Part.KEY, Part.CONTENT) if n != PAYLOAD)
 _ORIGIN: Final = named(Part.ORIGIN, Part.RECEIPT)
-_decode: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +47,7 @@ class Group:
     """Rows that give the same columns: their indices among all rows, and a column of text for each field."""
 
     spec: InsertSpec
-    row_indices: list[int]
+    row_indices: RowIndices
     columns: list[pa.Array]
 
 
@@ -65,22 +64,23 @@ class Prepared:
 def prepare(rows: pa.Table, target: Target, table: Table) -> Prepared:
     """Prepare `rows` (columns as `landing.COLUMNS`) for `target`, which `table` describes.
 
-    Costs a parse of each row's data, and a conversion of each value that is not plain text.
+    Costs a few passes over the bytes of rows that have one layout, and a parse of each other row.
     """
     out = Prepared()
-    data = [_decode(text) for text in rows.column("payload").to_pylist()]
-    has_metadata = rows.column(ID).is_valid().to_pylist()
-    by_fields: dict[tuple[bool, frozenset[str]], list[int]] = defaultdict(list)
-    spellings: dict[tuple[str, ...], frozenset[str]] = {}
-    for row_index, fields in enumerate(data):
-        spelling = tuple(fields)
-        if spelling not in spellings:
-            spellings[spelling] = frozenset(spelling)
-        by_fields[has_metadata[row_index], spellings[spelling]].append(row_index)
-    for (enveloped, names), indices in by_fields.items():
-        plan = _Plan(target, table, names, enveloped)
-        _prepare_group(rows, plan, [data[i] for i in indices], indices, out)
+    is_enveloped = rows.column(ID).is_valid().to_numpy()
+    parts: dict[tuple[bool, frozenset[str]], list[SameFields]] = defaultdict(list)
+    for part in parts_of(rows.column("payload")):
+        enveloped = is_enveloped[part.row_indices]
+        for value in np.unique(enveloped).tolist():
+            same = enveloped == value
+            parts[value, part.names].append(part if same.all() else part.only(same))
+    for (value, names), of_names in sorted(parts.items(), key=_first_row):
+        _prepare_group(rows, _Plan(target, table, names, value), of_names, out)
     return out
+
+
+def _first_row(parts: tuple[object, Sequence[SameFields]]) -> int:
+    return min(int(part.row_indices[0]) for part in parts[1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,17 +143,16 @@ class _Plan:
         return InsertSpec(self.target, fields, columns, index, self.table.has_rules)
 
 
-def _prepare_group(
-    rows: pa.Table, plan: _Plan, data: Sequence[dict[str, msgspec.Raw]], indices: list[int], out: Prepared
-) -> None:
-    """Add the rows at `indices`, whose `data` have the fields of `plan`, to `out`."""
+def _prepare_group(rows: pa.Table, plan: _Plan, parts: Sequence[SameFields], out: Prepared) -> None:
+    """Add the rows of `parts`, which have the fields of `plan`, to `out`."""
+    indices = np.concatenate([part.row_indices for part in parts])
     rejection = plan.rejection()
     if rejection:
-        out.rejected.update(dict.fromkeys(indices, rejection))
+        out.rejected.update(dict.fromkeys(indices.tolist(), rejection))
         return
     rejected: dict[int, Rejected] = {}
     texts = [
-        _given(column, data, indices, rejected)
+        _given(column, parts, rejected)
         if column.name in plan.names
         else _own(rows.column(column.name), indices)
         for column in plan.given()
@@ -161,33 +160,39 @@ def _prepare_group(
     _require_key(plan, texts, indices, rejected)
     out.rejected |= rejected
     out.discarded += len(plan.unknown()) * (len(indices) - len(rejected))
-    good = [i for i, row_index in enumerate(indices) if row_index not in rejected]
-    if good:
-        texts = texts if len(good) == len(indices) else [t.take(good) for t in texts]
-        out.groups.append(Group(plan.insert_spec(), [indices[i] for i in good], texts))
+    good = _ascending(indices, rejected)
+    if len(good):
+        out.groups.append(Group(plan.insert_spec(), indices[good], [t.take(pa.array(good)) for t in texts]))
 
 
-def _own(column: pa.ChunkedArray, indices: list[int]) -> pa.Array:
+def _ascending(indices: RowIndices, rejected: Collection[int]) -> RowIndices:
+    """Return the places of `indices` in their order, without those that are `rejected`."""
+    order = np.argsort(indices, kind="stable")
+    return order[~np.isin(indices[order], list(rejected))] if rejected else order
+
+
+def _own(column: pa.ChunkedArray, indices: RowIndices) -> pa.Array:
     """Return one of Onramp's own columns as text."""
-    return column.combine_chunks().take(indices).cast(pa.string())
+    return column.combine_chunks().take(pa.array(indices)).cast(pa.string())
 
 
-def _given(
-    column: Column, data: Sequence[dict[str, msgspec.Raw]], indices: list[int], rejected: dict[int, Rejected]
-) -> pa.Array:
+def _given(column: Column, parts: Sequence[SameFields], rejected: dict[int, Rejected]) -> pa.Array:
     """Return the values that the rows' data give for `column`; add those it does not take to `rejected`."""
-    texts, misfits = as_texts(column.type, [fields[column.name] for fields in data])
-    for i, misfit in misfits.items():
-        rejected[indices[i]] = Rejected(misfit.sqlstate, misfit.reason, column.name)
-    return pa.array(texts, pa.string())
+    texts = []
+    for part in parts:
+        of_part, misfits = part.texts(column)
+        texts.append(of_part)
+        for i, misfit in misfits.items():
+            rejected[int(part.row_indices[i])] = Rejected(misfit.sqlstate, misfit.reason, column.name)
+    return pa.concat_arrays(texts)
 
 
 def _require_key(
-    plan: _Plan, texts: Sequence[pa.Array], indices: list[int], rejected: dict[int, Rejected]
+    plan: _Plan, texts: Sequence[pa.Array], indices: RowIndices, rejected: dict[int, Rejected]
 ) -> None:
     """Reject rows with a null in their key, with which every repeat of the event would land."""
     key = plan.key()
     for column, values in zip(plan.given(), texts, strict=True):
         if key is not None and column.name in key.columns and values.null_count:
             for i in values.is_null().to_numpy(zero_copy_only=False).nonzero()[0]:
-                rejected.setdefault(indices[i], Rejected("23502", "a key is never null", column.name))
+                rejected.setdefault(int(indices[i]), Rejected("23502", "a key is never null", column.name))

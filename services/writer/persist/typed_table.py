@@ -64,8 +64,8 @@ def _persist(
     with savepoint(conn):
         for group in prepared.groups:
             inserted = _land(conn, database, group, confirm)
-            landed[np.asarray(group.row_indices)[inserted.landed]] = True
-            errors |= {group.row_indices[i]: e for i, e in inserted.errors.items()}
+            landed[group.row_indices[inserted.landed]] = True
+            errors |= {int(group.row_indices[i]): e for i, e in inserted.errors.items()}
     result = assemble(rows, landed, errors)
     result.no_unique_key, result.discarded_fields = not table.keys, prepared.discarded
     return result

@@ -5,7 +5,7 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from services.writer.columns.column_types import Type
@@ -62,6 +62,7 @@ def test_what_is_not_given_back_is_refused(of: Type, text: str) -> None:
     assert not keeps_number(of, text)
 
 
+@settings(deadline=None)
 @given(doubles, st.integers(1, 17))
 def test_every_spelling_of_a_double_lands(value: float, digits: int) -> None:
     for text in (repr(value), f"{value:.17g}", f"{value:.16e}", f"{value:.15g}"):
@@ -70,6 +71,7 @@ def test_every_spelling_of_a_double_lands(value: float, digits: int) -> None:
     assert keeps_number(DOUBLE, rounded) or digits > 15 or abs(value) < 2.3e-308, rounded
 
 
+@settings(deadline=None)
 @given(reals)
 def test_every_spelling_of_a_real_lands(value: float) -> None:
     for text in (str(np.float32(value)), f"{value:.9g}", f"{value:.8E}", f"{value:.6g}"):
@@ -77,6 +79,7 @@ def test_every_spelling_of_a_real_lands(value: float) -> None:
     assert struct.unpack("f", struct.pack("f", float(f"{value:.9g}"))) == (value,)
 
 
+@settings(deadline=None)
 @given(st.one_of(doubles.map(repr), reals.map(repr), numbers.map(str), numbers.map("{:.17g}".format)))
 @pytest.mark.parametrize("of", [DOUBLE, REAL])
 def test_what_lands_is_at_most_half_a_digit_from_what_is_stored(of: Type, text: str) -> None:

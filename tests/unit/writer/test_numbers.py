@@ -57,3 +57,17 @@ def test_what_is_rounded_is_told_as_decimals_tell_it(scale: int) -> None:
 @pytest.mark.parametrize("text", ["1e", "1e+", "01", "1.", ".5", "0x1", "NaN", "1_0", "١"])  # noqa: RUF001
 def test_what_is_no_number_is_none(text: str) -> None:
     assert not _lands(text, _numeric(10, 2))
+
+
+def test_whole_numbers_of_a_column_of_hundreds_are_looked_at_too() -> None:
+    texts, misfits = as_texts(_numeric(10, -2), [msgspec.Raw(b"100"), msgspec.Raw(b"120")])
+    assert texts == ["100", None]
+    assert list(misfits) == [1]
+    assert misfits[1].sqlstate == "22003"
+
+
+def test_a_number_is_written_as_it_came_whoever_its_neighbours_are() -> None:
+    of = Type("pg_catalog", "float8", "N", -1)
+    for neighbour in (b"1", b"1.5"):
+        texts, _ = as_texts(of, [msgspec.Raw(b"-0"), msgspec.Raw(neighbour)])
+        assert texts == ["-0", neighbour.decode()]

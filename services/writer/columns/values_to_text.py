@@ -1,0 +1,110 @@
+"""Converts columns of JSON values, cut from objects of one layout, to what `json_to_text` makes of them.
+
+What a column takes for certain is told for all of its values at once; `json_to_text` is asked about
+the others, so that it alone decides what does not land.
+"""
+
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from services.writer.columns.column_types import Kind, Type
+from services.writer.columns.json_to_text import MisfitError, as_texts, plain_time
+from services.writer.columns.lossless import SAFE_LENGTH
+from services.writer.model.arrow_bytes import offsets
+
+_Mask = np.ndarray[Any, np.dtype[np.bool_]]
+_NULL: Final = b"null"
+_MINUS: Final = ord("-")
+_ZERO, _TEN = ord("0"), 10
+_SPACE: Final = ord(" ")
+_BOOLEANS: Final = pa.array([b"true", b"false"])
+#: Strings of these kinds are not what the column's text is, or are looked at one by one.
+_CLOSELY: Final = frozenset(
+    {Kind.NUMBER, Kind.BOOL, Kind.BYTES, Kind.INTERVAL, Kind.RANGE, Kind.ARRAY, Kind.NONE}
+)
+
+
+def texts_of(
+    of: Type, values: pa.BinaryArray, *, quoted: bool
+) -> tuple[pa.StringArray, dict[int, MisfitError]]:
+    """Convert `values` for a column of type `of`; return texts, and errors by index, as `as_texts` does.
+
+    They are JSON without a backslash; `quoted`: texts, without their quotes.
+    """
+    certain, nulls = (_strings(of, values), None) if quoted else _bare(of, values)
+    texts = values.view(pa.string())  # they were parsed, so they are UTF-8
+    if quoted and of.kind is Kind.JSON:
+        texts = pc.binary_join_element_wise('"', texts, '"', "")
+    if nulls is not None and nulls.any():
+        texts = pc.if_else(pa.array(nulls), pa.scalar(None, pa.string()), texts)
+    if certain.all():
+        return texts, {}
+    uncertain = np.flatnonzero(~certain)
+    raws = values.take(pa.array(uncertain)).to_pylist()
+    others, misfits = as_texts(of, [b'"%b"' % raw if quoted else raw.strip() for raw in raws])
+    texts = pc.replace_with_mask(texts, pa.array(~certain), pa.array(others, pa.string()))
+    return texts, {int(uncertain[i]): misfit for i, misfit in misfits.items()}
+
+
+def _strings(of: Type, values: pa.BinaryArray) -> _Mask:
+    """Return which strings the column takes for certain as they are."""
+    if of.kind in _CLOSELY:
+        return np.zeros(len(values), dtype=bool)
+    if pattern := plain_time(of):
+        return _mask(pc.match_substring_regex(values.view(pa.string()), pattern))
+    certain = np.ones(len(values), dtype=bool)
+    if of.kind is Kind.TEXT and of.longest is not None:
+        certain &= _mask(pc.less_equal(pc.utf8_length(values.view(pa.string())), of.longest))
+    if of.kind is Kind.TEXT and of.longest_bytes is not None:
+        certain &= _mask(pc.less_equal(pc.binary_length(values), of.longest_bytes))
+    return certain
+
+
+def _bare(of: Type, values: pa.BinaryArray) -> tuple[_Mask, _Mask]:
+    """Return which values that are no strings the column takes for certain as they are; which are null."""
+    nulls = _mask(pc.equal(values, pa.scalar(_NULL, values.type)))
+    certain = nulls.copy()
+    if of.kind is Kind.NUMBER:
+        certain |= _numbers(of, values)
+    elif of.kind is Kind.BOOL:
+        certain |= _mask(pc.is_in(values, _BOOLEANS))
+    elif of.kind is Kind.JSON:
+        first, last = _ends(values)
+        certain |= (first > _SPACE) & (last > _SPACE)
+    return certain, nulls
+
+
+def _numbers(of: Type, values: pa.BinaryArray) -> _Mask:
+    """Return which values are numbers that the column keeps for certain.
+
+    JSON that begins and ends as a number does is one.
+    """
+    first, last = _ends(values)
+    certain: _Mask = ((first == _MINUS) | (first - _ZERO < _TEN)) & (last - _ZERO < _TEN)
+    if of.scale is None and not of.float_name:
+        return certain
+    sizes = np.diff(offsets(values))
+    texts = values.view(pa.string())
+    exponents = _mask(pc.match_substring(texts, "e", ignore_case=True))
+    if of.float_name:
+        certain &= ~exponents & (sizes <= SAFE_LENGTH[of.float_name])
+        return certain
+    points = pc.find_substring(texts, ".").to_numpy(zero_copy_only=False)
+    digits = np.where(points < 0, 0, sizes - points - 1)
+    certain &= ~exponents & (digits <= of.scale)
+    return certain
+
+
+def _ends(values: pa.BinaryArray) -> tuple[Any, Any]:
+    """Return the first and the last byte of each value; none is empty."""
+    bounds = offsets(values)
+    raw = np.frombuffer(values.buffers()[2], np.uint8)
+    return raw[bounds[:-1]], raw[bounds[1:] - 1]
+
+
+def _mask(flags: pa.BooleanArray) -> _Mask:
+    mask: _Mask = flags.to_numpy(zero_copy_only=False)
+    return mask
