@@ -72,7 +72,7 @@ LAG_ON_KAFKA: Final = (
     Mutant(
         "the sessions of a database that does not answer",
         "observe/status.py",
-        "self.metrics.show(self.metrics.connections, shown, operator.add)",
+        "self.metrics.series.show(self.metrics.connections, shown, operator.add)",
         "for labels, n in shown.items():\n            self.metrics.connections.labels(*labels).set(n)",
         _OUT,
     ),

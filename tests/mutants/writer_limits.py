@@ -42,8 +42,21 @@ LIMITS: Final = (
         "if False:",
         ROUTES,
     ),
+    Mutant("the bound of series", "observe/series.py", "if len(shown) < self._most:", "if True:", METRICS),
     Mutant(
-        "the bound of series", "observe/metrics.py", "if len(shown) < self._max_series:", "if True:", METRICS
+        "step, database and outcome above the bound",
+        "observe/series.py",
+        "if name in _MADE_BY_ANYBODY and label",
+        "if True",
+        METRICS,
+    ),
+    Mutant("a page on which a new series is at 0", "observe/series.py", "if is_new or", "if", METRICS),
+    Mutant(
+        "what was counted before the process is no increase",
+        "observe/series.py",
+        "not in self._totals and not is_first",
+        "not in self._totals",
+        METRICS,
     ),
     Mutant(
         "what is worth a look",

@@ -14,6 +14,7 @@ from services.writer.driver.lag import LagReader
 from services.writer.driver.parts import Parts
 from services.writer.observe import database_stats
 from services.writer.observe.database_stats import DatabaseStats
+from services.writer.partitions.plan_log import Totals
 from services.writer.postgres.database_threads import failures
 from shared.steps import Step
 
@@ -67,11 +68,11 @@ class StatsCollector:
             log.debug("metrics of Kafka could not be read", extra={"reason": type(e).__name__})
 
     def _undecided(self) -> dict[tuple[Step, str, str], int]:
-        """Return the totals that no database counts, of the topics' current incarnations."""
+        """Return the totals that no database counts, of the topics' current incarnations; 0 where none is."""
         counts: Counter[tuple[Step, str, str]] = Counter()
         for p, position in self._parts.databases.positions.items():
-            if totals := self._parts.plan_log.totals.get((position.topic_id, p.number)):
-                counts[Step.FILTER, p.topic, "filtered"] += totals.filtered
-                counts[Step.SORT, p.topic, "unroutable"] += totals.unroutable
-                counts[Step.SORT, p.topic, "refused"] += totals.refused
+            totals = self._parts.plan_log.totals.get((position.topic_id, p.number), Totals())
+            counts[Step.FILTER, p.topic, "filtered"] += totals.filtered
+            counts[Step.SORT, p.topic, "unroutable"] += totals.unroutable
+            counts[Step.SORT, p.topic, "refused"] += totals.refused
         return dict(counts)

@@ -2,24 +2,22 @@
 
 They are in a registry of their own, not in prometheus-client's global one, so that two
 writers in one test do not share counters.  Labels come from topics and tables, which
-anybody may create: series above a bound are shown as one, `other`.
+anybody may create: `series.py` bounds how many there are.
 """
 
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
+
+from services.writer.observe.series import Series
 
 # They double the page and no panel reads them.
 disable_created_metrics()  # type: ignore[no-untyped-call]
 
 #: Series of one metric.  Prometheus takes a few thousand of one target without complaint.
 MOST_SERIES: Final = 1000
-_OTHER: Final = "other"
 _SECONDS: Final = (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60)
 _TABLE: Final = ("step", "topic", "event_type", "database", "table")
-
-Labels = tuple[str, ...]
 
 
 class Metrics:
@@ -27,9 +25,7 @@ class Metrics:
 
     def __init__(self, most_series: int = MOST_SERIES) -> None:
         self.registry = CollectorRegistry()
-        self._max_series = most_series
-        self._shown: dict[str, set[Labels]] = {}
-        self._totals: dict[tuple[str, Labels], float] = {}
+        self.series = Series(self.registry, most_series)
         self.records = Counter(
             "onramp_writer_records",
             "Records, by what the writer did with them.",
@@ -173,40 +169,3 @@ class Metrics:
             "Partitions that are not read until a person resolves them.",
             registry=self.registry,
         )
-
-    def count(self, metric: Counter, labels: Labels, n: float) -> None:
-        """Add `n` to a counter."""
-        metric.labels(*self._bounded(metric, labels)).inc(n)
-
-    def count_to(self, metric: Counter, labels: Labels, total: float) -> None:
-        """Raise a counter to a `total` that is kept elsewhere; a lower total changes nothing."""
-        key = (metric._name, labels)  # noqa: SLF001 - its name is not public
-        more = total - self._totals.get(key, 0.0)
-        if more > 0:
-            self._totals[key] = total
-            self.count(metric, labels, more)
-
-    def show(
-        self, metric: Gauge, values: Mapping[Labels, float], join: Callable[[float, float], float]
-    ) -> None:
-        """Set a gauge to `values` and to no others; those above the bound are `join`ed into one."""
-        shown = self._shown.setdefault(metric._name, set())  # noqa: SLF001 - as above
-        for labels in [*(shown - values.keys()), (_OTHER,) * len(metric._labelnames)]:  # noqa: SLF001
-            metric.remove(*labels)
-            shown.discard(labels)
-        bounded: dict[Labels, float] = {}
-        for labels, value in values.items():
-            key = self._bounded(metric, labels)
-            bounded[key] = join(bounded[key], value) if key in bounded else value
-        for labels, value in bounded.items():
-            metric.labels(*labels).set(value)
-
-    def _bounded(self, metric: Any, labels: Labels) -> Labels:
-        """Return `labels`, or those of the series that stands for all above the bound."""
-        shown = self._shown.setdefault(metric._name, set())  # noqa: SLF001 - as above
-        if labels in shown:
-            return labels
-        if len(shown) < self._max_series:
-            shown.add(labels)
-            return labels
-        return (_OTHER,) * len(labels)

@@ -8,13 +8,12 @@ from contextlib import AbstractContextManager, contextmanager
 from time import monotonic, time
 from typing import Any, Final
 
-from prometheus_client import generate_latest
-
 from services.writer.model import connection_budget, timings
 from services.writer.model.offsets import Partition
 from services.writer.observe.database_stats import DatabaseStats
 from services.writer.observe.lag import Lag, OpenTransaction
-from services.writer.observe.metrics import Labels, Metrics
+from services.writer.observe.metrics import Metrics
+from services.writer.observe.series import Labels
 from services.writer.persist import landing
 from services.writer.postgres.database import Database
 from services.writer.settle.holds import Hold, described
@@ -90,7 +89,7 @@ class Status:
     def update_registry(self, digest: str, *, is_valid: bool = True) -> None:
         """Take the digest of the registry that events are routed by, and whether its file says the same."""
         self.metrics.registry_refused.set(not is_valid)
-        self.metrics.show(self.metrics.registry_info, {(digest,): 1.0}, max)
+        self.metrics.series.show(self.metrics.registry_info, {(digest,): 1.0}, max)
 
     def update_holds(self, holds: Mapping[str, Sequence[Hold]]) -> None:
         """Take the holds of each database."""
@@ -114,15 +113,15 @@ class Status:
             self.metrics.holds.clear()
             for each in self.holds:
                 self.metrics.holds.labels(each["database"], each["kind"], each["name"], each["state"]).set(1)
-            return generate_latest(self.metrics.registry)
+            return self.metrics.series.page()
 
     def _show_lag(self) -> None:
         lag, metrics = self._lag, self.metrics
         ages = {_labels(p): age for p, each in lag.items() if (age := each.seconds()) is not None}
-        metrics.show(metrics.lag, {_labels(p): each.events for p, each in lag.items()}, operator.add)
-        metrics.show(metrics.lag_seconds, ages, max)
+        metrics.series.show(metrics.lag, {_labels(p): each.events for p, each in lag.items()}, operator.add)
+        metrics.series.show(metrics.lag_seconds, ages, max)
         held = {_labels(p): each.seconds() for p, each in self._open.items()}
-        metrics.show(metrics.open_transaction_seconds, held, max)
+        metrics.series.show(metrics.open_transaction_seconds, held, max)
 
     def _show_waiting(self, database: str, where: str, events: int, since: float | None) -> None:
         self.metrics.waiting.labels(database, where).set(events)
@@ -177,8 +176,8 @@ class Status:
         for done in (done for report in reports if report.work for done in timings.done(report.work)):
             event_type = _event_type(done.topic, done.table)
             labels = (done.step, done.topic, event_type, done.database, done.table)
-            self.metrics.count(self.metrics.step_seconds, labels, done.seconds)
-            self.metrics.count(self.metrics.step_rows, labels, done.rows)
+            self.metrics.series.count(self.metrics.step_seconds, labels, done.seconds)
+            self.metrics.series.count(self.metrics.step_rows, labels, done.rows)
 
     def count_batch(self, reports: Sequence[TaskReport]) -> None:
         """Count a settled batch and its records."""
@@ -189,16 +188,19 @@ class Status:
     def update_undecided(self, totals: Mapping[tuple[Step, str, str], int]) -> None:
         """Take the totals that no database counts: by step, topic and outcome."""
         for (step, topic, outcome), n in totals.items():
-            labels = (step, topic, _event_type(topic, ""), "", "", outcome)
-            self.metrics.count_to(self.metrics.events, labels, n)
+            labels = (step.value, topic, _event_type(topic, ""), "", "", outcome)
+            self.metrics.series.count_to(self.metrics.events, {labels: n}, f"{topic} {outcome}")
 
     def update_database(self, database: str, stats: DatabaseStats) -> None:
         """Take what was read from a database."""
-        for (topic, table, outcome), n in stats.totals.items():
-            labels = (Step.PERSIST.value, topic, _event_type(topic, table), database, table, outcome)
-            self.metrics.count_to(self.metrics.events, labels, n)
-        for (table, warning), n in stats.warning_counts.items():
-            self.metrics.count_to(self.metrics.warning_counts, (database, table, warning), n)
+        step, series = Step.PERSIST.value, self.metrics.series
+        totals: dict[Labels, float] = {
+            (step, topic, _event_type(topic, table), database, table, outcome): n
+            for (topic, table, outcome), n in stats.totals.items()
+        }
+        warnings: dict[Labels, float] = {(database, *key): n for key, n in stats.warning_counts.items()}
+        series.count_to(self.metrics.events, totals, database)
+        series.count_to(self.metrics.warning_counts, warnings, database)
         self._show_waiting(database, "database", *stats.waiting)
         self._update_too_large(database, stats.too_large)
 
@@ -212,7 +214,7 @@ class Status:
         shown: dict[Labels, float] = {
             (name, state): of.get(state, 0) for name, of in sessions.items() for state in {*_SESSIONS, *of}
         }
-        self.metrics.show(self.metrics.connections, shown, operator.add)
+        self.metrics.series.show(self.metrics.connections, shown, operator.add)
 
     def update_lag(self, lag: Mapping[Partition, Lag]) -> None:
         """Take the lag of the partitions of which it is known."""

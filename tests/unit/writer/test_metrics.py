@@ -5,7 +5,6 @@ from typing import Any
 
 import httpx2
 import pytest
-from prometheus_client import generate_latest
 
 from services.writer.model.offsets import Partition
 from services.writer.model.timings import StepTimings
@@ -13,6 +12,7 @@ from services.writer.observe import status as module
 from services.writer.observe.database_stats import DatabaseStats
 from services.writer.observe.lag import Lag
 from services.writer.observe.metrics import Metrics
+from services.writer.observe.series import Series
 from services.writer.observe.status import Status
 from services.writer.observe.status_server import StatusServer
 from services.writer.settle.work_order import TaskReport
@@ -20,7 +20,7 @@ from shared.steps import Step
 
 
 def page(of: Status | Metrics) -> dict[str, float]:
-    text = of.page() if isinstance(of, Status) else generate_latest(of.registry)
+    text = of.page() if isinstance(of, Status) else of.series.page()
     lines = [line for line in text.decode().splitlines() if line[0] != "#"]
     return {line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in lines}
 
@@ -37,6 +37,10 @@ def readyz(status: Status) -> tuple[int, dict[str, Any]]:
 def reading(landed: int) -> DatabaseStats:
     totals = {("events.a", "events.a", "landed"): landed, ("packets", "public.t", "parked"): 2}
     return DatabaseStats(totals, {("public.t", "unkeyed"): 7}, {"idle": 3}, (5, 1000.0))
+
+
+def counted(totals: dict[tuple[str, str, str], int]) -> DatabaseStats:
+    return DatabaseStats(totals, {}, {}, (0, None))
 
 
 def rows_of(step: str, topic: str, other: str = "") -> str:
@@ -73,21 +77,65 @@ def test_what_no_database_counts_has_its_step() -> None:
 def test_above_a_bound_series_are_shown_together() -> None:
     metrics = Metrics(most_series=2)
     for n, topic in enumerate("abcdab"):
-        metrics.count(metrics.step_rows, ("sort", topic, "", "", ""), n)
+        metrics.series.count(metrics.step_rows, ("sort", topic, "", "", ""), n)
     shown = {name: n for name, n in page(metrics).items() if name.startswith("onramp_writer_step_rows")}
     assert len(shown) == 3
     assert sum(shown.values()) == 15
-    assert shown[rows_of("other", "other", "other")] == 2 + 3
+    assert shown[rows_of("sort", "other")] == 2 + 3
 
     ages = {("a", "0"): 1.0, ("b", "0"): 2.0, ("c", "0"): 9.0, ("d", "0"): 4.0}
-    metrics.show(metrics.lag_seconds, ages, max)
+    metrics.series.show(metrics.lag_seconds, ages, max)
     assert page(metrics)['onramp_writer_lag_seconds{partition="other",topic="other"}'] == 9
+
+
+def test_above_the_bound_step_database_and_outcome_are_themselves() -> None:
+    status = Status()
+    status.metrics.series = Series(status.metrics.registry, 2)
+    status.update_database("db", counted({}))
+    for n in range(5):
+        landed = {(f"events.{i}", f"events.{i}", "landed"): 1 for i in range(n)}
+        status.update_database("db", counted(landed))
+    parked = {("packets", "public.t", "parked"): 99}
+    status.update_database("db", counted(parked))
+    page(status)
+    found = page(status)
+    where = 'database="db",event_type="",outcome="parked",step="persist",table="other",topic="other"'
+    assert found[f"onramp_writer_events_total{{{where}}}"] == 99
+    where = 'database="db",event_type="other",outcome="landed",step="persist",table="other",topic="other"'
+    assert found[f"onramp_writer_events_total{{{where}}}"] == 2
+
+
+def test_what_begins_while_the_process_lives_is_at_0_on_one_page_first() -> None:
+    status = Status()
+    before = {("events.a", "events.a", "landed"): 10}
+    status.update_database("db", counted(before))
+    where = 'database="db",event_type="a",outcome="{}",step="persist",table="events.a",topic="events.a"'
+    landed, parked = (f"onramp_writer_events_total{{{where.format(o)}}}" for o in ("landed", "parked"))
+    # The ledger's own totals are no increase of a restart.
+    assert page(status)[landed] == 10
+    for n in (99, 120):
+        now = before | {("events.a", "events.a", "parked"): n}
+        status.update_database("db", counted(now))
+    assert page(status)[parked] == 0
+    assert page(status)[parked] == 120
+    status.update_database("db", counted(now | {("events.a", "events.a", "parked"): 121}))
+    assert page(status)[parked] == 121
+
+
+def test_the_first_filtered_event_of_a_topic_is_an_increase() -> None:
+    status = Status()
+    where = 'database="",event_type="a",outcome="filtered",step="filter",table="",topic="events.a"'
+    series = f"onramp_writer_events_total{{{where}}}"
+    for n in (0, 3):
+        status.update_undecided({(Step.FILTER, "events.a", "filtered"): n})
+    assert page(status)[series] == 0
+    assert page(status)[series] == 3
 
 
 def test_a_partition_that_is_let_go_shows_no_lag_and_leaves_its_place() -> None:
     metrics = Metrics(most_series=2)
-    metrics.show(metrics.lag_seconds, {("a", "0"): 1.0, ("b", "0"): 2.0, ("c", "0"): 3.0}, max)
-    metrics.show(metrics.lag_seconds, {("b", "0"): 5.0, ("c", "0"): 6.0}, max)
+    metrics.series.show(metrics.lag_seconds, {("a", "0"): 1.0, ("b", "0"): 2.0, ("c", "0"): 3.0}, max)
+    metrics.series.show(metrics.lag_seconds, {("b", "0"): 5.0, ("c", "0"): 6.0}, max)
     shown = {name: n for name, n in page(metrics).items() if name.startswith("onramp_writer_lag_seconds")}
     assert shown == {
         'onramp_writer_lag_seconds{partition="0",topic="b"}': 5,

@@ -1,0 +1,108 @@
+"""Series of labels that anybody may make: bounded, and each counter seen at 0 before it counts.
+
+Prometheus knows an increase only from one sample to the next: a counter that is born at 99 shows no increase
+at all (prometheus/prometheus#1673), so the first events that are parked would raise no alert.
+"""
+
+from collections.abc import Callable, Mapping
+from threading import Lock
+from typing import Any, Final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
+
+OTHER: Final = "other"
+#: What topics, tables and packets name.  The other labels have few values, and alerts need them.
+_MADE_BY_ANYBODY: Final = {"topic", "partition", "event_type", "table", "name"}
+
+Labels = tuple[str, ...]
+
+
+class Series:
+    """Sets the series of a registry's metrics.
+
+    A metric has at most `most` series, and those in which all names that anybody may make are `other`: step,
+    database and outcome are always themselves.
+    """
+
+    def __init__(self, registry: CollectorRegistry, most: int) -> None:
+        self._registry = registry
+        self._most = most
+        self._shown: dict[str, set[Labels]] = {}
+        self._joined: dict[Gauge, set[Labels]] = {}
+        self._totals: dict[tuple[str, Labels], float] = {}
+        self._sources: set[tuple[str, str]] = set()
+        #: The loop counts while an HTTP thread makes the page.
+        self._lock = Lock()
+        self._not_yet: dict[tuple[Counter, Labels], float] = {}
+
+    def page(self) -> bytes:
+        """Return all metrics for Prometheus; what is new on a page is at 0, and counts on the next."""
+        with self._lock:
+            text = generate_latest(self._registry)
+            for (metric, labels), n in self._not_yet.items():
+                metric.labels(*labels).inc(n)
+            self._not_yet.clear()
+        return text
+
+    def count(self, metric: Counter, labels: Labels, n: float) -> None:
+        """Add `n` to a counter."""
+        metric.labels(*self._bounded(metric, labels)).inc(n)
+
+    def count_to(self, metric: Counter, totals: Mapping[Labels, float], source: str) -> None:
+        """Raise counters to the totals that a `source` keeps; a lower total changes nothing.
+
+        What the source had when it was first asked was counted before this process: it is shown at once.
+        """
+        asked = (metric._name, source)  # noqa: SLF001 - its name is not public
+        is_first = asked not in self._sources
+        self._sources.add(asked)
+        for labels, total in totals.items():
+            key = (metric._name, labels)  # noqa: SLF001 - as above
+            is_new = key not in self._totals and not is_first
+            more = total - self._totals.get(key, 0.0)
+            if more > 0:
+                self._totals[key] = total
+                self._add(metric, self._bounded(metric, labels), more, is_new=is_new)
+
+    def show(
+        self, metric: Gauge, values: Mapping[Labels, float], join: Callable[[float, float], float]
+    ) -> None:
+        """Set a gauge to `values` and to no others; those above the bound are `join`ed."""
+        shown = self._shown.setdefault(metric._name, set())  # noqa: SLF001 - as above
+        for labels in [*(shown - values.keys()), *self._joined.pop(metric, ())]:
+            metric.remove(*labels)
+            shown.discard(labels)
+        bounded: dict[Labels, float] = {}
+        for labels, value in values.items():
+            key = self._bounded(metric, labels)
+            bounded[key] = join(bounded[key], value) if key in bounded else value
+        self._joined[metric] = bounded.keys() - shown
+        for labels, value in bounded.items():
+            metric.labels(*labels).set(value)
+
+    def _add(self, metric: Counter, labels: Labels, n: float, *, is_new: bool) -> None:
+        key = (metric, labels)
+        with self._lock:
+            if is_new or key in self._not_yet:
+                metric.labels(*labels)
+                self._not_yet[key] = self._not_yet.get(key, 0.0) + n
+            else:
+                metric.labels(*labels).inc(n)
+
+    def _bounded(self, metric: Any, labels: Labels) -> Labels:
+        """Return `labels`, or above the bound those of the series that stands for them and others."""
+        shown = self._shown.setdefault(metric._name, set())  # noqa: SLF001 - as above
+        if labels in shown:
+            return labels
+        if len(shown) < self._most:
+            shown.add(labels)
+            return labels
+        return _joined(metric, labels)
+
+
+def _joined(metric: Any, labels: Labels) -> Labels:
+    names = metric._labelnames  # noqa: SLF001 - they are not public
+    return tuple(
+        OTHER if name in _MADE_BY_ANYBODY and label else label
+        for name, label in zip(names, labels, strict=True)
+    )
