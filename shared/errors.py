@@ -327,6 +327,13 @@ OVERLOADED: Final = _waiting(
     "Send the same event with the same id again after Retry-After seconds.",
     503,
 )
+TOO_MANY_CONNECTIONS: Final = _waiting(
+    "too_many_connections",
+    Step.RECEIVE,
+    "The gateway has no place for this connection.",
+    "Send the same event with the same id again after Retry-After seconds; keep few connections open.",
+    503,
+)
 SHUTTING_DOWN: Final = _waiting(
     "shutting_down",
     Step.RECEIVE,

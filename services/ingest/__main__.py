@@ -13,8 +13,9 @@ import uvicorn
 from services.ingest.app import open_registry
 from services.ingest.auth import quota_levels
 from services.ingest.check.json_schema import check_schemas
-from services.ingest.http.certificates import tls_context
+from services.ingest.http.handshake import Handshake
 from services.ingest.http.protocol_limits import LimitedProtocol
+from services.ingest.open_files import require_files
 from services.ingest.safety import UnsafeSetupError, require_safe
 from services.ingest.settings import STOP_SECONDS, IngestSettings
 from shared.logs import set_up
@@ -49,6 +50,10 @@ def main() -> None:
             f"The gateway does not start: its certificate cannot be used ({e}): name a certificate and the "
             "key that belongs to it, as PEM, in ONRAMP_INGEST_TLS_CERT_FILE and ONRAMP_INGEST_TLS_KEY_FILE."
         )
+    try:
+        require_files(settings)
+    except OSError as e:
+        sys.exit(f"The gateway does not start: {e}.")
     with _shared_by_workers(settings.workers):
         _serve(settings)
 
@@ -60,7 +65,7 @@ def _serve(settings: IngestSettings) -> None:
         host=settings.host,
         port=settings.port,
         workers=settings.workers,
-        http=LimitedProtocol,
+        http=Handshake if settings.tls_cert_file else LimitedProtocol,
         ws="none",
         loop="uvloop",
         lifespan="on",
@@ -68,7 +73,6 @@ def _serve(settings: IngestSettings) -> None:
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        ssl_context_factory=tls_context if settings.tls_cert_file else None,
         # A worker that is busy is not dead: the default of 5 s kills one under load.
         timeout_worker_healthcheck=30,
         timeout_keep_alive=settings.keep_alive_seconds,

@@ -8,6 +8,7 @@ import asyncio
 import ctypes
 import gc
 import logging
+import ssl
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -28,10 +29,13 @@ from services.ingest.check.json_schema import Compiler
 from services.ingest.decode.decode import Limits
 from services.ingest.http import problems
 from services.ingest.http.admin_port import ADMIN, AdminPort, reject_hidden
+from services.ingest.http.connections import Connections
 from services.ingest.http.drain import Drain
 from services.ingest.http.endpoint import Events, new_request_id
 from services.ingest.http.pages import routes
 from services.ingest.observe.metrics import (
+    CONNECTIONS,
+    CONNECTIONS_LIMIT,
     INFLIGHT_BYTES,
     INFLIGHT_BYTES_LIMIT,
     EventCounts,
@@ -40,6 +44,7 @@ from services.ingest.observe.metrics import (
 )
 from services.ingest.observe.rejection_log import RejectionLog
 from services.ingest.observe.tallies import fold
+from services.ingest.open_files import connection_limit, raise_limit
 from services.ingest.safety import require_safe
 from services.ingest.send.byte_budget import ByteBudget
 from services.ingest.send.kafka_sink import KafkaSink
@@ -75,6 +80,8 @@ class State(TypedDict):
     settings: IngestSettings
     drain: Drain
     budget: ByteBudget
+    connections: Connections
+    tls: ssl.SSLContext | None
 
 
 Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[State]]
@@ -120,10 +127,19 @@ def create() -> Gateway:
     registry = open_registry(compiler)
     require_safe(settings, kafka, registry)
     budget = ByteBudget(settings.inflight_bytes)
-    drain = Drain(settings.drain_seconds)
+    raise_limit(settings)
+    connections = Connections(connection_limit(settings), settings.max_connections_per_address)
+    state: State = {
+        "settings": settings,
+        "drain": Drain(settings.drain_seconds),
+        "budget": budget,
+        "connections": connections,
+        "tls": settings.tls(),
+    }
+    drain = state["drain"]
     quotas = Quotas(settings.copies, shared_levels())
-    admin = AdminPort(settings, drain, budget)
     counts = EventCounts()
+    admin = AdminPort(settings, state)
     sink = KafkaSink(
         kafka,
         budget,
@@ -138,10 +154,10 @@ def create() -> Gateway:
         await sink.start()
         await syslog.start()
         await admin.start(gateway)
-        watching = asyncio.create_task(_watch(registry, budget), name="registry-watch")
+        watching = asyncio.create_task(_watch(registry, budget, connections), name="registry-watch")
         try:
             with drain.on_sigterm():
-                yield {"settings": settings, "drain": drain, "budget": budget}
+                yield state
         finally:
             watching.cancel()
             admin.stop()
@@ -248,7 +264,7 @@ def _partitions_of(registry: Registry) -> Callable[[str], int | None]:
     return partitions_of
 
 
-async def _watch(registry: Registry, budget: ByteBudget) -> None:
+async def _watch(registry: Registry, budget: ByteBudget, connections: Connections) -> None:
     info = RegistryInfo()
     while True:
         try:
@@ -259,5 +275,7 @@ async def _watch(registry: Registry, budget: ByteBudget) -> None:
         info.show(registry)
         INFLIGHT_BYTES.set(budget.held)
         INFLIGHT_BYTES_LIMIT.set(budget.limit)
+        CONNECTIONS.set(connections.open)
+        CONNECTIONS_LIMIT.set(connections.limit)
         fold()
         await asyncio.sleep(_REFRESH_SECONDS)

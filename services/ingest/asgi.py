@@ -5,6 +5,7 @@ of the flow; everything that is not hot goes through FastAPI.
 """
 
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from http import HTTPStatus
 from typing import Any, Final
 
 import msgspec
@@ -34,6 +35,18 @@ class Answer(msgspec.Struct, frozen=True):
     def with_headers(self, headers: Sequence[Header]) -> "Answer":
         """Return the same answer with more headers."""
         return Answer(self.status, self.media_type, self.body, [*self.headers, *headers]) if headers else self
+
+    def as_last(self) -> bytes:
+        """Return the answer as the last bytes of a connection of HTTP/1.1."""
+        headers = [
+            (b"content-type", self.media_type),
+            (b"content-length", b"%d" % len(self.body)),
+            *self.headers,
+            (b"connection", b"close"),
+        ]
+        lines = b"".join(b"%s: %s\r\n" % header for header in headers)
+        reason = HTTPStatus(self.status).phrase.encode()
+        return b"HTTP/1.1 %d %s\r\n%s\r\n%s" % (self.status, reason, lines, self.body)
 
     async def send(self, send: AsgiSend) -> None:
         """Send the answer; return when the client has read it, but for what the connection buffers."""

@@ -109,6 +109,18 @@ class IngestSettings(BaseSettings):
         description="Most bytes that all requests of a process may hold together, from what is read of "
         "them to their answers; above it, requests are 503. A process has up to 100 MiB beside.",
     )
+    max_connections: int = Field(
+        1000,
+        ge=1,
+        description="Most HTTP connections of a process, fewer where its limit of open files leaves fewer. "
+        "Beyond it a new one replaces one that waits for its client, or is answered 503.",
+    )
+    max_connections_per_address: int = Field(
+        0,
+        ge=0,
+        description="Most of them with one address (of IPv6 a /64); 0: all but a tenth. Behind a proxy, "
+        "whose address all have, set it to max_connections.",
+    )
     max_header_bytes: int = Field(
         16 * 2**10, ge=1024, description="Most bytes of a request's headers; more are 431."
     )

@@ -5,6 +5,7 @@ from typing import Final
 
 from tests.mutants import gateway_kafka as kafka
 from tests.mutants.gateway_closed import CLOSED
+from tests.mutants.gateway_connections import CONNECTIONS
 from tests.mutants.gateway_held import HELD
 from tests.mutants.gateway_networks import NETWORKS
 from tests.mutants.machine import Mutant as AnyMutant
@@ -344,6 +345,7 @@ QUICK: Final = (
     *NETWORKS,
     *CLOSED,
     *HELD,
+    *CONNECTIONS,
 )
 
 SLOW: Final = (

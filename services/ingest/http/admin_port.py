@@ -5,16 +5,16 @@ is reachable is the same for all.  HTTP has the same limits as on the gateway's 
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Final
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
 
 import uvicorn
 from uvicorn.server import ServerState
 
 from services.ingest.asgi import AsgiReceive, AsgiSend, Scope
-from services.ingest.http.drain import Drain
+from services.ingest.http.connections import Connections
 from services.ingest.http.protocol_limits import LimitedProtocol
-from services.ingest.send.byte_budget import ByteBudget
+from services.ingest.open_files import ADMIN_CONNECTIONS
 from services.ingest.settings import IngestSettings
 from shared.errors import NOT_FOUND, UserError
 
@@ -34,9 +34,10 @@ def reject_hidden(scope: Scope, settings: IngestSettings) -> None:
 class AdminPort:
     """The port for operators, if there is one; started and stopped by `app.py`."""
 
-    def __init__(self, settings: IngestSettings, drain: Drain, budget: ByteBudget) -> None:
+    def __init__(self, settings: IngestSettings, state: Mapping[str, Any]) -> None:
         self._settings = settings
-        self._state = {"settings": settings, "drain": drain, "budget": budget}
+        # Places of its own: who asks how the gateway is need not wait for its clients.
+        self._state = {**state, "connections": Connections(ADMIN_CONNECTIONS)}
         self._connections = ServerState()
         self._server: asyncio.Server | None = None
 

@@ -17,18 +17,25 @@ from uvicorn.protocols.http import httptools_impl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
-from services.ingest.asgi import Answer
 from services.ingest.http import problems
+from services.ingest.http.connections import Connections
 from services.ingest.http.drain import Drain
 from services.ingest.http.endpoint import new_request_id
 from services.ingest.http.request_cycle import Cycle
 from services.ingest.settings import IngestSettings
-from shared.errors import BAD_REQUEST, HEADERS_TOO_LARGE, REQUEST_TIMEOUT, Fault, UserError
+from shared.errors import (
+    BAD_REQUEST,
+    HEADERS_TOO_LARGE,
+    REQUEST_TIMEOUT,
+    TOO_MANY_CONNECTIONS,
+    Fault,
+    UserError,
+)
 
 #: Pipelined requests behind the one that is answered: one read may bring thousands, 60 times their size.
 _MOST_WAITING: Final = 100
 _HOST: Final = re.compile(rb"[A-Za-z0-9._~%\[\]:-]*")
-_REASONS: Final = {400: b"Bad Request", 408: b"Request Timeout", 431: b"Request Header Fields Too Large"}
+_NO_PLACE: Final = "its place is needed for another connection"
 
 # uvicorn has no setting for the class of its cycles.
 httptools_impl.RequestResponseCycle = Cycle  # type: ignore[assignment, misc]
@@ -51,6 +58,7 @@ class LimitedProtocol(HttpToolsProtocol):
         # uvicorn constructs protocols itself; the lifespan's state is all that it passes to them.
         self.settings: IngestSettings = app_state["settings"]
         self._drain: Drain = app_state["drain"]
+        self._places: Connections = app_state["connections"]
         #: The request that is being answered; uvicorn's `cycle` is the latest, which may wait its turn.
         self._answering: RequestResponseCycle | None = None
         #: The request whose body is being read.
@@ -65,13 +73,17 @@ class LimitedProtocol(HttpToolsProtocol):
         self._hosts = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Start the read timer: a client that connects and sends nothing is late as well."""
+        """Take a place; start the read timer: a client that connects and sends nothing is late as well."""
         super().connection_made(transport)
+        if not self._places.add(self, self.client[0] if self.client else ""):
+            self._reject(TOO_MANY_CONNECTIONS, f"{self._places.open} connections are open")
+            return
         self._drain.connections.add(self)
         self._start_read_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stop the timers; tell the request that is being answered."""
+        """Give the place back; stop the timers; tell the request that is being answered."""
+        self._places.remove(self)
         self._stop_read_timer()
         self._stop_write_timer()
         if self._answering is not None:
@@ -84,6 +96,15 @@ class LimitedProtocol(HttpToolsProtocol):
         """Have the answer that is under way say that it is the last."""
         if self._answering is not None:
             self._answering.keep_alive = False
+
+    def make_room(self) -> None:
+        """Close: another connection gets the place.  A request of which a part was sent is told so."""
+        if self.scheme == "https" or self.transport.get_write_buffer_size():
+            self.transport.abort()  # a graceful end waits for the client
+        elif self._incomplete and self.scope is not None:
+            self._reject(TOO_MANY_CONNECTIONS, _NO_PLACE)
+        else:
+            self.transport.close()
 
     def data_received(self, data: bytes) -> None:
         """Feed the parser; the read timer runs only while a request is incomplete."""
@@ -109,15 +130,18 @@ class LimitedProtocol(HttpToolsProtocol):
             self.transport.close()
         if self.transport.is_closing():
             self._start_write_timer()
+        self._note_who_waits()
 
     def pause_writing(self) -> None:
         """Start the write timer: the client does not read, which is normal for a short while."""
         super().pause_writing()
         self._start_write_timer()
+        self._note_who_waits()
 
     def resume_writing(self) -> None:
         """Stop the write timer: the client has read."""
         super().resume_writing()
+        self._note_who_waits()
         if not self.transport.is_closing():
             self._stop_write_timer()
 
@@ -133,6 +157,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self._incomplete = True
         self._header_bytes = 0
         self._hosts = 0
+        self._note_who_waits()
 
     def on_url(self, url: bytes) -> None:
         """Count the request line like a header."""
@@ -173,6 +198,7 @@ class LimitedProtocol(HttpToolsProtocol):
         if not self._is_closing:
             super().on_message_complete()
             self._reading = None
+            self._note_who_waits()
 
     def send_400_response(self, msg: str) -> None:
         """Reject what is not HTTP, or ambiguous HTTP, with a problem, and close the connection."""
@@ -183,6 +209,14 @@ class LimitedProtocol(HttpToolsProtocol):
         if self._drain.started:
             self.close_after_answer()
         super()._start_asgi_task(cycle, app)
+
+    def _note_who_waits(self) -> None:
+        """Tell who keeps the connection now: we, from a whole request to its answer, or the client."""
+        answering = self._answering
+        if answering is None or answering.response_complete or answering.more_body or self.flow.write_paused:
+            self._places.wait(self)
+        else:
+            self._places.work(self)
 
     def _check_host(self, value: bytes) -> None:
         self._hosts += 1
@@ -249,14 +283,4 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def _problem(self, fault: Fault, detail: str) -> bytes:
         error = UserError(fault, detail)
-        return _to_bytes(problems.answer(error, new_request_id(), self.settings.retry_after_seconds))
-
-
-def _to_bytes(answer: Answer) -> bytes:
-    head = b"HTTP/1.1 %d %s\r\ncontent-type: %s\r\ncontent-length: %d\r\nconnection: close\r\n\r\n" % (
-        answer.status,
-        _REASONS[answer.status],
-        answer.media_type,
-        len(answer.body),
-    )
-    return head + answer.body
+        return problems.answer(error, new_request_id(), self.settings.retry_after_seconds).as_last()

@@ -78,6 +78,24 @@ REGISTRY_REFUSED: Final = Gauge(
     registry=REGISTRY,
     multiprocess_mode="livesum",
 )
+CONNECTIONS: Final = Gauge(
+    "onramp_ingest_connections",
+    "HTTP connections that are open now, without the port for operators.",
+    registry=REGISTRY,
+    multiprocess_mode="livesum",
+)
+CONNECTIONS_LIMIT: Final = Gauge(
+    "onramp_ingest_connections_limit",
+    "Most HTTP connections at once: the settings, or what the limit of open files leaves.",
+    registry=REGISTRY,
+    multiprocess_mode="livesum",
+)
+CONNECTIONS_CLOSED: Final = Counter(
+    "onramp_ingest_connections_closed",
+    "HTTP connections closed at the limit, by reason: replaced by another, or refused.",
+    ["reason"],
+    registry=REGISTRY,
+)
 REGISTRY_INFO: Final = Gauge(
     "onramp_registry_info",
     "Workers that have the registry with this digest; 0 for one that they had before.",
@@ -94,6 +112,7 @@ SYSLOG_MESSAGES: Final = Counter(
 
 REQUESTS_TALLY: Final = CounterTally(REQUESTS)
 EVENTS_TALLY: Final = CounterTally(EVENTS)
+CONNECTIONS_CLOSED_TALLY: Final = CounterTally(CONNECTIONS_CLOSED)
 KAFKA_REQUESTS_TALLY: Final = CounterTally(KAFKA_REQUESTS)
 REQUEST_SECONDS_TALLY: Final = HistogramTally(REQUEST_SECONDS, _SECONDS)
 SEND_SECONDS_TALLY: Final = HistogramTally(SEND_SECONDS, _SECONDS)

@@ -11,6 +11,7 @@ from fastapi import FastAPI
 
 from services.ingest.app import Gateway, State, assemble
 from services.ingest.check.json_schema import check_schemas
+from services.ingest.http.connections import Connections
 from services.ingest.http.drain import Drain
 from services.ingest.observe.metrics import REGISTRY, EventCounts
 from services.ingest.observe.rejection_log import RejectionLog
@@ -46,7 +47,13 @@ class LocalGateway:
 
     @asynccontextmanager
     async def _lifespan(self, _: FastAPI) -> AsyncIterator[State]:
-        yield {"settings": self.settings, "drain": Drain(), "budget": self.budget}
+        yield {
+            "settings": self.settings,
+            "drain": Drain(),
+            "budget": self.budget,
+            "connections": Connections(self.settings.max_connections),
+            "tls": None,
+        }
 
 
 MakeGateway = Callable[..., LocalGateway]

@@ -24,6 +24,7 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from services.ingest.app import State, assemble
+from services.ingest.http.connections import Connections
 from services.ingest.http.drain import Drain
 from services.ingest.send.byte_budget import ByteBudget
 from services.ingest.settings import IngestSettings
@@ -143,7 +144,14 @@ def _gateway() -> Any:
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[State]:
-        yield {"settings": given_settings, "drain": Drain(), "budget": budget}
+        connections = Connections(given_settings.max_connections)
+        yield {
+            "settings": given_settings,
+            "drain": Drain(),
+            "budget": budget,
+            "connections": connections,
+            "tls": None,
+        }
 
     return assemble(given_settings, sink=MemorySink(), budget=budget, registry=registry, lifespan=lifespan)
 

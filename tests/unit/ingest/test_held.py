@@ -16,6 +16,7 @@ from services.ingest.asgi import Message
 from services.ingest.decode.decode import Limits, decode
 from services.ingest.http import problems
 from services.ingest.http.body import Body
+from services.ingest.http.connections import Connections
 from services.ingest.http.drain import Drain
 from services.ingest.http.protocol_limits import LimitedProtocol
 from services.ingest.request import BatchItem, RequestContext
@@ -142,7 +143,12 @@ class Connection:
     """One connection of the gateway's protocol, by hand; nobody asks for its bodies until `asks`."""
 
     def __init__(self, budget: ByteBudget, app: Any) -> None:
-        state = {"settings": IngestSettings(), "drain": Drain(), "budget": budget}
+        state = {
+            "settings": IngestSettings(),
+            "drain": Drain(),
+            "budget": budget,
+            "connections": Connections(10),
+        }
         config = uvicorn.Config(app, ws="none", lifespan="off", log_config=None, access_log=False)
         config.load()
         self.transport = Pieces()

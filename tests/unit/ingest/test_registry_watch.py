@@ -10,6 +10,7 @@ import pytest
 from services.ingest import app
 from services.ingest.app import assemble
 from services.ingest.check.json_schema import Compiler, Schemas
+from services.ingest.http.connections import Connections
 from services.ingest.observe.metrics import RegistryInfo, exposition
 from services.ingest.send.byte_budget import ByteBudget
 from services.ingest.settings import IngestSettings
@@ -46,7 +47,7 @@ async def test_a_look_that_fails_is_not_the_last_and_none_is_on_the_loop(
     watched = Watched(registry())
     watched.threads.clear()
     first = watched.snapshot().digest
-    watching = asyncio.create_task(app._watch(watched, ByteBudget(1)))
+    watching = asyncio.create_task(app._watch(watched, ByteBudget(1), Connections(1)))
     await until(lambda: watched.looks >= 2)
     assert f'onramp_registry_info{{digest="{first}"}} 1.0' in exposition().decode()
     watched.put({"keys": {}})

@@ -1,0 +1,126 @@
+"""The bound on HTTP connections, shared by address: who only holds a place makes room for others.
+
+Each connection is a file descriptor, and without descriptors the gateway reaches neither Kafka nor its
+registry's file.  When all places are taken, a newcomer gets that of a connection which waits for its
+client (idle, silent, slow to send or to read): of the address with most connections the one that has
+waited longest.  A request that is being answered never makes room.
+"""
+
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from itertools import count
+from typing import Final, Protocol
+
+from services.ingest.observe.metrics import CONNECTIONS_CLOSED_TALLY
+
+#: What a customer of a provider has of IPv6, and may take any address of.
+_IPV6_PREFIX: Final = 64
+
+
+class Connection(Protocol):
+    """A connection that has a place."""
+
+    def make_room(self) -> None:
+        """Close: another connection gets the place."""
+
+
+class _Address:
+    """The connections of one address."""
+
+    __slots__ = ("open", "waiting")
+
+    def __init__(self) -> None:
+        self.open = 0
+        #: Those that wait for their clients, the longest first, and when they began to.
+        self.waiting: dict[Connection, int] = {}
+
+
+class Connections:
+    """The open connections: `limit` at most, and `address_limit` of them with one address."""
+
+    def __init__(self, limit: int, address_limit: int = 0) -> None:
+        self.limit = limit
+        # All but a tenth: whatever one address does, others find a place.
+        self._address_limit = min(address_limit, limit) or limit - limit // 10
+        self._addresses: dict[str, _Address] = {}
+        self._of: dict[Connection, str] = {}
+        self._moments = count()
+
+    @property
+    def open(self) -> int:
+        """Return how many connections have a place."""
+        return len(self._of)
+
+    def add(self, connection: Connection, client: str) -> bool:
+        """Give `connection` a place, another's if need be; return False if there is none."""
+        name = _network(client)
+        if not self._has_room(name):
+            CONNECTIONS_CLOSED_TALLY.add("refused")
+            return False
+        self._addresses.setdefault(name, _Address()).open += 1
+        self._of[connection] = name
+        self.wait(connection)
+        return True
+
+    def remove(self, connection: Connection) -> None:
+        """Take the connection's place back, unless another got it already."""
+        name = self._of.pop(connection, None)
+        if name is None:
+            return
+        address = self._addresses[name]
+        address.open -= 1
+        address.waiting.pop(connection, None)
+        if not address.open:
+            del self._addresses[name]
+
+    def wait(self, connection: Connection) -> None:
+        """Note that from now on the connection waits for its client."""
+        name = self._of.get(connection)
+        if name is not None:
+            waiting = self._addresses[name].waiting
+            waiting.pop(connection, None)
+            waiting[connection] = next(self._moments)
+
+    def work(self, connection: Connection) -> None:
+        """Note that the connection's client waits for us."""
+        name = self._of.get(connection)
+        if name is not None:
+            self._addresses[name].waiting.pop(connection, None)
+
+    def _has_room(self, newcomer: str) -> bool:
+        """Return whether there is a place for one more of that address, having made it if need be."""
+        mine = self._addresses.get(newcomer, _Address())
+        if mine.open >= self._address_limit:
+            loser: _Address | None = mine
+        elif self.open >= self.limit:
+            loser = self._most_crowded(mine)
+        else:
+            return True
+        if loser is None or not loser.waiting:
+            return False
+        leaving = next(iter(loser.waiting))
+        self.remove(leaving)
+        leaving.make_room()
+        CONNECTIONS_CLOSED_TALLY.add("replaced")
+        return True
+
+    def _most_crowded(self, newcomers: _Address) -> _Address | None:
+        """Return the address with most connections of those with one that waits; None if all have fewer."""
+
+        def crowd(address: _Address) -> tuple[int, int]:
+            # The newcomer counts with its own, or two addresses would only replace each other by turns.
+            return address.open + (address is newcomers), -next(iter(address.waiting.values()))
+
+        waiting = [each for each in self._addresses.values() if each.waiting]
+        most = max(waiting, key=crowd, default=None)
+        return None if most is None or crowd(most)[0] <= newcomers.open else most
+
+
+def _network(client: str) -> str:
+    """Return the address, of IPv6 its network."""
+    if ":" not in client:
+        return client
+    address: IPv4Address | IPv6Address = ip_address(client.partition("%")[0])
+    assert isinstance(address, IPv6Address)  # noqa: S101 - it has a colon
+    if address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    return str(int(address) >> (128 - _IPV6_PREFIX))

@@ -1,0 +1,91 @@
+"""A connection over TLS before it is HTTP: it has a place and a deadline from its first moment.
+
+A server that is given a certificate knows a connection only after its handshake, for which asyncio
+waits a minute: whoever connects and says nothing would hold as many files as there are.  So the
+server knows of no TLS, and what it would do with a connection is done here.
+"""
+
+import asyncio
+from typing import Any
+
+from uvicorn.config import Config
+from uvicorn.protocols.utils import get_remote_addr
+from uvicorn.server import ServerState
+from uvloop.loop import SSLProtocol  # type: ignore[attr-defined] # not in its stubs
+
+from services.ingest.http.connections import Connections
+from services.ingest.http.protocol_limits import LimitedProtocol
+
+
+class Handshake(asyncio.Protocol):
+    """One connection of uvloop's, until its handshake is done."""
+
+    transport: asyncio.Transport
+
+    def __init__(
+        self,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        self._http = _Secured(config, server_state, app_state, _loop)
+        self._server = server_state
+        self._state = app_state
+        self._places: Connections = app_state["connections"]
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Take a place and begin the handshake, or close at once."""
+        self.transport = transport
+        client = get_remote_addr(transport)
+        if not self._places.add(self, client[0] if client else ""):
+            transport.abort()
+            return
+        self._server.connections.add(self)  # type: ignore[arg-type]
+        self._http.handshake = self
+        tls = self._begun()
+        transport.set_protocol(tls)
+        tls.connection_made(transport)
+
+    def make_room(self) -> None:
+        """Close: another connection gets the place."""
+        self.transport.abort()
+
+    shutdown = make_room
+
+    def leave(self) -> None:
+        """Give the place back: to the same connection, when it is HTTP."""
+        self._places.remove(self)
+        self._server.connections.discard(self)
+
+    def _begun(self) -> asyncio.BaseProtocol:
+        loop, seconds = asyncio.get_running_loop(), self._http.settings.read_seconds
+        done = loop.create_future()
+        done.add_done_callback(self._on_done)
+        tls: asyncio.BaseProtocol = SSLProtocol(
+            loop,
+            self._http,
+            self._state["tls"],
+            done,
+            server_side=True,
+            call_connection_made=True,
+            ssl_handshake_timeout=seconds,
+            ssl_shutdown_timeout=seconds,
+        )
+        return tls
+
+    def _on_done(self, done: "asyncio.Future[None]") -> None:
+        self.leave()
+        if not done.cancelled():
+            done.exception()  # retrieved: no TLS, no good certificate or too late, and nobody to be told
+
+
+class _Secured(LimitedProtocol):
+    """HTTP behind a handshake, whose place it takes."""
+
+    handshake: Handshake
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin, in the handshake's place."""
+        self.handshake.leave()
+        super().connection_made(transport)

@@ -1,0 +1,59 @@
+"""How many HTTP connections the limit of open files leaves, after what else needs files.
+
+A process without a free descriptor cannot connect to Kafka again, read its registry or take its
+certificate, for as long as its clients like.
+"""
+
+import resource
+from typing import Final
+
+from services.ingest.settings import IngestSettings
+
+#: Two producers with a connection to each broker, twice while they are replaced; clients that make topics;
+#: listeners, logs, the registry, metrics of several workers.
+_OWN: Final = 128
+#: Connections to the port for operators.
+ADMIN_CONNECTIONS: Final = 32
+
+
+def connection_limit(settings: IngestSettings) -> int:
+    """Return how many HTTP connections this process may have; below 1 it cannot work."""
+    return min(settings.max_connections, _limit() - _beside(settings))
+
+
+def raise_limit(settings: IngestSettings) -> None:
+    """Raise the limit of open files to what the settings need, as far as the system allows it."""
+    wanted = settings.max_connections + _beside(settings)
+    if _limit() < wanted:
+        hard = _known(resource.getrlimit(resource.RLIMIT_NOFILE)[1], wanted)
+        resource.setrlimit(
+            resource.RLIMIT_NOFILE, (min(wanted, hard), resource.getrlimit(resource.RLIMIT_NOFILE)[1])
+        )
+
+
+def require_files(settings: IngestSettings) -> None:
+    """Raise `OSError` if the limit of open files leaves no HTTP connection."""
+    raise_limit(settings)
+    if connection_limit(settings) < 1:
+        beside = _beside(settings)
+        raise OSError(
+            f"at most {_limit()} files may be open (ulimit -n) and {beside} are for Kafka, syslog and the "
+            f"like: allow {beside + settings.max_connections}, or lower ONRAMP_INGEST_SYSLOG_CONNECTIONS"
+        )
+
+
+def _beside(settings: IngestSettings) -> int:
+    syslog = settings.syslog_tcp_port or settings.syslog_tls_port
+    return (
+        _OWN
+        + (ADMIN_CONNECTIONS if settings.admin_port else 0)
+        + (settings.syslog_connections if syslog else 0)
+    )
+
+
+def _limit() -> int:
+    return _known(resource.getrlimit(resource.RLIMIT_NOFILE)[0], 2**31)
+
+
+def _known(limit: int, unlimited: int) -> int:
+    return unlimited if limit == resource.RLIM_INFINITY else limit
