@@ -19,8 +19,9 @@ from shared import wire
 from shared.errors import InfrastructureError
 from shared.kafka_security import Brokers
 from tests.fixtures.fix_kafka import HasBootstrap
-from tests.fixtures.odd import make_topic_of_any_time, produce_at, produce_with_odd_header
+from tests.fixtures.odd import make_topic_of_any_time, produce_at, produce_batch, produce_with_odd_header
 from tests.fixtures.writer import CONTEXT, delete_records, event, make_topics, produce
+from tests.unit.writer_read.batches import batch, with_deltas
 
 RECEIVED = (wire.HEADER_RECEIVED_AT, b"2026-11-21T08:00:01.123456+00:00")
 SPELLED = (wire.HEADER_CONTEXT, b'{ "consumer": {"type": "data_pipeline"} }')
@@ -146,6 +147,18 @@ def test_f46_a_header_whose_key_is_no_utf8_is_read_as_any_other(
     rows = _read(reader, [_range(topic, 0, 0, 4)])
     assert [row["value"] for row in rows] == [event("before"), event("odd"), None, event("after")]
     assert [row["received_at"] for row in rows] == [None, RECEIVED[1], None, None]
+
+
+def test_offsets_that_a_producer_made_up_are_not_believed(
+    kafka: HasBootstrap, reader: RangeReader, topic: str
+) -> None:
+    produce(kafka.bootstrap, topic, [event("before")])
+    for deltas in ((0, 0), (0, -1), (0, 9)):
+        assert produce_batch(kafka.bootstrap, topic, with_deltas(batch(0, [b"a", b"b"]), deltas)) == 0
+    produce(kafka.bootstrap, topic, [event("after")])
+    rows = _read(reader, [_range(topic, 0, 0, 8)])
+    assert [row["offset"] for row in rows] == list(range(8))
+    assert [row["value"] for row in rows] == [event("before"), *[b"a", b"b"] * 3, event("after")]
 
 
 TIMES = {

@@ -43,7 +43,21 @@ READ: Final = (
     Mutant(
         "fields within their record",
         "read/record_columns.py",
-        "if np.any(values_end >= ends) or np.any(values_at < at):",
+        "if np.any(field_ends >= ends) or np.any(field_ends < starts):",
+        "if False:",
+        _COLUMNS,
+    ),
+    Mutant(
+        "offsets that Kafka gave",
+        "read/record_columns.py",
+        "    if whole.all():\n        return in_a_row\n",
+        "    whole = np.zeros(len(counts), bool)\n",
+        _COLUMNS,
+    ),
+    Mutant(
+        "a batch's offsets in order, and its own",
+        "read/record_columns.py",
+        "if np.any(falls) or np.any(offsets < bases[of_batch]) or np.any(offsets >= ends[of_batch]):",
         "if False:",
         _COLUMNS,
     ),

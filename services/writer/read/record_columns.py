@@ -73,17 +73,16 @@ def columns(batches: Sequence[LogBatch], first: Ints, end: Ints) -> tuple[pa.Rec
     of_batch = np.repeat(np.arange(len(batches)), records.counts)
     time_deltas, at = read_varints(data, records.starts + 1)  # behind the attributes, of which there are none
     offset_deltas, at = read_varints(data, at)
-    offsets = np.array([b.base_offset for b in batches], np.int64)[of_batch] + offset_deltas
+    offsets = _offsets(batches, records.counts, of_batch, offset_deltas)
     wanted = np.flatnonzero((offsets >= first[of_batch]) & (offsets < end[of_batch]))
     if len(wanted) < len(offsets):
         of_batch, offsets, at = of_batch[wanted], offsets[wanted], at[wanted]
     ends, time_deltas = records.ends[wanted], time_deltas[wanted]
     times = _timestamps(batches, of_batch, time_deltas)
     key_sizes, at = read_varints(data, at)
-    value_sizes, values_at = read_varints(data, at + np.maximum(key_sizes, 0))
-    values_end = values_at + np.maximum(value_sizes, 0)
-    if np.any(values_end >= ends) or np.any(values_at < at):
-        raise CorruptBatchError(f"a record among those from offset {offsets[0]} on is longer than it says")
+    keys_end = _field_ends(at, key_sizes, ends)
+    value_sizes, values_at = read_varints(data, keys_end)
+    values_end = _field_ends(values_at, value_sizes, ends)
     contexts, received_at = _headers(records.data, data, values_end, ends)
     carried = (value_sizes >= 0) & contexts.is_valid().to_numpy(zero_copy_only=False)
     rows = [
@@ -100,6 +99,34 @@ def columns(batches: Sequence[LogBatch], first: Ints, end: Ints) -> tuple[pa.Rec
 COLUMNS: Final = pa.schema(
     [ARRIVALS.field(n) for n in ("offset", "value", "received_at", "timestamp", "context")]
 )
+
+
+def _offsets(batches: Sequence[LogBatch], counts: Ints, of_batch: Ints, deltas: Ints) -> Ints:
+    """Each record's offset: Kafka's word, whatever a producer wrote into the record.
+
+    Kafka gives a batch as many offsets as it has records, and looks at nobody's deltas if the batch is not
+    compressed.  They count only where compaction removed records, whose batches Kafka wrote itself.
+    Raises `CorruptBatchError`.
+    """
+    bases = np.array([b.base_offset for b in batches], np.int64)
+    ends = np.array([b.next_offset for b in batches], np.int64)
+    in_a_row = np.arange(len(deltas)) + (bases - np.cumsum(counts) + counts)[of_batch]
+    whole = counts == ends - bases
+    if whole.all():
+        return in_a_row
+    offsets = np.where(whole[of_batch], in_a_row, bases[of_batch] + deltas)
+    falls = (np.diff(offsets) <= 0) & (of_batch[1:] == of_batch[:-1])
+    if np.any(falls) or np.any(offsets < bases[of_batch]) or np.any(offsets >= ends[of_batch]):
+        raise CorruptBatchError(f"the offsets in a batch from {bases[0]} on are not in order, or not its own")
+    return offsets
+
+
+def _field_ends(starts: Ints, sizes: Ints, ends: Ints) -> Ints:
+    """Where each field ends, which is before its record does.  Raises `CorruptBatchError`."""
+    field_ends = starts + np.maximum(sizes, 0)
+    if np.any(field_ends >= ends) or np.any(field_ends < starts):
+        raise CorruptBatchError("a record is longer than it says")
+    return field_ends
 
 
 def _timestamps(batches: Sequence[LogBatch], of_batch: Ints, deltas: Ints) -> pa.Array:

@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from aiokafka.record.util import calc_crc32c
 
+from services.writer.read.varints import as_varint, read_varint
 from tests.fixtures.writer import CONTEXT
 
 Headers = Sequence[tuple[str, bytes | None]]
 _NO_PRODUCER = -1
+_HEAD_BYTES = 61
 
 
 def batch(
@@ -40,6 +42,21 @@ def batch(
 def at_offset(written: bytes, offset: int) -> bytes:
     """The batch as its leader keeps it: from `offset` on, which no checksum covers."""
     return offset.to_bytes(8, "big") + written[8:]
+
+
+def with_deltas(written: bytes, deltas: Sequence[int]) -> bytes:
+    """The batch, which is not compressed, with other offset deltas in its records and a right checksum."""
+    records, view = [], written[_HEAD_BYTES:]
+    while view:
+        size, at = read_varint(view, 0)
+        body, view = view[at : at + size], view[at + size :]
+        after = read_varint(body, read_varint(body, 1)[1])[1]
+        delta = as_varint(abs(d := deltas[len(records)]))
+        changed_body = body[:2] + (delta if d >= 0 else bytes([delta[0] - 1]) + delta[1:]) + body[after:]
+        records.append(as_varint(len(changed_body)) + changed_body)
+    head = bytearray(written[:_HEAD_BYTES] + b"".join(records))
+    head[8:12] = (len(head) - 12).to_bytes(4, "big")
+    return changed(bytes(head))
 
 
 def marker(base_offset: int, producer: int, *, commits: bool) -> bytes:

@@ -14,7 +14,7 @@ from services.writer.read.log_batches import CorruptBatchError, LogBatch, commit
 from services.writer.read.record_columns import columns
 from shared import wire
 from tests.fixtures.writer import CONTEXT
-from tests.unit.writer_read.batches import batch
+from tests.unit.writer_read.batches import batch, changed, with_deltas
 
 EVERYTHING = (0, 1 << 62)
 _names = st.sampled_from(
@@ -87,10 +87,34 @@ def test_none_of_the_records_may_be_wanted() -> None:
 @pytest.mark.parametrize("time", [-(2**63), FIRST_MS - 1, LAST_MS + 1, 2**63 - 1])
 def test_a_time_that_nobody_can_tell_is_the_nearest_that_is_one(time: int) -> None:
     [found] = committed(batch(0, [b"a"]), 0).batches
-    for changed in (found._replace(append_time=time), found._replace(first_timestamp=time)):
-        rows, _ = _columns([changed], *EVERYTHING)
+    for odd in (found._replace(append_time=time), found._replace(first_timestamp=time)):
+        rows, _ = _columns([odd], *EVERYTHING)
         [told] = rows.column("timestamp").cast(pa.timestamp("ms", "UTC")).cast(pa.int64()).to_pylist()
         assert told == (FIRST_MS if time < 0 else LAST_MS)
+
+
+BACK, TWICE, AHEAD = (0, -5), (0, 0), (0, 2**31 - 1)
+
+
+@pytest.mark.parametrize("deltas", [BACK, TWICE, AHEAD])
+def test_the_offsets_that_kafka_gave_count_and_not_what_a_producer_wrote(deltas: tuple[int, int]) -> None:
+    data = batch(5, [b"a"] * 5) + with_deltas(batch(10, [b"b", b"c"]), deltas) + batch(12, [b"z"])
+    rows, sizes = _columns(committed(data, 5).batches, 0, 13)
+    assert rows.column("offset").to_pylist() == list(range(5, 13))
+    assert sizes == [5, 2, 1]
+
+
+def test_what_compaction_left_keeps_its_offsets() -> None:
+    left = changed(with_deltas(batch(10, [b"b", b"c"]), (2, 7)), last_offset_delta=9)
+    rows, _ = _columns(committed(batch(9, [b"a"]) + left + batch(20, [b"z"]), 0).batches, *EVERYTHING)
+    assert rows.column("offset").to_pylist() == [9, 12, 17, 20]
+
+
+@pytest.mark.parametrize("deltas", [BACK, TWICE, (7, 2), (0, 10)])
+def test_offsets_of_another_batch_are_refused(deltas: tuple[int, int]) -> None:
+    left = changed(with_deltas(batch(10, [b"b", b"c"]), deltas), last_offset_delta=9)
+    with pytest.raises(CorruptBatchError, match="not in order"):
+        _columns(committed(left, 0).batches, *EVERYTHING)
 
 
 def _payload(**changes: int) -> LogBatch:
@@ -116,6 +140,7 @@ def test_the_bytes_of_a_record_stand_where_this_test_thinks() -> None:
         {"_0": 0xFF, "_1": 0x7F},  # longer than its batch
         {"_0": 2, "_1": 0},  # shorter
         {"_5": 2 * 60},  # a key beyond its record
+        {"_5": 0xFE, "_6": 0xFF, "_7": 0xFF, "_8": 0x7F},  # a key beyond everything
         {"_9": 2 * 63},  # a value beyond it
         {"_9": 0xFE, "_10": 0xFF, "_11": 0xFF, "_12": 0x7F},  # a value beyond everything
         {"_30": 60},  # more headers than there are
