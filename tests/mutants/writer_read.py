@@ -132,6 +132,13 @@ READ: Final = (
         _FETCH,
     ),
     Mutant(
+        "a password that is away is an outage",
+        "read/range_reader.py",
+        "except OSError as e:",
+        "except KeyError as e:",
+        _FETCH,
+    ),
+    Mutant(
         "what Kafka has deleted is not passed over",
         "read/fetch.py",
         "        if part.error == _OFFSET_OUT_OF_RANGE:\n",

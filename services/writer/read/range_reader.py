@@ -6,6 +6,7 @@ from collections.abc import Generator, Iterable
 from services.writer.model.offsets import Range
 from services.writer.model.records import PartitionSlice
 from services.writer.read.fetch import Fetcher
+from shared.errors import KAFKA_UNAVAILABLE, InfrastructureError
 from shared.kafka_security import Brokers
 
 
@@ -36,11 +37,19 @@ class RangeReader:
             raise
 
     def _connected(self) -> Fetcher:
-        """The fetcher; another one if files with secrets have changed since it was made."""
-        if self._fetcher is None or self._made_with != self._brokers.security.files_version:
-            self.disconnect()
-            self._made_with = self._brokers.security.files_version
-            self._fetcher = self._loop.run_until_complete(_started(self._brokers))
+        """The fetcher; another one if files with secrets have changed since it was made.
+
+        Raises `InfrastructureError`, also for a file that is away, as in the middle of its change: else the
+        records would be suspected.
+        """
+        try:
+            version = self._brokers.security.files_version
+            if self._fetcher is None or self._made_with != version:
+                self.disconnect()
+                self._made_with = version
+                self._fetcher = self._loop.run_until_complete(_started(self._brokers))
+        except OSError as e:
+            raise InfrastructureError(KAFKA_UNAVAILABLE, f"no login: {e}") from e
         return self._fetcher
 
     def disconnect(self) -> None:

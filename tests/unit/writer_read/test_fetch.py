@@ -2,6 +2,8 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,7 +13,10 @@ from aiokafka.errors import RequestTimedOutError
 
 from services.writer.model.offsets import Partition, Range
 from services.writer.read.fetch import Fetcher, RangeUnreadableError
+from services.writer.read.range_reader import RangeReader
 from shared.errors import InfrastructureError
+from shared.kafka_security import Brokers as Kafka
+from shared.kafka_security import KafkaSecurity
 from tests.unit.writer_read.batches import batch
 
 Log = list[bytes]
@@ -162,3 +167,12 @@ def test_what_no_patience_helps_is_raised_with_the_range(code: int, says: str) -
 
 def test_no_range_asks_nobody() -> None:
     assert _read(Brokers({P: _log(2)}), (P, 1, 1)) == {}
+
+
+def test_a_password_that_is_away_is_an_outage_and_no_records_fault(tmp_path: Path) -> None:
+    away = KafkaSecurity(protocol="SASL_PLAINTEXT", username="u", password_file=tmp_path / "password")
+    with (
+        closing(RangeReader(Kafka("127.0.0.1:1", away))) as reader,
+        pytest.raises(InfrastructureError, match="cannot be read"),
+    ):
+        list(reader.read([Range("", P, 0, 1)]))
