@@ -280,7 +280,7 @@ LOGS: Final = (
     Mutant(
         "putting back a rewound offset",
         "driver/reconcile.py",
-        "        await self._recommit(now)\n",
+        "        await self._recommit()\n",
         "",
         f"{_UPKEEP}an_offset_that_somebody_rewound_is_put_back_under_load",
     ),

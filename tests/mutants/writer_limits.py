@@ -65,6 +65,27 @@ LIMITS: Final = (
         "pass",
         "tests/integration/writer/test_task.py::test_what_is_worth_a_look_is_counted_in_the_rows_own_transaction",
     ),
+    Mutant(
+        "once for what comes late",
+        "model/every.py",
+        "self._due = monotonic() + self._seconds",
+        "self._due += self._seconds",
+        "tests/unit/writer/test_timers.py",
+    ),
+    Mutant(
+        "a pause that grows",
+        "model/backoff.py",
+        "self._failures += 1",
+        "pass",
+        "tests/unit/writer/test_timers.py",
+    ),
+    Mutant(
+        "the pause before it is tried again",
+        "model/backoff.py",
+        "self.pause(seconds)\n        return seconds",
+        "return seconds",
+        "tests/unit/writer/test_timers.py",
+    ),
 )
 
 #: With a Kafka of their own.

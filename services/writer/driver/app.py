@@ -18,7 +18,7 @@ from services.writer.driver.spark import Spark
 from services.writer.driver.standby import stand_by
 from services.writer.driver.take_over import Successor
 from services.writer.kafka.cluster import Cluster
-from services.writer.model.backoff import backoff_seconds
+from services.writer.model.backoff import Backoff
 from services.writer.model.exits import EXIT_FAILED, EXIT_STOPPED, code_of, ends
 from services.writer.observe.status import Status
 from services.writer.observe.status_server import StatusServer
@@ -42,7 +42,7 @@ class WriterProcess:
         self._status = Status()
         self._successor = Successor(settings, kafka, self._configured, self._status)
         self._stop = asyncio.Event()
-        self._failures = 0
+        self._backoff = Backoff()
         self._epoch: int | None = None
 
     async def run(self) -> int:
@@ -103,8 +103,7 @@ class WriterProcess:
     async def _back_off(self, code: str, detail: str) -> None:
         """Show and log the error, then wait, longer after each failure, unless stopped."""
         self._status.update_trouble(code, detail)
-        seconds = backoff_seconds(self._failures)
-        self._failures += 1
+        seconds = self._backoff.fail()
         log.warning(
             "the writer waits", extra={"code": code, "reason": detail, "again_in_s": round(seconds, 1)}
         )
@@ -137,11 +136,8 @@ class WriterProcess:
                 registry=self._registry,
                 collector=collector,
                 stop=self._stop,
-                on_turn=self._reset_backoff,
+                on_turn=self._backoff.succeed,
             ).run()
-
-    def _reset_backoff(self) -> None:
-        self._failures = 0
 
     async def _next_epoch(self, cluster: Cluster) -> int:
         """Take the next epoch and return it.  Raises `InfrastructureError` (FENCED).

@@ -11,6 +11,7 @@ from services.writer.driver.parts import Parts, check_fenced
 from services.writer.driver.reconcile import Reconciler
 from services.writer.driver.resolve_halt import resolve
 from services.writer.driver.routes_from_registry import CurrentRoutes, topics_of
+from services.writer.model.every import Every
 from services.writer.model.offsets import total
 from services.writer.model.routes import Routes
 from services.writer.plan.batch_size import BatchSizer
@@ -48,7 +49,7 @@ class Loop:
         self._stop = stop
         self._on_turn = on_turn
         self._current = CurrentRoutes(configured)
-        self._refresh_at = 0.0
+        self._refreshes = Every(settings.discover_ms / 1000, at_once=True)
         self._reconciler = Reconciler(parts, settings.upkeep_s)
         self._cleanup = RetentionCleanup(parts.cluster, parts.index, settings.keep_drained_s)
         self._batch_sizer = BatchSizer(settings.batch_events, settings.batch_s)
@@ -64,7 +65,7 @@ class Loop:
 
     async def _turns(self, routes: Routes) -> None:
         while not self._stop.is_set():
-            if self._clock() >= self._refresh_at:
+            if self._refreshes.is_due():
                 routes = await self._refresh()
             await self._parts.databases.reconcile(routes)
             self._update_status()
@@ -92,7 +93,7 @@ class Loop:
         async with asyncio.timeout(_KAFKA_SECONDS):
             await self._parts.partitions.discover(topics_of(snapshot))
             await check_fenced(self._parts)
-        self._refresh_at = self._clock() + self._settings.discover_ms / 1000
+        self._refreshes.restart()
         return routes
 
     def _update_status(self) -> None:

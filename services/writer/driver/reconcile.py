@@ -5,10 +5,10 @@ settings of Onramp's own topics.
 """
 
 import logging
-import time
 from typing import Final
 
 from services.writer.driver.parts import Parts, check_fenced
+from services.writer.model.every import Every
 from services.writer.model.next_offsets import Committed
 from shared.errors import OWN_TOPIC_UNSAFE
 
@@ -23,24 +23,22 @@ class Reconciler:
 
     def __init__(self, parts: Parts, seconds: float) -> None:
         self._parts = parts
-        self._seconds = seconds
-        self._due = time.monotonic() + seconds
-        self._committed = time.monotonic()
+        self._every = Every(seconds)
+        self._recommit_all = Every(_RECOMMIT_SECONDS)
 
     async def tick(self) -> None:
         """When due: commit rewound offsets again, relay outboxes, compare ledgers and check topics.
 
         The model's rules `recommit` and `idle_compare`.  Raises `InfrastructureError` (FENCED).
         """
-        now = time.monotonic()
-        if now < self._due:
+        if not self._every.is_due():
             return
         await check_fenced(self._parts)
         await self._check_own_topics()
-        await self._recommit(now)
+        await self._recommit()
         await self._parts.databases.relay(self._parts.databases.landing())
         await self._parts.databases.compare()
-        self._due = time.monotonic() + self._seconds
+        self._every.restart()
 
     async def _check_own_topics(self) -> None:
         """Show and log what is wrong and go on: stopping would save nothing that expires."""
@@ -54,7 +52,7 @@ class Reconciler:
                 extra={"code": OWN_TOPIC_UNSAFE.code, "reason": warning},
             )
 
-    async def _recommit(self, now: float) -> None:
+    async def _recommit(self) -> None:
         next_offsets = {p: s.next_offset for p, s in self._parts.databases.positions.items()}
         group = await self._parts.cluster.group_offsets_now()
         if group is None:
@@ -65,7 +63,7 @@ class Reconciler:
             for p, o in next_offsets.items()
             if p in group and group[p] != Committed(o, incarnations.get(p, ""))
         }
-        daily = next_offsets if now - self._committed > _RECOMMIT_SECONDS else {}
+        daily = next_offsets if self._recommit_all.is_due() else {}
         if put_back := rewound | daily:
             await self._parts.cluster.commit(put_back)
-            self._committed = now
+            self._recommit_all.restart()

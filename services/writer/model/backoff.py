@@ -1,11 +1,35 @@
-"""The waiting time before something that failed is tried again."""
+"""When something that failed is tried again: the writer's one backoff."""
 
 import random
+from math import inf
+from time import monotonic
 from typing import Final
 
 _SECONDS: Final = (0.2, 0.5, 1.0, 2.0, 5.0)
 
 
-def backoff_seconds(failures: int) -> float:
-    """Return the seconds to wait after `failures` earlier ones: 0.2 to 5, with 20 % jitter."""
-    return _SECONDS[min(failures, len(_SECONDS) - 1)] * random.uniform(0.8, 1.2)  # noqa: S311
+class Backoff:
+    """Counts failures in a row, and is due again after a pause that grows with them."""
+
+    def __init__(self) -> None:
+        self._failures = 0
+        self._due = -inf
+
+    def is_due(self) -> bool:
+        """Whether the pause is over."""
+        return monotonic() >= self._due
+
+    def fail(self) -> float:
+        """Count a failure; returns the seconds until it is due again: 0.2 to 5, with 20 % jitter."""
+        seconds = _SECONDS[min(self._failures, len(_SECONDS) - 1)] * random.uniform(0.8, 1.2)  # noqa: S311
+        self._failures += 1
+        self.pause(seconds)
+        return seconds
+
+    def pause(self, seconds: float) -> None:
+        """Be due in `seconds`, whatever failed before."""
+        self._due = monotonic() + seconds
+
+    def succeed(self) -> None:
+        """Be due now, and begin with the shortest pause again."""
+        self._failures, self._due = 0, -inf

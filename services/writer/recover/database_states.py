@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from services.writer.postgres.database import Database
-from services.writer.recover.breaker import Health
 from services.writer.recover.diverted_index import DivertedIndex
+from services.writer.recover.health import Health
 from shared.errors import DATABASE_UNAVAILABLE, InfrastructureError
 
 

@@ -6,7 +6,6 @@ is claimed, compared with the events that wait for it, and drained before it tak
 
 import asyncio
 import logging
-import time
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -24,12 +23,12 @@ from services.writer.postgres.database import Database
 from services.writer.postgres.database_threads import failures, in_own_thread
 from services.writer.postgres.migrations import migrate
 from services.writer.recover import database_halts, owner
-from services.writer.recover.breaker import Health
 from services.writer.recover.claims import Claims
 from services.writer.recover.database_halts import Gap
 from services.writer.recover.database_states import DatabaseStates
 from services.writer.recover.diverted_index import DivertedIndex
 from services.writer.recover.drain import Drainer
+from services.writer.recover.health import Health
 from services.writer.recover.owner import Owner
 from services.writer.recover.release_scheduler import ReleaseScheduler
 from services.writer.settle.holds import Hold
@@ -98,7 +97,8 @@ class Databases(DatabaseStates):
         health = self._health[name]
         if error.fault is LEDGER_GAP:
             health.halted = error.detail
-            health.recorded, health.again_at = False, 0.0
+            health.recorded = False
+            health.backoff.pause(0)
             log.error("a database is halted until an operator resolves it", extra=_fields(name, error))
             return
         health.mark_out(error.detail, needs_operator=error.fault is DATABASE_OWNED)
@@ -123,7 +123,7 @@ class Databases(DatabaseStates):
                 self._end_return(name, task.exception())
             if name in self._returning:
                 continue
-            due = time.monotonic() >= health.again_at
+            due = health.backoff.is_due()
             if health.halted and due and not health.resolution:
                 self._returning[name] = asyncio.create_task(self._read_resolution(name, health.halted))
             elif not health.halted and (
@@ -187,7 +187,7 @@ class Databases(DatabaseStates):
     async def _read_resolution(self, name: str, reason: str) -> None:
         """Read the operator's decision about the halt of `name`, and recheck when it says so."""
         database, health = self._databases[name], self._health[name]
-        health.again_at = time.monotonic() + _ASK_SECONDS
+        health.backoff.pause(_ASK_SECONDS)
         try:
             if not health.recorded:
                 await in_own_thread(database_halts.record, database, reason)

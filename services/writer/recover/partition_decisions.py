@@ -4,11 +4,11 @@ On Kafka, because it is available wherever a partition is: no database is everyb
 writer's port is for probes.  Without a halt nothing is read.
 """
 
-import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Final
 
 from services.writer.kafka.cluster import Cluster
+from services.writer.model.every import Every
 from services.writer.model.offsets import Partition
 from services.writer.partitions.partition_halts import ACCEPT, DECISION, Entry
 from services.writer.partitions.plan_log import PlanLog
@@ -29,7 +29,7 @@ class PartitionDecisions:
         self._halts = plan_log.halts
         self._record = record
         self._read_to = plan_log.read_to
-        self._ask_at = 0.0
+        self._ask = Every(_ASK_SECONDS, at_once=True)
 
     async def accepted(self, halted: Mapping[Partition, str]) -> list[Partition]:
         """Return those of `halted` (with reasons) that an operator lets go on; records each halt once."""
@@ -37,9 +37,9 @@ class PartitionDecisions:
             return []
         if new := [entry for p, reason in halted.items() for entry in self._halts.halt_entries(p, reason)]:
             await self._record(new)
-        if time.monotonic() >= self._ask_at:
+        if self._ask.is_due():
             await self._read_decisions()
-            self._ask_at = time.monotonic() + _ASK_SECONDS
+            self._ask.restart()
         return [p for p in halted if self._halts.decision(p) == ACCEPT]
 
     async def _read_decisions(self) -> None:

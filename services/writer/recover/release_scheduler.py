@@ -6,11 +6,10 @@ resumes it.
 
 import asyncio
 import logging
-import time
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from services.writer.model.backoff import backoff_seconds
+from services.writer.model.backoff import Backoff
 from services.writer.model.routes import Routes
 from services.writer.park import outbox
 from services.writer.plan.row_rates import RateLimiter
@@ -29,8 +28,7 @@ class _Releases:
     release: Release
     #: Whether there may be holds; otherwise the database is not asked.
     due: bool = True
-    again_at: float = 0.0
-    failures: int = 0
+    backoff: Backoff = field(default_factory=Backoff)
     task: "asyncio.Task[list[Hold]] | None" = None
     #: Something may be held that the running release did not see.
     missed: bool = False
@@ -54,7 +52,8 @@ class ReleaseScheduler:
         releases = self._releases[name]
         releases.missed = releases.task is not None
         if not releases.due:
-            releases.due, releases.again_at = True, 0.0
+            releases.due = True
+            releases.backoff.pause(0)
 
     def tick(self, available: Collection[str], routes: Routes) -> Iterator[tuple[str, InfrastructureError]]:
         """Start due releases in databases that are `available`; yields the failed ones with their errors."""
@@ -67,14 +66,9 @@ class ReleaseScheduler:
                     yield name, e
                 except Exception:
                     log.exception("a release failed for a reason that the writer does not know")
-                    releases.failures += 1
-                    releases.again_at = time.monotonic() + backoff_seconds(releases.failures)
-            if (
-                releases.due
-                and releases.task is None
-                and name in available
-                and time.monotonic() >= releases.again_at
-            ):
+                    releases.backoff.fail()
+            due = releases.due and releases.task is None and releases.backoff.is_due()
+            if due and name in available:
                 releases.task = asyncio.create_task(in_own_thread(self._run, name, routes))
 
     async def wait_drained(self) -> None:
@@ -105,13 +99,14 @@ class ReleaseScheduler:
                 _log_hold(name, hold)
         for key in before.keys() - now.keys():
             log.info("nothing waits for it any more", extra={"database": name, key[0]: key[1]})
-        releases.failures = releases.failures + 1 if left and before == now else 0
+        if not left or before != now:
+            releases.backoff.succeed()
         releases.holds, releases.due = tuple(left), bool(left) or releases.missed
-        soon = releases.release.almost_done or releases.missed
-        releases.again_at, releases.missed = (
-            time.monotonic() + (0.0 if soon else backoff_seconds(releases.failures)),
-            False,
-        )
+        if releases.release.almost_done or releases.missed:
+            releases.backoff.pause(0)
+        else:
+            releases.backoff.fail()
+        releases.missed = False
 
 
 def _log_hold(name: str, hold: Hold) -> None:

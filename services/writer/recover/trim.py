@@ -12,6 +12,7 @@ import time
 from collections.abc import Mapping
 from typing import Final, Protocol
 
+from services.writer.model.every import Every
 from services.writer.recover.diverted_index import DivertedIndex
 from shared import wire
 
@@ -38,13 +39,12 @@ class RetentionCleanup:
         self._log = log
         self._index = index
         self._keep = keep_s
-        self._every = min(every_s, keep_s)
-        self._due = time.monotonic() + self._every
+        self._every = Every(min(every_s, keep_s))
 
     async def tick(self) -> None:
         """Trim when it is due."""
-        if time.monotonic() >= self._due:
-            self._due = time.monotonic() + self._every
+        if self._every.is_due():
+            self._every.restart()
             await self.trim()
 
     async def trim(self) -> None:

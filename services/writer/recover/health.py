@@ -1,9 +1,8 @@
 """A database's state: up, out until its breaker lets it be tried again, or halted."""
 
-import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from services.writer.model.backoff import backoff_seconds
+from services.writer.model.backoff import Backoff
 
 
 @dataclass(slots=True)
@@ -20,15 +19,16 @@ class Health:
     reason: str | None = None
     #: Waiting does not help: an operator must act.
     needs_operator: bool = False
-    failures: int = 0
-    again_at: float = 0.0
+    #: When it is tried again, or its halt is looked at.
+    backoff: Backoff = field(default_factory=Backoff)
 
     def mark_up(self) -> None:
         """It answers and is claimed."""
-        self.up, self.failures, self.reason, self.needs_operator = True, 0, None, False
+        self.up, self.reason, self.needs_operator = True, None, False
+        self.backoff.succeed()
 
     def mark_out(self, reason: str, *, needs_operator: bool = False) -> None:
         """It failed: it is tried again after a growing backoff."""
         self.reason, self.needs_operator = reason, needs_operator
-        self.up, self.again_at = False, time.monotonic() + backoff_seconds(self.failures)
-        self.failures += 1
+        self.up = False
+        self.backoff.fail()

@@ -1,0 +1,66 @@
+"""When something is due: the timer between two batches, and the pause after failures."""
+
+import pytest
+
+from services.writer.model import backoff, every
+from services.writer.model.backoff import Backoff
+from services.writer.model.every import Every
+
+
+class _Clock:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 3.0  # a machine that has just started: its clock is lower than most pauses are long
+        for module in (backoff, every):
+            monkeypatch.setattr(module, "monotonic", lambda: self.now)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> _Clock:
+    return _Clock(monkeypatch)
+
+
+def test_a_timer_is_due_from_its_time_on_until_it_is_restarted(clock: _Clock) -> None:
+    timer = Every(10)
+    assert not timer.is_due()
+    clock.now += 10
+    assert timer.is_due()
+    clock.now += 25  # what comes late is done once
+    assert timer.is_due()
+    timer.restart()
+    clock.now += 9
+    assert not timer.is_due()
+    clock.now += 1
+    assert timer.is_due()
+
+
+def test_a_timer_may_be_due_at_once(clock: _Clock) -> None:
+    timer = Every(10, at_once=True)
+    assert timer.is_due()
+    timer.restart()
+    assert not timer.is_due()
+    clock.now += 10
+    assert timer.is_due()
+
+
+def test_pauses_grow_with_failures_in_a_row_up_to_a_bound(clock: _Clock) -> None:
+    pause = Backoff()
+    assert pause.is_due()
+    for seconds in (0.2, 0.5, 1.0, 2.0, 5.0, 5.0):
+        assert seconds * 0.8 <= pause.fail() <= seconds * 1.2
+        assert not pause.is_due()
+        clock.now += seconds * 1.2
+        assert pause.is_due()
+    pause.succeed()
+    assert pause.fail() <= 0.24
+
+
+def test_a_pause_may_be_told_and_the_next_failure_counts_on(clock: _Clock) -> None:
+    pause = Backoff()
+    pause.fail()
+    pause.pause(0)
+    assert pause.is_due()
+    assert pause.fail() >= 0.4
+    pause.pause(1)
+    assert not pause.is_due()
+    clock.now += 1
+    assert pause.is_due()
