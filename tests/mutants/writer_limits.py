@@ -42,7 +42,13 @@ LIMITS: Final = (
         "if False:",
         ROUTES,
     ),
-    Mutant("the bound of series", "observe/series.py", "if len(shown) < self._most:", "if True:", METRICS),
+    Mutant(
+        "the bound of series",
+        "observe/series.py",
+        "if len(shown) < (self._most if most is None else most):",
+        "if True:",
+        METRICS,
+    ),
     Mutant(
         "step, database and outcome above the bound",
         "observe/series.py",

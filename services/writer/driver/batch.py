@@ -121,6 +121,7 @@ async def _land(parts: Parts, ranges: Sequence[Range], routes: Routes) -> tuple[
         parts.rate_limiter.count(reports)
         parts.partitions.sizes.count(reports)
         parts.status.update_steps(reports)
+        parts.status.update_delays(reports)
         for name in {report.database for report in reports if report.waiting}:
             parts.databases.mark_held(name)
         await _relay_parked(parts, order, reports)

@@ -9,6 +9,7 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
 
+from services.writer.model import commit_delays
 from services.writer.observe.series import Series
 
 # They double the page and no panel reads them.
@@ -76,6 +77,13 @@ class Metrics:
             "onramp_writer_step_rows",
             "Events and rows that went through a step.",
             _TABLE,
+            registry=self.registry,
+        )
+        self.commit_delays = Histogram(
+            "onramp_writer_received_to_committed_seconds",
+            "From an event's receipt to the commit of its row, without what waited for a database or table.",
+            ["database", "event_type"],
+            buckets=commit_delays.BOUNDS,
             registry=self.registry,
         )
         self.lag = Gauge(

@@ -4,11 +4,11 @@ Prometheus knows an increase only from one sample to the next: a counter that is
 at all (prometheus/prometheus#1673), so the first events that are parked would raise no alert.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from threading import Lock
 from typing import Any, Final
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 OTHER: Final = "other"
 #: What topics, tables and packets name.  The other labels have few values, and alerts need them.
@@ -64,6 +64,14 @@ class Series:
                 self._totals[key] = total
                 self._add(metric, self._bounded(metric, labels), more, is_new=is_new)
 
+    def observe(self, metric: Histogram, labels: Labels, counts: Sequence[int], total: float) -> None:
+        """Add values to a histogram: how many in each of its buckets, and their sum."""
+        child = metric.labels(*self._bounded(metric, labels, self._most // len(counts)))
+        # prometheus_client has no public method for many values.
+        for bucket, count in zip(child._buckets, counts, strict=True):  # noqa: SLF001
+            bucket.inc(count)
+        child._sum.inc(total)  # noqa: SLF001
+
     def show(
         self, metric: Gauge, values: Mapping[Labels, float], join: Callable[[float, float], float]
     ) -> None:
@@ -89,12 +97,12 @@ class Series:
             else:
                 metric.labels(*labels).inc(n)
 
-    def _bounded(self, metric: Any, labels: Labels) -> Labels:
+    def _bounded(self, metric: Any, labels: Labels, most: int | None = None) -> Labels:
         """Return `labels`, or above the bound those of the series that stands for them and others."""
         shown = self._shown.setdefault(metric._name, set())  # noqa: SLF001 - as above
         if labels in shown:
             return labels
-        if len(shown) < self._most:
+        if len(shown) < (self._most if most is None else most):
             shown.add(labels)
             return labels
         return _joined(metric, labels)

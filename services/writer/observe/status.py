@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, contextmanager
 from time import monotonic, time
 from typing import Any, Final
 
-from services.writer.model import connection_budget, timings
+from services.writer.model import commit_delays, connection_budget, timings
 from services.writer.model.offsets import Partition
 from services.writer.observe.database_stats import DatabaseStats
 from services.writer.observe.lag import Lag, OpenTransaction
@@ -178,6 +178,12 @@ class Status:
             labels = (done.step, done.topic, event_type, done.database, done.table)
             self.metrics.series.count(self.metrics.step_seconds, labels, done.seconds)
             self.metrics.series.count(self.metrics.step_rows, labels, done.rows)
+
+    def update_delays(self, reports: Iterable[TaskReport]) -> None:
+        """Count the delays of what tasks committed, also in an attempt that another database failed."""
+        for each in (each for r in reports if r.delays for each in commit_delays.from_json(r.delays)):
+            labels = (each.database, _event_type(each.topic, each.table))
+            self.metrics.series.observe(self.metrics.commit_delays, labels, each.counts, each.seconds)
 
     def count_batch(self, reports: Sequence[TaskReport]) -> None:
         """Count a settled batch and its records."""

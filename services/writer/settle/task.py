@@ -6,6 +6,7 @@ writes rows and outcomes, advances the ledger over all ranges, and commits (the 
 ledger rows ahead, and skips.
 """
 
+import time
 from collections import defaultdict
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -15,6 +16,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
+from services.writer.model import commit_delays
 from services.writer.model.offsets import Partition
 from services.writer.model.records import PartitionSlice, rows_by_topic, values_of
 from services.writer.model.targets import Target
@@ -99,6 +101,7 @@ class Task:
         self._unroutable: list[tuple[Partition, Unroutable]] = []
         self._strays: list[Stray] = []
         self._timings = StepTimings()
+        self._delays: list[commit_delays.CommitDelays] = []
 
     def filter_and_sort(self, parts: Sequence[PartitionSlice]) -> None:
         """FILTER and SORT the records of `parts`."""
@@ -232,8 +235,12 @@ class Task:
             tables = {t: [rows for _, rows in pieces] for t, pieces in rows_of.items()}
             current_holds = holds.look(conn, tables)
             settlement = Settlement(work, hold_blocked(current_holds, blocked), one_by_one)
-            for target, pieces in rows_of.items():
-                rows = pa.Table.from_batches([_since(rows, next_offsets[p]) for p, rows in pieces])
+            landed = {
+                target: [(p, _since(rows, next_offsets[p])) for p, rows in pieces]
+                for target, pieces in rows_of.items()
+            }
+            for target, pieces in landed.items():
+                rows = pa.Table.from_batches([rows for _, rows in pieces])
                 if rows.num_rows:
                     settlement.land(target, rows)
             park(self._strays, settlement, next_offsets)
@@ -244,6 +251,7 @@ class Task:
             ledger.advance(conn, unsettled, self._order.epoch, self._order.routes.digest)
             failpoints.reach("writer.before_commit")
         failpoints.reach("writer.after_commit")
+        self._delays += commit_delays.measure(landed, time.time())
         self._log(settlement.log_entries)
         for p in self._read:
             self._databases[database.name, p] = TaskReport(
@@ -260,6 +268,7 @@ class Task:
         reports = [*self._read.values(), *self._databases.values()]
         if reports:  # ranges may hold no record at all: aborted transactions, compaction
             reports[0].work = self._timings.as_json()
+            reports[0].delays = commit_delays.as_json(self._delays)
         return reports
 
     def _report_of(self, database: str, partition: Partition) -> TaskReport:

@@ -59,6 +59,8 @@ class TaskReport:
     diverted_from: int = -1
     #: What the task did, for the metrics: JSON, on one of its reports.
     work: str | None = None
+    #: How long what it committed took (`commit_delays`): JSON, on one of its reports.
+    delays: str | None = None
 
     @property
     def range_of(self) -> Partition:
