@@ -133,6 +133,7 @@ def test_batches_share_their_python_workers_and_with_them_their_connections(
     scene.send(1)
     eventually(lambda: scene.landed() == 1)
     before = set(python_workers(writer))
+    assert {worker.environ().get("ARROW_DEFAULT_MEMORY_POOL") for worker in before} == {"system"}
     assert before
     for n in range(2, 5):
         scene.send(1)

@@ -148,7 +148,7 @@ READ: Final = (
     Mutant(
         "tasks that share all ranges",
         "driver/spark.py",
-        "heapq.heappush(heap, (events + len(r), number))",
+        "heapq.heappush(heap, (events + total(part), number))",
         "heapq.heappush(heap, (0, number))",
         "tests/unit/writer/test_shares.py",
     ),

@@ -8,7 +8,8 @@ import functools
 import heapq
 import os
 import sys
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -26,6 +27,8 @@ from services.writer.settle.work_order import TaskReport, WorkOrder
 
 #: Set by spark-submit, whose JVM is there before us.
 _SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
+#: A task's share is of at least so many topics, if their ranges are to stay together: it stays even.
+_SMALL_TOPICS: Final = 8
 #: Where workers find `services` and `shared`, whatever folder they are started in.
 _ROOT: Final = Path(writer.__path__[0]).resolve().parents[1]
 
@@ -88,15 +91,29 @@ class Spark:
 def shares(ranges: Iterable[Range], tasks: int) -> list[list[Partition]]:
     """The partitions of `ranges` for each of so many `tasks`, with about as many events each.
 
-    A range is never divided: its ledger row is one task's.
+    A range is never divided: its ledger row is one task's.  A small topic's ranges stay together, so that
+    its table is written once.
     """
     dealt: list[list[Partition]] = [[] for _ in range(tasks)]
     heap = [(0, number) for number in range(tasks)]
-    for r in sorted(ranges, key=len, reverse=True):
+    for part in sorted(_undivided(list(ranges), tasks), key=total, reverse=True):
         events, number = heapq.heappop(heap)
-        dealt[number].append(r.partition)
-        heapq.heappush(heap, (events + len(r), number))
+        dealt[number] += [r.partition for r in part]
+        heapq.heappush(heap, (events + total(part), number))
     return dealt
+
+
+def _undivided(ranges: Sequence[Range], tasks: int) -> Iterator[list[Range]]:
+    """Yield `ranges` by topic; those of a topic that is no small part of a task's share, each by itself."""
+    by_topic: dict[str, list[Range]] = defaultdict(list)
+    for r in ranges:
+        by_topic[r.partition.topic].append(r)
+    small = total(ranges) / tasks / _SMALL_TOPICS
+    for of_topic in by_topic.values():
+        if total(of_topic) <= small:
+            yield of_topic
+        else:
+            yield from ([r] for r in of_topic)
 
 
 def _context(settings: WriterSettings) -> SparkContext:
@@ -132,6 +149,13 @@ _JVM_OPTIONS: Final = (
     "-XX:TieredStopAtLevel=1",
     f"-Dlog4j2.configurationFile={Path(__file__).with_name('spark_log4j2.properties').as_uri()}",
 )
+#: A batch's columns are given back by the megabyte: a sixth of a worker's CPU was the kernel's, which took
+#: their pages and cleared others.  One allocator, Arrow's too, and it keeps so many bytes.
+_WORKER_MEMORY: Final = {
+    "ARROW_DEFAULT_MEMORY_POOL": "system",
+    "MALLOC_TRIM_THRESHOLD_": str(64 << 20),
+    "MALLOC_MMAP_THRESHOLD_": str(16 << 20),
+}
 _CONFIGURATION: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -141,4 +165,5 @@ _CONFIGURATION: Final = {
     "spark.python.worker.reuse": "true",
     # An order travels with the function; up to here it needs no broadcast.
     "spark.broadcast.UDFCompressionThreshold": str(16 << 20),
+    **{f"spark.executorEnv.{name}": value for name, value in _WORKER_MEMORY.items()},
 }
