@@ -1,4 +1,4 @@
-"""Writes cli, errors, metrics, rooms and settings of docs/ from the code: run `python -m docs.generate`.
+"""Writes pages of docs/ and dashboards from the code: run `python -m docs.generate`.
 
 They say what the code says, so they are made from it; tests/unit/house fails when they
 lag behind.
@@ -17,6 +17,7 @@ from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings
 
+from docs import dashboards
 from docs.rooms import rooms_page
 from services.cli.app import app
 from services.ingest.observe import metrics
@@ -270,6 +271,7 @@ PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "docs/metrics.md": metrics_page,
     "docs/rooms.md": rooms_page,
     "docs/settings.md": settings_page,
+    **dashboards.pages(),
 }
 
 

@@ -37,6 +37,8 @@ class Status:
 
     def __init__(self) -> None:
         self.metrics = Metrics()
+        for result in (*_RESULTS, "parked"):
+            self.metrics.records.labels(result)  # at 0 from the start: the first batch is an increase
         self.databases: dict[str, str] = {}
         self.holds: Sequence[Mapping[str, str]] = []
         #: Why, by halted partition.

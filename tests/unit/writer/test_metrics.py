@@ -179,6 +179,12 @@ def test_the_registry_that_holds_is_shown_and_no_older_one() -> None:
     assert shown == {'onramp_registry_info{digest="new"}': 1.0}
 
 
+def test_records_are_at_0_before_the_first_batch() -> None:
+    shown = {series: n for series, n in page(Status()).items() if series.startswith("onramp_writer_records")}
+    assert {'onramp_writer_records_total{result="read"}': 0.0}.items() <= shown.items()
+    assert set(shown.values()) == {0.0}
+
+
 def test_a_registry_that_is_refused_is_shown_as_long_as_it_is() -> None:
     status = Status()
     for is_valid in (True, False, True):

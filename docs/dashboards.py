@@ -1,0 +1,300 @@
+"""Makes deploy/grafana/dashboards: run `python -m docs.generate`. Grafana reads the JSON that is committed.
+
+Panels say what they show in words of the metrics; a test parses each query against what the services declare.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Final
+
+Json = dict[str, Any]
+Panel = tuple[str, str, tuple[tuple[str, str], ...]]
+
+FOLDER: Final = "deploy/grafana/dashboards"
+_SOURCE: Final = {"type": "prometheus", "uid": "${datasource}"}
+_COLUMNS: Final = 2
+_WIDTH: Final = 24 // _COLUMNS
+_HEIGHT: Final = 8
+_SCHEMA: Final = 39
+
+
+def panel(title: str, unit: str, *queries: tuple[str, str]) -> Panel:
+    """Name a graph, its unit in Grafana's words, and its (query, legend) pairs."""
+    return title, unit, queries
+
+
+def _p99(histogram: str, by: str = "") -> str:
+    labels = f"le, {by}" if by else "le"
+    return f"histogram_quantile(0.99, sum by ({labels}) (rate({histogram}_bucket[5m])))"
+
+
+def _ratio(of: str, to: str) -> str:
+    return f"sum(rate({of}[5m])) / sum(rate({to}[5m]))"
+
+
+_TAKEN: Final = 'onramp_ingest_events_total{outcome="accepted"}'
+_ACCEPTED: Final = panel(
+    "Accepted, by event type",
+    "cps",
+    ('sum by (event_type) (rate(onramp_ingest_events_total{outcome="accepted"}[5m]))', "{{event_type}}"),
+)
+_OUTCOMES: Final = panel(
+    "What becomes of events, by database and outcome",
+    "cps",
+    ("sum by (database, outcome) (rate(onramp_writer_events_total[5m]))", "{{database}} {{outcome}}"),
+)
+_LAG: Final = panel(
+    "How late rows are, by topic",
+    "s",
+    ("max by (topic) (onramp_writer_lag_seconds)", "{{topic}}"),
+)
+_STATES: Final = panel(
+    "Databases that do not land",
+    "none",
+    ('max by (database, state) (onramp_writer_database_state{state!="landing"})', "{{database}} {{state}}"),
+)
+_WAITING: Final = panel(
+    "Events that wait, by database and place",
+    "short",
+    ("sum by (database, where) (onramp_writer_waiting_events)", "{{database}} {{where}}"),
+)
+_PARKED: Final = panel(
+    "Parked, by database and event type",
+    "cps",
+    (
+        'sum by (database, event_type) (rate(onramp_writer_events_total{outcome="parked"}[5m]))',
+        "{{database}} {{event_type}}",
+    ),
+)
+_REJECTED: Final = panel(
+    "Rejected, by key and code",
+    "cps",
+    (
+        'sum by (key, outcome) (rate(onramp_ingest_events_total{outcome!="accepted"}[5m]))',
+        "{{key}} {{outcome}}",
+    ),
+)
+_REQUEST_P99: Final = panel(
+    "p99 of a request and of Kafka's part of it",
+    "s",
+    (_p99("onramp_ingest_request_seconds"), "request"),
+    (_p99("onramp_ingest_kafka_send_seconds"), "Kafka"),
+)
+
+DASHBOARDS: Final[dict[str, tuple[str, Sequence[Panel]]]] = {
+    "overview": (
+        "Onramp: is it flowing, is anything lost, what hurts",
+        (
+            panel(
+                "In and out",
+                "cps",
+                ('sum(rate(onramp_ingest_events_total{outcome="accepted"}[5m]))', "accepted"),
+                ('sum(rate(onramp_writer_events_total{outcome="landed"}[5m]))', "landed"),
+                ('sum(rate(onramp_writer_events_total{outcome="parked"}[5m]))', "parked"),
+            ),
+            _LAG,
+            panel(
+                "Services that answer",
+                "none",
+                ('sum by (job) (up{job=~"onramp-(gateway|writer)"})', "{{job}}"),
+            ),
+            _STATES,
+            panel(
+                "Halted partitions, blocked tables, paused types",
+                "none",
+                ("max(onramp_writer_halted_partitions)", "halted partitions"),
+                ("count by (database, kind) (onramp_writer_holds)", "{{database}} {{kind}}"),
+            ),
+            _WAITING,
+            _PARKED,
+            _REJECTED,
+        ),
+    ),
+    "gateway": (
+        "Onramp: gateway",
+        (
+            panel(
+                "Requests, by status",
+                "reqps",
+                ("sum by (status) (rate(onramp_ingest_requests_total[5m]))", "{{status}}"),
+            ),
+            _REQUEST_P99,
+            _ACCEPTED,
+            _REJECTED,
+            panel(
+                "Bytes in flight and their limit",
+                "bytes",
+                ("sum by (instance) (onramp_ingest_inflight_bytes)", "{{instance}}"),
+                ("sum by (instance) (onramp_ingest_inflight_bytes_limit)", "{{instance}} limit"),
+            ),
+            panel(
+                "Events of a request, and of a produce request",
+                "short",
+                (_ratio("onramp_ingest_batch_events_sum", "onramp_ingest_batch_events_count"), "request"),
+                (_ratio(_TAKEN, "onramp_ingest_kafka_requests_total"), "produce request"),
+            ),
+            panel(
+                "Syslog, by transport and outcome",
+                "cps",
+                (
+                    "sum by (transport, outcome) (rate(onramp_ingest_syslog_messages_total[5m]))",
+                    "{{transport}} {{outcome}}",
+                ),
+            ),
+            panel(
+                "Workers by registry",
+                "none",
+                ("sum by (job, digest) (onramp_registry_info)", "{{job}} {{digest}}"),
+            ),
+        ),
+    ),
+    "writer": (
+        "Onramp: writer",
+        (
+            panel(
+                "Records, by what was done with them",
+                "cps",
+                ("sum by (result) (rate(onramp_writer_records_total[5m]))", "{{result}}"),
+            ),
+            _LAG,
+            panel(
+                "Events that are not settled, by topic",
+                "short",
+                ("sum by (topic) (onramp_writer_lag_events)", "{{topic}}"),
+            ),
+            panel(
+                "p99 of a batch and of its phases",
+                "s",
+                (_p99("onramp_writer_batch_seconds"), "batch"),
+                (_p99("onramp_writer_phase_seconds", "phase"), "{{phase}}"),
+            ),
+            panel(
+                "Seconds of tasks, by step",
+                "s",
+                ("sum by (step) (rate(onramp_writer_step_seconds_total[5m]))", "{{step}}"),
+            ),
+            panel(
+                "Rows, by step",
+                "cps",
+                ("sum by (step) (rate(onramp_writer_step_rows_total[5m]))", "{{step}}"),
+            ),
+            panel(
+                "Batches that failed, by code",
+                "cps",
+                ("sum by (code) (rate(onramp_writer_failed_batches_total[5m]))", "{{code}}"),
+            ),
+            panel(
+                "Since the loop turned",
+                "s",
+                ("time() - max by (instance) (onramp_writer_loop_timestamp_seconds)", "{{instance}}"),
+            ),
+        ),
+    ),
+    "database-owner": (
+        "Onramp: owner of a database",
+        (
+            _OUTCOMES,
+            panel(
+                "Landed, by table",
+                "cps",
+                (
+                    'sum by (database, table) (rate(onramp_writer_events_total{outcome="landed"}[5m]))',
+                    "{{database}} {{table}}",
+                ),
+            ),
+            _PARKED,
+            _STATES,
+            panel(
+                "Holds: tables that take no rows, types that are paused",
+                "none",
+                ("max by (database, kind, name) (onramp_writer_holds)", "{{database}} {{kind}} {{name}}"),
+            ),
+            _WAITING,
+            panel(
+                "The writer's sessions and their limit",
+                "short",
+                ("sum by (database, state) (onramp_writer_connections)", "{{database}} {{state}}"),
+                ("max by (database) (onramp_writer_connections_limit)", "{{database}} limit"),
+            ),
+            panel(
+                "Remarks, by table",
+                "cps",
+                (
+                    "sum by (database, table, remark) (rate(onramp_writer_remarks_total[5m]))",
+                    "{{database}} {{table}} {{remark}}",
+                ),
+            ),
+        ),
+    ),
+    "producer": (
+        "Onramp: who sends",
+        (
+            panel(
+                "Accepted, by key",
+                "cps",
+                ('sum by (key) (rate(onramp_ingest_events_total{outcome="accepted"}[5m]))', "{{key}}"),
+            ),
+            _REJECTED,
+            _ACCEPTED,
+            _PARKED,
+            _LAG,
+            panel(
+                "Days until a key expires",
+                "d",
+                (
+                    "(max by (key) (onramp_ingest_key_expiry_timestamp_seconds != 0) - time()) / 86400",
+                    "{{key}}",
+                ),
+            ),
+        ),
+    ),
+}
+
+
+def pages() -> dict[str, Callable[[], str]]:
+    """Return what makes each dashboard, by its file."""
+    return {f"{FOLDER}/{name}.json": partial(text_of, name) for name in DASHBOARDS}
+
+
+def text_of(name: str) -> str:
+    """Return a dashboard as Grafana reads it."""
+    title, panels = DASHBOARDS[name]
+    return json.dumps(_dashboard(name, title, panels), indent=2) + "\n"
+
+
+def _dashboard(name: str, title: str, panels: Sequence[Panel]) -> Json:
+    source = {"name": "datasource", "label": "Prometheus", "type": "datasource", "query": "prometheus"}
+    return {
+        "uid": f"onramp-{name}",
+        "title": title,
+        "tags": ["onramp"],
+        "schemaVersion": _SCHEMA,
+        "editable": True,
+        "time": {"from": "now-1h", "to": "now"},
+        "refresh": "10s",
+        "templating": {"list": [source]},
+        "panels": [_graph(n, each) for n, each in enumerate(panels)],
+    }
+
+
+def _graph(n: int, of: Panel) -> Json:
+    title, unit, queries = of
+    row, column = divmod(n, _COLUMNS)
+    return {
+        "id": n + 1,
+        "type": "timeseries",
+        "title": title,
+        "datasource": _SOURCE,
+        "gridPos": {"h": _HEIGHT, "w": _WIDTH, "x": column * _WIDTH, "y": row * _HEIGHT},
+        "fieldConfig": {"defaults": {"unit": unit, "min": 0}, "overrides": []},
+        "options": {
+            "legend": {"displayMode": "list", "placement": "bottom", "showLegend": True, "calcs": []},
+            "tooltip": {"mode": "multi", "sort": "desc"},
+        },
+        "targets": [_target(chr(ord("A") + i), *each) for i, each in enumerate(queries)],
+    }
+
+
+def _target(reference: str, query: str, legend: str) -> Json:
+    return {"refId": reference, "datasource": _SOURCE, "expr": query, "legendFormat": legend}

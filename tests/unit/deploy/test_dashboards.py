@@ -1,0 +1,94 @@
+"""Dashboards ask for what is declared, and Grafana's own types know every key that they have.
+
+Validated, not run: no Grafana was available.
+"""
+
+import copy
+import json
+import re
+from typing import Any
+
+import pytest
+import yaml
+from grafana_foundation_sdk.cog import plugins
+from grafana_foundation_sdk.cog.encoder import JSONEncoder
+from grafana_foundation_sdk.models.dashboard import Dashboard
+
+from docs import dashboards
+from tests.unit.deploy.promql import labels_of
+from tests.unit.deploy.rules import KNOWN
+from tests.unit.house.tree import ROOT
+
+# Without them the types know nothing of a panel's queries and options.
+plugins.register_default_plugins()
+
+MADE = {name: json.loads(dashboards.text_of(name)) for name in dashboards.DASHBOARDS}
+QUERIES = [
+    pytest.param(target["expr"], target["legendFormat"], id=f"{name}-{panel['id']}-{target['refId']}")
+    for name, made in MADE.items()
+    for panel in made["panels"]
+    for target in panel["targets"]
+]
+
+
+@pytest.mark.parametrize(("query", "legend"), QUERIES)
+def test_a_query_asks_for_what_is_declared_and_its_legend_for_labels_that_it_has(
+    query: str, legend: str
+) -> None:
+    labels = labels_of(query, KNOWN)
+    assert labels is not None
+    assert set(re.findall(r"{{(\w+)}}", legend)) == labels
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_grafana_reads_it_as_it_is_written(name: str) -> None:
+    assert lost(MADE[name]) == []
+
+
+@pytest.mark.parametrize(
+    "place", ["", "panels.0", "panels.0.targets.0", "panels.0.fieldConfig.defaults", "time"]
+)
+def test_a_misspelt_key_is_seen(place: str) -> None:
+    made = copy.deepcopy(MADE["overview"])
+    here: Any = made
+    for step in filter(None, place.split(".")):
+        here = here[int(step) if step.isdigit() else step]
+    here["misspelt"] = "x"
+    assert lost(made) == [f"{place}.misspelt".lstrip(".")]
+
+
+def lost(made: dict[str, Any]) -> list[str]:
+    """The places of what Grafana's types do not give back as it was."""
+    read = Dashboard.from_json(made)
+    return sorted(differences(made, json.loads(JSONEncoder().encode(read)), ""))
+
+
+def differences(ours: Any, theirs: Any, place: str) -> list[str]:
+    if isinstance(ours, dict) and isinstance(theirs, dict):
+        places = [(key, value, theirs.get(key)) for key, value in ours.items()]
+    elif isinstance(ours, list) and isinstance(theirs, list) and len(ours) == len(theirs):
+        places = [(n, value, theirs[n]) for n, value in enumerate(ours)]
+    else:
+        return [] if ours == theirs else [place]
+    return [d for key, a, b in places for d in differences(a, b, f"{place}.{key}".lstrip("."))]
+
+
+def test_panels_have_a_place_and_a_title_of_their_own() -> None:
+    for made in MADE.values():
+        places = [(p["gridPos"]["x"], p["gridPos"]["y"]) for p in made["panels"]]
+        assert len(set(places)) == len(places) == len({p["title"] for p in made["panels"]})
+    assert len({made["uid"] for made in MADE.values()}) == len(MADE)
+
+
+def test_what_is_provisioned_is_there() -> None:
+    provisioning = ROOT / "deploy/grafana/provisioning"
+    (source,) = yaml.safe_load((provisioning / "datasources/prometheus.yml").read_text())["datasources"]
+    (provider,) = yaml.safe_load((provisioning / "dashboards/onramp.yml").read_text())["providers"]
+    compose = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
+    mounts = [v.split(":") for name in ("prometheus", "grafana") for v in compose[name]["volumes"]]
+    files = {inside: outside for outside, inside, *_ in mounts if outside.startswith("./")}
+    assert source["url"] == "http://prometheus:9090"
+    assert files[provider["options"]["path"]] == f"./{dashboards.FOLDER}"
+    assert files["/etc/grafana/provisioning"] == "./deploy/grafana/provisioning"
+    assert files["/etc/prometheus/rules"] == "./deploy/prometheus/rules"
+    assert all((ROOT / outside).exists() for outside in files.values())
