@@ -9,7 +9,7 @@ security and who leads what.
 import asyncio
 import time
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Self
 
@@ -22,6 +22,7 @@ from aiokafka.protocol.fetch import FetchRequest
 from services.writer.kafka.leaders import ASK_ANOTHER_TIME, leader_of
 from services.writer.model.offsets import Partition, Range
 from services.writer.model.records import ARRIVALS, PartitionSlice
+from services.writer.read.decompress import MOST_BYTES
 from services.writer.read.log_batches import Fetched, committed
 from services.writer.read.record_columns import columns
 from shared.errors import KAFKA_UNAVAILABLE, InfrastructureError
@@ -149,7 +150,7 @@ class Fetcher:
         by_node = self._by_leader(left)
         sent = [self._ask(node, asked, len(by_node)) for node, asked in by_node.items()]
         parts = {p: part for answer in await asyncio.gather(*sent) for p, part in answer.items()}
-        fetched = [(r, f) for r in left if (f := self._fetched(r, parts)) is not None]
+        fetched = list(self._fetched(left, parts))
         slices = _slices([(r.range, f) for r, f in fetched])
         progressed = {r for r, f in fetched if r.advance(f, parts[r.range.partition])}
         # The sort is stable: False, for who got nothing, is before True.
@@ -182,7 +183,17 @@ class Fetcher:
             for part in parts
         }
 
-    def _fetched(self, reading: _Reading, parts: Mapping[Partition, _Part]) -> Fetched | None:
+    def _fetched(
+        self, left: Sequence[_Reading], parts: Mapping[Partition, _Part]
+    ) -> Iterator[tuple[_Reading, Fetched]]:
+        """What came of ranges, up to what fits into memory when it is decompressed: the rest comes again."""
+        room = MOST_BYTES
+        for each in left:
+            if room > 0 and (fetched := self._fetched_of(each, parts, room)) is not None:
+                room -= sum(batch.weight for batch in fetched.batches)
+                yield each, fetched
+
+    def _fetched_of(self, reading: _Reading, parts: Mapping[Partition, _Part], room: int) -> Fetched | None:
         """What came of a range; None: nothing for now.  Raises `RangeUnreadableError`."""
         part = parts.get(reading.range.partition)
         if part is None:
@@ -196,7 +207,7 @@ class Fetcher:
             )
         if part.error:
             raise RangeUnreadableError(f"{reading.range} cannot be read: {for_code(part.error).__name__}")
-        return committed(part.data, reading.next_offset, part.aborted)
+        return committed(part.data, reading.next_offset, part.aborted, room)
 
 
 def _part(part: Sequence[Any], *, nothing_came: bool) -> _Part:

@@ -7,11 +7,12 @@ them and the last one cut off where the answer was full.  Here each batch's head
 """
 
 import struct
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from aiokafka.codec import gzip_decode, lz4_decode, snappy_decode, zstd_decode
 from aiokafka.record.util import calc_crc32c
+
+from services.writer.read.decompress import MOST_BYTES, CorruptBatchError, decompressed
 
 #: Base offset, length, leader epoch, magic, CRC, attributes, last offset delta, first and largest
 #: timestamp, producer's id and epoch, base sequence, count of records.
@@ -31,16 +32,9 @@ _CONTROL: Final = 0b10_0000
 _MARKER: Final = struct.Struct(">5xhh")
 _ABORT: Final = 0
 
-_DECODE: Final[dict[int, Callable[[bytes], bytes]]] = {
-    1: gzip_decode,
-    2: snappy_decode,
-    3: lz4_decode,
-    4: zstd_decode,
-}
-
-
-class CorruptBatchError(Exception):
-    """The bytes of a record batch are not what its producer sent, or not what we can read."""
+#: What a record takes beside its bytes while its columns are made, and how many of them a batch may have.
+RECORD_BYTES: Final = 400
+_MOST_RECORDS: Final = 1_000_000
 
 
 class LogBatch(NamedTuple):
@@ -56,6 +50,11 @@ class LogBatch(NamedTuple):
     #: Its records, decompressed.
     payload: bytes | memoryview
 
+    @property
+    def weight(self) -> int:
+        """About the memory that its records take, in bytes."""
+        return len(self.payload) + RECORD_BYTES * self.records
+
 
 class Fetched(NamedTuple):
     """What one fetch brought of one partition."""
@@ -65,11 +64,14 @@ class Fetched(NamedTuple):
     next_offset: int
 
 
-def committed(data: bytes, offset: int, aborted: Collection[tuple[int, int]] = ()) -> Fetched:
+def committed(
+    data: bytes, offset: int, aborted: Collection[tuple[int, int]] = (), room: int = MOST_BYTES
+) -> Fetched:
     """Return the committed batches of `data`, which was fetched from `offset`.
 
     `aborted`: producer's id and first offset of each transaction in it that was aborted, as Kafka
-    tells them.  Raises `CorruptBatchError`.
+    tells them.  Batches behind those that fill `room` (by weight) are left for the next fetch.
+    Raises `CorruptBatchError`.
     """
     transactions = _Aborted(aborted)
     batches: list[LogBatch] = []
@@ -78,14 +80,19 @@ def committed(data: bytes, offset: int, aborted: Collection[tuple[int, int]] = (
         next_offset = base + last_delta + 1
         if next_offset <= offset:  # a compressed batch comes whole
             continue
+        if room <= 0:
+            break
         offset = next_offset
         transactions.reach(base)
         if attributes & _CONTROL:
             transactions.see_marker(producer, payload)
         elif not (attributes & _TRANSACTIONAL and producer in transactions.running) and count > 0:
             append_time = largest if attributes & _LOG_APPEND_TIME else None
-            records = _decompressed(attributes & _CODEC, payload, base)
+            if count > _MOST_RECORDS:
+                raise CorruptBatchError(f"the record batch at offset {base} has {count:,} records")
+            records = decompressed(attributes & _CODEC, payload, base)
             batches.append(LogBatch(base, next_offset, count, first_timestamp, append_time, records))
+            room -= batches[-1].weight
     return Fetched(batches, offset)
 
 
@@ -126,17 +133,3 @@ def _whole_batches(data: bytes) -> Iterator[tuple[Sequence[int], memoryview]]:
             raise CorruptBatchError(f"the record batch at offset {head[0]} does not have its checksum")
         yield head, view[at + _HEAD.size : following]
         at = following
-
-
-def _decompressed(codec: int, payload: memoryview, offset: int) -> bytes | memoryview:
-    if not codec:
-        return payload
-    decode = _DECODE.get(codec)
-    if decode is None:
-        raise CorruptBatchError(f"the record batch at offset {offset} has an unknown compression, {codec}")
-    try:
-        return decode(bytes(payload))
-    except Exception as e:  # noqa: BLE001 - four libraries, each with its own errors
-        raise CorruptBatchError(
-            f"the record batch at offset {offset} cannot be decompressed: {type(e).__name__}"
-        ) from None

@@ -12,7 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 from services.writer.model.records import ARRIVALS, FIRST_MS, LAST_MS, USUAL, Headers
-from services.writer.read.log_batches import CorruptBatchError, LogBatch
+from services.writer.read.decompress import CorruptBatchError
+from services.writer.read.log_batches import LogBatch
 from services.writer.read.record_headers import GATEWAY_HEADERS, headers_of
 from services.writer.read.varints import MOST_BYTES, VARINT_BITS, Bytes, Ints, read_varints
 

@@ -5,7 +5,7 @@ from typing import Final
 import numpy as np
 
 from services.writer.model.records import Headers
-from services.writer.read.log_batches import CorruptBatchError
+from services.writer.read.decompress import CorruptBatchError
 from services.writer.read.varints import Bytes, Ints, as_varint, read_varint, read_varints
 from shared import wire
 

@@ -46,7 +46,8 @@ def at_offset(written: bytes, offset: int) -> bytes:
 
 def with_deltas(written: bytes, deltas: Sequence[int]) -> bytes:
     """The batch, which is not compressed, with other offset deltas in its records and a right checksum."""
-    records, view = [], written[_HEAD_BYTES:]
+    records: list[bytes] = []
+    view = written[_HEAD_BYTES:]
     while view:
         size, at = read_varint(view, 0)
         body, view = view[at : at + size], view[at + size :]
@@ -66,9 +67,17 @@ def marker(base_offset: int, producer: int, *, commits: bool) -> bytes:
     return changed(written, attributes=0b11_0000)
 
 
-def changed(written: bytes, *, attributes: int | None = None, last_offset_delta: int | None = None) -> bytes:
+def changed(
+    written: bytes,
+    *,
+    attributes: int | None = None,
+    last_offset_delta: int | None = None,
+    count: int | None = None,
+) -> bytes:
     """The batch with another head, whose checksum is right."""
     head = bytearray(written)
+    if count is not None:
+        head[57:61] = count.to_bytes(4, "big")
     if attributes is not None:
         head[21:23] = attributes.to_bytes(2, "big")
     if last_offset_delta is not None:

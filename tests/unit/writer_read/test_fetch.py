@@ -12,6 +12,7 @@ from aiokafka import TopicPartition
 from aiokafka.errors import RequestTimedOutError
 
 from services.writer.model.offsets import Partition, Range
+from services.writer.read import fetch
 from services.writer.read.fetch import Fetcher, RangeUnreadableError
 from services.writer.read.range_reader import RangeReader
 from shared.errors import InfrastructureError
@@ -71,14 +72,20 @@ def _log(count: int, size: int = 10) -> Log:
 
 
 def _read(
-    brokers: Brokers, *ranges: tuple[Partition, int, int], patience: float = 60
+    brokers: Brokers,
+    *ranges: tuple[Partition, int, int],
+    patience: float = 60,
+    pieces: list[int] | None = None,
 ) -> dict[Partition, list[int]]:
+    """The offsets of `ranges`; `pieces` gets how many there were at a time."""
     fetcher = Fetcher.__new__(Fetcher)  # without its Kafka
     fetcher._client, fetcher._patience_s, fetcher._topics = brokers, patience, set()
 
     async def read() -> dict[Partition, list[int]]:
         found: dict[Partition, list[int]] = {}
         async for piece in fetcher.read([Range("", *r) for r in ranges]):
+            if pieces is not None:
+                pieces.append(sum(len(each) for each in piece))
             for each in piece:
                 found.setdefault(each.partition, []).extend(each.rows.column("offset").to_pylist())
         return found
@@ -107,6 +114,19 @@ def test_whoever_got_nothing_is_first_in_the_next_request() -> None:
 def test_a_batch_that_is_larger_than_an_answer_comes_whole() -> None:
     brokers = Brokers({P: _log(3, 5_000), Q: _log(3, 5_000)}, most_bytes=1_000)
     assert _read(brokers, (P, 0, 3), (Q, 0, 3)) == {P: [0, 1, 2], Q: [0, 1, 2]}
+
+
+def test_what_unfolds_to_more_than_a_worker_holds_is_read_a_part_at_a_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(fetch, "MOST_BYTES", 3 * 5_000)
+    logs = {p: [batch(n, [bytes(5_000)], codec=4) for n in range(4)] for p in (P, Q, R)}
+    brokers = Brokers(logs)
+    pieces: list[int] = []
+    assert _read(brokers, (P, 0, 4), (Q, 0, 4), (R, 0, 4), pieces=pieces) == {
+        p: [0, 1, 2, 3] for p in (P, Q, R)
+    }
+    assert max(pieces) == 3
 
 
 def test_a_range_of_which_nothing_is_left_is_read_when_the_leader_has_nothing_at_all() -> None:

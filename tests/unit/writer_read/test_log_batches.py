@@ -1,13 +1,18 @@
 """Which of the batches that Kafka sends count, and where the next fetch goes on."""
 
+import gzip
 import struct
 
+import cramjam
 import pytest
 
-from services.writer.read.log_batches import CorruptBatchError, LogBatch, committed
+from services.writer.read import decompress
+from services.writer.read.decompress import CorruptBatchError, decompressed
+from services.writer.read.log_batches import LogBatch, committed
 from tests.unit.writer_read.batches import batch, changed, marker
 
 A, B = 1001, 1002
+GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
 
 
 def _offsets(batches: list[LogBatch]) -> list[int]:
@@ -94,6 +99,64 @@ def test_what_no_client_of_today_writes_is_refused_with_its_offset() -> None:
     short = struct.pack(">qiib", 3, 10, 0, 2) + bytes(10)
     with pytest.raises(CorruptBatchError, match="shorter than its head"):
         committed(short, 3)
+
+
+def _zeros(codec: int, size: int) -> bytes:
+    """What unfolds to `size` zeros."""
+    if codec == GZIP:
+        return gzip.compress(bytes(size), 6)
+    if codec == ZSTD:
+        return bytes(cramjam.zstd.compress(bytes(size)))
+    if codec == LZ4:
+        return bytes(cramjam.lz4.compress(bytes(size)))
+    return bytes(cramjam.snappy.compress_raw(bytes(size)))
+
+
+def _java_snappy(*blocks: bytes) -> bytes:
+    head = b"\x82SNAPPY\0" + struct.pack(">ii", 1, 1)
+    return head + b"".join(struct.pack(">i", len(block)) + block for block in blocks)
+
+
+@pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD])
+def test_what_unfolds_to_more_than_a_worker_holds_is_refused(
+    codec: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(decompress, "MOST_BYTES", 3_000_000)
+    for size, refused in ((3_000_000, False), (3_000_001, True)):
+        found = _zeros(codec, size)
+        if not refused:
+            assert decompressed(codec, memoryview(found), 3) == bytes(size)
+            continue
+        with pytest.raises(CorruptBatchError, match=r"offset 3 has more than 3,000,000 bytes when decom"):
+            decompressed(codec, memoryview(found), 3)
+
+
+def test_snappy_of_java_is_bounded_by_all_its_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decompress, "MOST_BYTES", 250)
+    block = _zeros(SNAPPY, 100)
+    assert decompressed(SNAPPY, memoryview(_java_snappy(block, block)), 3) == bytes(200)
+    with pytest.raises(CorruptBatchError, match="more than 250 bytes"):
+        decompressed(SNAPPY, memoryview(_java_snappy(block, block, block)), 3)
+    with pytest.raises(CorruptBatchError, match="cannot be decompressed"):
+        decompressed(SNAPPY, memoryview(_java_snappy(block)[:-1]), 3)
+
+
+def test_two_streams_one_behind_the_other_are_one_as_kafka_reads_them() -> None:
+    for codec in (GZIP, LZ4, ZSTD):
+        assert decompressed(codec, memoryview(_zeros(codec, 7) * 2), 3) == bytes(14)
+
+
+def test_batches_beyond_what_a_worker_holds_are_left_for_the_next_fetch() -> None:
+    data = b"".join(batch(n, [bytes(1_000)], codec=ZSTD) for n in range(9))
+    found = committed(data, 0, room=2_500)
+    assert (_offsets(found.batches), found.next_offset) == ([0, 1], 2)
+    assert _offsets(committed(data, found.next_offset, room=1).batches) == [2]
+
+
+def test_more_records_than_a_batch_may_have_are_refused() -> None:
+    many = changed(batch(3, [b"a"]), count=1_000_001)
+    with pytest.raises(CorruptBatchError, match="offset 3 has 1,000,001 records"):
+        committed(many, 3)
 
 
 def test_a_compression_that_is_unknown_or_is_none_is_refused() -> None:

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from services.writer.model.records import FIRST_MS, LAST_MS, Headers
-from services.writer.read.log_batches import CorruptBatchError, LogBatch, committed
+from services.writer.read.decompress import CorruptBatchError
+from services.writer.read.log_batches import LogBatch, committed
 from services.writer.read.record_columns import columns
 from shared import wire
 from tests.fixtures.writer import CONTEXT
