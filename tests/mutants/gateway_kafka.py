@@ -9,9 +9,32 @@ STEPS: Final = "tests/unit/ingest/test_steps.py"
 SINK: Final = "tests/contract/test_sink.py"
 SEND_TIMER: Final = "tests/integration/ingest/test_send_timer.py"
 SICK: Final = "tests/integration/ingest/test_sick_topic.py"
+CHANGED: Final = "tests/integration/ingest/test_changed_topics.py"
 Mutant = partial(AnyMutant, tests="tests/unit/ingest/test_second.py")
 
 QUICK: Final = (
+    Mutant(
+        "each event's own verdict under a lowered limit",
+        "send/kafka_sink.py",
+        "if too_large:",
+        "if False:",
+        tests=CHANGED,
+    ),
+    Mutant(
+        "sequence numbers of what was too large",
+        "send/partition_queue.py",
+        "            instance.take_back(self.topic, self.partition, batch.count)\n",
+        "",
+        tests=CHANGED,
+    ),
+    Mutant("looking again", "send/kafka_sink.py", "        self._topics.start()\n", "", tests=CHANGED),
+    Mutant(
+        "topics that became unsafe",
+        "send/kafka_topics.py",
+        "if error is NoError and self._unsafe(topic, config) is None:",
+        "if True:",
+        tests=CHANGED,
+    ),
     Mutant("topics that are gone", "send/second_producer.py", "> _GONE_SECONDS", "> 10**9"),
     Mutant(
         "pauses between questions",

@@ -67,6 +67,11 @@ class ProducerInstance:
             self._refreshed_at = now
             self.producer.client.force_metadata_update()
 
+    def take_back(self, topic: str, partition: int, count: int) -> None:
+        """Use the last batch's `count` sequence numbers again: the broker rejected it for good."""
+        manager = self.producer._txn_manager  # noqa: SLF001
+        manager.increment_sequence_number(TopicPartition(topic, partition), -count)
+
     async def send(self, batch: Any, topic: str, partition: int) -> int:
         """Produce a batch and return its base offset, -1 if the broker no longer knows it.
 

@@ -8,7 +8,7 @@ times out never takes its neighbours' batch with it.
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Final
 
@@ -20,6 +20,7 @@ from services.ingest.send.kafka_topics import PartitionsOf, TopicManager
 from services.ingest.send.partition_queue import (
     BatchOptions,
     BatchResult,
+    BatchTooLargeError,
     PartitionQueue,
     RequestSlice,
     fail_late,
@@ -54,8 +55,6 @@ _RETRY_BACKOFF_MS: Final = 50
 _SECOND_BACKOFF_MS: Final = 100
 #: After this time at most a partition that was added is used.
 _METADATA_AGE_MS: Final = 60_000
-
-
 #: Without a pause between sends, not compressed.
 _DEFAULT_OPTIONS: Final = BatchOptions()
 
@@ -92,6 +91,7 @@ class KafkaSink:
 
     async def start(self) -> None:
         """Start to connect; return at once, Kafka may be down."""
+        self._topics.start()
         self._producers.start()
         self._second_producers.start()
         self._sweeper = asyncio.create_task(self._sweep(), name="sink-sweeper")
@@ -134,14 +134,26 @@ class KafkaSink:
             return [InfrastructureError(SHUTTING_DOWN, "the sink is closed") for _ in records]
         deadline = asyncio.get_running_loop().time() + self._deadline_seconds
         outcomes: list[SendResult | None] = [None] * len(records)
+        await self._send(range(len(records)), records, outcomes, deadline)
+        too_large = [n for n, outcome in enumerate(outcomes) if isinstance(outcome, BatchTooLargeError)]
+        if too_large:  # together, for a limit that was lowered: it is read again, and decides about each
+            await self._send(too_large, records, outcomes, deadline)
+        return _complete(outcomes)
+
+    async def _send(
+        self,
+        indexes: Iterable[int],
+        records: Sequence[Record],
+        outcomes: list[SendResult | None],
+        deadline: float,
+    ) -> None:
         slices: list[RequestSlice] = []
-        for topic, indexes in (await self._ready_topics(records, outcomes, deadline)).items():
-            for partition, group in self._by_partition(topic, indexes, records, outcomes).items():
+        for topic, of_topic in (await self._ready_topics(indexes, records, outcomes, deadline)).items():
+            for partition, group in self._by_partition(topic, of_topic, records, outcomes).items():
                 slices += self._queue(topic, partition).put(records, group)
         self._watch_deadline(slices, deadline)
         for slice_ in slices:
             _set_outcomes(outcomes, records, slice_, await slice_.future)
-        return _complete(outcomes)
 
     def _watch_deadline(self, slices: list[RequestSlice], deadline: float) -> None:
         if self._deadlines and deadline < self._deadlines[-1][0]:
@@ -153,12 +165,16 @@ class KafkaSink:
             self._deadlines.extend((deadline, slice_) for slice_ in slices)
 
     async def _ready_topics(
-        self, records: Sequence[Record], outcomes: list[SendResult | None], deadline: float
+        self,
+        indexes: Iterable[int],
+        records: Sequence[Record],
+        outcomes: list[SendResult | None],
+        deadline: float,
     ) -> dict[str, list[int]]:
         """Return the records' indexes by ready topic; fail the records of topics that cannot be ensured."""
         topics: dict[str, list[int]] = {}
-        for index, record in enumerate(records):
-            topics.setdefault(record.topic, []).append(index)
+        for index in indexes:
+            topics.setdefault(records[index].topic, []).append(index)
         unready = [topic for topic in topics if self._partitions(topic) is None]
         if not unready:
             return topics

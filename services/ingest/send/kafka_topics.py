@@ -2,7 +2,8 @@
 
 The broker's auto-creation would give a topic the broker's defaults (one partition, one
 replica), and a metadata request is enough to trigger it.  So creation comes first, always;
-"already exists" is success only once the settings that a 202 stands on were checked.
+"already exists" is success only once the settings that a 202 stands on were checked.  They are read
+again now and then, of all topics in use at once: an operator may change them, or delete a topic.
 """
 
 import asyncio
@@ -36,6 +37,10 @@ _HEALTH_SECONDS: Final = 2.0
 #: New event types arrive in bursts (a deploy); the controller need not see them all at once.
 _MAX_CONCURRENT: Final = 4
 _POLL_SECONDS: Final = 0.02
+#: After this time at most a changed setting is known, and a deleted topic made again.
+_REREAD_SECONDS: Final = 30.0
+#: Topics in one request for settings.
+_AT_A_TIME: Final = 100
 _MIN_ISR: Final = "min.insync.replicas"
 #: Kafka's own defaults: what a topic has whose settings may not be read.
 _KAFKA_DEFAULTS: Final = {"max.message.bytes": "1048588", "cleanup.policy": "delete"}
@@ -61,6 +66,11 @@ class TopicManager:
         self._known: dict[str, TopicState] = {}
         self._ensuring: dict[str, asyncio.Task[TopicState]] = {}
         self._slots = asyncio.Semaphore(_MAX_CONCURRENT)
+        self._rereading: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin to read the settings of topics in use again, now and then."""
+        self._rereading = asyncio.create_task(self._reread_always(), name="topic-settings")
 
     def known(self, topic: str) -> TopicState | None:
         """Return the topic's state if it was ensured before, else None."""
@@ -102,10 +112,42 @@ class TopicManager:
 
     async def stop(self) -> None:
         """Cancel what is under way."""
-        for task in list(self._ensuring.values()):
+        tasks = [*self._ensuring.values(), *([self._rereading] if self._rereading else [])]
+        for task in tasks:
             task.cancel()
-        if self._ensuring:
-            await asyncio.wait(list(self._ensuring.values()))
+        if tasks:
+            await asyncio.wait(tasks)
+
+    async def _reread_always(self) -> None:
+        while True:
+            await asyncio.sleep(_REREAD_SECONDS)
+            try:
+                await self._reread()
+            except (KafkaError, OSError, TimeoutError) as e:
+                logger.info("topics' settings could not be read again", extra={"reason": type(e).__name__})
+
+    async def _reread(self) -> None:
+        """Read what is remembered of topics again; one that is gone or unsafe is ensured at its next use."""
+        topics = [*self._known]
+        if not topics:
+            return
+        async with self._admin() as admin:
+            for first in range(0, len(topics), _AT_A_TIME):
+                async with asyncio.timeout(_TIMEOUT_SECONDS):
+                    asked = [_settings_of(topic) for topic in topics[first : first + _AT_A_TIME]]
+                    (response,) = await admin.describe_configs(asked)
+                for resource in response.resources:
+                    self._remember(resource)
+
+    def _remember(self, resource: Any) -> None:
+        topic, error = resource[3], for_code(resource[0])
+        if topic not in self._known or error is TopicAuthorizationFailedError:
+            return
+        config = {entry[0]: entry[1] for entry in resource[4]}
+        if error is NoError and self._unsafe(topic, config) is None:
+            self._known[topic] = _state(config)
+        else:
+            self.forget(topic)
 
     async def _ensure(self, topic: str) -> TopicState:
         try:
@@ -120,7 +162,7 @@ class TopicManager:
                 KAFKA_UNREACHABLE, f"the topic could not be ensured: {type(e).__name__}"
             ) from e
         self._reject_unsafe(topic, config)
-        self._known[topic] = TopicState(int(config["max.message.bytes"]))
+        self._known[topic] = _state(config)
         return self._known[topic]
 
     async def _create(self, admin: AIOKafkaAdminClient, topic: str) -> None:
@@ -146,7 +188,7 @@ class TopicManager:
             if resource is not None:
                 # Created, but this broker does not know of it yet.
                 await asyncio.sleep(_POLL_SECONDS)
-            responses = await admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, topic)])
+            responses = await admin.describe_configs([_settings_of(topic)])
             resource = responses[0].resources[0]
             error = for_code(resource[0])
         if error is TopicAuthorizationFailedError and not self._settings.create_topics:
@@ -159,14 +201,18 @@ class TopicManager:
         return {entry[0]: entry[1] for entry in resource[4]}
 
     def _reject_unsafe(self, topic: str, config: dict[str, str]) -> None:
+        detail = self._unsafe(topic, config)
+        if detail is not None:
+            logger.error("topic is unsafe", extra={"topic": topic, "reason": detail})
+            raise InfrastructureError(TOPIC_UNSAFE, detail)
+
+    def _unsafe(self, topic: str, config: dict[str, str]) -> str | None:
+        """Return why the topic may lose what is accepted, None if it does not."""
         if int(config[_MIN_ISR]) < self._settings.min_insync:
-            detail = f"{_MIN_ISR} of {topic} is {config[_MIN_ISR]}, promised are {self._settings.min_insync}"
-        elif "compact" in config["cleanup.policy"]:
-            detail = f"{topic} is compacted: events with equal keys would be removed"
-        else:
-            return
-        logger.error("topic is unsafe", extra={"topic": topic, "reason": detail})
-        raise InfrastructureError(TOPIC_UNSAFE, detail)
+            return f"{_MIN_ISR} of {topic} is {config[_MIN_ISR]}, promised are {self._settings.min_insync}"
+        if "compact" in config["cleanup.policy"]:
+            return f"{topic} is compacted: events with equal keys would be removed"
+        return None
 
     @asynccontextmanager
     async def _admin(self) -> AsyncIterator[AIOKafkaAdminClient]:
@@ -181,6 +227,15 @@ class TopicManager:
             yield admin
         finally:
             await admin.close()
+
+
+def _settings_of(topic: str) -> ConfigResource:
+    """Return the question for the settings that matter: a topic has forty, which take time to parse."""
+    return ConfigResource(ConfigResourceType.TOPIC, topic, dict.fromkeys([*_KAFKA_DEFAULTS, _MIN_ISR]))
+
+
+def _state(config: dict[str, str]) -> TopicState:
+    return TopicState(int(config["max.message.bytes"]))
 
 
 async def _must_exist(admin: AIOKafkaAdminClient, topic: str) -> None:

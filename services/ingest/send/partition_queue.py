@@ -25,6 +25,7 @@ from services.ingest.send.send_timer import SendTimer
 from services.ingest.sink import Record
 from shared.errors import (
     EVENT_TOO_LARGE,
+    KAFKA_UNAVAILABLE,
     KAFKA_UNREACHABLE,
     SHUTTING_DOWN,
     InfrastructureError,
@@ -58,6 +59,10 @@ class BatchOptions:
 
 #: A batch's base offset, or why it failed.
 BatchResult = int | OnrampError
+
+
+class BatchTooLargeError(InfrastructureError):
+    """A batch of several events was larger than the topic takes now; smaller ones may not be."""
 
 
 class RequestSlice:
@@ -236,12 +241,17 @@ class PartitionQueue:
         except asyncio.CancelledError:
             batch.resolve(unknown_outcome("the gateway stopped before Kafka answered"))
             raise
+        except _TOO_LARGE as e:
+            # The topic's limit was lowered: read it again.  No other topic need notice.
+            self._on_stale_metadata()
+            instance.take_back(self.topic, self.partition, batch.count)
+            batch.resolve(_too_large(e, batch.count))
         except Exception as e:  # noqa: BLE001 - whatever it was, the requests must get a result
             # A rejected batch leaves a hole in the producer's sequence numbers: a new producer
             # starts a new sequence.  What is known of the topic may be wrong as well.
             self._on_stale_metadata()
             self._producers.replace(instance, f"{self.topic}/{self.partition}: {type(e).__name__}")
-            batch.resolve(_failure(e, batch.count))
+            batch.resolve(_failure(e))
         finally:
             SEND_SECONDS_TALLY.observe(time.perf_counter() - started)
             self._budget.release(batch.size)
@@ -270,11 +280,11 @@ def _deadline_error(seconds: float, *, may_be_sent: bool) -> InfrastructureError
     return InfrastructureError(KAFKA_UNREACHABLE, f"it could not be sent within {seconds:g} s")
 
 
-def _failure(error: Exception, count: int) -> OnrampError:
-    if isinstance(error, InfrastructureError):
-        return error
-    if isinstance(error, _TOO_LARGE) and count == 1:
+def _failure(error: Exception) -> OnrampError:
+    return error if isinstance(error, InfrastructureError) else unknown_outcome(type(error).__name__)
+
+
+def _too_large(error: Exception, count: int) -> OnrampError:
+    if count == 1:
         return UserError(EVENT_TOO_LARGE, "larger than the topic's max.message.bytes")
-    failure = unknown_outcome(type(error).__name__)
-    # Too large is too large at every attempt: none of them was appended.
-    return failure.surely(accepted=False) if isinstance(error, _TOO_LARGE) else failure
+    return BatchTooLargeError(KAFKA_UNAVAILABLE, type(error).__name__).surely(accepted=False)

@@ -1,0 +1,165 @@
+"""A topic's settings that change, and a topic that is deleted, under a sink that knows them."""
+
+import secrets
+from collections.abc import AsyncIterator
+
+import pytest
+from aiokafka import AIOKafkaProducer
+from aiokafka.admin import AIOKafkaAdminClient, NewPartitions
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from aiokafka.errors import MessageSizeTooLargeError
+
+from services.ingest.send import kafka_sink, kafka_topics
+from services.ingest.send.byte_budget import ByteBudget
+from services.ingest.send.kafka_sink import KafkaSink
+from services.ingest.sink import Receipt
+from shared.errors import EVENT_TOO_LARGE, TOPIC_UNSAFE, Fault, OnrampError
+from shared.settings import KafkaSettings
+from tests.fixtures.fix_kafka import HasBootstrap
+from tests.fixtures.ingest import record, until
+
+pytestmark = pytest.mark.anyio
+
+SMALL, LARGE = b"s" * 100, b"l" * 30_000
+
+
+@pytest.fixture
+async def sink(kafka: HasBootstrap, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[KafkaSink]:
+    monkeypatch.setattr(kafka_topics, "_REREAD_SECONDS", 0.2)
+    monkeypatch.setattr(kafka_sink, "_METADATA_AGE_MS", 200)
+    settings = KafkaSettings(bootstrap=kafka.bootstrap)
+    sink = KafkaSink(settings, ByteBudget(2**28), deadline_seconds=60, wedged_seconds=90)
+    await sink.start()
+    yield sink
+    await sink.stop(within=5)
+
+
+@pytest.fixture
+async def admin(kafka: HasBootstrap) -> AsyncIterator[AIOKafkaAdminClient]:
+    admin = AIOKafkaAdminClient(bootstrap_servers=kafka.bootstrap)
+    await admin.start()
+    yield admin
+    await admin.close()
+
+
+@pytest.fixture
+def topic() -> str:
+    return f"events.changed_{secrets.token_hex(4)}"
+
+
+async def set_up(admin: AIOKafkaAdminClient, topic: str, **settings: str) -> None:
+    given = {name.replace("_", "."): value for name, value in settings.items()}
+    await admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic, given)])
+
+
+async def sent(sink: KafkaSink, topic: str, *values: bytes) -> list[Receipt | Fault]:
+    key = "one-key"  # and so one partition
+    results = await sink.send([record(topic, key, value) for value in values])
+    return [each.fault if isinstance(each, OnrampError) else each for each in results]
+
+
+async def test_a_changed_limit_is_known_soon(
+    sink: KafkaSink, admin: AIOKafkaAdminClient, topic: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    await sent(sink, topic, SMALL)
+    await set_up(admin, topic, max_message_bytes="20000")
+
+    async def lowered() -> bool:
+        return sink._max_message_bytes(topic) == 20_000
+
+    await until(lowered)
+    first, large, last = await sent(sink, topic, SMALL, LARGE, SMALL)
+    assert large is EVENT_TOO_LARGE
+    assert isinstance(first, Receipt)
+    assert isinstance(last, Receipt)
+    await set_up(admin, topic, max_message_bytes="100000")
+
+    async def raised() -> bool:
+        return isinstance((await sent(sink, topic, LARGE))[0], Receipt)
+
+    await until(raised)
+    assert "producer is replaced" not in caplog.text
+
+
+@pytest.fixture
+def unread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody has looked at settings again yet."""
+    monkeypatch.setattr(kafka_topics.TopicManager, "_remember", lambda *_: None)
+
+
+@pytest.mark.usefixtures("unread")
+async def test_a_limit_that_was_just_lowered_is_the_large_events_problem_alone(
+    sink: KafkaSink,
+    admin: AIOKafkaAdminClient,
+    topic: str,
+    kafka: HasBootstrap,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    await sent(sink, topic, SMALL)
+    await set_up(admin, topic, max_message_bytes="20000")
+    await until_too_large(kafka, topic)
+
+    first, large, last = await sent(sink, topic, SMALL, LARGE, SMALL)
+    assert large is EVENT_TOO_LARGE
+    assert isinstance(first, Receipt)
+    assert isinstance(last, Receipt)
+    assert isinstance((await sent(sink, topic, SMALL))[0], Receipt)
+    assert "producer is replaced" not in caplog.text
+
+
+async def until_too_large(kafka: HasBootstrap, topic: str) -> None:
+    """Wait until the broker itself takes large events no more."""
+    async with AIOKafkaProducer(bootstrap_servers=kafka.bootstrap) as producer:
+
+        async def refused() -> bool:
+            try:
+                await producer.send_and_wait(topic, LARGE, partition=0)
+            except MessageSizeTooLargeError:
+                return True
+            return False
+
+        await until(refused)
+
+
+async def test_a_topic_that_became_unsafe_takes_nothing_until_it_is_mended(
+    sink: KafkaSink, admin: AIOKafkaAdminClient, topic: str
+) -> None:
+    await sent(sink, topic, SMALL)
+    await set_up(admin, topic, cleanup_policy="compact")
+
+    async def refused() -> bool:
+        return await sent(sink, topic, SMALL) == [TOPIC_UNSAFE]
+
+    await until(refused)
+    await set_up(admin, topic, cleanup_policy="delete")
+
+    async def accepted() -> bool:
+        return isinstance((await sent(sink, topic, SMALL))[0], Receipt)
+
+    await until(accepted)
+
+
+async def test_partitions_that_were_added_are_used(
+    sink: KafkaSink, admin: AIOKafkaAdminClient, topic: str
+) -> None:
+    await sent(sink, topic, SMALL)
+    before = sink._counts[topic]
+    await admin.create_partitions({topic: NewPartitions(total_count=before + 5)})
+
+    async def used() -> bool:
+        results = await sink.send([record(topic, f"key-{n}", SMALL) for n in range(200)])
+        return {each.partition for each in results if isinstance(each, Receipt)} == set(range(before + 5))
+
+    await until(used)
+
+
+async def test_a_deleted_topic_is_made_again(sink: KafkaSink, admin: AIOKafkaAdminClient, topic: str) -> None:
+    await sent(sink, topic, SMALL)
+    await admin.delete_topics([topic])
+
+    async def forgotten() -> bool:
+        return sink._topics.known(topic) is None
+
+    await until(forgotten)
+    (again,) = await sent(sink, topic, SMALL)
+    assert isinstance(again, Receipt)
