@@ -2,9 +2,8 @@
 
 ``python -m loadtest.bench_singles --variant LINGER_MS=0 --variant LINGER_MS=5``: the gateways of all
 variants are up at once on the same Kafka and every round loads each in turn, so that what the machine
-does meanwhile is in all of them: on a busy one many short rounds and their ratios say most.  A
-variant is what follows ``ONRAMP_INGEST_``, comma-separated; one that starts with a slash is the
-folder of another tree, whose gateway is started with its own settings.
+does meanwhile is in all of them: on a busy one many short rounds and their ratios say most.  What a
+variant can be is in gateways.py.
 """
 
 import argparse
@@ -14,9 +13,7 @@ import subprocess
 import sys
 import tempfile
 import urllib.request
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,16 +21,14 @@ import orjson
 
 from loadtest import report
 from loadtest.figures import middle_of
+from loadtest.gateways import KEY, Variant, running
 from loadtest.processes import cost
-from stack import services
 from stack.kafka import Kafka
-from stack.services import Service
 
 _WARM_SECONDS: Final = 3.0
 _ROOT: Final = Path(__file__).resolve().parent.parent
 _REQUESTS: Final = "onramp_ingest_kafka_requests_total"
 _NEVER: Final = 1e9
-_KEY: Final = "onramp_dev_bench-of-singles-on-loopback"
 
 
 @dataclass(frozen=True)
@@ -48,7 +43,7 @@ def main() -> None:
     """Run all and print a table; ``--out`` keeps the figures."""
     parser = argparse.ArgumentParser("python -m loadtest.bench_singles", description=__doc__)
     parser.add_argument(
-        "--variant", action="append", default=[], help="LINGER_MS=5,COMPRESSION=lz4, or /tree"
+        "--variant", action="append", default=[], help="LINGER_MS=5,COMPRESSION=lz4, TLS, or /tree"
     )
     parser.add_argument("--names", type=int, nargs="+", default=[1, 40])
     parser.add_argument("--rate", type=float, default=1000.0, help="events a second, open loop")
@@ -64,7 +59,7 @@ def main() -> None:
         try:
             kafka.start()
             kafka.wait_ready()
-            with _gateways(args.variant or [""], kafka, Path(folder)) as gateways:
+            with running(args.variant or [""], kafka, Path(folder)) as gateways:
                 for case in cases:
                     _load(gateways[case.variant], case.names, _WARM_SECONDS, Path(folder), args)
                 for _ in range(args.rounds):
@@ -80,19 +75,7 @@ def main() -> None:
         args.out.write_text(json.dumps(figures, indent=1) + "\n", "utf-8")
 
 
-@contextmanager
-def _gateways(variants: list[str], kafka: Kafka, folder: Path) -> Iterator[dict[str, Service]]:
-    with ExitStack() as stack:
-        gateways = {}
-        for number, variant in enumerate(variants):
-            gateway = gateways[variant] = _gateway(variant, kafka, folder / f"gateway-{number}.log")
-            stack.callback(gateway.stop)
-            gateway.start()
-            gateway.wait_ready()
-        yield gateways
-
-
-def _run(case: Case, gateway: Service, folder: Path, args: argparse.Namespace) -> dict[str, float]:
+def _run(case: Case, gateway: Variant, folder: Path, args: argparse.Namespace) -> dict[str, float]:
     before, requests = cost(gateway.pid), _produced(gateway)
     lines = _load(gateway, case.names, args.seconds, folder, args)
     after = cost(gateway.pid)
@@ -108,29 +91,19 @@ def _run(case: Case, gateway: Service, folder: Path, args: argparse.Namespace) -
     }
 
 
-def _gateway(variant: str, kafka: Kafka, log: Path) -> Service:
-    env = {"ONRAMP_INGEST_DEV_KEY": _KEY}
-    if not variant.startswith("/"):
-        pairs = (pair.partition("=") for pair in variant.split(",") if pair)
-        env |= {f"ONRAMP_INGEST_{name}": value for name, _, value in pairs}
-        return services.gateway(bootstrap=kafka.bootstrap, log=log, env=env)
-    service = services.gateway(bootstrap=kafka.bootstrap, log=log, env=env | {"PYTHONPATH": variant})
-    service.child.command = replace(service.child.command, cwd=Path(variant))
-    return service
-
-
 def _load(
-    gateway: Service, names: int, seconds: float, folder: Path, args: argparse.Namespace
+    gateway: Variant, names: int, seconds: float, folder: Path, args: argparse.Namespace
 ) -> list[list[Any]]:
     order, out = folder / "order.json", folder / "sent.json"
     settings = {
         "port": gateway.port,
-        "api_key": _KEY,
+        "api_key": KEY,
         "rate": args.rate,
         "seconds": seconds,
         "names": names,
         "fresh_every_s": _NEVER,
         "connections": args.connections,
+        "ca_file": str(gateway.ca_file) if gateway.ca_file else None,
         "out": str(out),
     }
     order.write_text(json.dumps(settings), "utf-8")
@@ -139,9 +112,9 @@ def _load(
     return lines
 
 
-def _produced(gateway: Service) -> float:
+def _produced(gateway: Variant) -> float:
     """Return the produce requests so far; not a number of a tree that does not count them."""
-    with urllib.request.urlopen(f"{gateway.url}/metrics", timeout=10) as answer:  # noqa: S310 - ours
+    with urllib.request.urlopen(f"{gateway.service.url}/metrics", timeout=10) as answer:  # noqa: S310 - ours
         lines = answer.read().decode().splitlines()
     return next((float(line.split()[1]) for line in lines if line.startswith(_REQUESTS)), float("nan"))
 

@@ -91,6 +91,8 @@ _TURNS: Final[Mapping[str, tuple[bytes, ...]]] = {
     "stalled readers of large answers": (_posted(_FAULTS, b"Content-Encoding: gzip") * 3,),
     "gzips of 9 MB that end late": _late(_posted(_GIANT, b"Content-Encoding: gzip")),
     "bodies of 1 MiB that end late": _late(_posted(_BODY)),
+    "silent connections": (b"", b"no HTTP\r\n\r\n"),
+    "pipelines of 2,000 requests": (_posted(b"{}") * 2_000,),
     "headers that end late": _late(_HEAD + _HEADERS + b"Content-Length: 0\r\n\r\n"),
 }
 FLOODS: Final = tuple(_TURNS)

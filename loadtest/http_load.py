@@ -1,11 +1,13 @@
 """A closed loop of keep-alive connections that cost as little as Python allows.
 
-Run as a process of its own: ``python -m loadtest.http_load PORT FORM BATCH CONNECTIONS
-SECONDS NAME`` prints one JSON line: requests, other statuses, latency percentiles in ms.
+Run as a process of its own: ``python -m loadtest.http_load PORT FORM BATCH CONNECTIONS SECONDS NAME
+KEY [CA_FILE]`` prints one JSON line: requests, other statuses, latency percentiles in ms.  With a CA
+it speaks HTTPS.
 """
 
 import asyncio
 import json
+import ssl
 import sys
 import time
 from typing import cast
@@ -62,14 +64,22 @@ class Connection(asyncio.Protocol):
         self._transport.write(self._requests[self._next])
 
 
-async def run(port: int, requests: list[bytes], connections: int, seconds: float) -> dict[str, float]:
+async def run(
+    port: int, requests: list[bytes], connections: int, seconds: float, trust: ssl.SSLContext | None = None
+) -> dict[str, float]:
     """Load the gateway and say what it answered."""
     loop = asyncio.get_running_loop()
     until = time.perf_counter() + seconds
-    made = [
-        (await loop.create_connection(lambda n=n: Connection(requests, n, until), "127.0.0.1", port))[1]  # type: ignore[misc]
+    pairs = [
+        await loop.create_connection(
+            lambda n=n: Connection(requests, n, until),  # type: ignore[misc]
+            "127.0.0.1",
+            port,
+            ssl=trust,
+        )
         for n in range(connections)
     ]
+    made = [connection for _, connection in pairs]
     await asyncio.gather(*(each.done for each in made))
     latencies = sorted(each for connection in made for each in connection.latencies)
     return {
@@ -82,14 +92,17 @@ async def run(port: int, requests: list[bytes], connections: int, seconds: float
 
 def main() -> None:
     """Read the arguments, run, print."""
-    port, form, batch, connections, seconds, name = sys.argv[1:]
+    port, form, batch, connections, seconds, name, key, *ca_file = sys.argv[1:]
     contents, headers = bodies(form, int(batch), _REQUESTS, name)
-    head = "".join(f"{k}: {v}\r\n" for k, v in {"Host": "gateway", **headers}.items()).encode()
+    head = "".join(
+        f"{k}: {v}\r\n" for k, v in {"Host": "gateway", "Authorization": f"Bearer {key}", **headers}.items()
+    ).encode()
     requests = [
         b"POST /v1/events HTTP/1.1\r\n%sContent-Length: %d\r\n\r\n%s" % (head, len(content), content)
         for content in contents
     ]
-    result = uvloop.run(run(int(port), requests, int(connections), float(seconds)))
+    trust = ssl.create_default_context(cafile=ca_file[0]) if ca_file else None
+    result = uvloop.run(run(int(port), requests, int(connections), float(seconds), trust))
     print(json.dumps(result | {"events": result["requests"] * int(batch)}))
 
 

@@ -3,12 +3,13 @@
 Run as a process of its own: ``python -m loadtest.open_loop ORDER``, where ORDER is a JSON
 file: port, api_key, rate (events/s), seconds, names (at first; events take them in turn),
 fresh_every_s (one name more so often), out (a JSON file to write), connections (32 if it does
-not say).  An event's latency
+not say), ca_file (for HTTPS).  An event's latency
 counts from when it was due, so that a generator or a gateway that stalls cannot hide it.
 """
 
 import asyncio
 import json
+import ssl
 import sys
 import time
 from collections import deque
@@ -75,8 +76,9 @@ async def run(order: dict[str, Any]) -> list[Sent]:
     loop = asyncio.get_running_loop()
     idle: asyncio.Queue[_Connection] = asyncio.Queue()
     connections = order.get("connections", _CONNECTIONS)
+    trust = ssl.create_default_context(cafile=order["ca_file"]) if order.get("ca_file") else None
     for _ in range(connections):
-        await loop.create_connection(lambda: _Connection(idle), "127.0.0.1", order["port"])
+        await loop.create_connection(lambda: _Connection(idle), "127.0.0.1", order["port"], ssl=trust)
     names, fresh = deque(f"latency_{n:04d}" for n in range(order["names"])), order["names"]
     began = time.monotonic() + _BEFORE_THE_FIRST
     sent: list[Sent] = []
