@@ -6,6 +6,7 @@ from tests.mutants.machine import Mutant
 
 _UNIT: Final = "tests/unit/writer/test_lag.py::test_"
 _FAULT: Final = "tests/faults/test_lag.py::test_"
+_SERVER: Final = "tests/unit/writer/test_status_server.py::test_"
 _OUT: Final = f"{_FAULT}with_the_only_database_out_what_waits_in_kafka_is_lag"
 
 LAG: Final = (
@@ -50,6 +51,20 @@ LAG: Final = (
         "self.update_lag({})  # it is the other's now",
         "pass",
         f"{_UNIT}a_writer_that_stands_by_shows_no_lag_of_another",
+    ),
+    Mutant(
+        "an end for silent clients of the status port",
+        "observe/status_server.py",
+        "timeout = SILENT_SECONDS",
+        "timeout = None",
+        f"{_SERVER}a_client_that_is_silent_is_gone_after_a_while",
+    ),
+    Mutant(
+        "a bound for the status port's connections",
+        "observe/status_server.py",
+        "if len(self._open) > MOST_CONNECTIONS:",
+        "if False:",
+        f"{_SERVER}a_scanner_takes_neither_threads_nor_a_probes_answer",
     ),
 )
 

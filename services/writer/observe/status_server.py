@@ -1,18 +1,30 @@
 """HTTP for a `Status`: /healthz, /readyz and /metrics, answered by threads of their own.
 
-They answer while the loop is busy, which is when they matter.
+They answer while the loop is busy, which is when they matter.  Whoever reaches the port may open
+connections and be silent: each ends after a while, and above a bound the oldest makes room.
 """
 
+import logging
+import socket
+import sys
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import orjson
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from services.writer.observe.status import Status
+
+log = logging.getLogger(__name__)
+
+#: A client that is silent for so long is gone.
+SILENT_SECONDS = 10.0
+#: Each has a thread; probes and a Prometheus need a few.
+MOST_CONNECTIONS: Final = 32
 
 
 class StatusServer:
@@ -20,7 +32,7 @@ class StatusServer:
 
     def __init__(self, status: Status, host: str, port: int) -> None:
         """Bind the port.  Raises `OSError` when it is taken."""
-        self._server = ThreadingHTTPServer((host, port), _handler(status))
+        self._server = _Server((host, port), _handler(status))
         self._thread = threading.Thread(target=self._server.serve_forever, name="status", daemon=True)
 
     @property
@@ -39,6 +51,41 @@ class StatusServer:
         self._server.server_close()
 
 
+class _Server(ThreadingHTTPServer):
+    """Keeps the newest connections: a probe is answered, however many others are open."""
+
+    #: With five, which is usual, a probe behind others waits for seconds.
+    request_queue_size = 128
+
+    def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
+        super().__init__(address, handler)
+        self._lock = threading.Lock()
+        self._open: dict[socket.socket, None] = {}
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        with self._lock:
+            self._open[request] = None
+            if len(self._open) > MOST_CONNECTIONS:
+                self._end_oldest()
+        super().process_request(request, client_address)
+
+    def _end_oldest(self) -> None:
+        oldest = next(iter(self._open))
+        del self._open[oldest]
+        with suppress(OSError):  # its client may have gone just now
+            oldest.shutdown(socket.SHUT_RDWR)
+
+    def shutdown_request(self, request: Any) -> None:
+        with self._lock:
+            self._open.pop(request, None)
+        super().shutdown_request(request)
+
+    def handle_error(self, *_: object) -> None:
+        """Log an error of ours; a client that goes away is no error."""
+        if not isinstance(error := sys.exception(), OSError):
+            log.error("a page could not be made", exc_info=error)
+
+
 Answer = tuple[HTTPStatus, str, bytes]
 
 
@@ -50,6 +97,8 @@ def _handler(status: Status) -> type[BaseHTTPRequestHandler]:
     }
 
     class Handler(BaseHTTPRequestHandler):
+        timeout = SILENT_SECONDS
+
         def do_GET(self) -> None:
             page = pages.get(self.path)
             known = ", ".join(pages)
