@@ -12,6 +12,7 @@ _FILE: Final = "addresses.json"
 KAFKA_PORT: Final = 9092
 POSTGRES_PORT: Final = 55432
 GATEWAY_PORT: Final = 8080
+WRITER_PORT: Final = 8081
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +22,7 @@ class Addresses:
     kafka: str = f"{LOOPBACK}:{KAFKA_PORT}"
     gateway: str = f"http://{LOOPBACK}:{GATEWAY_PORT}"
     postgres_port: int = POSTGRES_PORT
+    writer: str = f"http://{LOOPBACK}:{WRITER_PORT}"
 
 
 def note(folder: Path, addresses: Addresses) -> None:

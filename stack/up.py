@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, Protocol
 
 from stack import ports, services
-from stack.addresses import GATEWAY_PORT, KAFKA_PORT, POSTGRES_PORT, Addresses, forget, note
+from stack.addresses import GATEWAY_PORT, KAFKA_PORT, POSTGRES_PORT, WRITER_PORT, Addresses, forget, note
 from stack.dev_key import dev_key
 from stack.errors import StackError, UnavailableError
 from stack.guard_client import GUARD
@@ -47,7 +47,7 @@ class Plan:
     kafka_port: int = KAFKA_PORT
     postgres_port: int = POSTGRES_PORT
     gateway_port: int = GATEWAY_PORT
-    writer_port: int = 8081
+    writer_port: int = WRITER_PORT
     prometheus: bool = False
     """Whether to start a Prometheus that looks at both services."""
 
@@ -119,7 +119,7 @@ class Stack:
         self._start_services()
         if self._plan.prometheus:
             self._start_prometheus()
-        note(self.data_dir, Addresses(self.bootstrap, self.gateway, self._postgres_port))
+        note(self.data_dir, Addresses(self.bootstrap, self.gateway, self._postgres_port, self.writer))
 
     def check(self) -> None:
         """Raise if a part has ended by itself; the message names it and shows its log's end."""

@@ -12,6 +12,7 @@ from services.cli.verbs import (
     keys,
     partitions,
     send,
+    top,
     types,
     up,
     writer,
@@ -37,6 +38,7 @@ app.add_typer(types.app, name="types")
 app.add_typer(databases.app, name="databases")
 app.add_typer(partitions.app, name="partitions")
 app.command()(audit.audit)
+app.command()(top.top)
 
 
 def main() -> int:

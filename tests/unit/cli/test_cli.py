@@ -23,6 +23,7 @@ VERBS = (
     "keys",
     "writer",
     "send",
+    "top",
     "errors",
     "types",
     "databases",

@@ -1,0 +1,104 @@
+"""What a service's /metrics says, and what happened between two looks at it: nothing else is asked."""
+
+import http.client
+import time
+import urllib.error
+import urllib.request
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+_SECONDS: Final = 5.0
+Labels = Mapping[str, str]
+Join = Callable[[float, float], float]
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One series of a page."""
+
+    name: str
+    labels: Labels
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """All samples of a page, and when it was read (monotonic seconds)."""
+
+    at: float
+    samples: Sequence[Sample] = ()
+
+    def sums(self, name: str, by: str, **where: str) -> dict[str, float]:
+        """Sum a metric's series that have the labels of `where`, by another label."""
+        return self._joined(name, by, where, lambda a, b: a + b)
+
+    def most(self, name: str, by: str, **where: str) -> dict[str, float]:
+        """Return the largest of those series, by another label."""
+        return self._joined(name, by, where, max)
+
+    def _joined(self, name: str, by: str, where: Labels, join: Join) -> dict[str, float]:
+        found: dict[str, float] = {}
+        for sample in self.samples:
+            if sample.name == name and where.items() <= sample.labels.items():
+                key = sample.labels.get(by, "")
+                found[key] = join(found[key], sample.value) if key in found else sample.value
+        return found
+
+
+def read(url: str) -> Look:
+    """Read a service's /metrics.
+
+    Raises:
+        UnavailableError: it does not answer, or with something else.
+    """
+    from prometheus_client.parser import text_string_to_metric_families
+
+    from stack.errors import UnavailableError
+
+    try:
+        with urllib.request.urlopen(f"{url.rstrip('/')}/metrics", timeout=_SECONDS) as answer:  # noqa: S310
+            text = answer.read().decode()
+        families = list(text_string_to_metric_families(text))
+    except (OSError, ValueError, http.client.HTTPException) as error:
+        raise UnavailableError(
+            f"{url}/metrics cannot be read: {_why(error)}.",
+            fix="Is it up, and is this its address? It may have a port of its own for operators.",
+        ) from error
+    samples = [Sample(s.name, s.labels, s.value) for family in families for s in family.samples]
+    return Look(time.monotonic(), samples)
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, urllib.error.HTTPError):
+        return f"it answers {error.code}"
+    reason = error.reason if isinstance(error, urllib.error.URLError) else error
+    return type(reason).__name__ if isinstance(reason, Exception) else str(reason)
+
+
+def rates(before: Look, now: Look, name: str, by: str, **where: str) -> dict[str, float]:
+    """Return how much a counter grew a second, by a label; one that went back began again at 0."""
+    seconds, earlier = (now.at - before.at) or 1.0, before.sums(name, by, **where)
+    return {
+        key: (value - earlier.get(key, 0.0) if value >= earlier.get(key, 0.0) else value) / seconds
+        for key, value in now.sums(name, by, **where).items()
+    }
+
+
+def p99(before: Look, now: Look, histogram: str) -> float | None:
+    """Return what 99 % of the values between two looks were at most; None when there were none."""
+    earlier, grown = before.sums(f"{histogram}_bucket", "le"), defaultdict(float)
+    for bound, count in now.sums(f"{histogram}_bucket", "le").items():
+        grown[float(bound)] = count - earlier.get(bound, 0.0)
+    bounds = sorted(grown)
+    counts = [grown[bound] for bound in bounds]
+    if not counts or counts[-1] <= 0:
+        return None
+    rank = 0.99 * counts[-1]
+    n = bisect_left(counts, rank)
+    if n == len(bounds) - 1:  # beyond the last bound: no more is known
+        return bounds[n - 1] if n else None
+    below, lower = (counts[n - 1], bounds[n - 1]) if n else (0.0, 0.0)
+    return lower + (bounds[n] - lower) * (rank - below) / (counts[n] - below)

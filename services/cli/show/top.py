@@ -1,0 +1,174 @@
+"""What `onramp top` shows: types and databases, in and out a second, from two looks at both services."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from services.cli.looks import Look, p99, rates
+from shared import wire
+
+if TYPE_CHECKING:
+    from rich.console import Group
+
+_ACCEPTED: Final = "onramp_ingest_events_total"
+_OUTCOMES: Final = "onramp_writer_events_total"
+_STATE: Final = "onramp_writer_database_state"
+
+
+@dataclass(frozen=True, slots=True)
+class TypeLine:
+    """One event type: events a second, and how far its topic is behind."""
+
+    event_type: str
+    in_per_second: float
+    out_per_second: float
+    parked_per_second: float
+    parked: int
+    lag_events: int
+    lag_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseLine:
+    """One database: its state, what lands in it and what waits for it."""
+
+    database: str
+    state: str
+    out_per_second: float
+    waiting: int
+    oldest_waiting_seconds: float
+    connections: int
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """All of it, between two looks."""
+
+    in_per_second: float
+    out_per_second: float
+    parked_per_second: float
+    request_p99_seconds: float | None
+    types: list[TypeLine]
+    databases: list[DatabaseLine]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it for JSON."""
+        return asdict(self)
+
+
+def view_of(before: Look, now: Look) -> View:
+    """Compare two looks at the pages of both services together."""
+    types, databases = _types(before, now), _databases(before, now)
+    return View(
+        sum(each.in_per_second for each in types),
+        sum(each.out_per_second for each in types),
+        sum(each.parked_per_second for each in types),
+        p99(before, now, "onramp_ingest_request_seconds"),
+        types,
+        databases,
+    )
+
+
+def _types(before: Look, now: Look) -> list[TypeLine]:
+    taken = rates(before, now, _ACCEPTED, "event_type", outcome="accepted")
+    landed = rates(before, now, _OUTCOMES, "event_type", outcome="landed")
+    parking = rates(before, now, _OUTCOMES, "event_type", outcome="parked")
+    parked = now.sums(_OUTCOMES, "event_type", outcome="parked")
+    events = _by_type(now.sums("onramp_writer_lag_events", "topic"))
+    ages = _by_type(now.most("onramp_writer_lag_seconds", "topic"))
+    return [
+        TypeLine(
+            name,
+            taken.get(name, 0.0),
+            landed.get(name, 0.0),
+            parking.get(name, 0.0),
+            int(parked.get(name, 0)),
+            int(events.get(name, 0)),
+            ages.get(name, 0.0),
+        )
+        for name in sorted(taken.keys() | landed.keys() | parked.keys() | events.keys())
+    ]
+
+
+def _by_type(topics: dict[str, float]) -> dict[str, float]:
+    """Name topics by their event types, where they have the usual names."""
+    return {topic.removeprefix(wire.topic_of("")): value for topic, value in topics.items()}
+
+
+def _databases(before: Look, now: Look) -> list[DatabaseLine]:
+    landed = rates(before, now, _OUTCOMES, "database", outcome="landed")
+    waiting = now.sums("onramp_writer_waiting_events", "database")
+    oldest = now.most("onramp_writer_oldest_waiting_seconds", "database")
+    sessions = now.sums("onramp_writer_connections", "database")
+    return [
+        DatabaseLine(
+            name,
+            state,
+            landed.get(name, 0.0),
+            int(waiting.get(name, 0)),
+            oldest.get(name, 0.0),
+            int(sessions.get(name, 0)),
+        )
+        for name, state in sorted(_states(now).items())
+    ]
+
+
+def _states(now: Look) -> dict[str, str]:
+    return {s.labels["database"]: s.labels["state"] for s in now.samples if s.name == _STATE and s.value == 1}
+
+
+def tables_of(view: View, problems: list[str]) -> "Group":
+    """Return it for a terminal."""
+    from rich.console import Group
+    from rich.text import Text
+
+    slowest = "none" if view.request_p99_seconds is None else f"{view.request_p99_seconds * 1000:,.0f} ms"
+    head = (
+        f"in {view.in_per_second:,.0f}/s   out {view.out_per_second:,.0f}/s   "
+        f"parked {view.parked_per_second:,.0f}/s   p99 of requests {slowest}"
+    )
+    lines = [Text(head), *(Text(problem) for problem in problems)]
+    return Group(*lines, _types_table(view), _databases_table(view))
+
+
+def _types_table(view: View) -> Any:
+    rows = [
+        (
+            each.event_type or "(packets)",
+            f"{each.in_per_second:,.0f}",
+            f"{each.out_per_second:,.0f}",
+            f"{each.parked:,}",
+            f"{each.lag_events:,}",
+            f"{each.lag_seconds:,.0f} s",
+        )
+        for each in view.types
+    ]
+    return _table(("type", "in/s", "out/s", "parked", "lag", "late"), rows)
+
+
+def _databases_table(view: View) -> Any:
+    rows = [
+        (
+            each.database,
+            each.state,
+            f"{each.out_per_second:,.0f}",
+            f"{each.waiting:,}",
+            f"{each.oldest_waiting_seconds:,.0f} s",
+            str(each.connections),
+        )
+        for each in view.databases
+    ]
+    return _table(("database", "state", "out/s", "waiting", "oldest", "sessions"), rows)
+
+
+def _table(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Any:
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE)
+    for n, head in enumerate(heads):
+        table.add_column(head, justify="right" if n else "left")
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))  # as it is: a name is no markup
+    return table
