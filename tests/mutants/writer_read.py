@@ -153,6 +153,13 @@ READ: Final = (
         _FETCH,
     ),
     Mutant(
+        "a hole only on the leader's own disk",
+        "read/fetch.py",
+        "if start <= offsets[p]}",
+        "if start >= 0}",
+        _FETCH,
+    ),
+    Mutant(
         "who got nothing comes first",
         "read/fetch.py",
         "key=progressed.__contains__",

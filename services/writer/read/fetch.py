@@ -23,6 +23,7 @@ from services.writer.kafka.leaders import ASK_ANOTHER_TIME, leader_of
 from services.writer.model.offsets import Partition, Range
 from services.writer.model.records import ARRIVALS, PartitionSlice
 from services.writer.read.decompress import MOST_BYTES
+from services.writer.read.local_log import local_starts
 from services.writer.read.log_batches import Fetched, committed
 from services.writer.read.record_columns import columns
 from shared.errors import KAFKA_UNAVAILABLE, InfrastructureError
@@ -33,8 +34,8 @@ from shared.kafka_security import Brokers
 _FETCH_BYTES: Final = 4 << 20
 _LEAST_PARTITION_BYTES: Final = 64 << 10
 _READ_COMMITTED: Final = 1
-#: A range that is planned is there: Kafka is not to wait for more.
-_WAIT_MS: Final = 1
+#: A range that is planned is there: this is how long a leader may look for it in a remote store.
+_WAIT_MS: Final = 500
 _REQUEST_MS: Final = 8_000
 _AGAIN_SECONDS: Final = 0.05
 _OFFSET_OUT_OF_RANGE: Final = 1
@@ -54,7 +55,8 @@ class _Part(NamedTuple):
     committed_end: int
     aborted: Sequence[tuple[int, int]]
     data: bytes
-    #: The whole answer is empty, so that it was not its size that left this partition out.
+    #: The whole answer is empty, so that it was not its size that left this partition out, and the leader
+    #: has on its own disk whatever it has.
     nothing_came: bool
 
 
@@ -80,7 +82,7 @@ class _Reading:
         """Note how far it was read; returns whether that is further than before.
 
         Compaction may have left nothing up to the range's end: then the leader has nothing at all for
-        whatever it was asked, and the committed end is behind that of the range.
+        whatever it was asked, has no other store to look, and the committed end is behind that of the range.
         """
         further = fetched.next_offset - self.next_offset
         if further:
@@ -171,14 +173,17 @@ class Fetcher:
             p = each.range.partition
             topics[p.topic].append((p.number, each.next_offset, each.most_bytes))
         request = FetchRequest(_WAIT_MS, 1, _FETCH_BYTES // nodes, _READ_COMMITTED, list(topics.items()))
+        offsets = {each.range.partition: each.next_offset for each in readings}
         try:
             answer = await self._client.send(node, request)
+            came = any(part[-1] for _, parts in answer.topics for part in parts)
+            starts = {} if came else await local_starts(self._client, node, offsets)
         except KafkaError:
             self._client.force_metadata_update()
             return {}
-        nothing_came = not any(part[-1] for _, parts in answer.topics for part in parts)
+        local = {p for p, start in starts.items() if start <= offsets[p]}
         return {
-            Partition(topic, part[0]): _part(part, nothing_came=nothing_came)
+            (p := Partition(topic, part[0])): _part(part, nothing_came=p in local)
             for topic, parts in answer.topics
             for part in parts
         }

@@ -40,7 +40,8 @@ OWNERS = {
         "services/writer/kafka/producer.py",
         "services/writer/kafka/topic_ids.py",
         "services/writer/read/fetch.py",
-        "services/writer/read/log_batches.py",  # its decompressors and checksum
+        "services/writer/read/local_log.py",
+        "services/writer/read/log_batches.py",  # its checksum
     ],
     # The files that hold SQL, and those that pass its connection on.
     "psycopg2": [

@@ -14,6 +14,7 @@ from aiokafka.errors import RequestTimedOutError
 from services.writer.model.offsets import Partition, Range
 from services.writer.read import fetch
 from services.writer.read.fetch import Fetcher, RangeUnreadableError
+from services.writer.read.local_log import LocalStartsRequest
 from services.writer.read.range_reader import RangeReader
 from shared.errors import InfrastructureError
 from shared.kafka_security import Brokers as Kafka
@@ -37,6 +38,9 @@ class Brokers:
         self.away: list[int] = []
         self.asked: list[tuple[int, list[Partition]]] = []
         self.refreshed = 0
+        #: What lies before comes from a remote store, which is slow at first; None: older than such stores.
+        self.local_start: int | None = 0
+        self.slow = 0
 
     def leader(self, p: TopicPartition) -> int | None:
         return self.leaders.get(Partition(*p))
@@ -48,6 +52,8 @@ class Brokers:
         assert topics == ["events.e"]
 
     async def send(self, node: int, request: Any) -> Any:
+        if isinstance(request, LocalStartsRequest):
+            return self._local_starts(request)
         asked = [(Partition(t, p), offset) for t, parts in request.topics for p, offset, _ in parts]
         self.asked.append((node, [p for p, _ in asked]))
         if node in self.away:
@@ -57,13 +63,25 @@ class Brokers:
         for p, offset in asked:
             error = self.errors[p].pop(0) if self.errors.get(p) else 0
             # The first batch comes whole, however large; what others have is cut where the answer is full.
-            data = b"" if error else b"".join(self.logs[p][offset:])
+            data = b"" if error or self._is_slow(offset) else b"".join(self.logs[p][offset:])
             whole = len(self.logs[p][offset]) if data and left == self.most_bytes else 0
             data = data[: max(left, whole)]
             left = max(left - len(data), 0)
             end = len(self.logs[p])
             answer.append((p.topic, [(p.number, error, end, end, 0, [], -1, data)]))
         return SimpleNamespace(topics=answer)
+
+    def _is_slow(self, offset: int) -> bool:
+        if self.local_start is None or offset >= self.local_start or not self.slow:
+            return False
+        self.slow -= 1
+        return True
+
+    def _local_starts(self, request: LocalStartsRequest) -> Any:
+        if self.local_start is None:
+            raise NotImplementedError
+        told = [(p.topic, [(p.number, 0, -1, self.local_start, 0, {})], {}) for p in request.partitions]
+        return SimpleNamespace(topics=told)
 
 
 def _log(count: int, size: int = 10) -> Log:
@@ -133,6 +151,19 @@ def test_a_range_of_which_nothing_is_left_is_read_when_the_leader_has_nothing_at
     logs = {P: [*_log(2), b"", b"", b""], Q: _log(3)}
     assert _read(Brokers(logs), (P, 2, 5), (Q, 0, 3)) == {Q: [0, 1, 2]}
     assert _read(Brokers(logs), (P, 0, 5)) == {P: [0, 1]}
+
+
+def test_what_a_remote_store_does_not_give_in_time_is_no_hole() -> None:
+    brokers = Brokers({P: _log(9), Q: _log(9)})
+    brokers.local_start, brokers.slow = 6, 5
+    assert _read(brokers, (P, 0, 4), (Q, 0, 9)) == {P: [0, 1, 2, 3], Q: list(range(9))}
+    assert not brokers.slow
+
+
+def test_a_broker_that_is_older_than_remote_stores_has_holes_all_the_same() -> None:
+    brokers = Brokers({P: [*_log(2), b"", b"", b""]})
+    brokers.local_start = None
+    assert _read(brokers, (P, 0, 5)) == {P: [0, 1]}
 
 
 def test_an_answer_that_was_full_says_nothing_about_whom_it_left_out() -> None:

@@ -1,0 +1,99 @@
+"""Asks a leader where the part of a log begins that lies on its own disk (KIP-405, tiered storage).
+
+What lies before it comes from a remote store, and a leader to whom the store is too slow answers a fetch
+with nothing, as if there were nothing.  Only of its own disk's part nothing means nothing.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection
+from typing import Any, Final
+
+from aiokafka.client import AIOKafkaClient
+from aiokafka.protocol.api import Request, RequestStruct, Response
+from aiokafka.protocol.types import (
+    CompactArray,
+    CompactString,
+    Int8,
+    Int16,
+    Int32,
+    Int64,
+    Schema,
+    TaggedFields,
+)
+
+from services.writer.model.offsets import Partition
+
+_CONSUMER: Final = -1
+_ANY_EPOCH: Final = -1
+_READ_COMMITTED: Final = 1
+_EARLIEST_LOCAL: Final = -4
+_EVERYWHERE: Final = 0
+_TAGS: Final = ("tags", TaggedFields)
+
+
+def _schema(*fields: tuple[str, Any], partition: tuple[tuple[str, Any], ...]) -> Schema:
+    topic = (("topic", CompactString("utf-8")), ("partitions", CompactArray(*partition, _TAGS)), _TAGS)
+    return Schema(*fields, ("topics", CompactArray(*topic)), _TAGS)
+
+
+class _StartsResponse(Response):  # type: ignore[misc]  # aiokafka has no types
+    API_KEY = 2
+    API_VERSION = 8
+    SCHEMA = _schema(
+        ("throttle_time_ms", Int32),
+        partition=(
+            ("partition", Int32),
+            ("error_code", Int16),
+            ("timestamp", Int64),
+            ("offset", Int64),
+            ("leader_epoch", Int32),
+        ),
+    )
+
+
+class _StartsRequestV8(RequestStruct):  # type: ignore[misc]  # aiokafka has no types
+    API_KEY = 2
+    API_VERSION = 8
+    FLEXIBLE_VERSION = True
+    RESPONSE_TYPE = _StartsResponse
+    SCHEMA = _schema(
+        ("replica_id", Int32),
+        ("isolation_level", Int8),
+        partition=(("partition", Int32), ("current_leader_epoch", Int32), ("timestamp", Int64)),
+    )
+
+
+class LocalStartsRequest(Request[_StartsRequestV8]):  # type: ignore[misc]  # aiokafka has no types
+    """Where the local part of each of some partitions begins."""
+
+    API_KEY = 2
+
+    def __init__(self, partitions: Collection[Partition]) -> None:
+        self.partitions = partitions
+
+    def build(self, request_struct_class: type[_StartsRequestV8]) -> _StartsRequestV8:
+        """Return the request."""
+        topics: dict[str, list[tuple[Any, ...]]] = defaultdict(list)
+        for p in self.partitions:
+            topics[p.topic].append((p.number, _ANY_EPOCH, _EARLIEST_LOCAL, {}))
+        asked: list[Any] = [(topic, numbers, {}) for topic, numbers in topics.items()]
+        return request_struct_class(_CONSUMER, _READ_COMMITTED, asked, {})
+
+
+async def local_starts(
+    client: AIOKafkaClient, node: int, partitions: Collection[Partition]
+) -> dict[Partition, int]:
+    """Return the first offset that lies on the disk of `node`; a partition that it does not tell is missing.
+
+    Raises aiokafka's errors.
+    """
+    try:
+        answer = await client.send(node, LocalStartsRequest(partitions))
+    except NotImplementedError:  # Kafka before 3.6, which has no other store
+        return dict.fromkeys(partitions, _EVERYWHERE)
+    return {
+        Partition(topic, number): offset
+        for topic, numbers, _ in answer.topics
+        for number, error, _, offset, *_ in numbers
+        if not error
+    }
