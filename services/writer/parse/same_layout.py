@@ -110,6 +110,11 @@ def _as_mask(flags: pa.BooleanArray) -> _Mask:
     return mask
 
 
+def _only(column: pa.Array, matches: _Mask) -> pa.Array:
+    """Return the values that match; mostly these are all, and none is copied."""
+    return column if matches.all() else column.filter(pa.array(matches))
+
+
 class Match(NamedTuple):
     """Which values match a template, and the columns (`COLUMNS`) of those that do."""
 
@@ -133,17 +138,17 @@ def match(template: Template, values: pa.BinaryArray) -> Match:
         columns = (texts[name] for name in ("id", "timestamp", "version", "event_name"))
         matches &= _as_mask(matches_patterns(*columns, version=PLAIN_VERSION))
     bodies = pieces.column(2 * len(template.texts) + 1)
-    matches[matches] = json_checks.strict_objects(bodies.filter(pa.array(matches)))
-    return Match(matches, _columns(template, texts, bodies, pa.array(matches)))
+    matches[matches] = json_checks.strict_objects(_only(bodies, matches))
+    return Match(matches, _columns(template, texts, bodies, matches))
 
 
 def _columns(
-    template: Template, texts: dict[str, pa.Array], bodies: pa.Array, matches: pa.Array
+    template: Template, texts: dict[str, pa.Array], bodies: pa.Array, matches: _Mask
 ) -> pa.RecordBatch:
-    n = matches.true_count
-    columns = {name: text.filter(matches) for name, text in texts.items()}
+    n = int(np.count_nonzero(matches))
+    columns = {name: _only(text, matches) for name, text in texts.items()}
     columns |= {
-        "body": bodies.filter(matches).view(pa.string()),  # orjson has checked that it is UTF-8
+        "body": _only(bodies, matches).view(pa.string()),  # orjson has checked that it is UTF-8
         "context": pa.repeat(pa.scalar(template.context, pa.binary()), n),
     }
     arrays = [columns[f.name].cast(f.type) if f.name in columns else pa.nulls(n, f.type) for f in COLUMNS]

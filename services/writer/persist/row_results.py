@@ -64,8 +64,9 @@ def assemble(
             bad, rows.select(list(_RECEIPT)).take(pa.array(bad, pa.int64())).to_pylist(), strict=True
         )
     ]
-    new = rows if landed.all() else rows.filter(pa.array(landed))
-    return PersistResult(by_partition(rows), by_partition(new), parked, mask=landed)
+    counts = by_partition(rows)
+    new = Counter(counts) if landed.all() else by_partition(rows.filter(pa.array(landed)))
+    return PersistResult(counts, new, parked, mask=landed)
 
 
 def concatenated(pieces: Mapping[int, PersistResult]) -> PersistResult:
