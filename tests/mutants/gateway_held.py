@@ -44,6 +44,12 @@ HELD: Final = (
         "            yield self.size\n",
     ),
     _HELD("room for what was read", "http/protocol_limits.py", "and self.cycle.has_room(len(body))", ""),
+    _HELD(
+        "room for requests that wait",
+        "http/protocol_limits.py",
+        "if self.pipeline and not self.cycle.has_room(_WAITING_BYTES):",
+        "if False:",
+    ),
     _HELD("what is read behind no room", "http/request_cycle.py", "raise self._no_room", "pass"),
     _HELD(
         "releasing what is asked for",

@@ -26,6 +26,7 @@ from services.ingest.settings import IngestSettings
 from shared.errors import (
     BAD_REQUEST,
     HEADERS_TOO_LARGE,
+    OVERLOADED,
     REQUEST_TIMEOUT,
     TOO_MANY_CONNECTIONS,
     Fault,
@@ -34,6 +35,8 @@ from shared.errors import (
 
 #: Pipelined requests behind the one that is answered: one read may bring thousands, 60 times their size.
 _MOST_WAITING: Final = 100
+#: What one of them takes beside its body.
+_WAITING_BYTES: Final = 4096
 _HOST: Final = re.compile(rb"[A-Za-z0-9._~%\[\]:-]*")
 _NO_PLACE: Final = "its place is needed for another connection"
 
@@ -185,6 +188,8 @@ class LimitedProtocol(HttpToolsProtocol):
         if not self._is_closing:
             super().on_headers_complete()
             self._reading = self.cycle
+            if self.pipeline and not self.cycle.has_room(_WAITING_BYTES):
+                self._reject(OVERLOADED, "requests of many connections wait behind others")
 
     def on_body(self, body: bytes) -> None:
         """Pass on a piece of the body."""

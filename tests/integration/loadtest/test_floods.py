@@ -13,7 +13,11 @@ from stack.processes import wait_for
 #: Of the 100 MiB beside the budget a gateway that does nothing has two thirds.
 BESIDE = 34 * floods.MIB
 #: A budget in MiB, and clients of whom a flood without our protections takes more than that.
-SIZES = {"stalled readers of large answers": (16, 150), "bodies of 1 MiB that end late": (96, 250)}
+SIZES = {
+    "stalled readers of large answers": (16, 150),
+    "bodies of 1 MiB that end late": (96, 250),
+    "pipelines of 2,000 requests": (16, 300),
+}
 
 
 @pytest.mark.parametrize("name", floods.FLOODS)

@@ -163,6 +163,18 @@ async def never(_scope: Any, _receive: Any, _send: Any) -> None:
     await asyncio.get_running_loop().create_future()
 
 
+async def test_requests_that_wait_behind_others_are_counted() -> None:
+    budget = ByteBudget(10_000)
+    connection = Connection(budget, never)
+    for _ in range(5):
+        connection.hears(0)
+
+    assert budget.held == 2 * 4096
+    assert len(connection.protocol.pipeline) == 2
+    connection.protocol.connection_lost(None)
+    assert budget.held == 0
+
+
 async def test_what_was_read_and_not_asked_for_is_counted() -> None:
     budget = ByteBudget(250_000)
     connections = [Connection(budget, never) for _ in range(4)]
@@ -190,7 +202,7 @@ async def test_what_nobody_will_ask_for_is_given_back() -> None:
     answered.hears(100_000, 50_000)
     left.hears(10)
     left.hears(10_000)  # in line behind the other
-    assert budget.held == 60_010
+    assert budget.held == 60_010 + 4096
 
     left.protocol.connection_lost(None)
     await until(lambda: budget.held == 10)  # `never` still has its own
