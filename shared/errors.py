@@ -32,8 +32,8 @@ class Fault:
     kind: Kind
     step: Step
     title: str
-    fix: str
     _: KW_ONLY
+    fix: str
     status: int | None = None
     retry: bool = False
     #: At the gateway: False means that nothing was produced, None that it is unknown.
@@ -93,17 +93,17 @@ class InfrastructureError(OnrampError):
 
 
 def _rejected(code: str, status: int, step: Step, title: str, fix: str) -> Fault:
-    return Fault(code, Kind.REJECTED, step, title, fix, status=status)
+    return Fault(code, Kind.REJECTED, step, title, fix=fix, status=status)
 
 
 def _parked(code: str, step: Step, title: str, fix: str) -> Fault:
-    return Fault(code, Kind.PARKED, step, title, fix)
+    return Fault(code, Kind.PARKED, step, title, fix=fix)
 
 
 def _waiting(
     code: str, step: Step, title: str, fix: str, status: int | None = None, *, accepted: bool | None = False
 ) -> Fault:
-    return Fault(code, Kind.WAITING, step, title, fix, status=status, retry=True, accepted=accepted)
+    return Fault(code, Kind.WAITING, step, title, fix=fix, status=status, retry=True, accepted=accepted)
 
 
 # --- the gateway --------------------------------------------------------------------------

@@ -120,4 +120,6 @@ def _column(row: tuple[Any, ...]) -> Column:
     name, is_generated, has_default, declared, *types, modifier = (*row[:7], *row[8:], row[7])
     schema, base, category, element_schema, element, element_category = types
     inner = None if element is None else Type(element_schema, element, element_category, modifier)
-    return Column(name, is_generated, has_default, declared, Type(schema, base, category, modifier, inner))
+    return Column(
+        name, is_generated, has_default, declared, type=Type(schema, base, category, modifier, element=inner)
+    )

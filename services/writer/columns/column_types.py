@@ -5,7 +5,7 @@ that is cut to fit a cast, numbers rounded to a column's scale.  What they would
 error is rejected by `json_to_text`; whatever else is wrong with a value, Postgres reports.
 """
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from enum import Enum, auto
 from typing import Final
 
@@ -70,6 +70,7 @@ class Type:
     name: str
     category: str
     modifier: int = -1
+    _: KW_ONLY
     element: "Type | None" = None
 
     @property
@@ -123,4 +124,5 @@ class Column:
     has_default: bool
     #: The type as declared, with its length; `isolate_rows` asks the server by it which value is wrong.
     declared: str
+    _: KW_ONLY
     type: Type

@@ -57,15 +57,15 @@ class Parts:
         Events for the databases `elsewhere` are ignored; an event for any other one is an error.
         """
         return WorkOrder(
-            self.epoch,
-            {r.partition: r for r in ranges},
-            landing,
-            diverted,
-            routes,
-            self.brokers,
-            self.pause_policy,
-            self.log_events,
-            elsewhere,
+            epoch=self.epoch,
+            ranges={r.partition: r for r in ranges},
+            landing=landing,
+            diverted=diverted,
+            routes=routes,
+            brokers=self.brokers,
+            pause_policy=self.pause_policy,
+            log_events=self.log_events,
+            elsewhere=elsewhere,
         )
 
 

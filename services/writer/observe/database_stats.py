@@ -1,6 +1,6 @@
 """Reads what a database says for /metrics: totals and warning counts as committed, and the sessions."""
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Final
 
 from services.writer.park import outbox
@@ -32,6 +32,7 @@ class DatabaseStats:
     sessions: dict[str, int]
     #: Events that wait in the database itself, and since when the oldest of them does (Unix seconds).
     waiting: tuple[int, float | None]
+    _: KW_ONLY
     #: Parked events that are too large for their topic and stay in the outbox.
     too_large: int = 0
 
@@ -48,5 +49,5 @@ def read(database: Database) -> DatabaseStats:
         cursor.execute(_WAITING)
         ((events, since),) = cursor.fetchall()
         return DatabaseStats(
-            totals, warning_counts, sessions, (events, since), outbox.too_large(conn, database.name)
+            totals, warning_counts, sessions, (events, since), too_large=outbox.too_large(conn, database.name)
         )

@@ -69,7 +69,7 @@ _decode_totals: Final = msgspec.json.Decoder(Totals).decode
 _decode_epoch: Final = msgspec.json.Decoder(int).decode
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class PlanLog:
     """The content of the topic.  `apply` takes an entry in; the `…_entries` methods make entries."""
 

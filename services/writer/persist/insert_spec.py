@@ -1,6 +1,6 @@
 """The specification of an INSERT from the stage, its SQL, and its result by row."""
 
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,7 @@ class InsertSpec:
     fields: tuple[Field, ...]
     key: tuple[str, ...] = ()
     index: str = ""
+    _: KW_ONLY
     has_rules: bool = False
 
     @property

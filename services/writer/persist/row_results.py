@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,7 @@ class PersistResult:
     parked: list[Parked] = field(default_factory=list)
     #: The table has no unique key: a producer's repeats land twice.
     no_unique_key: bool = False
+    _: KW_ONLY
     #: Fields that the table's contract dropped.
     discarded_fields: int = 0
     #: By row index: which rows landed.

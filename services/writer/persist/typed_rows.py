@@ -140,7 +140,7 @@ class _Plan:
         key = self.key()
         fields = tuple(Field(c.name, (c.type.schema, c.type.name), c.declared) for c in self.given())
         columns, index = (key.columns, key.index) if key else ((), "")
-        return InsertSpec(self.target, fields, columns, index, self.table.has_rules)
+        return InsertSpec(self.target, fields, columns, index, has_rules=self.table.has_rules)
 
 
 def _prepare_group(rows: pa.Table, plan: _Plan, parts: Sequence[SameFields], out: Prepared) -> None:

@@ -16,7 +16,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Final
 
 from psycopg2.extensions import connection
@@ -45,6 +45,7 @@ class Use:
     silent: threading.Event = field(default_factory=threading.Event)
     #: A duplicate descriptor: the connection's may belong to another socket by the time it is cut.
     own: socket.socket | None = None
+    _: KW_ONLY
     quiet_s: float = 0.0
     _moved: Moved = _NOTHING
 

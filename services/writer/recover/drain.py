@@ -180,14 +180,14 @@ class Drainer:
 
     def _land(self, database: Database, piece: Range, events: Events, routes: Routes) -> list[TaskReport]:
         order = WorkOrder(
-            self._epoch,
-            {piece.partition: piece},
-            (database,),
-            (),
-            routes,
-            self._brokers,
-            self._pause_policy,
-            self._log_events,
+            epoch=self._epoch,
+            ranges={piece.partition: piece},
+            landing=(database,),
+            diverted=(),
+            routes=routes,
+            brokers=self._brokers,
+            pause_policy=self._pause_policy,
+            log_events=self._log_events,
         )
         task, records = Task(order), as_slice(piece.partition, events)
         failpoints.meet("writer.drain", values_of([records]))

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from services.writer.model.backoff import Backoff
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Health:
     """What the driver knows of one database."""
 

@@ -205,7 +205,11 @@ class Release:
 
     def _context(self, conn: connection, taken: Sequence[WaitingEvents]) -> SettlementContext:
         return SettlementContext(
-            conn, self._database, {t.partition: t.topic_id for t in taken}, _records(taken), PausePolicy()
+            conn=conn,
+            database=self._database,
+            topic_ids={t.partition: t.topic_id for t in taken},
+            records=_records(taken),
+            pause_policy=PausePolicy(),
         )
 
     def _target(self, table: WaitingTable, routes: Routes) -> Target:

@@ -7,7 +7,7 @@ resumes it.
 import asyncio
 import logging
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 
 from services.writer.model.backoff import Backoff
 from services.writer.model.routes import Routes
@@ -26,6 +26,7 @@ log = logging.getLogger(__name__)
 @dataclass(slots=True)
 class _Releases:
     release: Release
+    _: KW_ONLY
     #: Whether there may be holds; otherwise the database is not asked.
     due: bool = True
     backoff: Backoff = field(default_factory=Backoff)

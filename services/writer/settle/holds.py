@@ -7,7 +7,7 @@ task that looks at holds keeps them from ending until it commits.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
@@ -70,6 +70,7 @@ class Hold:
     name: str
     state: str
     sqlstate: str | None = None
+    _: KW_ONLY
     #: How often in a row it was something that may be one row's fault: a statement that ran out of time.
     timeouts: int = 0
     park_rate: ParkRate = field(default_factory=ParkRate)
@@ -96,6 +97,7 @@ class Holds:
 
     tables: dict[str, Hold] = field(default_factory=dict)
     types: dict[str, Hold] = field(default_factory=dict)
+    _: KW_ONLY
     _changed: dict[tuple[str, str], Hold] = field(default_factory=dict)
     _unwatched: set[str] = field(default_factory=set)
     _more_watched: bool = False
@@ -209,7 +211,7 @@ def park_rate_before(conn: connection, target: Target) -> ParkRate:
 def _as_holds(rows: Iterable[tuple[Any, ...]]) -> Holds:
     holds = Holds()
     for kind, name, state, sqlstate, timeouts, seen, parked in rows:
-        hold = Hold(kind, name, state, sqlstate, timeouts, ParkRate(seen, parked))
+        hold = Hold(kind, name, state, sqlstate, timeouts=timeouts, park_rate=ParkRate(seen, parked))
         (holds.tables if kind == KIND_TABLE else holds.types)[name] = hold
     return holds
 

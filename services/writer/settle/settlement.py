@@ -79,7 +79,7 @@ class SerializationConflictError(InfrastructureError):
         self.blocked = blocked
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SettlementContext:
     """What a settlement works with: its transaction, the topics' ids, and the records."""
 

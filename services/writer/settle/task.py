@@ -223,13 +223,13 @@ class Task:
             next_offsets = ledger.lock(conn, ranges, self._order.epoch)
             topic_ids = {r.partition: r.topic_id for r in ranges}
             work = SettlementContext(
-                conn,
-                database,
-                topic_ids,
-                self._records,
-                self._order.pause_policy,
-                self._timings,
-                self._order.log_events,
+                conn=conn,
+                database=database,
+                topic_ids=topic_ids,
+                records=self._records,
+                pause_policy=self._order.pause_policy,
+                timings=self._timings,
+                log_events=self._order.log_events,
             )
             rows_of = {t: pieces for t, pieces in sorted(self._rows.items()) if t.database == database.name}
             tables = {t: [rows for _, rows in pieces] for t, pieces in rows_of.items()}

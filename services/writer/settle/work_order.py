@@ -1,7 +1,7 @@
 """The order that the driver gives to the tasks of a batch, and their reports."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 
 from services.writer.model.offsets import Partition, Range
 from services.writer.model.routes import Routes
@@ -11,7 +11,7 @@ from shared.errors import TABLE, InfrastructureError
 from shared.kafka_security import Brokers
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WorkOrder:
     """One batch: its ranges, where it lands, whose events are diverted, and under which epoch."""
 
@@ -43,6 +43,7 @@ class TaskReport:
     topic: str
     partition: int
     database: str = ""
+    _: KW_ONLY
     failure: str | None = None
     detail: str | None = None
     read: int = 0

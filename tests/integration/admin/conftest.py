@@ -106,12 +106,12 @@ class Stage:
         range_ = Range(self.topic_id, self.partition, first, self.at)
         landing: tuple[Configured, ...] = () if divert else (self.database,)
         order = WorkOrder(
-            EPOCH,
-            {self.partition: range_},
-            landing,
-            ("onramp",) if divert else (),
-            routes,
-            Brokers(self.bootstrap),
+            epoch=EPOCH,
+            ranges={self.partition: range_},
+            landing=landing,
+            diverted=("onramp",) if divert else (),
+            routes=routes,
+            brokers=Brokers(self.bootstrap),
         )
         self.tell(self.notes.routes_entries(routes))
         reports = settle(order, read(batch))

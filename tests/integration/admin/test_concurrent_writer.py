@@ -45,7 +45,13 @@ class Pair:
         routes = Routes("onramp", event_routes=tuple(EventRoute(self.stage.name, n) for n in self.names))
         elsewhere = tuple({*self.names} - {d.name for d in databases})
         order = WorkOrder(
-            EPOCH, {r.partition: r}, databases, (), routes, Brokers(self.stage.bootstrap), elsewhere=elsewhere
+            epoch=EPOCH,
+            ranges={r.partition: r},
+            landing=databases,
+            diverted=(),
+            routes=routes,
+            brokers=Brokers(self.stage.bootstrap),
+            elsewhere=elsewhere,
         )
         self.stage.tell(self.stage.notes.routes_entries(routes))
         reports = settle(order, read(batch))

@@ -62,12 +62,12 @@ def test_the_documented_rights_are_enough_and_no_more(
     for first, values in ((0, [event("a"), event("b")]), (2, [event("b"), event("c"), BAD])):
         end = first + len(values)
         order = WorkOrder(
-            1,
-            {PARTITION: Range(TOPIC_ID, PARTITION, first, end)},
-            (database,),
-            (),
-            Routes("onramp"),
-            Brokers(kafka.bootstrap),
+            epoch=1,
+            ranges={PARTITION: Range(TOPIC_ID, PARTITION, first, end)},
+            landing=(database,),
+            diverted=(),
+            routes=Routes("onramp"),
+            brokers=Brokers(kafka.bootstrap),
         )
         reports = settle(order, read(arrivals(values, first=first)))
         assert not [r.failure for r in reports if r.failure], reports

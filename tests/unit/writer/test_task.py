@@ -13,7 +13,9 @@ ROUTES = Routes("onramp", event_routes=(EventRoute("order_placed", "gone"),))
 
 def failures(**order: tuple[str, ...]) -> list[str | None]:
     ranges = {PARTITION: Range(TOPIC_ID, PARTITION, 0, 1)}
-    work = WorkOrder(1, ranges, (), (), ROUTES, "127.0.0.1:1", **order)
+    work = WorkOrder(
+        epoch=1, ranges=ranges, landing=(), diverted=(), routes=ROUTES, brokers="127.0.0.1:1", **order
+    )
     return [report.failure for report in settle(work, read(arrivals([event()])))]
 
 
@@ -26,7 +28,9 @@ def test_the_size_that_a_task_reports_is_of_all_that_a_record_brings() -> None:
     long = pa.array([b'{"consumer":"%b"}' % (b"x" * 100_000)] * 3)
     batch = batch.set_column(batch.schema.get_field_index("context"), "context", long)
     ranges = {PARTITION: Range(TOPIC_ID, PARTITION, 0, 3)}
-    order = WorkOrder(1, ranges, (), (), Routes("onramp"), "127.0.0.1:1")
+    order = WorkOrder(
+        epoch=1, ranges=ranges, landing=(), diverted=(), routes=Routes("onramp"), brokers="127.0.0.1:1"
+    )
     assert settle(order, read(batch))[0].size >= 300_000
 
 

@@ -23,7 +23,7 @@ _HEADER = 4
 
 
 def _type(name: str, category: str, modifier: int = -1, element: Type | None = None) -> Type:
-    return Type("pg_catalog", name, category, modifier, element)
+    return Type("pg_catalog", name, category, modifier, element=element)
 
 
 def _numeric(precision: int, scale: int) -> Type:
@@ -136,8 +136,8 @@ def _said(misfit: MisfitError) -> tuple[str, str]:
     return misfit.sqlstate, misfit.reason
 
 
-COLUMNS = {name: Column(name, False, False, name, of) for name, of in TYPES.items()}
-COLUMNS |= {"id": Column("id", False, False, "text", TYPES["text"])}
+COLUMNS = {name: Column(name, False, False, name, type=of) for name, of in TYPES.items()}
+COLUMNS |= {"id": Column("id", False, False, "text", type=TYPES["text"])}
 TARGET = Target("onramp", "public", "t", typed=True)
 _separators = st.sampled_from([(",", ":"), (", ", ": "), (",\n ", " : "), (" ,", ":")])
 
