@@ -45,9 +45,7 @@ _OUTCOMES: Final = panel(
     ("sum by (database, outcome) (rate(onramp_writer_events_total[5m]))", "{{database}} {{outcome}}"),
 )
 _LAG: Final = panel(
-    "How late rows are, by topic",
-    "s",
-    ("max by (topic) (onramp_writer_lag_seconds)", "{{topic}}"),
+    "How late rows are, by topic", "s", ("max by (topic) (onramp_writer_lag_seconds)", "{{topic}}")
 )
 _STATES: Final = panel(
     "Databases that do not land",
@@ -122,6 +120,12 @@ DASHBOARDS: Final[dict[str, tuple[str, Sequence[Panel]]]] = {
             _REQUEST_P99,
             _ACCEPTED,
             _REJECTED,
+            panel(
+                "Connections and their limit",
+                "short",
+                ("sum by (instance) (onramp_ingest_connections)", "{{instance}}"),
+                ("sum by (instance) (onramp_ingest_connections_limit)", "{{instance}} limit"),
+            ),
             panel(
                 "Bytes in flight and their limit",
                 "bytes",

@@ -86,7 +86,7 @@ def write(folder: Path, name: str, alert: str, rule: Rule) -> Path:
     (here := folder / name).mkdir()
     recorded = [r for f in FILES.values() for g in f["groups"] for r in g["rules"] if "record" in r]
     needed = [r for r in recorded if r["record"] in rule["expr"]]
-    groups = [{"name": "recorded", "rules": needed}, {"name": "alert", "rules": [rule]}]
+    groups = [{"name": "one", "rules": [*needed, rule]}]
     (here / "rules.yml").write_text(yaml.safe_dump({"groups": groups}), "utf-8")
     (file,) = (file for file in TESTS.values() if any(t["name"] == alert for t in file["tests"]))
     test = copy.deepcopy({**file, "rule_files": ["rules.yml"]})

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from tests.unit.deploy.promql import UnknownError, labels_of
-from tests.unit.deploy.rules import ALERTS, FILES, KNOWN, TESTS
+from tests.unit.deploy.rules import ALERTS, FILES, KNOWN, RECORDED, TESTS
 from tests.unit.house.tree import ROOT
 
 RUNBOOKS = (ROOT / "docs/runbooks.md").read_text("utf-8")
@@ -33,6 +33,15 @@ def test_symptoms_page_and_causes_do_not() -> None:
         rules = [rule for group in FILES[name]["groups"] for rule in group["rules"] if "alert" in rule]
         assert {rule["labels"]["severity"] for rule in rules} == severities
     assert list(FILES) == ["symptoms.yml", "causes.yml"]
+
+
+def test_what_is_recorded_is_recorded_before_its_alert_in_the_same_group() -> None:
+    # Groups are evaluated beside one another: an alert of another group would see the ratio of before.
+    for file in FILES.values():
+        for group in file["groups"]:
+            names = [rule.get("record") or rule["alert"] for rule in group["rules"]]
+            for at, rule in enumerate(group["rules"]):
+                assert {name for name in RECORDED if name in rule["expr"]} <= set(names[:at])
 
 
 def test_rules_runbooks_and_tests_are_of_the_same_alerts() -> None:
