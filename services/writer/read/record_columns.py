@@ -15,7 +15,15 @@ from services.writer.model.records import ARRIVALS, FIRST_MS, LAST_MS, USUAL, He
 from services.writer.read.decompress import CorruptBatchError
 from services.writer.read.log_batches import LogBatch
 from services.writer.read.record_headers import GATEWAY_HEADERS, headers_of
-from services.writer.read.varints import MOST_BYTES, VARINT_BITS, Bytes, Ints, read_varints
+from services.writer.read.varints import (
+    MASK_32,
+    MASK_64,
+    MOST_BYTES,
+    VARINT_BITS,
+    Bytes,
+    Ints,
+    read_varints,
+)
 
 #: What may be looked at behind the last record: a varint, or the headers that a gateway writes.
 _PADDING: Final = bytes(max(MOST_BYTES, GATEWAY_HEADERS.longest) + 1)
@@ -51,7 +59,7 @@ def _spans(data: bytes, batches: Sequence[LogBatch]) -> tuple[list[int], list[in
                     length |= (byte & VARINT_BITS) << shift
                     shift += 7
                     at += 1
-                length = (length | byte << shift) >> 1
+                length = ((length | byte << shift) & MASK_32) >> 1
                 at += 1
             starts.append(at)
             at += length
@@ -72,7 +80,8 @@ def columns(batches: Sequence[LogBatch], first: Ints, end: Ints) -> tuple[pa.Rec
     records = Records(batches)
     data = np.frombuffer(records.data, np.uint8)
     of_batch = np.repeat(np.arange(len(batches)), records.counts)
-    time_deltas, at = read_varints(data, records.starts + 1)  # behind the attributes, of which there are none
+    # Behind the attributes, of which there are none.
+    time_deltas, at = read_varints(data, records.starts + 1, mask=MASK_64)
     offset_deltas, at = read_varints(data, at)
     offsets = _offsets(batches, records.counts, of_batch, offset_deltas)
     wanted = np.flatnonzero((offsets >= first[of_batch]) & (offsets < end[of_batch]))

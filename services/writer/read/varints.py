@@ -9,14 +9,18 @@ Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
 #: 64 bits, 7 a byte.
 MOST_BYTES: Final = 10
+#: Sizes, counts and offset deltas have 32 bits, time deltas 64.
+MASK_32: Final = (1 << 32) - 1
+MASK_64: Final = (1 << 64) - 1
 _MORE: Final = 0x80
 VARINT_BITS: Final = 0x7F
 
 
-def read_varints(data: Bytes, at: Ints) -> tuple[Ints, Ints]:
+def read_varints(data: Bytes, at: Ints, *, mask: int = MASK_32) -> tuple[Ints, Ints]:
     """Return the integers that begin in `data` at each of `at`, and where each of them ends.
 
-    `data` goes on for `MOST_BYTES` behind every one of `at`; what is no integer gives some number.
+    As in Java, which takes five bytes for 32 bits, bits that `mask` does not have are dropped.  `data` goes
+    on for `MOST_BYTES` behind every one of `at`; what is no integer gives some number.
     """
     byte = data[at]
     unsigned = (byte & VARINT_BITS).astype(np.uint64)
@@ -29,17 +33,19 @@ def read_varints(data: Bytes, at: Ints) -> tuple[Ints, Ints]:
         unsigned[going_on] |= (byte & VARINT_BITS).astype(np.uint64) << np.uint64(shift)
         ends[going_on] += 1
         going_on = going_on[byte >= _MORE]
+    unsigned &= np.uint64(mask)
     return (unsigned >> np.uint64(1)).astype(np.int64) ^ -(unsigned & np.uint64(1)).astype(np.int64), ends
 
 
 def read_varint(data: bytes, at: int) -> tuple[int, int]:
-    """Return the integer that begins in `data` at `at`, and where it ends.  Raises `IndexError`."""
+    """Return the 32-bit integer that begins in `data` at `at`, and where it ends.  Raises `IndexError`."""
     unsigned = shift = 0
     while True:
         byte = data[at]
         unsigned |= (byte & VARINT_BITS) << shift
         at += 1
         if byte < _MORE:
+            unsigned &= MASK_32
             return (unsigned >> 1) ^ -(unsigned & 1), at
         shift += 7
 

@@ -13,6 +13,7 @@ from services.writer.model.records import FIRST_MS, LAST_MS, Headers
 from services.writer.read.decompress import CorruptBatchError
 from services.writer.read.log_batches import LogBatch, committed
 from services.writer.read.record_columns import columns
+from services.writer.read.record_headers import headers_of
 from shared import wire
 from tests.fixtures.writer import CONTEXT
 from tests.unit.writer_read.batches import batch, changed, with_deltas
@@ -177,3 +178,21 @@ def test_bytes_that_are_no_records_are_refused_or_read_and_nothing_else_happens(
     except CorruptBatchError:
         return
     assert rows.num_rows <= count
+
+
+def _five_bytes(number: int) -> bytes:
+    """A varint of 32 bits with one bit more, which Java drops, and so a broker takes it."""
+    unsigned = number << 1
+    low = bytes((unsigned >> shift & 0x7F) | 0x80 for shift in (0, 7, 14, 21))
+    return low + bytes([(unsigned >> 28 & 0x0F) | 0x10])
+
+
+def test_bits_that_java_drops_halt_nothing() -> None:
+    body = b"\0\0\0\x01" + _five_bytes(1) + b"v" + b"\0"
+    head = bytearray(batch(0, [b"x"])[:61] + _five_bytes(len(body)) + body)
+    head[8:12] = (len(head) - 12).to_bytes(4, "big")
+    written = changed(bytes(head))
+    with_header = body[:-1] + b"\x02" + _five_bytes(1) + b"n" + _five_bytes(1) + b"h"
+    rows, counts = _columns(committed(written, 0).batches, *EVERYTHING)
+    assert (rows.column("offset").to_pylist(), counts) == ([0], [1])
+    assert headers_of(with_header[-5 - 1 - 5 - 1 - 1 :]) == Headers(None, None)
