@@ -149,7 +149,7 @@ def test_f46_one_record_at_which_a_step_raises_stops_nobody(
     gone = becomes(met)
     two.the_other_lands()
     if comes is not by_batch:
-        assert writer.job._failures == 0, "the loop was never begun again"
+        assert writer.job._backoff._failures == 0, "the loop was never begun again"
     bug.fix()
     eventually(lambda: met.has_landed(*set(two.sent) - gone))
     other.open()

@@ -127,7 +127,7 @@ def test_f44_a_partition_without_a_leader_holds_up_no_other(
     # who leads now.  From then on nothing stops the writer.
     three.neighbour_lands()
     three.neighbour_lands()
-    eventually(lambda: writer.job._failures == 0 and writer.job._status.ready()[0], _PATIENCE)
+    eventually(lambda: writer.job._backoff._failures == 0 and writer.job._status.ready()[0], _PATIENCE)
     caplog.clear()
     for _ in range(5):
         three.neighbour_lands()
