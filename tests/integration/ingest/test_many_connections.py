@@ -217,7 +217,8 @@ async def test_a_handshake_has_its_time(serve: Serve, connect: Connect, tmp_path
     shown = Authority(tmp_path).issue("door")
     served = await serve(read_seconds=0.2, tls_cert_file=shown.cert, tls_key_file=shown.key)
     silent = await connect(served, MANY)
-    assert await silent.status() == 0
+    async with asyncio.timeout(90):
+        assert await silent.status() == 0
     await until(lambda: not held_by(served) and not served.connections.open)
 
 
