@@ -14,7 +14,7 @@ _RIGHTS: Final = "tests/faults/test_rights.py::test_"
 DATABASES: Final = (
     Mutant(
         "a plan for a database that is not configured halts its partitions",
-        "driver/partitions.py",
+        "driver/partition_tracker.py",
         "self._plan_log.unfinished_databases(p, position) - set(self._databases.names)",
         "set()",
         f"{_CHANGE}f45_a_plan_for_a_renamed_database_halts_its_partitions_and_lands_under_the_old_name",

@@ -46,7 +46,7 @@ DRIVER: Final = (
     ),
     Mutant(
         "the pinned routes",
-        "driver/partitions.py",
+        "driver/partition_tracker.py",
         "if unfinished := self._unfinished.plan(self.positions, ends):",
         "if (unfinished := self._unfinished.plan(self.positions, ends)) and False:",
         f"{_ONE_RULE}a_range_is_finished_under_the_routes_that_it_began_with",
@@ -178,14 +178,14 @@ DRIVER: Final = (
     ),
     Mutant(
         "the topic's id before every plan",
-        "driver/partitions.py",
+        "driver/partition_tracker.py",
         "            await self.drop_recreated_topics()  # after",
         "            pass  # after",
         f"{TOPICS}::test_f14_a_topic_made_anew_is_never_read_from_the_offset_of_the_old",
     ),
     Mutant(
         "saying that a topic grew",
-        "driver/partitions.py",
+        "driver/partition_tracker.py",
         "        self._grown.update(existing)\n",
         "",
         f"{TOPICS}::test_f15_new_partitions_are_read_from_their_begin_and_said_aloud",

@@ -250,7 +250,7 @@ BYTES: Final = (
     ),
     Mutant(
         "planning by bytes",
-        "driver/partitions.py",
+        "driver/partition_tracker.py",
         "self.sizes.bound(self._rate_limiter.share(spans, limit, landing, self._fair_share))",
         "self._rate_limiter.share(spans, limit, landing, self._fair_share)",
         f"{_BYTES}events_of_100_kb_come_in_batches_of_few",

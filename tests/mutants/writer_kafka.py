@@ -83,14 +83,14 @@ CUTS: Final = (
     ),
     Mutant(
         "going on from the stand where a better replica leads",
-        "driver/partitions.py",
+        "driver/partition_tracker.py",
         "intact_to = min(cuts.get(p, position.next_offset), position.next_offset)",
         "intact_to = cuts.get(p, position.next_offset)",
         _ACCEPTED,
     ),
     Mutant(
         "a begin before a partition goes on",
-        "driver/partitions.py",
+        "driver/partition_tracker.py",
         "            if p not in begins or p not in tips or",
         "            begins.setdefault(p, 0)\n            if p not in tips or",
         _ACCEPTED,
@@ -220,7 +220,7 @@ CUTS: Final = (
 LOGS: Final = (
     Mutant(
         "adopting what no leader says the begin of",
-        "driver/partitions.py",
+        "driver/partition_tracker.py",
         "        self._leaderless = new - begins.keys()  # asked",
         "        begins = dict.fromkeys(new, 0) | begins  # asked",
         _BROKERS,
@@ -244,14 +244,14 @@ LOGS: Final = (
     ),
     Mutant(
         "halting what was cut",
-        "driver/partitions.py",
+        "driver/partition_tracker.py",
         "            if cut <= position.next_offset:  # else",
         "            if False:  # else",
         f"{_LOGS}a_log_that_was_cut_and_filled_again_is_told_by_its_leaders_epoch",
     ),
     Mutant(
         "the leader's epoch on onramp.settled",
-        "driver/partitions.py",
+        "driver/partition_tracker.py",
         "            await self.record(self._plan_log.leader_entries(epochs))\n",
         "            pass\n",
         f"{_LOGS}a_log_that_was_cut_and_filled_again_is_told_by_its_leaders_epoch",
@@ -265,7 +265,7 @@ LOGS: Final = (
     ),
     Mutant(
         "going on when the log is whole again",
-        "driver/partitions.py",
+        "driver/partition_tracker.py",
         "        await self._resume_restored(ids)\n",
         "",
         f"{_LOGS}a_log_that_is_what_was_settled_again_is_read_on_without_a_word",
@@ -328,21 +328,21 @@ LOGS: Final = (
     ),
     Mutant(
         "another life for what a person accepts",
-        "driver/partitions.py",
+        "driver/partition_tracker.py",
         "*halts.accept_entries(ids[p.topic], p.number, accepted), ",
         "",
         f"{_LOGS}a_person_lets_it_go_on_from_the_cut_and_what_is_there_lands",
     ),
     Mutant(
         "the baseline of an accepted life",
-        "driver/partitions.py",
+        "driver/partition_tracker.py",
         "[*baselines, *halts.accept_entries",
         "[*halts.accept_entries",
         f"{_TOPICS}a_person_lets_a_partition_go_on_behind_what_kafka_deleted",
     ),
     Mutant(
         "the incarnation that a group's offset is of",
-        "driver/partitions.py",
+        "driver/partition_tracker.py",
         "if committed and committed.incarnation == _signature(position, topic_id):",
         "if committed:",
         f"{_LOGS}a_person_lets_it_go_on_from_the_cut_and_what_is_there_lands",

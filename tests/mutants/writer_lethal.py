@@ -71,7 +71,7 @@ KILLS: Final = (
     ),
     Mutant(
         "a pause of what kills alone",
-        "driver/partitions.py",
+        "driver/partition_tracker.py",
         "        elif pause := self._unfinished.pause(p, position):\n",
         "        elif pause := None:\n",
         f"{_LETHAL}a_record_that_kills_is_looked_for_while_the_others_land",

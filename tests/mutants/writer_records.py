@@ -186,14 +186,14 @@ FOREIGNERS: Final = (
     ),
     Mutant(
         "another try of what was set aside",
-        "driver/partitions.py",
+        "driver/partition_tracker.py",
         "        self._retry_set_aside()\n",
         "",
         f"{_STEPS}[report]",
     ),
     Mutant(
         "a halt of what was begun under routes that are lost",
-        "driver/partitions.py",
+        "driver/partition_tracker.py",
         "self._plan_log.missing_routes(p, position)",
         "set()",
         f"{_ASIDE}a_plan_whose_routes_nobody_has_halts_its_partition_until_a_person_says_go_on",

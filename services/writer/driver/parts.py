@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
-from services.writer.driver.partitions import PartitionTracker
+from services.writer.driver.partition_tracker import PartitionTracker
 from services.writer.driver.spark import Spark
 from services.writer.kafka.cluster import Cluster
 from services.writer.model.offsets import Range

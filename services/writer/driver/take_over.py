@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from uuid import uuid4
 
-from services.writer.driver.partitions import PartitionTracker
+from services.writer.driver.partition_tracker import PartitionTracker
 from services.writer.driver.parts import Parts
 from services.writer.driver.spark import Spark
 from services.writer.kafka.cluster import Cluster

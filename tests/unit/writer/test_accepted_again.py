@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from services.writer.driver.partitions import PartitionTracker
+from services.writer.driver.partition_tracker import PartitionTracker
 from services.writer.kafka.leaders import Tip
 from services.writer.model.next_offsets import Position
 from services.writer.model.offsets import Partition, Range
