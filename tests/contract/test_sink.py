@@ -1,6 +1,7 @@
 """What every sink promises, asked of the one in memory and of the one that is Kafka."""
 
 import asyncio
+import gc
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
@@ -10,12 +11,13 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from services.ingest.send.byte_budget import ByteBudget
 from services.ingest.send.kafka_sink import KafkaSink
+from services.ingest.send.partition_queue import InFlightBatch
 from services.ingest.sink import MemorySink, Receipt, Record, Sink
 from shared import wire
 from shared.errors import KAFKA_UNREACHABLE, SHUTTING_DOWN, OnrampError
 from shared.settings import KafkaSettings
 from tests.fixtures.fix_kafka import HasBootstrap
-from tests.fixtures.ingest import record
+from tests.fixtures.ingest import record, until
 
 pytestmark = pytest.mark.anyio
 
@@ -193,3 +195,22 @@ async def test_a_sink_that_is_cut_off_says_so_for_every_record(cut_off: Sink) ->
 
     assert [o.fault for o in outcomes if isinstance(o, OnrampError)] == [KAFKA_UNREACHABLE] * 3
     assert not (await cut_off.health()).reachable
+
+
+async def test_what_was_sent_is_freed_without_looking_for_circles(kafka: HasBootstrap) -> None:
+    sink = KafkaSink(
+        KafkaSettings(bootstrap=kafka.bootstrap), ByteBudget(2**28), deadline_seconds=10, wedged_seconds=15
+    )
+    await sink.start()
+    topic = f"events.freed_{secrets.token_hex(4)}"
+    try:
+        await sink.send([record(topic, "first")])  # the topic is made, and a producer
+        gc.collect()
+        gc.disable()
+        for n in range(20):
+            await sink.send([record(topic, f"{n}-{each}") for each in range(50)])
+        # Its deadline's watch lets go of it at its next look.
+        await until(lambda: not any(isinstance(each, InFlightBatch) for each in gc.get_objects()), 30)
+    finally:
+        gc.enable()
+        await sink.stop(within=5)

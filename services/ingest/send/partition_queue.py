@@ -103,10 +103,15 @@ class InFlightBatch:
         return all(slice_.future.done() for slice_ in self.slices)
 
     def resolve(self, result: BatchResult) -> None:
-        """Give `result` to every request that still waits."""
+        """Give `result` to every request that still waits, and let go of all of them.
+
+        A slice knows its batch: a circle would keep the batch's bytes until Python looks for circles, which
+        it does rarely here (`app.py`).
+        """
         for slice_ in self.slices:
             if not slice_.future.done():
                 slice_.future.set_result(result)
+        self.slices.clear()
 
 
 class PartitionQueue:
