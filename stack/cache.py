@@ -1,6 +1,7 @@
 """Where downloads are kept between runs and projects: one folder per user."""
 
 import fcntl
+import hashlib
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,3 +32,12 @@ def locked(path: Path) -> Iterator[None]:
     with path.open("a", encoding="utf-8") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
+
+
+def sha256_of(path: Path) -> str | None:
+    """Return the checksum of a file, None if there is none."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except FileNotFoundError:
+        return None

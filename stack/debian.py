@@ -11,9 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from stack.cache import cache_dir, locked
+from stack.cache import cache_dir, locked, sha256_of
 from stack.errors import UnavailableError
-from stack.jars import sha256_of
 
 _TIMEOUT_SECONDS: Final = 300
 _FAILED: Final = "The Debian package {name} could not be fetched: {why}."

@@ -5,7 +5,6 @@ downloaded by coordinates from wherever this machine's Maven set-up points; noth
 used whose checksum differs. No network is needed once the cache is filled.
 """
 
-import hashlib
 import shutil
 import tempfile
 import tomllib
@@ -14,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from stack.cache import cache_dir, locked
+from stack.cache import cache_dir, locked, sha256_of
 from stack.errors import StackError, UnavailableError
 
 LOCK_FILE = Path(__file__).with_name("jars.lock")
@@ -84,15 +83,6 @@ def missing_jars(name: str) -> list[Jar]:
 def _missing(jars: list[Jar], folder: Path) -> list[Jar]:
     """Return the jars that are not there as locked; a damaged file counts as not there."""
     return [jar for jar in jars if sha256_of(folder / jar.file_name) != jar.sha256]
-
-
-def sha256_of(path: Path) -> str | None:
-    """Return the checksum of a file, None if there is none."""
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except FileNotFoundError:
-        return None
 
 
 def _download_all(jars: list[Jar], folder: Path, progress: Progress | None) -> None:

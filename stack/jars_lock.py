@@ -7,7 +7,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from stack.jars import LOCK_FILE, fetch, sha256_of
+from stack.cache import sha256_of
+from stack.jars import LOCK_FILE, fetch
 
 BROKER = (
     "org.apache.kafka:kafka_2.13:4.2.0",

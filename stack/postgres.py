@@ -14,10 +14,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from stack.errors import StackError, UnavailableError
+from stack.part_process import PartProcess
 from stack.ports import LOOPBACK, free_port
 from stack.postgres_account import Account, account_for, hand_over
 from stack.private import secret
-from stack.processes import Child, Command, wait_for
+from stack.processes import Command, wait_for
 
 READY_SECONDS = 120.0
 USER = "onramp"
@@ -38,7 +39,7 @@ _SETTINGS = {
 }
 
 
-class Postgres:
+class Postgres(PartProcess):
     """One PostgreSQL server with a database and a user named `onramp`."""
 
     def __init__(
@@ -54,10 +55,10 @@ class Postgres:
             port: the port on loopback, None for a free one.
             settings: server settings on top of ours, for tests.
         """
+        super().__init__("Postgres")
         self._dir = data_dir.absolute()
         self._port = port
         self._settings = {**_SETTINGS, **(settings or {})}
-        self._child: Child | None = None
 
     @property
     def port(self) -> int:
@@ -80,19 +81,9 @@ class Postgres:
         return f"postgresql://{USER}:{self._password()}@{LOOPBACK}:{self.port}/{database}"
 
     @property
-    def pid(self) -> int:
-        """The process id of the server."""
-        return self._started().pid
-
-    @property
     def data_dir(self) -> Path:
         """The server's own data folder."""
         return self._dir / "data"
-
-    @property
-    def children(self) -> list[Child]:
-        """The server's process, if it has been started."""
-        return [] if self._child is None else [self._child]
 
     def start(self) -> None:
         """Initialise the data folder if it is new, then start the server."""
@@ -102,8 +93,7 @@ class Postgres:
         if not (self.data_dir / "PG_VERSION").exists():
             self._initialise(account)
         hand_over(self.data_dir, account)
-        self._child = Child(self._command(account))
-        self._child.start()
+        self._run(self._command(account))
 
     def wait_ready(self, seconds: float = READY_SECONDS) -> None:
         """Wait until the server answers a query, and create the database if it is new.
@@ -128,24 +118,6 @@ class Postgres:
                     cursor.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
         finally:
             connection.close()
-
-    def check(self) -> None:
-        """Raise if the server has ended by itself."""
-        self._started().check()
-
-    def stop(self) -> None:
-        """Stop the server (open connections are closed); data and port stay."""
-        if self._child is not None:
-            self._child.stop()
-
-    def kill(self) -> None:
-        """End the server as a crash would."""
-        self._started().kill()
-
-    def _started(self) -> Child:
-        if self._child is None:
-            raise StackError("Postgres has not been started.")
-        return self._child
 
     def _answers(self) -> bool:
         import psycopg2  # noqa: PLC0415 - needs the `local` extra, as the server itself does

@@ -3,7 +3,6 @@
 It is nobody's dependency: the services only answer /metrics. `python -m stack.prometheus` fetches it.
 """
 
-import http.client
 import json
 import shutil
 import sys
@@ -14,9 +13,10 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from stack import debian
-from stack.errors import StackError, UnavailableError
+from stack.errors import UnavailableError
+from stack.part_process import PartProcess, answers_ok
 from stack.ports import LOOPBACK, free_port
-from stack.processes import Child, Command, wait_for
+from stack.processes import Command, wait_for
 
 READY_SECONDS: Final = 60.0
 RULES: Final = Path(__file__).resolve().parent.parent / "deploy/prometheus/rules"
@@ -24,8 +24,6 @@ PORT: Final = 9090
 #: What the rules and dashboards of deploy/ know the services by.
 JOB_GATEWAY: Final = "onramp-gateway"
 JOB_WRITER: Final = "onramp-writer"
-_PROBE_SECONDS: Final = 5.0
-_HTTP_OK: Final = 200
 _PACKAGE: Final = "prometheus"
 _KNOWN: Final[Mapping[str, str]] = {
     "prometheus_2.42.0+ds-5+deb12u1_amd64.deb": (
@@ -81,7 +79,7 @@ def _programs_in(folder: Path) -> Programs:
     return programs
 
 
-class Prometheus:
+class Prometheus(PartProcess):
     """One Prometheus server that scrapes services of this machine and evaluates rules."""
 
     def __init__(
@@ -104,23 +102,18 @@ class Prometheus:
             rules: the folder of the rules.
             seconds: how often it scrapes and evaluates.
         """
+        super().__init__("Prometheus")
         self._dir = data_dir.absolute()
         self._targets = targets
         self._program = programs.prometheus
         self._port = port
         self._rules = rules
         self._seconds = seconds
-        self._child: Child | None = None
 
     @property
     def url(self) -> str:
         """Its address, once it has been started."""
         return f"http://{LOOPBACK}:{self._port}"
-
-    @property
-    def children(self) -> list[Child]:
-        """The server's process, if it has been started."""
-        return [] if self._child is None else [self._child]
 
     def start(self) -> None:
         """Write its configuration and start it."""
@@ -128,8 +121,7 @@ class Prometheus:
         self._port = self._port or free_port()
         # JSON is YAML too, and quotes every path as it must be.
         (self._dir / "prometheus.yml").write_text(json.dumps(self._configuration(), indent=2), "utf-8")
-        self._child = Child(self._command())
-        self._child.start()
+        self._run(self._command())
 
     def wait_ready(self) -> None:
         """Wait until it says that it is ready.
@@ -140,33 +132,8 @@ class Prometheus:
         said = f"{self.url}/-/ready does not answer 200"
         wait_for(self._is_ready, self._started(), READY_SECONDS, waiting_for=said)
 
-    def check(self) -> None:
-        """Raise if it has ended by itself."""
-        self._started().check()
-
-    def stop(self) -> None:
-        """Stop it; its data stay."""
-        if self._child is not None:
-            self._child.stop()
-
-    def kill(self) -> None:
-        """End it at once."""
-        self._started().kill()
-
-    def _started(self) -> Child:
-        if self._child is None:
-            raise StackError("Prometheus has not been started.")
-        return self._child
-
     def _is_ready(self) -> bool:
-        connection = http.client.HTTPConnection(LOOPBACK, self._port, timeout=_PROBE_SECONDS)
-        try:
-            connection.request("GET", "/-/ready")
-            return connection.getresponse().status == _HTTP_OK
-        except (OSError, http.client.HTTPException):
-            return False  # Not listening yet: the caller asks again.
-        finally:
-            connection.close()
+        return self._port is not None and answers_ok(self._port, "/-/ready")
 
     def _configuration(self) -> dict[str, object]:
         every = f"{self._seconds}s"

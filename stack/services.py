@@ -4,20 +4,18 @@ Addresses go in by environment variables and nothing else; ready is what the ser
 `/readyz` says.
 """
 
-import http.client
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 from stack.java import find_java
+from stack.part_process import answers_ok
 from stack.ports import LOOPBACK, free_port
 from stack.processes import Child, Command, wait_for
 
 ROOT = Path(__file__).resolve().parent.parent
 GATEWAY_READY_SECONDS = 90.0
 WRITER_READY_SECONDS = 240.0
-_PROBE_SECONDS = 5.0
-_HTTP_OK = 200
 
 
 class Service:
@@ -64,14 +62,7 @@ class Service:
 
     def is_ready(self) -> bool:
         """Ask `/readyz` once."""
-        connection = http.client.HTTPConnection(LOOPBACK, self.port, timeout=_PROBE_SECONDS)
-        try:
-            connection.request("GET", "/readyz")
-            return connection.getresponse().status == _HTTP_OK
-        except (OSError, http.client.HTTPException):
-            return False  # Not listening yet, or busy: the caller asks again.
-        finally:
-            connection.close()
+        return answers_ok(self.port, "/readyz")
 
     def check(self) -> None:
         """Raise if the service has ended by itself."""
