@@ -11,6 +11,7 @@ SERVICES: Final = ("ingest", "writer", "admin", "cli")
 #: What is in no service, or imports several: it has no floors.
 BESIDE: Final = (
     "shared",
+    "shared/contracts",
     "shared/registry",
     "stack",
     "loadtest",

@@ -9,12 +9,14 @@ import pytest
 
 from services.ingest import app
 from services.ingest.app import assemble
-from services.ingest.check.json_schema import Compiler, Schemas
+from services.ingest.check import json_schema
+from services.ingest.check.json_schema import Compiler
 from services.ingest.http.connections import Connections
 from services.ingest.observe.metrics import RegistryInfo, exposition
 from services.ingest.send.byte_budget import ByteBudget
 from services.ingest.settings import IngestSettings
 from services.ingest.sink import MemorySink
+from shared.registry import Snapshot
 from shared.registry.memory import MemoryRegistry
 from tests.fixtures.ingest import one, until
 from tests.unit.ingest.conftest import LocalGateway, MakeGateway
@@ -88,14 +90,7 @@ def shown(series: str) -> float:
 
 
 async def test_schemas_are_compiled_where_the_registry_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    compiled: list[int] = []
-    made = Schemas.__init__
-
-    def count(self: Schemas, snapshot: Any) -> None:
-        compiled.append(threading.get_ident())
-        made(self, snapshot)
-
-    monkeypatch.setattr(Schemas, "__init__", count)
+    compiled = threads_that_compile(monkeypatch)
     compiler, settings = Compiler(), IngestSettings()
     gateway = LocalGateway(settings, None)
     memory = MemoryRegistry({}, compiler)
@@ -117,6 +112,39 @@ async def test_schemas_are_compiled_where_the_registry_is_read(monkeypatch: pyte
     await gateway.client.aclose()
     assert len(compiled) == 1
     assert threading.get_ident() not in compiled
+
+
+def test_of_a_thousand_schemas_only_those_that_changed_are_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled = threads_that_compile(monkeypatch)
+    compiler, thousand = Compiler(), {f"type_{n}": {"const": n} for n in range(1000)}
+    first, second = typed(thousand), typed(thousand | {"type_7": {"const": True}, "new": {"const": 7}})
+    compiler(first)
+    compiled.clear()
+    compiler(second)
+    assert len(compiled) == 1  # `new` is what `type_7` was
+    compiler(typed(thousand | {"type_0": {"const": False}}))  # 0 == False, and it is another schema
+    assert len(compiled) == 2
+
+    # The one in force while the next one is read: a request between the two compiles nothing.
+    assert compiler.for_snapshot(second).snapshot is second
+    assert len(compiled) == 2
+
+
+def typed(schemas: dict[str, Any]) -> Snapshot:
+    return Snapshot.model_validate({"event_types": {name: {"schema": s} for name, s in schemas.items()}})
+
+
+def threads_that_compile(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The thread of each compilation, as they happen."""
+    compiled: list[int] = []
+    compile_schema = json_schema.compile_schema
+
+    def count(*given: Any) -> Any:
+        compiled.append(threading.get_ident())
+        return compile_schema(*given)
+
+    monkeypatch.setattr(json_schema, "compile_schema", count)
+    return compiled
 
 
 async def test_a_key_is_found_without_a_look_at_the_others(make_gateway: MakeGateway) -> None:

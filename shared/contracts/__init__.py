@@ -1,0 +1,1 @@
+"""What an event type promises of its events: its schema compiled, compared, found in samples."""
