@@ -24,11 +24,18 @@ _BEFORE: Final = '            failpoints.reach("writer.before_commit")\n'
 _AFTER: Final = '        failpoints.reach("writer.after_commit")\n'
 _LAND: Final = _KEEP + _ADVANCE + _BEFORE + _AFTER
 _AGAIN: Final = '        with transaction(database, "land") as conn:\n'
-_ROWS: Final = "            for target, pieces in landed.items():\n"
+_ROWS: Final = "            for target, pieces in rows_of.items():\n"
 #: Holds and blocked tables, and their Kafka-free tests.
 HOLDS: Final = "tests/integration/writer/test_holds.py"
 
 TASKS: Final = (
+    Mutant(
+        "delays of what landed alone",
+        "model/commit_delays.py",
+        "return times if mask.all() else times.filter(pa.array(mask))",
+        "return times",
+        f"{TASK}::test_only_events_that_the_table_took_were_committed_after_a_time",
+    ),
     Mutant(
         "a row for a database that nobody knows raises",
         "settle/task.py",
@@ -82,8 +89,8 @@ TASKS: Final = (
     Mutant(
         "the settled prefix",
         "settle/task.py",
-        "(p, _since(rows, next_offsets[p])) for p, rows",
-        "(p, rows) for p, rows",
+        "[_since(rows, next_offsets[p]) for p, rows in pieces]",
+        "[rows for _, rows in pieces]",
         TASK,
     ),
     Mutant(
@@ -245,7 +252,7 @@ TASKS: Final = (
     Mutant(
         "counting duplicates",
         "settle/settlement.py",
-        "            self._count_outcome(target, Outcome.DUPLICATE, result.duplicates())\n",
+        "        self._count_outcome(target, Outcome.DUPLICATE, result.duplicates())\n",
         "",
         f"{TASK} {PERSIST}",
     ),

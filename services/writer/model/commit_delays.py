@@ -1,14 +1,13 @@
 """How long events took from their receipt to the commit of their rows, counted by ranges of seconds."""
 
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import orjson
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from services.writer.model.offsets import Partition
 from services.writer.model.targets import Target
 
 #: Upper bounds in seconds; what took longer is in one range more.
@@ -28,23 +27,32 @@ class CommitDelays(NamedTuple):
     seconds: float
 
 
-def measure(
-    rows: Mapping[Target, Sequence[tuple[Partition, pa.RecordBatch]]], committed: float
-) -> Iterator[CommitDelays]:
+def times_of(rows: pa.Table, mask: "np.ndarray[Any, np.dtype[np.bool_]]") -> pa.Table:
+    """Return what `measure` needs of those `rows` that the `mask` selects."""
+    times = rows.select(["_topic", "_received_at"])
+    return times if mask.all() else times.filter(pa.array(mask))
+
+
+def measure(landed: Iterable[tuple[Target, pa.Table]], committed: float) -> Iterator[CommitDelays]:
     """Yield the delays of rows that were `committed` then (Unix seconds), by table and topic.
 
     A gateway whose clock is ahead gives no negative delay.  Costs nothing per event in Python.
     """
-    for target, pieces in rows.items():
-        received: dict[str, list[pa.Array]] = defaultdict(list)
-        for partition, of_partition in pieces:
-            received[partition.topic].append(of_partition.column("_received_at"))
-        for topic, columns in received.items():
-            delays = committed - pa.chunked_array(columns).cast(pa.int64()).to_numpy() / _MICROSECONDS
+    for target, times in landed:
+        for topic, received in _by_topic(times):
+            delays = committed - received.cast(pa.int64()).to_numpy() / _MICROSECONDS
             np.maximum(delays, 0.0, out=delays)
             counts = np.bincount(np.searchsorted(BOUNDS, delays), minlength=len(BOUNDS) + 1)
             total = float(delays.sum())
             yield CommitDelays(target.database, str(target), topic, counts.tolist(), total)
+
+
+def _by_topic(times: pa.Table) -> Iterator[tuple[str, pa.ChunkedArray]]:
+    topics = times.column("_topic")
+    names = pc.unique(topics).to_pylist()
+    for name in names:
+        of = times if len(names) == 1 else times.filter(pc.equal(topics, name))
+        yield name, of.column("_received_at")
 
 
 def as_json(delays: Sequence[CommitDelays]) -> str:

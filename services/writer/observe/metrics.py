@@ -81,7 +81,7 @@ class Metrics:
         )
         self.commit_delays = Histogram(
             "onramp_writer_received_to_committed_seconds",
-            "From an event's receipt to the commit of its row, without what waited for a database or table.",
+            "From an event's receipt to the commit of its row, if it landed without having waited.",
             ["database", "event_type"],
             buckets=commit_delays.BOUNDS,
             registry=self.registry,

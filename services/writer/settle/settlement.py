@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from psycopg2.extensions import connection
 
+from services.writer.model import commit_delays
 from services.writer.model.offsets import Partition
 from services.writer.model.targets import Target
 from services.writer.model.timings import StepTimings
@@ -106,6 +107,8 @@ class Settlement:
         self.waiting: Counter[Partition] = Counter()
         #: What to log of each event once this is committed, if the operator asks for it.
         self.log_entries: list[event_log.Entry] = []
+        #: Of the rows that landed, by table, what tells how long each took.
+        self.landed: list[tuple[Target, pa.Table]] = []
         self._checks_at_once = False
         self._tallies: Counter[ledger.Tally] = Counter()
         self._warning_counts: Counter[ledger.WarningKey] = Counter()
@@ -123,8 +126,8 @@ class Settlement:
                 self._log(target, part, None)
                 continue
             result = self._persist(target, part, one_by_one=target in self._one_by_one)
-            self._count_outcome(target, Outcome.LANDED, result.landed)
-            self._count_outcome(target, Outcome.DUPLICATE, result.duplicates())
+            if target.table != wire.PROBE_EVENT:
+                self.landed.append((target, commit_delays.times_of(part, result.mask)))
             late_rows = self._apply_pause_policy(target, part, result)
             self._log(target, part, result, late_rows)
             self._let_wait(target, part.take(pa.array(late_rows, pa.int64())), PAUSED.code)
@@ -133,8 +136,6 @@ class Settlement:
     def release(self, target: Target, rows: pa.Table) -> None:
         """Land or park `rows` that waited for `target`; they do not count for pausing their type."""
         result = self._persist(target, rows, one_by_one=True)
-        self._count_outcome(target, Outcome.LANDED, result.landed)
-        self._count_outcome(target, Outcome.DUPLICATE, result.duplicates())
         self._park(target, result, set())
         self._count_outcome(target, Outcome.WAITING, Counter({p: -n for p, n in result.rows.items()}))
 
@@ -194,6 +195,8 @@ class Settlement:
             log.exception("a table takes no rows for a reason that the writer does not know")
             raise BlockedError(target, None) from None
         self.rows += result.rows
+        self._count_outcome(target, Outcome.LANDED, result.landed)
+        self._count_outcome(target, Outcome.DUPLICATE, result.duplicates())
         self._count_warnings(target, result)
         return result
 

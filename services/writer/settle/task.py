@@ -235,12 +235,8 @@ class Task:
             tables = {t: [rows for _, rows in pieces] for t, pieces in rows_of.items()}
             current_holds = holds.look(conn, tables)
             settlement = Settlement(work, hold_blocked(current_holds, blocked), one_by_one)
-            landed = {
-                target: [(p, _since(rows, next_offsets[p])) for p, rows in pieces]
-                for target, pieces in rows_of.items()
-            }
-            for target, pieces in landed.items():
-                rows = pa.Table.from_batches([rows for _, rows in pieces])
+            for target, pieces in rows_of.items():
+                rows = pa.Table.from_batches([_since(rows, next_offsets[p]) for p, rows in pieces])
                 if rows.num_rows:
                     settlement.land(target, rows)
             park(self._strays, settlement, next_offsets)
@@ -251,7 +247,7 @@ class Task:
             ledger.advance(conn, unsettled, self._order.epoch, self._order.routes.digest)
             failpoints.reach("writer.before_commit")
         failpoints.reach("writer.after_commit")
-        self._delays += commit_delays.measure(landed, time.time())
+        self._delays += commit_delays.measure(settlement.landed, time.time())
         self._log(settlement.log_entries)
         for p in self._read:
             self._databases[database.name, p] = TaskReport(

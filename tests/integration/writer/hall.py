@@ -12,7 +12,7 @@ from services.writer.model.offsets import Partition
 from services.writer.model.routes import Routes
 from services.writer.recover.release import Release
 from services.writer.settle.pause_policy import PausePolicy
-from tests.fixtures.writer import PARTITION, TOPIC_ID, Bench, arrivals, database_of
+from tests.fixtures.writer import PARTITION, TOPIC_ID, Bench, Landed, arrivals, database_of
 
 QUICK = {"lock_timeout_ms": 100}
 LIMIT = PausePolicy(share=0.5, window=100, least=10)
@@ -29,7 +29,7 @@ class Hall:
     #: The life of the topic whose events are settled.
     topic_id: str = TOPIC_ID
 
-    def settle(self, *values: bytes, partition: Partition | None = None, fail: bool = False) -> None:
+    def settle(self, *values: bytes, partition: Partition | None = None, fail: bool = False) -> Landed:
         p = partition or PARTITION
         first = self.at.get(p, 0)
         batch = arrivals(values, first=first, partition=p)
@@ -37,6 +37,7 @@ class Hall:
         assert bool(found.failures) == fail, found
         if not fail:
             self.at[p] = first + len(values)
+        return found
 
     def make_topic_anew(self) -> None:
         """The topic is deleted and made again: another id, and the same offsets once more."""

@@ -11,6 +11,7 @@ from services.writer.model.routes import Contract, Routes
 from shared import failpoints
 from shared.errors import DATABASE_UNAVAILABLE, InfrastructureError
 from tests.fixtures.writer import PARTITION, TOPIC_ID, Bench, Landed, arrivals, envelope, event, eventually
+from tests.integration.writer.hall import Hall
 
 OTHER = Partition("events.order_placed", 1)
 BAD = b'{"a":"\\u0000"}'
@@ -206,3 +207,18 @@ def test_the_probe_lands_and_is_not_counted(bench: Bench) -> None:
     bench.settle(arrivals([event("probe", "onramp_probe")]))
     assert bench.one("SELECT count(*) FROM events.onramp_probe") == 1
     assert bench.totals() == {}
+
+
+def test_only_events_that_the_table_took_were_committed_after_a_time(hall: Hall) -> None:
+    """Not those that are parked, wait behind a hold or a pause, or were there already."""
+    hall.settle(event("first"))
+    bad = [envelope(f"bad-{n}", "order_placed", BAD) for n in range(30)]
+    taken = hall.settle(bad[0], event("a"), event("probe", "onramp_probe"), event("b"), event("first"))
+    assert taken.delays == {"events.order_placed": 2}
+    with hall.locked():
+        held = hall.settle(event("c"), event("d", "other"))
+    assert held.delays == {"events.other": 1}
+    assert hall.release() == []
+    assert hall.settle(*bad, event("e")).delays == {"events.order_placed": 1}
+    assert hall.held() == {"order_placed": "paused"}
+    assert hall.settle(event("f")).delays == {}
