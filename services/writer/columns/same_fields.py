@@ -20,7 +20,8 @@ _Mask = np.ndarray[Any, np.dtype[np.bool_]]
 _Ints = np.ndarray[Any, np.dtype[np.int64]]
 _QUOTE: Final = ord('"')
 _BACKSLASH: Final = ord("\\")
-_decode: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+#: An object's values by field, each as the bytes that stand there.
+raw_fields: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 class Layout(NamedTuple):
@@ -43,7 +44,7 @@ class Layout(NamedTuple):
 
 def layout_of(body: bytes) -> Layout | None:
     """Return the layout of `body`, strict JSON; None if it has no field, or one that has no such place."""
-    fields = _decode(body)
+    fields = raw_fields(body)
     if not fields or b"\\" in body:
         return None
     gaps, are_texts, position = [], [], 0

@@ -18,8 +18,9 @@ from aiokafka import TopicPartition
 from aiokafka.client import AIOKafkaClient
 from aiokafka.errors import KafkaError, for_code
 from aiokafka.protocol.api import Request, RequestStruct, Response
-from aiokafka.protocol.types import Array, Int8, Int16, Int32, Int64, Schema, String
+from aiokafka.protocol.types import Int8, Int16, Int32, Int64
 
+from services.writer.kafka.schemas import by_partition
 from services.writer.model.offsets import Partition
 from shared.kafka_security import Brokers
 
@@ -48,23 +49,14 @@ class Tip(NamedTuple):
 class _EndsResponse(Response):  # type: ignore[misc]  # aiokafka has no types
     API_KEY = 2
     API_VERSION = 4
-    SCHEMA = Schema(
+    SCHEMA = by_partition(
         ("throttle_time_ms", Int32),
-        (
-            "topics",
-            Array(
-                ("topic", String("utf-8")),
-                (
-                    "partitions",
-                    Array(
-                        ("partition", Int32),
-                        ("error_code", Int16),
-                        ("timestamp", Int64),
-                        ("offset", Int64),
-                        ("leader_epoch", Int32),
-                    ),
-                ),
-            ),
+        partition=(
+            ("partition", Int32),
+            ("error_code", Int16),
+            ("timestamp", Int64),
+            ("offset", Int64),
+            ("leader_epoch", Int32),
         ),
     )
 
@@ -73,41 +65,23 @@ class _EndsRequestV4(RequestStruct):  # type: ignore[misc]  # aiokafka has no ty
     API_KEY = 2
     API_VERSION = 4
     RESPONSE_TYPE = _EndsResponse
-    SCHEMA = Schema(
+    SCHEMA = by_partition(
         ("replica_id", Int32),
         ("isolation_level", Int8),
-        (
-            "topics",
-            Array(
-                ("topic", String("utf-8")),
-                (
-                    "partitions",
-                    Array(("partition", Int32), ("current_leader_epoch", Int32), ("timestamp", Int64)),
-                ),
-            ),
-        ),
+        partition=(("partition", Int32), ("current_leader_epoch", Int32), ("timestamp", Int64)),
     )
 
 
 class _EpochsResponse(Response):  # type: ignore[misc]  # aiokafka has no types
     API_KEY = 23
     API_VERSION = 3
-    SCHEMA = Schema(
+    SCHEMA = by_partition(
         ("throttle_time_ms", Int32),
-        (
-            "topics",
-            Array(
-                ("topic", String("utf-8")),
-                (
-                    "partitions",
-                    Array(
-                        ("error_code", Int16),
-                        ("partition", Int32),
-                        ("leader_epoch", Int32),
-                        ("end_offset", Int64),
-                    ),
-                ),
-            ),
+        partition=(
+            ("error_code", Int16),
+            ("partition", Int32),
+            ("leader_epoch", Int32),
+            ("end_offset", Int64),
         ),
     )
 
@@ -116,18 +90,9 @@ class _EpochsRequestV3(RequestStruct):  # type: ignore[misc]  # aiokafka has no 
     API_KEY = 23
     API_VERSION = 3
     RESPONSE_TYPE = _EpochsResponse
-    SCHEMA = Schema(
+    SCHEMA = by_partition(
         ("replica_id", Int32),
-        (
-            "topics",
-            Array(
-                ("topic", String("utf-8")),
-                (
-                    "partitions",
-                    Array(("partition", Int32), ("current_leader_epoch", Int32), ("leader_epoch", Int32)),
-                ),
-            ),
-        ),
+        partition=(("partition", Int32), ("current_leader_epoch", Int32), ("leader_epoch", Int32)),
     )
 
 

@@ -16,8 +16,9 @@ from aiokafka.protocol.types import (
     Int16,
     Int32,
     Schema,
-    TaggedFields,
 )
+
+from services.writer.kafka.schemas import TAGS
 
 _NOBODY = UUID(int=0)
 
@@ -40,7 +41,7 @@ _PARTITION = (
     ("replicas", CompactArray(Int32)),
     ("isr", CompactArray(Int32)),
     ("offline", CompactArray(Int32)),
-    ("tags", TaggedFields),
+    TAGS,
 )
 
 
@@ -56,7 +57,7 @@ class _MetadataResponse(Response):  # type: ignore[misc]  # aiokafka has no type
                 ("host", CompactString("utf-8")),
                 ("port", Int32),
                 ("rack", CompactString("utf-8")),
-                ("tags", TaggedFields),
+                TAGS,
             ),
         ),
         ("cluster_id", CompactString("utf-8")),
@@ -70,11 +71,11 @@ class _MetadataResponse(Response):  # type: ignore[misc]  # aiokafka has no type
                 ("is_internal", Boolean),
                 ("partitions", CompactArray(*_PARTITION)),
                 ("operations", Int32),
-                ("tags", TaggedFields),
+                TAGS,
             ),
         ),
         ("operations", Int32),
-        ("tags", TaggedFields),
+        TAGS,
     )
 
 
@@ -86,12 +87,12 @@ class _MetadataRequestV10(RequestStruct):  # type: ignore[misc]  # aiokafka has 
     SCHEMA = Schema(
         (
             "topics",
-            CompactArray(("topic_id", _Uuid), ("name", CompactString("utf-8")), ("tags", TaggedFields)),
+            CompactArray(("topic_id", _Uuid), ("name", CompactString("utf-8")), TAGS),
         ),
         ("allow_auto_topic_creation", Boolean),
         ("include_cluster_authorized_operations", Boolean),
         ("include_topic_authorized_operations", Boolean),
-        ("tags", TaggedFields),
+        TAGS,
     )
 
 

@@ -5,7 +5,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Self
 
-import numpy as np
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -69,11 +68,6 @@ class PartitionSlice:
     def first(self) -> int:
         """The first record's offset."""
         return int(self.rows.column("offset")[0].as_py())
-
-    def since(self, offset: int) -> "PartitionSlice":
-        """The records at `offset` and after it."""
-        offsets = self.rows.column("offset").to_numpy()
-        return PartitionSlice(self.partition, self.rows.slice(int(np.searchsorted(offsets, offset))))
 
     def only(self, offsets: Collection[int]) -> "PartitionSlice":
         """The records at `offsets`."""

@@ -12,7 +12,7 @@ import pyarrow as pa
 from services.writer.columns import same_fields
 from services.writer.columns.column_types import Column
 from services.writer.columns.json_to_text import MisfitError, as_texts
-from services.writer.columns.same_fields import Layout
+from services.writer.columns.same_fields import Layout, raw_fields
 from services.writer.columns.values_to_text import texts_of
 
 _Mask = np.ndarray[Any, np.dtype[np.bool_]]
@@ -25,7 +25,6 @@ _ROWS: Final = 8_192
 _FEW: Final = 64
 #: Layouts tried on so many rows; what has none of them is parsed row by row.
 _MOST_LAYOUTS: Final = 4
-_decode: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +102,7 @@ def parts_of(payloads: pa.ChunkedArray) -> Iterator[SameFields]:
 def _parsed(bodies: pa.BinaryArray, row_indices: RowIndices) -> Iterator[Parsed]:
     spellings: dict[tuple[str, ...], frozenset[str]] = {}
     places: dict[frozenset[str], list[int]] = defaultdict(list)
-    data = [_decode(body) for body in bodies.to_pylist()]
+    data = [raw_fields(body) for body in bodies.to_pylist()]
     for i, fields in enumerate(data):
         spelling = tuple(fields)
         if spelling not in spellings:

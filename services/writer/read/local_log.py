@@ -10,17 +10,9 @@ from typing import Any, Final
 
 from aiokafka.client import AIOKafkaClient
 from aiokafka.protocol.api import Request, RequestStruct, Response
-from aiokafka.protocol.types import (
-    CompactArray,
-    CompactString,
-    Int8,
-    Int16,
-    Int32,
-    Int64,
-    Schema,
-    TaggedFields,
-)
+from aiokafka.protocol.types import Int8, Int16, Int32, Int64
 
+from services.writer.kafka.schemas import flexible_by_partition
 from services.writer.model.offsets import Partition
 
 _CONSUMER: Final = -1
@@ -28,18 +20,12 @@ _ANY_EPOCH: Final = -1
 _READ_COMMITTED: Final = 1
 _EARLIEST_LOCAL: Final = -4
 _EVERYWHERE: Final = 0
-_TAGS: Final = ("tags", TaggedFields)
-
-
-def _schema(*fields: tuple[str, Any], partition: tuple[tuple[str, Any], ...]) -> Schema:
-    topic = (("topic", CompactString("utf-8")), ("partitions", CompactArray(*partition, _TAGS)), _TAGS)
-    return Schema(*fields, ("topics", CompactArray(*topic)), _TAGS)
 
 
 class _StartsResponse(Response):  # type: ignore[misc]  # aiokafka has no types
     API_KEY = 2
     API_VERSION = 8
-    SCHEMA = _schema(
+    SCHEMA = flexible_by_partition(
         ("throttle_time_ms", Int32),
         partition=(
             ("partition", Int32),
@@ -56,7 +42,7 @@ class _StartsRequestV8(RequestStruct):  # type: ignore[misc]  # aiokafka has no 
     API_VERSION = 8
     FLEXIBLE_VERSION = True
     RESPONSE_TYPE = _StartsResponse
-    SCHEMA = _schema(
+    SCHEMA = flexible_by_partition(
         ("replica_id", Int32),
         ("isolation_level", Int8),
         partition=(("partition", Int32), ("current_leader_epoch", Int32), ("timestamp", Int64)),

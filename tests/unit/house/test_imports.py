@@ -38,6 +38,7 @@ OWNERS = {
         "services/writer/kafka/own_topics.py",
         "services/writer/kafka/cluster.py",
         "services/writer/kafka/producer.py",
+        "services/writer/kafka/schemas.py",
         "services/writer/kafka/topic_ids.py",
         "services/writer/read/fetch.py",
         "services/writer/read/local_log.py",

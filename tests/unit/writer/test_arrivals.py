@@ -1,4 +1,4 @@
-"""FILTER: what is settled left out, and the context header."""
+"""FILTER: the context header."""
 
 import pytest
 
@@ -14,14 +14,6 @@ def _offsets(run: PartitionSlice) -> list[int]:
 def _with_context(context: bytes | None) -> PartitionSlice:
     batch = arrivals([b"{}"], context=[USUAL if context == wire.CONTEXT_BYTES else context or None])
     return PartitionSlice(PARTITION, batch).wanted()
-
-
-@pytest.mark.parametrize(
-    ("offset", "left"), [(0, [10, 11, 15]), (10, [10, 11, 15]), (11, [11, 15]), (12, [15]), (16, [])]
-)
-def test_since_leaves_out_what_is_settled_also_across_holes(offset: int, left: list[int]) -> None:
-    batch = arrivals([b"{}"] * 3, offset=[10, 11, 15])
-    assert _offsets(PartitionSlice(PARTITION, batch).since(offset)) == left
 
 
 @pytest.mark.parametrize(
