@@ -100,6 +100,8 @@ def _copy_tree(copy: Path) -> None:
 
 
 def _pytest(copy: Path, tests: str) -> "subprocess.CompletedProcess[bytes]":
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests.split()]
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"]
+    # What hangs without its protection may hang in C, where no signal reaches Python: a thread ends it.
+    command += ["-o", "timeout_method=thread", *tests.split()]
     environment = {"ONRAMP_TEST_PATIENCE": PATIENCE, **os.environ, "PYTHONPATH": str(copy)}
     return subprocess.run(command, cwd=copy, env=environment, capture_output=True, check=False)
