@@ -30,6 +30,9 @@ _SMALL = [
         "two names for one database",
         "two Onramps, one database",
         "rows of another Onramp",
+        "replay, crash, cancel",
+        "replay that waits long",
+        "replay, restored dump",
     }
 ]
 _LIMIT = 200_000
@@ -72,6 +75,13 @@ _NEEDED = {
     "owner_checked": "two names for one database",
     "owner_once": "two Onramps, one database",
     "claimed_only": "rows of another Onramp",
+    "attempt_new": "replay, crash, cancel",
+    "one_commit": "replay, crash, cancel",
+    "parked_kept": "replay, crash, cancel",
+    "deleted_reopens": "replay, crash, cancel",
+    "deleted_unknown": "replay, crash, cancel",
+    "old_dropped": "replay, restored dump",
+    "staged_again": "replay that waits long",
 }
 
 
