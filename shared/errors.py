@@ -50,8 +50,13 @@ class OnrampError(Exception):
 
     `detail` says what happened without any payload value; `pointer` is the JSON Pointer
     (RFC 6901) of the place at fault, empty for the whole document.  `step` and `accepted`
-    are the table's unless `at` or `surely` sets them.
+    are the table's unless `at` or `surely` sets them.  `sqlstate`, `column` and `constraint` are
+    what a database said, if one did (`of_database`).
     """
+
+    sqlstate: str | None = None
+    column: str | None = None
+    constraint: str | None = None
 
     def __init__(self, fault: Fault, detail: str, pointer: str = "") -> None:
         super().__init__(f"{fault.code}: {detail}")
@@ -69,6 +74,11 @@ class OnrampError(Exception):
     def surely(self, *, accepted: bool) -> Self:
         """Set whether the event is on Kafka, and return it: the caller may know when the table does not."""
         self.accepted = accepted
+        return self
+
+    def of_database(self, sqlstate: str | None, column: str | None, constraint: str | None) -> Self:
+        """Set what a database said, and return it; names alone, never a value."""
+        self.sqlstate, self.column, self.constraint = sqlstate or None, column or None, constraint or None
         return self
 
     def kept(self) -> Self:

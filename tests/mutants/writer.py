@@ -9,6 +9,7 @@ from tests.mutants.writer_kafka import CUTS, LOGS
 from tests.mutants.writer_lag import LAG, LAG_ON_KAFKA
 from tests.mutants.writer_lethal import KILLS, LETHAL
 from tests.mutants.writer_limits import LIMITS, SLOW
+from tests.mutants.writer_parked import PARKED
 from tests.mutants.writer_read import KAFKA_READ, READ
 from tests.mutants.writer_records import FOREIGNERS, RECORDS
 from tests.mutants.writer_standby import STANDBY
@@ -29,6 +30,7 @@ SLOWER = (
     *STANDBY,
     *KILLS,
     *LAG_ON_KAFKA,
+    *PARKED,
 )
 
 if __name__ == "__main__":

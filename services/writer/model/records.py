@@ -27,6 +27,7 @@ ARRIVALS: Final = pa.schema(
         ("context", pa.binary()),
     ]
 )
+_TIME: Final = pa.timestamp("us", "UTC")
 #: A record's `timestamp` is its client's word, any 64 bits of milliseconds: one outside of these,
 #: which Python and Postgres can tell, is taken for the nearer of them.
 FIRST_MS: Final = 0
@@ -115,3 +116,24 @@ def _means_us(context: bytes) -> bool:
         return bool(orjson.loads(context) == wire.CONTEXT)
     except orjson.JSONDecodeError:
         return False
+
+
+def received_at(records: pa.RecordBatch) -> pa.Array:
+    """Return the gateway's header where it is a timestamp, else the timestamp of the Kafka record."""
+    headers = records.column("received_at")
+    try:
+        received = _as_time(headers)
+    except pa.ArrowInvalid:  # another client's header, in a format of its own
+        received = pa.concat_arrays([_as_time_or_null(headers.slice(i, 1)) for i in range(len(headers))])
+    return pc.coalesce(received, records.column("timestamp"))
+
+
+def _as_time(headers: pa.Array) -> pa.Array:
+    return headers.cast(pa.string()).cast(_TIME)
+
+
+def _as_time_or_null(header: pa.Array) -> pa.Array:
+    try:
+        return _as_time(header)
+    except pa.ArrowInvalid:
+        return pa.nulls(1, _TIME)

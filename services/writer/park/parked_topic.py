@@ -13,6 +13,7 @@ import orjson
 from services.writer.kafka import producer
 from services.writer.kafka.producer import Record, TooLargeError
 from services.writer.model.offsets import Partition
+from services.writer.park.identity import UNKNOWN, Identity
 from shared import wire
 from shared.errors import OnrampError
 from shared.kafka_security import Brokers
@@ -41,8 +42,20 @@ class ParkedRecord:
         return Record(wire.USER_ERRORS, self.key, self.value, ((HEADER_ERROR, self.error),))
 
 
-def reason(error: OnrampError, partition: Partition, offset: int, destination: str) -> bytes:
-    """Build the header's JSON: what an operator needs to find and fix the event; never its values."""
+def reason(
+    error: OnrampError,
+    partition: Partition,
+    offset: int,
+    destination: str,
+    *,
+    topic_id: str | None = None,
+    typed: bool | None = None,
+    identity: Identity = UNKNOWN,
+) -> bytes:
+    """Build the header's JSON: what an operator needs to find and fix the event; never its values.
+
+    docs/path-of-an-event.md documents it for whoever reads the topic.
+    """
     fault = error.fault
     return orjson.dumps(
         {
@@ -51,11 +64,17 @@ def reason(error: OnrampError, partition: Partition, offset: int, destination: s
             "step": fault.step,
             "detail": error.detail,
             "pointer": error.pointer,
+            "sqlstate": error.sqlstate,
+            "column": error.column,
+            "constraint": error.constraint,
             "fix": fault.fix,
             "destination": destination,
+            "typed": typed,
+            "topic_id": topic_id,
             "topic": partition.topic,
             "partition": partition.number,
             "offset": offset,
+            **identity._asdict(),
         }
     )
 

@@ -6,11 +6,11 @@ from typing import Final, NamedTuple
 
 import psycopg2
 import pyarrow as pa
-import pyarrow.compute as pc
 from psycopg2 import sql
 from psycopg2.extensions import connection
 
 from services.writer.model.offsets import Partition
+from services.writer.model.records import received_at
 from services.writer.postgres.answer_cache import AnswerCache
 from services.writer.postgres.database import Database, translate
 from services.writer.postgres.pool import connected
@@ -144,7 +144,7 @@ SOURCES: Final[dict[str, Callable[[Partition, pa.RecordBatch, pa.RecordBatch], p
     "_event_name": lambda _, __, events: events.column("event_name"),
     "_timestamp": lambda _, __, events: events.column("timestamp"),
     "_version": lambda _, __, events: events.column("version"),
-    "_received_at": lambda _, records, __: _received_at(records),
+    "_received_at": lambda _, records, __: received_at(records),
     "_topic": lambda partition, records, _: pa.repeat(partition.topic, len(records)),
     "_partition": lambda p, records, _: pa.repeat(pa.scalar(p.number, pa.int32()), len(records)),
     "_offset": lambda _, records, __: records.column("offset"),
@@ -160,24 +160,3 @@ def rows(partition: Partition, records: pa.RecordBatch, events: pa.RecordBatch) 
     """
     values = [SOURCES[name](partition, records, events) for name in COLUMNS.names]
     return pa.RecordBatch.from_arrays(values, schema=COLUMNS)
-
-
-def _received_at(records: pa.RecordBatch) -> pa.Array:
-    """Return the gateway's header where it is a timestamp, else the timestamp of the Kafka record."""
-    headers = records.column("received_at")
-    try:
-        received = _as_time(headers)
-    except pa.ArrowInvalid:  # another client's header, in a format of its own
-        received = pa.concat_arrays([_as_time_or_null(headers.slice(i, 1)) for i in range(len(headers))])
-    return pc.coalesce(received, records.column("timestamp"))
-
-
-def _as_time(headers: pa.Array) -> pa.Array:
-    return headers.cast(pa.string()).cast(COLUMNS.field("_received_at").type)
-
-
-def _as_time_or_null(header: pa.Array) -> pa.Array:
-    try:
-        return _as_time(header)
-    except pa.ArrowInvalid:
-        return pa.nulls(1, COLUMNS.field("_received_at").type)

@@ -26,11 +26,13 @@ def row_error(
     fault: Fault | None = None,
 ) -> UserError:
     """Build the error of a row that `target` rejects; `fault` overrides what `sqlstate` says."""
+    named = shown(column) if column else None
     parts = [f"SQLSTATE {sqlstate}" if sqlstate else "", f"table {target}"]
-    parts += [f"column {shown(column)}" if column else "", f"constraint {constraint}" if constraint else ""]
+    parts += [f"column {named}" if named else "", f"constraint {constraint}" if constraint else ""]
     detail = f"database {database.name}: {', '.join(p for p in parts if p)}"
     code = fault or _FAULTS.get(sqlstate or "", DATA_REJECTED)
-    return UserError(code, f"{detail}: {reason}" if reason else detail)
+    error = UserError(code, f"{detail}: {reason}" if reason else detail)
+    return error.of_database(sqlstate, named, constraint)
 
 
 def shown(field: str) -> str:

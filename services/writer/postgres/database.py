@@ -115,7 +115,13 @@ def translate(error: psycopg2.Error, database: Database) -> OnrampError:
     detail = f"database {database.name}: SQLSTATE {state or 'none (connection lost or refused)'}"
     detail = f"{detail}, {objects}" if objects else detail
     if state == _NO_PERMISSION:
-        return UserError(NO_PERMISSION, detail)
+        return _of_database(UserError(NO_PERMISSION, detail), error)
     if verdict(state) is Verdict.PARK:
-        return UserError(DATA_REJECTED, detail)
+        return _of_database(UserError(DATA_REJECTED, detail), error)
     return InfrastructureError(DATABASE_UNAVAILABLE, detail)
+
+
+def _of_database(translated: UserError, error: psycopg2.Error) -> UserError:
+    diag = getattr(error, "diag", None)
+    column, constraint = (diag.column_name, diag.constraint_name) if diag else (None, None)
+    return translated.of_database(error.pgcode, column, constraint)

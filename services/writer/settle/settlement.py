@@ -20,11 +20,9 @@ from services.writer.model import commit_delays
 from services.writer.model.offsets import Partition
 from services.writer.model.targets import Target
 from services.writer.model.timings import StepTimings
-from services.writer.park import outbox, parked_topic
-from services.writer.park.parked_topic import ParkedRecord
+from services.writer.park import outbox
 from services.writer.persist import encodings
 from services.writer.persist.persist import (
-    Parked,
     PersistResult,
     all_parked,
     make_constraints_immediate,
@@ -35,6 +33,7 @@ from services.writer.postgres.database import Database, is_a_functions_own, tran
 from services.writer.postgres.sqlstates import Verdict, is_of_one_table, may_be_of_one_row, verdict
 from services.writer.settle import event_log, holds, ledger, waiting_table
 from services.writer.settle.holds import KIND_TYPE, STATE_PAUSED, STATE_WATCHED, Hold, Holds, by_type
+from services.writer.settle.parked_rows import by_partition, parked_records
 from services.writer.settle.pause_policy import ParkRate, PausePolicy
 from shared import wire
 from shared.errors import PAUSED, UNKNOWN_TABLE, Fault, InfrastructureError, OnrampError, UserError
@@ -131,18 +130,18 @@ class Settlement:
             late_rows = self._apply_pause_policy(target, part, result)
             self._log(target, part, result, late_rows)
             self._let_wait(target, part.take(pa.array(late_rows, pa.int64())), PAUSED.code)
-            self._park(target, result, set(late_rows))
+            self._park(target, part, result, set(late_rows))
 
     def release(self, target: Target, rows: pa.Table) -> None:
         """Land or park `rows` that waited for `target`; they do not count for pausing their type."""
         result = self._persist(target, rows, one_by_one=True)
-        self._park(target, result, set())
+        self._park(target, rows, result, set())
         self._count_outcome(target, Outcome.WAITING, Counter({p: -n for p, n in result.rows.items()}))
 
     def park(self, target: Target, rows: pa.Table, error: UserError) -> PersistResult:
         """Park `rows`, which need no columns but their origins, without trying to land them."""
         result = all_parked(rows, error)
-        self._park(encodings.spelled(self._context.conn, target), result, set())
+        self._park(encodings.spelled(self._context.conn, target), rows, result, set())
         if self._context.log_events:
             parked = result.parked
             self.log_entries += [event_log.parked_entry(p.partition, p.offset, p.error) for p in parked]
@@ -258,24 +257,14 @@ class Settlement:
         self.waiting += counts
         self._count_outcome(target, Outcome.WAITING, counts)
 
-    def _park(self, target: Target, result: PersistResult, late_rows: set[int]) -> None:
-        destination = f"{target.database}.{target}"
-        by_partition: dict[Partition, list[Parked]] = defaultdict(list)
-        for event in result.parked:
-            if event.row_index not in late_rows:
-                by_partition[event.partition].append(event)
-        for partition, parked in by_partition.items():
+    def _park(self, target: Target, rows: pa.Table, result: PersistResult, late_rows: set[int]) -> None:
+        counts: Counter[Partition] = Counter()
+        for partition, parked in by_partition(result, late_rows).items():
             records = self._context.records(partition, [event.offset for event in parked])
-            offsets, values = records.column("offset").to_pylist(), records.column("value").to_pylist()
-            value_of = dict(zip(offsets, values, strict=True))
-            for event in parked:
-                error = parked_topic.reason(event.error, partition, event.offset, destination)
-                value = value_of[event.offset]
-                record = ParkedRecord(
-                    partition, event.offset, destination=destination, value=value, error=error
-                )
-                outbox.add(self._context.conn, self._context.topic_ids[partition], record)
-        counts = Counter({partition: len(parked) for partition, parked in by_partition.items()})
+            topic_id = self._context.topic_ids[partition]
+            for record in parked_records(target, topic_id, records, parked, rows):
+                outbox.add(self._context.conn, topic_id, record)
+            counts[partition] = len(parked)
         self.parked += counts
         self._count_outcome(target, Outcome.PARKED, counts)
 

@@ -6,6 +6,7 @@ from typing import Final
 
 from services.writer.model.halving import Failed, Odds, halve
 from services.writer.model.records import PartitionSlice, cut, rows_by_topic
+from services.writer.park.identity import identities
 from services.writer.sort.sort import Sorted, Unroutable
 from shared.errors import INTERNAL_SORT, OnrampError, UserError
 
@@ -46,4 +47,5 @@ def _isolate(
     for run, e in alone:
         error = UserError(INTERNAL_SORT, f"{type(e).__name__}, where others passed")
         value = run.rows.column("value")[0].as_py()
-        yield run, Sorted(unroutable=[Unroutable(run.first, value, error)])
+        (identity,) = identities(run.rows, [None], [None], [None])
+        yield run, Sorted(unroutable=[Unroutable(run.first, value, error, identity=identity)])

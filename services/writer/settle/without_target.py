@@ -25,7 +25,14 @@ def park(order: WorkOrder, unroutable: Sequence[tuple[Partition, Unroutable]]) -
             u.offset,
             destination=u.destination,
             value=u.value,
-            error=parked_topic.reason(u.error, p, u.offset, u.destination),
+            error=parked_topic.reason(
+                u.error,
+                p,
+                u.offset,
+                u.destination,
+                topic_id=order.ranges[p].topic_id,
+                identity=u.identity,
+            ),
         )
         for p, u in unroutable
     ]

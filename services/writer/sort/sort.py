@@ -7,7 +7,7 @@ parsed hundreds at a time, and each table's rows are built a whole column at onc
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from services.writer.model.records import LARGE, PartitionSlice
 from services.writer.model.routes import Routes
 from services.writer.model.targets import Target
+from services.writer.park.identity import UNKNOWN, Identity, identities
 from services.writer.parse.events import Events, RowIndices
 from services.writer.parse.parse import read
 from services.writer.persist import landing
@@ -37,6 +38,8 @@ class Unroutable:
     value: bytes | None
     error: UserError
     destination: str = ""
+    _: KW_ONLY
+    identity: Identity = UNKNOWN
 
 
 @dataclass(slots=True)
@@ -63,16 +66,18 @@ class Sorted:
 class _Sorting:
     """Collects, for one slice, the row indices of each table and what goes nowhere."""
 
-    def __init__(self, source: PartitionSlice, routing: RouteLookup) -> None:
+    def __init__(self, source: PartitionSlice, events: Events, routing: RouteLookup) -> None:
+        """`events`: the slice's own, in its order."""
         self._source = source
+        self._events = events
         self._routing = routing
         self._indices: dict[Target, list[RowIndices]] = defaultdict(list)
-        self._unroutable: list[Unroutable] = []
+        self._rejected: list[tuple[int, str, UserError]] = []
 
-    def add(self, events: Events) -> None:
-        """Route each of `events`, the slice's own in its order."""
-        for i, error in events.errors.items():
-            self._reject(i, "", error)
+    def route(self) -> None:
+        """Route each event."""
+        events = self._events
+        self._rejected += [(i, "", error) for i, error in events.errors.items()]
         for name, indices in events.by_name().items():
             for target in self._routing.tables_of(name):
                 self._indices[target].append(indices)
@@ -88,7 +93,19 @@ class _Sorting:
 
     def unroutable(self) -> list[Unroutable]:
         """Return what goes nowhere, by offset."""
-        return sorted(self._unroutable, key=lambda u: u.offset)
+        if not self._rejected:
+            return []
+        rejected = sorted(self._rejected, key=lambda r: r[0])
+        places = pa.array([i for i, _, _ in rejected])
+        records, events = self._source.rows.take(places), self._events.columns.take(places)
+        metadata = (events.column(name).to_pylist() for name in ("id", "event_name", "version"))
+        offsets, values = records.column("offset").to_pylist(), records.column("value").to_pylist()
+        return [
+            Unroutable(offset, value, error, destination, identity=identity)
+            for offset, value, (_, destination, error), identity in zip(
+                offsets, values, rejected, identities(records, *metadata), strict=True
+            )
+        ]
 
     def _route_by_context(self, indices: RowIndices, context: bytes) -> None:
         """Route events by the destinations that their `pipeline_context` names."""
@@ -96,13 +113,7 @@ class _Sorting:
         for target in named.targets:
             self._indices[target].append(indices)
         for pointer, error in named.rejected:
-            for i in indices.tolist():
-                self._reject(i, pointer, error)
-
-    def _reject(self, row_index: int, destination: str, error: UserError) -> None:
-        rows = self._source.rows
-        offset, value = rows.column("offset")[row_index].as_py(), rows.column("value")[row_index].as_py()
-        self._unroutable.append(Unroutable(offset, value, error, destination))
+            self._rejected += [(i, pointer, error) for i in indices.tolist()]
 
 
 def sort(slices: Sequence[PartitionSlice], routes: Routes) -> Iterator[Sorted]:
@@ -140,8 +151,8 @@ def _headers_too_large() -> UserError:
 
 
 def _sort(source: PartitionSlice, events: Events, routing: RouteLookup) -> Sorted:
-    sorting = _Sorting(source, routing)
-    sorting.add(events)
+    sorting = _Sorting(source, events, routing)
+    sorting.route()
     out = Sorted(unroutable=sorting.unroutable())
     for target, indices in sorting.indices().items():
         whole = len(indices) == len(source)
