@@ -372,7 +372,7 @@ NO_ENVELOPE: Final = _parked(
 RECORD_HEADERS_TOO_LARGE: Final = _parked(
     "record_headers_too_large",
     Step.FILTER,
-    "The record's headers are larger than the writer reads.",
+    "The record's headers are larger, or more, than the writer reads.",
     "Have its producer write the headers context and onramp-received-at as docs/path-of-an-event.md has "
     f"them, and nothing beside them, {_SEND_AGAIN}",
 )

@@ -38,6 +38,8 @@ class LogRecord:
     key: bytes | None
     value: bytes | None
     headers: Mapping[str, bytes]
+    #: How many headers it has: of two with one name the last counts.
+    header_count: int
 
 
 class KafkaLogs:
@@ -191,4 +193,5 @@ def _record(record: Any) -> LogRecord:
         key=record.key,
         value=record.value,
         headers=dict(record.headers),
+        header_count=len(record.headers),
     )

@@ -71,9 +71,16 @@ QUICK: Final = (
     Mutant(
         "a record whose headers nobody reads: it is parked, whoever it is for",
         "audit/classify.py",
-        "if _are_too_large(record.headers):",
-        "if False:",
+        "_are_too_large(record.headers):",
+        "False:",
         UNIT,
+    ),
+    Mutant(
+        "a record with more headers than anybody reads",
+        "audit/classify.py",
+        "record.header_count > wire.MOST_HEADERS or ",
+        "",
+        "tests/unit/writer_read/test_many_headers.py",
     ),
     Mutant(
         "judging a range by its own routes: all that ever were may explain a missing row",

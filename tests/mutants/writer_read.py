@@ -99,7 +99,7 @@ READ: Final = (
     Mutant(
         "the last of two headers with one name",
         "read/record_headers.py",
-        " & ~np.isin(name_sizes, [len(name) for name in _OURS])",
+        " & ~np.isin(name_sizes, list(_OUR_SIZES))",
         "",
         _COLUMNS,
     ),
@@ -216,6 +216,13 @@ KAFKA_READ: Final = (
         ' + len(received_at or b"") > wire.MOST_HEADER_BYTES',
         ' + len(received_at or b"") > 16 * wire.MOST_HEADER_BYTES',
         f"{_CONTRACT}::test_f46_headers_that_are_too_large_are_not_carried_and_all_others_are",
+    ),
+    Mutant(
+        "headers that nobody reads are not walked",
+        "read/record_headers.py",
+        "        if count > wire.MOST_HEADERS:\n            return Headers(LARGE, None)\n",
+        "",
+        f"{_UNIT}/test_many_headers.py",
     ),
     Mutant(
         "a worker that has read all that Spark sends lives on",

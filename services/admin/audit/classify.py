@@ -72,7 +72,7 @@ class Event:
 
 def classify(record: LogRecord) -> Event:
     """Return what the record is."""
-    if _are_too_large(record.headers):
+    if record.header_count > wire.MOST_HEADERS or _are_too_large(record.headers):
         return Event(Kind.UNROUTABLE, record.offset, value=record.value)
     if not _is_for_us(record.headers):
         return Event(Kind.FILTERED, record.offset)

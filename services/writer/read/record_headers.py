@@ -4,14 +4,17 @@ from typing import Final
 
 import numpy as np
 
-from services.writer.model.records import Headers
+from services.writer.model.records import LARGE, Headers
 from services.writer.read.decompress import CorruptBatchError
-from services.writer.read.varints import Bytes, Ints, as_varint, read_varint, read_varints
+from services.writer.read.varints import VARINT_BITS, Bytes, Ints, as_varint, read_varint, read_varints
 from shared import wire
 
 _MOST_COUNT: Final = 4
 _MOST_RECEIVED_AT: Final = wire.MOST_HEADER_BYTES - len(wire.CONTEXT_BYTES)
 _OURS: Final = {wire.HEADER_CONTEXT.encode(), wire.HEADER_RECEIVED_AT.encode()}
+_OUR_SIZES: Final = frozenset(len(name) for name in _OURS)
+#: Bytes that are a size by themselves, and no null.
+_SHORT: Final = frozenset(range(0, VARINT_BITS, 2))
 
 
 class _GatewayHeaders:
@@ -62,30 +65,32 @@ def _pass_over(data: Bytes, at: Ints, ends: Ints) -> tuple[Ints, np.ndarray]:
     fits = (name_sizes >= 0) & (names_end < ends)
     value_sizes, values_at = read_varints(data, np.where(fits, names_end, at))
     values_end = values_at + np.maximum(value_sizes, 0)
-    other = fits & (values_end <= ends) & ~np.isin(name_sizes, [len(name) for name in _OURS])
+    other = fits & (values_end <= ends) & ~np.isin(name_sizes, list(_OUR_SIZES))
     return np.where(other, values_end, at), other
 
 
 def headers_of(written: bytes) -> Headers:
     """Return what arrives of headers, from their number on; of two with one name the last counts.
 
-    Raises `CorruptBatchError`.
+    More than `wire.MOST_HEADERS` of them nobody reads, whatever they are.  Raises `CorruptBatchError`.
     """
     try:
         count, at = read_varint(written, 0)
+        if count > wire.MOST_HEADERS:
+            return Headers(LARGE, None)
         found: dict[str, bytes | None] = {}
         for _ in range(count):
-            name, at = _text(written, at)
-            value, at = _text(written, at)
-            if name in _OURS:
-                found[name.decode()] = value
+            # Sizes of one byte in place: a call costs more than all else.
+            byte = written[at]
+            name_size, name_at = (byte >> 1, at + 1) if byte in _SHORT else read_varint(written, at)
+            name_end = name_at + name_size if name_size > 0 else name_at
+            byte = written[name_end]
+            size, value_at = (byte >> 1, name_end + 1) if byte in _SHORT else read_varint(written, name_end)
+            at = value_at + size if size > 0 else value_at
+            if name_size in _OUR_SIZES and (name := written[name_at:name_end]) in _OURS:
+                found[name.decode()] = written[value_at:at] if size >= 0 else None
     except IndexError:
         at = -1
     if at != len(written):
         raise CorruptBatchError("a record's headers do not fill it")
     return Headers.of(found)
-
-
-def _text(written: bytes, at: int) -> tuple[bytes | None, int]:
-    size, at = read_varint(written, at)
-    return (written[at : at + size], at + size) if size >= 0 else (None, at)

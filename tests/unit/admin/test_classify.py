@@ -26,13 +26,15 @@ class FakeRow:
 
 
 def _record(value: bytes | None, headers: dict[str, bytes] | None = None) -> LogRecord:
+    headers = US if headers is None else headers
     return LogRecord(
         source=Source("events.x", 0),
         offset=7,
         timestamp=0,
         key=None,
         value=value,
-        headers=US if headers is None else headers,
+        headers=headers,
+        header_count=len(headers),
     )
 
 
