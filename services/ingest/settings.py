@@ -129,7 +129,8 @@ class IngestSettings(BaseSettings):
         10,
         gt=0,
         description="Longest time in seconds for a request's headers, and then its body, to arrive "
-        "(then 408), and for its answer to be read (then the connection is closed).",
+        "(then 408), for its answer to be read, and for a TLS handshake, also of syslog (then the "
+        "connection is closed).",
     )
 
     syslog_host: str = Field("127.0.0.1", description="Address to listen on for syslog.")

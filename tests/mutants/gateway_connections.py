@@ -8,6 +8,7 @@ from tests.mutants.machine import Mutant
 _TEST: Final = "tests/integration/ingest/test_many_connections.py"
 _SHARED = partial(Mutant, file="http/connections.py", tests=_TEST)
 _ON_CONNECTIONS = partial(Mutant, file="http/protocol_limits.py", tests=_TEST)
+_ON_SYSLOG = partial(Mutant, file="syslog/listener.py", tests="tests/unit/ingest/test_syslog_tls.py")
 _ON_HANDSHAKES = partial(Mutant, file="http/handshake.py", tests=_TEST)
 
 CONNECTIONS: Final = (
@@ -46,8 +47,20 @@ CONNECTIONS: Final = (
         new="if False:",
     ),
     _ON_HANDSHAKES(
-        "the time of a handshake", old="ssl_handshake_timeout=seconds", new="ssl_handshake_timeout=300"
+        "the time of a handshake", old='self._state["tls"], seconds)', new='self._state["tls"], 300)'
     ),
+    _ON_SYSLOG(
+        "the time of syslog's handshake",
+        file="syslog/opened.py",
+        old="self._context, self._seconds)",
+        new="self._context, 300)",
+    ),
+    _ON_SYSLOG(
+        "places of syslog's handshakes",
+        old="if self._connections.add(task, opened.peer):",
+        new="if self._connections.add(task, opened.peer) or True:",
+    ),
+    _ON_SYSLOG("files of who gave up a place", old="else opened.abort)()", new="else opened.close)()"),
     Mutant(
         "files for Kafka and the registry",
         "open_files.py",

@@ -33,14 +33,14 @@ NETWORKS: Final = (
     Mutant(
         "networks over TCP",
         "syslog/listener.py",
-        "not self._sources.admits(peer) or not self._connections",
-        "not self._connections",
+        "if self._sources.admits(opened.peer):",
+        "if True:",
     ),
     Mutant(
         "silent connections",
         "syslog/listener.py",
-        "asyncio.timeout(self._settings.syslog_idle_seconds)",
-        "asyncio.timeout(None)",
+        "opened.read(self._settings.syslog_idle_seconds)",
+        "opened.read(3600)",
     ),
     Mutant(
         "the last answer of a connection",

@@ -1,8 +1,7 @@
 """A connection over TLS before it is HTTP: it has a place and a deadline from its first moment.
 
-A server that is given a certificate knows a connection only after its handshake, for which asyncio
-waits a minute: whoever connects and says nothing would hold as many files as there are.  So the
-server knows of no TLS, and what it would do with a connection is done here.
+The server knows of no TLS (`tls_handshake.py` says why), and what it would do with a connection is
+done here.
 """
 
 import asyncio
@@ -11,8 +10,8 @@ from typing import Any
 from uvicorn.config import Config
 from uvicorn.protocols.utils import get_remote_addr
 from uvicorn.server import ServerState
-from uvloop.loop import SSLProtocol  # type: ignore[attr-defined] # not in its stubs
 
+from services.ingest import tls_handshake
 from services.ingest.http.connections import Connections
 from services.ingest.http.protocol_limits import LimitedProtocol
 
@@ -43,9 +42,9 @@ class Handshake(asyncio.Protocol):
             return
         self._server.connections.add(self)  # type: ignore[arg-type]
         self._http.handshake = self
-        tls = self._begun()
-        transport.set_protocol(tls)
-        tls.connection_made(transport)
+        seconds = self._http.settings.read_seconds
+        done = tls_handshake.begin(transport, self._http, self._state["tls"], seconds)
+        done.add_done_callback(self._on_done)
 
     def make_room(self) -> None:
         """Close: another connection gets the place."""
@@ -57,22 +56,6 @@ class Handshake(asyncio.Protocol):
         """Give the place back: to the same connection, when it is HTTP."""
         self._places.remove(self)
         self._server.connections.discard(self)
-
-    def _begun(self) -> asyncio.BaseProtocol:
-        loop, seconds = asyncio.get_running_loop(), self._http.settings.read_seconds
-        done = loop.create_future()
-        done.add_done_callback(self._on_done)
-        tls: asyncio.BaseProtocol = SSLProtocol(
-            loop,
-            self._http,
-            self._state["tls"],
-            done,
-            server_side=True,
-            call_connection_made=True,
-            ssl_handshake_timeout=seconds,
-            ssl_shutdown_timeout=seconds,
-        )
-        return tls
 
     def _on_done(self, done: "asyncio.Future[None]") -> None:
         self.leave()

@@ -11,7 +11,8 @@ import itertools
 import logging
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Final
+from functools import partial
+from typing import Any
 
 from services.ingest.accept import Flow
 from services.ingest.auth.quotas import Quotas
@@ -21,11 +22,10 @@ from services.ingest.settings import IngestSettings
 from services.ingest.syslog.connections import Connections
 from services.ingest.syslog.delivery import LIMITED, LOST, REJECTED, Delivery, count
 from services.ingest.syslog.framing import Framer, FramingError
+from services.ingest.syslog.opened import Opened, peer_of
 from services.ingest.syslog.sources import Sources
 
 logger = logging.getLogger(__name__)
-
-_READ_BYTES: Final = 64 * 1024
 
 
 class Syslog:
@@ -55,16 +55,14 @@ class Syslog:
 
     async def start(self) -> None:
         """Listen on the ports that are set; all workers share them."""
-        host, settings = self._settings.syslog_host, self._settings
+        host, settings, loop = self._settings.syslog_host, self._settings, asyncio.get_running_loop()
         # Over TLS (RFC 5425) the same follows, but for the handshake.
         for port, tls in ((settings.syslog_tcp_port, None), (settings.syslog_tls_port, settings.tls())):
             if port:
-                server = await asyncio.start_server(
-                    self._connected, host, port, ssl=tls, reuse_port=True, limit=_READ_BYTES
-                )
-                self._servers.append(server)
+                opened = partial(Opened, self._take, tls, settings.read_seconds)
+                self._servers.append(await loop.create_server(opened, host, port, reuse_port=True))
         if settings.syslog_udp_port:
-            self._transport, _ = await asyncio.get_running_loop().create_datagram_endpoint(
+            self._transport, _ = await loop.create_datagram_endpoint(
                 lambda: _Datagrams(self._enqueue), (host, settings.syslog_udp_port), reuse_port=True
             )
             self._udp_task = asyncio.create_task(self._drain(), name="syslog-udp")
@@ -100,28 +98,40 @@ class Syslog:
 
     # --- TCP ------------------------------------------------------------------------------
 
-    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task, peer = asyncio.current_task(), _peer(writer.get_extra_info("peername"))
-        if task is None or not self._sources.admits(peer) or not self._connections.add(task, peer):
-            count("tcp", REJECTED, 1)
-            writer.close()
-            return
+    def _take(self, opened: Opened) -> bool:
+        """Serve the connection if it may send and has a place; return False if not."""
+        if self._sources.admits(opened.peer):
+            task = asyncio.get_running_loop().create_task(self._serve(opened))
+            task.add_done_callback(partial(self._served, opened))
+            if self._connections.add(task, opened.peer):
+                return True
+            task.cancel()
+        count("tcp", REJECTED, 1)
+        return False
+
+    async def _serve(self, opened: Opened) -> None:
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101 - this is one
         try:
-            await self._read(reader, peer, task)
-        except (ConnectionError, asyncio.CancelledError):
+            await opened.ready()
+            await self._read(opened, task)
+            await opened.end()
+        except (OSError, asyncio.CancelledError):
             pass  # the sender left, or the gateway stops: what was read is on Kafka or with the sender
         except FramingError as e:
             count("tcp", REJECTED, 1)
             logger.warning("syslog connection rejected", extra={"reason": str(e)})
-        finally:
-            self._connections.remove(task)
-            writer.close()
 
-    async def _read(self, reader: asyncio.StreamReader, peer: str, task: asyncio.Task[None]) -> None:
-        framer = Framer(self._settings.syslog_message_bytes)
+    def _served(self, opened: Opened, task: asyncio.Task[None]) -> None:
+        self._connections.remove(task)
+        # The place may be another's already, and the file goes with it.
+        (opened.close if self._closing else opened.abort)()
+
+    async def _read(self, opened: Opened, task: asyncio.Task[None]) -> None:
+        framer, peer = Framer(self._settings.syslog_message_bytes), opened.peer
         ended = False
         while not ended and not self._closing:
-            data = await self._receive(reader)
+            data = await opened.read(self._settings.syslog_idle_seconds)
             ended = not data
             messages = framer.finish() if ended else framer.feed(data)
             self._connections.received(task)
@@ -145,14 +155,6 @@ class Syslog:
         except asyncio.CancelledError:
             count("tcp", LOST, messages)
             raise
-
-    async def _receive(self, reader: asyncio.StreamReader) -> bytes:
-        """Return what comes next; nothing at the stream's end, and after too long a silence."""
-        try:
-            async with asyncio.timeout(self._settings.syslog_idle_seconds):
-                return await reader.read(_READ_BYTES)
-        except TimeoutError:
-            return b""
 
     # --- UDP ------------------------------------------------------------------------------
 
@@ -193,8 +195,4 @@ class _Datagrams(asyncio.DatagramProtocol):
         self._enqueue = enqueue
 
     def datagram_received(self, data: bytes, addr: Any) -> None:
-        self._enqueue(data, _peer(addr))
-
-
-def _peer(address: Any) -> str:
-    return str(address[0]) if address else ""
+        self._enqueue(data, peer_of(addr))

@@ -12,6 +12,7 @@ from pathlib import Path
 import httpx2
 import orjson
 import pytest
+import uvloop
 from fastapi import FastAPI
 
 from services.ingest.app import State, assemble
@@ -136,7 +137,7 @@ def test_syslog_comes_in_by_rfc_5425(authority: Authority) -> None:
     )
     client = authority.issue("client")
     context = client_context(authority.ca, client.cert, client.key)
-    assert asyncio.run(_heard(settings, context, b"<34>1 - - - - - - over TLS")) == ["over TLS"]
+    assert uvloop.run(_heard(settings, context, b"<34>1 - - - - - - over TLS")) == ["over TLS"]
 
 
 def test_syslog_without_a_certificate_is_not_heard(door: Door) -> None:
