@@ -1,0 +1,156 @@
+"""Whether a new schema takes every payload that the old one took, and where it does not.
+
+A comparison of our own, because those that there are let an added `format` pass, know no recursion, or
+call an optional field a break.  It follows what most schemas are made of, and says *undecided* of all
+else: never that a schema is compatible which is not (docs/adr/0041-compatibility.md).
+
+It takes bounded time for every input: no pattern is run, nothing is fetched, no depth is recursed into.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final, Literal
+
+from shared.contracts.json_values import fault_of, text_of
+from shared.contracts.keywords import is_open, kinds_of, rules_of
+from shared.contracts.local_refs import draft_of, has_own_bases, resolve
+from shared.contracts.pair import Finding, Kind, Pair
+from shared.contracts.rules import judge, judge_listed
+
+Mode = Literal["backward", "full", "none"]
+#: Pairs of subschemas that one comparison looks at, those of alternatives included.
+_MOST_PAIRS: Final = 20_000
+_MOST_NESTED: Final = 4
+#: Alternatives multiply, the places of a payload add up.
+_NESTED_COST: Final = 10
+
+
+class Budget:
+    """Ends a comparison that would take too long."""
+
+    def __init__(self) -> None:
+        self._left = _MOST_PAIRS
+
+    def spend(self, pairs: int) -> bool:
+        """Take this from what is left; False when nothing is."""
+        self._left -= pairs
+        return self._left >= 0
+
+
+def findings(old: object, new: object, mode: Mode = "backward") -> list[Finding]:
+    """Return what keeps the change from `old` to `new` from being compatible; empty when it is.
+
+    `full`: also what the new schema takes and the old one does not.
+    """
+    if mode == "none":
+        return []
+    found = _backward(old, new)
+    if mode == "full":
+        back = _backward(new, old)
+        found += [each._replace(reason=f"for readers of the old schema: {each.reason}") for each in back]
+    return found
+
+
+def _backward(old: object, new: object) -> list[Finding]:
+    for said, schema in (("old", old), ("new", new)):
+        if reason := fault_of(schema):
+            return [Finding(Kind.UNDECIDED, "", f"the {said} schema cannot be compared: {reason}")]
+    if text_of(old) == text_of(new) or new is True or old is False:
+        return []
+    if not isinstance(old, dict) or not isinstance(new, dict):
+        return _of_booleans(old, new)
+    if reason := _incomparable(old, new):
+        return [Finding(Kind.UNDECIDED, "", reason)]
+    return _Comparison(old, new, Budget()).run(old, new)
+
+
+def _of_booleans(old: object, new: object) -> list[Finding]:
+    if isinstance(new, dict) and old is True:
+        return _Comparison({}, new, Budget()).run({}, new)
+    if new is False:
+        return [Finding(Kind.BREAK, "", "nothing is taken any more")]
+    return [Finding(Kind.UNDECIDED, "", "this is no JSON Schema")]
+
+
+def _incomparable(old: dict[str, Any], new: dict[str, Any]) -> str | None:
+    drafts = draft_of(old), draft_of(new)
+    if None in drafts or drafts[0] != drafts[1]:
+        return "`$schema` is unknown, or changes what the keywords mean"
+    if has_own_bases(old) or has_own_bases(new):
+        return "a part of the schema has an `$id`, `$anchor` or `$schema` of its own"
+    return None
+
+
+class _Comparison:
+    """Compares two documents pair by pair; the pairs wait in a list, so depth costs no stack."""
+
+    def __init__(self, old: dict[str, Any], new: dict[str, Any], budget: Budget, nested: int = 0) -> None:
+        self._roots = old, new
+        self._budget = budget
+        self._nested = nested
+
+    def run(self, old: Any, new: Any) -> list[Finding]:
+        """Return the findings about `old` and `new`, parts of the two documents.
+
+        A pair that was seen is not compared again: every step goes down in the payload, which ends,
+        so what holds of all pairs once holds of recursive schemas too.
+        """
+        found: list[Finding] = []
+        seen: set[tuple[int, int]] = set()
+        waiting = [(old, new, "", False)]
+        while waiting:
+            one, other, pointer, vague = waiting.pop()
+            if (id(one), id(other)) in seen:
+                continue
+            seen.add((id(one), id(other)))
+            if not self._budget.spend(_NESTED_COST if self._nested else 1):
+                return [*found, Finding(Kind.UNDECIDED, pointer, "the schemas are too large to be compared")]
+            pair = self._compared(one, other, pointer, vague=vague)
+            found += pair.findings
+            waiting += reversed(pair.below)
+        return found
+
+    def _compared(self, old: Any, new: Any, pointer: str, *, vague: bool) -> Pair:
+        pair = Pair({}, {}, pointer, frozenset(), vague)
+        try:
+            old, new = resolve(old, self._roots[0]), resolve(new, self._roots[1])
+        except LookupError as e:
+            pair.undecided("$ref", str(e))
+            return pair
+        if old is False or is_open(new):
+            return pair
+        if new is False:
+            pair.breaks("", "nothing is taken here any more")
+        elif not isinstance(new, dict) or not isinstance(old, dict | bool):
+            pair.undecided("", "this is no JSON Schema")
+        else:
+            pair.old, pair.new = old if isinstance(old, dict) else {}, new
+            self._judge(pair)
+        return pair
+
+    def _judge(self, pair: Pair) -> None:
+        pair.kinds = kinds_of(pair.old)
+        if not self._is_covered(pair) and not judge_listed(pair):
+            judge(pair)
+
+    def _is_covered(self, pair: Pair) -> bool:
+        """Whether each alternative of the old schema is covered by one of the new."""
+        old, new = _alternatives(pair.old, "anyOf", "oneOf"), _alternatives(pair.new, "anyOf")
+        if "anyOf" in pair.new and len(old) == 1:
+            old = _by_type(pair.old)
+        if len(old) == len(new) == 1 or self._nested >= _MOST_NESTED:
+            return False
+        if "anyOf" in pair.new and len(rules_of(pair.new)) > 1:
+            return False
+        return all(any(self._covers(one, other) for other in new) for one in old)
+
+    def _covers(self, old: Any, new: Any) -> bool:
+        return not _Comparison(*self._roots, self._budget, self._nested + 1).run(old, new)
+
+
+def _alternatives(schema: Mapping[str, Any], *keys: str) -> list[Any]:
+    return next((schema[key] for key in keys if isinstance(schema.get(key), list) and schema[key]), [schema])
+
+
+def _by_type(schema: Mapping[str, Any]) -> list[Any]:
+    names = schema.get("type")
+    return [{**schema, "type": name} for name in names] if isinstance(names, list) else [schema]

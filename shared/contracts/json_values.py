@@ -1,0 +1,51 @@
+"""What is plain JSON of a bounded size: everything else is refused before anybody walks through it.
+
+YAML has more than JSON: keys that are no text, dates, and aliases, by which a line of ten characters
+unfolds to gigabytes, or to itself.
+"""
+
+import json
+from typing import Any, Final
+
+MOST_DEPTH: Final = 100
+MOST_VALUES: Final = 200_000
+#: JSON's numbers have no end, and those of the formats that carry a registry do.
+_MOST_INTEGER: Final = 2**64 - 1
+_LEAST_INTEGER: Final = -(2**63)
+
+
+def fault_of(document: object) -> str | None:
+    """Return why `document` is not plain JSON of a usual size; None when it is.  Takes bounded time."""
+    level, count = [document], 0
+    for _ in range(MOST_DEPTH):
+        inner: list[object] = []
+        for value in level:
+            if reason := _fault_of_one(value):
+                return reason
+            parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+            count += len(parts)
+            if count > MOST_VALUES:
+                return f"it has more than {MOST_VALUES:,} values, aliases counted as what they stand for"
+            inner.extend(parts)
+        if not inner:
+            return None
+        level = inner
+    return f"it is nested deeper than {MOST_DEPTH} levels"
+
+
+def _fault_of_one(value: object) -> str | None:
+    if isinstance(value, dict):
+        strange = next((key for key in value if not isinstance(key, str)), None)
+        return None if strange is None else f"a key is no text but {type(strange).__name__}: put it in quotes"
+    if isinstance(value, int) and not _LEAST_INTEGER <= value <= _MOST_INTEGER:
+        return "a whole number has more than 64 bits"
+    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):  # noqa: PLR0124 - NaN
+        return "a number is infinite or none"
+    if value is None or isinstance(value, bool | int | float | str | list):
+        return None
+    return f"a value is no JSON but {type(value).__name__}: put it in quotes"
+
+
+def text_of(value: Any) -> str:
+    """Return the same text for the same JSON, whatever the order of its keys; `true` is not 1."""
+    return json.dumps(value, sort_keys=True)

@@ -1,0 +1,64 @@
+"""Follows `$ref` inside one document; a reference to another one is followed by nobody."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import unquote
+
+from shared.contracts.keywords import rules_of
+
+_MOST_STEPS: Final = 50
+_DRAFTS: Final = {
+    "https://json-schema.org/draft/2020-12/schema": 2020,
+    "https://json-schema.org/draft/2019-09/schema": 2019,
+    "http://json-schema.org/draft-07/schema": 7,
+}
+#: They give references another meaning than the path that is written.
+_BASES: Final = ("$id", "$anchor", "$dynamicAnchor", "$recursiveAnchor", "$schema")
+
+
+def draft_of(root: Mapping[str, Any]) -> int | None:
+    """Return the draft of JSON Schema that a document says it is of; None for one that is unknown."""
+    uri = root.get("$schema", "https://json-schema.org/draft/2020-12/schema")
+    return _DRAFTS.get(uri.rstrip("#")) if isinstance(uri, str) else None
+
+
+def has_own_bases(root: Mapping[str, Any]) -> bool:
+    """Whether something below the top has a base of its own for references."""
+    left: list[Any] = [*root.values()]
+    while left:
+        value = left.pop()
+        if isinstance(value, dict):
+            if any(isinstance(value.get(name), str) for name in _BASES):
+                return True
+            left += value.values()
+        elif isinstance(value, list):
+            left += value
+    return False
+
+
+def resolve(schema: Any, root: Mapping[str, Any]) -> Any:
+    """Return the schema that `schema` stands for: itself, or the end of its references.
+
+    Raises:
+        LookupError: there is none in this document, or more is said beside the reference.
+    """
+    for _ in range(_MOST_STEPS):
+        if not isinstance(schema, dict) or "$ref" not in schema:
+            return schema
+        if len(rules_of(schema)) > 1:
+            raise LookupError("what is said beside `$ref` is not compared")
+        schema = _target(schema["$ref"], root)
+    raise LookupError("`$ref` refers to itself, or over too many steps")
+
+
+def _target(reference: Any, root: Any) -> Any:
+    if not isinstance(reference, str) or not (reference == "#" or reference.startswith("#/")):
+        raise LookupError("`$ref` leads out of the document, or to a name in it")
+    found = root
+    for part in unquote(reference).split("/")[1:]:
+        name = part.replace("~1", "/").replace("~0", "~")
+        try:
+            found = found[int(name)] if isinstance(found, list) else found[name]
+        except (KeyError, IndexError, ValueError, TypeError):
+            raise LookupError("`$ref` leads to nothing") from None
+    return found
