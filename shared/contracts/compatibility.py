@@ -110,7 +110,7 @@ class _Comparison:
         return found
 
     def _compared(self, old: Any, new: Any, pointer: str, *, vague: bool) -> Pair:
-        pair = Pair({}, {}, pointer, frozenset(), vague)
+        pair = Pair(old={}, new={}, pointer=pointer, kinds=frozenset(), vague=vague)
         try:
             old, new = resolve(old, self._roots[0]), resolve(new, self._roots[1])
         except LookupError as e:

@@ -26,7 +26,7 @@ class Finding(NamedTuple):
     reason: str
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Pair:
     """Two subschemas for the same place of a payload."""
 
