@@ -16,7 +16,7 @@ QUICK: Final = (
     Mutant(
         "each event's own verdict under a lowered limit",
         "send/kafka_sink.py",
-        "if too_large:",
+        "if too_large and not self._closed:",
         "if False:",
         tests=CHANGED,
     ),
@@ -26,6 +26,27 @@ QUICK: Final = (
         "            instance.take_back(self.topic, self.partition, batch.count)\n",
         "",
         tests=CHANGED,
+    ),
+    Mutant(
+        "not knowing what a retry that is too large says",
+        "send/second_producer.py",
+        "if not can_retry and batch.retry_count > 1:",
+        "if False:",
+        tests=CHANGED,
+    ),
+    Mutant(
+        "order of what is sent again under a lowered limit",
+        "send/partition_queue.py",
+        "if isinstance(result, BatchTooLargeError):",
+        "if False:",
+        tests=CHANGED,
+    ),
+    Mutant(
+        "freeing what was sent behind a request that is stuck",
+        "send/partition_queue.py",
+        "            slice_.batch = None\n",
+        "            pass\n",
+        tests=f"{SINK}::test_what_was_sent_is_freed_without_looking_for_circles",
     ),
     Mutant("looking again", "send/kafka_sink.py", "        self._topics.start()\n", "", tests=CHANGED),
     Mutant(

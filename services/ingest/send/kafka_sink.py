@@ -136,7 +136,8 @@ class KafkaSink:
         outcomes: list[SendResult | None] = [None] * len(records)
         await self._send(range(len(records)), records, outcomes, deadline)
         too_large = [n for n, outcome in enumerate(outcomes) if isinstance(outcome, BatchTooLargeError)]
-        if too_large:  # together, for a limit that was lowered: it is read again, and decides about each
+        if too_large and not self._closed:
+            # Together, for a limit that was lowered: it is read again, and decides about each.
             await self._send(too_large, records, outcomes, deadline)
         return _complete(outcomes)
 

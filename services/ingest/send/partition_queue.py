@@ -75,7 +75,8 @@ class RequestSlice:
 
     def __init__(self, batch: "InFlightBatch", partition: int, indexes: list[int]) -> None:
         self.indexes = indexes
-        self.batch = batch
+        #: None as soon as there is a result: who waits long for others must not hold the batch's bytes.
+        self.batch: InFlightBatch | None = batch
         self.first = batch.count
         self.partition = partition
         self.future: asyncio.Future[BatchResult] = asyncio.get_running_loop().create_future()
@@ -103,15 +104,11 @@ class InFlightBatch:
         return all(slice_.future.done() for slice_ in self.slices)
 
     def resolve(self, result: BatchResult) -> None:
-        """Give `result` to every request that still waits, and let go of all of them.
-
-        A slice knows its batch: a circle would keep the batch's bytes until Python looks for circles, which
-        it does rarely here (`app.py`).
-        """
+        """Give `result` to every request that still waits, and have all of them let go of the batch."""
         for slice_ in self.slices:
             if not slice_.future.done():
                 slice_.future.set_result(result)
-        self.slices.clear()
+            slice_.batch = None
 
 
 class PartitionQueue:
@@ -202,9 +199,12 @@ class PartitionQueue:
         if self._sending is not None:
             self._sending.cancel()
             await asyncio.wait([self._sending])
+        self._fail_waiting(InfrastructureError(SHUTTING_DOWN, "the gateway stopped before it was sent"))
+
+    def _fail_waiting(self, error: OnrampError) -> None:
         while self._waiting:
             batch = self._waiting.popleft()
-            batch.resolve(InfrastructureError(SHUTTING_DOWN, "the gateway stopped before it was sent"))
+            batch.resolve(error)
             self._budget.release(batch.size)
 
     def _new_batch(self) -> InFlightBatch:
@@ -250,7 +250,9 @@ class PartitionQueue:
             # The topic's limit was lowered: read it again.  No other topic need notice.
             self._on_stale_metadata()
             instance.take_back(self.topic, self.partition, batch.count)
-            batch.resolve(_too_large(e, batch.count))
+            batch.resolve(result := _too_large(e, batch.count))
+            if isinstance(result, BatchTooLargeError):
+                self._fail_waiting(result)  # or they went before what is sent again, out of order
         except Exception as e:  # noqa: BLE001 - whatever it was, the requests must get a result
             # A rejected batch leaves a hole in the producer's sequence numbers: a new producer
             # starts a new sequence.  What is known of the topic may be wrong as well.
@@ -269,7 +271,7 @@ def fail_late(late: Collection[RequestSlice], seconds: float) -> None:
     surely not on Kafka.  One that is sent later for other requests takes the late events along:
     their outcome is unknown.
     """
-    abandoned = {slice_.batch for slice_ in late if _is_abandoned(slice_.batch, late)}
+    abandoned = {each.batch for each in late if each.batch is not None and _is_abandoned(each.batch, late)}
     for slice_ in late:
         if not slice_.future.done():
             slice_.future.set_result(_deadline_error(seconds, may_be_sent=slice_.batch not in abandoned))

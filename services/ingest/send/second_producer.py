@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import aiokafka.producer.sender
 from aiokafka import AIOKafkaProducer
+from aiokafka.errors import KafkaError
 from aiokafka.producer.sender import SendProduceReqHandler
 from aiokafka.structs import TopicPartition
 
@@ -32,6 +33,10 @@ _GONE_SECONDS: Final = 30.0
 METADATA_PAUSE_SECONDS: Final = 0.1
 #: The leader of a partition that has none; of one that does not exist it is None.
 NO_LEADER: Final = -1
+
+
+class MayBeAppendedError(KafkaError):  # type: ignore[misc]
+    """A batch was rejected for good after an earlier try of it whose answer is not known."""
 
 
 class TopicGone:
@@ -128,6 +133,13 @@ class _MovingHandler(SendProduceReqHandler):  # type: ignore[misc]
         second: SecondProducer | None = getattr(self._sender, _SECOND, None)
         if second is not None:
             self._to_reenqueue[:] = [batch for batch in self._to_reenqueue if not self._move(batch, second)]
+
+    def _can_retry(self, error: Exception, batch: Any) -> bool:
+        can_retry: bool = super()._can_retry(error, batch)
+        if not can_retry and batch.retry_count > 1:
+            # Kafka looks at a batch's size before it looks whether it has the batch already.
+            batch.failure(MayBeAppendedError(type(error).__name__))
+        return can_retry
 
     def _move(self, batch: Any, second: SecondProducer) -> bool:
         moved = second.resend(batch)

@@ -1,19 +1,20 @@
 """A topic's settings that change, and a topic that is deleted, under a sink that knows them."""
 
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
 
 import pytest
-from aiokafka import AIOKafkaProducer
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
-from aiokafka.errors import MessageSizeTooLargeError
+from aiokafka.errors import KafkaConnectionError, MessageSizeTooLargeError
 
 from services.ingest.send import kafka_sink, kafka_topics
 from services.ingest.send.byte_budget import ByteBudget
 from services.ingest.send.kafka_sink import KafkaSink
 from services.ingest.sink import Receipt
-from shared.errors import EVENT_TOO_LARGE, TOPIC_UNSAFE, Fault, OnrampError
+from shared.errors import EVENT_TOO_LARGE, KAFKA_UNAVAILABLE, TOPIC_UNSAFE, Fault, OnrampError
 from shared.settings import KafkaSettings
 from tests.fixtures.fix_kafka import HasBootstrap
 from tests.fixtures.ingest import record, until
@@ -105,6 +106,72 @@ async def test_a_limit_that_was_just_lowered_is_the_large_events_problem_alone(
     assert isinstance(last, Receipt)
     assert isinstance((await sent(sink, topic, SMALL))[0], Receipt)
     assert "producer is replaced" not in caplog.text
+
+
+@pytest.mark.usefixtures("unread")
+async def test_events_that_follow_what_was_too_large_are_sent_behind_it(
+    sink: KafkaSink,
+    admin: AIOKafkaAdminClient,
+    topic: str,
+    kafka: HasBootstrap,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(kafka_sink, "_BATCH_BYTES", 50_000)  # the request below needs two batches
+    await sent(sink, topic, SMALL)
+    await set_up(admin, topic, max_message_bytes="20000")
+    await until_too_large(kafka, topic)
+
+    receipts = await sent(sink, topic, *[b"m" * 2_400] * 22)
+    offsets = [each.offset for each in receipts if isinstance(each, Receipt)]
+    assert offsets == sorted(offsets, key=int)
+    assert len(offsets) == 22
+
+
+async def test_what_kafka_has_is_never_called_too_large(
+    sink: KafkaSink,
+    admin: AIOKafkaAdminClient,
+    topic: str,
+    kafka: HasBootstrap,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (first,) = await sent(sink, topic, SMALL)
+
+    async def lower() -> None:
+        await set_up(admin, topic, max_message_bytes="20000")
+        await until_too_large(kafka, topic)
+
+    client = (await sink._producers.current()).producer.client
+    monkeypatch.setattr(client, "send", LosingAnAnswer(client.send, lower))
+    assert await sent(sink, topic, LARGE) == [KAFKA_UNAVAILABLE]
+    (next_one,) = await sent(sink, topic, SMALL)
+    assert isinstance(first, Receipt)
+    assert isinstance(next_one, Receipt)
+    assert await values_at(kafka, topic, next_one) == [SMALL, LARGE, SMALL]
+
+
+class LosingAnAnswer:
+    """The connection breaks when Kafka has the first batch; before it is tried again, something happens."""
+
+    def __init__(self, send: Callable[..., Awaitable[Any]], then: Callable[[], Awaitable[None]]) -> None:
+        self._send = send
+        self._then = then
+        self._lost = False
+
+    async def __call__(self, node: int, request: Any, **given: Any) -> Any:
+        answer = await self._send(node, request, **given)
+        if self._lost or not hasattr(request, "required_acks"):
+            return answer
+        self._lost = True
+        await self._then()
+        raise KafkaConnectionError
+
+
+async def values_at(kafka: HasBootstrap, topic: str, last: Receipt) -> list[bytes | None]:
+    """Return the values of the receipt's partition, from its beginning up to the receipt's own."""
+    of = TopicPartition(topic, last.partition)
+    async with AIOKafkaConsumer(bootstrap_servers=kafka.bootstrap, auto_offset_reset="earliest") as consumer:
+        consumer.assign([of])
+        return [(await consumer.getone(of)).value for _ in range((last.offset or 0) + 1)]
 
 
 async def until_too_large(kafka: HasBootstrap, topic: str) -> None:
