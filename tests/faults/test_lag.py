@@ -2,11 +2,16 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
+from typing import NoReturn
 
 import pytest
 from confluent_kafka import Producer
 
-from services.writer.observe import lag
+from services.writer.driver import collector
+from services.writer.observe import database_stats, lag
+from services.writer.postgres.database import Database
+from shared.errors import DATABASE_UNAVAILABLE, InfrastructureError
 from tests.fixtures.inline import Inline
 from tests.fixtures.other import Other
 from tests.fixtures.scenes import Scene
@@ -91,3 +96,30 @@ def test_a_transaction_that_another_producer_leaves_open_is_lag_and_has_a_name(
         eventually(lambda: _behind(writer, two.topic) == (0, False))
         eventually(lambda: not writer.readyz()["open_transactions"])
         assert _of("open_transaction_seconds", two.topic) not in writer.shown
+
+
+def test_what_a_batch_commits_is_counted_at_once(inline: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From some moment on nobody can read the totals."""
+
+    def has_counted(n: int) -> bool:
+        shown = writer.shown
+        of_it = {name: n for name, n in shown.items() if name.startswith("onramp_writer_events_total{")}
+        return all(
+            sum(of_it[name] for name in of_it if f'outcome="{outcome}"' in name and inline.name in name) == n
+            for outcome in ("landed", "filtered")
+        )
+
+    def nobody_reads(_: Database) -> NoReturn:
+        raise InfrastructureError(DATABASE_UNAVAILABLE, "it is busy")
+
+    make_topics(inline.bootstrap, inline.topic)
+    writer: Inline = inline.writer(metrics_s=_OFTEN)
+    has_read = f'onramp_writer_waiting_events{{database="{inline.database}",where="database"}}'
+    eventually(lambda: has_read in writer.shown)
+    monkeypatch.setattr(database_stats, "read", nobody_reads)
+    monkeypatch.setattr(collector, "undecided", lambda _: {})
+    for first in (0, 7):
+        ids = range(first, first + 7)
+        produce(inline.bootstrap, inline.topic, [event(f"e-{i}", inline.name) for i in ids])
+        produce(inline.bootstrap, inline.topic, [b"not for us"] * 7, headers=[])
+        eventually(partial(has_counted, first + 7))

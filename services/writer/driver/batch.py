@@ -5,7 +5,7 @@ import logging
 from collections.abc import Sequence
 from typing import Final
 
-from services.writer.driver.parts import Parts, check_fenced, mark, phase
+from services.writer.driver.parts import Parts, check_fenced, mark, phase, undecided
 from services.writer.kafka.producer import is_foreseen
 from services.writer.model.offsets import Range
 from services.writer.model.routes import Routes
@@ -116,12 +116,12 @@ async def _land(parts: Parts, ranges: Sequence[Range], routes: Routes) -> tuple[
         order = parts.order(
             ranges, routes, landing=parts.databases.landing(), diverted=parts.databases.diverted()
         )
-        with parts.status.phase("land"):
+        with parts.status.phase("land"), parts.status.committed.landing():
             reports = await asyncio.to_thread(parts.spark.run, order)
+            parts.status.count_landed(reports)
         parts.rate_limiter.count(reports)
         parts.partitions.sizes.count(reports)
         parts.status.update_steps(reports)
-        parts.status.update_delays(reports)
         for name in {report.database for report in reports if report.waiting}:
             parts.databases.mark_held(name)
         await _relay_parked(parts, order, reports)
@@ -166,7 +166,10 @@ async def _settle(parts: Parts, order: WorkOrder, reports: Sequence[TaskReport])
             Totals(0, report.filtered, report.unroutable, report.refused),
         )
     ]
+    topics = {report.topic for report in reports if report.filtered or report.unroutable or report.refused}
+    parts.status.update_undecided(undecided(parts, topics))  # else what begins now would seem to be old
     await parts.partitions.record(entries)
+    parts.status.update_undecided(undecided(parts, topics))
 
 
 @phase("relay")

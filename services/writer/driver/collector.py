@@ -5,18 +5,15 @@ What cannot be read keeps its last value: the loop itself shows what is out.
 
 import asyncio
 import logging
-from collections import Counter
 from collections.abc import Awaitable, Callable
 
 from aiokafka.errors import KafkaError
 
 from services.writer.driver.lag import LagReader
-from services.writer.driver.parts import Parts
+from services.writer.driver.parts import Parts, undecided
 from services.writer.observe import database_stats
 from services.writer.observe.database_stats import DatabaseStats
-from services.writer.partitions.plan_log import Totals
 from services.writer.postgres.database_threads import failures
-from shared.steps import Step
 
 log = logging.getLogger(__name__)
 
@@ -52,11 +49,12 @@ class StatsCollector:
 
     async def _read_databases(self) -> None:
         databases, status = self._parts.databases, self._parts.status
-        status.update_undecided(self._undecided())
+        status.update_undecided(undecided(self._parts))
         stats: dict[str, DatabaseStats] = {}
+        began = await status.committed.quiet(self._seconds)
         failed = await failures(databases.up(), lambda d: stats.update({d.name: database_stats.read(d)}))
         for name, stats_of in list(stats.items()):
-            status.update_database(name, stats_of)
+            status.update_database(name, stats_of, began)
         status.update_connections({name: stats_of.sessions for name, stats_of in stats.items()})
         for e in failed.values():
             log.debug("metrics of a database could not be read", extra={"reason": e.detail})
@@ -66,13 +64,3 @@ class StatsCollector:
             await self._lag.read()
         except (KafkaError, TimeoutError) as e:
             log.debug("metrics of Kafka could not be read", extra={"reason": type(e).__name__})
-
-    def _undecided(self) -> dict[tuple[Step, str, str], int]:
-        """Return the totals that no database counts, of the topics' current incarnations; 0 where none is."""
-        counts: Counter[tuple[Step, str, str]] = Counter()
-        for p, position in self._parts.databases.positions.items():
-            totals = self._parts.plan_log.totals.get((position.topic_id, p.number), Totals())
-            counts[Step.FILTER, p.topic, "filtered"] += totals.filtered
-            counts[Step.SORT, p.topic, "unroutable"] += totals.unroutable
-            counts[Step.SORT, p.topic, "refused"] += totals.refused
-        return dict(counts)

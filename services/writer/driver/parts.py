@@ -1,7 +1,8 @@
 """The parts of a writer that a batch uses, and the steps that resolving a halt shares with it."""
 
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
@@ -12,7 +13,7 @@ from services.writer.model.offsets import Range
 from services.writer.model.routes import Routes
 from services.writer.observe.status import Status
 from services.writer.park.diverted_topic import EmptyRanges, RangeMarker, closing_records
-from services.writer.partitions.plan_log import PlanLog
+from services.writer.partitions.plan_log import PlanLog, Totals
 from services.writer.partitions.set_aside import Strikes
 from services.writer.plan.row_rates import RateLimiter
 from services.writer.postgres.database import Database
@@ -23,6 +24,7 @@ from services.writer.settle.work_order import TaskReport, WorkOrder
 from shared import failpoints
 from shared.errors import FENCED, InfrastructureError
 from shared.kafka_security import Brokers
+from shared.steps import Step
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +69,18 @@ class Parts:
             log_events=self.log_events,
             elsewhere=elsewhere,
         )
+
+
+def undecided(parts: Parts, topics: Collection[str] | None = None) -> dict[tuple[Step, str, str], int]:
+    """Return the totals that no database counts, of the topics' current incarnations; 0 where none is."""
+    counts: Counter[tuple[Step, str, str]] = Counter()
+    for p, position in parts.databases.positions.items():
+        if topics is None or p.topic in topics:
+            totals = parts.plan_log.totals.get((position.topic_id, p.number), Totals())
+            counts[Step.FILTER, p.topic, "filtered"] += totals.filtered
+            counts[Step.SORT, p.topic, "unroutable"] += totals.unroutable
+            counts[Step.SORT, p.topic, "refused"] += totals.refused
+    return dict(counts)
 
 
 F = TypeVar("F", bound=Callable[..., Awaitable[Any]])

@@ -3,6 +3,7 @@
 import logging
 import operator
 import threading
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from time import monotonic, time
@@ -10,12 +11,14 @@ from typing import Any, Final
 
 from services.writer.model import commit_delays, connection_budget, timings
 from services.writer.model.offsets import Partition
+from services.writer.observe.committed import Committed, Moment
 from services.writer.observe.database_stats import DatabaseStats
 from services.writer.observe.lag import Lag, OpenTransaction
 from services.writer.observe.metrics import Metrics
 from services.writer.observe.series import Labels
 from services.writer.persist import landing
 from services.writer.postgres.database import Database
+from services.writer.settle import outcome_counts
 from services.writer.settle.holds import Hold, described
 from services.writer.settle.work_order import TaskReport
 from shared import wire
@@ -37,6 +40,7 @@ class Status:
 
     def __init__(self) -> None:
         self.metrics = Metrics()
+        self.committed = Committed()
         for result in (*_RESULTS, "parked"):
             self.metrics.records.labels(result)  # at 0 from the start: the first batch is an increase
         self.databases: dict[str, str] = {}
@@ -181,11 +185,24 @@ class Status:
             self.metrics.series.count(self.metrics.step_seconds, labels, done.seconds)
             self.metrics.series.count(self.metrics.step_rows, labels, done.rows)
 
-    def update_delays(self, reports: Iterable[TaskReport]) -> None:
-        """Count the delays of what tasks committed, also in an attempt that another database failed."""
-        for each in (each for r in reports if r.delays for each in commit_delays.from_json(r.delays)):
-            labels = (each.database, _event_type(each.topic, each.table))
-            self.metrics.series.observe(self.metrics.commit_delays, labels, each.counts, each.seconds)
+    def count_landed(self, reports: Iterable[TaskReport]) -> None:
+        """Count what tasks committed and how long it took, also where another database failed."""
+        events: dict[str, Counter[tuple[str, str, str]]] = defaultdict(Counter)
+        for report in reports:
+            for delay in commit_delays.from_json(report.delays or "[]"):
+                labels = (delay.database, _event_type(delay.topic, delay.table))
+                self.metrics.series.observe(self.metrics.commit_delays, labels, delay.counts, delay.seconds)
+            for each in outcome_counts.from_json(report.outcomes or "[]"):
+                events[each.database][each.topic, each.table, each.outcome] += each.events
+        for name, counts in events.items():
+            self._count_to(name, self.committed.add(name, counts))
+
+    def _count_to(self, database: str, totals: Mapping[tuple[str, str, str], int]) -> None:
+        labelled: dict[Labels, float] = {
+            (Step.PERSIST.value, topic, _event_type(topic, table), database, table, outcome): n
+            for (topic, table, outcome), n in totals.items()
+        }
+        self.metrics.series.count_to(self.metrics.events, labelled, database)
 
     def count_batch(self, reports: Sequence[TaskReport]) -> None:
         """Count a settled batch and its records."""
@@ -199,16 +216,13 @@ class Status:
             labels = (step.value, topic, _event_type(topic, ""), "", "", outcome)
             self.metrics.series.count_to(self.metrics.events, {labels: n}, f"{topic} {outcome}")
 
-    def update_database(self, database: str, stats: DatabaseStats) -> None:
-        """Take what was read from a database."""
-        step, series = Step.PERSIST.value, self.metrics.series
-        totals: dict[Labels, float] = {
-            (step, topic, _event_type(topic, table), database, table, outcome): n
-            for (topic, table, outcome), n in stats.totals.items()
-        }
+    def update_database(self, database: str, stats: DatabaseStats, began: Moment | None = None) -> None:
+        """Take what was read from a database; `began`: when the reading did."""
         warnings: dict[Labels, float] = {(database, *key): n for key, n in stats.warning_counts.items()}
-        series.count_to(self.metrics.events, totals, database)
-        series.count_to(self.metrics.warning_counts, warnings, database)
+        self._count_to(database, stats.totals)
+        if began:
+            self.committed.correct(database, stats.totals, began)
+        self.metrics.series.count_to(self.metrics.warning_counts, warnings, database)
         self._show_waiting(database, "database", *stats.waiting)
         self._update_too_large(database, stats.too_large)
 

@@ -109,7 +109,7 @@ class Settlement:
         #: Of the rows that landed, by table, what tells how long each took.
         self.landed: list[tuple[Target, pa.Table]] = []
         self._checks_at_once = False
-        self._tallies: Counter[ledger.Tally] = Counter()
+        self.tallies: Counter[ledger.Tally] = Counter()
         self._warning_counts: Counter[ledger.WarningKey] = Counter()
         self._waiting: dict[tuple[Target, Partition], dict[int, tuple[str, str]]] = defaultdict(dict)
 
@@ -159,7 +159,7 @@ class Settlement:
             records = self._context.records(partition, sorted(reasons))
             waiting_table.add(self._context.conn, place, self._context.topic_ids[partition], records, reasons)
         self.holds.flush(self._context.conn)
-        ledger.add_totals(self._context.conn, self._tallies)
+        ledger.add_totals(self._context.conn, self.tallies)
         ledger.add_warnings(self._context.conn, self._warning_counts)
 
     def _persist(self, target: Target, rows: pa.Table, *, one_by_one: bool) -> PersistResult:
@@ -272,7 +272,7 @@ class Settlement:
         if target.table == wire.PROBE_EVENT:  # outside of all counts
             return
         for p, n in events.items():
-            self._tallies[ledger.Tally(self._context.topic_ids[p], p, str(target), outcome)] += n
+            self.tallies[ledger.Tally(self._context.topic_ids[p], p, str(target), outcome)] += n
 
 
 def _is_unknown(result: PersistResult) -> bool:

@@ -27,6 +27,7 @@ from services.writer.postgres.pool import transaction
 from services.writer.read.range_reader import RangeReader
 from services.writer.settle import event_log, holds, ledger, without_target
 from services.writer.settle.interleave import in_all
+from services.writer.settle.outcome_counts import OutcomeCounts
 from services.writer.settle.settlement import (
     BlockedError,
     SerializationConflictError,
@@ -102,6 +103,7 @@ class Task:
         self._strays: list[Stray] = []
         self._timings = StepTimings()
         self._delays: list[commit_delays.CommitDelays] = []
+        self._outcomes = OutcomeCounts()
 
     def filter_and_sort(self, parts: Sequence[PartitionSlice]) -> None:
         """FILTER and SORT the records of `parts`."""
@@ -248,6 +250,7 @@ class Task:
             failpoints.reach("writer.before_commit")
         failpoints.reach("writer.after_commit")
         self._delays += commit_delays.measure(settlement.landed, time.time())
+        self._outcomes.add(database.name, settlement.tallies)
         self._log(settlement.log_entries)
         for p in self._read:
             self._databases[database.name, p] = TaskReport(
@@ -265,6 +268,7 @@ class Task:
         if reports:  # ranges may hold no record at all: aborted transactions, compaction
             reports[0].work = self._timings.as_json()
             reports[0].delays = commit_delays.as_json(self._delays)
+            reports[0].outcomes = self._outcomes.as_json()
         return reports
 
     def _report_of(self, database: str, partition: Partition) -> TaskReport:

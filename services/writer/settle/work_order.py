@@ -62,6 +62,8 @@ class TaskReport:
     work: str | None = None
     #: How long what it committed took (`commit_delays`): JSON, on one of its reports.
     delays: str | None = None
+    #: What it committed (`outcome_counts`): JSON, on one of its reports.
+    outcomes: str | None = None
 
     @property
     def range_of(self) -> Partition:

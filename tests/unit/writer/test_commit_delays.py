@@ -50,9 +50,7 @@ def test_a_report_becomes_a_histogram() -> None:
     counts = [0] * (len(BOUNDS) + 1)
     counts[2], counts[-1] = 3, 1
     delays = [CommitDelays("db", "events.a", "events.a", counts, 900.0)]
-    status.update_delays(
-        [TaskReport("events.a", 0, delays=commit_delays.as_json(delays)), TaskReport("b", 0)]
-    )
+    status.count_landed([TaskReport("events.a", 0, delays=commit_delays.as_json(delays)), TaskReport("b", 0)])
     value, name = status.metrics.registry.get_sample_value, "onramp_writer_received_to_committed_seconds"
     labels = {"database": "db", "event_type": "a"}
     assert value(f"{name}_count", labels) == 4
