@@ -59,6 +59,21 @@ class EventContract(_Frozen):
     unknown_fields: Literal["freeze", "discard"] = "freeze"
 
 
+class AlertLimits(_Frozen):
+    """When somebody is to be told of an event type; the rules of deploy/prometheus compare."""
+
+    min_per_minute: float | None = Field(None, gt=0, allow_inf_nan=False)
+    max_per_minute: float | None = Field(None, gt=0, allow_inf_nan=False)
+    parked_share: float | None = Field(None, gt=0, lt=1)
+
+    @model_validator(mode="after")
+    def _has_room(self) -> Self:
+        low, high = self.min_per_minute, self.max_per_minute
+        if low is not None and high is not None and low >= high:
+            raise ValueError("min_per_minute is less than max_per_minute")
+        return self
+
+
 class EventType(_Frozen):
     """What is registered of one event name."""
 
@@ -70,6 +85,7 @@ class EventType(_Frozen):
     partitions: int | None = Field(None, ge=1, le=1000)
     contract: EventContract = EventContract()
     destinations: tuple[Destination, ...] = ()
+    alerts: AlertLimits = AlertLimits()
 
 
 class Grant(_Frozen):

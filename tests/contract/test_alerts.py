@@ -19,8 +19,8 @@ from tests.unit.deploy.rules import ALERTS, FILES, RULES, TESTS
 from tests.unit.house.tree import ROOT
 
 Rule = dict[str, Any]
-#: A number that something is compared with.
-LIMIT = re.compile(r"(?<=[<>] )\d+(?:\.\d+)?|(?<=== )\d+(?:\.\d+)?")
+#: A number that something is compared with, or by which a rate is multiplied before it is.
+LIMIT = re.compile(r"(?<=[<>*] )\d+(?:\.\d+)?|(?<=== )\d+(?:\.\d+)?")
 PATIENCE = re.compile(r"\d+")
 
 

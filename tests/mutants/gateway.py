@@ -8,6 +8,7 @@ from tests.mutants.gateway_closed import CLOSED
 from tests.mutants.gateway_connections import CONNECTIONS
 from tests.mutants.gateway_held import HELD
 from tests.mutants.gateway_networks import NETWORKS
+from tests.mutants.gateway_seen import SEEN
 from tests.mutants.machine import Mutant as AnyMutant
 from tests.mutants.machine import run
 
@@ -361,6 +362,7 @@ QUICK: Final = (
     *CLOSED,
     *HELD,
     *CONNECTIONS,
+    *SEEN,
 )
 
 SLOW: Final = (

@@ -24,6 +24,13 @@ REGISTRY: Final = (
         "except KeyError as e:",
         tests=FILE,
     ),
+    Mutant(
+        "limits between which something is",
+        "model.py",
+        "low >= high",
+        "False",
+        tests="tests/unit/ingest/test_registry_watch.py::test_limits_that_mean_nothing_are_refused",
+    ),
     Mutant("looking again at what is unread", "file.py", "else _UNREAD", "else stamp", tests=FILE),
     Mutant("a file that was cut", "file.py", "if _ending(text) < self._ending:", "if False:", tests=FILE),
     Mutant(

@@ -18,6 +18,7 @@ from services.ingest.observe.tallies import CounterTally, HistogramTally, fold
 from services.ingest.request import BatchItem, RequestContext
 from shared.errors import OnrampError
 from shared.registry import Registry
+from shared.registry.model import AlertLimits, EventType
 
 REGISTRY: Final = CollectorRegistry()
 _SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20)
@@ -72,6 +73,17 @@ KEY_EXPIRY: Final = Gauge(
     registry=REGISTRY,
     multiprocess_mode="livemax",
 )
+#: By the field of a type's `alerts`.
+TYPE_LIMITS: Final = {
+    limit: Gauge(
+        f"onramp_ingest_event_type_{limit}",
+        f"What onramp.yaml says under alerts, {limit}; 0 for a type of which it says so no more.",
+        ["event_type"],
+        registry=REGISTRY,
+        multiprocess_mode="livemax",
+    )
+    for limit in AlertLimits.model_fields
+}
 REGISTRY_REFUSED: Final = Gauge(
     "onramp_registry_refused",
     "Workers that use the previous registry because onramp.yaml is wrong.",
@@ -151,6 +163,7 @@ class RegistryInfo:
     def __init__(self) -> None:
         self._shown = ""
         self._expiring: set[str] = set()
+        self._limited: set[tuple[str, str]] = set()
 
     def show(self, registry: Registry) -> None:
         """Set the metric of its digest to 1, that of the previous one to 0, and when its keys expire."""
@@ -163,6 +176,7 @@ class RegistryInfo:
         REGISTRY_INFO.labels(snapshot.digest).set(1)
         self._shown = snapshot.digest
         self._show_expiry({name: end for name, key in snapshot.keys.items() if (end := key.last_moment())})
+        self._show_limits(snapshot.event_types)
 
     def _show_expiry(self, ends: Mapping[str, datetime]) -> None:
         for name in self._expiring - ends.keys():
@@ -170,6 +184,17 @@ class RegistryInfo:
         for name, end in ends.items():
             KEY_EXPIRY.labels(name).set(end.timestamp())
         self._expiring |= ends.keys()
+
+    def _show_limits(self, types: Mapping[str, EventType]) -> None:
+        found = {
+            (limit, name): value
+            for name, event_type in types.items()
+            for limit, value in event_type.alerts
+            if value is not None
+        }
+        for limit, name in self._limited | found.keys():
+            TYPE_LIMITS[limit].labels(name).set(found.get((limit, name), 0.0))
+        self._limited |= found.keys()
 
 
 class RequestTimer:

@@ -6,6 +6,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from services.ingest import app
 from services.ingest.app import assemble
@@ -82,6 +83,36 @@ def test_a_wrong_file_the_limit_of_bytes_and_keys_that_expire_are_shown() -> Non
     info.show(memory)
     assert shown("onramp_registry_refused") == 0
     assert shown('onramp_ingest_key_expiry_timestamp_seconds{key="shop"}') == 0
+
+
+def test_a_types_limits_are_shown_and_those_that_are_gone_are_0() -> None:
+    limits = {"min_per_minute": 1, "max_per_minute": 2.5, "parked_share": 0.1}
+    memory, info = MemoryRegistry({"event_types": {"watched": {"alerts": limits}}}), RegistryInfo()
+    info.show(memory)
+    name = 'onramp_ingest_event_type_{}{{event_type="watched"}}'
+    assert {limit: shown(name.format(limit)) for limit in limits} == limits
+    memory.put({"event_types": {"watched": {"alerts": {"max_per_minute": 3}}}})
+    memory.refresh()
+    info.show(memory)
+    found = {limit: shown(name.format(limit)) for limit in limits}
+    assert found == {"min_per_minute": 0, "max_per_minute": 3, "parked_share": 0}
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [
+        {"min_per_minute": 2, "max_per_minute": 1},
+        {"min_per_minute": 0},
+        {"max_per_minute": float("inf")},
+        {"max_per_minute": "many"},
+        {"parked_share": 1},
+        {"parked_share": -0.1},
+        {"max_per_hour": 1},
+    ],
+)
+def test_limits_that_mean_nothing_are_refused(limits: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        Snapshot.model_validate({"event_types": {"a": {"alerts": limits}}})
 
 
 def shown(series: str) -> float:
