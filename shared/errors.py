@@ -537,6 +537,43 @@ FENCED: Final = _waiting(
     "Nothing: this writer ends itself.",
 )
 
+# --- the admin service ----------------------------------------------------------------------
+NOT_LOCAL: Final = _rejected(
+    "not_local",
+    403,
+    Step.RECEIVE,
+    "The admin service answers this machine's programs alone.",
+    "Call it as 127.0.0.1 or localhost, and not from a web page.",
+)
+BAD_QUERY: Final = _rejected(
+    "bad_query",
+    422,
+    Step.RECEIVE,
+    "The request has a parameter that is wrong.",
+    "Correct every place that `errors` names; /openapi.json lists what each may be.",
+)
+BAD_CURSOR: Final = _rejected(
+    "bad_cursor",
+    400,
+    Step.RECEIVE,
+    "The cursor is none that was given out for this list.",
+    "Begin again without a cursor; a cursor goes with the filters of the page that it came with.",
+)
+NOT_KEPT: Final = _rejected(
+    "not_kept",
+    404,
+    Step.RECEIVE,
+    "There is no such event, group or path.",
+    "Look for it with GET /v1/events or GET /v1/groups; /openapi.json lists every path.",
+)
+INTERNAL_ADMIN: Final = _waiting(
+    "internal_admin",
+    Step.RECEIVE,
+    "The admin service failed; this is our fault.",
+    "Try it again, and report the exception in the service's log.",
+    500,
+)
+
 
 def _table() -> Iterator[tuple[str, Fault]]:
     for value in globals().values():

@@ -14,6 +14,7 @@ from stack.ports import LOOPBACK, free_port
 from stack.processes import Child, Command, wait_for
 
 ROOT = Path(__file__).resolve().parent.parent
+ADMIN_READY_SECONDS = 90.0
 GATEWAY_READY_SECONDS = 90.0
 WRITER_READY_SECONDS = 240.0
 
@@ -111,6 +112,21 @@ def writer(
         **(env or {}),
     }
     return Service(_command("writer", "services.writer", log, variables), port, WRITER_READY_SECONDS)
+
+
+def admin(
+    *, bootstrap: str, dsn: str, log: Path, port: int | None = None, env: Mapping[str, str] | None = None
+) -> Service:
+    """Return the admin service for these brokers and this control database, not started."""
+    port = port or free_port()
+    variables = {
+        "ONRAMP_ADMIN_HOST": LOOPBACK,
+        "ONRAMP_ADMIN_PORT": str(port),
+        "ONRAMP_ADMIN_DSN": dsn,
+        "ONRAMP_KAFKA_BOOTSTRAP": bootstrap,
+        **(env or {}),
+    }
+    return Service(_command("admin", "services.admin", log, variables), port, ADMIN_READY_SECONDS)
 
 
 def _command(name: str, module: str, log: Path, variables: Mapping[str, str]) -> Command:

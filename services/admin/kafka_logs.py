@@ -7,7 +7,7 @@ import logging
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Any, Final, Self
+from typing import Any, Final, NamedTuple, Self
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
@@ -40,6 +40,13 @@ class LogRecord:
     headers: Mapping[str, bytes]
     #: How many headers it has: of two with one name the last counts.
     header_count: int
+
+
+class Poll(NamedTuple):
+    """Records, and the next offset of each partition: behind the last record, or behind holes."""
+
+    records: list[LogRecord]
+    next_offsets: dict[Source, int]
 
 
 class KafkaLogs:
@@ -154,6 +161,15 @@ class KafkaLogs:
             for records in polled.values():
                 for record in records:
                     yield _record(record)
+
+    async def polls(self, since: Mapping[Source, int]) -> AsyncIterator[Poll]:
+        """Yield what each poll brings from `since` on, forever, also when that is nothing."""
+        self._seek(since)
+        while since:
+            with self._translated():
+                polled = await poll(self._consumer, _warn_unreadable, timeout_ms=_POLL_MS)
+                ends = {s: await self._consumer.position(TopicPartition(*s)) for s in since}
+            yield Poll([_record(record) for records in polled.values() for record in records], ends)
 
     def _seek(self, since: Mapping[Source, int]) -> None:
         offsets = {TopicPartition(*s): offset for s, offset in since.items()}

@@ -4,6 +4,7 @@ import typer
 
 from services.cli.exits import HELP, Exit, explain
 from services.cli.verbs import (
+    admin,
     audit,
     databases,
     doctor,
@@ -31,6 +32,7 @@ app.command()(up.up)
 app.command()(doctor.doctor)
 app.command()(ingest.ingest)
 app.command()(writer.writer)
+app.command()(admin.admin)
 app.command()(send.send)
 app.add_typer(errors.app, name="errors")
 app.add_typer(keys.app, name="keys")

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from tests.mutants.keeper import KEEPER
 from tests.mutants.machine import Mutant, run
 
 UNIT: Final = "tests/unit/admin"
@@ -235,6 +236,7 @@ QUICK: Final = (
 )
 
 SLOW: Final = (
+    *KEEPER,
     Mutant(
         "what Kafka deleted before it was settled is lost",
         "audit/run.py",

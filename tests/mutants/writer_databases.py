@@ -28,8 +28,8 @@ DATABASES: Final = (
     ),
     Mutant(
         "a database of a newer Onramp ends the writer",
-        "postgres/migrations.py",
-        "        _require_no_newer(database, applied)\n",
+        "../../shared/migrations.py",
+        "        self._require_no_newer(database, applied)\n",
         "",
         f"{_RIGHTS}f48_a_database_of_a_newer_onramp_ends_the_writer_whichever_it_is",
     ),

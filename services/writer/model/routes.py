@@ -17,7 +17,7 @@ import orjson
 #: The schemas of a database that messages may address unless its operator configures others.
 OPEN_SCHEMAS: Final = ("events", "public")
 #: Schemas that no configuration can open: Postgres' own, and Onramp's.
-_CLOSED: Final = frozenset({"information_schema", "onramp"})
+_CLOSED: Final = frozenset({"information_schema", "onramp", "onramp_admin"})
 _CLOSED_PREFIX: Final = "pg_"
 
 

@@ -28,6 +28,7 @@ VERBS = (
     "types",
     "databases",
     "partitions",
+    "admin",
     "audit",
 )
 #: Of its body, without its options and its help.

@@ -29,6 +29,7 @@ WITNESSES = {
     "pauses": b"class PausePolicy",
     "comes back": b"class Databases",
     "a metric": b"Counter(",
+    "one group": b"def cause_of",
     "an error's words": b"TABLE",
     "audit's columns": b"unroutable",
     "verb": b"typer.Typer",

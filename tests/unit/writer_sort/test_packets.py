@@ -144,7 +144,16 @@ def test_vanity_and_database_must_agree() -> None:
 
 @pytest.mark.parametrize(
     "schema",
-    ["pg_catalog", "information_schema", "pg_temp", "pg_temp_3", "pg_toast", "pg_toast_temp_1", "onramp"],
+    [
+        "pg_catalog",
+        "information_schema",
+        "pg_temp",
+        "pg_temp_3",
+        "pg_toast",
+        "pg_toast_temp_1",
+        "onramp",
+        "onramp_admin",
+    ],
 )
 def test_w5_schemas_that_nothing_opens(schema: str) -> None:
     places = (RoutedDatabase("onramp", schemas=("public", schema)),)

@@ -1,0 +1,74 @@
+"""Errors of the API as RFC 9457 problem+json, made from the one error table; never a value that was sent."""
+
+import logging
+from typing import Any, Final
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, Response
+from starlette.exceptions import HTTPException
+
+from shared.errors import (
+    BAD_QUERY,
+    BAD_REQUEST,
+    INTERNAL_ADMIN,
+    METHOD_NOT_ALLOWED,
+    NOT_KEPT,
+    Fault,
+    OnrampError,
+    UserError,
+)
+
+log = logging.getLogger(__name__)
+
+MEDIA_TYPE: Final = "application/problem+json"
+_UNAVAILABLE: Final = 503
+_BY_STATUS: Final = {404: NOT_KEPT, 405: METHOD_NOT_ALLOWED}
+
+
+def answer_with_problems(app: FastAPI) -> None:
+    """Have `app` answer every error as a problem."""
+    app.add_exception_handler(OnrampError, _of_ours)
+    app.add_exception_handler(RequestValidationError, _of_parameters)
+    app.add_exception_handler(HTTPException, _of_starlette)
+    app.add_exception_handler(Exception, _unforeseen)
+
+
+def problem(fault: Fault, detail: str, status: int | None = None, **more: Any) -> JSONResponse:
+    """Return the answer that says what, why and how to fix it."""
+    document = {
+        "type": f"/errors/{fault.code}",
+        "title": fault.title,
+        "status": status or fault.status or _UNAVAILABLE,
+        "detail": detail,
+        "fix": fault.fix,
+        **more,
+    }
+    return JSONResponse(document, document["status"], media_type=MEDIA_TYPE)
+
+
+def not_kept(what: str) -> UserError:
+    """Return the error of something that is not there."""
+    return UserError(NOT_KEPT, f"there is no {what} of this id")
+
+
+def _of_ours(_: Request, error: Exception) -> Response:
+    assert isinstance(error, OnrampError)  # noqa: S101 - it is registered for it
+    return problem(error.fault, error.detail)
+
+
+def _of_parameters(_: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)  # noqa: S101 - it is registered for it
+    errors = [{"place": "/".join(map(str, e["loc"])), "detail": str(e["msg"])} for e in error.errors()]
+    return problem(BAD_QUERY, f"{len(errors)} wrong", errors=errors)
+
+
+def _of_starlette(_: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)  # noqa: S101 - it is registered for it
+    fault = _BY_STATUS.get(error.status_code, BAD_REQUEST)
+    return problem(fault, fault.title, error.status_code)
+
+
+def _unforeseen(_: Request, error: Exception) -> Response:
+    log.error("a request failed for a reason that nobody foresaw", exc_info=error)
+    return problem(INTERNAL_ADMIN, type(error).__name__)

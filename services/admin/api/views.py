@@ -1,0 +1,41 @@
+"""Groups and events as the API shows them: masked, with a sentence; values of payloads are in none."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+
+from services.admin.errors.mask import masked
+from services.admin.errors.sentence import sentence
+from services.admin.store.read_sql import Event, Group
+
+
+def group(found: Group) -> dict[str, Any]:
+    """Return a group."""
+    return {
+        "id": found.id,
+        "sentence": sentence(found.cause),
+        "state": found.state,
+        "assignee": found.assignee,
+        "events": found.events,
+        "first_seen": found.first_seen.isoformat(),
+        "last_seen": found.last_seen.isoformat(),
+        "cause": found.cause._asdict(),
+    }
+
+
+def event(found: Event, *, whole: bool = False) -> dict[str, Any]:
+    """Return an event; its `whole` reason only when one alone is shown."""
+    reason = orjson.loads(found.reason)
+    said = found._asdict() | {"parked_at": found.parked_at.isoformat(), "detail": reason.get("detail")}
+    return said | {"reason": reason} if whole else {n: v for n, v in said.items() if n != "reason"}
+
+
+def samples(values: Sequence[bytes | None]) -> list[Any]:
+    """Return what events look like."""
+    return [shape(value) for value in values]
+
+
+def shape(value: bytes | None) -> Any:
+    """Return what an event looks like; None: it has no value."""
+    return None if value is None else masked(value)

@@ -1,0 +1,113 @@
+"""The cause of a parked event: what those with the same fix have in common, and its fingerprint.
+
+What differs from event to event (version, time, the value itself) is no part of it.
+"""
+
+import re
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Any, Final, NamedTuple
+
+import orjson
+
+#: Of what `fingerprint` is made; another choice of fields is another version, and groups of both live on.
+VERSION: Final = 1
+_INDEX: Final = re.compile(r"(?<=/)\d+(?=/|$)")
+_BODIES: Final = ("payload", "data")
+_ABSENT: Final = "absent"
+_NOTHING: Final = object()
+#: Of an array that fits into one event.
+_LONGEST_INDEX: Final = 9
+
+
+class Cause(NamedTuple):
+    """What tells one group of parked events from another; None where it is not known."""
+
+    step: str | None
+    code: str | None
+    sqlstate: str | None
+    destination: str | None
+    column: str | None
+    #: The constraint, else the JSON Pointer with every index of an array as `*`.
+    place: str | None
+    event_name: str | None
+    #: Of the value at the column or pointer.
+    json_type: str | None
+
+    @property
+    def fingerprint(self) -> bytes:
+        """16 bytes that are the same for the same cause, on any machine."""
+        return sha256(orjson.dumps([VERSION, *self])).digest()[:16]
+
+
+#: What is counted together when there are as many groups as there may be.
+OTHERS: Final = Cause(None, "others", None, None, None, None, None, None)
+
+
+def cause_of(reason: Mapping[str, Any], value: bytes | None) -> Cause:
+    """Return the cause of a parked event by its reason (`onramp-error`) and its bytes."""
+    told = {name: _text(reason.get(name)) for name in ("step", "code", "sqlstate", "destination")}
+    column, constraint = _text(reason.get("column")), _text(reason.get("constraint"))
+    pointer, name = _text(reason.get("pointer")), _text(reason.get("event_name"))
+    document = _parsed(value) if column or pointer or not name else None
+    return Cause(
+        **told | {"destination": _pattern(told["destination"])},
+        column=column,
+        place=constraint or _pattern(pointer),
+        event_name=name or _name_in(document),
+        json_type=_type_at(document, reason, column, pointer or "") if column or pointer else None,
+    )
+
+
+def _text(told: object) -> str | None:
+    """Return a text that any database stores; empty is none."""
+    return told.replace("\0", "\\0") if isinstance(told, str) and told else None
+
+
+def _pattern(pointer: str | None) -> str | None:
+    return _INDEX.sub("*", pointer) if pointer else None
+
+
+def _parsed(value: bytes | None) -> object:
+    try:
+        return orjson.loads(value or b"")
+    except orjson.JSONDecodeError:
+        return None
+
+
+def _name_in(document: object) -> str | None:
+    name = document.get("event_name") if isinstance(document, dict) else None
+    # An older release did not say it: what no envelope may be called is no name.
+    return name if isinstance(name, str) and name.isascii() and name.isidentifier() else None
+
+
+def _type_at(document: object, reason: Mapping[str, Any], column: str | None, pointer: str) -> str:
+    """Return the type at the column (a landing table's is a member of the event) or the pointer."""
+    if not column:
+        return _type_of(_at(document, pointer))
+    if not isinstance(document, dict):
+        return _ABSENT
+    bodies = [document] if reason.get("typed") is False else [document.get(name) for name in _BODIES]
+    return next((_type_of(b[column]) for b in bodies if isinstance(b, dict) and column in b), _ABSENT)
+
+
+def _at(document: object, pointer: str) -> object:
+    found = document
+    for token in pointer.split("/")[1:]:
+        name = token.replace("~1", "/").replace("~0", "~")
+        if isinstance(found, list):
+            found = found[int(name)] if _is_index(name) and int(name) < len(found) else _NOTHING
+        else:
+            found = found.get(name, _NOTHING) if isinstance(found, dict) else _NOTHING
+    return found
+
+
+def _is_index(token: str) -> bool:
+    return token.isascii() and token.isdecimal() and len(token) <= _LONGEST_INDEX
+
+
+def _type_of(value: object) -> str:
+    if value is None or isinstance(value, bool):
+        return "null" if value is None else "boolean"
+    kinds = ((int, "integer"), (float, "number"), (str, "string"), (list, "array"), (dict, "object"))
+    return next((name for kind, name in kinds if isinstance(value, kind)), _ABSENT)

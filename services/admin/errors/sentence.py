@@ -1,0 +1,28 @@
+"""What happened to a group of parked events, as a sentence for people; it has no value of theirs."""
+
+from services.admin.errors.cause import OTHERS, Cause
+from shared.errors import TABLE
+
+
+def sentence(cause: Cause) -> str:
+    """Return it: what the error table says, and where."""
+    if cause.code == OTHERS.code:
+        return "Causes beyond the number of groups that are told apart."
+    fault = TABLE.get(cause.code or "")
+    title = fault.title.rstrip(".") if fault else f"Error {cause.code}"
+    parts = [
+        cause.event_name and f"event {cause.event_name}",
+        cause.destination and f"for {cause.destination}",
+        cause.column and f"column {cause.column}",
+        cause.place and f"{'at' if cause.place.startswith('/') else 'constraint'} {cause.place}",
+        cause.sqlstate and f"SQLSTATE {cause.sqlstate}",
+        cause.json_type and f"the value there is {_article(cause.json_type)}",
+    ]
+    said = ", ".join(part for part in parts if part)
+    return f"{title}: {said}." if said else f"{title}."
+
+
+def _article(json_type: str) -> str:
+    if json_type in {"null", "absent"}:
+        return json_type
+    return f"{'an' if json_type[0] in 'aio' else 'a'} {json_type}"

@@ -1,0 +1,140 @@
+"""The one keeper: reads `onramp.user_errors` as it grows, and keeps every event of it once.
+
+It reads from where the control database says that it was; what it reads twice is one event.  So a log that
+was cut or recreated is read again from its start, and nothing is kept twice.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from services.admin.errors.kept import KeptEvent, kept
+from services.admin.findings import Source
+from services.admin.kafka_logs import KafkaLogs, LogRecord, no_leader
+from services.admin.store.keeper_sql import KeeperSession
+from shared import wire
+from shared.errors import InfrastructureError
+from shared.kafka_security import Brokers
+
+log = logging.getLogger(__name__)
+
+#: New partitions, and a log that was cut, are seen after so long.
+_LOOK_SECONDS: Final = 10.0
+#: Until Kafka or the database is tried again.
+_AGAIN_SECONDS: Final = 1.0
+
+
+@dataclass(slots=True)
+class KeeperStatus:
+    """What the service says of its keeper."""
+
+    state: str = "starting"
+    #: Why it does not keep just now.
+    reason: str = ""
+    kept: int = 0
+    #: Records that it has not read yet, as of its last look; None before the first.
+    behind: int | None = None
+    _passed_over: set[Source] = field(default_factory=set)
+
+    def is_first_of(self, source: Source) -> bool:
+        """Whether no foreign record of this partition has been told yet."""
+        first = source not in self._passed_over
+        self._passed_over.add(source)
+        return first
+
+
+class Keeper:
+    """Keeps until it is stopped; while another service keeps, it stands by."""
+
+    def __init__(self, brokers: Brokers, dsn: str) -> None:
+        self.status = KeeperStatus()
+        self._brokers = brokers
+        self._dsn = dsn
+        self._stopping = asyncio.Event()
+
+    def stop(self) -> None:
+        """Have `run` return after the slice that it is at."""
+        self._stopping.set()
+
+    async def run(self) -> None:
+        """Keep; tries again for as long as Kafka or the database is out."""
+        while not self._stopping.is_set():
+            try:
+                await self._keep()
+            except InfrastructureError as e:
+                self._tell("waiting", e.detail)
+            await self._pause(_AGAIN_SECONDS)
+
+    async def _keep(self) -> None:
+        session = await asyncio.to_thread(KeeperSession.open, self._dsn)
+        if session is None:
+            self._tell("standby", "another admin service keeps what is parked")
+            return
+        try:
+            async with KafkaLogs(self._brokers) as logs:
+                while not self._stopping.is_set():
+                    await self._follow(logs, session)
+        finally:
+            await asyncio.to_thread(session.close)
+
+    async def _follow(self, logs: KafkaLogs, session: KeeperSession) -> None:
+        """Keep what comes on the partitions that there are now, for a while."""
+        spans = await logs.spans([wire.USER_ERRORS])
+        since = starts(spans, await asyncio.to_thread(session.next_offsets))
+        self.status.behind = sum(end - since[source] for source, (_, end) in spans.items())
+        if not spans:
+            self._tell("waiting", f"there is no topic {wire.USER_ERRORS} yet: the writer makes it")
+            await self._pause(_AGAIN_SECONDS)
+            return
+        lost = no_leader(logs.leaderless) if logs.leaderless else ""
+        self._tell("keeping", lost)
+        until, at = time.monotonic() + _LOOK_SECONDS, since
+        async for poll in logs.polls(since):
+            if poll.next_offsets != at:
+                events = self._events(poll.records)
+                self.status.kept += await asyncio.to_thread(session.keep, events, poll.next_offsets)
+                at = poll.next_offsets
+                self.status.behind = sum(max(end - at[s], 0) for s, (_, end) in spans.items())
+            if self._stopping.is_set() or time.monotonic() > until:
+                return
+
+    def _events(self, records: list[LogRecord]) -> list[KeptEvent]:
+        events = []
+        for record in records:
+            if event := kept(record):
+                events.append(event)
+            elif self.status.is_first_of(record.source):
+                log.warning(
+                    "a record is none of Onramp's and is passed over: somebody else writes to this topic",
+                    extra={"record": f"{record.source}/{record.offset}"},
+                )
+        return events
+
+    def _tell(self, state: str, reason: str) -> None:
+        if (self.status.state, self.status.reason) != (state, reason):
+            log.info("the keeper's state changed", extra={"state": state, "reason": reason})
+        self.status.state, self.status.reason = state, reason
+
+    async def _pause(self, seconds: float) -> None:
+        try:
+            await asyncio.wait_for(self._stopping.wait(), seconds)
+        except TimeoutError:
+            return
+
+
+def starts(spans: Mapping[Source, tuple[int, int]], known: Mapping[Source, int]) -> dict[Source, int]:
+    """Return from where to read each partition: where it was, or if that is not there, its start."""
+    found = {}
+    for source, (first, end) in spans.items():
+        at = known.get(source, first)
+        if not first <= at <= end:
+            log.error(
+                "Kafka's log was cut or recreated: it is read from its start, and what was kept stays",
+                extra={"partition": str(source), "read_to": at, "first": first, "end": end},
+            )
+            at = first
+        found[source] = at
+    return found

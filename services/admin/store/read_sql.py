@@ -1,0 +1,162 @@
+"""What the API reads of the control database: groups and events, a page at a time, and one by its id."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final, NamedTuple
+
+from psycopg2 import sql
+from psycopg2.extensions import connection
+
+from services.admin.errors.cause import Cause
+
+_GROUP: Final = """
+    SELECT id, step, code, sqlstate, destination, "column", place, event_name, json_type, state, assignee,
+           events, first_seen, last_seen
+    FROM onramp_admin.groups
+"""
+_EVENT: Final = """
+    SELECT id, group_id, state, topic, partition, "offset", destination, code, event_id, event_name,
+           parked_at, size, encode(sha256, 'hex'), reason::text
+    FROM onramp_admin.events
+"""
+_SAMPLES: Final = """
+    SELECT b.value FROM onramp_admin.events e LEFT JOIN onramp_admin.bytes b ON b.event = e.id
+    WHERE e.group_id = %s ORDER BY e.id DESC LIMIT %s
+"""
+_VALUE: Final = """
+    SELECT b.value FROM onramp_admin.events e LEFT JOIN onramp_admin.bytes b ON b.event = e.id WHERE e.id = %s
+"""
+_CHANGE: Final = """
+    UPDATE onramp_admin.groups SET state = coalesce(%(state)s, state),
+        assignee = CASE WHEN %(assign)s THEN %(assignee)s ELSE assignee END
+    WHERE id = %(id)s
+"""
+_ACT: Final = "INSERT INTO onramp_admin.acts (actor, act, subject, reason) VALUES (%s, %s, %s, %s)"
+#: By the filter's name: the condition that it is.
+_FILTERS: Final = {
+    "group": "group_id = %s",
+    "state": "state = %s",
+    "code": "code = %s",
+    "event_name": "event_name = %s",
+    "event_id": "event_id = %s",
+    "destination": "destination = %s",
+    "assignee": "assignee = %s",
+    "since": "parked_at >= %s",
+    "until": "parked_at < %s",
+}
+Filters = Mapping[str, Any]
+
+
+class _List(NamedTuple):
+    """What is paged, by which keyset."""
+
+    select: str
+    behind: str
+    order: str
+
+
+_GROUPS: Final = _List(_GROUP, "(last_seen, id) < (%s, %s)", "last_seen DESC, id DESC")
+_EVENTS: Final = _List(_EVENT, "id < %s", "id DESC")
+
+
+class Group(NamedTuple):
+    """Parked events of one cause."""
+
+    id: int
+    cause: Cause
+    state: str
+    assignee: str | None
+    events: int
+    first_seen: datetime
+    last_seen: datetime
+
+
+class Event(NamedTuple):
+    """One parked event and destination; `reason`: the record's header as it was."""
+
+    id: int
+    group: int
+    state: str
+    topic: str
+    partition: int
+    offset: int
+    destination: str
+    code: str
+    event_id: str | None
+    event_name: str | None
+    parked_at: datetime
+    size: int
+    sha256: str | None
+    reason: str
+
+
+def groups(conn: connection, filters: Filters, after: Sequence[Any] | None, limit: int) -> list[Group]:
+    """Return groups, the one seen last first, behind `after` (a last_seen and an id)."""
+    return [_group(row) for row in _page(conn, _GROUPS, filters, after, limit)]
+
+
+def events(conn: connection, filters: Filters, after: Sequence[Any] | None, limit: int) -> list[Event]:
+    """Return events, the one kept last first, behind `after` (an id)."""
+    return [Event(*row) for row in _page(conn, _EVENTS, filters, after, limit)]
+
+
+def group(conn: connection, number: int) -> Group | None:
+    """Return one group."""
+    found = _rows(conn, sql.SQL(_GROUP + " WHERE id = %s"), (number,))
+    return _group(found[0]) if found else None
+
+
+def event(conn: connection, number: int) -> Event | None:
+    """Return one event."""
+    found = _rows(conn, sql.SQL(_EVENT + " WHERE id = %s"), (number,))
+    return Event(*found[0]) if found else None
+
+
+def samples(conn: connection, group_id: int, count: int) -> list[bytes | None]:
+    """Return the bytes of the last events of a group."""
+    return [_bytes(value) for (value,) in _rows(conn, sql.SQL(_SAMPLES), (group_id, count))]
+
+
+def value(conn: connection, number: int) -> bytes | None:
+    """Return an event's bytes; a tombstone has none."""
+    found = _rows(conn, sql.SQL(_VALUE), (number,))
+    return _bytes(found[0][0]) if found else None
+
+
+def change_group(conn: connection, number: int, changed: Mapping[str, Any]) -> bool:
+    """Set a group's `state` or `assignee`, whichever `changed` has; False when there is none."""
+    given = {"state": changed.get("state"), "assign": "assignee" in changed, "id": number}
+    with conn.cursor() as cur:
+        cur.execute(_CHANGE, given | {"assignee": changed.get("assignee")})
+        return bool(cur.rowcount)
+
+
+def record_act(conn: connection, actor: str, act: str, subject: str, reason: str | None) -> None:
+    """Write down who did what."""
+    with conn.cursor() as cur:
+        cur.execute(_ACT, (actor, act, subject, reason))
+
+
+def _page(
+    conn: connection, listed: _List, filters: Filters, after: Sequence[Any] | None, limit: int
+) -> list[tuple[Any, ...]]:
+    given = [(_FILTERS[name], wanted) for name, wanted in filters.items() if wanted is not None]
+    conditions = [condition for condition, _ in given] + ([listed.behind] if after else [])
+    where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+    values = [wanted for _, wanted in given] + list(after or ()) + [limit]
+    return _rows(conn, sql.SQL(f"{listed.select}{where} ORDER BY {listed.order} LIMIT %s"), values)
+
+
+def _rows(conn: connection, statement: sql.SQL, values: Sequence[Any]) -> list[tuple[Any, ...]]:
+    with conn.cursor() as cur:
+        cur.execute(statement, values)
+        return cur.fetchall()
+
+
+def _group(row: tuple[Any, ...]) -> Group:
+    number, *rest = row
+    return Group(number, Cause(*rest[:8]), *rest[8:])
+
+
+def _bytes(given: memoryview | None) -> bytes | None:
+    return None if given is None else bytes(given)

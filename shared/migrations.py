@@ -1,0 +1,82 @@
+"""Brings a schema of Onramp's own up to date: numbered files, each applied once.
+
+A file that was applied is never edited: its checksum is compared, and a schema that was made of another
+text is refused before anything is written.  One with a file of a newer Onramp is refused too.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from hashlib import sha256
+from importlib.resources.abc import Traversable
+from typing import Final
+
+from psycopg2 import sql
+from psycopg2.extensions import connection
+
+from shared.errors import DATABASE_NEWER, DATABASE_UNFIT, InfrastructureError
+
+_TABLE: Final = """
+    CREATE TABLE IF NOT EXISTS {} (
+        name text PRIMARY KEY, checksum text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now()
+    )
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Migrations:
+    """The files of a schema; `lock` is the advisory lock under which they are applied."""
+
+    schema: str
+    files: Traversable
+    lock: int
+
+    def apply(self, conn: connection, database: str) -> None:
+        """Apply the files that are missing, in the caller's transaction; `database` is a name for messages.
+
+        Raises `InfrastructureError`: DATABASE_UNFIT when the schema is not ours, DATABASE_NEWER when it is
+        a newer Onramp's.
+        """
+        applied = self._applied(conn)
+        self._require_no_newer(database, applied)
+        for file in sorted(self.files.iterdir(), key=lambda file: file.name):
+            text = file.read_text("utf-8")
+            checksum = sha256(text.encode()).hexdigest()
+            if file.name not in applied:
+                self._apply(conn, file.name, text, checksum)
+            elif applied[file.name] != checksum:
+                raise InfrastructureError(
+                    DATABASE_UNFIT,
+                    f"{file.name} was applied to database {database} with another text: "
+                    "put the old text back and add a new file for the change",
+                )
+
+    @property
+    def _table(self) -> sql.Identifier:
+        return sql.Identifier(self.schema, "migrations")
+
+    def _require_no_newer(self, database: str, applied: Iterable[str]) -> None:
+        if unknown := set(applied) - {file.name for file in self.files.iterdir()}:
+            raise InfrastructureError(
+                DATABASE_NEWER,
+                f"{', '.join(sorted(unknown))} was applied to database {database} by a newer Onramp: "
+                "start that version, or one after it",
+            )
+
+    def _applied(self, conn: connection) -> dict[str, str]:
+        with conn.cursor() as cursor:
+            cursor.execute("SELECT pg_advisory_xact_lock(%s)", (self.lock,))
+            # Not CREATE … IF NOT EXISTS, which needs the right to create even where the object exists.
+            cursor.execute("SELECT to_regnamespace(%s)", (self.schema,))
+            if cursor.fetchone() == (None,):
+                cursor.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(self.schema)))
+            cursor.execute("SELECT to_regclass(%s)", (f"{self.schema}.migrations",))
+            if cursor.fetchone() == (None,):
+                cursor.execute(sql.SQL(_TABLE).format(self._table))
+            cursor.execute(sql.SQL("SELECT name, checksum FROM {}").format(self._table))
+            return dict(cursor.fetchall())
+
+    def _apply(self, conn: connection, name: str, text: str, checksum: str) -> None:
+        insert = sql.SQL("INSERT INTO {} (name, checksum) VALUES (%s, %s)").format(self._table)
+        with conn.cursor() as cursor:
+            cursor.execute(text)
+            cursor.execute(insert, (name, checksum))

@@ -1,0 +1,156 @@
+"""The admin API over its socket: what is wrong is said as a problem, and no cursor or path can be made up."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from services.admin.errors.mask import masked
+from stack import services
+from tests.fixtures.fix_kafka import HasBootstrap
+from tests.fixtures.fix_postgres import HasDsn
+from tests.fixtures.started import started
+from tests.fixtures.writer import execute
+from tests.integration.admin.conftest import database_beside
+from tests.integration.admin.keeping import Admin
+
+#: 25 groups with one event each, two of them seen at the same time; the keeper is not asked.
+GROUPS = """
+    INSERT INTO onramp_admin.groups (fingerprint, version, code, event_name, events, first_seen, last_seen)
+    SELECT decode(md5(n::text), 'hex'), 1, 'planted', 'planted_' || n % 2, 1, now(),
+           '2026-01-01T00:00:00Z'::timestamptz + n / 2 * interval '1 second'
+    FROM generate_series(1, 25) n;
+    INSERT INTO onramp_admin.events (topic_id, topic, partition, "offset", destination, group_id, code,
+                                     event_id, event_name, parked_at, reason, size)
+    SELECT '00000000-0000-0000-0000-000000000000', 't', 0, id, '<script>', id, 'planted', 'e\x1b[2J' || id,
+           event_name, last_seen, '{"detail":"\\u0000<script>"}', 3
+    FROM onramp_admin.groups WHERE code = 'planted';
+    INSERT INTO onramp_admin.bytes SELECT id, '\\x6e6f00' FROM onramp_admin.events WHERE code = 'planted'
+"""
+
+
+@pytest.fixture(scope="module")
+def admin(
+    own_topics: HasBootstrap, postgres: HasDsn, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Admin]:
+    log = tmp_path_factory.mktemp("admin") / "admin.log"
+    with (
+        database_beside(postgres.dsn, "template0") as dsn,
+        started(services.admin(bootstrap=own_topics.bootstrap, dsn=dsn, log=log)) as service,
+    ):
+        execute(dsn, GROUPS)
+        yield Admin(service, dsn)
+
+
+def _problem(answer: Any, status: int, code: str) -> dict[str, Any]:
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    said: dict[str, Any] = answer.json()
+    assert (said["type"], said["status"]) == (f"/errors/{code}", status)
+    assert said["title"]
+    assert said["fix"]
+    return said
+
+
+@pytest.mark.parametrize("listed", ["groups", "events"])
+def test_pages_follow_each_other_without_a_gap_or_a_repeat(admin: Admin, listed: str) -> None:
+    seen: list[int] = []
+    query: dict[str, Any] = {"code": "planted", "limit": 7}
+    while True:
+        page = admin.get(f"/v1/{listed}", **query).json()
+        seen += [each["id"] for each in page[listed]]
+        if page["next"] is None:
+            break
+        query["cursor"] = page["next"]
+    assert len(seen) == 25
+    assert seen == sorted(seen, reverse=True)
+
+
+@pytest.mark.parametrize("limit", ["-1", "0", "1000000000", "abc"])
+def test_a1_a_limit_has_bounds(admin: Admin, limit: str) -> None:
+    said = _problem(admin.get("/v1/groups", limit=limit), 422, "bad_query")
+    assert [e["place"] for e in said["errors"]] == ["query/limit"]
+
+
+def test_a2_a_cursor_that_was_changed_or_is_of_another_list_is_refused(admin: Admin) -> None:
+    cursor = admin.get("/v1/groups", code="planted", limit=2).json()["next"]
+    assert admin.get("/v1/groups", code="planted", limit=3, cursor=cursor).status_code == 200
+    changed = ["A" + cursor[1:], cursor[:-4] + "AAAA", cursor[:-1], "", "é", "AAAA", "x" * 300]
+    for bad in changed:
+        _problem(admin.get("/v1/groups", code="planted", cursor=bad), 400, "bad_cursor")
+    _problem(admin.get("/v1/groups", cursor=cursor), 400, "bad_cursor")
+    _problem(admin.get("/v1/events", code="planted", cursor=cursor), 400, "bad_cursor")
+
+
+@pytest.mark.parametrize("number", ["1 OR 1=1", "0", "-1", str(2**63), "1e3", "%00"])
+@pytest.mark.parametrize("path", ["/v1/groups/{}", "/v1/events/{}", "/v1/events/{}/value"])
+def test_a3_an_id_is_a_number(admin: Admin, path: str, number: str) -> None:
+    _problem(admin.get(path.format(number)), 422, "bad_query")
+
+
+@pytest.mark.parametrize(
+    "path", ["/v1/groups/999999", "/v1/events/999999", "/v1/events/999999/value", "/v1/../x"]
+)
+def test_a3_what_is_not_there_is_404(admin: Admin, path: str) -> None:
+    _problem(admin.get(path), 404, "not_kept")
+
+
+@pytest.mark.parametrize("text", ["%" * 10_000, "\0", ""])
+def test_a9_a_filter_is_a_short_text_and_no_pattern(admin: Admin, text: str) -> None:
+    said = _problem(admin.get("/v1/events", event_name=text), 422, "bad_query")
+    assert text not in str(said) or not text
+    assert admin.events(event_name="%") == []
+
+
+def test_a10_what_others_wrote_comes_as_escaped_json_and_is_sniffed_by_nobody(admin: Admin) -> None:
+    newest, *_ = admin.events(code="planted")
+    answer = admin.get(f"/v1/events/{newest['id']}")
+    assert answer.headers["content-type"] == "application/json"
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert b"\\u001b[2J" in answer.content
+    assert (answer.json()["reason"]["detail"], answer.json()["shape"]) == ("\0<script>", "3 bytes, no JSON")
+    assert admin.get(f"/v1/events/{newest['id']}/value").content == b"no\0"
+
+
+def test_a14_a_range_of_time_begins_before_it_ends(admin: Admin) -> None:
+    later, sooner = "2026-01-01T00:00:10Z", "2026-01-01T00:00:05Z"
+    _problem(admin.get("/v1/events", since=later, until=sooner), 422, "bad_query")
+    _problem(admin.get("/v1/events", since="2026-01-01T00:00:00"), 422, "bad_query")
+    assert len(admin.events(code="planted", since=sooner, until=later)) == 10
+
+
+def test_an_unknown_parameter_is_refused_and_so_is_a_change_of_nothing_known(admin: Admin) -> None:
+    _problem(admin.get("/v1/events", evnt="x"), 422, "bad_query")
+    group, *_ = admin.groups(code="planted")
+    path = f"/v1/groups/{group['id']}"
+    for change in ({"state": "open"}, {"actor": "a", "state": "gone"}, {"actor": "a", "events": 0}):
+        _problem(admin.ask("PATCH", path, json=change), 422, "bad_query")
+    _problem(admin.ask("PATCH", "/v1/groups/999999", json={"actor": "a", "state": "open"}), 404, "not_kept")
+    _problem(admin.ask("PUT", path, json={}), 405, "method_not_allowed")
+
+
+@pytest.mark.parametrize(
+    "headers", [{"host": "evil.example"}, {"host": "evil.example:80"}, {"origin": "http://evil.example"}]
+)
+def test_a_web_page_reads_nothing(admin: Admin, headers: dict[str, str]) -> None:
+    for path in ("/v1/groups", "/readyz", "/openapi.json"):
+        _problem(admin.ask("GET", path, headers=headers), 403, "not_local")
+
+
+def test_a_database_that_is_out_is_503_and_names_no_password(admin: Admin) -> None:
+    execute(admin.dsn, "ALTER TABLE onramp_admin.groups RENAME TO away")
+    try:
+        said = _problem(admin.get("/v1/groups"), 503, "database_unavailable")
+        assert said["detail"] == "the control database: SQLSTATE 42P01"
+    finally:
+        execute(admin.dsn, "ALTER TABLE onramp_admin.away RENAME TO groups")
+
+
+def test_shapes_tell_letters_digits_and_commas_and_no_value() -> None:
+    value = '{"a":"9,99","b":[1.5,true,null],"c":{"d":"Zoë"},"e":"%s"}' % ("x" * 200)
+    assert masked(value.encode()) == {
+        "a": "9,99",
+        "b": ["9.9", True, None],
+        "c": {"d": "AaA"},
+        "e": "a" * 64 + "…",
+    }

@@ -1,0 +1,198 @@
+"""The keeper: every parked event is kept once, byte for byte, in its group, whatever ends it."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from services.admin.errors.cause import Cause
+from services.admin.errors.kept import kept
+from services.admin.findings import Source
+from services.admin.kafka_logs import LogRecord
+from services.admin.store import keeper_sql
+from services.admin.store.keeper_sql import KeeperSession
+from shared import wire
+from stack import services
+from tests.fixtures.fix_kafka import HasBootstrap
+from tests.fixtures.fix_postgres import HasDsn
+from tests.fixtures.started import started
+from tests.fixtures.writer import envelope, event, eventually, rows
+from tests.integration.admin.conftest import Stage, database_beside
+from tests.integration.admin.keeping import Admin
+
+BAD = b'{"secret":"hunter2 \\u0000","total":"9,99"}'
+OTHER = b'{"secret":"\\u0000"}'
+
+
+@pytest.fixture(scope="module")
+def admin(
+    own_topics: HasBootstrap, postgres: HasDsn, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Admin]:
+    log = tmp_path_factory.mktemp("admin") / "admin.log"
+    with (
+        database_beside(postgres.dsn, "template0") as dsn,
+        started(services.admin(bootstrap=own_topics.bootstrap, dsn=dsn, log=log)) as service,
+    ):
+        yield Admin(service, dsn)
+
+
+def _bad(name: str, count: int, payload: bytes = BAD) -> list[bytes]:
+    return [envelope(f"e-{n}", name, payload) for n in range(count)]
+
+
+def _record(reason: dict[str, Any], value: bytes | None = b"{}", offset: int = 0) -> LogRecord:
+    told = {"topic": "t", "partition": 0, "offset": offset, "code": "x", "destination": "d"} | reason
+    return LogRecord(
+        source=Source(wire.USER_ERRORS, 0),
+        offset=offset,
+        timestamp=2**62,  # its client's word: no calendar has it
+        key=b"k",
+        value=value,
+        headers={"onramp-error": orjson.dumps(told)},
+    )
+
+
+def test_what_is_parked_is_kept_once_byte_for_byte_and_masked(stage: Stage, admin: Admin) -> None:
+    values = _bad(stage.name, 3)
+    first = stage.settle(event("good", stage.name), *values)
+    [kept_events] = admin.kept(stage.name, 3)
+    group = admin.get(f"/v1/groups/{kept_events['id']}").json()
+    assert (group["state"], group["cause"]["sqlstate"], group["cause"]["json_type"]) == (
+        "open",
+        "22P05",
+        "object",
+    )
+    assert group["sentence"].startswith("The database refused the event's values: event ")
+    assert group["samples"][0]["payload"] == {"secret": "aaaaaa9 \0", "total": "9,99"}
+    assert "hunter2" not in admin.get(f"/v1/groups/{group['id']}").text
+    newest, *_ = events = admin.events(group=group["id"])
+    assert [e["offset"] for e in events] == [first + 3, first + 2, first + 1]
+    shown = admin.get(f"/v1/events/{newest['id']}")
+    assert "hunter2" not in shown.text
+    assert shown.json()["reason"]["topic_id"] == stage.topic_id
+    answer = admin.get(f"/v1/events/{newest['id']}/value")
+    assert answer.content == values[-1]
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert answer.headers["content-type"] == "application/octet-stream"
+
+
+def test_a_repeat_of_a_record_is_the_same_event(stage: Stage, admin: Admin) -> None:
+    stage.settle(*_bad(stage.name, 1))
+    [group] = admin.kept(stage.name, 1)
+    [found] = admin.events(event_name=stage.name)
+    reason = admin.get(f"/v1/events/{found['id']}").json()["reason"]
+    stage.park(b"again", _bad(stage.name, 1)[0], [("onramp-error", orjson.dumps(reason))])
+    stage.settle(*_bad(stage.name, 1))  # kept behind the repeat
+    [after] = admin.kept(stage.name, 2)
+    assert after["id"] == group["id"]
+
+
+def test_foreign_records_are_passed_over_and_hold_up_nothing(stage: Stage, admin: Admin) -> None:
+    reason = {"topic": "t", "partition": 0, "offset": 0, "code": "c", "destination": "d"}
+    nul = f"nul\0{stage.name}"
+    foreign: list[dict[str, Any]] = [
+        reason | {"offset": 2**63},
+        reason | {"partition": -1},
+        reason | {"destination": "d" * 3000},
+        reason | {"topic": nul, "detail": "\0", "topic_id": 7, "event_name": nul},
+    ]
+    for document in foreign:
+        stage.park(b"foreign", b"\0", [("onramp-error", orjson.dumps(document))])
+    stage.park(b"foreign", b"no header", [])
+    stage.settle(*_bad(stage.name, 1))
+    admin.kept(stage.name, 1)
+    assert [e["topic"] for e in admin.events(event_name=f"nul\\0{stage.name}")] == [f"nul\\0{stage.name}"]
+
+
+def test_a_resolved_group_opens_again_when_it_gets_an_event(stage: Stage, admin: Admin) -> None:
+    stage.settle(*_bad(stage.name, 1))
+    [group] = admin.kept(stage.name, 1)
+    path = f"/v1/groups/{group['id']}"
+    answer = admin.ask("PATCH", path, json={"actor": "ann", "state": "resolved", "assignee": "bob"})
+    assert (answer.json()["state"], answer.json()["assignee"]) == ("resolved", "bob")
+    stage.settle(*_bad(stage.name, 1))
+    [again] = admin.kept(stage.name, 2)
+    assert (again["state"], again["assignee"]) == ("open", "bob")
+    ignored = admin.ask("PATCH", path, json={"actor": "ann", "state": "ignored"})
+    stage.settle(*_bad(stage.name, 1))
+    [still] = admin.kept(stage.name, 3)
+    assert (ignored.json()["state"], still["state"], still["assignee"]) == ("ignored", "ignored", "bob")
+    acts = admin.rows("SELECT subject, actor, act FROM onramp_admin.acts ORDER BY id")
+    assert [act[1:] for act in acts if act[0] == f"group {group['id']}"] == [
+        ("ann", "set state resolved, assignee bob"),
+        ("ann", "set state ignored"),
+    ]
+
+
+@pytest.mark.parametrize("place", ["admin.before_commit", "admin.after_commit"])
+def test_f42_a_keeper_that_is_killed_in_mid_slice_keeps_each_event_once(
+    stage: Stage, postgres: HasDsn, tmp_path: Path, place: str
+) -> None:
+    stage.settle(*_bad(stage.name, 5), *_bad(stage.name, 5, OTHER))
+    with database_beside(postgres.dsn, "template0") as dsn:
+        env = {"ONRAMP_FAILPOINTS": f"{place}=kill"}
+        doomed = services.admin(bootstrap=stage.bootstrap, dsn=dsn, log=tmp_path / "doomed.log", env=env)
+        doomed.start()
+        eventually(lambda: not doomed.child.running, 120)
+        with started(
+            services.admin(bootstrap=stage.bootstrap, dsn=dsn, log=tmp_path / "next.log")
+        ) as service:
+            found = Admin(service, dsn)
+            assert [g["events"] for g in found.kept(stage.name, 10)] == [10]
+            assert _books(dsn) == [(0,)]
+            assert len(found.events(event_name=stage.name)) == 10
+
+
+def _books(dsn: str) -> list[tuple[Any, ...]]:
+    """How many groups do not have the events that they count."""
+    return rows(
+        dsn,
+        """SELECT count(*) FROM onramp_admin.groups g
+           WHERE events <> (SELECT count(*) FROM onramp_admin.events e WHERE e.group_id = g.id)""",
+    )
+
+
+def test_of_two_services_one_keeps_and_the_other_takes_over(
+    stage: Stage, postgres: HasDsn, tmp_path: Path
+) -> None:
+    with database_beside(postgres.dsn, "template0") as dsn:
+        start: Callable[[str], Any] = lambda name: services.admin(  # noqa: E731
+            bootstrap=stage.bootstrap, dsn=dsn, log=tmp_path / name
+        )
+        first, second = start("first.log"), start("second.log")
+        with started(second), started(first):
+            states = [Admin(each, dsn).get("/readyz").json()["keeper"] for each in (first, second)]
+            assert states == ["standby", "keeping"]
+            second.kill()
+            eventually(lambda: Admin(first, dsn).get("/readyz").json()["keeper"] == "keeping", 120)
+            stage.settle(*_bad(stage.name, 1))
+            Admin(first, dsn).kept(stage.name, 1)
+
+
+def test_beyond_the_most_groups_causes_are_counted_together(
+    postgres: HasDsn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keeper_sql, "MOST_GROUPS", 2)
+    with database_beside(postgres.dsn, "template0") as dsn:
+        session = KeeperSession.open(dsn)
+        assert session is not None
+        assert KeeperSession.open(dsn) is None
+        for n in range(5):
+            events = [kept(_record({"event_name": f"name_{n}"}, offset=n)), kept(_record({}, None, 100 + n))]
+            assert session.keep([e for e in events if e], {Source(wire.USER_ERRORS, 0): n + 1}) == 2
+        session.close()
+        again = KeeperSession.open(dsn)
+        assert again is not None
+        assert again.next_offsets() == {Source(wire.USER_ERRORS, 0): 5}
+        again.close()
+        counts = rows(dsn, "SELECT code, event_name, events FROM onramp_admin.groups ORDER BY id")
+        assert counts == [("x", "name_0", 1), ("x", None, 5), ("others", None, 4)]
+        assert _books(dsn) == [(0,)]
+
+
+def test_fingerprints_are_of_the_cause_alone_and_the_same_on_any_machine() -> None:
+    cause = Cause("persist", "data_rejected", "22P02", "a.b.c", "total", None, "order", "string")
+    assert cause.fingerprint.hex() == "44a3ef141c3b4ad4cf1d2a835f0eac8a"
+    assert len({cause._replace(**{name: "other"}).fingerprint for name in cause._fields}) == len(cause)

@@ -1,0 +1,75 @@
+"""The protections of what keeps parked events, and of the API over it."""
+
+from typing import Final
+
+from tests.mutants.machine import Mutant
+
+_KEEPER: Final = "tests/integration/admin/test_keeper.py::test_"
+_API: Final = "tests/integration/admin/test_admin_api.py::test_"
+
+KEEPER: Final = (
+    Mutant(
+        "the keeper's offsets in the events' transaction",
+        "store/keeper_sql.py",
+        "            added = self._add_groups(cur, unique)\n",
+        "            _move(cur, next_offsets)\n            self.conn.commit()\n"
+        "            added = self._add_groups(cur, unique)\n",
+        f"{_KEEPER}f42_a_keeper_that_is_killed_in_mid_slice_keeps_each_event_once",
+    ),
+    Mutant(
+        "that the keeper knows a repeat",
+        "store/keeper_sql.py",
+        "    VALUES %s ON CONFLICT DO NOTHING\n",
+        "    VALUES %s\n",
+        f"{_KEEPER}a_repeat_of_a_record_is_the_same_event",
+    ),
+    Mutant(
+        "that the keeper opens a resolved group again",
+        "store/keeper_sql.py",
+        "CASE g.state WHEN 'resolved' THEN 'open' ELSE g.state END",
+        "g.state",
+        f"{_KEEPER}a_resolved_group_opens_again_when_it_gets_an_event",
+    ),
+    Mutant(
+        "that the keeper is one",
+        "store/keeper_sql.py",
+        "            if cur.fetchone() != (True,):\n                return None\n",
+        "            cur.fetchone()\n",
+        f"{_KEEPER}beyond_the_most_groups_causes_are_counted_together",
+    ),
+    Mutant(
+        "the keeper's most groups",
+        "store/keeper_sql.py",
+        "            new = new[:room]\n",
+        "            pass\n",
+        f"{_KEEPER}beyond_the_most_groups_causes_are_counted_together",
+    ),
+    Mutant(
+        "that the keeper passes over what no client of ours wrote",
+        "errors/kept.py",
+        "    if event is None or not _fits(event):\n",
+        "    if event is None:\n",
+        f"{_KEEPER}foreign_records_are_passed_over_and_hold_up_nothing",
+    ),
+    Mutant(
+        "that what the keeper shows is masked",
+        "errors/mask.py",
+        '    plain = _DIGIT.sub("9", _UPPER.sub("A", _LOWER.sub("a", cut)))\n',
+        "    plain = cut\n",
+        f"{_KEEPER}what_is_parked_is_kept_once_byte_for_byte_and_masked",
+    ),
+    Mutant(
+        "the signature of the keeper's cursors",
+        "api/cursors.py",
+        "if not hmac.compare_digest(signature, _signature(key, listed, filters, body)):",
+        "if not body:",
+        f"{_API}a2_a_cursor_that_was_changed_or_is_of_another_list_is_refused",
+    ),
+    Mutant(
+        "that the keeper's API answers no web page",
+        "api/local.py",
+        "        elif is_local(Headers(scope=scope)):\n",
+        "        elif True:\n",
+        f"{_API}a_web_page_reads_nothing",
+    ),
+)
