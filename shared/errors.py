@@ -222,6 +222,13 @@ TOO_MANY_NAMES: Final = _rejected(
     "The API key has made as many new event names as it may.",
     "Use an event name that exists, or have an operator raise the key's max_new_names.",
 )
+UNKNOWN_EVENT_NAME: Final = _rejected(
+    "unknown_event_name",
+    403,
+    Step.CHECK,
+    "This event name is not registered, and others are not accepted here.",
+    "Use the name of a registered event type, or have an operator register this one.",
+)
 SCHEMA_MISMATCH: Final = _rejected(
     "schema_mismatch",
     422,

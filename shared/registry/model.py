@@ -17,9 +17,12 @@ import orjson
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, PrivateAttr, model_validator
 
 from shared import wire
+from shared.contracts.compatibility import Mode
+from shared.contracts.json_values import fault_of
 
 _TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _POINTER: Final = re.compile(r"(?:/(?:[^~/]|~[01])*)+")
+_RETENTION: Final = re.compile(r"[1-9]\d{0,4}[hd]")
 _KEY_ID: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
 
 
@@ -36,7 +39,18 @@ Topic = Annotated[str, _matching(_TOPIC, "a topic has 1 to 249 of A-Z a-z 0-9 . 
 Pointer = Annotated[str, _matching(_POINTER, "a JSON Pointer starts with / (RFC 6901)")]
 KeyId = Annotated[str, _matching(_KEY_ID, "a key's id has 1 to 32 of a-z 0-9 -")]
 EventName = Annotated[str, _matching(wire.EVENT_NAME, "an event name is [a-z][a-z0-9_]{0,62}")]
+Retention = Annotated[str, _matching(_RETENTION, "a retention is hours or days: 36h, 30d")]
 Sha256 = Annotated[str, _matching(re.compile(r"[0-9a-f]{64}"), "a SHA-256 is 64 hexadecimal digits")]
+
+
+def _plain_json(schema: dict[str, Any]) -> dict[str, Any]:
+    """Before anything walks through it: aliases of YAML unfold without end."""
+    if reason := fault_of(schema):
+        raise ValueError(f"this is no schema: {reason}")
+    return schema
+
+
+JsonSchema = Annotated[dict[str, Any], AfterValidator(_plain_json)]
 
 
 class _Frozen(BaseModel):
@@ -78,9 +92,14 @@ class EventType(_Frozen):
     """What is registered of one event name."""
 
     owner: str = ""
+    description: str = ""
     topic: Topic | None = None
     key: Pointer | None = Field(None, description="Pointer into the payload; without it the event's id.")
-    json_schema: dict[str, Any] | None = Field(None, alias="schema")
+    json_schema: JsonSchema | None = Field(None, alias="schema")
+    compatibility: Mode = "backward"
+    personal: tuple[Pointer, ...] = Field((), description="Pointers into the payload: masked in views.")
+    retention: Retention | None = None
+    pause_share: float | None = Field(None, gt=0, le=1)
     max_bytes: int | None = Field(None, ge=1)
     partitions: int | None = Field(None, ge=1, le=1000)
     contract: EventContract = EventContract()
@@ -171,6 +190,7 @@ class Snapshot(_Frozen):
     keys: Mapping[KeyId, ApiKey] = Field(default_factory=dict)
     grants: tuple[Grant, ...] = ()
     contracts: tuple[Contract, ...] = ()
+    unknown_names: Literal["accept", "refuse"] = "accept"
     _digest: str = PrivateAttr("")
 
     @property

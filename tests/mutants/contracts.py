@@ -5,6 +5,7 @@ from typing import Final
 from tests.mutants.machine import Mutant, run
 
 COMPARED: Final = "tests/unit/contracts/test_compatibility.py"
+INFERRED: Final = "tests/unit/contracts/test_infer.py"
 BOUNDED: Final = f"{COMPARED}::test_everything_gets_a_verdict_in_bounded_time"
 
 CONTRACTS: Final = (
@@ -66,6 +67,9 @@ CONTRACTS: Final = (
             ("unevaluated", ' or key.startswith("unevaluated")', ""),
         )
     ),
+    Mutant("formats of every sample", "infer.py", "if _FORMATS[name](value)}", "}", INFERRED),
+    Mutant("fields that every sample has", "infer.py", "if count == self._objects]", "]", INFERRED),
+    Mutant("the bound of fields", "infer.py", "> _MOST_FIELDS", "> 10**9", INFERRED),
     Mutant("each alternative", "compatibility.py", "return all(any(", "return any(any(", COMPARED),
     Mutant(
         "what stands beside alternatives",

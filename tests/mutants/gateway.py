@@ -309,6 +309,13 @@ QUICK: Final = (
     ),
     Mutant("reserved names", "check/check.py", "if wire.is_reserved(name):", "if False:"),
     Mutant("grants of event names", "check/check.py", "not sender.key.may_send(name)", "False"),
+    Mutant(
+        "names that nobody registered",
+        "check/check.py",
+        'if event_type is None and snapshot.unknown_names == "refuse":',
+        "if False:",
+        tests="tests/unit/ingest/test_event_types.py",
+    ),
     Mutant("grants of destinations", "check/check.py", "not key.may_address(destination)", "False"),
     Mutant(
         "JSON Schemas", "check/check.py", "self._schemas.check(name, item.document, size, reported)", "pass"

@@ -41,6 +41,13 @@ REGISTRY: Final = (
         tests=FILE,
     ),
     Mutant(
+        "what a schema may unfold to",
+        "model.py",
+        "if reason := fault_of(schema):",
+        "if reason := None:",
+        tests=FILE,
+    ),
+    Mutant(
         "a named file that is away", "file.py", "if named and self._stamp is None:", "if False:", tests=FILE
     ),
 )

@@ -1,25 +1,40 @@
-"""`onramp types`: event types that are paused, tables that are blocked, and resuming a type."""
+"""`onramp types`: paused types and blocked tables, resuming a type, schemas found and compared."""
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from services.cli.exits import Exit, exits_when_unavailable, finish
+from services.cli.event_lines import batches_in
+from services.cli.exits import Exit, complain, exits_when_unavailable, finish
 from services.cli.options import JsonOption
 from services.cli.where import Where, with_database_options
 
 if TYPE_CHECKING:
     from services.admin.operate.holds_sql import Held
+    from shared.registry import Snapshot
+    from shared.registry.changes import SchemaChange
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 EventArgument = Annotated[str, typer.Argument(help="The event type, as `onramp types list` prints it.")]
 
+NameArgument = Annotated[str, typer.Argument(help="The event name.")]
+SamplesArgument = Annotated[
+    Path, typer.Argument(help="Lines of JSON, events or their payloads; `-` is standard input.")
+]
+OldArgument = Annotated[Path, typer.Argument(help="The registry's file as it is in force.")]
+NewArgument = Annotated[Path, typer.Argument(help="The file as it is to be.")]
+AcceptOption = Annotated[
+    bool, typer.Option("--accept", help="What is undecided was looked at: it is no reason to fail.")
+]
+_SAMPLES_AT_ONCE = 1000
+
 
 @app.callback()
 def types() -> None:
-    """See which event types are paused, and resume them.
+    """See which event types are paused, and resume them; find schemas, and what a change of them breaks.
 
     An event type of which too many events are parked pauses: its events wait in the database
     until an operator has fixed the cause and resumes it. Examples:
@@ -27,6 +42,10 @@ def types() -> None:
     onramp types list
 
     onramp types resume order_placed
+
+    onramp types infer order_placed events.jsonl
+
+    onramp types check onramp.yaml.old onramp.yaml
     """
 
 
@@ -74,6 +93,86 @@ def resume(where: Where, event: EventArgument, *, as_json: JsonOption = False) -
         done=f"{event} goes on in {', '.join(resumed)}.",
         problem=f"{event} is paused nowhere; `onramp types list` says what is",
     )
+
+
+@app.command()
+def infer(name: NameArgument, file: SamplesArgument) -> None:
+    """Print an event type for the registry's file, with the schema that all samples have in common.
+
+    Of lines that are events those of other names are passed over. Required is what every sample has; a
+    text is a date-time, a date or a uuid if it is one in every sample. Exits with 1 without a
+    sample. Example:
+
+    onramp types infer order_placed events.jsonl
+    """
+    import orjson
+    import yaml
+
+    from shared.contracts.infer import Samples
+
+    samples = Samples()
+    for batch in batches_in(file, _SAMPLES_AT_ONCE):
+        for payload in (_payload_of(orjson.loads(line), name) for _, line in batch):
+            if payload is not None:
+                samples.add(payload)
+    if not (schema := samples.schema()):
+        complain(f"{file} has no payload of {name}")
+        raise typer.Exit(Exit.FAILED)
+    print(
+        yaml.safe_dump({"event_types": {name: {"schema": schema}}}, sort_keys=False, allow_unicode=True),
+        end="",
+    )
+
+
+@app.command()
+def check(
+    old: OldArgument, new: NewArgument, *, accept: AcceptOption = False, as_json: JsonOption = False
+) -> None:
+    """Print what the schemas of a changed registry reject that those before took, and where.
+
+    Each event type is compared by its `compatibility`. Exits with 1 for a break or a file that is
+    wrong, with 4 when only a person can decide, else with 0. Example:
+
+    onramp types check onramp.yaml.old onramp.yaml
+    """
+    from shared.contracts.pair import Kind
+    from shared.registry.changes import schema_changes
+
+    changes = schema_changes(_registry(old), _registry(new))
+    if as_json:
+        print(json.dumps([{"event_type": each.event_type, **each.finding._asdict()} for each in changes]))
+    else:
+        print("\n".join(map(_change_line, changes)) or "Every schema takes what the one before took.")
+    kinds = {each.finding.kind for each in changes}
+    if Kind.BREAK in kinds:
+        raise typer.Exit(Exit.FAILED)
+    raise typer.Exit(Exit.UNCHECKED if Kind.UNDECIDED in kinds and not accept else Exit.OK)
+
+
+def _registry(file: Path) -> "Snapshot":
+    from shared.contracts.json_schema import compile_schema
+    from shared.registry.file import RegistryFileError, load
+
+    try:
+        snapshot = load(file)
+        for event_type in snapshot.event_types.values():
+            compile_schema(event_type.json_schema or {})
+    except (RegistryFileError, ValueError) as error:
+        complain(f"{file}: {error}")
+        raise typer.Exit(Exit.FAILED) from None
+    return snapshot
+
+
+def _change_line(change: "SchemaChange") -> str:
+    kind, pointer, reason = change.finding
+    return f"{change.event_type} {pointer or '/'}: {kind}: {reason}"
+
+
+def _payload_of(document: object, name: str) -> object:
+    """Return the payload of a line; None when it is an event of another name."""
+    if not isinstance(document, dict) or not {"metadata", "event_name", "payload"} <= document.keys():
+        return document
+    return document["payload"] if document["event_name"] == name else None
 
 
 def _line(hold: "Held") -> str:

@@ -11,7 +11,14 @@ from services.ingest.auth.new_names import NewNameLimit
 from services.ingest.check.json_schema import ReportedFaults, Schemas
 from services.ingest.request import BatchItem, RequestContext
 from shared import envelope, strict_json, wire
-from shared.errors import BAD_ENVELOPE, EVENT_TOO_LARGE, NOT_GRANTED, RESERVED_EVENT_NAME, UserError
+from shared.errors import (
+    BAD_ENVELOPE,
+    EVENT_TOO_LARGE,
+    NOT_GRANTED,
+    RESERVED_EVENT_NAME,
+    UNKNOWN_EVENT_NAME,
+    UserError,
+)
 from shared.registry import ApiKey, EventType, Snapshot
 from shared.steps import Step
 
@@ -85,6 +92,8 @@ class Checker:
         if sender.key is not None and not sender.key.may_send(name):
             raise UserError(NOT_GRANTED, "the key may not send this event name", "/event_name")
         event_type = snapshot.event_types.get(name)
+        if event_type is None and snapshot.unknown_names == "refuse":
+            raise UserError(UNKNOWN_EVENT_NAME, "nobody has registered this event name", "/event_name")
         if event_type is None:
             self._new_names.admit(sender, name)
         return event_type

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared.contracts.compatibility import Kind, findings
+from shared.contracts.compatibility import findings
 from shared.contracts.json_schema import compile_schema
+from shared.contracts.pair import Kind
 from tests.unit.contracts.generated import Generator
 
 

@@ -117,3 +117,16 @@ async def test_lines_cannot_borrow_each_others_documents(make_gateway: MakeGatew
     types = [each["error"]["type"] for each in answer.json()["results"]]
     assert types == ["/errors/bad_json", "/errors/schema_mismatch", "/errors/bad_json", "/errors/bad_json"]
     assert gateway.produced == 0
+
+
+async def test_names_that_nobody_registered_are_refused_where_the_registry_says_so(
+    make_gateway: MakeGateway,
+) -> None:
+    gateway = make_gateway({"event_types": {"other": {}}, "unknown_names": "refuse"})
+    answer = await gateway.post(one())
+
+    assert answer.status_code == 403
+    assert (answer.json()["type"], answer.json()["pointer"]) == ("/errors/unknown_event_name", "/event_name")
+    gateway.registry.put(registry() | {"unknown_names": "refuse"})
+    gateway.registry.refresh()
+    assert (await gateway.post(one())).status_code == 202

@@ -3,6 +3,7 @@
 import logging
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -202,3 +203,47 @@ def test_a_keys_last_moment_is_that_of_its_last_secret_or_its_own(
 
     hashes = tuple(KeyHash(sha256=HASH, expires=moment(year)) for year in secrets)
     assert ApiKey(hashes=hashes, expires=moment(key)).last_moment() == moment(last)
+
+
+BOMB = "\n".join(
+    ["x0: &x0 [1,1,1,1,1,1,1,1,1]", *(f"x{n}: &x{n} [{', '.join([f'*x{n - 1}'] * 9)}]" for n in range(1, 7))]
+)
+
+
+@pytest.mark.parametrize(
+    ("schema", "says"),
+    [
+        (BOMB, "more than 200,000 values"),
+        ("a: &a [*a]", "nested deeper than 100"),
+        ("maximum: 36893488147419103232", "more than 64 bits"),
+        ("maximum: .inf", "infinite"),
+        ("const: 2026-01-02", "put it in quotes"),
+        ("properties: {1: {}}", "put it in quotes"),
+    ],
+)
+def test_a_schema_that_is_no_plain_json_is_refused_before_anything_walks_through_it(
+    tmp_path: Path, schema: str, says: str
+) -> None:
+    path = tmp_path / "onramp.yaml"
+    lines = "\n".join(f"      {line}" for line in schema.splitlines())
+    path.write_text(f"event_types:\n  order_placed:\n    schema:\n{lines}\n")
+    with pytest.raises(RegistryFileError, match=rf"order_placed\.schema: .*{says}"):
+        FileRegistry(path)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"compatibility": "forward"},
+        {"personal": ["email"]},
+        {"retention": "0d"},
+        {"retention": "for ever"},
+        {"pause_share": 0},
+        {"pause_share": 1.5},
+    ],
+)
+def test_what_an_event_type_says_of_itself_has_a_form(wrong: dict[str, Any]) -> None:
+    right = {"compatibility": "full", "personal": ["/email"], "retention": "30d", "pause_share": 0.5}
+    Snapshot.model_validate({"event_types": {"a": right}})
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        Snapshot.model_validate({"event_types": {"a": right | wrong}})
