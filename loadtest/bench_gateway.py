@@ -99,7 +99,12 @@ def main() -> None:
 
 
 def _rounds(kafka: Kafka, folder: Path, args: argparse.Namespace) -> list[dict[Case, Row]]:
-    variants = args.variant or [f"WORKERS={args.workers}" if args.workers > 1 else ""]
+    variants = args.variant or [""]
+    if args.workers > 1:  # a tree is started with its own settings
+        own = f"WORKERS={args.workers}"
+        variants = [
+            each if each.startswith("/") else ",".join(filter(None, [each, own])) for each in variants
+        ]
     with running(variants, kafka, folder) as gateways:
         return [_round(kafka, gateways, args) for _ in range(args.rounds)]
 

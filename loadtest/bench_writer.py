@@ -196,10 +196,14 @@ class Memory:
 
 
 def outcomes(conn: connection) -> dict[str, int]:
-    """Return what became of the events, by the ledger's totals."""
+    """Return what became of the events, by the totals; the rest of the ledger's went to no table."""
     with conn.cursor() as cursor:
         cursor.execute("SELECT outcome, sum(events)::bigint FROM onramp.totals GROUP BY 1 ORDER BY 1")
-        return dict(cursor.fetchall())
+        counted = dict(cursor.fetchall())
+        cursor.execute("SELECT sum(next_offset)::bigint FROM onramp.ledger")
+        ((settled,),) = cursor.fetchall()
+    rest = settled - sum(counted.values())
+    return counted | {"parked without a table": rest} if rest else counted
 
 
 def report(

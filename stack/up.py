@@ -25,7 +25,7 @@ from stack.postgres import Postgres
 from stack.private import private_folder
 from stack.probe import has_landed, post_probe
 from stack.processes import Child, wait_for
-from stack.prometheus import JOB_GATEWAY, JOB_WRITER, PORT, Prometheus, ensure_programs
+from stack.prometheus import JOB_GATEWAY, JOB_WRITER, PORT, Programs, Prometheus, ensure_programs
 from stack.report import Report
 
 PROBE_SECONDS = 90.0
@@ -89,6 +89,7 @@ class Stack:
         self.gateway = ""
         self.writer = ""
         self.prometheus = ""
+        self._watching: Programs | None = None
         self.api_key = ""
 
     @property
@@ -115,16 +116,22 @@ class Stack:
         """
         self._lock_data()
         self._get_jars()
+        if self._plan.prometheus:
+            self._find_prometheus()
         self._start_kafka_and_postgres()
         self._start_services()
-        if self._plan.prometheus:
-            self._start_prometheus()
+        if self._watching is not None:
+            self._start_prometheus(self._watching)
         note(self.data_dir, Addresses(self.bootstrap, self.gateway, self._postgres_port, self.writer))
 
     def check(self) -> None:
-        """Raise if a part has ended by itself; the message names it and shows its log's end."""
+        """Raise if a part has ended by itself; the message names it and shows its log's end.
+
+        Prometheus is nobody's dependency: without it events land as before.
+        """
         for _, part in self._parts:
-            part.check()
+            if not isinstance(part, Prometheus):
+                part.check()
 
     def crash(self) -> StackError | None:
         """Return the crash of a part, if there is one: it explains what else went wrong."""
@@ -226,9 +233,11 @@ class Stack:
             landed = has_landed(self.dsn, probe)
             wait_for(landed, writer.child, PROBE_SECONDS, waiting_for=f"the event {probe} has no row")
 
-    def _start_prometheus(self) -> None:
+    def _find_prometheus(self) -> None:
         with self._step("Looking for Prometheus, or fetching it"):
-            programs = ensure_programs()
+            self._watching = ensure_programs()
+
+    def _start_prometheus(self, programs: Programs) -> None:
         with self._report.step("Starting Prometheus"):
             targets = {JOB_GATEWAY: self.gateway, JOB_WRITER: self.writer}
             prometheus = Prometheus(

@@ -38,16 +38,23 @@ def require_files(settings: IngestSettings) -> None:
         beside = _beside(settings)
         raise OSError(
             f"at most {_limit()} files may be open (ulimit -n) and {beside} are for Kafka, syslog and the "
-            f"like: allow {beside + settings.max_connections}, or lower ONRAMP_INGEST_SYSLOG_CONNECTIONS"
+            f"like: allow {beside + settings.max_connections}{_or_less(settings)}"
         )
 
 
+def _or_less(settings: IngestSettings) -> str:
+    return ", or lower ONRAMP_INGEST_SYSLOG_CONNECTIONS" if _takes_streams(settings) else ""
+
+
+def _takes_streams(settings: IngestSettings) -> bool:
+    return bool(settings.syslog_tcp_port or settings.syslog_tls_port)
+
+
 def _beside(settings: IngestSettings) -> int:
-    syslog = settings.syslog_tcp_port or settings.syslog_tls_port
     return (
         _OWN
         + (ADMIN_CONNECTIONS if settings.admin_port else 0)
-        + (settings.syslog_connections if syslog else 0)
+        + (settings.syslog_connections if _takes_streams(settings) else 0)
     )
 
 
