@@ -15,8 +15,10 @@ class TopRun:
     def __init__(self, services: Mapping[str, str], seconds: float) -> None:
         self._services = services
         self._seconds = seconds
-        #: What each service said last; a service that does not answer stays as it was, and is named.
+        #: What each service said last; one that does not answer stays as it was, and is named.
         self._last: dict[str, Look] = {}
+        #: What those said that answered the last time.
+        self._answered: dict[str, Look] = {}
         self._problems: list[str] = []
 
     def once(self, *, as_json: bool) -> Exit:
@@ -47,29 +49,27 @@ class TopRun:
 
     def _next(self) -> View:
         """Look at each, after the pause when it is not the first time, and compare with the look before."""
-        before = self._last
-        if before:
+        if self._answered or self._problems:
             time.sleep(self._seconds)
         self._problems = []
-        self._last = {name: self._look(name) for name in self._services}
-        # Of one that did not answer before, nothing is known to have happened since.
-        since = {
-            name: look if (was := before.get(name)) is None or not was.samples else was
-            for name, look in self._last.items()
-        }
-        return view_of(_together(since), _together(self._last))
+        before = self._answered
+        looks = {name: self._look(name) for name in self._services}
+        self._answered = {name: look for name, look in looks.items() if look is not None}
+        self._last |= self._answered
+        # Of one that did not answer, now or before, nothing is known to have happened since.
+        both = before.keys() & self._answered.keys()
+        pairs = [(before[name] if name in both else now, now) for name, now in self._last.items()]
+        between = max((now.at - was.at for was, now in pairs), default=0.0)
+        return view_of(
+            Look(0.0, [each for was, _ in pairs for each in was.samples]),
+            Look(between, [each for _, now in pairs for each in now.samples]),
+        )
 
-    def _look(self, name: str) -> Look:
+    def _look(self, name: str) -> Look | None:
         from stack.errors import UnavailableError
 
         try:
             return read(self._services[name])
         except UnavailableError as error:
             self._problems.append(f"The {name} does not answer: {error.problem}")
-            return Look(time.monotonic())
-
-
-def _together(looks: Mapping[str, Look]) -> Look:
-    return Look(
-        max(look.at for look in looks.values()), [each for look in looks.values() for each in look.samples]
-    )
+            return None

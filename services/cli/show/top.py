@@ -17,7 +17,7 @@ _STATE: Final = "onramp_writer_database_state"
 
 @dataclass(frozen=True, slots=True)
 class TypeLine:
-    """One event type: events a second, and how far its topic is behind."""
+    """One event type: events a second, how many were ever parked, and how far its topic is behind."""
 
     event_type: str
     in_per_second: float
@@ -143,7 +143,7 @@ def _types_table(view: View) -> Any:
         )
         for each in view.types
     ]
-    return _table(("type", "in/s", "out/s", "parked", "lag", "late"), rows)
+    return _table(("type", "in/s", "out/s", "parked ever", "lag", "late"), rows)
 
 
 def _databases_table(view: View) -> Any:

@@ -22,8 +22,10 @@ from services.writer.observe.database_stats import DatabaseStats
 from services.writer.observe.lag import Lag
 from services.writer.observe.status import Status
 from services.writer.observe.status_server import StatusServer
+from stack.errors import UnavailableError
 
 NAME = "onramp_writer_events_total"
+ACCEPTED = {"event_type": "b", "outcome": "accepted"}
 
 
 def look(at: float, page: bytes) -> Look:
@@ -154,3 +156,30 @@ def test_a_service_that_comes_back_did_not_land_everything_at_once(
     run._next()
     monkeypatch.setattr(top_run, "read", read)
     assert run._next().out_per_second == 0
+
+
+def test_while_one_does_not_answer_it_stays_as_it_was_and_the_others_rates_are_true(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from services.cli import top_run  # noqa: PLC0415
+
+    clock, status = {"now": 0.0}, Status()
+
+    def read(service: str) -> Look:
+        if service == "gateway" and clock["now"] > 0:
+            raise UnavailableError("It is down.", fix="")
+        if service == "gateway":
+            return Look(0.0, [Sample("onramp_ingest_events_total", ACCEPTED, 7.0)])
+        return look(clock["now"], writer_with(1000 + int(100 * clock["now"]), 0, status))
+
+    def sleep(seconds: float) -> None:
+        clock["now"] += seconds
+
+    monkeypatch.setattr(top_run, "read", read)
+    monkeypatch.setattr(top_run.time, "sleep", sleep)
+    run = top_run.TopRun({"gateway": "gateway", "writer": "writer"}, 2.0)
+    run._next()
+    for _ in range(2):
+        view = run._next()
+        assert view.out_per_second == 100.0
+        assert {each.event_type: each.in_per_second for each in view.types} == {"a": 0.0, "b": 0.0}
