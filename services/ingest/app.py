@@ -42,8 +42,8 @@ from services.ingest.observe.metrics import (
     RegistryInfo,
     RequestMetrics,
 )
+from services.ingest.observe.page import fold_tallies
 from services.ingest.observe.rejection_log import RejectionLog
-from services.ingest.observe.tallies import fold
 from services.ingest.open_files import connection_limit, raise_limit
 from services.ingest.safety import require_safe
 from services.ingest.send.byte_budget import ByteBudget
@@ -163,7 +163,7 @@ def create() -> Gateway:
             admin.stop()
             await syslog.stop(within=_LAST_SECONDS)
             await sink.stop(within=_LAST_SECONDS)
-            fold()  # the other workers go on serving what this one counted
+            fold_tallies(is_last=True)  # the other workers go on serving what this one counted
 
     gateway = assemble(
         settings,
@@ -277,5 +277,5 @@ async def _watch(registry: Registry, budget: ByteBudget, connections: Connection
         INFLIGHT_BYTES_LIMIT.set(budget.limit)
         CONNECTIONS.set(connections.open)
         CONNECTIONS_LIMIT.set(connections.limit)
-        fold()
+        fold_tallies()
         await asyncio.sleep(_REFRESH_SECONDS)

@@ -30,8 +30,8 @@ CYCLE: Final = "tests/unit/ingest/test_cycle.py"
 Mutant = partial(AnyMutant, tests=UNIT)
 
 QUICK: Final = (
-    Mutant("counting what is shown", "observe/metrics.py", '"""\n    fold()', '"""', tests=TALLIES),
-    Mutant("counting once", "observe/tallies.py", "self._counts.clear()", "pass", tests=TALLIES),
+    Mutant("counting what is shown", "observe/page.py", '"""\n    fold_tallies()', '"""', tests=TALLIES),
+    Mutant("counting once", "observe/tallies.py", "self._counts = kept", "pass", tests=TALLIES),
     Mutant(
         "counting values once",
         "observe/tallies.py",

@@ -10,7 +10,33 @@ _LIMITS: Final = partial(
     Mutant, tests=f"{_WATCH}a_types_limits_are_shown_and_those_that_are_gone_are_0", file="observe/metrics.py"
 )
 
+_BEGINS: Final = "tests/unit/ingest/test_tallies.py::test_what_begins_is_at_0_on_one_page_first"
+
 SEEN: Final = (
+    Mutant(
+        "0 on one page first",
+        "observe/tallies.py",
+        "self._seen_since.setdefault(labels, time.monotonic()) < page",
+        "True",
+        _BEGINS,
+    ),
+    Mutant(
+        "a page that began before the series",
+        "observe/tallies.py",
+        "time.monotonic()) < page:",
+        "-1.0) < page:",
+        _BEGINS,
+    ),
+    Mutant(
+        "what new series counted until then", "observe/tallies.py", "kept[labels] = count", "pass", _BEGINS
+    ),
+    Mutant(
+        "the pages of other workers",
+        "observe/page.py",
+        "return file.stat().st_mtime if (file := self._file()) else self._began",
+        "return self._began",
+        "tests/unit/ingest/test_tallies.py::test_a_worker_knows_of_the_others_pages",
+    ),
     _LIMITS(
         "a type's limit that is gone",
         old="for limit, name in self._limited | found.keys():",

@@ -12,7 +12,7 @@ from services.ingest.http import problems
 from services.ingest.http.drain import Drain
 from services.ingest.http.endpoint import new_request_id
 from services.ingest.http.openapi import describe_events
-from services.ingest.observe.metrics import exposition
+from services.ingest.observe.page import exposition
 from services.ingest.sink import Sink
 from shared.errors import BAD_REQUEST, METHOD_NOT_ALLOWED, NOT_FOUND, TABLE, UserError
 

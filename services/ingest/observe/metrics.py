@@ -1,20 +1,13 @@
-"""What the gateway counts: every metric is declared here once, and docs are checked against it.
+"""What the gateway counts: every metric is declared here once, and docs are checked against it."""
 
-With several workers each process counts in files of a shared folder and any of them
-answers ``/metrics`` for all (`PROMETHEUS_MULTIPROC_DIR`, set by `__main__`).
-"""
-
-import os
 import time
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from pathlib import Path
 from typing import Final, Self
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from services.ingest.observe.tallies import CounterTally, HistogramTally, fold
+from services.ingest.observe.tallies import CounterTally, HistogramTally
 from services.ingest.request import BatchItem, RequestContext
 from shared.errors import OnrampError
 from shared.registry import Registry
@@ -135,26 +128,6 @@ _MOST_TYPES: Final = 500
 _OTHER: Final = "other"
 _UNKNOWN: Final = "unknown"
 ACCEPTED: Final = "accepted"
-
-
-def exposition() -> bytes:
-    """Return all metrics in Prometheus' text format; those of all workers when there are several."""
-    fold()
-    folder = os.environ.get("PROMETHEUS_MULTIPROC_DIR")
-    if folder is None:
-        return generate_latest(REGISTRY)
-    _reap(Path(folder))
-    all_workers = CollectorRegistry()
-    MultiProcessCollector(all_workers, path=folder)  # type: ignore[no-untyped-call]
-    return generate_latest(all_workers)
-
-
-def _reap(folder: Path) -> None:
-    """Remove the live gauges of workers that died: uvicorn does not say when one does."""
-    for file in folder.glob("gauge_live*_*.db"):
-        pid = int(file.stem.rpartition("_")[2])
-        if not Path(f"/proc/{pid}").exists():
-            mark_process_dead(pid, path=str(folder))  # type: ignore[no-untyped-call]
 
 
 class RegistryInfo:

@@ -4,9 +4,13 @@ prometheus_client takes a lock for each number that it adds to, and with several
 of them into a file; for a single event that is many times.  So the hot path counts here, on the
 event loop alone, and `fold` adds the counts to the metrics: before this worker serves its metrics, and
 twice a second for those that other workers serve.
+
+A series that begins is at 0 on one page first, of whichever worker: Prometheus knows an increase only between
+two samples, so the first events that are rejected would raise no alert (prometheus/prometheus#1673).
 """
 
 import math
+import time
 from bisect import bisect_left
 from typing import Final, Protocol
 
@@ -14,16 +18,19 @@ from prometheus_client import Counter, Histogram
 
 
 class _Tally(Protocol):
-    def fold(self) -> None: ...
+    def fold(self, page: float) -> None: ...
 
 
 _ALL: Final[list[_Tally]] = []
 
 
-def fold() -> None:
-    """Add to the metrics what was counted since the last call."""
+def fold(page: float) -> None:
+    """Add to the metrics what was counted since the last call.
+
+    `page`: when the last page began to be made (monotonic seconds); infinite when nobody waits for another.
+    """
     for tally in _ALL:
-        tally.fold()
+        tally.fold(page)
 
 
 class CounterTally:
@@ -32,17 +39,24 @@ class CounterTally:
     def __init__(self, metric: Counter) -> None:
         self._metric = metric
         self._counts: dict[tuple[str, ...], int] = {}
+        #: Since when each series can be seen (monotonic seconds).
+        self._seen_since: dict[tuple[str, ...], float] = {(): 0.0}
         _ALL.append(self)
 
     def add(self, *labels: str) -> None:
         """Add one to the count of these labels."""
         self._counts[labels] = self._counts.get(labels, 0) + 1
 
-    def fold(self) -> None:
-        """Add the counts to the metric, and start from 0."""
+    def fold(self, page: float) -> None:
+        """Add the counts to the metric, and start from 0; a new series counts when a page has had it."""
+        kept: dict[tuple[str, ...], int] = {}
         for labels, count in self._counts.items():
-            (self._metric.labels(*labels) if labels else self._metric).inc(count)
-        self._counts.clear()
+            child = self._metric.labels(*labels) if labels else self._metric
+            if self._seen_since.setdefault(labels, time.monotonic()) < page:
+                child.inc(count)
+            else:
+                kept[labels] = count
+        self._counts = kept
 
 
 class HistogramTally:
@@ -60,7 +74,7 @@ class HistogramTally:
         self._counts[bisect_left(self._bounds, value)] += 1
         self._sum += value
 
-    def fold(self) -> None:
+    def fold(self, _: float) -> None:
         """Add the counts to the metric, by its private parts: it has no public method for many values."""
         for bucket, count in zip(self._metric._buckets, self._counts, strict=True):  # noqa: SLF001
             if count:

@@ -133,11 +133,15 @@ async def test_metrics_add_up_over_all_workers(
     assert {answer.status_code for answer in posts} == {202}
 
     async def all_have_told() -> bool:  # what a worker counted reaches the others twice a second
-        return (await samples(client, service)).get(("onramp_ingest_request_seconds_count",)) == 42
+        seen = await samples(client, service)
+        requests = sum(n for (name, *_), n in seen.items() if name == "onramp_ingest_requests_total")
+        return requests == seen["onramp_ingest_request_seconds_count",] == 42
 
+    events = "onramp_ingest_events_total"
+    first = await samples(client, service)
+    assert first.get((events, "accepted", "anonymous", "setup_counted"), 0) == 0  # an increase follows
     await until(all_have_told)
     seen = await samples(client, service)
-    events = "onramp_ingest_events_total"
     assert seen[events, "accepted", "anonymous", "setup_counted"] == 41
     assert seen[events, "anonymous", "bad_envelope", "unknown"] == 1
     assert seen[events, "anonymous", "bad_json", "unknown"] == 1

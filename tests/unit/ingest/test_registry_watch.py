@@ -13,7 +13,8 @@ from services.ingest.app import assemble
 from services.ingest.check import json_schema
 from services.ingest.check.json_schema import Compiler
 from services.ingest.http.connections import Connections
-from services.ingest.observe.metrics import RegistryInfo, exposition
+from services.ingest.observe.metrics import RegistryInfo
+from services.ingest.observe.page import exposition
 from services.ingest.send.byte_budget import ByteBudget
 from services.ingest.settings import IngestSettings
 from services.ingest.sink import MemorySink

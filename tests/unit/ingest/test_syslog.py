@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.ingest.observe.metrics import REGISTRY, exposition
+from services.ingest.observe.metrics import REGISTRY
+from services.ingest.observe.page import exposition
 from services.ingest.syslog.framing import Framer, FramingError
 from services.ingest.syslog.message import parse, to_envelope
 from shared import envelope, strict_json
@@ -214,6 +215,7 @@ async def test_stopping_delivers_what_was_read(rig: Rig) -> None:
 
 
 def counted_events() -> float:
+    exposition()
     exposition()
     labels = {"event_type": "syslog_message", "key": "syslog", "outcome": "accepted"}
     return REGISTRY.get_sample_value("onramp_ingest_events_total", labels) or 0.0

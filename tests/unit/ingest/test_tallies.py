@@ -1,13 +1,17 @@
 """Plain numbers on the hot path, and what `/metrics` shows of them."""
 
 import math
+import time
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 
-from services.ingest.observe.metrics import REGISTRY, exposition
+from services.ingest.observe import page
+from services.ingest.observe.metrics import REGISTRY
+from services.ingest.observe.page import exposition
 from services.ingest.observe.tallies import CounterTally, HistogramTally
 from tests.fixtures.ingest import body, envelope, one
 from tests.unit.ingest.conftest import MakeGateway
@@ -38,7 +42,7 @@ def test_a_spread_is_what_the_histogram_would_have_seen(rounds: list[list[float]
         for value in values:
             spread.observe(value)
             observed.observe(value)
-        spread.fold()
+        spread.fold(0)
 
         expected = shown(theirs)
         assert shown(ours) == {name: pytest.approx(value) for name, value in expected.items()}
@@ -48,7 +52,7 @@ def test_a_value_above_all_bounds_is_counted() -> None:
     registry, tallied = histogram()
     spread = HistogramTally(tallied, BOUNDS)
     spread.observe(math.nextafter(BOUNDS[-1], math.inf))
-    spread.fold()
+    spread.fold(0)
 
     assert shown(registry)['seconds_bucket{le="5.0"}'] == 0
     assert shown(registry)['seconds_bucket{le="+Inf"}'] == shown(registry)["seconds_count"] == 1
@@ -63,8 +67,8 @@ def test_a_count_is_what_the_counter_would_have_seen(rounds: list[list[str]]) ->
         for label in labels:
             counted.add(label, "mine")
             counter.labels(label, "mine").inc()
-        counted.fold()
-        counted.fold()
+        counted.fold(math.inf)
+        counted.fold(math.inf)
 
         assert shown(ours) == shown(theirs)
 
@@ -75,6 +79,7 @@ async def test_a_request_is_shown_as_soon_as_it_is_answered(make_gateway: MakeGa
     for number in range(1, 4):
         assert (await gateway.post(one(f"id-{number}", "tallied"))).status_code == 202
         assert f'le="+Inf"}} {requests()}' in (await gateway.client.get("/metrics")).text
+        exposition()
         assert REGISTRY.get_sample_value("onramp_ingest_events_total", labels) == number
 
 
@@ -92,7 +97,34 @@ async def test_made_up_names_leave_the_types_that_land_their_labels(make_gateway
     assert counted("unknown", "reserved_event_name") >= 600
 
 
+def test_what_begins_is_at_0_on_one_page_first() -> None:
+    registry = CollectorRegistry()
+    counted = CounterTally(Counter("events", "Of a kind.", ["kind"], registry=registry))
+    series = 'events_total{kind="new"}'
+    counted.add("new")
+    counted.fold(page=0)
+    before = time.monotonic()  # of a page that began before the series did
+    assert shown(registry)[series] == 0
+    counted.fold(page=before - 60)
+    counted.add("new")
+    assert shown(registry)[series] == 0
+    counted.fold(page=before + 60)
+    assert shown(registry)[series] == 2
+    counted.add("new")
+    counted.fold(page=before + 60)
+    assert shown(registry)[series] == 3
+
+
+def test_a_worker_knows_of_the_others_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", str(tmp_path))
+    one_worker, another = page._LastPage(), page._LastPage()
+    assert another.when() == 0
+    one_worker.began(1_700_000.5)
+    assert another.when() == 1_700_000.5
+
+
 def counted(event_type: str, outcome: str) -> float:
+    exposition()
     exposition()
     labels = {"event_type": event_type, "key": "anonymous", "outcome": outcome}
     return REGISTRY.get_sample_value("onramp_ingest_events_total", labels) or 0.0
