@@ -408,6 +408,12 @@ FORBIDDEN_DESTINATION: Final = _parked(
     "Packets on this topic may not address this table.",
     f"Send to a table that the topic may address, or have an operator grant it, {_SEND_AGAIN}",
 )
+NOT_ROUTED: Final = _parked(
+    "not_routed",
+    Step.SORT,
+    "Replayed: today's routes do not bring the event to the table that it was parked for.",
+    "Route its name to that table again, or name another table of the same database that it may land in.",
+)
 UNKNOWN_TABLE: Final = _parked(
     "unknown_table",
     Step.PERSIST,

@@ -10,6 +10,9 @@ class Outcome(StrEnum):
     DUPLICATE = "duplicate"
     PARKED = "parked"
     WAITING = "waiting"
+    # of a replay, beside `parked`, which never shrinks
+    REPLAYED = "replayed"
+    REPLAYED_DUPLICATE = "replayed_duplicate"
     # without a destination
     FILTERED = "filtered"
     UNROUTABLE = "unroutable"

@@ -12,12 +12,27 @@ from tests.mutants.writer_limits import LIMITS, SLOW
 from tests.mutants.writer_parked import PARKED
 from tests.mutants.writer_read import KAFKA_READ, READ
 from tests.mutants.writer_records import FOREIGNERS, RECORDS
+from tests.mutants.writer_replays import REPLAYS
 from tests.mutants.writer_seen import SEEN
 from tests.mutants.writer_standby import STANDBY
 from tests.mutants.writer_tables import TABLES
 from tests.mutants.writer_tasks import TASKS
 
-QUICK = (*TASKS, *READ, *RECORDS, *TABLES, *LIMITS, *HOLDS, *GROWTH, *EMPTY, *CUTS, *LETHAL, *LAG, *SEEN)
+QUICK = (
+    *TASKS,
+    *READ,
+    *RECORDS,
+    *TABLES,
+    *LIMITS,
+    *HOLDS,
+    *GROWTH,
+    *EMPTY,
+    *CUTS,
+    *LETHAL,
+    *LAG,
+    *SEEN,
+    *REPLAYS,
+)
 SLOWER = (
     *DRIVER,
     *KAFKA_READ,

@@ -123,8 +123,8 @@ DRIVER: Final = (
     Mutant(
         "queueing behind what waits",
         "recover/database_states.py",
-        "if self._is_available(n) and not self._index.has_waiting(n)\n",
-        "if self._is_available(n)\n",
+        "return self._is_available(name) and not self._index.has_waiting(name)\n",
+        "return self._is_available(name)\n",
         f"{_ONE_WAITING}later_events_queue_behind_those_that_wait",
     ),
     Mutant(

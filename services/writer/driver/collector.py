@@ -55,6 +55,8 @@ class StatsCollector:
         failed = await failures(databases.up(), lambda d: stats.update({d.name: database_stats.read(d)}))
         for name, stats_of in list(stats.items()):
             status.update_database(name, stats_of, began)
+            if stats_of.staged:
+                databases.replays.mark_staged(name)
         status.update_connections({name: stats_of.sessions for name, stats_of in stats.items()})
         for e in failed.values():
             log.debug("metrics of a database could not be read", extra={"reason": e.detail})

@@ -101,6 +101,7 @@ class Loop:
         status.update(databases.states(), self._parts.partitions.halted)
         status.update_reasons(databases.reasons())
         status.update_holds(databases.holds())
+        status.count_replays(databases.replays.take_ended())
         status.update_waiting({n: (index.events(n), index.oldest(n)) for n in databases.names})
 
     async def _tick_cleanup(self) -> None:

@@ -13,7 +13,11 @@ _TOTALS: Final = (
 )
 _WARNINGS: Final = "SELECT destination, remark, sum(count)::int8 FROM onramp.remarks GROUP BY 1, 2"
 #: Waiting events are no total that only grows: they are a gauge of their own.
-_WAITING: Final = "SELECT count(*), extract(epoch FROM min(kept_at))::float8 FROM onramp.waiting"
+#: In the same look, whether a replay is staged: nobody else asks for it.
+_WAITING: Final = """
+    SELECT count(*), extract(epoch FROM min(kept_at))::float8, EXISTS (SELECT FROM onramp.replays)
+    FROM onramp.waiting
+"""
 _SESSIONS: Final = """
     SELECT coalesce(state, 'unknown'), count(*) FROM pg_stat_activity
     WHERE datname = current_database() AND application_name LIKE 'onramp-writer%' GROUP BY 1
@@ -35,6 +39,8 @@ class DatabaseStats:
     _: KW_ONLY
     #: Parked events that are too large for their topic and stay in the outbox.
     too_large: int = 0
+    #: Replays are staged.
+    staged: bool = False
 
 
 def read(database: Database) -> DatabaseStats:
@@ -47,7 +53,12 @@ def read(database: Database) -> DatabaseStats:
         cursor.execute(_SESSIONS)
         sessions = dict(cursor.fetchall())
         cursor.execute(_WAITING)
-        ((events, since),) = cursor.fetchall()
+        ((events, since, staged),) = cursor.fetchall()
         return DatabaseStats(
-            totals, warning_counts, sessions, (events, since), too_large=outbox.too_large(conn, database.name)
+            totals,
+            warning_counts,
+            sessions,
+            (events, since),
+            too_large=outbox.too_large(conn, database.name),
+            staged=staged,
         )

@@ -107,6 +107,13 @@ class Metrics:
             ["topic", "partition"],
             registry=self.registry,
         )
+        self.replays = Counter(
+            "onramp_writer_replays",
+            "Attempts to land a parked event again, by what became of them: landed, duplicate, or parked "
+            "because it fails again.",
+            ["database", "outcome"],
+            registry=self.registry,
+        )
         self.waiting = Gauge(
             "onramp_writer_waiting_events",
             "Events that wait: on onramp.system_errors for a database that is out (kafka), or in it for a "

@@ -105,6 +105,12 @@ class Status:
         """Take the events that wait on Kafka for each database: how many, and since when (Unix seconds)."""
         self._on_kafka = dict(waiting)
 
+    def count_replays(self, ended: Mapping[str, Mapping[str, int]]) -> None:
+        """Count, by database, attempts of replays that ended by how they did."""
+        for name, outcomes in ended.items():
+            for outcome, n in outcomes.items():
+                self.metrics.series.count(self.metrics.replays, (name, outcome), n)
+
     def page(self) -> bytes:
         """Return all metrics in Prometheus's text format."""
         with self._page_lock:

@@ -26,9 +26,11 @@ class DatabaseStates:
 
         The model's rules `divert_behind` and `halt_diverts`.
         """
-        return tuple(
-            d for n, d in self._databases.items() if self._is_available(n) and not self._index.has_waiting(n)
-        )
+        return tuple(d for n, d in self._databases.items() if self.is_landing(n))
+
+    def is_landing(self, name: str) -> bool:
+        """Return whether the database takes the next batch."""
+        return self._is_available(name) and not self._index.has_waiting(name)
 
     def up(self) -> list[Database]:
         """Return the databases that answer."""

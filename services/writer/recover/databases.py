@@ -31,6 +31,7 @@ from services.writer.recover.drain import Drainer
 from services.writer.recover.health import Health
 from services.writer.recover.owner import Owner
 from services.writer.recover.release_scheduler import ReleaseScheduler
+from services.writer.replay.scheduler import ReplayScheduler
 from services.writer.settle.holds import Hold
 from shared.errors import (
     DATABASE_OWNED,
@@ -72,6 +73,7 @@ class Databases(DatabaseStates):
         self._brokers = brokers
         self._returning: dict[str, asyncio.Task[None]] = {}
         self._releases = ReleaseScheduler(configured, rate_limiter, brokers)
+        self.replays = ReplayScheduler(configured, rate_limiter, self.is_landing)
         # Without it a returning database and an adopted partition could miss each other's claim.
         self._claiming = asyncio.Lock()
         #: Every adopted partition and the next offset to plan of it.
@@ -133,6 +135,8 @@ class Databases(DatabaseStates):
 
         for name, error in self._releases.tick([n for n in self._databases if self._is_available(n)], routes):
             self.failed(name, error)
+        for name, error in self.replays.tick(routes):
+            self.failed(name, error)
 
     def _end_return(self, name: str, error: BaseException | None) -> None:
         """Take the end of a return: an unforeseen exception keeps that database out, and is tried again."""
@@ -155,6 +159,7 @@ class Databases(DatabaseStates):
     async def stop(self) -> None:
         """Cancel all returns; a running transaction rolls back or is finished by its thread."""
         await self._releases.stop()
+        await self.replays.stop()
         for task in self._returning.values():
             task.cancel()
         await asyncio.gather(*self._returning.values(), return_exceptions=True)

@@ -67,6 +67,10 @@ OWNERS = {
         "services/writer/postgres/deadlines.py",
         "services/writer/postgres/database.py",
         "services/writer/recover/release.py",  # hands its connection on
+        "services/writer/replay/land.py",  # as above
+        "services/writer/replay/place.py",
+        "services/writer/replay/replay.py",
+        "services/writer/replay/staged.py",
         "services/writer/settle/settlement.py",
         "services/writer/persist/stage.py",
         "services/writer/persist/typed_table.py",

@@ -1,0 +1,1 @@
+"""REPLAY: parked events that a person wants to land now, and whether they would."""

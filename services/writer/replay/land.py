@@ -1,0 +1,120 @@
+"""Lands replayed events in the caller's transaction, by what lands live ones: each gets one verdict.
+
+`parked` never shrinks: what lands is counted as `replayed` beside it (the model's rule `parked_kept`),
+and what fails again is counted nowhere.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Final
+
+import pyarrow as pa
+from psycopg2.extensions import connection
+
+from services.writer.model.offsets import Partition
+from services.writer.model.routes import Routes
+from services.writer.model.targets import Target
+from services.writer.park import parked_topic
+from services.writer.persist import encodings
+from services.writer.persist.persist import PersistResult
+from services.writer.postgres.database import Database
+from services.writer.replay.place import place
+from services.writer.replay.staged import Key, ParkedEvent, Verdict
+from services.writer.settle import ledger
+from services.writer.settle.holds import Holds
+from services.writer.settle.pause_policy import PausePolicy
+from services.writer.settle.settlement import Settlement, SettlementContext
+from shared.errors import UserError
+from shared.outcomes import Outcome
+
+LANDED: Final = "landed"
+DUPLICATE: Final = "duplicate"
+PARKED: Final = "parked"
+#: The outcomes of a live event, and what those of a replay are counted as.
+_COUNTED: Final = {Outcome.LANDED: Outcome.REPLAYED, Outcome.DUPLICATE: Outcome.REPLAYED_DUPLICATE}
+
+
+def land(
+    conn: connection, database: Database, events: Sequence[ParkedEvent], routes: Routes
+) -> dict[Key, Verdict]:
+    """Land `events`, which are in the order of their keys, and count them.
+
+    Raises as `Settlement.land` does when a table takes no rows now.
+    """
+    verdicts: dict[Key, Verdict] = {}
+    for _, incarnation in groupby(events, key=lambda e: e.topic_id):
+        verdicts |= _land(conn, database, list(incarnation), routes)
+    return verdicts
+
+
+def _land(
+    conn: connection, database: Database, events: Sequence[ParkedEvent], routes: Routes
+) -> dict[Key, Verdict]:
+    """Land `events` of one incarnation: the incarnations of a topic have the same offsets."""
+    topic_id = events[0].topic_id
+    placed = place(conn, database.name, events, routes)
+    verdicts = {
+        Key(topic_id, r.partition.number, r.offset, r.destination): parked_again(
+            r.error, r.partition, r.offset, r.destination
+        )
+        for r in placed.rejected
+    }
+    settlement = _Replaying(_context(conn, database, events))
+    for (target, destination), batches in sorted(placed.rows.items(), key=lambda item: item[0]):
+        rows = pa.Table.from_batches(batches)
+        result = settlement.replay(target, rows, destination)
+        verdicts |= dict(_verdicts(topic_id, destination, rows, result))
+    settlement.flush()
+    return verdicts
+
+
+class _Replaying(Settlement):
+    """A settlement of what is parked already, counted beside that and under the table it was parked for."""
+
+    def __init__(self, work: SettlementContext) -> None:
+        super().__init__(work, Holds())
+        self._parked_for = ""
+
+    def replay(self, target: Target, rows: pa.Table, destination: str) -> PersistResult:
+        """Land `rows`, which were parked for `destination`."""
+        self._parked_for = destination.removeprefix(f"{target.database}.")
+        return self._persist(encodings.spelled(self._context.conn, target), rows, one_by_one=True)
+
+    def _count_outcome(self, _: Target, outcome: Outcome, events: Mapping[Partition, int]) -> None:
+        for p, n in events.items():
+            tally = ledger.Tally(self._context.topic_ids[p], p, self._parked_for, _COUNTED[outcome])
+            self._tallies[tally] += n
+
+
+def _context(conn: connection, database: Database, events: Sequence[ParkedEvent]) -> SettlementContext:
+    return SettlementContext(
+        conn=conn,
+        database=database,
+        topic_ids={e.partition: e.topic_id for e in events},
+        records=_no_records,
+        pause_policy=PausePolicy(),
+    )
+
+
+def _no_records(partition: Partition, offsets: list[int]) -> pa.Table:
+    raise LookupError(f"{partition}: nothing of {offsets} is parked or let wait by a replay")
+
+
+def _verdicts(
+    topic_id: str, destination: str, rows: pa.Table, result: PersistResult
+) -> Iterator[tuple[Key, Verdict]]:
+    """Yield what became of each of `rows`."""
+    errors = {p.row_index: p.error for p in result.parked}
+    receipts = rows.select(["_topic", "_partition", "_offset"]).to_pylist()
+    for i, receipt in enumerate(receipts):
+        partition, offset = Partition(receipt["_topic"], receipt["_partition"]), receipt["_offset"]
+        if i in errors:
+            verdict = parked_again(errors[i], partition, offset, destination)
+        else:
+            verdict = Verdict(LANDED if result.mask[i] else DUPLICATE)
+        yield Key(topic_id, partition.number, offset, destination), verdict
+
+
+def parked_again(error: UserError, partition: Partition, offset: int, destination: str) -> Verdict:
+    """Return the verdict of an event that fails again."""
+    return Verdict(PARKED, parked_topic.reason(error, partition, offset, destination))

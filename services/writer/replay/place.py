@@ -1,0 +1,151 @@
+"""The tables that replayed events land in: that of today's routes and grants, or the one that was named.
+
+Events are read and sorted by what reads and sorts live ones.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Final, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from psycopg2.extensions import connection
+
+from services.writer.model.offsets import Partition
+from services.writer.model.records import ARRIVALS, USUAL, PartitionSlice
+from services.writer.model.routes import Routes, is_closed
+from services.writer.model.targets import Target
+from services.writer.parse.parse import read
+from services.writer.persist import encodings, landing
+from services.writer.replay.staged import ParkedEvent
+from services.writer.sort.route_lookup import RouteLookup, lookup_for
+from services.writer.sort.sort import Sorted, sort
+from shared.errors import FORBIDDEN_DESTINATION, NOT_ROUTED, UserError
+
+_NOT_ROUTED: Final = "today's routes do not bring it to the table that it was parked for"
+
+
+class Rejected(NamedTuple):
+    """An event that goes nowhere, and why; `destination`: what it was parked for."""
+
+    partition: Partition
+    offset: int
+    destination: str
+    error: UserError
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Where events go: rows by their table and what they were parked for; and those that go nowhere."""
+
+    rows: dict[tuple[Target, str], list[pa.RecordBatch]] = field(default_factory=lambda: defaultdict(list))
+    rejected: list[Rejected] = field(default_factory=list)
+
+
+def place(conn: connection, database: str, events: Sequence[ParkedEvent], routes: Routes) -> Placed:
+    """Place each of `events`, which are of one incarnation of their topics."""
+    return _Placing(conn, database, lookup_for(routes)).run(events, routes)
+
+
+class _Placing:
+    def __init__(self, conn: connection, database: str, routing: RouteLookup) -> None:
+        self._conn = conn
+        self._database = database
+        self._routing = routing
+        self._out = Placed()
+
+    def run(self, events: Sequence[ParkedEvent], routes: Routes) -> Placed:
+        groups = list(_groups(events))
+        routed = [(destination, part) for destination, to, part in groups if not to]
+        for (destination, part), found in zip(
+            routed, sort([part for _, part in routed], routes), strict=True
+        ):
+            self._add_routed(destination, part, found)
+        for destination, to, part in groups:
+            if to:
+                self._add_redirected(destination, to, part)
+        return self._out
+
+    def _add_routed(self, destination: str, part: PartitionSlice, found: Sorted) -> None:
+        """Add the rows that are for `destination`: of other tables these events are not replayed."""
+        left = set(part.rows.column("offset").to_pylist())
+        for target, rows in found.tables.items():
+            name = f"{self._database}.{encodings.spelled(self._conn, target)}"
+            if target.database == self._database and name == destination:
+                self._out.rows[target, destination].append(rows)
+                left -= set(rows.column("_offset").to_pylist())
+        errors = {u.offset: u.error for u in reversed(found.unroutable)}  # the first of an event's
+        for offset in left:
+            error = errors.get(offset) or UserError(NOT_ROUTED, _NOT_ROUTED)
+            self._reject(part.partition, offset, destination, error)
+
+    def _add_redirected(self, destination: str, to: str, part: PartitionSlice) -> None:
+        """Add rows for the table `to`, which the topic's grants or the event's own routes must allow."""
+        events = read(part.rows.column("value"))
+        rows = landing.rows(part.partition, part.rows, events.columns)
+        offsets = part.rows.column("offset").to_pylist()
+        for i, error in events.errors.items():
+            self._reject(part.partition, offsets[i], destination, error)
+        readable = pa.array([i not in events.errors for i in range(len(part))])
+        for name in pc.unique(rows.column("_event_name").filter(readable)).to_pylist():
+            chosen = rows.filter(pc.and_(_named(rows, name), readable))
+            target = self._target(to, name)
+            if self._is_allowed(part.partition.topic, target, name):
+                self._out.rows[target, destination].append(chosen)
+                continue
+            error = UserError(FORBIDDEN_DESTINATION, f"no grant of topic {part.partition.topic} allows {to}")
+            for offset in chosen.column("_offset").to_pylist():
+                self._reject(part.partition, offset, destination, error)
+
+    def _target(self, to: str, event_name: str | None) -> Target:
+        """Return the table `to`: for envelopes those of the landing schema are landing tables."""
+        schema, _, table = to.partition(".")
+        if schema == landing.SCHEMA and event_name is not None:
+            return Target(self._database, schema, table)
+        return self._routing.typed(self._database, schema, table)
+
+    def _is_allowed(self, topic: str, target: Target, event_name: str | None) -> bool:
+        if event_name is not None and target in self._routing.tables_of(event_name):
+            return True
+        configured = self._routing.database(self._database)
+        if configured is None or is_closed(target.schema) or target.schema not in configured.schemas:
+            return False
+        return self._routing.allows(topic, target)
+
+    def _reject(self, partition: Partition, offset: int, destination: str, error: UserError) -> None:
+        self._out.rejected.append(Rejected(partition, offset, destination, error))
+
+
+def _named(rows: pa.RecordBatch, event_name: str | None) -> pa.Array:
+    """Return which of `rows` have the event name; packets have none."""
+    names = rows.column("_event_name")
+    return pc.is_null(names) if event_name is None else pc.equal(names, event_name).fill_null(False)
+
+
+def _groups(events: Iterable[ParkedEvent]) -> Iterator[tuple[str, str, PartitionSlice]]:
+    """Yield events of one partition in order: what they were parked for, the table named instead, records."""
+
+    def group_of(e: ParkedEvent) -> tuple[Partition, str, str]:
+        return e.partition, e.destination, e.to or ""
+
+    ordered = sorted(events, key=lambda e: (group_of(e), e.offset))
+    for (partition, destination, to), group in groupby(ordered, key=group_of):
+        yield destination, to, PartitionSlice(partition, _arrivals(group))
+
+
+def _arrivals(events: Iterable[ParkedEvent]) -> pa.RecordBatch:
+    rows = [
+        {
+            "topic": e.partition.topic,
+            "partition": e.partition.number,
+            "offset": e.offset,
+            "value": e.value,
+            "received_at": None if e.received_at is None else e.received_at.isoformat().encode(),
+            "timestamp": e.timestamp,
+            "context": USUAL,
+        }
+        for e in events
+    ]
+    return pa.RecordBatch.from_pylist(rows, schema=ARRIVALS)

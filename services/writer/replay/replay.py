@@ -1,0 +1,149 @@
+"""Lands what is staged in one database: in the order of its keys, a page in a transaction.
+
+Invariant: the row, its totals, its row of `onramp.replayed` and the removal of the staged row are one
+transaction (the model's rule `one_commit`).  Nothing lands in a table that a hold is on.  One that takes
+no rows now is passed over until the next run: it gets no hold, because nothing live has met it.
+"""
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from typing import Final
+
+from psycopg2.extensions import connection
+
+from services.writer.model.routes import Routes
+from services.writer.persist.row_errors import row_error
+from services.writer.plan.row_rates import RateLimiter
+from services.writer.postgres.database import Database
+from services.writer.postgres.pool import transaction
+from services.writer.replay import staged
+from services.writer.replay.land import land, parked_again
+from services.writer.replay.staged import START, Key, Staged, Verdict
+from services.writer.replay.suspects import Suspects
+from services.writer.settle import holds
+from services.writer.settle.settlement import BlockedError, SerializationConflictError
+from shared import failpoints
+from shared.errors import INTERNAL_PERSIST, InfrastructureError, UserError
+
+log = logging.getLogger(__name__)
+
+_AT_ONCE: Final = 1_000
+_Take = Callable[[connection, Collection[str]], list[Staged]]
+
+
+class Replay:
+    """The replays of one database."""
+
+    def __init__(
+        self,
+        database: Database,
+        rate_limiter: RateLimiter | None = None,
+        *,
+        may_land: Callable[[], bool] = lambda: True,
+        at_once: int = _AT_ONCE,
+    ) -> None:
+        """`may_land`: asked before each transaction."""
+        self._database = database
+        self._rate_limiter = rate_limiter or RateLimiter({})
+        self._may_land = may_land
+        self._at_once = min(at_once, self._rate_limiter.burst(database.name) or at_once)
+        self._routes = Routes(database.name)
+        #: How many attempts of this run ended how.
+        self._ended: Counter[str] = Counter()
+        #: Tables that take no rows in this run.
+        self._passed_over: set[str] = set()
+        #: What the last transaction has taken.
+        self._page: Sequence[Staged] = ()
+
+    def run(self, routes: Routes) -> Counter[str]:
+        """Land what is staged and can land now; return how many attempts ended how (blocking).
+
+        Raises `InfrastructureError` when the database fails.
+        """
+        self._routes, self._ended, self._passed_over = routes, Counter(), set()
+        after: Key | None = START
+        while after is not None and self._may_land():
+            after = self._step(after)
+        return self._ended
+
+    def _step(self, after: Key) -> Key | None:
+        """Land a page behind `after`; return its last key, `after` to try again, None at the end."""
+        try:
+            self._land(lambda conn, held: staged.take(conn, self._database.name, held, after, self._at_once))
+        except SerializationConflictError as e:
+            return self._pass_over(str(e.blocked.target), after)
+        except BlockedError as e:
+            if not e.suspicious:
+                return self._pass_over(str(e.target), after)
+            self._land_one_by_one(self._page)
+        except (InfrastructureError, MemoryError):
+            raise
+        except Exception:
+            log.exception("replayed events fail for a reason that the writer does not know")
+            self._land_one_by_one(self._page)
+        return self._page[-1].event.key if self._page else None
+
+    def _pass_over(self, table: str, after: Key) -> Key | None:
+        if table in self._passed_over:  # it goes by another name here: not again in this run
+            return None
+        self._passed_over.add(table)
+        return after
+
+    def _land(self, take: _Take) -> Counter[str]:
+        """Land what `take` takes, in one transaction; return how it ended."""
+        self._page = ()
+        time.sleep(self._rate_limiter.delay(self._database.name))
+        with transaction(self._database, "driver") as conn:
+            self._page = take(conn, {*holds.peek(conn).tables, *self._passed_over})
+            fresh = [s for s in self._page if not (s.is_known or s.is_old)]
+            self._rate_limiter.consume(self._database.name, len(fresh))
+            verdicts = land(conn, self._database, [s.event for s in fresh], self._routes)
+            staged.record(conn, ((s, verdicts[s.event.key]) for s in fresh))
+            staged.remove(conn, self._page)
+            if self._page:
+                failpoints.reach("writer.mid_replay")
+        if self._page:
+            failpoints.reach("writer.after_replay")
+        ended = Counter(verdict.outcome for verdict in verdicts.values())
+        self._ended += ended
+        return ended
+
+    def _land_one_by_one(self, page: Sequence[Staged]) -> None:
+        """Land the rows of a page that failed each by itself; park those that fail where others land."""
+        suspects = Suspects(self._database.name)
+        for row in page:
+            if suspects.table_of(row) not in self._passed_over and self._may_land():
+                self._land_one(row, suspects)
+                self._passed_over |= suspects.tables_at_fault()
+        for row, error in suspects.rows_at_fault():
+            self._park(row, error)
+        self._passed_over |= suspects.tables_at_fault(at_end=True)
+        self._page = page
+
+    def _land_one(self, row: Staged, suspects: Suspects) -> None:
+        try:
+            if self._land(lambda conn, _: staged.retake(conn, row.event.key)):
+                suspects.passed(row)
+        except SerializationConflictError as e:
+            self._passed_over.add(str(e.blocked.target))
+        except BlockedError as e:
+            if e.suspicious:
+                reason = "it fails at this event, and takes others"
+                suspects.failed(row, row_error(self._database, e.target, e.sqlstate, reason))
+            else:
+                self._passed_over.add(str(e.target))
+        except (InfrastructureError, MemoryError):
+            raise
+        except Exception as e:  # noqa: BLE001 - logged when it failed with others
+            suspects.failed(row, UserError(INTERNAL_PERSIST, f"{type(e).__name__}, where others passed"))
+
+    def _park(self, row: Staged, error: UserError) -> None:
+        event = row.event
+        verdict: Verdict = parked_again(error, event.partition, event.offset, event.destination)
+        with transaction(self._database, "driver") as conn:
+            taken = staged.retake(conn, event.key)
+            staged.record(conn, ((s, verdict) for s in taken if not s.is_known))
+            staged.remove(conn, taken)
+        self._ended[verdict.outcome] += len(taken)

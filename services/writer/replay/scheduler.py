@@ -1,0 +1,100 @@
+"""Schedules replays in the background, one run at a time for each database.
+
+The look that reads a database's figures says when anything is staged: a batch asks nothing.
+"""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Final
+
+from services.writer.model.backoff import Backoff
+from services.writer.model.routes import Routes
+from services.writer.plan.row_rates import RateLimiter
+from services.writer.postgres.database import Database
+from services.writer.postgres.database_threads import in_own_thread
+from services.writer.replay.replay import Replay
+from shared.errors import InfrastructureError
+
+log = logging.getLogger(__name__)
+
+#: The admin service stages a part of a job ahead: the next part comes soon.
+_AGAIN_SECONDS: Final = 0.2
+
+
+@dataclass(slots=True)
+class _Replays:
+    replay: Replay
+    _: KW_ONLY
+    due: bool = False
+    backoff: Backoff = field(default_factory=Backoff)
+    task: "asyncio.Task[Counter[str]] | None" = None
+    ended: Counter[str] = field(default_factory=Counter)
+
+
+class ReplayScheduler:
+    """The replays of all databases."""
+
+    def __init__(
+        self,
+        databases: Collection[Database],
+        rate_limiter: RateLimiter,
+        may_land: Callable[[str], bool],
+    ) -> None:
+        """`may_land`: whether the database of this name takes live events now."""
+        self._may_land = may_land
+        self._stopped = False
+        self._replays = {
+            d.name: _Replays(Replay(d, rate_limiter, may_land=self._asked_for(d.name))) for d in databases
+        }
+
+    def _asked_for(self, name: str) -> Callable[[], bool]:
+        return lambda: not self._stopped and self._may_land(name)
+
+    def mark_staged(self, name: str) -> None:
+        """Run replays of `name` soon: something is staged there."""
+        self._replays[name].due = True
+
+    def take_ended(self) -> dict[str, Counter[str]]:
+        """Return, by database, how many attempts ended how since this was last asked."""
+        ended = {name: replays.ended for name, replays in self._replays.items() if replays.ended}
+        for name in ended:
+            self._replays[name].ended = Counter()
+        return ended
+
+    def tick(self, routes: Routes) -> Iterator[tuple[str, InfrastructureError]]:
+        """Start the runs that are due; yields the failed ones with their errors."""
+        for name, replays in self._replays.items():
+            if replays.task is not None and replays.task.done():
+                task, replays.task = replays.task, None
+                try:
+                    self._end(replays, task.result())
+                except InfrastructureError as e:
+                    replays.backoff.fail()
+                    yield name, e
+                except Exception:
+                    log.exception("a replay failed for a reason that the writer does not know")
+                    replays.backoff.fail()
+            due = replays.due and replays.task is None and replays.backoff.is_due()
+            if due and self._may_land(name):
+                replays.task = asyncio.create_task(in_own_thread(replays.replay.run, routes))
+
+    def _end(self, replays: _Replays, ended: Counter[str]) -> None:
+        """Run again soon while attempts end; else wait to be told that something is staged."""
+        replays.ended += ended
+        replays.due = ended.total() > 0
+        if replays.due:
+            replays.backoff.succeed()
+            replays.backoff.pause(_AGAIN_SECONDS)
+        else:
+            replays.backoff.fail()
+
+    async def stop(self) -> None:
+        """Cancel all runs; a running transaction rolls back or is finished by its thread."""
+        self._stopped = True
+        tasks = [r.task for r in self._replays.values() if r.task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

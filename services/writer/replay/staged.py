@@ -1,0 +1,172 @@
+"""`onramp.replays`, which the admin service stages, and `onramp.replayed`, what became of each attempt.
+
+Invariant: an attempt lands only if its row in `onramp.replayed` is new there (the model's rule
+`attempt_new`), and what was staged long ago is dropped (`old_dropped`): a restored dump revives it.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import KW_ONLY, dataclass
+from datetime import datetime
+from typing import Any, Final, NamedTuple
+
+from psycopg2 import Binary
+from psycopg2.extensions import connection
+from psycopg2.extras import execute_values
+
+from services.writer.model.offsets import Partition
+from services.writer.postgres import rows_by_bytes
+
+#: What is taken at once: as rows and as a table of Arrow it is some times as much of memory.
+MOST_BYTES: Final = 16 << 20
+_KEY: Final = 'topic_id, partition, "offset", destination'
+_EVENT: Final = 'topic_id, topic, partition, "offset", destination, "to", value, received_at, timestamp'
+_STAGED: Final = f"""
+    SELECT ctid, {_EVENT}, attempt, job, sha256, staged_at < now() - interval '15 minutes' AS is_old,
+        EXISTS (SELECT FROM onramp.replayed d WHERE (d.topic_id, d.partition, d."offset", d.destination)
+            = (r.topic_id, r.partition, r."offset", r.destination) AND d.attempt = r.attempt) AS is_known
+    FROM onramp.replays r
+"""  # noqa: S608 - our own words
+#: By keyset: what has landed leaves dead rows, and each step would walk over all of them again.
+#: What a cancel or another writer has locked is theirs.
+_TAKE: Final = rows_by_bytes.bytes_of(
+    f"""{_STAGED}
+    WHERE ({_KEY}) > (%s::uuid, %s, %s, %s) AND coalesce("to", substr(destination, %s)) <> ALL (%s)
+    ORDER BY {_KEY} LIMIT %s FOR UPDATE OF r SKIP LOCKED""",
+    _KEY,
+)
+_RETAKE: Final = f"{_STAGED} WHERE ({_KEY}) = (%s::uuid, %s, %s, %s) FOR UPDATE OF r SKIP LOCKED"
+_REMOVE: Final = "DELETE FROM onramp.replays WHERE ctid = ANY (%s::tid[])"
+_RECORD: Final = """
+    INSERT INTO onramp.replayed (topic_id, topic, partition, "offset", destination, attempt, outcome, reason,
+                                 job, "to", sha256) VALUES %s
+"""
+
+
+class Key(NamedTuple):
+    """Which parked event, and for which table: the order in which they land."""
+
+    topic_id: str
+    partition: int
+    offset: int
+    destination: str
+
+
+#: Before every event.
+START: Final = Key("00000000-0000-0000-0000-000000000000", -1, -1, "")
+
+
+@dataclass(frozen=True, slots=True)
+class ParkedEvent:
+    """A parked event as it shall land, in `to` instead of its `destination` if that is given."""
+
+    topic_id: str
+    partition: Partition
+    offset: int
+    destination: str
+    _: KW_ONLY
+    to: str | None
+    value: bytes | None
+    received_at: datetime | None
+    timestamp: datetime
+
+    @property
+    def key(self) -> Key:
+        """What is told apart."""
+        return Key(self.topic_id, self.partition.number, self.offset, self.destination)
+
+    @classmethod
+    def of(cls, row: Sequence[Any]) -> "ParkedEvent":
+        """Return the event of a row of `_EVENT`."""
+        topic_id, topic, number, offset, destination, to, value, received_at, timestamp = row
+        partition, value = Partition(topic, number), None if value is None else bytes(value)
+        return cls(
+            topic_id,
+            partition,
+            offset,
+            destination,
+            to=to,
+            value=value,
+            received_at=received_at,
+            timestamp=timestamp,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """A row of `onramp.replays`, locked."""
+
+    ctid: str
+    event: ParkedEvent
+    attempt: int
+    _: KW_ONLY
+    job: str
+    sha256: bytes | None
+    is_old: bool
+    is_known: bool
+
+
+class Verdict(NamedTuple):
+    """What became of an event: `landed`, `duplicate`, or `parked` with the reason (JSON)."""
+
+    outcome: str
+    reason: bytes | None = None
+
+
+def take(conn: connection, database: str, held: Collection[str], after: Key, limit: int) -> list[Staged]:
+    """Lock and return the first rows behind `after` that are for none of the tables `held` (schema.table).
+
+    So many that all but the last have less than `MOST_BYTES`.
+    """
+    prefix = len(database) + 2
+    with conn.cursor() as cursor:
+        cursor.execute(_TAKE, (*after, prefix, list(held), limit, MOST_BYTES))
+        return [_staged(row) for row in cursor.fetchall()]
+
+
+def retake(conn: connection, key: Key) -> list[Staged]:
+    """Lock and return the row of `key`, if it is still staged."""
+    with conn.cursor() as cursor:
+        cursor.execute(_RETAKE, key)
+        return [_staged(row) for row in cursor.fetchall()]
+
+
+def _staged(row: Sequence[Any]) -> Staged:
+    ctid, *event, attempt, job, sha256, is_old, is_known = row[:15]
+    return Staged(
+        ctid,
+        ParkedEvent.of(event),
+        attempt,
+        job=job,
+        sha256=None if sha256 is None else bytes(sha256),
+        is_old=is_old,
+        is_known=is_known,
+    )
+
+
+def remove(conn: connection, rows: Iterable[Staged]) -> None:
+    """Remove `rows`, which landed, failed again, or shall not land."""
+    with conn.cursor() as cursor:
+        cursor.execute(_REMOVE, ([row.ctid for row in rows],))
+
+
+def record(conn: connection, verdicts: Iterable[tuple[Staged, Verdict]]) -> None:
+    """Write what became of the attempts; an error, and nothing lands, if it is there already."""
+    rows = [
+        (
+            e.topic_id,
+            *e.partition,
+            e.offset,
+            e.destination,
+            staged.attempt,
+            verdict.outcome,
+            None if verdict.reason is None else verdict.reason.decode(),
+            staged.job,
+            e.to,
+            None if staged.sha256 is None else Binary(staged.sha256),
+        )
+        for staged, verdict in verdicts
+        for e in (staged.event,)
+    ]
+    if rows:
+        with conn.cursor() as cursor:
+            execute_values(cursor, _RECORD, rows, page_size=len(rows))

@@ -1,0 +1,43 @@
+"""Whose fault it is when replayed events fail alone: theirs if their table takes others, else the table's."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Final
+
+from services.writer.replay.staged import Staged
+from shared.errors import UserError
+
+#: So many rows of a table fail while none passes: each may have taken a whole statement timeout.
+_MOST: Final = 5
+
+
+class Suspects:
+    """The events of a page that were tried one by one."""
+
+    def __init__(self, database: str) -> None:
+        self._prefix = f"{database}."
+        self._passed: set[str] = set()
+        self._failed: dict[str, list[tuple[Staged, UserError]]] = defaultdict(list)
+
+    def table_of(self, row: Staged) -> str:
+        """Return the table (schema.table) that `row` is to land in."""
+        return row.event.to or row.event.destination.removeprefix(self._prefix)
+
+    def passed(self, row: Staged) -> None:
+        """Note that `row` has a verdict of its own."""
+        self._passed.add(self.table_of(row))
+
+    def failed(self, row: Staged, error: UserError) -> None:
+        """Note that `row` failed alone."""
+        self._failed[self.table_of(row)].append((row, error))
+
+    def tables_at_fault(self, *, at_end: bool = False) -> set[str]:
+        """Return the tables at which several fail and none passes; `at_end`: two are several."""
+        most = 2 if at_end else _MOST
+        return {t for t, failed in self._failed.items() if t not in self._passed and len(failed) >= most}
+
+    def rows_at_fault(self) -> Iterator[tuple[Staged, UserError]]:
+        """Yield the rows that fail where others pass, and one that is alone, with their errors."""
+        for table, failed in self._failed.items():
+            if table in self._passed or len(failed) == 1:
+                yield from failed

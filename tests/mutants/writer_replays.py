@@ -1,0 +1,108 @@
+"""The protections of replays."""
+
+from typing import Final
+
+from tests.mutants.machine import Mutant
+
+_REPLAYS: Final = "tests/integration/writer/test_replays.py::test_"
+
+REPLAYS: Final = (
+    Mutant(
+        "attempts that are known",
+        "replay/replay.py",
+        "if not (s.is_known or s.is_old)",
+        "if not s.is_old",
+        f"{_REPLAYS}f42_an_attempt_that_is_known_lands_nothing",
+    ),
+    Mutant(
+        "the end of what was staged long ago",
+        "replay/replay.py",
+        "if not (s.is_known or s.is_old)",
+        "if not s.is_known",
+        f"{_REPLAYS}what_was_staged_long_ago_is_dropped",
+    ),
+    Mutant(
+        "a replay's own outcomes",
+        "replay/land.py",
+        "{Outcome.LANDED: Outcome.REPLAYED,",
+        "{Outcome.LANDED: Outcome.LANDED,",
+        f"{_REPLAYS}an_event_lands_with_its_own_receipt_and_parked_does_not_shrink",
+    ),
+    Mutant(
+        "the table that a replay was parked for, in its count",
+        "replay/land.py",
+        "        self._parked_for = destination.removeprefix",
+        "        self._parked_for = str(target) or destination.removeprefix",
+        f"{_REPLAYS}a_table_that_no_route_names_needs_another",
+    ),
+    Mutant(
+        "tables that hold, to a replay",
+        "replay/replay.py",
+        "{*holds.peek(conn).tables, *self._passed_over}",
+        "{*self._passed_over}",
+        f"{_REPLAYS}nothing_lands_in_a_table_that_holds_and_the_others_land",
+    ),
+    Mutant(
+        "tables that are passed over",
+        "replay/replay.py",
+        "        self._passed_over.add(table)\n        return after",
+        "        self._passed_over.add(table)\n        return None",
+        f"{_REPLAYS}a15_a_table_that_is_locked_is_passed_over_and_gets_no_hold",
+    ),
+    Mutant(
+        "grants, for the table that was named",
+        "replay/place.py",
+        "        return self._routing.allows(topic, target)",
+        "        return True",
+        f"{_REPLAYS}a_table_that_no_route_names_needs_another",
+    ),
+    Mutant(
+        "schemas that are closed, for the table that was named",
+        "replay/place.py",
+        "        if configured is None or is_closed(target.schema) or",
+        "        if False and",
+        f"{_REPLAYS}no_grant_opens_a_schema_that_is_closed",
+    ),
+    Mutant(
+        "the order of a replay",
+        "replay/place.py",
+        "key=lambda e: (group_of(e), e.offset)",
+        "key=lambda e: (group_of(e), -e.offset)",
+        f"{_REPLAYS}they_land_in_the_order_of_their_sources_and_step_by_step",
+    ),
+    Mutant(
+        "the table's fault, where none of it lands",
+        "replay/suspects.py",
+        "if table in self._passed or len(failed) == 1:",
+        "if True:",
+        f"{_REPLAYS}an_event_that_fails_alone_stays_parked_where_others_land",
+    ),
+    Mutant(
+        "a replay's share of the rate",
+        "replay/replay.py",
+        "            self._rate_limiter.consume(self._database.name, len(fresh))\n",
+        "",
+        f"{_REPLAYS}the_databases_rate_counts",
+    ),
+    Mutant(
+        "the question whether a replay may land",
+        "replay/replay.py",
+        "while after is not None and self._may_land():",
+        "while after is not None:",
+        f"{_REPLAYS}nothing_lands_once_it_may_not",
+    ),
+    Mutant(
+        "rows that somebody has locked",
+        "replay/staged.py",
+        "LIMIT %s FOR UPDATE OF r SKIP LOCKED",
+        "LIMIT %s",
+        f"{_REPLAYS}what_somebody_has_locked_is_theirs",
+    ),
+    Mutant(
+        "incarnations, to a replay",
+        "replay/land.py",
+        "groupby(events, key=lambda e: e.topic_id)",
+        "groupby(events, key=lambda e: None)",
+        f"{_REPLAYS}the_incarnations_of_a_topic_are_told_apart",
+    ),
+)
