@@ -14,7 +14,7 @@ import psycopg2
 from psycopg2 import sql
 from psycopg2.extensions import connection
 
-from services.admin.findings import Incarnation, Source, Table
+from services.admin.findings import Incarnation, Replayed, Source, Table
 from services.admin.spans import Span
 from shared import landing_table, wire
 from shared.errors import DATABASE_UNAVAILABLE, InfrastructureError
@@ -54,6 +54,10 @@ _WAITING: Final = 'SELECT topic_id::text, topic, partition, "offset", destinatio
 _WAITING_EVENTS: Final = """
     SELECT topic, partition, "offset", destination, code, value, extract(epoch FROM kept_at) * 1000
     FROM onramp.waiting ORDER BY kept_at, topic, partition, "offset"
+"""
+_REPLAYED: Final = """
+    SELECT topic_id::text, topic, partition, "offset", destination, outcome, "to", sha256 IS NOT NULL
+    FROM onramp.replayed WHERE outcome <> 'parked'
 """
 _COUNTS: Final = "SELECT _topic, _partition, count(*) FROM {} GROUP BY 1, 2"
 _REPEATED: Final = f"""
@@ -104,6 +108,8 @@ class Snapshot:
     outbox: list[OutboxRow] = field(default_factory=list)
     #: Events that wait in the database itself.
     waiting: list[OutboxRow] = field(default_factory=list)
+    #: Parked events that landed later, or were there already; empty in an older database.
+    replayed: dict[Incarnation, list[Replayed]] = field(default_factory=dict)
     tables: list[Table] = field(default_factory=list)
 
     def load(self) -> Self:
@@ -130,6 +136,11 @@ class Snapshot:
             self.waiting = [
                 OutboxRow(Incarnation(i, Source(t, p)), o, d) for i, t, p, o, d in cursor.fetchall()
             ]
+            cursor.execute("SELECT to_regclass('onramp.replayed')")
+            if cursor.fetchone() != (None,):
+                cursor.execute(_REPLAYED)
+                for i, t, p, *replayed in cursor.fetchall():
+                    self.replayed.setdefault(Incarnation(i, Source(t, p)), []).append(Replayed(*replayed))
             cursor.execute(_LANDING)
             self.tables = [Table(self.database, s, t) for s, t in cursor.fetchall() if t != wire.PROBE_EVENT]
         return self

@@ -2,7 +2,10 @@
 
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
+
+#: Outcomes that an event has beside `parked`, once it is replayed.
+OF_PARKED: Final = frozenset({"replayed", "replayed_duplicate"})
 
 
 class Source(NamedTuple):
@@ -36,6 +39,16 @@ class Table(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.database}.{self.destination}"
+
+
+class Replayed(NamedTuple):
+    """An event that was parked and landed later, or was there already; `to`: the table, if another's."""
+
+    offset: int
+    destination: str
+    outcome: str
+    to: str | None
+    is_edited: bool
 
 
 class Code(StrEnum):
@@ -99,7 +112,8 @@ class Line:
     @property
     def accounted(self) -> int:
         """Return how many (event, destination) have a verdict."""
-        return self.filtered + self.refused + sum(self.outcomes.values()) + self.waiting
+        first = sum(n for outcome, n in self.outcomes.items() if outcome not in OF_PARKED)
+        return self.filtered + self.refused + first + self.waiting
 
     @property
     def read(self) -> int:

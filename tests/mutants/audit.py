@@ -18,6 +18,8 @@ INCARNATIONS: Final = "tests/integration/admin/test_incarnations.py"
 WRITER: Final = "tests/integration/admin/test_concurrent_writer.py"
 #: Events that Kafka deleted before they were settled, under a whole writer.
 DELETED: Final = "tests/faults/test_audit_of_lives.py"
+#: Parked events that landed later, under a whole writer.
+REPLAYS: Final = "tests/faults/test_f42_replays.py::test_f42_"
 
 QUICK: Final = (
     Mutant(
@@ -271,6 +273,27 @@ SLOW: Final = (
         "        self._count_waiting_too(event, judged)\n",
         "",
         WAITING,
+    ),
+    Mutant(
+        "knowing what was replayed",
+        "audit/receipts.py",
+        "        if replayed and not routed.typed:\n",
+        "        if False:\n",
+        f"{REPLAYS}a_writer_that_is_killed_in_mid_replay_lands_each_event_once",
+    ),
+    Mutant(
+        "rows of replayed events that are gone",
+        "audit/replays.py",
+        "    if not rows:\n",
+        "    if False:\n",
+        f"{REPLAYS}what_the_audit_says_of_replays_that_a_dump_has_lost",
+    ),
+    Mutant(
+        "replays that nothing says",
+        "audit/replays.py",
+        "if counted[outcome] != said[outcome]:",
+        "if False:",
+        f"{REPLAYS}what_the_audit_says_of_replays_that_a_dump_has_lost",
     ),
     Mutant(
         "counting a packet that waits once for each of its tables",

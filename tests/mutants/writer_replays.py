@@ -6,6 +6,27 @@ from tests.mutants.machine import Mutant
 
 _REPLAYS: Final = "tests/integration/writer/test_replays.py::test_"
 
+_KILLED: Final = (
+    "tests/faults/test_f42_replays.py::test_f42_a_writer_that_is_killed_in_mid_replay_lands_each_event_once"
+)
+
+#: Under a whole writer.
+REPLAYS_KILLED: Final = (
+    Mutant(
+        "what a replay says of itself",
+        "replay/replay.py",
+        "            staged.record(conn, ((s, verdicts[s.event.key]) for s in fresh))\n",
+        "",
+        _KILLED,
+    ),
+    Mutant(
+        "the look that sees what is staged",
+        "driver/collector.py",
+        "            if stats_of.staged:\n",
+        "            if False:\n",
+        _KILLED,
+    ),
+)
 REPLAYS: Final = (
     Mutant(
         "attempts that are known",

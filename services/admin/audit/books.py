@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from services.admin.audit.settled_log import SettledLog, Totals
 from services.admin.errors.records import ErrorEvent, Marker
-from services.admin.findings import Incarnation, Source, Table
+from services.admin.findings import Incarnation, Replayed, Source, Table
 from services.admin.spans import History
 
 
@@ -27,6 +27,8 @@ class DatabaseBooks:
     #: rows of landing tables by source
     counts: Mapping[Table, Mapping[Source, int]]
     repeated: Sequence[tuple[Table, Source, int, int]]
+    #: parked events that landed later, or were there already
+    replayed: Mapping[Incarnation, list[Replayed]] = field(default_factory=dict)
     #: under which routes each range was settled
     history: Mapping[Incarnation, History] = field(default_factory=dict)
     _counted: dict[Incarnation, Counter[tuple[str, str]]] = field(

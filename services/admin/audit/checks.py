@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from services.admin.audit.books import Books, between
+from services.admin.audit.replays import redirected
 from services.admin.findings import Code, Finding, Incarnation, Line, Report, Source, Table
 from shared import wire
 
@@ -71,6 +72,7 @@ def check_rows(books: Books, report: Report) -> None:
         for (incarnation, destination, outcome), n in database.totals.items():
             if outcome in _LANDED:
                 landed[destination, incarnation.source] += n
+        landed.update(redirected(name, database.replayed))
         known = {incarnation.source for incarnation in database.ledger}
         for table, counts in database.counts.items():
             expected = {s: n for (d, s), n in landed.items() if d == table.destination}

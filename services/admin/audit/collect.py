@@ -87,6 +87,7 @@ def _database(snapshot: Snapshot, topics: re.Pattern[str]) -> DatabaseBooks:
             for r in snapshot.waiting
             if audited(r.incarnation.source)
         ),
+        replayed={i: events for i, events in snapshot.replayed.items() if audited(i.source)},
         counts={t: {s: n for s, n in snapshot.counts(t).items() if audited(s)} for t in snapshot.tables},
         repeated=[(t, s, o, n) for t in snapshot.tables for s, o, n in snapshot.repeated(t) if audited(s)],
         history={

@@ -14,10 +14,11 @@ from services.admin.audit.books import Books
 from services.admin.audit.classify import Event, Kind, classify
 from services.admin.audit.concurrent_writer import in_progress
 from services.admin.audit.incarnations import ReadableRange
+from services.admin.audit.replays import ReplayedEvents, wrong_row
 from services.admin.audit.settled_log import Routed
 from services.admin.audit.settled_under import SettledRoutes
 from services.admin.books_sql import Row, Snapshot
-from services.admin.findings import Code, Finding, Table
+from services.admin.findings import Code, Finding, Replayed, Table
 from services.admin.kafka_logs import LogRecord
 
 _LOOK_UP_AT: Final = 1000
@@ -65,6 +66,7 @@ class Reading:
         self._waiting = {n: books.waiting(n, incarnation) for n in snapshots}
         self._in_progress = {n: in_progress(books, incarnation, n) for n in snapshots}
         self._held = {n: books.databases[n].held_of(incarnation) for n in snapshots}
+        self._replayed = {n: ReplayedEvents(n, books.databases[n], incarnation) for n in snapshots}
         self._absent: dict[Table, list[Event]] = {}
         self.result = ReadingResult()
 
@@ -171,7 +173,7 @@ class Reading:
         self.result.events_unjudged += self.result.unjudged.total() > unjudged_before
         tables = {r.table for r in possible}
         for _, table, _ in rows:
-            if table not in tables:
+            if table not in tables and not self._replayed[table.database].landed_in(event.offset, table):
                 self._report(Code.PHANTOM, event.offset, f"a row of {table}, where its event does not go")
 
     def _count_waiting_too(self, event: Event, by_database: Mapping[str, int]) -> None:
@@ -210,6 +212,10 @@ class Reading:
         parked = (event.offset, str(table)) in self._parked[table.database]
         held = (event.offset, table.destination) in self._held[table.database]
         waits = held or event.offset in self._waiting[table.database]
+        replayed = self._replayed[table.database].of(event.offset, table) if parked and not waits else None
+        if replayed and not routed.typed:
+            self._judge_replayed(event, table, replayed, rows)
+            return
         outcomes = [
             name for name, there in (("landed", rows), ("parked", parked), ("waiting", waits)) if there
         ]
@@ -217,6 +223,10 @@ class Reading:
             self._report(Code.DOUBLE_TERMINAL, event.offset, f"{' and '.join(outcomes)} for {table}")
         elif rows or not outcomes:
             self._judge_row(event, routed, rows)
+
+    def _judge_replayed(self, event: Event, table: Table, replayed: Replayed, rows: list[Row]) -> None:
+        if wrong := wrong_row(replayed, rows, table, same=all(map(event.same_as, rows))):
+            self._report(wrong.code, event.offset, wrong.detail)
 
     def _judge_row(self, event: Event, routed: Routed, rows: list[Row]) -> None:
         """Judge an event that is not parked and does not wait."""

@@ -27,6 +27,7 @@ from services.admin.audit.incarnations import (
 )
 from services.admin.audit.leaderless import report_leaderless
 from services.admin.audit.receipts import Reading, ReadingResult
+from services.admin.audit.replays import check_replayed
 from services.admin.audit.settled_under import check_gaps
 from services.admin.books_sql import Snapshot
 from services.admin.findings import Code, Finding, Incarnation, Report
@@ -109,6 +110,7 @@ async def _check_incarnation(
         *check_markers(books, incarnation),
         *check_parked(books, incarnation),
         *check_held(books, incarnation),
+        *check_replayed(books, incarnation),
     ]
     report.findings += check_gaps(books, incarnation)
     result = await _read_again(logs, books, snapshots, readable, report) if report.deep else None
@@ -134,7 +136,11 @@ def _check_others(books: Books, report: Report) -> None:
         chain = books.chain(source)
         for incarnation in books.incarnations_of(source):
             if incarnation not in chain:
-                report.findings += [*check_held(books, incarnation), *check_gaps(books, incarnation)]
+                report.findings += [
+                    *check_held(books, incarnation),
+                    *check_replayed(books, incarnation),
+                    *check_gaps(books, incarnation),
+                ]
 
 
 def _count_unsettled(books: Books, report: Report) -> None:

@@ -1,0 +1,79 @@
+"""Parked events that landed later, by a replay: `onramp.replayed` says so in the row's own transaction.
+
+Such an event stays counted as parked, and has a row all the same.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
+
+from services.admin.audit.books import Books, DatabaseBooks
+from services.admin.books_sql import Row
+from services.admin.findings import Code, Finding, Incarnation, Replayed, Source, Table
+
+_OUTCOMES: Final = {"landed": "replayed", "duplicate": "replayed_duplicate"}
+
+
+class ReplayedEvents:
+    """Those of one incarnation of a partition, in one database."""
+
+    def __init__(self, name: str, books: DatabaseBooks, incarnation: Incarnation) -> None:
+        self._parked_for = {(r.offset, r.destination): r for r in books.replayed.get(incarnation, ())}
+        self._landed_in = {
+            (r.offset, f"{name}.{r.to}"): r
+            for r in self._parked_for.values()
+            if r.to and r.outcome == "landed"
+        }
+
+    def of(self, offset: int, table: Table) -> Replayed | None:
+        """Return what became of the event that was parked for `table`."""
+        return self._parked_for.get((offset, str(table)))
+
+    def landed_in(self, offset: int, table: Table) -> bool:
+        """Tell whether the event landed in `table` instead of the one that it was parked for."""
+        return (offset, str(table)) in self._landed_in
+
+
+def check_replayed(books: Books, incarnation: Incarnation) -> Iterator[Finding]:
+    """Compare the totals of replays with `onramp.replayed`: they are of one transaction."""
+    for name, database in books.databases.items():
+        said = Counter(_OUTCOMES[r.outcome] for r in database.replayed.get(incarnation, ()))
+        counted: Counter[str] = Counter()
+        for (_, outcome), n in database.counted(incarnation).items():
+            counted[outcome] += n
+        for outcome in _OUTCOMES.values():
+            if counted[outcome] != said[outcome]:
+                text = f"{name} counts {counted[outcome]} {outcome}, onramp.replayed has {said[outcome]}"
+                yield Finding(Code.WRONG_TOTAL, incarnation.source, None, text)
+
+
+def redirected(name: str, replayed: Mapping[Incarnation, list[Replayed]]) -> Counter[tuple[str, Source]]:
+    """Return by table (schema.table) and source how many rows more, or less, it has than totals say."""
+    moved: Counter[tuple[str, Source]] = Counter()
+    for incarnation, events in replayed.items():
+        for r in events:
+            if r.to and r.outcome == "landed":
+                moved[r.destination.removeprefix(f"{name}."), incarnation.source] -= 1
+                moved[r.to, incarnation.source] += 1
+    return moved
+
+
+class Wrong(NamedTuple):
+    """What is wrong with an event."""
+
+    code: Code
+    detail: str
+
+
+def wrong_row(replayed: Replayed, rows: list[Row], table: Table, *, same: bool) -> Wrong | None:
+    """Return what is wrong with the rows that a replayed event has in the table that it was parked for.
+
+    `same`: they are what Kafka holds; an edited one need not be.
+    """
+    if replayed.outcome != "landed" or replayed.to:
+        return Wrong(Code.DOUBLE_TERMINAL, f"parked, and a row of {table}") if rows else None
+    if not rows:
+        return Wrong(Code.LOST, f"replayed, and in no place of {table}")
+    if same or replayed.is_edited:
+        return None
+    return Wrong(Code.CORRUPT, f"the row of {table} is not what Kafka holds")
