@@ -83,7 +83,7 @@ class _Replaying(Settlement):
     def _count_outcome(self, _: Target, outcome: Outcome, events: Mapping[Partition, int]) -> None:
         for p, n in events.items():
             tally = ledger.Tally(self._context.topic_ids[p], p, self._parked_for, _COUNTED[outcome])
-            self._tallies[tally] += n
+            self.tallies[tally] += n
 
 
 def _context(conn: connection, database: Database, events: Sequence[ParkedEvent]) -> SettlementContext:
