@@ -579,6 +579,20 @@ NOT_KEPT: Final = _rejected(
     "There is no such event, group or path.",
     "Look for it with GET /v1/events or GET /v1/groups; /openapi.json lists every path.",
 )
+NO_FILTER: Final = _rejected(
+    "no_filter",
+    400,
+    Step.RECEIVE,
+    "A job needs a filter.",
+    "Say which events it is for: a group, a code, an event name, a destination, an id or a time.",
+)
+SET_CHANGED: Final = _rejected(
+    "set_changed",
+    409,
+    Step.RECEIVE,
+    "The set is not as it was counted.",
+    "Count it again (dry_run), look at what it is now, and decide again.",
+)
 INTERNAL_ADMIN: Final = _waiting(
     "internal_admin",
     Step.RECEIVE,

@@ -11,21 +11,23 @@ from contextlib import asynccontextmanager
 from fastapi import FastAPI
 
 from services.admin.api.app import api
+from services.admin.jobs.runner import JobRunner
 from services.admin.keep.keeper import Keeper
 from shared.kafka_security import Brokers
 
 
 def create(brokers: Brokers, dsn: str) -> FastAPI:
-    """Return the service's application; its keeper runs for as long as the application does."""
-    keeper = Keeper(brokers, dsn)
+    """Return the service's application; its keeper and its jobs run for as long as the application does."""
+    keeper, jobs = Keeper(brokers, dsn), JobRunner(dsn)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        task = asyncio.create_task(keeper.run())
+        tasks = [asyncio.create_task(part.run()) for part in (keeper, jobs)]
         try:
             yield
         finally:
-            keeper.stop()
-            await task
+            for part in (jobs, keeper):
+                part.stop()
+            await asyncio.gather(*tasks)
 
     return api(dsn, keeper.status, lifespan)

@@ -5,6 +5,7 @@ from typing import Final
 from tests.mutants.machine import Mutant
 
 _KEEPER: Final = "tests/integration/admin/test_keeper.py::test_"
+_JOBS: Final = "tests/integration/admin/test_jobs.py::test_"
 _API: Final = "tests/integration/admin/test_admin_api.py::test_"
 
 KEEPER: Final = (
@@ -71,5 +72,47 @@ KEEPER: Final = (
         "        elif is_local(Headers(scope=scope)):\n",
         "        elif True:\n",
         f"{_API}a_web_page_reads_nothing",
+    ),
+    Mutant(
+        "that of two jobs one changes an event",
+        "store/jobs_sql.py",
+        'sql.SQL(f"e.state = %(from)s AND {step.holds}")',
+        "sql.SQL(f\"e.state <> %(from)s || '!' AND {step.holds}\")",
+        f"{_JOBS}a5_a6_of_jobs_at_once_each_event_goes_to_one",
+    ),
+    Mutant(
+        "that the set of a job is frozen",
+        "store/jobs_sql.py",
+        'sql.SQL("e.id <= %(upto)s")',
+        'sql.SQL("%(upto)s > 0")',
+        f"{_JOBS}a_set_is_frozen_what_is_kept_later_is_not_in_it",
+    ),
+    Mutant(
+        "the days in which a job restores",
+        "store/jobs_sql.py",
+        "f\"e.changed_at > now() - interval '{UNDO_DAYS} days'\"",
+        '"true"',
+        f"{_JOBS}a_discard_is_undone_within_seven_days",
+    ),
+    Mutant(
+        "that a job needs a filter",
+        "api/jobs.py",
+        "        if not filters:\n",
+        "        if False:\n",
+        f"{_JOBS}a4_a_job_without_a_filter_is_refused",
+    ),
+    Mutant(
+        "that a job is for as many events as were counted",
+        "api/jobs.py",
+        "    if asked.expect is not None and asked.expect != counted:\n",
+        "    if False:\n",
+        f"{_JOBS}a7_what_is_discarded_is_not_discarded_again_and_a_set_that_changed_is_refused",
+    ),
+    Mutant(
+        "that a job has its rate",
+        "store/jobs_sql.py",
+        "    return min(_BATCH, of.rate or _BATCH)\n",
+        "    return _BATCH\n",
+        f"{_JOBS}a11_a_job_has_a_rate_shows_how_far_it_is_and_can_be_cancelled",
     ),
 )

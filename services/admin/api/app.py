@@ -4,21 +4,20 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Annotated, Any, Final, NamedTuple
 
-from fastapi import FastAPI, Path, Query, Response
+from fastapi import FastAPI, Query, Response
 from fastapi.responses import JSONResponse
 
 from services.admin.api import cursors, views
+from services.admin.api.jobs import add_jobs
 from services.admin.api.local import LocalOnly
 from services.admin.api.problems import answer_with_problems, not_kept
-from services.admin.api.queries import LAST_ID, EventQuery, GroupChange, GroupQuery, ListQuery
+from services.admin.api.queries import EventQuery, GroupChange, GroupQuery, Id, ListQuery
 from services.admin.keep.keeper import KeeperStatus
 from services.admin.store import read_sql
 from services.admin.store.control_sql import cursor_key, transaction
 
 _SAMPLES: Final = 10
 _READY: Final = frozenset({"keeping", "standby"})
-
-Id = Annotated[int, Path(ge=1, le=LAST_ID)]
 
 
 def api(
@@ -31,6 +30,7 @@ def api(
     _add_state(app, keeper)
     _add_groups(app, dsn)
     _add_events(app, dsn)
+    add_jobs(app, dsn)
     return app
 
 

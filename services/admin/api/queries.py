@@ -1,13 +1,15 @@
 """What may be asked of the API: every parameter with its bounds; one that is not listed is refused."""
 
 from enum import StrEnum
-from typing import Annotated, Any, Final, Self
+from typing import Annotated, Any, Final, Literal, Self
 
+from fastapi import Path
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, model_validator
 
 LAST_ID: Final = 2**63 - 1
 #: Postgres has no NUL in texts.
 _PATTERN: Final = r"^[^\x00]*$"
+Id = Annotated[int, Path(ge=1, le=LAST_ID)]
 _Text = Annotated[str | None, Field(min_length=1, max_length=512, pattern=_PATTERN)]
 
 
@@ -43,11 +45,12 @@ class GroupQuery(ListQuery):
     assignee: _Text = None
 
 
-class EventQuery(ListQuery):
-    """Which events; `since` and `until` are when they were parked."""
+class EventFilters(BaseModel):
+    """What tells events of a set from others; `since` and `until` are when they were parked."""
+
+    model_config = ConfigDict(extra="forbid")
 
     group: Annotated[int | None, Field(ge=1, le=LAST_ID)] = None
-    state: _Text = None
     code: _Text = None
     event_name: _Text = None
     event_id: _Text = None
@@ -62,12 +65,35 @@ class EventQuery(ListQuery):
         return self
 
 
-class GroupChange(BaseModel):
-    """What an operator decides about a group, and who that is."""
+class EventQuery(EventFilters, ListQuery):
+    """Which events."""
+
+    state: _Text = None
+
+
+class Actor(BaseModel):
+    """Who acts: until there are operators with keys, by their own word."""
 
     model_config = ConfigDict(extra="forbid")
 
     actor: Annotated[str, Field(min_length=1, max_length=128, pattern=_PATTERN)]
+
+
+class JobRequest(Actor):
+    """What is to be done to which events, why, and how fast (events a second at most)."""
+
+    kind: Literal["discard", "restore"]
+    filters: EventFilters
+    reason: Annotated[str, Field(min_length=1, max_length=1024, pattern=_PATTERN)]
+    rate: Annotated[int | None, Field(ge=1, le=1_000_000)] = None
+    dry_run: bool = False
+    upto: Annotated[int | None, Field(ge=1, le=LAST_ID)] = None
+    expect: Annotated[int | None, Field(ge=0, le=LAST_ID)] = None
+
+
+class GroupChange(Actor):
+    """What an operator decides about a group."""
+
     state: GroupState | None = None
     assignee: Annotated[str | None, Field(max_length=128, pattern=_PATTERN)] = None
     reason: Annotated[str | None, Field(max_length=1024, pattern=_PATTERN)] = None

@@ -33,7 +33,7 @@ _CHANGE: Final = """
 """
 _ACT: Final = "INSERT INTO onramp_admin.acts (actor, act, subject, reason) VALUES (%s, %s, %s, %s)"
 #: By the filter's name: the condition that it is.
-_FILTERS: Final = {
+FILTERS: Final = {
     "group": "group_id = %s",
     "state": "state = %s",
     "code": "code = %s",
@@ -140,7 +140,7 @@ def record_act(conn: connection, actor: str, act: str, subject: str, reason: str
 def _page(
     conn: connection, listed: _List, filters: Filters, after: Sequence[Any] | None, limit: int
 ) -> list[tuple[Any, ...]]:
-    given = [(_FILTERS[name], wanted) for name, wanted in filters.items() if wanted is not None]
+    given = [(FILTERS[name], wanted) for name, wanted in filters.items() if wanted is not None]
     conditions = [condition for condition, _ in given] + ([listed.behind] if after else [])
     where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
     values = [wanted for _, wanted in given] + list(after or ()) + [limit]

@@ -7,9 +7,30 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from services.cli.admin_api import AdminApi
+from services.cli.error_options import (
+    ADMIN,
+    AdminOption,
+    CodeOption,
+    CountOption,
+    DestinationOption,
+    EventOption,
+    GroupArgument,
+    GroupOption,
+    IdOption,
+    StateOption,
+)
 from services.cli.exits import Exit, complain, exits_when_unavailable
 from services.cli.options import JsonOption
 from services.cli.show.error_events import Printer, print_counts, print_last, print_one, write_value
+from services.cli.show.kept_errors import (
+    print_event,
+    print_events,
+    print_group,
+    print_groups,
+    write_bytes,
+)
+from services.cli.verbs import error_jobs
 from services.cli.where import Where, with_where_options
 
 if TYPE_CHECKING:
@@ -32,7 +53,9 @@ ValueOption = Annotated[bool, typer.Option("--value", help="Print the event itse
 RawOption = Annotated[
     bool, typer.Option("--raw", help="Write the event's very bytes and nothing else, for a file.")
 ]
-KeyArgument = Annotated[str, typer.Argument(help="The event's key, as `tail` prints it.")]
+KeyArgument = Annotated[
+    str, typer.Argument(help="The event's number, as `list` prints it, or its key, as `tail` does.")
+]
 
 
 @app.callback()
@@ -46,6 +69,8 @@ def errors() -> None:
     onramp errors count
 
     onramp errors tail --follow
+
+    onramp errors groups
 
     onramp errors show events.order_placed/0/17/onramp.events.order_placed --value
     """
@@ -92,11 +117,15 @@ def show(
     *,
     value: ValueOption = False,
     raw: RawOption = False,
+    admin: AdminOption = ADMIN,
     as_json: JsonOption = False,
 ) -> None:
     """Print why one event is parked or waits; exits with 1 when there is none of this key.
 
-    To send a parked event again, fixed or as it is, write its bytes into a file. Examples:
+    By its number it is asked of `onramp admin`, at once; by its key it is looked for on the topics, which are
+    read whole. To send a parked event again, fixed or as it is, write its bytes into a file. Examples:
+
+    onramp errors show 17
 
     onramp errors show events.order_placed/0/17/onramp.events.order_placed --value
 
@@ -104,6 +133,9 @@ def show(
 
     onramp send event.json
     """
+    if key.isdecimal():
+        _show_kept(AdminApi(admin), f"/v1/events/{key}", value=value, raw=raw, as_json=as_json)
+        return
 
     async def run(view: "ErrorView") -> None:
         event = view.events.get(key)
@@ -116,6 +148,74 @@ def show(
             print_one(event, Printer(value=value, as_json=as_json))
 
     _with_view(where, run)
+
+
+@app.command()
+def groups(
+    number: GroupArgument = None,
+    *,
+    state: StateOption = None,
+    code: CodeOption = None,
+    event: EventOption = None,
+    destination: DestinationOption = None,
+    lines: CountOption = 50,
+    admin: AdminOption = ADMIN,
+    as_json: JsonOption = False,
+) -> None:
+    """Print the causes of parked events with their counts, the one that grew last first; or all of one.
+
+    Asks `onramp admin`. Values are shown as shapes: letters a, digits 9. Examples:
+
+    onramp errors groups --state open
+
+    onramp errors groups 3
+    """
+    api = AdminApi(admin)
+    if number is not None:
+        print_group(api.get(f"/v1/groups/{number}"), as_json=as_json)
+        return
+    filters = {"state": state, "code": code, "event_name": event, "destination": destination}
+    print_groups(api.pages("groups", lines, **filters), as_json=as_json)
+
+
+@app.command("list")
+def list_(
+    *,
+    group: GroupOption = None,
+    state: StateOption = None,
+    code: CodeOption = None,
+    event: EventOption = None,
+    event_id: IdOption = None,
+    destination: DestinationOption = None,
+    lines: CountOption = 50,
+    admin: AdminOption = ADMIN,
+    as_json: JsonOption = False,
+) -> None:
+    """Print parked events without their values, the one that was kept last first.
+
+    Asks `onramp admin`. Examples:
+
+    onramp errors list --group 3 -n 1000
+
+    onramp errors list --id order-17 --json
+    """
+    filters = {"group": group, "state": state, "code": code, "event_name": event}
+    filters |= {"event_id": event_id, "destination": destination}
+    print_events(AdminApi(admin).pages("events", lines, **filters), as_json=as_json)
+
+
+app.command()(error_jobs.discard)
+app.command()(error_jobs.restore)
+app.command()(error_jobs.jobs)
+
+
+def _show_kept(api: AdminApi, path: str, *, value: bool, raw: bool, as_json: bool) -> None:
+    """Print one event that the admin service keeps, or write its bytes."""
+    if raw:
+        write_bytes(api.read(f"{path}/value"))
+        return
+    found = api.get(path)
+    print_event(found, api.read(f"{path}/value") if value else None, as_json=as_json)
 
 
 def _with_view(where: Where, run: "Callable[[ErrorView], Awaitable[None]]") -> None:

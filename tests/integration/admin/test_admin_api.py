@@ -1,11 +1,14 @@
 """The admin API over its socket: what is wrong is said as a problem, and no cursor or path can be made up."""
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from services.admin.errors.mask import masked
+from services.cli.app import app
 from stack import services
 from tests.fixtures.fix_kafka import HasBootstrap
 from tests.fixtures.fix_postgres import HasDsn
@@ -75,7 +78,8 @@ def test_a1_a_limit_has_bounds(admin: Admin, limit: str) -> None:
 def test_a2_a_cursor_that_was_changed_or_is_of_another_list_is_refused(admin: Admin) -> None:
     cursor = admin.get("/v1/groups", code="planted", limit=2).json()["next"]
     assert admin.get("/v1/groups", code="planted", limit=3, cursor=cursor).status_code == 200
-    changed = ["A" + cursor[1:], cursor[:-4] + "AAAA", cursor[:-1], "", "é", "AAAA", "x" * 300]
+    other = "B" if cursor[0] == "A" else "A"
+    changed = [other + cursor[1:], cursor[:-4] + "AAAA", cursor[:-1], "", "é", "AAAA", "x" * 300]
     for bad in changed:
         _problem(admin.get("/v1/groups", code="planted", cursor=bad), 400, "bad_cursor")
     _problem(admin.get("/v1/groups", cursor=cursor), 400, "bad_cursor")
@@ -154,3 +158,34 @@ def test_shapes_tell_letters_digits_and_commas_and_no_value() -> None:
         "c": {"d": "AaA"},
         "e": "a" * 64 + "…",
     }
+
+
+def _cli(admin: Admin, *arguments: str) -> Any:
+    return CliRunner().invoke(app, ["errors", *arguments, "--admin", admin.service.url])
+
+
+def test_the_command_line_lists_groups_and_events_and_shows_one(admin: Admin) -> None:
+    groups = _cli(admin, "groups", "--code", "planted", "-n", "3")
+    assert [line.split()[1:3] for line in groups.stdout.splitlines()] == [["1", "open"]] * 3
+    lines = _cli(admin, "groups", "--event", "planted_1", "--json").stdout.splitlines()
+    as_json = [json.loads(line) for line in lines]
+    assert {group["cause"]["event_name"] for group in as_json} == {"planted_1"}
+    assert "3 bytes, no JSON" in _cli(admin, "groups", str(as_json[0]["id"])).stdout
+    events = _cli(admin, "list", "--code", "planted", "-n", "20")
+    assert len(events.stdout.splitlines()) == 20
+    number = events.stdout.split()[0]
+    shown = _cli(admin, "show", number, "--value")
+    assert "detail: \\x00<script>" in shown.stdout
+    assert "value: no\\x00" in shown.stdout
+    assert "\x1b" not in events.stdout + shown.stdout
+    assert _cli(admin, "show", number, "--raw").stdout_bytes == b"no\0"
+
+
+def test_the_command_line_says_what_is_wrong(admin: Admin) -> None:
+    unknown = _cli(admin, "show", "999999")
+    assert (unknown.exit_code, unknown.stdout) == (1, "")
+    assert "there is no event of this id" in unknown.stderr
+    wrong = _cli(admin, "list", "--event", "x" * 600)
+    assert (wrong.exit_code, "query/event_name" in wrong.stderr) == (1, True)
+    nobody = CliRunner().invoke(app, ["errors", "groups", "--admin", "http://127.0.0.1:1"])
+    assert (nobody.exit_code, "onramp admin" in nobody.stderr) == (3, True)

@@ -50,6 +50,7 @@ def _record(reason: dict[str, Any], value: bytes | None = b"{}", offset: int = 0
         timestamp=2**62,  # its client's word: no calendar has it
         key=b"k",
         value=value,
+        header_count=1,
         headers={"onramp-error": orjson.dumps(told)},
     )
 

@@ -1,0 +1,77 @@
+"""The routes of jobs: a set is counted first, and what was counted is what is changed."""
+
+from typing import Any, Final
+
+import orjson
+from fastapi import FastAPI
+
+from services.admin.api.problems import not_kept
+from services.admin.api.queries import Actor, Id, JobRequest
+from services.admin.store import jobs_sql
+from services.admin.store.control_sql import transaction
+from services.admin.store.jobs_sql import EventSet, Job
+from services.admin.store.read_sql import record_act
+from shared.errors import NO_FILTER, SET_CHANGED, UserError
+
+_SHOWN: Final = 200
+
+
+def add_jobs(app: FastAPI, dsn: str) -> None:
+    """Add them."""
+
+    @app.post("/v1/jobs", status_code=202)
+    def start_job(asked: JobRequest) -> dict[str, Any]:
+        """Discard or restore a set of events in the background; with `dry_run` only count it.
+
+        Give the `upto` of the count to change these very events, and its `events` as `expect` to be refused
+        when they are no longer as many.
+        """
+        filters = asked.filters.model_dump(exclude_none=True)
+        if not filters:
+            raise UserError(NO_FILTER, "filters: give at least one")
+        with transaction(dsn) as conn:
+            last = jobs_sql.last_event(conn)
+            events = EventSet(filters, min(asked.upto or last, last))
+            counted = jobs_sql.count(conn, asked.kind, events)
+            if asked.dry_run:
+                return {"kind": asked.kind, "events": counted, "upto": events.upto}
+            _require_as_counted(asked, counted)
+            by = (asked.actor, asked.reason)
+            job = jobs_sql.add(conn, asked.kind, events, by, rate=asked.rate, counted=counted)
+            record_act(conn, asked.actor, f"start {asked.kind}", f"job {job}", asked.reason)
+        return show_job(job)
+
+    @app.get("/v1/jobs")
+    def list_jobs() -> dict[str, Any]:
+        """The last jobs, the newest first."""
+        with transaction(dsn) as conn:
+            return {"jobs": [_view(job) for job in jobs_sql.jobs(conn, _SHOWN)]}
+
+    @app.get("/v1/jobs/{number}")
+    def show_job(number: Id) -> dict[str, Any]:
+        """One job, and how far it is."""
+        with transaction(dsn) as conn:
+            found = jobs_sql.job(conn, number)
+        if found is None:
+            raise not_kept("job")
+        return _view(found)
+
+    @app.post("/v1/jobs/{number}/cancel")
+    def cancel_job(number: Id, actor: Actor) -> dict[str, Any]:
+        """End a job before its next batch; what it has changed stays changed."""
+        with transaction(dsn) as conn:
+            if jobs_sql.cancel(conn, number):
+                record_act(conn, actor.actor, "cancel", f"job {number}", None)
+        return show_job(number)
+
+
+def _require_as_counted(asked: JobRequest, counted: int) -> None:
+    if not counted:
+        raise UserError(SET_CHANGED, f"it has no event that a job could {asked.kind}")
+    if asked.expect is not None and asked.expect != counted:
+        raise UserError(SET_CHANGED, f"it has {counted} events, and {asked.expect} were expected")
+
+
+def _view(job: Job) -> dict[str, Any]:
+    said = job._asdict() | {"filters": orjson.loads(job.filters), "created_at": job.created_at.isoformat()}
+    return said | {"finished_at": job.finished_at.isoformat() if job.finished_at else None}

@@ -1,0 +1,1 @@
+"""What operators have done to sets of events, in the background."""

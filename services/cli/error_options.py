@@ -1,0 +1,20 @@
+"""The options that several verbs of `onramp errors` have: which events, and where to ask."""
+
+from typing import Annotated, Final
+
+import typer
+
+AdminOption = Annotated[
+    str, typer.Option("--admin", help="Where `onramp admin` listens.", envvar="ONRAMP_ADMIN_URL")
+]
+CountOption = Annotated[int, typer.Option("--lines", "-n", min=1, help="At most so many.")]
+StateOption = Annotated[str | None, typer.Option(help="Only in this state.", show_default=False)]
+CodeOption = Annotated[str | None, typer.Option(help="Only with this code.", show_default=False)]
+EventOption = Annotated[str | None, typer.Option(help="Only of this event name.", show_default=False)]
+IdOption = Annotated[str | None, typer.Option("--id", help="Only with this id.", show_default=False)]
+DestinationOption = Annotated[
+    str | None, typer.Option(help="Only for DATABASE.SCHEMA.TABLE.", show_default=False)
+]
+GroupOption = Annotated[int | None, typer.Option(help="Only of this group.", show_default=False)]
+GroupArgument = Annotated[int | None, typer.Argument(help="One group's number.", show_default=False)]
+ADMIN: Final = "http://127.0.0.1:8082"

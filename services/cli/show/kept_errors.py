@@ -1,0 +1,95 @@
+"""Kept events and their groups as `onramp errors` prints them; values only when they were asked for."""
+
+import json
+import sys
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+
+def print_groups(groups: Iterable[Mapping[str, Any]], *, as_json: bool) -> None:
+    """Print a line for each group."""
+    for group in groups:
+        if as_json:
+            print(json.dumps(group))
+        else:
+            line = (
+                f"{group['id']:>6}  {group['events']:>9,}  {group['state']:<12}  {_time(group['last_seen'])}"
+            )
+            print(_safe(f"{line}  {group['sentence']}"))
+
+
+def print_group(group: Mapping[str, Any], *, as_json: bool) -> None:
+    """Print all of one group, and what its events look like."""
+    if as_json:
+        print(json.dumps(group))
+        return
+    print_fields({name: value for name, value in group.items() if name not in {"cause", "samples"}})
+    print_fields({name: value for name, value in group["cause"].items() if value is not None})
+    for sample in group["samples"]:
+        print(_safe(f"  {json.dumps(sample, ensure_ascii=False)}"))
+
+
+def print_events(events: Iterable[Mapping[str, Any]], *, as_json: bool) -> None:
+    """Print a line for each event."""
+    for event in events:
+        if as_json:
+            print(json.dumps(event))
+        else:
+            key = f"{event['topic']}/{event['partition']}/{event['offset']}/{event['destination']}"
+            head = f"{event['id']:>8}  {_time(event['parked_at'])}  {event['state']}  {event['code']}  {key}"
+            print(_safe(f"{head}  {event['detail'] or ''}"))
+
+
+def print_jobs(jobs: Iterable[Mapping[str, Any]], *, as_json: bool) -> None:
+    """Print a line for each job."""
+    for job in jobs:
+        if as_json:
+            print(json.dumps(job))
+        else:
+            done = f"{job['changed']:,} of {job['counted']:,}"
+            head = f"{job['id']:>6}  {job['kind']:<8}  {job['state']:<9}  {done:>24}"
+            print(_safe(f"{head}  {_time(job['created_at'])}  {job['actor']}: {job['reason']}"))
+
+
+def print_counted(counted: Mapping[str, Any], *, as_json: bool) -> None:
+    """Print how many events a job would change."""
+    print(json.dumps(counted) if as_json else f"{counted['events']:,} events")
+
+
+def print_fields(fields: Mapping[str, Any]) -> None:
+    """Print a line for each field."""
+    for name, value in fields.items():
+        print(_safe(f"{name}: {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}"))
+
+
+def print_event(event: Mapping[str, Any], value: bytes | None, *, as_json: bool) -> None:
+    """Print all of one event, and its value if there is one to show; its reason's own fields behind it."""
+    if as_json:
+        print(json.dumps({**event, **({} if value is None else {"value": _escaped(value)})}))
+        return
+    reason = event["reason"]
+    print_fields({name: field for name, field in event.items() if name != "reason"})
+    print_fields({name: field for name, field in reason.items() if name not in event})
+    if value is not None:
+        print(f"value: {_escaped(value)}")
+
+
+def write_bytes(value: bytes) -> None:
+    """Write bytes to standard output, and nothing else."""
+    sys.stdout.buffer.write(value)
+    sys.stdout.buffer.flush()
+
+
+def _time(text: str) -> str:
+    return text.partition(".")[0].partition("+")[0]
+
+
+def _escaped(value: bytes) -> str:
+    from services.admin.errors.records import escaped
+
+    return escaped(value) or ""
+
+
+def _safe(line: str) -> str:
+    """Escape control characters: names and reasons come from topics that others may write to."""
+    return _escaped(line.encode("utf-8", "backslashreplace"))

@@ -1,0 +1,120 @@
+"""`onramp errors discard`, `restore` and `jobs`: what is done to a set of parked events."""
+
+import getpass
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+
+from services.cli.admin_api import AdminApi
+from services.cli.error_options import (
+    ADMIN,
+    AdminOption,
+    CodeOption,
+    DestinationOption,
+    EventOption,
+    GroupOption,
+    IdOption,
+)
+from services.cli.exits import Exit
+from services.cli.options import JsonOption
+from services.cli.show.kept_errors import print_counted, print_fields, print_jobs
+
+ReasonOption = Annotated[str, typer.Option(help="Why: it is written down.")]
+ActorOption = Annotated[str, typer.Option(help="Who you are.", show_default="your login")]
+RateOption = Annotated[int | None, typer.Option(min=1, help="At most so many a second.", show_default=False)]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only count them.")]
+YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+CancelOption = Annotated[bool, typer.Option("--cancel", help="End that job before its next batch.")]
+JobArgument = Annotated[int | None, typer.Argument(help="One job's number.", show_default=False)]
+
+
+def discard(
+    *,
+    reason: ReasonOption,
+    group: GroupOption = None,
+    code: CodeOption = None,
+    event: EventOption = None,
+    event_id: IdOption = None,
+    destination: DestinationOption = None,
+    actor: ActorOption = "",
+    rate: RateOption = None,
+    dry_run: DryRunOption = False,
+    yes: YesOption = False,
+    admin: AdminOption = ADMIN,
+    as_json: JsonOption = False,
+) -> None:
+    """Discard parked events: they stay, and nobody has to look at them. It can be undone for seven days.
+
+    They are counted first, and what was counted is what is discarded: events that are parked meanwhile are
+    not. Examples:
+
+    onramp errors discard --group 3 --reason "a test of the sender" --dry-run
+
+    onramp errors discard --group 3 --reason "a test of the sender" --yes
+    """
+    filters = {"group": group, "code": code, "event_name": event, "event_id": event_id}
+    asked = {"kind": "discard", "filters": filters | {"destination": destination}, "rate": rate}
+    asked |= {"actor": actor or getpass.getuser(), "reason": reason}
+    _start(AdminApi(admin), asked, dry_run=dry_run, yes=yes, as_json=as_json)
+
+
+def restore(
+    *,
+    reason: ReasonOption,
+    group: GroupOption = None,
+    code: CodeOption = None,
+    event: EventOption = None,
+    event_id: IdOption = None,
+    destination: DestinationOption = None,
+    actor: ActorOption = "",
+    rate: RateOption = None,
+    dry_run: DryRunOption = False,
+    yes: YesOption = False,
+    admin: AdminOption = ADMIN,
+    as_json: JsonOption = False,
+) -> None:
+    """Take back a discard of the last seven days: the events are open again.
+
+    Example: onramp errors restore --group 3 --reason "they were real"
+    """
+    filters = {"group": group, "code": code, "event_name": event, "event_id": event_id}
+    asked = {"kind": "restore", "filters": filters | {"destination": destination}, "rate": rate}
+    asked |= {"actor": actor or getpass.getuser(), "reason": reason}
+    _start(AdminApi(admin), asked, dry_run=dry_run, yes=yes, as_json=as_json)
+
+
+def jobs(
+    number: JobArgument = None,
+    *,
+    cancel: CancelOption = False,
+    actor: ActorOption = "",
+    admin: AdminOption = ADMIN,
+    as_json: JsonOption = False,
+) -> None:
+    """Print the last jobs and how far they are, or all of one; or cancel it.
+
+    What a cancelled job has changed stays changed. Examples:
+
+    onramp errors jobs
+
+    onramp errors jobs 4 --cancel
+    """
+    api = AdminApi(admin)
+    if number is None:
+        print_jobs(api.get("/v1/jobs")["jobs"], as_json=as_json)
+    elif cancel:
+        by = {"actor": actor or getpass.getuser()}
+        print_jobs([api.post(f"/v1/jobs/{number}/cancel", by)], as_json=as_json)
+    else:
+        print_fields(api.get(f"/v1/jobs/{number}"))
+
+
+def _start(api: AdminApi, asked: Mapping[str, Any], *, dry_run: bool, yes: bool, as_json: bool) -> None:
+    """Count the set, ask, and start the job for what was counted."""
+    counted = api.post("/v1/jobs", {**asked, "dry_run": True})
+    if dry_run or not (yes or typer.confirm(f"{asked['kind']} {counted['events']:,} events?", err=True)):
+        print_counted(counted, as_json=as_json)
+        raise typer.Exit(Exit.OK if dry_run else Exit.FAILED)
+    job = api.post("/v1/jobs", {**asked, "upto": counted["upto"], "expect": counted["events"]})
+    print_jobs([job], as_json=as_json)
