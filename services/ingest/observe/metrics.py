@@ -23,7 +23,7 @@ REQUESTS: Final = Counter(
 EVENTS: Final = Counter(
     "onramp_ingest_events",
     "Events by event type, key and outcome: accepted, or the error's code. A type of which none was accepted "
-    "yet is `unknown`; those above 500 are `other`.",
+    "yet is `(unknown)`; those above 500 are `(other)`.",
     ["event_type", "key", "outcome"],
     registry=REGISTRY,
 )
@@ -125,8 +125,9 @@ BATCH_EVENTS_TALLY: Final = HistogramTally(BATCH_EVENTS, _SIZES)
 
 #: So many event types get a label of their own: they come from clients, who may make up any number.
 _MOST_TYPES: Final = 500
-_OTHER: Final = "other"
-_UNKNOWN: Final = "unknown"
+#: In parentheses, which no name of an event type has.
+_OTHER: Final = "(other)"
+_UNKNOWN: Final = "(unknown)"
 ACCEPTED: Final = "accepted"
 
 

@@ -143,8 +143,8 @@ async def test_metrics_add_up_over_all_workers(
     await until(all_have_told)
     seen = await samples(client, service)
     assert seen[events, "accepted", "anonymous", "setup_counted"] == 41
-    assert seen[events, "anonymous", "bad_envelope", "unknown"] == 1
-    assert seen[events, "anonymous", "bad_json", "unknown"] == 1
+    assert seen[events, "(unknown)", "anonymous", "bad_envelope"] == 1
+    assert seen[events, "(unknown)", "anonymous", "bad_json"] == 1
     assert seen["onramp_ingest_requests_total", "202"] == 40
     assert seen["onramp_ingest_requests_total", "207"] == 1
     assert seen["onramp_ingest_requests_total", "400"] == 1

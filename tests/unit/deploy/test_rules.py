@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from shared.errors import INTERNAL_ADMIN, QUOTA, TABLE, Kind
 from tests.unit.deploy.promql import UnknownError, labels_of
 from tests.unit.deploy.rules import ALERTS, FILES, KNOWN, RECORDED, TESTS
 from tests.unit.house.tree import ROOT
@@ -42,6 +43,18 @@ def test_what_is_recorded_is_recorded_before_its_alert_in_the_same_group() -> No
             names = [rule.get("record") or rule["alert"] for rule in group["rules"]]
             for at, rule in enumerate(group["rules"]):
                 assert {name for name in RECORDED if name in rule["expr"]} <= set(names[:at])
+
+
+def test_what_is_not_the_senders_fault_is_no_share_that_is_rejected() -> None:
+    ours = {fault.code for fault in TABLE.values() if fault.kind is Kind.WAITING and fault.status is not None}
+    # Who sends more than its quota is told to wait; `internal_admin` is another service's.
+    expected = {"accepted", *ours} - {QUOTA.code, INTERNAL_ADMIN.code}
+    for query in (
+        RECORDED["key:onramp_ingest_rejected:ratio_rate10m"],
+        ALERTS["OnrampRejectedShare"]["expr"],
+    ):
+        (left_out,) = re.findall(r'outcome!~"([^"]+)"', query)
+        assert set(left_out.split("|")) == expected
 
 
 def test_rules_runbooks_and_tests_are_of_the_same_alerts() -> None:
