@@ -12,6 +12,7 @@ FLOATS: Final = "tests/unit/writer/test_floats.py"
 REMEMBERED: Final = f"{_FOLDER}/test_remembered.py"
 WIDE: Final = f"{_FOLDER}/test_wide.py"
 RAISED: Final = "tests/integration/writer/test_raised.py"
+_SMALL: Final = "tests/integration/writer/test_small_tables.py"
 LATER: Final = f"{_FOLDER}/test_later_columns.py"
 
 TABLES: Final = (
@@ -193,7 +194,7 @@ TABLES: Final = (
     Mutant(
         "tables that are there get the columns of a later release",
         "persist/landing.py",
-        "    elif missing := [c for c in _LATER if c.name not in table.columns]:\n",
+        "    elif missing := table.missing:\n",
         "    elif missing := []:\n",
         LATER,
     ),
@@ -259,5 +260,45 @@ TABLES: Final = (
         '    order = np.argsort(indices, kind="stable")\n',
         "    order = np.arange(len(indices))\n",
         FIELDS,
+    ),
+    *(
+        Mutant(what, file, text, other, f"{_SMALL}::test_{test}")
+        for what, file, text, other, test in (
+            (
+                "rows that a trigger swallowed, among small tables",
+                "persist/small_tables.py",
+                "    IF onramp_landed <> {rows} THEN\n",
+                "    IF onramp_landed > {rows} THEN\n",
+                "a_row_that_a_trigger_swallows_is_parked_and_all_others_land",
+            ),
+            (
+                "rules, among small tables",
+                "persist/landing.py",
+                " and not table.has_rules",
+                "",
+                "a_table_with_rules_takes_what_it_takes_by_copy",
+            ),
+            (
+                "no key, among small tables",
+                "persist/landing.py",
+                " and table.has_key and ",
+                " and ",
+                "a_table_without_a_key_goes_by_itself_and_says_so",
+            ),
+            (
+                "what waits, among small tables",
+                "settle/settlement.py",
+                " and self.holds.lets_all(t)}",
+                "}",
+                "what_waits_for_one_of_them_waits_alone",
+            ),
+            (
+                "a database that refuses small tables together",
+                "persist/small_tables.py",
+                "seen=e.pgcode != UNIQUE_VIOLATION",
+                "seen=False",
+                "a_database_that_refuses_it_is_not_asked_each_time",
+            ),
+        )
     ),
 )

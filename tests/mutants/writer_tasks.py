@@ -24,7 +24,7 @@ _BEFORE: Final = '            failpoints.reach("writer.before_commit")\n'
 _AFTER: Final = '        failpoints.reach("writer.after_commit")\n'
 _LAND: Final = _KEEP + _ADVANCE + _BEFORE + _AFTER
 _AGAIN: Final = '        with transaction(database, "land") as conn:\n'
-_ROWS: Final = "            for target, pieces in rows_of.items():\n"
+_ROWS: Final = "            for target, pieces in tables.items():\n"
 #: Holds and blocked tables, and their Kafka-free tests.
 HOLDS: Final = "tests/integration/writer/test_holds.py"
 
@@ -89,8 +89,8 @@ TASKS: Final = (
     Mutant(
         "the settled prefix",
         "settle/task.py",
-        "[_since(rows, next_offsets[p]) for p, rows in pieces]",
-        "[rows for _, rows in pieces]",
+        "[_since(rows, next_offsets[p]) for p, rows in at]",
+        "[rows for _, rows in at]",
         TASK,
     ),
     Mutant(

@@ -45,6 +45,17 @@ class StepTimings:
         seconds_a_row = (time.perf_counter() - start) / max(sum(rows.values()), 1)
         self._done += [Done(step, topic, "", "", n, n * seconds_a_row) for topic, n in rows.items()]
 
+    @contextmanager
+    def timed_together(
+        self, step: Step, database: str, rows: Mapping[tuple[str, str], int]
+    ) -> Iterator[None]:
+        """Measure the block as work of `step` on `rows` by topic and table, unless it raises."""
+        start = time.perf_counter()
+        yield
+        seconds_a_row = (time.perf_counter() - start) / max(sum(rows.values()), 1)
+        for (topic, table), n in rows.items():
+            self._done.append(Done(step, topic, database, table, n, n * seconds_a_row))
+
     def as_json(self) -> str:
         """Serialize the measurements for a report."""
         return orjson.dumps([tuple(done) for done in self._done]).decode()

@@ -69,6 +69,8 @@ def merge(parts: Iterable[tuple[RowIndices, Events]]) -> Events:
 
 def _group(column: pa.Array) -> dict[Any, RowIndices]:
     """Group row indices by the values of `column`, ascending within a group; nulls are in no group."""
+    if column.null_count == len(column):
+        return {}
     encoded = column.dictionary_encode()
     distinct = encoded.dictionary.to_pylist()
     if len(distinct) == 1 and not column.null_count:

@@ -16,10 +16,10 @@ import pyarrow as pa
 from psycopg2 import sql
 from psycopg2.extensions import connection
 
+from services.writer.model.recently_seen import RecentlySeen
 from services.writer.persist.copy import all_or_none, savepoint
 from services.writer.persist.insert import fill_stage
 from services.writer.persist.insert_spec import InsertResult, InsertSpec
-from services.writer.persist.recently_seen import RecentlySeen
 from services.writer.postgres.database import Database
 from services.writer.postgres.sqlstates import UNIQUE_VIOLATION, Verdict, verdict
 from shared.errors import ID_REUSE
@@ -59,6 +59,11 @@ def copy_first(
         # An id with another body is a repeat to COPY, which needs no reason to be avoided next time.
         _rejections.update(table, seen=any(e.fault is not ID_REUSE for e in inserted.errors.values()))
     return out
+
+
+def is_suspect(table: Hashable) -> bool:
+    """Whether this process met repeats or bad rows of late in `table`, (address, target)."""
+    return _repeats.contains(table) or _rejections.contains(table)
 
 
 def _copied(

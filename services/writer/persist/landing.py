@@ -34,23 +34,64 @@ COLUMNS: Final = pa.schema([(c.name, _TYPES[c.type]) for c in landing_table.COLU
 _DEFINITIONS: Final = sql.SQL(", ").join(sql.SQL(c.definition) for c in landing_table.COLUMNS)
 _CREATE: Final = "CREATE TABLE IF NOT EXISTS {table} ({definitions})"
 _LATER: Final = tuple(c for c in landing_table.COLUMNS if c.is_later)
-#: Whether the existing table has the unique key that tells a repeat (its owner may have dropped it),
-#: and its columns.
+#: Of existing tables: whether each has the unique key that tells a repeat (its owner may have dropped it),
+#: whether it has rules, and its columns.
 _DESCRIBE: Final = """
-    SELECT EXISTS (
+    SELECT c.relname, EXISTS (
         SELECT FROM pg_index i JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = i.indkey[0]
         WHERE i.indrelid = c.oid AND i.indisunique AND i.indisvalid AND i.indimmediate
           AND i.indpred IS NULL AND i.indnkeyatts = 1 AND a.attname = %s),
+        c.relhasrules,
         array(SELECT a.attname::text FROM pg_attribute a
               WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped)
     FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-    WHERE n.nspname = %s AND c.relname = %s
+    WHERE n.nspname = %s AND c.relname = ANY (%s)
 """
 #: Two sessions that create one table at a time can fail on a catalogue's unique index.
 _LOCK: Final = 7_203_155_002
 
-#: By address and table name: the tables that exist, and whether they have the unique key.
-_known: Final[AnswerCache[tuple[str, str], bool]] = AnswerCache()
+#: Tables that one statement makes: others who make tables wait for it.
+_AT_ONCE: Final = 50
+
+
+class _Description(NamedTuple):
+    has_key: bool
+    has_rules: bool
+    columns: list[str]
+
+    @property
+    def missing(self) -> list[Column]:
+        """What a table that an older release made lacks."""
+        return [c for c in _LATER if c.name not in self.columns]
+
+
+#: What a table is like that was just made.
+_NEW: Final = _Description(has_key=True, has_rules=False, columns=[])
+#: By address and table name: the tables that exist.
+_known: Final[AnswerCache[tuple[str, str], _Description]] = AnswerCache()
+
+
+def ensure_tables(conn: connection, database: Database, names: Sequence[str]) -> None:
+    """Create the landing tables of events `names` that do not exist, many at a time.
+
+    What cannot be created so is left to `ensure_table`, which tells why.
+    """
+    unknown = [name for name in names if _known.get((database.dsn, name)) is None]
+    if len(unknown) < 2:  # noqa: PLR2004 - one is as quick by itself
+        return
+    found = _describe(conn, unknown)
+    for name, table in found.items():
+        if not table.missing:
+            _known.put((database.dsn, name), table)
+    absent = [name for name in unknown if name not in found]
+    for start in range(0, len(absent), _AT_ONCE):
+        some = absent[start : start + _AT_ONCE]
+        try:
+            _change(database, sql.SQL("; ").join(map(_creation, some)))
+        except OnrampError:
+            return
+        for name in some:
+            _known.put((database.dsn, name), _NEW)
 
 
 def ensure_table(conn: connection, database: Database, name: str) -> None:
@@ -65,30 +106,34 @@ def ensure_table(conn: connection, database: Database, name: str) -> None:
 
 def has_key(database: Database, name: str) -> bool:
     """Whether the table, which was ensured, had its unique key when it was last described."""
-    return _known.last((database.dsn, name))
+    return _known.last((database.dsn, name)).has_key
+
+
+def takes_inserts(database: Database, name: str) -> bool:
+    """Whether the table, described in the last minute, takes by INSERT what it takes by COPY."""
+    table = _known.get((database.dsn, name))
+    return table is not None and table.has_key and not table.has_rules
 
 
 def confirm_table(conn: connection, database: Database, name: str) -> None:
     """Describe the table again; create it, or add missing columns."""
-    table = _describe(conn, name)
+    table = _describe(conn, [name]).get(name)
     if table is None:  # only now: where the table exists, a role that may only insert is enough
-        _change(database, sql.SQL(_CREATE).format(table=_table(name), definitions=_DEFINITIONS))
-    elif missing := [c for c in _LATER if c.name not in table.columns]:
+        _change(database, _creation(name))
+    elif missing := table.missing:
         _extend(database, name, missing)
-    _known.put((database.dsn, name), table is None or table.has_key)
+    _known.put((database.dsn, name), table or _NEW)
 
 
-class _Description(NamedTuple):
-    has_key: bool
-    columns: list[str]
-
-
-def _describe(conn: connection, name: str) -> _Description | None:
-    """Return the table's description; None when there is no such table.  Costs one query."""
+def _describe(conn: connection, names: Sequence[str]) -> dict[str, _Description]:
+    """Return the descriptions of those tables that exist.  Costs one query."""
     with conn.cursor() as cursor:
-        cursor.execute(_DESCRIBE, (KEY, SCHEMA, name))
-        row = cursor.fetchone()
-        return None if row is None else _Description(*row)
+        cursor.execute(_DESCRIBE, (KEY, SCHEMA, list(names)))
+        return {name: _Description(*described) for name, *described in cursor.fetchall()}
+
+
+def _creation(name: str) -> sql.Composed:
+    return sql.SQL(_CREATE).format(table=_table(name), definitions=_DEFINITIONS)
 
 
 def _table(name: str) -> sql.Identifier:

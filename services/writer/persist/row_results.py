@@ -58,16 +58,19 @@ def assemble(
     rows: pa.Table, landed: "np.ndarray[Any, np.dtype[np.bool_]]", errors: Mapping[int, UserError]
 ) -> PersistResult:
     """Build the result of `rows`, of which some `landed` (a mask) and some have `errors` (by row index)."""
-    bad = sorted(errors)
-    parked = [
-        Parked(Partition(r["_topic"], r["_partition"]), r["_offset"], errors[row_index], row_index)
-        for row_index, r in zip(
-            bad, rows.select(list(_RECEIPT)).take(pa.array(bad, pa.int64())).to_pylist(), strict=True
-        )
-    ]
+    parked = _parked(rows, errors) if errors else []
     counts = by_partition(rows)
     new = Counter(counts) if landed.all() else by_partition(rows.filter(pa.array(landed)))
     return PersistResult(counts, new, parked, mask=landed)
+
+
+def _parked(rows: pa.Table, errors: Mapping[int, UserError]) -> list[Parked]:
+    bad = sorted(errors)
+    found = rows.select(list(_RECEIPT)).take(pa.array(bad, pa.int64())).to_pylist()
+    return [
+        Parked(Partition(r["_topic"], r["_partition"]), r["_offset"], errors[row_index], row_index)
+        for row_index, r in zip(bad, found, strict=True)
+    ]
 
 
 def concatenated(pieces: Mapping[int, PersistResult]) -> PersistResult:

@@ -29,12 +29,8 @@ from services.writer.postgres.sqlstates import STATEMENT_TIMEOUT
 from services.writer.settle import holds, waiting_table
 from services.writer.settle.holds import Hold, Holds
 from services.writer.settle.pause_policy import PausePolicy
-from services.writer.settle.settlement import (
-    BlockedError,
-    SerializationConflictError,
-    Settlement,
-    SettlementContext,
-)
+from services.writer.settle.restarts import BlockedError, SerializationConflictError
+from services.writer.settle.settlement import Settlement, SettlementContext
 from services.writer.settle.strays import origins_of
 from services.writer.settle.waiting_table import WaitingEvents, WaitingKey, WaitingTable
 from services.writer.sort.route_lookup import lookup_for

@@ -23,7 +23,7 @@ from services.writer.replay.land import land, parked_again
 from services.writer.replay.staged import START, Key, Staged, Verdict
 from services.writer.replay.suspects import Suspects
 from services.writer.settle import holds
-from services.writer.settle.settlement import BlockedError, SerializationConflictError
+from services.writer.settle.restarts import BlockedError, SerializationConflictError
 from shared import failpoints
 from shared.errors import INTERNAL_PERSIST, InfrastructureError, UserError
 

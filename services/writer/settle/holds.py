@@ -123,6 +123,11 @@ class Holds:
         """All but those that only watch."""
         return [h for h in (*self.tables.values(), *self.types.values()) if h.state != STATE_WATCHED]
 
+    def lets_all(self, target: Target) -> bool:
+        """Whether all rows of `target`, a landing table, may land."""
+        of_type = self.types.get(target.table)
+        return str(target) not in self.tables and (of_type is None or of_type.state == STATE_WATCHED)
+
     def split(self, target: Target, rows: pa.Table) -> list[tuple[Hold | None, pa.Table]]:
         """`rows` in parts: those that may land, with None, and those that wait, with their hold."""
         if hold := self.tables.get(str(target)):

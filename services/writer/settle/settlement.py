@@ -7,6 +7,7 @@ the same transaction (the model's rules `held_in_ledger` and `pause_kept`).
 import logging
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -21,10 +22,11 @@ from services.writer.model.offsets import Partition
 from services.writer.model.targets import Target
 from services.writer.model.timings import StepTimings
 from services.writer.park import outbox
-from services.writer.persist import encodings
+from services.writer.persist import encodings, small_tables
 from services.writer.persist.persist import (
     PersistResult,
     all_parked,
+    landed_already,
     make_constraints_immediate,
     persist,
     persist_apart,
@@ -35,8 +37,9 @@ from services.writer.settle import event_log, holds, ledger, waiting_table
 from services.writer.settle.holds import KIND_TYPE, STATE_PAUSED, STATE_WATCHED, Hold, Holds, by_type
 from services.writer.settle.parked_rows import by_partition, parked_records
 from services.writer.settle.pause_policy import ParkRate, PausePolicy
+from services.writer.settle.restarts import BlockedError, SerializationConflictError, UnforeseenError
 from shared import wire
-from shared.errors import PAUSED, UNKNOWN_TABLE, Fault, InfrastructureError, OnrampError, UserError
+from shared.errors import PAUSED, UNKNOWN_TABLE, InfrastructureError, OnrampError, UserError
 from shared.outcomes import Outcome
 from shared.steps import Step
 
@@ -45,38 +48,6 @@ log = logging.getLogger(__name__)
 #: The records of one partition at some offsets, as they arrived.
 Records = Callable[[Partition, list[int]], pa.Table]
 _NEVER: Final = 1.0
-
-
-class BlockedError(Exception):
-    """A table takes no rows now: the transaction starts again, and they wait.
-
-    `suspicious`: one row may be at fault, so the table might take the others.
-    """
-
-    def __init__(self, target: Target, sqlstate: str | None, *, suspicious: bool = False) -> None:
-        super().__init__(f"{target}: {sqlstate}")
-        self.target = target
-        self.sqlstate = sqlstate
-        self.suspicious = suspicious
-
-
-class UnforeseenError(Exception):
-    """The rows of `target` met an unforeseen exception: they are tried one by one in the next attempt."""
-
-    def __init__(self, target: Target) -> None:
-        super().__init__(str(target))
-        self.target = target
-
-
-class SerializationConflictError(InfrastructureError):
-    """A deadlock or a serialisation failure: the transaction starts again.
-
-    `blocked`: what to treat it as when it happens again and again.
-    """
-
-    def __init__(self, fault: Fault, detail: str, blocked: BlockedError) -> None:
-        super().__init__(fault, detail)
-        self.blocked = blocked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,10 +79,19 @@ class Settlement:
         self.log_entries: list[event_log.Entry] = []
         #: Of the rows that landed, by table, what tells how long each took.
         self.landed: list[tuple[Target, pa.Table]] = []
+        #: Tables whose rows, all of them, landed together.
+        self._together: frozenset[Target] = frozenset()
         self._checks_at_once = False
         self.tallies: Counter[ledger.Tally] = Counter()
         self._warning_counts: Counter[ledger.WarningKey] = Counter()
         self._waiting: dict[tuple[Target, Partition], dict[int, tuple[str, str]]] = defaultdict(dict)
+
+    def land_together(self, tables: Mapping[Target, Sequence[pa.RecordBatch]]) -> None:
+        """Land the rows of small tables at once, if all of them pass; `land` tells each its outcome."""
+        self._check_at_once()
+        free = {t: p for t, p in tables.items() if t not in self._one_by_one and self.holds.lets_all(t)}
+        context = self._context
+        self._together = small_tables.land(context.conn, context.database, free, context.timings)
 
     def land(self, target: Target, rows: pa.Table) -> None:
         """Give each of `rows` of `target` its outcome.
@@ -129,7 +109,8 @@ class Settlement:
                 self.landed.append((target, commit_delays.times_of(part, result.mask)))
             late_rows = self._apply_pause_policy(target, part, result)
             self._log(target, part, result, late_rows)
-            self._let_wait(target, part.take(pa.array(late_rows, pa.int64())), PAUSED.code)
+            if late_rows:
+                self._let_wait(target, part.take(pa.array(late_rows, pa.int64())), PAUSED.code)
             self._park(target, part, result, set(late_rows))
 
     def release(self, target: Target, rows: pa.Table) -> None:
@@ -162,19 +143,22 @@ class Settlement:
         ledger.add_totals(self._context.conn, self.tallies)
         ledger.add_warnings(self._context.conn, self._warning_counts)
 
+    def _check_at_once(self) -> None:
+        if not self._checks_at_once:
+            make_constraints_immediate(self._context.conn)
+            self._checks_at_once = True
+
     def _persist(self, target: Target, rows: pa.Table, *, one_by_one: bool) -> PersistResult:
         conn = self._context.conn
-        if not self._checks_at_once:
-            make_constraints_immediate(conn)
-            self._checks_at_once = True
-        topics = set(pc.unique(rows.column("_topic")).to_pylist())
-        timed = self._context.timings.timed(
-            Step.PERSIST, topics, rows.num_rows, database=target.database, table=str(target)
-        )
+        self._check_at_once()
         try:
-            with timed:
-                land = persist_apart if one_by_one else persist
-                result = land(conn, self._context.database, target, rows)
+            if target in self._together:
+                result = landed_already(target, rows)
+            else:
+                with self._timed(target, rows):
+                    result = (persist_apart if one_by_one else persist)(
+                        conn, self._context.database, target, rows
+                    )
         except psycopg2.Error as e:
             own = is_a_functions_own(e)
             blocked = BlockedError(target, e.pgcode, suspicious=own or may_be_of_one_row(e.pgcode))
@@ -198,6 +182,12 @@ class Settlement:
         self._count_outcome(target, Outcome.DUPLICATE, result.duplicates())
         self._count_warnings(target, result)
         return result
+
+    def _timed(self, target: Target, rows: pa.Table) -> AbstractContextManager[None]:
+        topics = set(pc.unique(rows.column("_topic")).to_pylist())
+        return self._context.timings.timed(
+            Step.PERSIST, topics, rows.num_rows, database=target.database, table=str(target)
+        )
 
     def _log(
         self, target: Target, rows: pa.Table, result: PersistResult | None, late_rows: Sequence[int] = ()

@@ -28,14 +28,8 @@ from services.writer.read.range_reader import RangeReader
 from services.writer.settle import event_log, holds, ledger, without_target
 from services.writer.settle.interleave import in_all
 from services.writer.settle.outcome_counts import OutcomeCounts
-from services.writer.settle.settlement import (
-    BlockedError,
-    SerializationConflictError,
-    Settlement,
-    SettlementContext,
-    UnforeseenError,
-    hold_blocked,
-)
+from services.writer.settle.restarts import BlockedError, SerializationConflictError, UnforeseenError
+from services.writer.settle.settlement import Settlement, SettlementContext, hold_blocked
 from services.writer.settle.sort_apart import sort_one_by_one
 from services.writer.settle.strays import Stray, park, strays
 from services.writer.settle.work_order import TaskReport, WorkOrder
@@ -234,13 +228,13 @@ class Task:
                 log_events=self._order.log_events,
             )
             rows_of = {t: pieces for t, pieces in sorted(self._rows.items()) if t.database == database.name}
-            tables = {t: [rows for _, rows in pieces] for t, pieces in rows_of.items()}
+            tables = {t: [_since(rows, next_offsets[p]) for p, rows in at] for t, at in rows_of.items()}
             current_holds = holds.look(conn, tables)
             settlement = Settlement(work, hold_blocked(current_holds, blocked), one_by_one)
-            for target, pieces in rows_of.items():
-                rows = pa.Table.from_batches([_since(rows, next_offsets[p]) for p, rows in pieces])
-                if rows.num_rows:
-                    settlement.land(target, rows)
+            settlement.land_together(tables)
+            for target, pieces in tables.items():
+                if any(map(len, pieces)):
+                    settlement.land(target, pa.Table.from_batches(pieces))
             park(self._strays, settlement, next_offsets)
             failpoints.reach("writer.after_copy")
             self._reach("writer.keep")

@@ -74,6 +74,7 @@ OWNERS = {
         "services/writer/settle/settlement.py",
         "services/writer/persist/stage.py",
         "services/writer/persist/typed_table.py",
+        "services/writer/persist/small_tables.py",
         "services/writer/settle/waiting_table.py",
         "shared/migrations.py",
         "stack/*.py",
