@@ -35,6 +35,8 @@ class Column(NamedTuple):
 
 
 SCHEMA: Final = "events"
+#: The schemas of a database that events may be written to unless its operator configures others.
+OPEN_SCHEMAS: Final = (SCHEMA, "public")
 PAYLOAD: Final = "payload"
 COLUMNS: Final = (
     Column("_id", "text", "`metadata.id`", Part.KEY),

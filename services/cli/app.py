@@ -7,6 +7,7 @@ from services.cli.verbs import (
     admin,
     audit,
     databases,
+    destinations,
     doctor,
     errors,
     ingest,
@@ -38,6 +39,7 @@ app.add_typer(errors.app, name="errors")
 app.add_typer(keys.app, name="keys")
 app.add_typer(types.app, name="types")
 app.add_typer(databases.app, name="databases")
+app.add_typer(destinations.app, name="destinations")
 app.add_typer(partitions.app, name="partitions")
 app.command()(audit.audit)
 app.command()(top.top)

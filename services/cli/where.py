@@ -7,7 +7,7 @@ import functools
 import inspect
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,6 +32,14 @@ class Where:
 
     kafka: str
     databases: Mapping[str, str]
+    #: By database, where they are not the usual ones.
+    schemas: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def open_schemas(self, database: str) -> tuple[str, ...]:
+        """Return the schemas of a database to which the writer may write."""
+        from shared.landing_table import OPEN_SCHEMAS
+
+        return self.schemas.get(database, OPEN_SCHEMAS)
 
     @property
     def brokers(self) -> "Brokers":
@@ -89,7 +97,7 @@ def kafka_and_databases(
     from stack import addresses
 
     brokers = kafka or addresses.known(data_dir).kafka
-    return Where(brokers, _by_name(dsn, database, databases, data_dir))
+    return Where(brokers, _by_name(dsn, database, databases, data_dir), _schemas(databases))
 
 
 def databases_alone(
@@ -100,7 +108,7 @@ def databases_alone(
     data_dir: DataDirOption = DATA_DIR,
 ) -> Where:
     """Return the same without Kafka."""
-    return Where("", _by_name(dsn, database, databases, data_dir))
+    return Where("", _by_name(dsn, database, databases, data_dir), _schemas(databases))
 
 
 def _by_name(dsn: str | None, default: str, further: str, data_dir: Path) -> dict[str, str]:
@@ -126,6 +134,14 @@ def _dsn_in(value: object) -> str | None:
     if address is not None and not isinstance(address, str):
         raise typer.BadParameter("a JSON object of name to DSN is expected", param_hint="--databases")
     return address
+
+
+def _schemas(databases: str) -> dict[str, tuple[str, ...]]:
+    return {
+        name: tuple(map(str, named))
+        for name, value in _parsed(databases).items()
+        if isinstance(value, dict) and isinstance(named := value.get("schemas"), list)
+    }
 
 
 def _embedded_dsn(data_dir: Path) -> str | None:

@@ -20,6 +20,7 @@ WRITER: Final = "tests/integration/admin/test_concurrent_writer.py"
 DELETED: Final = "tests/faults/test_audit_of_lives.py"
 #: Parked events that landed later, under a whole writer.
 REPLAYS: Final = "tests/faults/test_f42_replays.py::test_f42_"
+DESTINATIONS: Final = "tests/integration/writer_tables/test_destinations.py"
 
 QUICK: Final = (
     Mutant(
@@ -301,6 +302,18 @@ SLOW: Final = (
         "        self._count_waiting_too(event, by_database)\n",
         "",
         WAITING,
+    ),
+    *(
+        Mutant(f"{fact} before the first event", "operate/destinations_sql.py", old, new, DESTINATIONS)
+        for fact, old, new in (
+            ("USAGE", "holds=usage[0]", "holds=True"),
+            ("INSERT", "holds=may_insert", "holds=True"),
+            ("SELECT on the key", "holds=column.may_select", "holds=True"),
+            ("a key", "    if not usable:", "    if False:"),
+            ("a key that is checked at once", "holds=key.immediate", "holds=True"),
+            ("types that fit", "return column.category == _TAKES[field.type]", "return True"),
+            ("NOT NULL", "if column.not_null and", "if False and"),
+        )
     ),
 )
 

@@ -14,8 +14,10 @@ from typing import Final, Literal, Self
 import msgspec
 import orjson
 
+from shared import landing_table
+
 #: The schemas of a database that messages may address unless its operator configures others.
-OPEN_SCHEMAS: Final = ("events", "public")
+OPEN_SCHEMAS: Final = landing_table.OPEN_SCHEMAS
 #: Schemas that no configuration can open: Postgres' own, and Onramp's.
 _CLOSED: Final = frozenset({"information_schema", "onramp", "onramp_admin"})
 _CLOSED_PREFIX: Final = "pg_"

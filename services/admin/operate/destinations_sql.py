@@ -1,0 +1,171 @@
+"""Whether events can land in a table: each fact that must hold, and the SQL that mends it.
+
+Asked with the writer's own role, before the first event is parked for want of a right.  The table is
+described by the catalogue, in a reading of its own: nothing here changes anything.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from psycopg2.extensions import connection, cursor
+
+from shared.contracts.tables import OWN_NAMES, FieldColumn, add_column, create_table, quoted
+
+_ROLE: Final = "SELECT current_user::text"
+_SCHEMA: Final = "SELECT has_schema_privilege(oid, 'USAGE') FROM pg_namespace WHERE nspname = %s"
+_TABLE: Final = """
+    SELECT c.oid, c.relkind::text, has_table_privilege(c.oid, 'INSERT')
+    FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = %s AND c.relname = %s
+"""
+_COLUMNS: Final = """
+    SELECT a.attname::text, format_type(a.atttypid, a.atttypmod), t.typcategory::text, t.typname::text,
+           a.attnotnull, a.atthasdef OR a.attidentity <> '',
+           has_column_privilege(a.attrelid, a.attnum, 'SELECT')
+    FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
+    WHERE a.attrelid = %s AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum
+"""
+#: A key by which a repeat is told: the primary key, or a unique index over `_id` alone.
+_KEYS: Final = """
+    SELECT i.indimmediate,
+           array(SELECT a.attname::text FROM unnest(i.indkey::int2[]) WITH ORDINALITY k (attnum, place)
+                 JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.attnum
+                 WHERE k.place <= i.indnkeyatts ORDER BY k.place), i.indisprimary
+    FROM pg_index i
+    WHERE i.indrelid = %s AND i.indisunique AND i.indisvalid AND i.indpred IS NULL AND i.indexprs IS NULL
+    ORDER BY i.indisprimary DESC, i.indexrelid
+"""
+#: Postgres' categories of types that take a field of this type of column; `json` takes everything.
+_TAKES: Final = {"bigint": "N", "numeric": "N", "boolean": "B"}
+_NEVER_TEXT: Final = "BA"
+
+
+class Fact(NamedTuple):
+    """Something that must hold for events to land: whether it does, and the SQL that makes it so."""
+
+    holds: bool
+    text: str
+    sql: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """A table, and what its events bring."""
+
+    schema: str
+    table: str
+    #: The schemas that the writer opens in its database.
+    open_schemas: Sequence[str]
+    columns: Sequence[FieldColumn] = ()
+    #: Fields without a column are dropped, as the contract says.
+    discards: bool = False
+
+    @property
+    def name(self) -> str:
+        """Return the table's name, quoted."""
+        return f"{quoted(self.schema)}.{quoted(self.table)}"
+
+
+class _Column(NamedTuple):
+    name: str
+    type: str
+    category: str
+    base: str
+    not_null: bool
+    has_default: bool
+    may_select: bool
+
+
+class _Key(NamedTuple):
+    immediate: bool
+    columns: list[str]
+    primary: bool
+
+
+def facts(conn: connection, wanted: Wanted) -> list[Fact]:
+    """Return the facts in their order: what fails at one is not asked of the next."""
+    with conn.cursor() as asking:
+        return list(_facts(asking, wanted))
+
+
+def _facts(asking: cursor, wanted: Wanted) -> Iterator[Fact]:
+    role = quoted(_one(asking, _ROLE)[0])
+    is_open = wanted.schema in wanted.open_schemas
+    text = f"the writer opens the schema {wanted.schema}"
+    yield Fact(is_open, text, "" if is_open else f"-- add {wanted.schema} to `schemas` of the database")
+    usage = _one(asking, _SCHEMA, wanted.schema)
+    if not usage:
+        yield Fact(False, f"the schema {wanted.schema} exists", f"CREATE SCHEMA {quoted(wanted.schema)};")
+        return
+    grant = f"GRANT USAGE ON SCHEMA {quoted(wanted.schema)} TO {role};"
+    yield _fact(holds=usage[0], text="USAGE on the schema", sql=grant)
+    table = _one(asking, _TABLE, wanted.schema, wanted.table)
+    if not table:
+        ddl = create_table(wanted.schema, wanted.table, list(wanted.columns))
+        yield Fact(False, f"the table {wanted.schema}.{wanted.table} exists", ddl)
+        return
+    oid, kind, may_insert = table
+    yield _fact(holds=kind in "rp", text="it is a table", sql="-- name a table: a view cannot promise a key")
+    yield _fact(holds=may_insert, text="INSERT", sql=f"GRANT INSERT ON {wanted.name} TO {role};")
+    asking.execute(_COLUMNS, (oid,))
+    columns = {row[0]: _Column(*row) for row in asking.fetchall()}
+    yield from _of_columns(columns, wanted)
+    asking.execute(_KEYS, (oid,))
+    yield from _of_key([_Key(*row) for row in asking.fetchall()], columns, wanted, role)
+
+
+def _of_columns(columns: dict[str, _Column], wanted: Wanted) -> Iterator[Fact]:
+    for field in wanted.columns:
+        column = columns.get(field.name)
+        if column is None:
+            text = f"a column for the field {field.name}"
+            yield Fact(wanted.discards, text, add_column(wanted.schema, wanted.table, field))
+        else:
+            name, to = quoted(field.name), field.type
+            retype = f"ALTER TABLE {wanted.name} ALTER COLUMN {name} TYPE {to} USING {name}::{to};"
+            yield _fact(
+                holds=_takes(column, field), text=f"{field.name} {column.type} takes {to}", sql=retype
+            )
+    given = {field.name for field in wanted.columns if field.is_required} | OWN_NAMES
+    for column in columns.values():
+        if column.not_null and not column.has_default and wanted.columns and column.name not in given:
+            optional = f"ALTER TABLE {wanted.name} ALTER COLUMN {quoted(column.name)} DROP NOT NULL;"
+            yield Fact(False, f"every event has the field {column.name}, which is NOT NULL", optional)
+
+
+def _takes(column: _Column, field: FieldColumn) -> bool:
+    if column.base in ("json", "jsonb"):
+        return True
+    if field.type in _TAKES:
+        return column.category == _TAKES[field.type]
+    if field.type == "jsonb":
+        return True  # of several types, or an array: its values tell
+    return column.category not in _NEVER_TEXT
+
+
+def _of_key(keys: list[_Key], columns: dict[str, _Column], wanted: Wanted, role: str) -> Iterator[Fact]:
+    usable = [key for key in keys if key.primary or key.columns == ["_id"]]
+    if not usable:
+        add = "" if "_id" in columns else f"ALTER TABLE {wanted.name} ADD COLUMN _id text;\n"
+        yield Fact(False, "a key tells a repeat", f"{add}CREATE UNIQUE INDEX ON {wanted.name} (_id);")
+        return
+    for key in usable:
+        text = f"the key ({', '.join(key.columns)}) is checked at once"
+        yield _fact(holds=key.immediate, text=text, sql="-- make the constraint anew, NOT DEFERRABLE")
+    brought = {field.name for field in wanted.columns} | OWN_NAMES
+    for name in usable[0].columns:
+        column = columns[name]
+        if wanted.columns:
+            text = f"every event has {name}, a part of the key"
+            yield _fact(holds=name in brought or column.has_default, text=text, sql="")
+        grant = f"GRANT SELECT ({quoted(name)}) ON {wanted.name} TO {role};"
+        yield _fact(holds=column.may_select, text=f"SELECT on {name}, a part of the key", sql=grant)
+
+
+def _fact(*, holds: bool, text: str, sql: str) -> Fact:
+    return Fact(holds, text, "" if holds else sql)
+
+
+def _one(asking: cursor, query: str, *given: Any) -> tuple[Any, ...]:
+    asking.execute(query, given)
+    return asking.fetchone() or ()

@@ -1,0 +1,98 @@
+"""The table that holds the events of a type: its DDL from the type's schema.
+
+Only what cannot lose a value: whole numbers are `bigint`, other numbers `numeric`, texts `text` unless their
+format is a type of Postgres, and whatever is nested, or of several types, is `jsonb`.  Onramp's own columns
+come first: `_id` is the key, by which a repeat is told, and the receipt says where Kafka holds the event.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from shared import landing_table
+
+_MOST_BYTES: Final = 63
+_TYPES: Final = {"integer": "bigint", "number": "numeric", "string": "text", "boolean": "boolean"}
+_FORMATS: Final = {"date-time": "timestamptz", "date": "date", "uuid": "uuid"}
+_OWN: Final = tuple(c for c in landing_table.COLUMNS if c.name != landing_table.PAYLOAD)
+OWN_NAMES: Final = frozenset(c.name for c in _OWN)
+
+
+class FieldColumn(NamedTuple):
+    """A column for a field of the payload."""
+
+    name: str
+    type: str
+    is_required: bool = False
+    comment: str = ""
+
+
+def quoted(name: str) -> str:
+    """Return an identifier as SQL takes it, whatever it holds.
+
+    Raises:
+        ValueError: Postgres would cut it, or cannot hold it.
+    """
+    if not 0 < len(name.encode("utf-8", "replace")) <= _MOST_BYTES or "\0" in name:
+        raise ValueError(f"a name in Postgres has 1 to {_MOST_BYTES} bytes and no NUL character")
+    return '"' + name.replace('"', '""') + '"'
+
+
+def columns_of(schema: Mapping[str, Any]) -> list[FieldColumn]:
+    """Return a column for each field that the schema names, in its order.
+
+    Raises:
+        ValueError: a field cannot be a column; the message says which by its place.
+    """
+    fields, required = schema.get("properties"), schema.get("required")
+    named = fields if isinstance(fields, Mapping) else {}
+    always = set(required) if isinstance(required, list) else set()
+    for place, name in enumerate(named):
+        _check(name, place)
+    return [_column(name, each, is_required=name in always) for name, each in named.items()]
+
+
+def _check(name: str, place: int) -> None:
+    if name in OWN_NAMES:
+        raise ValueError(f"field {place + 1} of the schema: Onramp fills the column {name} itself")
+    try:
+        quoted(name)
+    except ValueError as e:
+        raise ValueError(f"field {place + 1} of the schema: {e}") from None
+
+
+def _column(name: str, schema: Any, *, is_required: bool) -> FieldColumn:
+    if not isinstance(schema, Mapping):
+        return FieldColumn(name, "jsonb")
+    types = schema.get("type")
+    names = [types] if isinstance(types, str) else types if isinstance(types, list) else []
+    values = [each for each in names if each != "null"]
+    kind = _TYPES.get(values[0], "jsonb") if len(values) == 1 and isinstance(values[0], str) else "jsonb"
+    if kind == "text":
+        kind = _FORMATS.get(str(schema.get("format")), kind)
+    # A field of any type may be null; so may one that is a reference, which nobody follows here.
+    never_null = bool(values) and "null" not in names
+    comment = schema.get("description")
+    return FieldColumn(name, kind, is_required and never_null, comment if isinstance(comment, str) else "")
+
+
+def create_table(schema: str, table: str, columns: list[FieldColumn]) -> str:
+    """Return the DDL of a table with these columns beside Onramp's own."""
+    name = f"{quoted(schema)}.{quoted(table)}"
+    lines = [c.definition for c in _OWN] + [
+        f"{quoted(c.name)} {c.type}{' NOT NULL' if c.is_required else ''}" for c in columns
+    ]
+    remarks = [
+        f"COMMENT ON COLUMN {name}.{quoted(c.name)} IS {_literal(c.comment)};" for c in columns if c.comment
+    ]
+    return "\n".join(["CREATE TABLE " + name + " (\n  " + ",\n  ".join(lines) + "\n);", *remarks])
+
+
+def add_column(schema: str, table: str, column: FieldColumn) -> str:
+    """Return the DDL of a column that comes later: nullable, so no row is read or rewritten."""
+    return f"ALTER TABLE {quoted(schema)}.{quoted(table)} ADD COLUMN {quoted(column.name)} {column.type};"
+
+
+def _literal(text: str) -> str:
+    """Return a string constant that means the same whatever `standard_conforming_strings` is."""
+    escaped = text.replace("\0", "").replace("\\", "\\\\").replace("'", "''")
+    return f"E'{escaped}'"
