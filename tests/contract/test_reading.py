@@ -11,6 +11,7 @@ import pytest
 from aiokafka import AIOKafkaProducer
 from confluent_kafka import Producer
 
+from services.writer.kafka.cluster import Cluster
 from services.writer.model.offsets import Partition, Range
 from services.writer.model.records import LARGE, USUAL, PartitionSlice
 from services.writer.read.fetch import Fetcher, RangeUnreadableError
@@ -18,6 +19,7 @@ from services.writer.read.range_reader import RangeReader
 from shared import wire
 from shared.errors import InfrastructureError
 from shared.kafka_security import Brokers
+from shared.settings import KafkaSettings
 from tests.fixtures.fix_kafka import HasBootstrap
 from tests.fixtures.odd import make_topic_of_any_time, produce_at, produce_batch, produce_with_odd_header
 from tests.fixtures.writer import CONTEXT, delete_records, event, make_topics, produce
@@ -191,6 +193,21 @@ def test_where_kafka_says_when_a_record_came_that_counts(kafka: HasBootstrap, re
     produce_at(kafka.bootstrap, name, 1_000, event("e"), CONTEXT)
     [row] = _read(reader, [_range(name, 0, 0, 1)])
     assert abs(datetime.now(UTC) - row["timestamp"]) < timedelta(hours=1)
+
+
+def test_a_look_at_single_records_goes_on_fetching_nothing(kafka: HasBootstrap, topic: str) -> None:
+    produce(kafka.bootstrap, topic, [event("e-1"), event("e-2")])
+
+    async def look() -> None:
+        cluster = await Cluster(KafkaSettings(bootstrap=kafka.bootstrap), "none").start()
+        try:
+            for offset in (0, 1):
+                assert (await cluster.times({Partition(topic, 0): offset})).keys() == {Partition(topic, 0)}
+                assert cluster._looker.paused() == cluster._looker.assignment() != set()
+        finally:
+            await cluster.stop()
+
+    asyncio.run(look())
 
 
 @pytest.mark.parametrize("codec", ["gzip", "lz4", "snappy", "zstd"])

@@ -225,6 +225,13 @@ KAFKA_READ: Final = (
         f"{_UNIT}/test_many_headers.py",
     ),
     Mutant(
+        "who looks at single records fetches no others",
+        "kafka/cluster.py",
+        "        self._looker.pause(*self._looker.assignment())\n",
+        "",
+        f"{_CONTRACT}::test_a_look_at_single_records_goes_on_fetching_nothing",
+    ),
+    Mutant(
         "a worker that has read all that Spark sends lives on",
         "settle/task.py",
         "for number in numbers for p in",
