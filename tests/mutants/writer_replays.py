@@ -127,3 +127,34 @@ REPLAYS: Final = (
         f"{_REPLAYS}the_incarnations_of_a_topic_are_told_apart",
     ),
 )
+_REHEARSALS: Final = "tests/integration/writer/test_rehearsals.py::test_"
+REHEARSALS: Final = (
+    Mutant(
+        "the end of a rehearsal",
+        "replay/rehearse.py",
+        "                raise _RolledBackError  # noqa: TRY301 - it ends the transaction\n",
+        "                return verdicts\n",
+        f"{_REHEARSALS}what_would_land_is_said_and_nothing_lands",
+    ),
+    Mutant(
+        "one job in a rehearsal",
+        "replay/rehearse.py",
+        "AND (job, with_triggers) =\n",
+        "OR (job, with_triggers) =\n",
+        f"{_REHEARSALS}what_would_land_is_said_and_nothing_lands",
+    ),
+    Mutant(
+        "triggers, to a rehearsal",
+        "replay/rehearse.py",
+        "if found == (True,) and not with_triggers:",
+        "if False:",
+        f"{_REHEARSALS}a_table_with_triggers_asks_for_a_flag",
+    ),
+    Mutant(
+        "tables that a rehearsal would make",
+        "replay/rehearse.py",
+        "return None if target.typed else _unknown",
+        "return None and _unknown",
+        f"{_REHEARSALS}what_cannot_be_tried_is_unknown_and_the_others_are_answered",
+    ),
+)

@@ -13,9 +13,10 @@ _TOTALS: Final = (
 )
 _WARNINGS: Final = "SELECT destination, remark, sum(count)::int8 FROM onramp.remarks GROUP BY 1, 2"
 #: Waiting events are no total that only grows: they are a gauge of their own.
-#: In the same look, whether a replay is staged: nobody else asks for it.
+#: In the same look, whether a replay or a rehearsal is staged: nobody else asks for it.
 _WAITING: Final = """
     SELECT count(*), extract(epoch FROM min(kept_at))::float8, EXISTS (SELECT FROM onramp.replays)
+        OR EXISTS (SELECT FROM onramp.rehearsals WHERE outcome IS NULL)
     FROM onramp.waiting
 """
 _SESSIONS: Final = """
@@ -39,7 +40,7 @@ class DatabaseStats:
     _: KW_ONLY
     #: Parked events that are too large for their topic and stay in the outbox.
     too_large: int = 0
-    #: Replays are staged.
+    #: Replays or rehearsals are staged.
     staged: bool = False
 
 

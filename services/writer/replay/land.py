@@ -4,7 +4,7 @@
 and what fails again is counted nowhere.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Final
 
@@ -34,21 +34,30 @@ PARKED: Final = "parked"
 _COUNTED: Final = {Outcome.LANDED: Outcome.REPLAYED, Outcome.DUPLICATE: Outcome.REPLAYED_DUPLICATE}
 
 
+#: A verdict on all rows of a table, or None: they are tried.
+Judge = Callable[[Target], Verdict | None]
+
+
 def land(
-    conn: connection, database: Database, events: Sequence[ParkedEvent], routes: Routes
+    conn: connection,
+    database: Database,
+    events: Sequence[ParkedEvent],
+    routes: Routes,
+    judge: Judge = lambda _: None,
 ) -> dict[Key, Verdict]:
     """Land `events`, which are in the order of their keys, and count them.
 
-    Raises as `Settlement.land` does when a table takes no rows now.
+    Those of a table on which `judge` has a verdict get it, and are not tried.  Raises as
+    `Settlement.land` does when a table takes no rows now.
     """
     verdicts: dict[Key, Verdict] = {}
     for _, incarnation in groupby(events, key=lambda e: e.topic_id):
-        verdicts |= _land(conn, database, list(incarnation), routes)
+        verdicts |= _land(conn, database, list(incarnation), routes, judge)
     return verdicts
 
 
 def _land(
-    conn: connection, database: Database, events: Sequence[ParkedEvent], routes: Routes
+    conn: connection, database: Database, events: Sequence[ParkedEvent], routes: Routes, judge: Judge
 ) -> dict[Key, Verdict]:
     """Land `events` of one incarnation: the incarnations of a topic have the same offsets."""
     topic_id = events[0].topic_id
@@ -62,8 +71,11 @@ def _land(
     settlement = _Replaying(_context(conn, database, events))
     for (target, destination), batches in sorted(placed.rows.items(), key=lambda item: item[0]):
         rows = pa.Table.from_batches(batches)
-        result = settlement.replay(target, rows, destination)
-        verdicts |= dict(_verdicts(topic_id, destination, rows, result))
+        if verdict := judge(target):
+            verdicts |= dict.fromkeys(_keys(topic_id, destination, rows), verdict)
+        else:
+            result = settlement.replay(target, rows, destination)
+            verdicts |= dict(_verdicts(topic_id, destination, rows, result))
     settlement.flush()
     return verdicts
 
@@ -98,6 +110,11 @@ def _context(conn: connection, database: Database, events: Sequence[ParkedEvent]
 
 def _no_records(partition: Partition, offsets: list[int]) -> pa.Table:
     raise LookupError(f"{partition}: nothing of {offsets} is parked or let wait by a replay")
+
+
+def _keys(topic_id: str, destination: str, rows: pa.Table) -> Iterator[Key]:
+    for receipt in rows.select(["_partition", "_offset"]).to_pylist():
+        yield Key(topic_id, receipt["_partition"], receipt["_offset"], destination)
 
 
 def _verdicts(

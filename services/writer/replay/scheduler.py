@@ -15,6 +15,7 @@ from services.writer.model.routes import Routes
 from services.writer.plan.row_rates import RateLimiter
 from services.writer.postgres.database import Database
 from services.writer.postgres.database_threads import in_own_thread
+from services.writer.replay.rehearse import Rehearsal
 from services.writer.replay.replay import Replay
 from shared.errors import InfrastructureError
 
@@ -27,6 +28,7 @@ _AGAIN_SECONDS: Final = 0.2
 @dataclass(slots=True)
 class _Replays:
     replay: Replay
+    rehearsal: Rehearsal
     _: KW_ONLY
     due: bool = False
     backoff: Backoff = field(default_factory=Backoff)
@@ -47,7 +49,11 @@ class ReplayScheduler:
         self._may_land = may_land
         self._stopped = False
         self._replays = {
-            d.name: _Replays(Replay(d, rate_limiter, may_land=self._asked_for(d.name))) for d in databases
+            d.name: _Replays(
+                Replay(d, rate_limiter, may_land=self._asked_for(d.name)),
+                Rehearsal(d, rate_limiter, may_land=self._asked_for(d.name)),
+            )
+            for d in databases
         }
 
     def _asked_for(self, name: str) -> Callable[[], bool]:
@@ -79,7 +85,7 @@ class ReplayScheduler:
                     replays.backoff.fail()
             due = replays.due and replays.task is None and replays.backoff.is_due()
             if due and self._may_land(name):
-                replays.task = asyncio.create_task(in_own_thread(replays.replay.run, routes))
+                replays.task = asyncio.create_task(in_own_thread(_run, replays, routes))
 
     def _end(self, replays: _Replays, ended: Counter[str]) -> None:
         """Run again soon while attempts end; else wait to be told that something is staged."""
@@ -98,3 +104,10 @@ class ReplayScheduler:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _run(replays: _Replays, routes: Routes) -> Counter[str]:
+    """Land what is staged, then answer what is asked; returns how many attempts ended how (blocking)."""
+    ended = replays.replay.run(routes)
+    replays.rehearsal.run(routes)
+    return ended

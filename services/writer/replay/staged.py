@@ -18,10 +18,10 @@ from services.writer.postgres import rows_by_bytes
 
 #: What is taken at once: as rows and as a table of Arrow it is some times as much of memory.
 MOST_BYTES: Final = 16 << 20
-_KEY: Final = 'topic_id, partition, "offset", destination'
-_EVENT: Final = 'topic_id, topic, partition, "offset", destination, "to", value, received_at, timestamp'
+KEY: Final = 'topic_id, partition, "offset", destination'
+EVENT: Final = 'topic_id, topic, partition, "offset", destination, "to", value, received_at, timestamp'
 _STAGED: Final = f"""
-    SELECT ctid, {_EVENT}, attempt, job, sha256, staged_at < now() - interval '15 minutes' AS is_old,
+    SELECT ctid, {EVENT}, attempt, job, sha256, staged_at < now() - interval '15 minutes' AS is_old,
         EXISTS (SELECT FROM onramp.replayed d WHERE (d.topic_id, d.partition, d."offset", d.destination)
             = (r.topic_id, r.partition, r."offset", r.destination) AND d.attempt = r.attempt) AS is_known
     FROM onramp.replays r
@@ -30,11 +30,11 @@ _STAGED: Final = f"""
 #: What a cancel or another writer has locked is theirs.
 _TAKE: Final = rows_by_bytes.bytes_of(
     f"""{_STAGED}
-    WHERE ({_KEY}) > (%s::uuid, %s, %s, %s) AND coalesce("to", substr(destination, %s)) <> ALL (%s)
-    ORDER BY {_KEY} LIMIT %s FOR UPDATE OF r SKIP LOCKED""",
-    _KEY,
+    WHERE ({KEY}) > (%s::uuid, %s, %s, %s) AND coalesce("to", substr(destination, %s)) <> ALL (%s)
+    ORDER BY {KEY} LIMIT %s FOR UPDATE OF r SKIP LOCKED""",
+    KEY,
 )
-_RETAKE: Final = f"{_STAGED} WHERE ({_KEY}) = (%s::uuid, %s, %s, %s) FOR UPDATE OF r SKIP LOCKED"
+_RETAKE: Final = f"{_STAGED} WHERE ({KEY}) = (%s::uuid, %s, %s, %s) FOR UPDATE OF r SKIP LOCKED"
 _REMOVE: Final = "DELETE FROM onramp.replays WHERE ctid = ANY (%s::tid[])"
 _RECORD: Final = """
     INSERT INTO onramp.replayed (topic_id, topic, partition, "offset", destination, attempt, outcome, reason,
@@ -76,7 +76,7 @@ class ParkedEvent:
 
     @classmethod
     def of(cls, row: Sequence[Any]) -> "ParkedEvent":
-        """Return the event of a row of `_EVENT`."""
+        """Return the event of a row of `EVENT`."""
         topic_id, topic, number, offset, destination, to, value, received_at, timestamp = row
         partition, value = Partition(topic, number), None if value is None else bytes(value)
         return cls(

@@ -69,6 +69,7 @@ OWNERS = {
         "services/writer/recover/release.py",  # hands its connection on
         "services/writer/replay/land.py",  # as above
         "services/writer/replay/place.py",
+        "services/writer/replay/rehearse.py",
         "services/writer/replay/replay.py",
         "services/writer/replay/staged.py",
         "services/writer/settle/settlement.py",

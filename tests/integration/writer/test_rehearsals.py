@@ -1,0 +1,111 @@
+"""Rehearsals: what a replay would do is said, by the code that would do it, and nothing of it remains."""
+
+from contextlib import closing
+from typing import Any
+
+import psycopg2
+import pytest
+
+from services.writer.model.routes import EventRoute, Routes
+from services.writer.replay.rehearse import Rehearsal
+from tests.fixtures.writer import PARTITION, TOPIC_ID, database_of, envelope, event
+from tests.integration.writer.hall import Hall
+
+JOB = "00000000-0000-0000-0000-00000000000b"
+OTHER = "00000000-0000-0000-0000-00000000000c"
+
+
+class Asking:
+    """What the admin service does: asks, and reads the answers."""
+
+    def __init__(self, hall: Hall) -> None:
+        self.hall = hall
+        self.bench = hall.bench
+
+    def ask(
+        self,
+        offset: int,
+        value: bytes,
+        *,
+        destination: str = "onramp.events.order_placed",
+        triggers: bool = False,
+        job: str = JOB,
+        age: str = "0 s",
+    ) -> None:
+        with closing(psycopg2.connect(self.bench.dsn)) as conn, conn, conn.cursor() as cursor:
+            cursor.execute(
+                'INSERT INTO onramp.rehearsals (job, topic_id, topic, partition, "offset", destination, '
+                "value, timestamp, with_triggers, staged_at) "
+                "VALUES (%s, %s, %s, %s, %s, %s, %s, now(), %s, now() - %s::interval)",
+                (job, TOPIC_ID, *PARTITION, offset, destination, value, triggers, age),
+            )
+
+    def run(self, routes: Routes | None = None) -> int:
+        database = database_of(self.bench.dsn, **self.hall.settings)
+        return Rehearsal(database, may_land=lambda: True).run(routes or Routes("onramp"))
+
+    def answers(self, job: str = JOB) -> list[tuple[Any, ...]]:
+        return self.bench.rows(
+            "SELECT \"offset\", outcome, reason ->> 'code' FROM onramp.rehearsals WHERE job = %s ORDER BY 1",
+            job,
+        )
+
+
+@pytest.fixture
+def asking(hall: Hall) -> Asking:
+    return Asking(hall)
+
+
+def _bad(event_id: str) -> bytes:
+    return envelope(event_id, "order_placed", b'{"a":"\\u0000"}')
+
+
+def test_what_would_land_is_said_and_nothing_lands(asking: Asking) -> None:
+    asking.hall.settle(event("a"))
+    asking.ask(1, event("b"))
+    asking.ask(2, event("a"))
+    asking.ask(3, _bad("c"))
+    asking.ask(4, b"no JSON")
+    asking.ask(1, event("b"), job=OTHER)
+    before = (asking.hall.landed(), asking.hall.totals())
+    assert asking.run() == 5
+    assert asking.answers() == [
+        (1, "landed", None),
+        (2, "duplicate", None),
+        (3, "parked", "data_rejected"),
+        (4, "parked", "no_envelope"),
+    ]
+    assert asking.answers(OTHER) == [(1, "landed", None)]
+    assert (asking.hall.landed(), asking.hall.totals()) == before
+    assert asking.bench.rows("TABLE onramp.replayed") == []
+
+
+def test_a_table_with_triggers_asks_for_a_flag(asking: Asking) -> None:
+    asking.bench.execute(
+        "CREATE TABLE public.t (n int);"
+        "CREATE FUNCTION f() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN RETURN NEW; END$$;"
+        "CREATE TRIGGER f BEFORE INSERT ON public.t FOR EACH ROW EXECUTE FUNCTION f()"
+    )
+    routes = Routes("onramp", event_routes=(EventRoute("order_placed", "onramp", "public", "t"),))
+    value = envelope("a", "order_placed", b'{"n":1}')
+    asking.ask(0, value, destination="onramp.public.t")
+    asking.ask(1, value, destination="onramp.public.t", triggers=True)
+    assert asking.run(routes) == 2
+    assert [outcome for _, outcome, _ in asking.answers()] == ["triggers", "landed"]
+
+
+def test_what_cannot_be_tried_is_unknown_and_the_others_are_answered(asking: Asking) -> None:
+    """A table that is locked, and one that a replay would make."""
+    asking.hall.settle(event("a"), event("o", "other"))
+    asking.ask(0, event("b"))
+    asking.ask(1, event("p", "other"), destination="onramp.events.other")
+    asking.ask(2, event("q", "unheard"), destination="onramp.events.unheard")
+    with asking.hall.locked():
+        assert asking.run() == 3
+    assert [outcome for _, outcome, _ in asking.answers()] == ["unknown", "landed", "unknown"]
+    assert asking.bench.one("SELECT to_regclass('events.unheard')") is None
+
+
+def test_what_nobody_fetches_is_dropped(asking: Asking) -> None:
+    asking.ask(0, event("a"), age="61 min")
+    assert (asking.run(), asking.answers()) == (0, [])
