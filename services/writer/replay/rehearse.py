@@ -23,7 +23,7 @@ from services.writer.postgres.pool import transaction
 from services.writer.replay.land import land
 from services.writer.replay.staged import EVENT, KEY, MOST_BYTES, Key, ParkedEvent, Verdict
 from services.writer.settle import holds
-from services.writer.settle.settlement import BlockedError, SerializationConflictError
+from services.writer.settle.restarts import BlockedError, SerializationConflictError
 from shared.errors import InfrastructureError
 
 log = logging.getLogger(__name__)
