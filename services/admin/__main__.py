@@ -1,6 +1,5 @@
 """`python -m services.admin`: keeps parked events, and serves them to operators on this machine."""
 
-import os
 import signal
 import sys
 from typing import Final
@@ -8,6 +7,7 @@ from typing import Final
 import uvicorn
 
 from services.admin.app import create
+from services.admin.destinations import DestinationSettings
 from services.admin.settings import AdminSettings
 from shared.logs import set_up
 from shared.read_settings import WrongSettingsError, read_settings, warn_of_unknown
@@ -23,9 +23,10 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
         settings, kafka = read_settings(AdminSettings), read_settings(KafkaSettings)
+        destinations = read_settings(DestinationSettings)
     except WrongSettingsError as e:
         sys.exit(f"The admin service does not start:\n{e}")
-    dsn = settings.dsn.get_secret_value() or os.environ.get(_DEFAULT_DSN, "")
+    dsn = settings.dsn.get_secret_value() or destinations.dsn.get_secret_value()
     if not dsn:
         sys.exit(
             "The admin service does not start: no control database is known. Name one in ONRAMP_ADMIN_DSN, "
@@ -34,7 +35,7 @@ def main() -> None:
     set_up("admin", settings.log_level)
     warn_of_unknown(AdminSettings, KafkaSettings)
     uvicorn.run(
-        create(kafka.brokers, dsn),
+        create(kafka.brokers, dsn, destinations.by_name()),
         host=settings.host,
         port=settings.port,
         http="httptools",

@@ -5,7 +5,7 @@ while another service keeps.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
 from fastapi import FastAPI
@@ -16,9 +16,9 @@ from services.admin.keep.keeper import Keeper
 from shared.kafka_security import Brokers
 
 
-def create(brokers: Brokers, dsn: str) -> FastAPI:
+def create(brokers: Brokers, dsn: str, databases: Mapping[str, str]) -> FastAPI:
     """Return the service's application; its keeper and its jobs run for as long as the application does."""
-    keeper, jobs = Keeper(brokers, dsn), JobRunner(dsn)
+    keeper, jobs = Keeper(brokers, dsn), JobRunner(dsn, databases)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -30,4 +30,4 @@ def create(brokers: Brokers, dsn: str) -> FastAPI:
                 part.stop()
             await asyncio.gather(*tasks)
 
-    return api(dsn, keeper.status, lifespan)
+    return api(dsn, databases, keeper.status, lifespan)

@@ -6,6 +6,7 @@ from tests.mutants.machine import Mutant
 
 _KEEPER: Final = "tests/integration/admin/test_keeper.py::test_"
 _JOBS: Final = "tests/integration/admin/test_jobs.py::test_"
+_REPLAYS: Final = "tests/integration/admin/test_replay_jobs.py::test_"
 _API: Final = "tests/integration/admin/test_admin_api.py::test_"
 
 KEEPER: Final = (
@@ -113,6 +114,48 @@ KEEPER: Final = (
         "store/jobs_sql.py",
         "    return min(_BATCH, of.rate or _BATCH)\n",
         "    return _BATCH\n",
-        f"{_JOBS}a11_a_job_has_a_rate_shows_how_far_it_is_and_can_be_cancelled",
+        f"{_JOBS}a11_a_batch_is_what_may_change_in_a_second",
+    ),
+    Mutant(
+        "that a replay job stages only what its database does not know",
+        "store/staging_sql.py",
+        "if f.outcome is None and not f.staged}",
+        "if not f.staged}",
+        f"{_REPLAYS}f42_a_step_that_is_cut_after_it_staged_stages_nothing_twice",
+    ),
+    Mutant(
+        "that a replay job stages again what was dropped",
+        "store/staging_sql.py",
+        "        _stage(cur, job, [a for a in attempts if a.id in missing], load)\n",
+        "        _stage(cur, job, [a for a in attempts if a.id in missing and a.id % 2], load)\n",
+        f"{_REPLAYS}what_was_dropped_is_staged_again_under_its_attempt",
+    ),
+    Mutant(
+        "that a replay job which is cancelled asks what landed",
+        "store/staging_sql.py",
+        "        found = _look(cur, attempts)  # a later statement: it sees what landed while we waited\n",
+        "        found = [Found(a.id, None, None, True) for a in attempts]\n",
+        f"{_REPLAYS}a_cancel_reopens_what_it_took_back_and_nothing_that_landed",
+    ),
+    Mutant(
+        "how much a replay job stages ahead",
+        "store/jobs_sql.py",
+        "_do_batch(conn, job, databases, replay_sql.MOST_STAGED - left)",
+        "_do_batch(conn, job, databases)",
+        f"{_REPLAYS}no_more_is_staged_ahead_than_may_be",
+    ),
+    Mutant(
+        "that each replay job has an attempt of its own",
+        "store/jobs_sql.py",
+        "_CAN_BE_REPLAYED, attempts=1)",
+        "_CAN_BE_REPLAYED)",
+        f"{_REPLAYS}what_fails_again_is_open_with_its_reason_and_has_another_attempt",
+    ),
+    Mutant(
+        "that a replay job waits for a database that is away, and stops nobody",
+        "store/replay_sql.py",
+        "                waits[database] = e.detail\n                continue\n",
+        "                raise\n",
+        f"{_REPLAYS}a15_while_its_database_is_away_a_job_waits_and_says_why",
     ),
 )

@@ -1,6 +1,6 @@
 """The routes of the admin service: what is asked of them, and which query answers it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Annotated, Any, Final, NamedTuple
 
@@ -21,7 +21,10 @@ _READY: Final = frozenset({"keeping", "standby"})
 
 
 def api(
-    dsn: str, keeper: KeeperStatus, lifespan: Callable[[FastAPI], AbstractAsyncContextManager[None]]
+    dsn: str,
+    databases: Mapping[str, str],
+    keeper: KeeperStatus,
+    lifespan: Callable[[FastAPI], AbstractAsyncContextManager[None]],
 ) -> FastAPI:
     """Return the application."""
     app = FastAPI(title="Onramp admin", docs_url=None, redoc_url=None, lifespan=lifespan)
@@ -30,7 +33,7 @@ def api(
     _add_state(app, keeper)
     _add_groups(app, dsn)
     _add_events(app, dsn)
-    add_jobs(app, dsn)
+    add_jobs(app, dsn, databases)
     return app
 
 

@@ -1,5 +1,6 @@
 """The routes of jobs: a set is counted first, and what was counted is what is changed."""
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 import orjson
@@ -16,12 +17,12 @@ from shared.errors import NO_FILTER, SET_CHANGED, UserError
 _SHOWN: Final = 200
 
 
-def add_jobs(app: FastAPI, dsn: str) -> None:
+def add_jobs(app: FastAPI, dsn: str, databases: Mapping[str, str]) -> None:
     """Add them."""
 
     @app.post("/v1/jobs", status_code=202)
     def start_job(asked: JobRequest) -> dict[str, Any]:
-        """Discard or restore a set of events in the background; with `dry_run` only count it.
+        """Discard, restore or replay a set of events in the background; with `dry_run` only count it.
 
         Give the `upto` of the count to change these very events, and its `events` as `expect` to be refused
         when they are no longer as many.
@@ -32,7 +33,7 @@ def add_jobs(app: FastAPI, dsn: str) -> None:
         with transaction(dsn) as conn:
             last = jobs_sql.last_event(conn)
             events = EventSet(filters, min(asked.upto or last, last))
-            counted = jobs_sql.count(conn, asked.kind, events)
+            counted = jobs_sql.count(conn, asked.kind, events, databases)
             if asked.dry_run:
                 return {"kind": asked.kind, "events": counted, "upto": events.upto}
             _require_as_counted(asked, counted)

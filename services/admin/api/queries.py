@@ -82,7 +82,7 @@ class Actor(BaseModel):
 class JobRequest(Actor):
     """What is to be done to which events, why, and how fast (events a second at most)."""
 
-    kind: Literal["discard", "restore"]
+    kind: Literal["discard", "restore", "replay"]
     filters: EventFilters
     reason: Annotated[str, Field(min_length=1, max_length=1024, pattern=_PATTERN)]
     rate: Annotated[int | None, Field(ge=1, le=1_000_000)] = None

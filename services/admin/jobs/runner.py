@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Mapping
 from typing import Final
 
 from services.admin.store.jobs_sql import JobSession
@@ -15,8 +16,9 @@ _IDLE_SECONDS: Final = 0.5
 class JobRunner:
     """Looks for a job's next batch, and does it."""
 
-    def __init__(self, dsn: str) -> None:
+    def __init__(self, dsn: str, databases: Mapping[str, str]) -> None:
         self._dsn = dsn
+        self._databases = databases
         self._stopping = asyncio.Event()
 
     def stop(self) -> None:
@@ -33,7 +35,7 @@ class JobRunner:
                 await self._pause()
 
     async def _work(self) -> None:
-        session = await asyncio.to_thread(JobSession.open, self._dsn)
+        session = await asyncio.to_thread(JobSession.open, self._dsn, self._databases)
         try:
             while not self._stopping.is_set():
                 if not await asyncio.to_thread(session.work):

@@ -1,4 +1,4 @@
-"""`onramp errors discard`, `restore` and `jobs`: what is done to a set of parked events."""
+"""`onramp errors discard`, `restore`, `replay` and `jobs`: what is done to a set of parked events."""
 
 import getpass
 from collections.abc import Mapping
@@ -80,6 +80,34 @@ def restore(
     """
     filters = {"group": group, "code": code, "event_name": event, "event_id": event_id}
     asked = {"kind": "restore", "filters": filters | {"destination": destination}, "rate": rate}
+    asked |= {"actor": actor or getpass.getuser(), "reason": reason}
+    _start(AdminApi(admin), asked, dry_run=dry_run, yes=yes, as_json=as_json)
+
+
+def replay(
+    *,
+    reason: ReasonOption,
+    group: GroupOption = None,
+    code: CodeOption = None,
+    event: EventOption = None,
+    event_id: IdOption = None,
+    destination: DestinationOption = None,
+    actor: ActorOption = "",
+    rate: RateOption = None,
+    dry_run: DryRunOption = False,
+    yes: YesOption = False,
+    admin: AdminOption = ADMIN,
+    as_json: JsonOption = False,
+) -> None:
+    """Have parked events land as they are, once what was wrong is fixed: a table, a right, a route.
+
+    The writer lands them by the rules of today, each once, with the place on Kafka that it had. What fails
+    again is open again, with the new reason. Example:
+
+    onramp errors replay --group 3 --reason "the column is wide enough now"
+    """
+    filters = {"group": group, "code": code, "event_name": event, "event_id": event_id}
+    asked = {"kind": "replay", "filters": filters | {"destination": destination}, "rate": rate}
     asked |= {"actor": actor or getpass.getuser(), "reason": reason}
     _start(AdminApi(admin), asked, dry_run=dry_run, yes=yes, as_json=as_json)
 

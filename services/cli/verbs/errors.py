@@ -206,6 +206,7 @@ def list_(
 
 app.command()(error_jobs.discard)
 app.command()(error_jobs.restore)
+app.command()(error_jobs.replay)
 app.command()(error_jobs.jobs)
 
 

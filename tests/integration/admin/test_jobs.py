@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -154,6 +155,20 @@ def test_a11_a_job_has_a_rate_shows_how_far_it_is_and_can_be_cancelled(admin: Ad
     assert ended["changed"] % 100 == 0
     assert states(admin.dsn, name)["discarded"] == ended["changed"]
     assert finished(admin, job)["changed"] == ended["changed"]
+
+
+def test_a11_a_batch_is_what_may_change_in_a_second(postgres: HasDsn) -> None:
+    with database_beside(postgres.dsn, "template0") as dsn:
+        session = JobSession.open(dsn)
+        name = plant(dsn, 1_000)
+        with transaction(dsn) as conn:
+            events = EventSet({"event_name": name}, jobs_sql.last_event(conn))
+            jobs_sql.add(conn, "discard", events, ("ann", "x"), rate=100, counted=1_000)
+        assert session.work()
+        session.close()
+        assert states(dsn, name) == {"open": 900, "discarded": 100}
+        pause = "SELECT DISTINCT j.next_at - e.changed_at FROM onramp_admin.jobs j, onramp_admin.events e"
+        assert rows(dsn, f"{pause} WHERE e.job = j.id") == [(timedelta(seconds=1),)]
 
 
 def test_f42_a_service_that_is_killed_in_mid_discard_changes_each_event_once(

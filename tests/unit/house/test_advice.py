@@ -90,7 +90,7 @@ def test_commands_are_found_where_they_are_named() -> None:
 @pytest.mark.parametrize(
     "advice",
     [
-        "mend it, then `onramp errors replay`",
+        "mend it, then `onramp errors reschedule`",
         "`onramp replay events.x/0/17`",
         "see 'onramp error count'",
         "onramp errors show KEY --bytes > event.json",

@@ -1,0 +1,29 @@
+"""The databases that events are parked for, by the writer's own settings: replays are staged there."""
+
+from typing import Any
+
+from pydantic import SecretStr
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+
+class DestinationSettings(BaseSettings):
+    """What the writer's settings say of databases; the rest of them is none of the admin service's."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="ONRAMP_WRITER_", frozen=True, hide_input_in_errors=True, extra="ignore"
+    )
+
+    dsn: SecretStr = SecretStr("")
+    database: str = "onramp"
+    databases: dict[str, Any] = {}
+
+    def by_name(self) -> dict[str, str]:
+        """Return the DSNs by public name."""
+        further = {name: _dsn(given) for name, given in self.databases.items()}
+        default = {self.database: further.get(self.database) or self.dsn.get_secret_value()}
+        return {name: dsn for name, dsn in (further | default).items() if dsn}
+
+
+def _dsn(given: object) -> str:
+    dsn = given.get("dsn") if isinstance(given, dict) else given
+    return dsn if isinstance(dsn, str) else ""

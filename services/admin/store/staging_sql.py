@@ -1,0 +1,182 @@
+"""What a destination database knows of replays: what is staged there, and what became of attempts.
+
+The writer takes and removes staged rows, and writes `onramp.replayed` with the row that lands.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final, NamedTuple
+
+import psycopg2
+from psycopg2 import Binary
+from psycopg2.extensions import cursor
+from psycopg2.extras import execute_values
+
+from shared.errors import DATABASE_UNAVAILABLE, InfrastructureError
+
+_OPTIONS: Final = (
+    "-c search_path=pg_catalog,pg_temp -c timezone=UTC -c statement_timeout=30000 -c lock_timeout=5000"
+)
+_CONNECT_SECONDS: Final = 5
+_KEYS: Final = """
+    SELECT * FROM unnest(%s::bigint[], %s::uuid[], %s::int4[], %s::int8[], %s::text[], %s::int4[])
+        AS k (id, topic_id, partition, "offset", destination, attempt)
+"""
+#: One statement, so that both tables are seen as of the same moment.
+_LOOK: Final = f"""
+    WITH k AS MATERIALIZED ({_KEYS})
+    SELECT k.id, d.outcome, d.reason::text, s.topic_id IS NOT NULL
+    FROM k LEFT JOIN onramp.replayed d USING (topic_id, partition, "offset", destination, attempt)
+        LEFT JOIN onramp.replays s USING (topic_id, partition, "offset", destination, attempt)
+"""  # noqa: S608 - our own words
+_STAGE: Final = """
+    INSERT INTO onramp.replays (topic_id, topic, partition, "offset", destination, attempt, job, value,
+                                received_at, timestamp)
+    VALUES %s ON CONFLICT DO NOTHING
+"""
+#: What the writer has locked is waited for: it is gone then, and `onramp.replayed` knows it.
+_UNSTAGE: Final = f"""
+    WITH k AS MATERIALIZED ({_KEYS})
+    DELETE FROM onramp.replays s USING k
+    WHERE (s.topic_id, s.partition, s."offset", s.destination, s.attempt)
+        = (k.topic_id, k.partition, k."offset", k.destination, k.attempt)
+    RETURNING k.id
+"""  # noqa: S608 - our own words
+
+
+class Destination(NamedTuple):
+    """A destination database: its name, and where it is."""
+
+    name: str
+    dsn: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """One attempt at one event: what is staged of it."""
+
+    id: int
+    topic_id: str
+    topic: str
+    partition: int
+    offset: int
+    destination: str
+    attempt: int
+    received_at: datetime | None
+    timestamp: datetime
+
+
+class Found(NamedTuple):
+    """What a database says of an attempt: its outcome and reason, else whether it is staged."""
+
+    id: int
+    outcome: str | None
+    reason: str | None
+    staged: bool
+
+
+#: Values of events by their ids.
+Load = Callable[[list[int]], Mapping[int, bytes]]
+
+
+def follow(where: Destination, job: str, attempts: Sequence[Attempt], load: Load) -> list[Found]:
+    """Return what became of `attempts`, and stage those that are neither staged nor known.
+
+    Raises `InfrastructureError`.
+    """
+    with _Transaction(where) as cur:
+        found = _look(cur, attempts)
+        missing = {f.id for f in found if f.outcome is None and not f.staged}
+        _stage(cur, job, [a for a in attempts if a.id in missing], load)
+    return found
+
+
+def withdraw(where: Destination, job: str, attempts: Sequence[Attempt]) -> list[Found]:
+    """Take `attempts` back; return those that became something, and those that were taken back.
+
+    What is not there is staged first (without its value: nobody else sees it), so that what is taken back is
+    what was deleted here, and by nobody else.  Raises `InfrastructureError`.
+    """
+    with _Transaction(where) as cur:
+        _stage(cur, job, attempts, lambda _: {})
+        cur.execute(_UNSTAGE, _columns(attempts))
+        deleted = {number for (number,) in cur.fetchall()}
+        found = _look(cur, attempts)  # a later statement: it sees what landed while we waited
+    return [f for f in found if f.outcome is not None or f.id in deleted]
+
+
+class _Transaction:
+    """A transaction in a destination database."""
+
+    def __init__(self, where: Destination) -> None:
+        self._dsn = where.dsn
+        self._database = where.name
+
+    def __enter__(self) -> cursor:
+        try:
+            self._conn = psycopg2.connect(
+                self._dsn,
+                client_encoding="UTF8",
+                application_name="onramp-admin",
+                connect_timeout=_CONNECT_SECONDS,
+                options=_OPTIONS,
+            )
+        except psycopg2.Error as e:
+            raise self._translated(e) from None
+        return self._conn.cursor()
+
+    def __exit__(self, kind: object, error: object, _: object) -> None:
+        with closing(self._conn):
+            if kind is None:
+                try:
+                    self._conn.commit()
+                except psycopg2.Error as e:
+                    raise self._translated(e) from None
+            elif isinstance(error, psycopg2.Error):
+                raise self._translated(error) from None
+
+    def _translated(self, error: psycopg2.Error) -> InfrastructureError:
+        state = error.pgcode or "none (it cannot be reached)"
+        return InfrastructureError(DATABASE_UNAVAILABLE, f"database {self._database}: SQLSTATE {state}")
+
+
+def _look(cur: cursor, attempts: Sequence[Attempt]) -> list[Found]:
+    cur.execute(_LOOK, _columns(attempts))
+    return [Found(*row) for row in cur.fetchall()]
+
+
+def _stage(cur: cursor, job: str, attempts: Sequence[Attempt], load: Load) -> None:
+    if not attempts:
+        return
+    values = load([a.id for a in attempts])
+    # In the order in which the writer takes them: two that lock never wait for each other in a circle.
+    ordered = sorted(attempts, key=lambda a: (a.topic_id, a.partition, a.offset, a.destination))
+    rows = [
+        (
+            a.topic_id,
+            a.topic,
+            a.partition,
+            a.offset,
+            a.destination,
+            a.attempt,
+            job,
+            Binary(values[a.id]) if a.id in values else None,
+            a.received_at,
+            a.timestamp,
+        )
+        for a in ordered
+    ]
+    execute_values(cur, _STAGE, rows, page_size=len(rows))
+
+
+def _columns(attempts: Sequence[Attempt]) -> tuple[list[Any], ...]:
+    return (
+        [a.id for a in attempts],
+        [a.topic_id for a in attempts],
+        [a.partition for a in attempts],
+        [a.offset for a in attempts],
+        [a.destination for a in attempts],
+        [a.attempt for a in attempts],
+    )

@@ -1,0 +1,69 @@
+"""A replay from end to end: parked, kept, its cause fixed, replayed by the admin service and the writer."""
+
+from pathlib import Path
+from typing import Any
+
+import httpx2
+
+from stack import services
+from stack.services import Service
+from tests.fixtures.inline import Inline
+from tests.fixtures.scenes import Scene
+from tests.fixtures.started import started
+from tests.fixtures.writer import event, eventually, execute
+
+REJECT = """
+    CREATE FUNCTION events.reject_{name}() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN
+        IF NEW.payload ? 'bad' THEN RAISE EXCEPTION 'no'; END IF;
+        RETURN NEW;
+    END $$;
+    CREATE TRIGGER reject BEFORE INSERT ON events.{name} FOR EACH ROW EXECUTE FUNCTION events.reject_{name}()
+"""
+
+
+def _get(service: Service, path: str) -> dict[str, Any]:
+    found: dict[str, Any] = httpx2.get(f"{service.url}{path}", timeout=60).json()
+    return found
+
+
+def test_f42_what_was_parked_is_replayed_once_though_the_admin_service_is_killed_in_between(
+    inline: Scene, tmp_path: Path
+) -> None:
+    writer: Inline = inline.writer(metrics_s=0.1)
+    inline.send(5)
+    eventually(lambda: inline.landed() == 5)
+    execute(inline.dsn, REJECT.format(name=inline.name))
+    inline.produce(*(event(f"bad-{n}", inline.name, bad=n) for n in range(20)))
+    eventually(lambda: inline.totals().get("parked") == 20)
+    inline.send(5)
+    eventually(lambda: inline.landed() == 10)
+
+    env = {"ONRAMP_WRITER_DSN": inline.dsn, "ONRAMP_WRITER_DATABASE": inline.database}
+    where = {"bootstrap": inline.bootstrap, "dsn": inline.dsn}
+    with started(services.admin(**where, log=tmp_path / "first.log", env=env)) as admin:
+        groups = f"/v1/groups?event_name={inline.name}"
+        eventually(lambda: [g["events"] for g in _get(admin, groups)["groups"]] == [20], 120)
+    # The writer's doing ends before the fault does: nobody is replayed while the trigger is there.
+    execute(inline.dsn, f"DROP TRIGGER reject ON events.{inline.name}")
+
+    doomed = services.admin(
+        **where, log=tmp_path / "doomed.log", env=env | {"ONRAMP_FAILPOINTS": "admin.mid_job=kill"}
+    )
+    doomed.start()
+    doomed.wait_ready()
+    asked = {"kind": "replay", "filters": {"event_name": inline.name}, "actor": "ann", "reason": "fixed"}
+    job = httpx2.post(f"{doomed.url}/v1/jobs", json=asked, timeout=60).json()["id"]
+    eventually(lambda: not doomed.child.running, 120)
+
+    with started(services.admin(**where, log=tmp_path / "next.log", env=env)) as admin:
+        eventually(lambda: _get(admin, f"/v1/jobs/{job}")["state"] == "done", 120)
+        done = _get(admin, f"/v1/jobs/{job}")
+        states = {e["state"] for e in _get(admin, f"/v1/events?event_name={inline.name}")["events"]}
+    assert (done["counted"], done["changed"], done["failed"]) == (20, 20, 0)
+    assert states == {"replayed"}
+    assert inline.landed() == 30
+    assert inline.totals() == {"landed": 10, "parked": 20, "replayed": 20}
+    assert inline.ask("SELECT outcome, count(*)::int FROM onramp.replayed GROUP BY 1") == [("landed", 20)]
+    inline.audited()
+    assert writer.exit is None

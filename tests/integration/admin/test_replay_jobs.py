@@ -1,0 +1,259 @@
+"""Replay jobs: what is marked is staged once for its attempt, and what became of it decides its state.
+
+The writer is played by the statements that it runs in the row's own transaction.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from services.admin.errors.kept import kept
+from services.admin.findings import Source
+from services.admin.kafka_logs import LogRecord
+from services.admin.store import jobs_sql, replay_sql
+from services.admin.store.control_sql import transaction
+from services.admin.store.jobs_sql import EventSet, Job, JobSession
+from services.admin.store.keeper_sql import KeeperSession
+from shared import failpoints, wire
+from tests.fixtures.fix_postgres import HasDsn
+from tests.fixtures.writer import envelope, execute, records, rows
+from tests.integration.admin.conftest import Stage, database_beside
+
+PLAY = """
+    WITH taken AS (DELETE FROM onramp.replays WHERE "offset" = ANY (ARRAY[{offsets}]) RETURNING *)
+    INSERT INTO onramp.replayed (topic_id, topic, partition, "offset", destination, attempt, outcome, reason,
+                                 job)
+    SELECT topic_id, topic, partition, "offset", destination, attempt, '{outcome}', {reason}, job FROM taken
+"""
+#: An event whose record did not say its topic's id, and one without a value.
+OLDER = """
+    UPDATE onramp_admin.events SET topic_id = '00000000-0000-0000-0000-000000000000' WHERE "offset" = 0
+"""
+TOMBSTONE = """
+    DELETE FROM onramp_admin.bytes USING onramp_admin.events e WHERE event = e.id AND e."offset" = 4
+"""
+EVERY = (0, 1, 2, 3, 4)
+
+
+class CutError(Exception):
+    """Ends a step where it is."""
+
+
+@dataclass
+class Desk:
+    """A control database that has kept five parked events of a stage, and a session that works at jobs."""
+
+    stage: Stage
+    dsn: str
+    session: JobSession
+
+    def start(self, **filters: Any) -> int:
+        """Start a replay of the stage's events, or of those that match."""
+        with transaction(self.dsn) as conn:
+            events = EventSet({"event_name": self.stage.name} | filters, jobs_sql.last_event(conn))
+            counted = jobs_sql.count(conn, "replay", events, self.session.databases)
+            return jobs_sql.add(conn, "replay", events, ("ann", "fixed"), rate=None, counted=counted)
+
+    def work(self, steps: int = 3) -> None:
+        """Do some steps, whenever they are due."""
+        for _ in range(steps):
+            with transaction(self.dsn) as conn, conn.cursor() as cursor:
+                cursor.execute("UPDATE onramp_admin.jobs SET next_at = now()")
+            self.session.work()
+
+    def cancel(self, job: int) -> None:
+        with transaction(self.dsn) as conn:
+            assert jobs_sql.cancel(conn, job)
+
+    def job(self, number: int) -> Job:
+        with transaction(self.dsn) as conn:
+            found = jobs_sql.job(conn, number)
+        assert found is not None
+        return found
+
+    def states(self) -> list[tuple[int, str, int]]:
+        """Offset, state and attempt of each event."""
+        statement = (
+            'SELECT "offset", state, attempt FROM onramp_admin.events WHERE event_name = $$%s$$ ORDER BY 1'
+        )
+        return rows(self.dsn, statement % self.stage.name)
+
+    def staged(self) -> list[tuple[int, int]]:
+        """Offset and attempt."""
+        return self.stage.rows('SELECT "offset", attempt FROM onramp.replays ORDER BY 1')
+
+    def play(self, outcome: str, *offsets: int, reason: str = "NULL") -> None:
+        """Do as the writer does with what is staged."""
+        listed = ", ".join(map(str, offsets))
+        self.stage.execute(PLAY.format(offsets=listed, outcome=outcome, reason=reason))
+
+
+@pytest.fixture
+def desk(stage: Stage, postgres: HasDsn) -> Iterator[Desk]:
+    stage.settle(*(envelope(f"e-{n}", stage.name, b'{"a":"\\u0000"}') for n in EVERY), b"no json")
+    with database_beside(postgres.dsn, "template0") as dsn:
+        keeper = KeeperSession.open(dsn)
+        assert keeper is not None
+        found = [kept(_log_record(r)) for r in records(stage.bootstrap, wire.USER_ERRORS)]
+        keeper.keep([e for e in found if e and e.topic == stage.partition.topic], {Source("t", 0): 1})
+        keeper.close()
+        session = JobSession.open(dsn, {"onramp": stage.dsn})
+        yield Desk(stage, dsn, session)
+        session.close()
+
+
+def _log_record(record: Any) -> LogRecord:
+    return LogRecord(
+        source=Source(wire.USER_ERRORS, record.partition),
+        offset=record.offset,
+        timestamp=0,
+        key=record.key,
+        value=record.value,
+        header_count=len(record.headers),
+        headers=record.headers,
+    )
+
+
+def test_an_event_is_staged_as_it_was_parked_and_replayed_when_it_has_landed(desk: Desk) -> None:
+    job = desk.start()
+    assert desk.job(job).counted == 5
+    desk.work()
+    [first, *_] = desk.stage.rows(
+        "SELECT topic_id::text, topic, partition, destination, attempt, value, received_at::text,"
+        ' timestamp::text, job::text FROM onramp.replays ORDER BY "offset"'
+    )
+    partition = desk.stage.partition
+    assert (*first[:5], bytes(first[5]), *first[6:]) == (
+        desk.stage.topic_id, partition.topic, 0, f"onramp.{desk.stage.table}", 1,
+        envelope("e-0", desk.stage.name, b'{"a":"\\u0000"}'),
+        "2026-11-21 08:00:01+00", "2026-11-21 08:00:02+00", desk.job(job).uuid,
+    )  # fmt: skip
+    assert desk.states() == [(n, "replaying", 1) for n in EVERY]
+    desk.play("landed", 0, 1, 2)
+    desk.work()
+    assert (desk.job(job).state, desk.job(job).changed) == ("running", 3)
+    desk.play("duplicate", 3, 4)
+    desk.work()
+    assert desk.states() == [(n, "replayed" if n < 3 else "replayed_duplicate", 1) for n in EVERY]
+    assert (desk.job(job).state, desk.job(job).changed, desk.job(job).failed) == ("done", 5, 0)
+
+
+def test_what_fails_again_is_open_with_its_reason_and_has_another_attempt(desk: Desk) -> None:
+    first = desk.start()
+    desk.work()
+    desk.play("parked", 0, 1, reason="""'{"code":"no_permission"}'""")
+    desk.play("landed", 2, 3, 4)
+    desk.work()
+    assert (desk.job(first).changed, desk.job(first).failed) == (3, 2)
+    assert desk.states()[:3] == [(0, "open", 1), (1, "open", 1), (2, "replayed", 1)]
+    said = rows(desk.dsn, "SELECT failed ->> 'code' FROM onramp_admin.events WHERE failed IS NOT NULL")
+    assert said == [("no_permission",)] * 2
+    second = desk.start()
+    assert desk.job(second).counted == 2
+    desk.work()
+    assert desk.staged() == [(0, 2), (1, 2)]
+    desk.play("landed", 0, 1)
+    desk.work()
+    assert desk.states() == [(0, "replayed", 2), (1, "replayed", 2), *[(n, "replayed", 1) for n in (2, 3, 4)]]
+
+
+def test_f42_a_step_that_is_cut_after_it_staged_stages_nothing_twice(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk.start()
+    desk.work(1)
+    assert desk.staged() == []  # marked alone
+
+    def cut(_: str) -> None:
+        raise CutError
+
+    with monkeypatch.context() as cutting:
+        cutting.setattr(failpoints, "reach", cut)
+        with pytest.raises(CutError):
+            desk.work(1)
+        assert desk.staged() == [(n, 1) for n in EVERY]
+        desk.play("landed", *EVERY)
+        with pytest.raises(CutError):
+            desk.work(1)
+    assert desk.states() == [(n, "replaying", 1) for n in EVERY]
+    desk.work()
+    assert desk.staged() == []
+    assert desk.states() == [(n, "replayed", 1) for n in EVERY]
+
+
+def test_what_was_dropped_is_staged_again_under_its_attempt(desk: Desk) -> None:
+    desk.start()
+    desk.work()
+    desk.stage.execute('DELETE FROM onramp.replays WHERE "offset" < 2')
+    desk.work(1)
+    assert desk.staged() == [(n, 1) for n in EVERY]
+
+
+def test_a_cancel_reopens_what_it_took_back_and_nothing_that_landed(desk: Desk) -> None:
+    job = desk.start()
+    desk.work()
+    desk.play("landed", 0)
+    desk.stage.execute('DELETE FROM onramp.replays WHERE "offset" = 1')  # dropped: nobody has it
+    desk.cancel(job)
+    desk.work()
+    assert desk.staged() == []
+    assert desk.states() == [(0, "replayed", 1), *[(n, "open", 1) for n in (1, 2, 3, 4)]]
+    assert (desk.job(job).state, desk.job(job).changed) == ("cancelled", 1)
+
+
+def test_a15_while_its_database_is_away_a_job_waits_and_says_why(desk: Desk) -> None:
+    job = desk.start()
+    away = JobSession(desk.session.conn, {"onramp": "postgresql://x:hunter2@127.0.0.1:1/x"})
+    there, desk.session = desk.session, away
+    desk.work()
+    assert desk.job(job).waits == "database onramp: SQLSTATE none (it cannot be reached)"
+    assert desk.states() == [(n, "replaying", 1) for n in EVERY]
+    desk.cancel(job)
+    desk.work()
+    assert desk.job(job).state == "cancelling"
+    desk.session = JobSession(desk.session.conn, {})
+    desk.work()
+    assert "not configured" in str(desk.job(job).waits)
+    desk.session = there
+    desk.work()
+    assert (desk.job(job).state, desk.job(job).waits) == ("cancelled", None)
+    assert desk.states() == [(n, "open", 1) for n in EVERY]
+
+
+def test_no_more_is_staged_ahead_than_may_be(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replay_sql, "MOST_STAGED", 2)
+    job = desk.start()
+    desk.work(5)
+    assert [o for o, _ in desk.staged()] == [0, 1]
+    desk.play("landed", 0)
+    desk.work(5)
+    assert [o for o, _ in desk.staged()] == [1, 2]
+    for offset in EVERY:
+        desk.play("landed", offset)
+        desk.work(5)
+    assert (desk.job(job).state, desk.job(job).changed) == ("done", 5)
+
+
+def test_a6_of_two_replays_each_event_goes_to_one(desk: Desk) -> None:
+    jobs = [desk.start(), desk.start()]
+    desk.work(6)
+    desk.play("landed", *EVERY)
+    desk.work(6)
+    assert [desk.job(job).state for job in jobs] == ["done", "done"]
+    assert sum(desk.job(job).changed for job in jobs) == 5
+    assert desk.states() == [(n, "replayed", 1) for n in EVERY]
+
+
+def test_what_has_no_place_to_land_is_not_replayed(desk: Desk) -> None:
+    def counted(databases: dict[str, str]) -> int:
+        with transaction(desk.dsn) as conn:
+            return jobs_sql.count(conn, "replay", EventSet({}, jobs_sql.last_event(conn)), databases)
+
+    assert rows(desk.dsn, "SELECT count(*) FROM onramp_admin.events") == [(6,)]
+    assert counted({"onramp": desk.stage.dsn}) == 5  # one is no event, for no database
+    assert counted({"other": desk.stage.dsn}) == 0
+    execute(desk.dsn, OLDER)
+    execute(desk.dsn, TOMBSTONE)
+    assert counted({"onramp": desk.stage.dsn}) == 3
