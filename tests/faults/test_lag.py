@@ -123,3 +123,18 @@ def test_what_a_batch_commits_is_counted_at_once(inline: Scene, monkeypatch: pyt
         produce(inline.bootstrap, inline.topic, [event(f"e-{i}", inline.name) for i in ids])
         produce(inline.bootstrap, inline.topic, [b"not for us"] * 7, headers=[])
         eventually(partial(has_counted, first + 7))
+
+
+def test_an_idle_writer_notices_a_database_that_is_gone_by_the_next_reading(
+    inline: Scene, other: Other
+) -> None:
+    make_topics(inline.bootstrap, inline.topic)
+    database = other.sibling(inline.dsn)
+    writer: Inline = inline.writer(metrics_s=_OFTEN, upkeep_s=3600)
+    sessions = f'onramp_writer_connections{{database="{inline.database}",state="idle"}}'
+    eventually(lambda: sessions in writer.shown)
+    assert writer.states == {inline.database: "landing"}
+    database.close()
+    eventually(lambda: writer.states == {inline.database: "out"})
+    database.open()
+    eventually(lambda: writer.states == {inline.database: "landing"})

@@ -18,6 +18,13 @@ LAG: Final = (
         f"{_UNIT}an_event_that_was_not_looked_up_has_no_age_and_one_that_was_is_not_looked_up_again",
     ),
     Mutant(
+        "the age of what claims to be of the future",
+        "driver/lag.py",
+        "min(timestamp, now)",
+        "timestamp",
+        f"{_UNIT}an_event_that_claims_to_be_of_2100_is_late_since_it_was_seen",
+    ),
+    Mutant(
         "the end that a silent leader had",
         "driver/lag.py",
         "self._ends |= await",

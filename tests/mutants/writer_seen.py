@@ -4,6 +4,7 @@ from typing import Final
 
 from tests.mutants.machine import Mutant
 
+_MANY: Final = "tests/unit/writer/test_many_series.py::test_"
 _COMMITTED: Final = "tests/unit/writer/test_committed.py::test_"
 
 SEEN: Final = (
@@ -41,5 +42,29 @@ SEEN: Final = (
         "if tally.outcome is not Outcome.WAITING:",
         "if tally:",
         f"{_COMMITTED}what_waits_is_no_total",
+    ),
+    Mutant(
+        "an upper end of delays",
+        "model/commit_delays.py",
+        "np.clip(delays, 0.0, LONGEST, out=delays)",
+        "np.maximum(delays, 0.0, out=delays)",
+        f"{_MANY}records_of_1970_and_of_2100_are_late_by_what_can_be_and_by_nothing",
+    ),
+    Mutant(
+        "a page of bounded size",
+        "observe/metrics.py",
+        "MOST_SERIES: Final = 700",
+        "MOST_SERIES: Final = 1000",
+        f"{_MANY}500_types_of_6_partitions_have_a_bounded_page_on_which_nothing_is_missing",
+    ),
+)
+
+SEEN_ON_KAFKA: Final = (
+    Mutant(
+        "a look at a database that did not answer a reading",
+        "driver/reconcile.py",
+        "        await self._parts.databases.look_again()\n",
+        "",
+        "tests/faults/test_lag.py::test_an_idle_writer_notices_a_database_that_is_gone_by_the_next_reading",
     ),
 )

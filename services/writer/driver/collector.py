@@ -58,7 +58,8 @@ class StatsCollector:
             if stats_of.staged:
                 databases.replays.mark_staged(name)
         status.update_connections({name: stats_of.sessions for name, stats_of in stats.items()})
-        for e in failed.values():
+        for name, e in failed.items():
+            databases.doubt(name)
             log.debug("metrics of a database could not be read", extra={"reason": e.detail})
 
     async def _read_lag(self) -> None:

@@ -8,7 +8,7 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from contextlib import suppress
-from time import monotonic
+from time import monotonic, time
 from typing import Final
 
 from services.writer.driver.parts import Parts
@@ -75,4 +75,5 @@ class LagReader:
         unknown = [p for p in behind if p not in self._oldest][:_MAX_PARTITIONS]
         async with asyncio.timeout(_KAFKA_SECONDS):
             found = await self._parts.cluster.times({p: behind[p] for p in unknown})
-        self._oldest |= {p: (behind[p], timestamp) for p, timestamp in found.items()}
+        now = time()  # what claims to be of the future is late since it was seen
+        self._oldest |= {p: (behind[p], min(timestamp, now)) for p, timestamp in found.items()}

@@ -19,7 +19,10 @@ _RECOMMIT_SECONDS: Final = 24 * 3600.0
 
 
 class Reconciler:
-    """Called between two batches, when every position is settled; works every `seconds`."""
+    """Called between two batches, when every position is settled; works every `seconds`.
+
+    A database that did not answer the collector is looked at by the next call.
+    """
 
     def __init__(self, parts: Parts, seconds: float) -> None:
         self._parts = parts
@@ -31,6 +34,7 @@ class Reconciler:
 
         The model's rules `recommit` and `idle_compare`.  Raises `InfrastructureError` (FENCED).
         """
+        await self._parts.databases.look_again()
         if not self._every.is_due():
             return
         await check_fenced(self._parts)

@@ -13,6 +13,8 @@ from services.writer.model.targets import Target
 #: Upper bounds in seconds; what took longer is in one range more.
 BOUNDS: Final = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 _MICROSECONDS: Final = 1e6
+#: A record that claims to be older says nothing of how long it took, and would be all of a sum.
+LONGEST: Final = 30 * 86400.0
 
 
 class CommitDelays(NamedTuple):
@@ -41,7 +43,7 @@ def measure(landed: Iterable[tuple[Target, pa.Table]], committed: float) -> Iter
     for target, times in landed:
         for topic, received in _by_topic(times):
             delays = committed - received.cast(pa.int64()).to_numpy() / _MICROSECONDS
-            np.maximum(delays, 0.0, out=delays)
+            np.clip(delays, 0.0, LONGEST, out=delays)
             counts = np.bincount(np.searchsorted(BOUNDS, delays), minlength=len(BOUNDS) + 1)
             total = float(delays.sum())
             yield CommitDelays(target.database, str(target), topic, counts.tolist(), total)

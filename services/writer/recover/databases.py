@@ -78,6 +78,7 @@ class Databases(DatabaseStates):
         self._claiming = asyncio.Lock()
         #: Every adopted partition and the next offset to plan of it.
         self.positions: dict[Partition, Position] = {}
+        self._doubted: set[str] = set()
 
     def drains(self) -> bool:
         """Return whether a database is returning or draining now."""
@@ -241,6 +242,17 @@ class Databases(DatabaseStates):
         """Halt databases whose ledger went back while idle (the model's rule `idle_compare`)."""
         positions = dict(self.positions)
         self._fail_all(await failures(self.landing(), lambda d: self._claims.compare(d, positions)))
+
+    def doubt(self, name: str) -> None:
+        """Note that a database did not answer a reading, of which nothing depends."""
+        self._doubted.add(name)
+
+    async def look_again(self) -> None:
+        """Ask those that did not answer a reading for their ledgers: an idle writer sees that one is out."""
+        doubted, self._doubted = self._doubted, set()
+        positions = dict(self.positions)
+        named = [d for d in self.landing() if d.name in doubted]
+        self._fail_all(await failures(named, lambda d: self._claims.compare(d, positions)))
 
     async def relay(self, databases: Iterable[Database]) -> None:
         """Publish what is left in the outboxes of `databases`."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from services.writer.driver import lag as reader
 from services.writer.driver.lag import LagReader
 from services.writer.driver.loop import Loop
 from services.writer.kafka.leaders import Tip
@@ -59,6 +60,19 @@ def test_an_event_that_was_not_looked_up_has_no_age_and_one_that_was_is_not_look
     ground.timestamps = {A: 2000.0}
     assert ground.read() == {A: Lag(1, 2000.0), B: Lag(4, 1000.0)}
     assert ground.looked_up == [{A: 5, B: 5}, {A: 5}]
+
+
+def test_an_event_that_claims_to_be_of_2100_is_late_since_it_was_seen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ground = _Ground()
+    ground.timestamps = {B: 4_102_444_800.0}
+    monkeypatch.setattr(reader, "time", lambda: 2000.0)
+    ground.read()
+    monkeypatch.setattr(lag, "time", lambda: 2060.0)
+    assert ground.read()[B].seconds() == 60
+    monkeypatch.setattr(lag, "time", lambda: 1000.0)  # the clock was set back
+    assert ground.read()[B].seconds() == 0
 
 
 def test_what_a_silent_leader_has_is_what_it_had() -> None:
