@@ -20,6 +20,7 @@ from pydantic_settings import BaseSettings
 from docs import dashboards
 from docs.rooms import rooms_page
 from services.cli.app import app
+from services.cli.show.audit_metrics import AuditMetrics
 from services.ingest.observe import metrics
 from services.writer.observe.metrics import Metrics
 from services.writer.settings import DatabaseSettings, WriterSettings
@@ -64,7 +65,8 @@ _METRICS: Final = """\
 # Metrics
 
 Made by `python -m docs.generate` from where the metrics are declared; do not edit it by
-hand. Both services serve theirs at `/metrics` in the text format of Prometheus. A counter's
+hand. Both services serve theirs at `/metrics` in the text format of Prometheus; `onramp audit --metrics`
+writes a file. A counter's
 name ends in `_total` there; a histogram has `_bucket`, `_sum` and `_count`.
 
 Most of the writer's counters start at zero with its process. Those of events and remarks do not:
@@ -152,6 +154,7 @@ def metrics_page() -> str:
     for service, source, registry in (
         ("Gateway", "services/ingest/observe/metrics.py", metrics.REGISTRY),
         ("Writer", "services/writer/observe/metrics.py", Metrics().registry),
+        ("Audit", "services/cli/show/audit_metrics.py", AuditMetrics().registry),
     ):
         rows = sorted(_declared(registry))
         parts += [

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -27,6 +28,15 @@ DeepOption = Annotated[
         show_default=False,
     ),
 ]
+MetricsOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--metrics",
+        help="Write the result to this file too, for the textfile collector of Prometheus' node exporter; "
+        "its name ends in .prom.",
+        show_default=False,
+    ),
+]
 
 
 @with_where_options
@@ -35,6 +45,7 @@ def audit(
     *,
     topics: TopicsOption = r"events\..+",
     deep: DeepOption = None,
+    metrics: MetricsOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Prove from what is stored that no event is lost and none is there twice.
@@ -47,6 +58,8 @@ def audit(
 
     onramp audit --deep --json
 
+    onramp audit --metrics /var/lib/node_exporter/onramp.prom
+
     ONRAMP_WRITER_DSN=postgresql://me@db.example/test onramp audit --kafka kafka.example:9092
     """
     from services.admin.audit.run import Request
@@ -56,8 +69,21 @@ def audit(
     where.require_database()
     with exits_when_unavailable():
         report = asyncio.run(run_audit(Request(where.brokers, where.databases, topics, deep)))
+    if metrics:
+        _write(report, metrics)
     print(json.dumps(report.as_dict()) if as_json else "\n".join(lines_of(report)))
     raise typer.Exit(_exit_code(report))
+
+
+def _write(report: "Report", file: Path) -> None:
+    from services.cli.show import audit_metrics
+
+    try:
+        audit_metrics.write(report, file)
+    except OSError as error:
+        raise typer.BadParameter(
+            f"{file} cannot be written: {error.strerror}", param_hint="--metrics"
+        ) from error
 
 
 def _require_pattern(topics: str) -> None:

@@ -1,0 +1,45 @@
+"""The audit's result as metrics: a file for the textfile collector of Prometheus' node exporter."""
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from prometheus_client import CollectorRegistry, Gauge, write_to_textfile
+
+if TYPE_CHECKING:
+    from services.admin.findings import Report
+
+
+class AuditMetrics:
+    """Every metric of one audit."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.findings = Gauge(
+            "onramp_audit_findings",
+            "Violations that the last audit found: events in no place, or in two.",
+            registry=self.registry,
+        )
+        self.unchecked = Gauge(
+            "onramp_audit_unjudged",
+            "Events and partitions that the last audit could not judge.",
+            registry=self.registry,
+        )
+        self.ended = Gauge(
+            "onramp_audit_timestamp_seconds",
+            "When the last audit ended that reached all it needs (Unix seconds).",
+            registry=self.registry,
+        )
+
+    def show(self, report: "Report", ended: float) -> None:
+        """Take the report of an audit that `ended` then."""
+        self.findings.set(len(report.findings))
+        self.unchecked.set(report.unjudged + report.in_motion + len(report.leaderless))
+        self.ended.set(ended)
+
+
+def write(report: "Report", file: Path) -> None:
+    """Replace `file` as a whole: who reads it meanwhile has the old one or the new one.  Raises `OSError`."""
+    metrics = AuditMetrics()
+    metrics.show(report, time.time())
+    write_to_textfile(str(file), metrics.registry)
