@@ -65,8 +65,8 @@ _METRICS: Final = """\
 # Metrics
 
 Made by `python -m docs.generate` from where the metrics are declared; do not edit it by
-hand. Both services serve theirs at `/metrics` in the text format of Prometheus; `onramp audit --metrics`
-writes a file. A counter's
+hand. Both services serve theirs at `/metrics` in the text format of Prometheus; `onramp audit`
+writes a file if asked. A counter's
 name ends in `_total` there; a histogram has `_bucket`, `_sum` and `_count`.
 
 Most of the writer's counters start at zero with its process. Those of events and remarks do not:

@@ -17,6 +17,7 @@ from services.cli.exits import Exit
 from services.cli.looks import Look, Sample, p99, rates
 from services.cli.show.top import tables_of, view_of
 from services.ingest.observe import metrics
+from services.ingest.observe.page import exposition
 from services.writer.model.offsets import Partition
 from services.writer.observe.database_stats import DatabaseStats
 from services.writer.observe.lag import Lag
@@ -108,7 +109,7 @@ def services() -> Iterator[tuple[str, str]]:
             metrics.EVENTS.labels("a", "shop", "accepted").inc(1000)
             self.send_response(200)
             self.end_headers()
-            self.wfile.write(metrics.exposition())
+            self.wfile.write(exposition())
 
         def log_message(self, *_: object) -> None: ...
 
