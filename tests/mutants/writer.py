@@ -13,8 +13,6 @@ from tests.mutants.writer_parked import PARKED
 from tests.mutants.writer_read import KAFKA_READ, READ
 from tests.mutants.writer_records import FOREIGNERS, RECORDS
 from tests.mutants.writer_replays import REHEARSALS, REPLAYS, REPLAYS_KILLED
-from tests.mutants.writer_seen import SEEN
-from tests.mutants.writer_replays import REPLAYS, REPLAYS_KILLED
 from tests.mutants.writer_seen import SEEN, SEEN_ON_KAFKA
 from tests.mutants.writer_standby import STANDBY
 from tests.mutants.writer_tables import TABLES
