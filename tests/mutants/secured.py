@@ -1,4 +1,4 @@
-"""`python -m tests.mutants.secured`: secrets stay secret, certificates fresh; and the tests of both."""
+"""`python -m tests.mutants.secured`: what all services share: secrets, certificates, the backoff."""
 
 from typing import Final
 
@@ -6,6 +6,7 @@ from tests.mutants.machine import Mutant, run
 
 _KAFKA: Final = "tests/unit/shared/test_kafka_security.py"
 _TLS: Final = "tests/unit/shared/test_tls.py"
+_TIMERS: Final = "tests/unit/writer/test_timers.py"
 _CLIENTS: Final = "tests/integration/tls/test_clients.py"
 
 QUICK: Final = (
@@ -65,6 +66,15 @@ QUICK: Final = (
         "if seen != self._unreadable:",
         "if True:",
         f"{_TLS}::test_half_of_a_renewal_leaves_what_was",
+    ),
+    Mutant("a pause that grows", "backoff.py", "self._failures += 1", "pass", _TIMERS),
+    Mutant("the bound of a pause", "backoff.py", ", self._most)", ", 5.0)", _TIMERS),
+    Mutant(
+        "the pause before it is tried again",
+        "backoff.py",
+        "self.pause(seconds)\n        return seconds",
+        "return seconds",
+        _TIMERS,
     ),
 )
 SLOW: Final = (

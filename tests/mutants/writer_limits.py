@@ -78,20 +78,6 @@ LIMITS: Final = (
         "self._due += self._seconds",
         "tests/unit/writer/test_timers.py",
     ),
-    Mutant(
-        "a pause that grows",
-        "model/backoff.py",
-        "self._failures += 1",
-        "pass",
-        "tests/unit/writer/test_timers.py",
-    ),
-    Mutant(
-        "the pause before it is tried again",
-        "model/backoff.py",
-        "self.pause(seconds)\n        return seconds",
-        "return seconds",
-        "tests/unit/writer/test_timers.py",
-    ),
 )
 
 #: With a Kafka of their own.

@@ -26,12 +26,14 @@ from services.ingest.send.second_producer import (
     SecondProducer,
     make_movable,
 )
+from shared.backoff import Backoff
 from shared.errors import KAFKA_UNAVAILABLE, KAFKA_UNREACHABLE, InfrastructureError
 
 logger = logging.getLogger(__name__)
 
 _START_SECONDS = 10.0
-_BACKOFF_SECONDS = 0.5
+#: Longest pause before it is tried again: events are rejected meanwhile.
+_MOST_PAUSE_SECONDS = 1.0
 _CLOSE_SECONDS = 1.5
 
 # Its metadata requests ask the broker to create topics that are missing.  Topics are made
@@ -200,6 +202,7 @@ class ProducerManager:
         await close(instance.producer)
 
     async def _maintain(self) -> None:
+        backoff = Backoff(_MOST_PAUSE_SECONDS)
         while True:
             await self._wanted.wait()
             producer = await self._build_started()
@@ -207,8 +210,9 @@ class ProducerManager:
                 self._wanted.clear()
                 self._current = ProducerInstance(producer, self._wedged_seconds, self._second)
                 self._ready.set()
+                backoff.succeed()
             else:
-                await asyncio.sleep(_BACKOFF_SECONDS)
+                await asyncio.sleep(backoff.fail())
 
     async def _build_started(self) -> AIOKafkaProducer | None:
         producer = make_movable(self._build())

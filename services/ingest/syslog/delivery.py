@@ -21,6 +21,7 @@ from services.ingest.observe.rejection_log import RejectionLog
 from services.ingest.request import BatchItem, RequestContext
 from services.ingest.sink import Receipt
 from services.ingest.syslog.message import to_envelope
+from shared.backoff import Backoff
 from shared.errors import INTERNAL, OnrampError
 from shared.steps import Step
 
@@ -32,7 +33,8 @@ LIMITED: Final = "limited"
 #: The metric's label has said so since its first release.
 REJECTED: Final = "refused"
 _BATCH: Final = 500
-_RETRY_SECONDS: Final = 0.5
+#: Longest pause before messages are sent again: their senders wait meanwhile.
+_MOST_PAUSE_SECONDS: Final = 2.0
 
 
 class Delivery:
@@ -58,10 +60,11 @@ class Delivery:
 
     async def deliver(self, lines: list[bytes], transport: str) -> None:
         """Send at most `batch_size` lines, again and again until each is on Kafka or rejected."""
+        backoff = Backoff(_MOST_PAUSE_SECONDS)
         while lines:
             lines = await self._send_once(lines, transport)
             if lines:
-                await self._pause(len(lines), transport)
+                await self._pause(backoff.fail(), len(lines), transport)
 
     async def _send_once(self, lines: list[bytes], transport: str) -> list[bytes]:
         """Send the lines once; return those to send again."""
@@ -95,9 +98,9 @@ class Delivery:
             *await self._send_once(lines[half:], transport),
         ]
 
-    async def _pause(self, waiting: int, transport: str) -> None:
+    async def _pause(self, seconds: float, waiting: int, transport: str) -> None:
         try:
-            await asyncio.sleep(_RETRY_SECONDS)
+            await asyncio.sleep(seconds)
         except asyncio.CancelledError:
             if transport == "tcp":  # those of UDP are still in its queue, and counted there
                 count(transport, LOST, waiting)

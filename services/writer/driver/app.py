@@ -18,12 +18,12 @@ from services.writer.driver.spark import Spark
 from services.writer.driver.standby import stand_by
 from services.writer.driver.take_over import Successor
 from services.writer.kafka.cluster import Cluster
-from services.writer.model.backoff import Backoff
 from services.writer.model.exits import EXIT_FAILED, EXIT_STOPPED, code_of, ends
 from services.writer.observe.status import Status
 from services.writer.observe.status_server import StatusServer
 from services.writer.postgres.database import configured
 from services.writer.settings import WriterSettings
+from shared.backoff import Backoff
 from shared.errors import FENCED, KAFKA_UNAVAILABLE, InfrastructureError
 from shared.registry.file import FileRegistry
 from shared.settings import KafkaSettings, RegistrySettings

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from services.writer.model.backoff import Backoff
+from shared.backoff import Backoff
 
 
 @dataclass(slots=True, kw_only=True)

@@ -9,7 +9,6 @@ import logging
 from collections.abc import Collection, Iterator
 from dataclasses import KW_ONLY, dataclass, field
 
-from services.writer.model.backoff import Backoff
 from services.writer.model.routes import Routes
 from services.writer.park import outbox
 from services.writer.plan.row_rates import RateLimiter
@@ -17,6 +16,7 @@ from services.writer.postgres.database import Database
 from services.writer.postgres.database_threads import in_own_thread
 from services.writer.recover.release import Release
 from services.writer.settle.holds import STATE_PAUSED, Hold
+from shared.backoff import Backoff
 from shared.errors import InfrastructureError
 from shared.kafka_security import Brokers
 

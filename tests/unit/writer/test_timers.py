@@ -2,9 +2,10 @@
 
 import pytest
 
-from services.writer.model import backoff, every
-from services.writer.model.backoff import Backoff
+from services.writer.model import every
 from services.writer.model.every import Every
+from shared import backoff
+from shared.backoff import Backoff
 
 
 class _Clock:
@@ -52,6 +53,13 @@ def test_pauses_grow_with_failures_in_a_row_up_to_a_bound(clock: _Clock) -> None
         assert pause.is_due()
     pause.succeed()
     assert pause.fail() <= 0.24
+
+
+@pytest.mark.usefixtures("clock")
+def test_the_bound_may_be_lower() -> None:
+    pause = Backoff(most=1)
+    for seconds in (0.2, 0.5, 1.0, 1.0):
+        assert seconds * 0.8 <= pause.fail() <= seconds * 1.2
 
 
 def test_a_pause_may_be_told_and_the_next_failure_counts_on(clock: _Clock) -> None:

@@ -1,4 +1,4 @@
-"""When something that failed is tried again: the writer's one backoff."""
+"""When something that failed is tried again: the one backoff of the gateway and the writer."""
 
 import random
 from math import inf
@@ -11,7 +11,8 @@ _SECONDS: Final = (0.2, 0.5, 1.0, 2.0, 5.0)
 class Backoff:
     """Counts failures in a row, and is due again after a pause that grows with them."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: float = _SECONDS[-1]) -> None:
+        self._most = most
         self._failures = 0
         self._due = -inf
 
@@ -20,8 +21,9 @@ class Backoff:
         return monotonic() >= self._due
 
     def fail(self) -> float:
-        """Count a failure; returns the seconds until it is due again: 0.2 to 5, with 20 % jitter."""
-        seconds = _SECONDS[min(self._failures, len(_SECONDS) - 1)] * random.uniform(0.8, 1.2)  # noqa: S311
+        """Count a failure; returns the seconds until it is due again: 0.2 to `most`, with 20 % jitter."""
+        seconds = min(_SECONDS[min(self._failures, len(_SECONDS) - 1)], self._most)
+        seconds *= random.uniform(0.8, 1.2)  # noqa: S311
         self._failures += 1
         self.pause(seconds)
         return seconds
