@@ -21,7 +21,7 @@ class Listener:
     port: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
     """Where one broker listens and keeps its data; it is its own controller as well."""
 

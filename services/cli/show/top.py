@@ -15,7 +15,7 @@ _OUTCOMES: Final = "onramp_writer_events_total"
 _STATE: Final = "onramp_writer_database_state"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TypeLine:
     """One event type: events a second, how many were ever parked, and how far its topic is behind."""
 
@@ -28,7 +28,7 @@ class TypeLine:
     lag_seconds: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DatabaseLine:
     """One database: its state, what lands in it and what waits for it."""
 
@@ -40,7 +40,7 @@ class DatabaseLine:
     connections: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class View:
     """All of it, between two looks."""
 
@@ -60,12 +60,12 @@ def view_of(before: Look, now: Look) -> View:
     """Compare two looks at the pages of both services together."""
     types, databases = _types(before, now), _databases(before, now)
     return View(
-        sum(each.in_per_second for each in types),
-        sum(each.out_per_second for each in types),
-        sum(each.parked_per_second for each in types),
-        p99(before, now, "onramp_ingest_request_seconds"),
-        types,
-        databases,
+        in_per_second=sum(each.in_per_second for each in types),
+        out_per_second=sum(each.out_per_second for each in types),
+        parked_per_second=sum(each.parked_per_second for each in types),
+        request_p99_seconds=p99(before, now, "onramp_ingest_request_seconds"),
+        types=types,
+        databases=databases,
     )
 
 
@@ -78,13 +78,13 @@ def _types(before: Look, now: Look) -> list[TypeLine]:
     ages = _by_type(now.most("onramp_writer_lag_seconds", "topic"))
     return [
         TypeLine(
-            name,
-            taken.get(name, 0.0),
-            landed.get(name, 0.0),
-            parking.get(name, 0.0),
-            int(parked.get(name, 0)),
-            int(events.get(name, 0)),
-            ages.get(name, 0.0),
+            event_type=name,
+            in_per_second=taken.get(name, 0.0),
+            out_per_second=landed.get(name, 0.0),
+            parked_per_second=parking.get(name, 0.0),
+            parked=int(parked.get(name, 0)),
+            lag_events=int(events.get(name, 0)),
+            lag_seconds=ages.get(name, 0.0),
         )
         for name in sorted(taken.keys() | landed.keys() | parked.keys() | events.keys())
     ]
@@ -102,12 +102,12 @@ def _databases(before: Look, now: Look) -> list[DatabaseLine]:
     sessions = now.sums("onramp_writer_connections", "database")
     return [
         DatabaseLine(
-            name,
-            state,
-            landed.get(name, 0.0),
-            int(waiting.get(name, 0)),
-            oldest.get(name, 0.0),
-            int(sessions.get(name, 0)),
+            database=name,
+            state=state,
+            out_per_second=landed.get(name, 0.0),
+            waiting=int(waiting.get(name, 0)),
+            oldest_waiting_seconds=oldest.get(name, 0.0),
+            connections=int(sessions.get(name, 0)),
         )
         for name, state in sorted(_states(now).items())
     ]

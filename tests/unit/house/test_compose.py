@@ -207,7 +207,7 @@ def _made(volumes: Path) -> Path:
 
 def test_kafkas_variables_are_settings_that_the_embedded_broker_knows_too() -> None:
     """The image makes `log.dirs` of KAFKA_LOG_DIRS; a misspelt one would be ignored in silence."""
-    node = Node(1, 1, 2, Path("/nowhere"))
+    node = Node(id=1, port=1, controller_port=2, folder=Path("/nowhere"))
     embedded = dict(line.split("=", 1) for line in settings_of(node, [node]).splitlines())
     given = {
         name.removeprefix("KAFKA_").lower().replace("_", "."): value

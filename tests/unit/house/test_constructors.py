@@ -11,7 +11,7 @@ import pytest
 from tests.unit.house.tree import ROOT
 
 MOST_BY_POSITION = 4
-FOLDERS = ("shared", "services/ingest", "services/writer")
+FOLDERS = ("shared", "services/ingest", "services/writer", "services/cli", "stack")
 FILES = sorted(file.relative_to(ROOT) for folder in FOLDERS for file in (ROOT / folder).rglob("*.py"))
 
 
