@@ -213,7 +213,8 @@ async def test_what_was_sent_is_freed_without_looking_for_circles(kafka: HasBoot
         gc.collect()
         gc.disable()
         # A partition without a leader may keep the first request's slice for as long as a deadline.
-        sink._deadlines.append((asyncio.get_running_loop().time() + 600, RequestSlice(stuck, 0, [0])))
+        loop = asyncio.get_running_loop()
+        sink._deadlines.append((loop.time() + 600, RequestSlice(stuck, 0, [0], loop.create_future())))
         for n in range(20):
             await sink.send([record(topic, f"{n}-{each}") for each in range(50)])
         # Its deadline's watch lets go of it at its next look.

@@ -345,7 +345,7 @@ QUICK: Final = (
     Mutant(
         "the size of headers",
         "http/protocol_limits.py",
-        "if self._header_bytes > self.settings.max_header_bytes:",
+        "if self._header_bytes > self._max_header_bytes:",
         "if False:",
         tests=BAD_INPUT,
     ),
@@ -374,7 +374,9 @@ QUICK: Final = (
 
 SLOW: Final = (
     Mutant("returning large blocks", "app.py", "    _return_large_blocks()\n", "", tests=FLOODS),
-    Mutant("our own deadline", "send/kafka_sink.py", "if self._expire(clock()):", "if False:", tests=KAFKA),
+    Mutant(
+        "our own deadline", "send/kafka_sink.py", "if self._expire(monotonic()):", "if False:", tests=KAFKA
+    ),
     Mutant(
         "replacing a wedged producer",
         "send/partition_queue.py",

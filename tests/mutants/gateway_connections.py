@@ -26,7 +26,9 @@ CONNECTIONS: Final = (
         new="address.open",
     ),
     _SHARED("none of those who have fewer", old="crowd(most)[0] <= newcomers.open", new="False"),
-    _SHARED("the longest idle", old="waiting.pop(connection, None)\n            waiting[", new="waiting["),
+    _SHARED(
+        "the longest idle", old="waiting.pop(connection, None)\n            address.waiting[", new="waiting["
+    ),
     _ON_CONNECTIONS("places that are given back", old="        self._places.remove(self)\n", new=""),
     _ON_CONNECTIONS("places of who is answered", old="self._places.work(self)", new="pass"),
     _ON_CONNECTIONS("places of who does not read", old=" or self.flow.write_paused", new=""),

@@ -66,16 +66,16 @@ QUICK: Final = (
     Mutant(
         "leaving a batch that was given up alone",
         "send/partition_queue.py",
-        "if batch.slices and batch.abandoned:",
+        "if batch.slices and batch.slices[-1].future.done() and batch.abandoned:",
         "if False:",
         tests=STEPS,
     ),
     Mutant(
         "batches that grow behind a slow broker",
         "send/kafka_sink.py",
-        "            if self._expire(clock()):\n",
+        "            if self._expire(monotonic()):\n",
         "            for queue in self._queues.values():\n                queue.seal()\n"
-        "            if self._expire(clock()):\n",
+        "            if self._expire(monotonic()):\n",
         tests=STEPS,
     ),
     Mutant(

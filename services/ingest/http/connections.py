@@ -26,9 +26,10 @@ class Connection(Protocol):
 class _Address:
     """The connections of one address."""
 
-    __slots__ = ("open", "waiting")
+    __slots__ = ("name", "open", "waiting")
 
-    def __init__(self) -> None:
+    def __init__(self, name: str) -> None:
+        self.name = name
         self.open = 0
         #: Those that wait for their clients, the longest first, and when they began to.
         self.waiting: dict[Connection, int] = {}
@@ -42,7 +43,7 @@ class Connections:
         # All but a tenth: whatever one address does, others find a place.
         self._address_limit = min(address_limit, limit) or limit - limit // 10
         self._addresses: dict[str, _Address] = {}
-        self._of: dict[Connection, str] = {}
+        self._of: dict[Connection, _Address] = {}
         self._moments = count()
 
     @property
@@ -56,39 +57,37 @@ class Connections:
         if not self._has_room(name):
             CONNECTIONS_CLOSED_TALLY.add("refused")
             return False
-        self._addresses.setdefault(name, _Address()).open += 1
-        self._of[connection] = name
+        address = self._of[connection] = self._addresses.setdefault(name, _Address(name))
+        address.open += 1
         self.wait(connection)
         return True
 
     def remove(self, connection: Connection) -> None:
         """Take the connection's place back, unless another got it already."""
-        name = self._of.pop(connection, None)
-        if name is None:
+        address = self._of.pop(connection, None)
+        if address is None:
             return
-        address = self._addresses[name]
         address.open -= 1
         address.waiting.pop(connection, None)
         if not address.open:
-            del self._addresses[name]
+            del self._addresses[address.name]
 
     def wait(self, connection: Connection) -> None:
         """Note that from now on the connection waits for its client."""
-        name = self._of.get(connection)
-        if name is not None:
-            waiting = self._addresses[name].waiting
-            waiting.pop(connection, None)
-            waiting[connection] = next(self._moments)
+        address = self._of.get(connection)
+        if address is not None:
+            address.waiting.pop(connection, None)
+            address.waiting[connection] = next(self._moments)
 
     def work(self, connection: Connection) -> None:
         """Note that the connection's client waits for us."""
-        name = self._of.get(connection)
-        if name is not None:
-            self._addresses[name].waiting.pop(connection, None)
+        address = self._of.get(connection)
+        if address is not None:
+            address.waiting.pop(connection, None)
 
     def _has_room(self, newcomer: str) -> bool:
         """Return whether there is a place for one more of that address, having made it if need be."""
-        mine = self._addresses.get(newcomer, _Address())
+        mine = self._addresses.get(newcomer) or _Address(newcomer)
         if mine.open >= self._address_limit:
             loser: _Address | None = mine
         elif self.open >= self.limit:

@@ -2,7 +2,6 @@
 
 import logging
 import random
-from datetime import UTC, datetime
 from typing import Final
 
 from services.ingest.accept import Flow, accept
@@ -13,6 +12,7 @@ from services.ingest.http import problems
 from services.ingest.http.answer import answer
 from services.ingest.http.body import Body
 from services.ingest.http.cors import Cors
+from services.ingest.now import now
 from services.ingest.observe.metrics import RequestMetrics, RequestTimer
 from services.ingest.observe.rejection_log import RejectionLog
 from services.ingest.request import RequestContext
@@ -106,8 +106,7 @@ class Events:
 
 def new_request(headers: list[Header], client: tuple[str, int] | None) -> RequestContext:
     """Return the context of a request that is received now."""
-    now = datetime.now(UTC).isoformat(timespec="microseconds")
-    return RequestContext(new_request_id(), now, _merged(headers), client[0] if client else "")
+    return RequestContext(new_request_id(), now(), _merged(headers), client[0] if client else "")
 
 
 def new_request_id() -> str:

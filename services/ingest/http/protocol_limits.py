@@ -60,6 +60,8 @@ class LimitedProtocol(HttpToolsProtocol):
         super().__init__(config, server_state, app_state, _loop)
         # uvicorn constructs protocols itself; the lifespan's state is all that it passes to them.
         self.settings: IngestSettings = app_state["settings"]
+        self._max_headers = self.settings.max_headers
+        self._max_header_bytes = self.settings.max_header_bytes
         self._drain: Drain = app_state["drain"]
         self._places: Connections = app_state["connections"]
         #: The request that is being answered; uvicorn's `cycle` is the latest, which may wait its turn.
@@ -164,17 +166,21 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def on_url(self, url: bytes) -> None:
         """Count the request line like a header."""
-        self._count(len(url))
+        self._header_bytes += len(url)
+        self._check_headers()
         super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Check one more header against the limits."""
-        self._count(len(name) + len(value))
-        if name.lower() == b"host":
+        self._header_bytes += len(name) + len(value)
+        if self._header_bytes > self._max_header_bytes or len(self.headers) >= self._max_headers:
+            self._check_headers()
+        name = name.lower()
+        if name == b"host":
             self._check_host(value)
-        if len(self.headers) >= self.settings.max_headers:
-            self._reject(HEADERS_TOO_LARGE, f"the limit is {self.settings.max_headers} headers")
-        super().on_header(name, value)
+        elif name == b"expect":
+            self.expect_100_continue |= value.lower() == b"100-continue"
+        self.headers.append((name, value))  # in uvicorn's place: it would write the name small again
 
     def on_headers_complete(self) -> None:
         """Stop the read timer: the body has a time of its own."""
@@ -228,10 +234,11 @@ class LimitedProtocol(HttpToolsProtocol):
         if self._hosts > 1 or not _HOST.fullmatch(value):
             self._reject(BAD_REQUEST, "the Host header is not a host and port")
 
-    def _count(self, size: int) -> None:
-        self._header_bytes += size
-        if self._header_bytes > self.settings.max_header_bytes:
-            self._reject(HEADERS_TOO_LARGE, f"the limit is {self.settings.max_header_bytes} bytes")
+    def _check_headers(self) -> None:
+        if self._header_bytes > self._max_header_bytes:
+            self._reject(HEADERS_TOO_LARGE, f"the limit is {self._max_header_bytes} bytes")
+        elif len(self.headers) >= self._max_headers:
+            self._reject(HEADERS_TOO_LARGE, f"the limit is {self._max_headers} headers")
 
     def _start_read_timer(self) -> None:
         if self._read_timer is None:

@@ -10,6 +10,7 @@ import logging
 from collections import deque
 from collections.abc import Iterable, Sequence
 from functools import partial
+from time import monotonic
 from typing import Final
 
 from aiokafka import AIOKafkaProducer
@@ -132,7 +133,7 @@ class KafkaSink:
         """Return one outcome per record, in order, within the deadline."""
         if self._closed:
             return [InfrastructureError(SHUTTING_DOWN, "the sink is closed") for _ in records]
-        deadline = asyncio.get_running_loop().time() + self._deadline_seconds
+        deadline = monotonic() + self._deadline_seconds  # the loop's own clock
         outcomes: list[SendResult | None] = [None] * len(records)
         await self._send(range(len(records)), records, outcomes, deadline)
         too_large = [n for n, outcome in enumerate(outcomes) if isinstance(outcome, BatchTooLargeError)]
@@ -247,10 +248,9 @@ class KafkaSink:
 
     async def _sweep(self) -> None:
         """Fail the requests whose deadline has passed, and remove batches that no request waits for."""
-        clock = asyncio.get_running_loop().time
         while True:
             await asyncio.sleep(_SWEEP_SECONDS)
-            if self._expire(clock()):
+            if self._expire(monotonic()):
                 for queue in self._queues.values():
                     queue.drop_abandoned()
 

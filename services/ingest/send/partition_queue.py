@@ -59,6 +59,7 @@ class BatchOptions:
 
 #: A batch's base offset, or why it failed.
 BatchResult = int | OnrampError
+Outcome = asyncio.Future[BatchResult]
 
 
 class BatchTooLargeError(InfrastructureError):
@@ -73,13 +74,13 @@ class RequestSlice:
 
     __slots__ = ("batch", "first", "future", "indexes", "partition")
 
-    def __init__(self, batch: "InFlightBatch", partition: int, indexes: list[int]) -> None:
+    def __init__(self, batch: "InFlightBatch", partition: int, indexes: list[int], future: Outcome) -> None:
         self.indexes = indexes
         #: None as soon as there is a result: who waits long for others must not hold the batch's bytes.
         self.batch: InFlightBatch | None = batch
         self.first = batch.count
         self.partition = partition
-        self.future: asyncio.Future[BatchResult] = asyncio.get_running_loop().create_future()
+        self.future = future
 
 
 class InFlightBatch:
@@ -129,6 +130,8 @@ class PartitionQueue:
         self.partition = partition
         self.batch_bytes = 0
         self._codec = codec
+        # Kept: whoever asks which loop runs makes a system call.
+        self._loop = asyncio.get_running_loop()
         self._timer = timer
         self._producers = producers
         self._budget = budget
@@ -139,13 +142,13 @@ class PartitionQueue:
     def put(self, records: Sequence[Record], indexes: list[int]) -> list[RequestSlice]:
         """Add the records at `indexes`, in order; return the slices to wait for."""
         batch = self._waiting[-1] if self._waiting else self._new_batch()
-        if batch.slices and batch.abandoned:
+        if batch.slices and batch.slices[-1].future.done() and batch.abandoned:
             batch = self._new_batch()  # the requests of that one were told that it is surely not on Kafka
         slices: list[RequestSlice] = []
         while indexes:
             added = self._fill(batch, records, indexes)
             if added:
-                slice_ = RequestSlice(batch, self.partition, indexes[:added])
+                slice_ = RequestSlice(batch, self.partition, indexes[:added], self._loop.create_future())
                 batch.slices.append(slice_)
                 batch.count += added
                 slices.append(slice_)
@@ -158,7 +161,7 @@ class PartitionQueue:
 
     def send_next(self, instance: ProducerInstance) -> None:
         """Start to send the oldest batch; until a producer has it, it goes on filling."""
-        self._sending = asyncio.create_task(self._send_oldest(instance))
+        self._sending = self._loop.create_task(self._send_oldest(instance))
 
     def _fill(self, batch: InFlightBatch, records: Sequence[Record], indexes: list[int]) -> int:
         """Add as many records as fit; return how many."""

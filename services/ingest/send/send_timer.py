@@ -35,14 +35,14 @@ class SendTimer:
     def schedule(self, queue: ScheduledQueue, *, full: bool) -> None:
         """Have `queue` send its oldest batch the next time, which is now if that batch is full."""
         self._queues[queue] = None
-        if self._waiting is not None or self._closed:
+        if self._waiting is not None or self._closed or (self._next is not None and not full):
             return
         loop = asyncio.get_running_loop()
         due = self._last + self._linger_seconds
         if full or due <= loop.time():
             self._cancel()
             self._next = loop.call_soon(self._fire)
-        elif self._next is None:
+        else:
             self._next = loop.call_at(due, self._fire)
 
     async def stop(self) -> None:

@@ -7,7 +7,6 @@ with the same ids, and one at which the flow itself fails is sent in halves.
 import asyncio
 import itertools
 import logging
-from datetime import UTC, datetime
 from typing import Final
 
 import orjson
@@ -16,6 +15,7 @@ from services.ingest.accept import Flow, accept
 from services.ingest.auth.api_keys import Sender
 from services.ingest.auth.quotas import UNLIMITED
 from services.ingest.body_form import Form
+from services.ingest.now import now
 from services.ingest.observe.metrics import ACCEPTED, SYSLOG_MESSAGES, EventCounts
 from services.ingest.observe.rejection_log import RejectionLog
 from services.ingest.request import BatchItem, RequestContext
@@ -50,7 +50,7 @@ class Delivery:
 
     def line(self, message: bytes, transport: str, peer: str) -> bytes:
         """Return the envelope of a message that was received now, as JSON."""
-        return orjson.dumps(to_envelope(message, _now(), peer, transport, next(self._sequence)))
+        return orjson.dumps(to_envelope(message, now(), peer, transport, next(self._sequence)))
 
     async def send(self, messages: list[bytes], transport: str, peer: str) -> None:
         """Deliver messages in batches: one read may have thirty thousand."""
@@ -122,14 +122,10 @@ def count(transport: str, outcome: str, messages: int) -> None:
 
 
 def _new_request() -> RequestContext:
-    request = RequestContext("syslog", _now(), {})
+    request = RequestContext("syslog", now(), {})
     request.form = Form.LINES
     request.sender = SENDER
     return request
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="microseconds")
 
 
 def _log_fields(request: RequestContext, error: Exception) -> dict[str, str]:

@@ -10,13 +10,13 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Final
 
-from services.writer.model.backoff import Backoff
 from services.writer.model.routes import Routes
 from services.writer.plan.row_rates import RateLimiter
 from services.writer.postgres.database import Database
 from services.writer.postgres.database_threads import in_own_thread
 from services.writer.replay.rehearse import Rehearsal
 from services.writer.replay.replay import Replay
+from shared.backoff import Backoff
 from shared.errors import InfrastructureError
 
 log = logging.getLogger(__name__)

@@ -127,7 +127,8 @@ async def test_a_batch_that_came_no_further_than_decode_says_so(gateway: LocalGa
 async def waiting_slices(*, is_sent: bool) -> list[RequestSlice]:
     batch = InFlightBatch(1000)
     batch.is_sent = is_sent
-    batch.slices += [RequestSlice(batch, 0, [0]), RequestSlice(batch, 0, [0])]
+    new_future = asyncio.get_running_loop().create_future
+    batch.slices += [RequestSlice(batch, 0, [0], new_future()) for _ in range(2)]
     return batch.slices
 
 
