@@ -27,6 +27,7 @@ VERBS = (
     "errors",
     "types",
     "databases",
+    "destinations",
     "partitions",
     "admin",
     "audit",
