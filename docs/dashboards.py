@@ -6,17 +6,11 @@ Panels say what they show in words of the metrics; a test parses each query agai
 import json
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
-Json = dict[str, Any]
-Panel = tuple[str, str, tuple[tuple[str, str], ...]]
+from docs.grafana import Panel, dashboard_of
 
 FOLDER: Final = "deploy/grafana/dashboards"
-_SOURCE: Final = {"type": "prometheus", "uid": "${datasource}"}
-_COLUMNS: Final = 2
-_WIDTH: Final = 24 // _COLUMNS
-_HEIGHT: Final = 8
-_SCHEMA: Final = 39
 
 
 def panel(title: str, unit: str, *queries: tuple[str, str]) -> Panel:
@@ -29,20 +23,28 @@ def _p99(histogram: str, by: str = "") -> str:
     return f"histogram_quantile(0.99, sum by ({labels}) (rate({histogram}_bucket[5m])))"
 
 
+def _rate(of: str, by: str = "") -> str:
+    over = f" by ({by}) " if by else ""
+    return f"sum{over}(rate({of}[5m]))"
+
+
 def _ratio(of: str, to: str) -> str:
-    return f"sum(rate({of}[5m])) / sum(rate({to}[5m]))"
+    return f"{_rate(of)} / {_rate(to)}"
 
 
 _TAKEN: Final = 'onramp_ingest_events_total{outcome="accepted"}'
+_REFUSED: Final = 'onramp_ingest_events_total{outcome!="accepted"}'
+_IN_TABLES: Final = 'onramp_writer_events_total{outcome="landed"}'
+_IN_ERRORS: Final = 'onramp_writer_events_total{outcome="parked"}'
 _ACCEPTED: Final = panel(
     "Accepted, by event type",
     "cps",
-    ('sum by (event_type) (rate(onramp_ingest_events_total{outcome="accepted"}[5m]))', "{{event_type}}"),
+    (_rate(_TAKEN, "event_type"), "{{event_type}}"),
 )
 _OUTCOMES: Final = panel(
     "What becomes of events, by database and outcome",
     "cps",
-    ("sum by (database, outcome) (rate(onramp_writer_events_total[5m]))", "{{database}} {{outcome}}"),
+    (_rate("onramp_writer_events_total", "database, outcome"), "{{database}} {{outcome}}"),
 )
 _LAG: Final = panel(
     "How late rows are, by topic", "s", ("max by (topic) (onramp_writer_lag_seconds)", "{{topic}}")
@@ -50,7 +52,10 @@ _LAG: Final = panel(
 _STATES: Final = panel(
     "Databases that do not land",
     "none",
-    ('max by (database, state) (onramp_writer_database_state{state!="landing"})', "{{database}} {{state}}"),
+    (
+        'max by (database, state) (onramp_writer_database_state{state!~"landing|draining"})',
+        "{{database}} {{state}}",
+    ),
 )
 _WAITING: Final = panel(
     "Events that wait, by database and place",
@@ -61,7 +66,7 @@ _PARKED: Final = panel(
     "Parked, by database and event type",
     "cps",
     (
-        'sum by (database, event_type) (rate(onramp_writer_events_total{outcome="parked"}[5m]))',
+        _rate(_IN_ERRORS, "database, event_type"),
         "{{database}} {{event_type}}",
     ),
 )
@@ -69,7 +74,7 @@ _REJECTED: Final = panel(
     "Rejected, by key and code",
     "cps",
     (
-        'sum by (key, outcome) (rate(onramp_ingest_events_total{outcome!="accepted"}[5m]))',
+        _rate(_REFUSED, "key, outcome"),
         "{{key}} {{outcome}}",
     ),
 )
@@ -87,9 +92,9 @@ DASHBOARDS: Final[dict[str, tuple[str, Sequence[Panel]]]] = {
             panel(
                 "In and out",
                 "cps",
-                ('sum(rate(onramp_ingest_events_total{outcome="accepted"}[5m]))', "accepted"),
-                ('sum(rate(onramp_writer_events_total{outcome="landed"}[5m]))', "landed"),
-                ('sum(rate(onramp_writer_events_total{outcome="parked"}[5m]))', "parked"),
+                (_rate(_TAKEN), "accepted"),
+                (_rate(_IN_TABLES), "landed"),
+                (_rate(_IN_ERRORS), "parked"),
             ),
             _LAG,
             panel(
@@ -115,7 +120,7 @@ DASHBOARDS: Final[dict[str, tuple[str, Sequence[Panel]]]] = {
             panel(
                 "Requests, by status",
                 "reqps",
-                ("sum by (status) (rate(onramp_ingest_requests_total[5m]))", "{{status}}"),
+                (_rate("onramp_ingest_requests_total", "status"), "{{status}}"),
             ),
             _REQUEST_P99,
             _ACCEPTED,
@@ -142,7 +147,7 @@ DASHBOARDS: Final[dict[str, tuple[str, Sequence[Panel]]]] = {
                 "Syslog, by transport and outcome",
                 "cps",
                 (
-                    "sum by (transport, outcome) (rate(onramp_ingest_syslog_messages_total[5m]))",
+                    _rate("onramp_ingest_syslog_messages_total", "transport, outcome"),
                     "{{transport}} {{outcome}}",
                 ),
             ),
@@ -159,7 +164,7 @@ DASHBOARDS: Final[dict[str, tuple[str, Sequence[Panel]]]] = {
             panel(
                 "Records, by what was done with them",
                 "cps",
-                ("sum by (result) (rate(onramp_writer_records_total[5m]))", "{{result}}"),
+                (_rate("onramp_writer_records_total", "result"), "{{result}}"),
             ),
             _LAG,
             panel(
@@ -176,22 +181,22 @@ DASHBOARDS: Final[dict[str, tuple[str, Sequence[Panel]]]] = {
             panel(
                 "Seconds of tasks, by step",
                 "s",
-                ("sum by (step) (rate(onramp_writer_step_seconds_total[5m]))", "{{step}}"),
+                (_rate("onramp_writer_step_seconds_total", "step"), "{{step}}"),
             ),
             panel(
                 "Rows, by step",
                 "cps",
-                ("sum by (step) (rate(onramp_writer_step_rows_total[5m]))", "{{step}}"),
+                (_rate("onramp_writer_step_rows_total", "step"), "{{step}}"),
             ),
             panel(
                 "Batches that failed, by code",
                 "cps",
-                ("sum by (code) (rate(onramp_writer_failed_batches_total[5m]))", "{{code}}"),
+                (_rate("onramp_writer_failed_batches_total", "code"), "{{code}}"),
             ),
             panel(
                 "Since the loop turned",
                 "s",
-                ("time() - max by (instance) (onramp_writer_loop_timestamp_seconds)", "{{instance}}"),
+                ("time() - max by (instance) (onramp_writer_loop_timestamp_seconds != 0)", "{{instance}}"),
             ),
         ),
     ),
@@ -203,7 +208,7 @@ DASHBOARDS: Final[dict[str, tuple[str, Sequence[Panel]]]] = {
                 "Landed, by table",
                 "cps",
                 (
-                    'sum by (database, table) (rate(onramp_writer_events_total{outcome="landed"}[5m]))',
+                    _rate(_IN_TABLES, "database, table"),
                     "{{database}} {{table}}",
                 ),
             ),
@@ -225,7 +230,7 @@ DASHBOARDS: Final[dict[str, tuple[str, Sequence[Panel]]]] = {
                 "Remarks, by table",
                 "cps",
                 (
-                    "sum by (database, table, remark) (rate(onramp_writer_remarks_total[5m]))",
+                    _rate("onramp_writer_remarks_total", "database, table, remark"),
                     "{{database}} {{table}} {{remark}}",
                 ),
             ),
@@ -237,7 +242,7 @@ DASHBOARDS: Final[dict[str, tuple[str, Sequence[Panel]]]] = {
             panel(
                 "Accepted, by key",
                 "cps",
-                ('sum by (key) (rate(onramp_ingest_events_total{outcome="accepted"}[5m]))', "{{key}}"),
+                (_rate(_TAKEN, "key"), "{{key}}"),
             ),
             _REJECTED,
             _ACCEPTED,
@@ -264,41 +269,4 @@ def pages() -> dict[str, Callable[[], str]]:
 def text_of(name: str) -> str:
     """Return a dashboard as Grafana reads it."""
     title, panels = DASHBOARDS[name]
-    return json.dumps(_dashboard(name, title, panels), indent=2) + "\n"
-
-
-def _dashboard(name: str, title: str, panels: Sequence[Panel]) -> Json:
-    source = {"name": "datasource", "label": "Prometheus", "type": "datasource", "query": "prometheus"}
-    return {
-        "uid": f"onramp-{name}",
-        "title": title,
-        "tags": ["onramp"],
-        "schemaVersion": _SCHEMA,
-        "editable": True,
-        "time": {"from": "now-1h", "to": "now"},
-        "refresh": "10s",
-        "templating": {"list": [source]},
-        "panels": [_graph(n, each) for n, each in enumerate(panels)],
-    }
-
-
-def _graph(n: int, of: Panel) -> Json:
-    title, unit, queries = of
-    row, column = divmod(n, _COLUMNS)
-    return {
-        "id": n + 1,
-        "type": "timeseries",
-        "title": title,
-        "datasource": _SOURCE,
-        "gridPos": {"h": _HEIGHT, "w": _WIDTH, "x": column * _WIDTH, "y": row * _HEIGHT},
-        "fieldConfig": {"defaults": {"unit": unit, "min": 0}, "overrides": []},
-        "options": {
-            "legend": {"displayMode": "list", "placement": "bottom", "showLegend": True, "calcs": []},
-            "tooltip": {"mode": "multi", "sort": "desc"},
-        },
-        "targets": [_target(chr(ord("A") + i), *each) for i, each in enumerate(queries)],
-    }
-
-
-def _target(reference: str, query: str, legend: str) -> Json:
-    return {"refId": reference, "datasource": _SOURCE, "expr": query, "legendFormat": legend}
+    return json.dumps(dashboard_of(name, title, panels), indent=2) + "\n"
