@@ -13,6 +13,7 @@ KAFKA_PORT: Final = 9092
 POSTGRES_PORT: Final = 55432
 GATEWAY_PORT: Final = 8080
 WRITER_PORT: Final = 8081
+ADMIN_PORT: Final = 8082
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +24,7 @@ class Addresses:
     gateway: str = f"http://{LOOPBACK}:{GATEWAY_PORT}"
     postgres_port: int = POSTGRES_PORT
     writer: str = f"http://{LOOPBACK}:{WRITER_PORT}"
+    admin: str = f"http://{LOOPBACK}:{ADMIN_PORT}"
 
 
 def note(folder: Path, addresses: Addresses) -> None:

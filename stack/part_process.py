@@ -1,7 +1,7 @@
-"""A part of the stack that is one process: what it can be asked and told once it has been started."""
+"""What each part of the stack can be asked and told, and how a part that is one process does it."""
 
 import http.client
-from typing import Final
+from typing import Final, Protocol
 
 from stack.errors import StackError
 from stack.ports import LOOPBACK
@@ -9,6 +9,26 @@ from stack.processes import Child, Command
 
 _PROBE_SECONDS: Final = 5.0
 _HTTP_OK: Final = 200
+
+
+class Part(Protocol):
+    """Anything that is started, waited for, watched and stopped."""
+
+    def start(self) -> None:
+        """Start it."""
+
+    def wait_ready(self) -> None:
+        """Wait until it really works."""
+
+    def check(self) -> None:
+        """Raise if it has ended by itself."""
+
+    def stop(self) -> None:
+        """Stop it and everything it started."""
+
+    @property
+    def children(self) -> list[Child]:
+        """Its processes, once it has been started."""
 
 
 class PartProcess:

@@ -11,20 +11,30 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Protocol
+from typing import IO
 
 from stack import ports, services
-from stack.addresses import GATEWAY_PORT, KAFKA_PORT, POSTGRES_PORT, WRITER_PORT, Addresses, forget, note
+from stack.addresses import (
+    ADMIN_PORT,
+    GATEWAY_PORT,
+    KAFKA_PORT,
+    POSTGRES_PORT,
+    WRITER_PORT,
+    Addresses,
+    forget,
+    note,
+)
 from stack.dev_key import dev_key
 from stack.errors import StackError, UnavailableError
 from stack.guard_client import GUARD
 from stack.interrupts import Interrupts
 from stack.jars import ensure_jars
 from stack.kafka import Kafka
+from stack.part_process import Part
 from stack.postgres import Postgres
 from stack.private import private_folder
 from stack.probe import has_landed, post_probe
-from stack.processes import Child, wait_for
+from stack.processes import wait_for
 from stack.prometheus import JOB_GATEWAY, JOB_WRITER, PORT, Programs, Prometheus, ensure_programs
 from stack.report import Report
 
@@ -48,28 +58,9 @@ class Plan:
     postgres_port: int = POSTGRES_PORT
     gateway_port: int = GATEWAY_PORT
     writer_port: int = WRITER_PORT
+    admin_port: int = ADMIN_PORT
     prometheus: bool = False
     """Whether to start a Prometheus that looks at both services."""
-
-
-class Part(Protocol):
-    """Anything that is started, waited for, watched and stopped."""
-
-    def start(self) -> None:
-        """Start it."""
-
-    def wait_ready(self) -> None:
-        """Wait until it really works."""
-
-    def check(self) -> None:
-        """Raise if it has ended by itself."""
-
-    def stop(self) -> None:
-        """Stop it and everything it started."""
-
-    @property
-    def children(self) -> list[Child]:
-        """Its processes, once it has been started."""
 
 
 class Stack:
@@ -88,8 +79,11 @@ class Stack:
         self.dsn = plan.dsn or ""
         self.gateway = ""
         self.writer = ""
+        self.admin = ""
         self.prometheus = ""
         self._watching: Programs | None = None
+        #: Parts without which events land as before.
+        self._beside: list[Part] = []
         self.api_key = ""
 
     @property
@@ -122,15 +116,19 @@ class Stack:
         self._start_services()
         if self._watching is not None:
             self._start_prometheus(self._watching)
-        note(self.data_dir, Addresses(self.bootstrap, self.gateway, self._postgres_port, self.writer))
+        self._start_admin()
+        note(
+            self.data_dir,
+            Addresses(self.bootstrap, self.gateway, self._postgres_port, self.writer, self.admin),
+        )
 
     def check(self) -> None:
         """Raise if a part has ended by itself; the message names it and shows its log's end.
 
-        Prometheus is nobody's dependency: without it events land as before.
+        Of what is nobody's dependency it is not said: without it events land as before.
         """
         for _, part in self._parts:
-            if not isinstance(part, Prometheus):
+            if part not in self._beside:
                 part.check()
 
     def crash(self) -> StackError | None:
@@ -233,6 +231,19 @@ class Stack:
             landed = has_landed(self.dsn, probe)
             wait_for(landed, writer.child, PROBE_SECONDS, waiting_for=f"the event {probe} has no row")
 
+    def _start_admin(self) -> None:
+        """Start the admin service; nothing waits for it."""
+        plan = self._plan
+        admin = services.admin(
+            bootstrap=self.bootstrap,
+            dsn=self.dsn,
+            log=plan.data_dir / "logs" / "admin.log",
+            port=self._port("The admin service", plan.admin_port),
+            env={"ONRAMP_WRITER_DSN": self.dsn, **plan.writer_env},
+        )
+        self._beside.append(self._launch("the admin service", admin))
+        self.admin = admin.url
+
     def _find_prometheus(self) -> None:
         with self._step("Looking for Prometheus, or fetching it"):
             self._watching = ensure_programs()
@@ -243,7 +254,8 @@ class Stack:
             prometheus = Prometheus(
                 self.data_dir / "prometheus", targets, programs=programs, port=self._port("Prometheus", PORT)
             )
-            self._wait_ready([self._launch("Prometheus", prometheus)])
+            self._beside.append(self._launch("Prometheus", prometheus))
+            self._wait_ready(self._beside[-1:])
             self.prometheus = prometheus.url
 
     def _wait_ready(self, started: list[Part]) -> None:

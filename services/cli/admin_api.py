@@ -1,15 +1,18 @@
 """What a verb asks of the admin service: its answers as documents, its problems as sentences."""
 
 import json
+import os
 import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from pathlib import Path
+from typing import Any, Final, Self
 
 import typer
 
 from services.cli.exits import Exit, complain
+from services.cli.options import DATA_DIR
 
 _SECONDS: Final = 30.0
 _MOST: Final = 500
@@ -21,6 +24,13 @@ class AdminApi:
 
     def __init__(self, url: str) -> None:
         self._url = url.rstrip("/")
+
+    @classmethod
+    def at(cls, url: str | None) -> Self:
+        """Return the service at `url`, without one that of `onramp up`."""
+        from stack.addresses import known
+
+        return cls(url or known(Path(os.environ.get("ONRAMP_DATA_DIR") or DATA_DIR)).admin)
 
     def get(self, path: str, **query: object) -> dict[str, Any]:
         """Return a document."""

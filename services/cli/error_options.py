@@ -1,11 +1,17 @@
 """The options that several verbs of `onramp errors` have: which events, and where to ask."""
 
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
 AdminOption = Annotated[
-    str, typer.Option("--admin", help="Where `onramp admin` listens.", envvar="ONRAMP_ADMIN_URL")
+    str | None,
+    typer.Option(
+        "--admin",
+        help="Where `onramp admin` listens; without it that of `onramp up`.",
+        envvar="ONRAMP_ADMIN_URL",
+        show_default=False,
+    ),
 ]
 CountOption = Annotated[int, typer.Option("--lines", "-n", min=1, help="At most so many.")]
 StateOption = Annotated[str | None, typer.Option(help="Only in this state.", show_default=False)]
@@ -17,4 +23,3 @@ DestinationOption = Annotated[
 ]
 GroupOption = Annotated[int | None, typer.Option(help="Only of this group.", show_default=False)]
 GroupArgument = Annotated[int | None, typer.Argument(help="One group's number.", show_default=False)]
-ADMIN: Final = "http://127.0.0.1:8082"

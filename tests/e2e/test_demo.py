@@ -132,7 +132,7 @@ def test_a_given_database_and_given_brokers_are_used(
     assert run.wait() == 0, run.text
     assert "landed          700" in run.text
     assert "Starting Kafka" not in run.text
-    assert re.findall(r"Stopping (.+): done", run.text) == ["the gateway", "the writer"]
+    assert re.findall(r"Stopping (.+): done", run.text) == ["the admin service", "the gateway", "the writer"]
     with closing(psycopg2.connect(database.dsn)) as connection, connection.cursor() as cursor:
         cursor.execute("SELECT count(DISTINCT _id), count(*) FROM events.flight_departed")
         assert cursor.fetchone() == (700, 700)
@@ -155,6 +155,13 @@ def test_it_stays_up_on_other_ports_until_ctrl_c_and_leaves_nobody_behind(
     assert post(int(gateway), "order-1", "order_placed", key) == 202
     assert payload_of(dsn, "order-1") == {"total": 42}
 
+    admin = run.until(r"Parked    (http://\S+)").group(1)
+    eventually(lambda: keeps(admin))
+    [service] = [each for each in run.processes() if "services.admin" in each.cmdline()]
+    service.kill()  # nobody's dependency: it ends alone
+    assert post(int(gateway), "order-2", "order_placed", key) == 202
+    assert payload_of(dsn, "order-2") == {"total": 42}
+
     second = up("--events", "0")
     assert second.wait(30) == 3
     assert f"process {run.process.pid}" in second.text
@@ -165,7 +172,7 @@ def test_it_stays_up_on_other_ports_until_ctrl_c_and_leaves_nobody_behind(
     assert run.processes() == []
     stopped = re.findall(r"Stopping (.+): done", run.text)
     looking = ["Prometheus"] if with_prometheus else []
-    assert stopped == [*looking, "the gateway", "the writer", "Postgres", "Kafka"]
+    assert stopped == ["the admin service", *looking, "the gateway", "the writer", "Postgres", "Kafka"]
 
 
 @pytest.mark.parametrize(
@@ -214,6 +221,14 @@ def post(port: int, event_id: str, event_name: str, key: str) -> int:
         return connection.getresponse().status
     finally:
         connection.close()
+
+
+def keeps(admin: str) -> bool:
+    """Whether the admin service keeps what is parked, and has all of it."""
+    try:
+        return bool(httpx2.get(f"{admin}/readyz").status_code == 200)
+    except httpx2.TransportError:
+        return False  # it is starting
 
 
 def targets_of(prometheus: str) -> list[str]:

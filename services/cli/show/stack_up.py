@@ -70,6 +70,7 @@ def where_to_look(stack: "Stack") -> list[str]:
     return [
         f"Gateway   {stack.gateway}   (API: {stack.gateway}/docs)",
         f"Writer    {stack.writer}/metrics",
+        f"Parked    {stack.admin}   (bin/onramp errors groups)",
         *([f"Alerts    {stack.prometheus}"] if stack.prometheus else []),
         f"Key       {stack.api_key}   (for development, kept in {stack.data_dir / FILE_NAME})",
         f"Kafka     {stack.bootstrap}",

@@ -113,6 +113,7 @@ def _ports() -> Check:
         "Postgres": plan.postgres_port,
         "gateway": plan.gateway_port,
         "writer": plan.writer_port,
+        "admin service": plan.admin_port,
     }
     taken = [f"{port} ({name})" for name, port in usual.items() if not is_free(port)]
     says = f"taken: {', '.join(taken)}; 'onramp up' chooses others" if taken else "the usual ones are free"

@@ -8,7 +8,6 @@ import typer
 
 from services.cli.admin_api import AdminApi
 from services.cli.error_options import (
-    ADMIN,
     AdminOption,
     CodeOption,
     DestinationOption,
@@ -41,7 +40,7 @@ def discard(
     rate: RateOption = None,
     dry_run: DryRunOption = False,
     yes: YesOption = False,
-    admin: AdminOption = ADMIN,
+    admin: AdminOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Discard parked events: they stay, and nobody has to look at them. It can be undone for seven days.
@@ -56,7 +55,7 @@ def discard(
     filters = {"group": group, "code": code, "event_name": event, "event_id": event_id}
     asked = {"kind": "discard", "filters": filters | {"destination": destination}, "rate": rate}
     asked |= {"actor": actor or getpass.getuser(), "reason": reason}
-    _start(AdminApi(admin), asked, dry_run=dry_run, yes=yes, as_json=as_json)
+    _start(AdminApi.at(admin), asked, dry_run=dry_run, yes=yes, as_json=as_json)
 
 
 def restore(
@@ -71,7 +70,7 @@ def restore(
     rate: RateOption = None,
     dry_run: DryRunOption = False,
     yes: YesOption = False,
-    admin: AdminOption = ADMIN,
+    admin: AdminOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Take back a discard of the last seven days: the events are open again.
@@ -81,7 +80,7 @@ def restore(
     filters = {"group": group, "code": code, "event_name": event, "event_id": event_id}
     asked = {"kind": "restore", "filters": filters | {"destination": destination}, "rate": rate}
     asked |= {"actor": actor or getpass.getuser(), "reason": reason}
-    _start(AdminApi(admin), asked, dry_run=dry_run, yes=yes, as_json=as_json)
+    _start(AdminApi.at(admin), asked, dry_run=dry_run, yes=yes, as_json=as_json)
 
 
 def replay(
@@ -96,7 +95,7 @@ def replay(
     rate: RateOption = None,
     dry_run: DryRunOption = False,
     yes: YesOption = False,
-    admin: AdminOption = ADMIN,
+    admin: AdminOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Have parked events land as they are, once what was wrong is fixed: a table, a right, a route.
@@ -109,7 +108,7 @@ def replay(
     filters = {"group": group, "code": code, "event_name": event, "event_id": event_id}
     asked = {"kind": "replay", "filters": filters | {"destination": destination}, "rate": rate}
     asked |= {"actor": actor or getpass.getuser(), "reason": reason}
-    _start(AdminApi(admin), asked, dry_run=dry_run, yes=yes, as_json=as_json)
+    _start(AdminApi.at(admin), asked, dry_run=dry_run, yes=yes, as_json=as_json)
 
 
 def jobs(
@@ -117,7 +116,7 @@ def jobs(
     *,
     cancel: CancelOption = False,
     actor: ActorOption = "",
-    admin: AdminOption = ADMIN,
+    admin: AdminOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Print the last jobs and how far they are, or all of one; or cancel it.
@@ -128,7 +127,7 @@ def jobs(
 
     onramp errors jobs 4 --cancel
     """
-    api = AdminApi(admin)
+    api = AdminApi.at(admin)
     if number is None:
         print_jobs(api.get("/v1/jobs")["jobs"], as_json=as_json)
     elif cancel:

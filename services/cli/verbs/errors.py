@@ -9,7 +9,6 @@ import typer
 
 from services.cli.admin_api import AdminApi
 from services.cli.error_options import (
-    ADMIN,
     AdminOption,
     CodeOption,
     CountOption,
@@ -117,7 +116,7 @@ def show(
     *,
     value: ValueOption = False,
     raw: RawOption = False,
-    admin: AdminOption = ADMIN,
+    admin: AdminOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Print why one event is parked or waits; exits with 1 when there is none of this key.
@@ -134,7 +133,7 @@ def show(
     onramp send event.json
     """
     if key.isdecimal():
-        _show_kept(AdminApi(admin), f"/v1/events/{key}", value=value, raw=raw, as_json=as_json)
+        _show_kept(AdminApi.at(admin), f"/v1/events/{key}", value=value, raw=raw, as_json=as_json)
         return
 
     async def run(view: "ErrorView") -> None:
@@ -159,7 +158,7 @@ def groups(
     event: EventOption = None,
     destination: DestinationOption = None,
     lines: CountOption = 50,
-    admin: AdminOption = ADMIN,
+    admin: AdminOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Print the causes of parked events with their counts, the one that grew last first; or all of one.
@@ -170,7 +169,7 @@ def groups(
 
     onramp errors groups 3
     """
-    api = AdminApi(admin)
+    api = AdminApi.at(admin)
     if number is not None:
         print_group(api.get(f"/v1/groups/{number}"), as_json=as_json)
         return
@@ -188,7 +187,7 @@ def list_(
     event_id: IdOption = None,
     destination: DestinationOption = None,
     lines: CountOption = 50,
-    admin: AdminOption = ADMIN,
+    admin: AdminOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Print parked events without their values, the one that was kept last first.
@@ -201,7 +200,7 @@ def list_(
     """
     filters = {"group": group, "state": state, "code": code, "event_name": event}
     filters |= {"event_id": event_id, "destination": destination}
-    print_events(AdminApi(admin).pages("events", lines, **filters), as_json=as_json)
+    print_events(AdminApi.at(admin).pages("events", lines, **filters), as_json=as_json)
 
 
 app.command()(error_jobs.discard)
