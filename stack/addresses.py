@@ -16,7 +16,7 @@ WRITER_PORT: Final = 8081
 ADMIN_PORT: Final = 8082
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Addresses:
     """What `onramp up` listens on; the defaults are its usual ports."""
 

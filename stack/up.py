@@ -119,7 +119,13 @@ class Stack:
         self._start_admin()
         note(
             self.data_dir,
-            Addresses(self.bootstrap, self.gateway, self._postgres_port, self.writer, self.admin),
+            Addresses(
+                kafka=self.bootstrap,
+                gateway=self.gateway,
+                postgres_port=self._postgres_port,
+                writer=self.writer,
+                admin=self.admin,
+            ),
         )
 
     def check(self) -> None:

@@ -13,7 +13,7 @@ _UNREACHABLE = 3
 
 
 def test_what_is_noted_is_known_until_it_is_forgotten(tmp_path: Path) -> None:
-    running = Addresses("127.0.0.1:29092", "http://127.0.0.1:28080", 25432)
+    running = Addresses(kafka="127.0.0.1:29092", gateway="http://127.0.0.1:28080", postgres_port=25432)
     assert known(tmp_path) == Addresses()
     note(tmp_path, running)
     assert known(tmp_path) == running
@@ -25,7 +25,7 @@ def test_what_is_noted_is_known_until_it_is_forgotten(tmp_path: Path) -> None:
 def test_verbs_find_kafka_and_the_database_of_a_running_stack(tmp_path: Path) -> None:
     (tmp_path / "postgres").mkdir()
     (tmp_path / "postgres" / "password").write_text("pw")
-    note(tmp_path, Addresses("127.0.0.1:29092", postgres_port=25432))
+    note(tmp_path, Addresses(kafka="127.0.0.1:29092", postgres_port=25432))
     found = where.kafka_and_databases(data_dir=tmp_path)
     assert found.kafka == "127.0.0.1:29092"
     assert found.databases == {"onramp": "postgresql://onramp:pw@127.0.0.1:25432/onramp"}
