@@ -25,6 +25,7 @@ class TopRun:
         """Look twice, print what happened between, and return the exit code."""
         from rich.console import Console
 
+        self._have_all_shown()
         self._next()
         view = self._next()
         if as_json:
@@ -39,6 +40,7 @@ class TopRun:
         """Show it until Ctrl-C."""
         from rich.live import Live
 
+        self._have_all_shown()
         self._next()
         try:
             with Live(auto_refresh=False, screen=True) as live:
@@ -46,6 +48,12 @@ class TopRun:
                     live.update(tables_of(self._next(), self._problems), refresh=True)
         except KeyboardInterrupt:
             return Exit.OK
+
+    def _have_all_shown(self) -> None:
+        """Look once for nothing: a series is at 0 on its first page, and its past would look like a burst."""
+        for name in self._services:
+            self._look(name)
+        self._problems = []
 
     def _next(self) -> View:
         """Look at each, after the pause when it is not the first time, and compare with the look before."""

@@ -125,6 +125,8 @@ def services() -> Iterator[tuple[str, str]]:
 
 def test_once_as_json_is_for_scripts(services: tuple[str, str]) -> None:
     gateway, writer = services
+    for _ in range(5000):
+        metrics.EVENTS_TALLY.add("long_ago", "shop", "accepted")  # and no page has had it yet
     answer = CliRunner().invoke(
         app, ["top", "--gateway", gateway, "--writer", writer, "--seconds", "0.1", "--json"]
     )
@@ -132,6 +134,8 @@ def test_once_as_json_is_for_scripts(services: tuple[str, str]) -> None:
     shown = json.loads(answer.stdout)
     (line,) = (each for each in shown["types"] if each["event_type"] == "a")
     assert line["in_per_second"] > 0
+    (past,) = (each for each in shown["types"] if each["event_type"] == "long_ago")
+    assert past["in_per_second"] == 0
     assert [each["state"] for each in shown["databases"]] == ["landing"]
     assert shown["problems"] == []
 
