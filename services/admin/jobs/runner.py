@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from services.admin.store.jobs_sql import JobSession
+from services.admin.until_stopped import UntilStopped
 from shared.errors import InfrastructureError
 
 log = logging.getLogger(__name__)
@@ -13,38 +14,28 @@ log = logging.getLogger(__name__)
 _IDLE_SECONDS: Final = 0.5
 
 
-class JobRunner:
+class JobRunner(UntilStopped):
     """Looks for a job's next batch, and does it."""
 
     def __init__(self, dsn: str, databases: Mapping[str, str]) -> None:
+        super().__init__()
         self._dsn = dsn
         self._databases = databases
-        self._stopping = asyncio.Event()
-
-    def stop(self) -> None:
-        """Have `run` return after the batch that it is at."""
-        self._stopping.set()
 
     async def run(self) -> None:
         """Work; while the database is out it is tried again."""
-        while not self._stopping.is_set():
+        while not self.stopped:
             try:
                 await self._work()
             except InfrastructureError as e:
                 log.warning("jobs wait and are tried again", extra={"reason": e.detail})
-                await self._pause()
+                await self.pause(_IDLE_SECONDS)
 
     async def _work(self) -> None:
         session = await asyncio.to_thread(JobSession.open, self._dsn, self._databases)
         try:
-            while not self._stopping.is_set():
+            while not self.stopped:
                 if not await asyncio.to_thread(session.work):
-                    await self._pause()
+                    await self.pause(_IDLE_SECONDS)
         finally:
             await asyncio.to_thread(session.close)
-
-    async def _pause(self) -> None:
-        try:
-            await asyncio.wait_for(self._stopping.wait(), _IDLE_SECONDS)
-        except TimeoutError:
-            return

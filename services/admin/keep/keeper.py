@@ -15,6 +15,7 @@ from services.admin.errors.kept import KeptEvent, kept
 from services.admin.findings import Source
 from services.admin.kafka_logs import KafkaLogs, LogRecord, no_leader
 from services.admin.store.keeper_sql import KeeperSession
+from services.admin.until_stopped import UntilStopped
 from shared import wire
 from shared.errors import InfrastructureError
 from shared.kafka_security import Brokers
@@ -46,27 +47,23 @@ class KeeperStatus:
         return first
 
 
-class Keeper:
+class Keeper(UntilStopped):
     """Keeps until it is stopped; while another service keeps, it stands by."""
 
     def __init__(self, brokers: Brokers, dsn: str) -> None:
+        super().__init__()
         self.status = KeeperStatus()
         self._brokers = brokers
         self._dsn = dsn
-        self._stopping = asyncio.Event()
-
-    def stop(self) -> None:
-        """Have `run` return after the slice that it is at."""
-        self._stopping.set()
 
     async def run(self) -> None:
         """Keep; tries again for as long as Kafka or the database is out."""
-        while not self._stopping.is_set():
+        while not self.stopped:
             try:
                 await self._keep()
             except InfrastructureError as e:
                 self._tell("waiting", e.detail)
-            await self._pause(_AGAIN_SECONDS)
+            await self.pause(_AGAIN_SECONDS)
 
     async def _keep(self) -> None:
         session = await asyncio.to_thread(KeeperSession.open, self._dsn)
@@ -75,7 +72,7 @@ class Keeper:
             return
         try:
             async with KafkaLogs(self._brokers) as logs:
-                while not self._stopping.is_set():
+                while not self.stopped:
                     await self._follow(logs, session)
         finally:
             await asyncio.to_thread(session.close)
@@ -87,7 +84,7 @@ class Keeper:
         self.status.behind = sum(end - since[source] for source, (_, end) in spans.items())
         if not spans:
             self._tell("waiting", f"there is no topic {wire.USER_ERRORS} yet: the writer makes it")
-            await self._pause(_AGAIN_SECONDS)
+            await self.pause(_AGAIN_SECONDS)
             return
         lost = no_leader(logs.leaderless) if logs.leaderless else ""
         self._tell("keeping", lost)
@@ -98,7 +95,7 @@ class Keeper:
                 self.status.kept += await asyncio.to_thread(session.keep, events, poll.next_offsets)
                 at = poll.next_offsets
                 self.status.behind = sum(max(end - at[s], 0) for s, (_, end) in spans.items())
-            if self._stopping.is_set() or time.monotonic() > until:
+            if self.stopped or time.monotonic() > until:
                 return
 
     def _events(self, records: list[LogRecord]) -> list[KeptEvent]:
@@ -117,12 +114,6 @@ class Keeper:
         if (self.status.state, self.status.reason) != (state, reason):
             log.info("the keeper's state changed", extra={"state": state, "reason": reason})
         self.status.state, self.status.reason = state, reason
-
-    async def _pause(self, seconds: float) -> None:
-        try:
-            await asyncio.wait_for(self._stopping.wait(), seconds)
-        except TimeoutError:
-            return
 
 
 def starts(spans: Mapping[Source, tuple[int, int]], known: Mapping[Source, int]) -> dict[Source, int]:

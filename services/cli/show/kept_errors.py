@@ -2,23 +2,18 @@
 
 import json
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+Entry = Mapping[str, Any]
 
-def print_groups(groups: Iterable[Mapping[str, Any]], *, as_json: bool) -> None:
+
+def print_groups(groups: Iterable[Entry], *, as_json: bool) -> None:
     """Print a line for each group."""
-    for group in groups:
-        if as_json:
-            print(json.dumps(group))
-        else:
-            line = (
-                f"{group['id']:>6}  {group['events']:>9,}  {group['state']:<12}  {_time(group['last_seen'])}"
-            )
-            print(_safe(f"{line}  {group['sentence']}"))
+    _print_each(groups, _group_line, as_json=as_json)
 
 
-def print_group(group: Mapping[str, Any], *, as_json: bool) -> None:
+def print_group(group: Entry, *, as_json: bool) -> None:
     """Print all of one group, and what its events look like."""
     if as_json:
         print(json.dumps(group))
@@ -29,40 +24,28 @@ def print_group(group: Mapping[str, Any], *, as_json: bool) -> None:
         print(_safe(f"  {json.dumps(sample, ensure_ascii=False)}"))
 
 
-def print_events(events: Iterable[Mapping[str, Any]], *, as_json: bool) -> None:
+def print_events(events: Iterable[Entry], *, as_json: bool) -> None:
     """Print a line for each event."""
-    for event in events:
-        if as_json:
-            print(json.dumps(event))
-        else:
-            key = f"{event['topic']}/{event['partition']}/{event['offset']}/{event['destination']}"
-            head = f"{event['id']:>8}  {_time(event['parked_at'])}  {event['state']}  {event['code']}  {key}"
-            print(_safe(f"{head}  {event['detail'] or ''}"))
+    _print_each(events, _event_line, as_json=as_json)
 
 
-def print_jobs(jobs: Iterable[Mapping[str, Any]], *, as_json: bool) -> None:
+def print_jobs(jobs: Iterable[Entry], *, as_json: bool) -> None:
     """Print a line for each job."""
-    for job in jobs:
-        if as_json:
-            print(json.dumps(job))
-        else:
-            done = f"{job['changed']:,} of {job['counted']:,}"
-            head = f"{job['id']:>6}  {job['kind']:<8}  {job['state']:<9}  {done:>24}"
-            print(_safe(f"{head}  {_time(job['created_at'])}  {job['actor']}: {job['reason']}"))
+    _print_each(jobs, _job_line, as_json=as_json)
 
 
-def print_counted(counted: Mapping[str, Any], *, as_json: bool) -> None:
+def print_counted(counted: Entry, *, as_json: bool) -> None:
     """Print how many events a job would change."""
     print(json.dumps(counted) if as_json else f"{counted['events']:,} events")
 
 
-def print_fields(fields: Mapping[str, Any]) -> None:
+def print_fields(fields: Entry) -> None:
     """Print a line for each field."""
     for name, value in fields.items():
         print(_safe(f"{name}: {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}"))
 
 
-def print_event(event: Mapping[str, Any], value: bytes | None, *, as_json: bool) -> None:
+def print_event(event: Entry, value: bytes | None, *, as_json: bool) -> None:
     """Print all of one event, and its value if there is one to show; its reason's own fields behind it."""
     if as_json:
         print(json.dumps({**event, **({} if value is None else {"value": _escaped(value)})}))
@@ -78,6 +61,28 @@ def write_bytes(value: bytes) -> None:
     """Write bytes to standard output, and nothing else."""
     sys.stdout.buffer.write(value)
     sys.stdout.buffer.flush()
+
+
+def _print_each(entries: Iterable[Entry], line_of: Callable[[Entry], str], *, as_json: bool) -> None:
+    for entry in entries:
+        print(json.dumps(entry) if as_json else _safe(line_of(entry)))
+
+
+def _group_line(group: Entry) -> str:
+    head = f"{group['id']:>6}  {group['events']:>9,}  {group['state']:<12}  {_time(group['last_seen'])}"
+    return f"{head}  {group['sentence']}"
+
+
+def _event_line(event: Entry) -> str:
+    key = f"{event['topic']}/{event['partition']}/{event['offset']}/{event['destination']}"
+    head = f"{event['id']:>8}  {_time(event['parked_at'])}  {event['state']}  {event['code']}  {key}"
+    return f"{head}  {event['detail'] or ''}"
+
+
+def _job_line(job: Entry) -> str:
+    done = f"{job['changed']:,} of {job['counted']:,}"
+    head = f"{job['id']:>6}  {job['kind']:<8}  {job['state']:<9}  {done:>24}"
+    return f"{head}  {_time(job['created_at'])}  {job['actor']}: {job['reason']}"
 
 
 def _time(text: str) -> str:

@@ -1,8 +1,8 @@
 """`onramp errors discard`, `restore`, `replay` and `jobs`: what is done to a set of parked events."""
 
 import getpass
-from collections.abc import Mapping
-from typing import Annotated, Any
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -28,87 +28,61 @@ CancelOption = Annotated[bool, typer.Option("--cancel", help="End that job befor
 JobArgument = Annotated[int | None, typer.Argument(help="One job's number.", show_default=False)]
 
 
-def discard(
-    *,
-    reason: ReasonOption,
-    group: GroupOption = None,
-    code: CodeOption = None,
-    event: EventOption = None,
-    event_id: IdOption = None,
-    destination: DestinationOption = None,
-    actor: ActorOption = "",
-    rate: RateOption = None,
-    dry_run: DryRunOption = False,
-    yes: YesOption = False,
-    admin: AdminOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Discard parked events: they stay, and nobody has to look at them. It can be undone for seven days.
+_DISCARD: Final = """\
+Discard parked events: they stay, and nobody has to look at them. It can be undone for seven days.
 
-    They are counted first, and what was counted is what is discarded: events that are parked meanwhile are
-    not. Examples:
+They are counted first, and what was counted is what is discarded: events that are parked meanwhile are
+not. Examples:
 
-    onramp errors discard --group 3 --reason "a test of the sender" --dry-run
+onramp errors discard --group 3 --reason "a test of the sender" --dry-run
 
-    onramp errors discard --group 3 --reason "a test of the sender" --yes
-    """
-    filters = {"group": group, "code": code, "event_name": event, "event_id": event_id}
-    asked = {"kind": "discard", "filters": filters | {"destination": destination}, "rate": rate}
-    asked |= {"actor": actor or getpass.getuser(), "reason": reason}
-    _start(AdminApi.at(admin), asked, dry_run=dry_run, yes=yes, as_json=as_json)
+onramp errors discard --group 3 --reason "a test of the sender" --yes
+"""
+_RESTORE: Final = """\
+Take back a discard of the last seven days: the events are open again.
+
+Example: onramp errors restore --group 3 --reason "they were real"
+"""
+_REPLAY: Final = """\
+Have parked events land as they are, once what was wrong is fixed: a table, a right, a route.
+
+The writer lands them by the rules of today, each once, with the place on Kafka that it had. What fails
+again is open again, with the new reason. Example:
+
+onramp errors replay --group 3 --reason "the column is wide enough now"
+"""
 
 
-def restore(
-    *,
-    reason: ReasonOption,
-    group: GroupOption = None,
-    code: CodeOption = None,
-    event: EventOption = None,
-    event_id: IdOption = None,
-    destination: DestinationOption = None,
-    actor: ActorOption = "",
-    rate: RateOption = None,
-    dry_run: DryRunOption = False,
-    yes: YesOption = False,
-    admin: AdminOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Take back a discard of the last seven days: the events are open again.
+def _verb(kind: str, about: str) -> Callable[..., None]:
+    """Return the verb that starts a job of this kind for a set of parked events."""
 
-    Example: onramp errors restore --group 3 --reason "they were real"
-    """
-    filters = {"group": group, "code": code, "event_name": event, "event_id": event_id}
-    asked = {"kind": "restore", "filters": filters | {"destination": destination}, "rate": rate}
-    asked |= {"actor": actor or getpass.getuser(), "reason": reason}
-    _start(AdminApi.at(admin), asked, dry_run=dry_run, yes=yes, as_json=as_json)
+    def verb(
+        *,
+        reason: ReasonOption,
+        group: GroupOption = None,
+        code: CodeOption = None,
+        event: EventOption = None,
+        event_id: IdOption = None,
+        destination: DestinationOption = None,
+        actor: ActorOption = "",
+        rate: RateOption = None,
+        dry_run: DryRunOption = False,
+        yes: YesOption = False,
+        admin: AdminOption = None,
+        as_json: JsonOption = False,
+    ) -> None:
+        filters = {"group": group, "code": code, "event_name": event, "event_id": event_id}
+        asked = {"kind": kind, "filters": filters | {"destination": destination}, "rate": rate}
+        asked |= {"actor": actor or getpass.getuser(), "reason": reason}
+        _start(AdminApi.at(admin), asked, dry_run=dry_run, yes=yes, as_json=as_json)
+
+    verb.__name__, verb.__doc__ = kind, about
+    return verb
 
 
-def replay(
-    *,
-    reason: ReasonOption,
-    group: GroupOption = None,
-    code: CodeOption = None,
-    event: EventOption = None,
-    event_id: IdOption = None,
-    destination: DestinationOption = None,
-    actor: ActorOption = "",
-    rate: RateOption = None,
-    dry_run: DryRunOption = False,
-    yes: YesOption = False,
-    admin: AdminOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Have parked events land as they are, once what was wrong is fixed: a table, a right, a route.
-
-    The writer lands them by the rules of today, each once, with the place on Kafka that it had. What fails
-    again is open again, with the new reason. Example:
-
-    onramp errors replay --group 3 --reason "the column is wide enough now"
-    """
-    filters = {"group": group, "code": code, "event_name": event, "event_id": event_id}
-    asked = {"kind": "replay", "filters": filters | {"destination": destination}, "rate": rate}
-    asked |= {"actor": actor or getpass.getuser(), "reason": reason}
-    _start(AdminApi.at(admin), asked, dry_run=dry_run, yes=yes, as_json=as_json)
+discard = _verb("discard", _DISCARD)
+restore = _verb("restore", _RESTORE)
+replay = _verb("replay", _REPLAY)
 
 
 def jobs(

@@ -32,6 +32,7 @@ from services.writer.settle.task import settle
 from services.writer.settle.work_order import TaskReport, WorkOrder
 from shared import wire
 from shared.kafka_security import Brokers
+from stack import services
 from stack.kafka import Kafka
 from tests.fixtures.fix_kafka import HasBootstrap
 from tests.fixtures.fix_postgres import Database, HasDsn
@@ -48,6 +49,7 @@ from tests.fixtures.writer import (
     read,
     rows,
 )
+from tests.integration.admin.keeping import Admin
 
 EPOCH = 1
 ROUTES = Routes("onramp")
@@ -249,3 +251,16 @@ def _maintain(server: str, statement: str) -> None:
 def disconnect() -> None:
     """Close the writer's connections of this process: a database in use is no template."""
     pool.close_all()
+
+
+@pytest.fixture(scope="module")
+def admin(
+    own_topics: HasBootstrap, postgres: HasDsn, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Admin]:
+    """An admin service that keeps what this run parks, in a control database of its own."""
+    log = tmp_path_factory.mktemp("admin") / "admin.log"
+    with (
+        database_beside(postgres.dsn, "template0") as dsn,
+        started(services.admin(bootstrap=own_topics.bootstrap, dsn=dsn, log=log)) as service,
+    ):
+        yield Admin(service, dsn)

@@ -1,7 +1,6 @@
 """The admin API over its socket: what is wrong is said as a problem, and no cursor or path can be made up."""
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -9,12 +8,7 @@ from typer.testing import CliRunner
 
 from services.admin.errors.mask import masked
 from services.cli.app import app
-from stack import services
-from tests.fixtures.fix_kafka import HasBootstrap
-from tests.fixtures.fix_postgres import HasDsn
-from tests.fixtures.started import started
 from tests.fixtures.writer import execute
-from tests.integration.admin.conftest import database_beside
 from tests.integration.admin.keeping import Admin
 
 #: 25 groups with one event each, two of them seen at the same time; the keeper is not asked.
@@ -33,16 +27,9 @@ GROUPS = """
 
 
 @pytest.fixture(scope="module")
-def admin(
-    own_topics: HasBootstrap, postgres: HasDsn, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Admin]:
-    log = tmp_path_factory.mktemp("admin") / "admin.log"
-    with (
-        database_beside(postgres.dsn, "template0") as dsn,
-        started(services.admin(bootstrap=own_topics.bootstrap, dsn=dsn, log=log)) as service,
-    ):
-        execute(dsn, GROUPS)
-        yield Admin(service, dsn)
+def admin(admin: Admin) -> Admin:
+    execute(admin.dsn, GROUPS)
+    return admin
 
 
 def _problem(answer: Any, status: int, code: str) -> dict[str, Any]:

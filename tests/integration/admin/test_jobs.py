@@ -1,7 +1,6 @@
 """Jobs: a set is what was counted, each event of it changes once, and a kill loses nothing."""
 
 import json
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
@@ -18,7 +17,6 @@ from services.cli.app import app
 from stack import services
 from tests.fixtures.fix_kafka import HasBootstrap
 from tests.fixtures.fix_postgres import HasDsn
-from tests.fixtures.started import started
 from tests.fixtures.writer import eventually, execute, rows
 from tests.integration.admin.conftest import database_beside
 from tests.integration.admin.keeping import Admin
@@ -44,18 +42,6 @@ OLD = """
     WHERE event_name = '{name}' AND "offset" <= 4
 """
 BY = {"actor": "ann", "reason": "the sender has sent them again"}
-
-
-@pytest.fixture(scope="module")
-def admin(
-    own_topics: HasBootstrap, postgres: HasDsn, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Admin]:
-    log = tmp_path_factory.mktemp("admin") / "admin.log"
-    with (
-        database_beside(postgres.dsn, "template0") as dsn,
-        started(services.admin(bootstrap=own_topics.bootstrap, dsn=dsn, log=log)) as service,
-    ):
-        yield Admin(service, dsn)
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """The keeper: every parked event is kept once, byte for byte, in its group, whatever ends it."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,6 @@ from services.admin.store import keeper_sql
 from services.admin.store.keeper_sql import KeeperSession
 from shared import wire
 from stack import services
-from tests.fixtures.fix_kafka import HasBootstrap
 from tests.fixtures.fix_postgres import HasDsn
 from tests.fixtures.started import started
 from tests.fixtures.writer import envelope, event, eventually, rows
@@ -24,18 +23,6 @@ from tests.integration.admin.keeping import Admin
 
 BAD = b'{"secret":"hunter2 \\u0000","total":"9,99"}'
 OTHER = b'{"secret":"\\u0000"}'
-
-
-@pytest.fixture(scope="module")
-def admin(
-    own_topics: HasBootstrap, postgres: HasDsn, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Admin]:
-    log = tmp_path_factory.mktemp("admin") / "admin.log"
-    with (
-        database_beside(postgres.dsn, "template0") as dsn,
-        started(services.admin(bootstrap=own_topics.bootstrap, dsn=dsn, log=log)) as service,
-    ):
-        yield Admin(service, dsn)
 
 
 def _bad(name: str, count: int, payload: bytes = BAD) -> list[bytes]:
