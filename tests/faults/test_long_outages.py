@@ -34,8 +34,9 @@ class Outage:
         make_topics(scene.bootstrap, scene.topic)
         make_topics(scene.bootstrap, self.topic, partitions=_PARTITIONS)
 
-    def writer(self) -> Inline:
-        writer: Inline = self.scene.writer_into(self.other, topics=rf"events\.{self.scene.name}.*")
+    def writer(self, *, wait: bool = True) -> Inline:
+        topics = rf"events\.{self.scene.name}.*"
+        writer: Inline = self.scene.writer_into(self.other, topics=topics, wait=wait)
         return writer
 
     def round(self) -> None:
@@ -135,7 +136,7 @@ def test_f51_what_passed_a_database_by_is_known_after_a_restart_and_after_a_cras
     writer.stop()
     outage.places.kill_at("writer.mid_drain")
     outage.other.open()
-    writer = outage.writer()
+    writer = outage.writer(wait=False)
     assert isinstance(writer.ended(), KilledError)
     writer = outage.writer()
     eventually(outage.has_drained)

@@ -106,9 +106,8 @@ DRIVER: Final = (
         "the marker after its records",
         "driver/batch.py",
         _MARK,
-        "    from services.writer.settle.work_order import WorkOrder as O\n"
-        "    early = O(parts.epoch, {r.partition: r for r in ranges}, parts.databases.landing(), "
-        "parts.databases.diverted(), routes, parts.brokers)\n"
+        "    landing, diverted = parts.databases.split()\n"
+        "    early = parts.order(ranges, routes, landing=landing, diverted=diverted)\n"
         "    await mark(parts, early, [])\n"
         "    order, reports = await _land(parts, ranges, routes)\n",
         f"{_ONE_WAITING}a_range_is_closed_after_its_records_and_repeats_of_them_count_once",

@@ -6,6 +6,7 @@ from tests.mutants.machine import Mutant
 
 CONNECTIONS: Final = "tests/integration/writer/test_connections.py"
 RATES: Final = "tests/unit/writer/test_rates.py"
+RETURN: Final = "tests/faults/test_limited_return.py"
 ROUTES: Final = "tests/unit/writer/test_registry_routes.py"
 METRICS: Final = "tests/unit/writer/test_metrics.py"
 _REFUSED: Final = "a_refused_destination_of_an_event_that_lands_elsewhere_has_its_place"
@@ -20,6 +21,20 @@ LIMITS: Final = (
     ),
     Mutant("waiting at a process's bound", "postgres/pool.py", "with self._room, ", "with ", CONNECTIONS),
     Mutant("leaving no connection behind", "postgres/pool.py", "if database.keep:", "if True:", CONNECTIONS),
+    Mutant(
+        "a plan that knew of no limit",
+        "driver/batch.py",
+        "split(overrun)",
+        "split()",
+        f"{RETURN}::test_a_plan_of_a_time_when_it_was_out_lands_in_pieces",
+    ),
+    Mutant(
+        "asking all databases before the first plan",
+        "driver/loop.py",
+        "        await self._parts.databases.wait_first_tries(_FIRST_TRIES_SECONDS)\n",
+        "",
+        f"{RETURN}::test_a_database_that_answers_a_moment_later_takes_the_first_batch",
+    ),
     Mutant("rows per second", "plan/row_rates.py", "max(min([limit, *budgets]), 0)", "limit", RATES),
     Mutant(
         "cutting a drained range",

@@ -111,11 +111,11 @@ async def _land(parts: Parts, ranges: Sequence[Range], routes: Routes) -> tuple[
     Returns the last order and its reports.  Parked events are relayed after each attempt, because
     the next one skips what this one settled.  Raises `InfrastructureError` when no database is up.
     """
+    overrun = parts.rate_limiter.overrun(ranges)
     while True:
         parts.databases.require_available()
-        order = parts.order(
-            ranges, routes, landing=parts.databases.landing(), diverted=parts.databases.diverted()
-        )
+        landing, diverted = parts.databases.split(overrun)
+        order = parts.order(ranges, routes, landing=landing, diverted=diverted)
         with parts.status.phase("land"), parts.status.committed.landing():
             reports = await asyncio.to_thread(parts.spark.run, order)
             parts.status.count_landed(reports)

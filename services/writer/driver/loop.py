@@ -25,6 +25,8 @@ from shared.registry.file import FileRegistry
 #: aiokafka retries for longer than somebody who watches /readyz wants to wait.
 _KAFKA_SECONDS: Final = 8.0
 _NO_DATABASE_SECONDS: Final = 0.5
+#: A silent database delays a writer's start by this; one that answers is asked and migrated sooner.
+_FIRST_TRIES_SECONDS: Final = 2.0
 
 
 class Loop:
@@ -64,6 +66,8 @@ class Loop:
             self._update_status()  # what ends a session may have put a database out
 
     async def _turns(self, routes: Routes) -> None:
+        await self._parts.databases.reconcile(routes)
+        await self._parts.databases.wait_first_tries(_FIRST_TRIES_SECONDS)
         while not self._stop.is_set():
             if self._refreshes.is_due():
                 routes = await self._refresh()

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final
 
-from services.writer.model.offsets import Partition, share
+from services.writer.model.offsets import Partition, Range, share
 from services.writer.plan.fair_share import MOST_PARTITIONS, FairShare
 from services.writer.settle.work_order import TaskReport
 
@@ -63,6 +63,20 @@ class RateLimiter:
         fast = {p: s for p, s in backlog.items() if p not in slow}
         return slow_shares | share(fair_share.next(fast, left, MOST_PARTITIONS - len(slow_shares)), left)
 
+    def overrun(self, ranges: Collection[Range]) -> frozenset[str]:
+        """Return the databases whose bucket, even full, holds less than `ranges` bring as far as is known.
+
+        Whoever planned them did not count on these: they were out then, or the limit is new.
+        """
+        return frozenset(name for name in self._limits if self._rows_of(name, ranges) > self._most(name))
+
+    def _rows_of(self, name: str, ranges: Iterable[Range]) -> int:
+        """Return the rows that `ranges` are expected to bring to the database; a part of a row is none."""
+        return int(sum(len(r) * self._rows_per_event.get((name, r.partition), 1.0) for r in ranges))
+
+    def _most(self, name: str) -> float:
+        return max(self._limits[name], 1.0)
+
     def count(self, reports: Iterable[TaskReport]) -> None:
         """Take the reported rows out of the buckets, and learn how many rows each partition brings."""
         read = {report.range_of: report.read for report in reports if not report.database}
@@ -102,7 +116,7 @@ class RateLimiter:
     def _available(self, database: str) -> float:
         limit, now = self._limits[database], self._clock()
         self._rows[database] = min(
-            self._rows[database] + (now - self._updated_at[database]) * limit, max(limit, 1.0)
+            self._rows[database] + (now - self._updated_at[database]) * limit, self._most(database)
         )
         self._updated_at[database] = now
         return self._rows[database]

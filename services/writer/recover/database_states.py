@@ -1,6 +1,6 @@
 """The state of each database, and what a batch may do with it."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from services.writer.postgres.database import Database
 from services.writer.recover.diverted_index import DivertedIndex
@@ -36,14 +36,21 @@ class DatabaseStates:
         """Return the databases that answer."""
         return [d for n, d in self._databases.items() if self._health[n].up]
 
+    def untried(self) -> list[str]:
+        """Return the databases of which nothing is known yet: neither up, nor out, nor halted."""
+        return [n for n, h in self._health.items() if not (h.up or h.reason or h.halted)]
+
     def any_available(self) -> bool:
         """Return whether any database is up and not halted."""
         return any(self._is_available(n) for n in self._databases)
 
-    def diverted(self) -> tuple[str, ...]:
-        """Return the databases whose events of the next batch are diverted to Kafka."""
-        landing = {d.name for d in self.landing()}
-        return tuple(n for n in self._databases if n not in landing)
+    def split(self, overrun: Collection[str] = ()) -> tuple[tuple[Database, ...], tuple[str, ...]]:
+        """Return who takes the next batch, and the names of those whose events of it are diverted to Kafka.
+
+        Those of `overrun` are diverted although they are up: they take it in pieces, as they drain.
+        """
+        landing = tuple(d for d in self.landing() if d.name not in overrun)
+        return landing, tuple(n for n in self._databases if n not in {d.name for d in landing})
 
     def require_available(self) -> None:
         """Raise `InfrastructureError` when no database is up: Kafka is the buffer then."""

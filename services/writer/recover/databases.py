@@ -7,6 +7,7 @@ is claimed, compared with the events that wait for it, and drained before it tak
 import asyncio
 import logging
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 from services.writer.kafka.producer import is_foreseen
@@ -76,6 +77,8 @@ class Databases(DatabaseStates):
         self.replays = ReplayScheduler(configured, rate_limiter, self.is_landing)
         # Without it a returning database and an adopted partition could miss each other's claim.
         self._claiming = asyncio.Lock()
+        #: Set whenever a database is found up or out.
+        self._found = asyncio.Event()
         #: Every adopted partition and the next offset to plan of it.
         self.positions: dict[Partition, Position] = {}
         self._doubted: set[str] = set()
@@ -94,6 +97,7 @@ class Databases(DatabaseStates):
         """
         if ends(error):
             raise error
+        self._found.set()
         if error.fault is KAFKA_UNAVAILABLE:
             log.warning("Kafka is out: what a database has for it waits", extra=_fields(name, error))
             return
@@ -165,6 +169,17 @@ class Databases(DatabaseStates):
             task.cancel()
         await asyncio.gather(*self._returning.values(), return_exceptions=True)
 
+    async def wait_first_tries(self, seconds: float) -> None:
+        """Wait until each database was found up or out, for `seconds` at most.
+
+        What is planned before that is diverted for all that are still being asked.
+        """
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while self.untried():
+                    self._found.clear()
+                    await self._found.wait()
+
     async def wait_for_return(self, seconds: float) -> None:
         """Wait until a running return ends, for `seconds` at most."""
         if self._returning:
@@ -183,6 +198,7 @@ class Databases(DatabaseStates):
                     await in_own_thread(self._claims.claim, database, dict(self.positions))
                     await in_own_thread(database_halts.clear, database)
                     health.mark_up()
+                    self._found.set()
                 await in_own_thread(outbox.relay, database, self._brokers)
                 log.info("a database is up", extra={"database": name, "waiting": self._index.events(name)})
             await self._drainer.drain(database, self._plan_log.routes)

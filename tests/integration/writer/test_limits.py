@@ -120,7 +120,7 @@ def _shows_what_the_ledgers_say(service: Service, fast: str, slow: str) -> None:
     assert found[f"onramp_writer_step_rows_total{{{step}}}"] == SLOW
     assert found[f"onramp_writer_step_seconds_total{{{step}}}"] > 0
     delays = f'onramp_writer_received_to_committed_seconds_count{{database="slow",event_type="{slow}"}}'
-    assert found[delays] == SLOW
+    assert 0 < found[delays] <= SLOW, "what had waited for its database has no delay"
     for phase in ("plan", "land", "relay", "mark", "settle"):
         assert found[f'onramp_writer_phase_seconds_count{{phase="{phase}"}}'] > 0
     of_onramp = 'onramp_writer_connections{database="onramp"'

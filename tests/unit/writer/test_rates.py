@@ -110,3 +110,21 @@ def test_however_many_are_slow_the_others_have_what_they_had() -> None:
     for _ in range(10):
         found = rate_limiter.share(fast | slow, 20_000, ["db"], fair_share)
         assert sum(end - start for p, (start, end) in found.items() if p in fast) >= 19_900
+
+
+def test_what_was_planned_without_a_database_may_be_more_than_it_takes_at_once() -> None:
+    rate_limiter = RateLimiter({"db": 100, "other": 1000}, Time())
+    planned = [Range(TOPIC_ID, SLOW, 0, 80), Range(TOPIC_ID, FREE, 0, 80)]
+    assert rate_limiter.overrun(planned) == {"db"}, "each event may be a row of it"
+    rate_limiter.count(done(FREE, "db", 10, 0))
+    assert rate_limiter.overrun(planned) == set(), "of one partition it is known that none is"
+
+
+def test_what_was_planned_with_a_database_never_overruns_it() -> None:
+    time = Time()
+    rate_limiter = RateLimiter({"db": 100}, time)
+    rate_limiter.count([*done(SLOW, "db", 300, 100), *done(FREE, "db", 7, 3)])
+    time.now += 3600
+    shares = rate_limiter.share(BACKLOG, 9000, ["db"], FairShare(0))
+    assert shares
+    assert rate_limiter.overrun([Range(TOPIC_ID, p, *span) for p, span in shares.items()]) == set()
