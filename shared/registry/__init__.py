@@ -1,6 +1,6 @@
 """What Onramp knows of event types, keys and routes, through one port."""
 
-from shared.registry.model import ApiKey, Destination, EventType, KeyHash, Snapshot
+from shared.registry.model import ApiKey, Destination, EventType, KeyHash, Operator, Role, Snapshot
 from shared.registry.port import Registry
 
-__all__ = ["ApiKey", "Destination", "EventType", "KeyHash", "Registry", "Snapshot"]
+__all__ = ["ApiKey", "Destination", "EventType", "KeyHash", "Operator", "Registry", "Role", "Snapshot"]

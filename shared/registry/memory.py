@@ -49,12 +49,15 @@ class MemoryRegistry:
 
 
 def refuse_emptied(document: Mapping[str, Any], before: Snapshot) -> None:
-    """Raise `ValueError` for a document without `keys` when there were some before.
+    """Raise `ValueError` for a document without `keys` (or `operators`) when there were some before.
 
     An empty or cut file looks like that, and in development a gateway without keys accepts everybody.
     """
-    if before.keys and "keys" not in document:
-        raise ValueError(f"there is no `keys` where there were {len(before.keys)}: `keys: {{}}` revokes all")
+    for section, known in (("keys", before.keys), ("operators", before.operators)):
+        if known and section not in document:
+            raise ValueError(
+                f"there is no `{section}` where there were {len(known)}: `{section}: {{}}` revokes all"
+            )
 
 
 def reasons(error: ValueError) -> list[str]:

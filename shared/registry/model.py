@@ -40,6 +40,12 @@ Pointer = Annotated[str, _matching(_POINTER, "a JSON Pointer starts with / (RFC 
 KeyId = Annotated[str, _matching(_KEY_ID, "a key's id has 1 to 32 of a-z 0-9 -")]
 EventName = Annotated[str, _matching(wire.EVENT_NAME, "an event name is [a-z][a-z0-9_]{0,62}")]
 Retention = Annotated[str, _matching(_RETENTION, "a retention is hours or days: 36h, 30d")]
+#: Of these alone: a database judges it as well, and both must mean the same.
+EventPattern = Annotated[
+    str, _matching(re.compile(r"[a-z0-9_*?]{1,63}"), "a pattern of event names has 1 to 63 of a-z 0-9 _ * ?")
+]
+#: Each may do what those before it may: look, act, read values and what others did.
+Role = Literal["viewer", "operator", "admin"]
 Sha256 = Annotated[str, _matching(re.compile(r"[0-9a-f]{64}"), "a SHA-256 is 64 hexadecimal digits")]
 
 
@@ -143,24 +149,11 @@ class KeyHash(_Frozen):
     expires: AwareDatetime | None = None
 
 
-class ApiKey(_Frozen):
-    """Who may send what, and how much."""
+class _Holder(_Frozen):
+    """Whoever has a key: it is known by its hashes, and may expire."""
 
     hashes: tuple[KeyHash, ...] = Field(min_length=1)
-    events: tuple[str, ...] = Field(("*",), description="Event names or patterns with * and ?.")
-    destinations: tuple[str, ...] = Field((), description="Patterns of database.schema.table, for packets.")
-    events_per_second: float | None = Field(None, gt=0)
-    bytes_per_second: float | None = Field(None, gt=0)
-    max_new_names: int = Field(100, ge=0, description="Event names it may use that nobody registered.")
     expires: AwareDatetime | None = None
-
-    def may_send(self, event_name: str) -> bool:
-        """Whether the key's grant covers the event name."""
-        return _covers(self.events, event_name)
-
-    def may_address(self, destination: str) -> bool:
-        """Whether the key's grant covers `database.schema.table`."""
-        return _covers(self.destinations, destination)
 
     def last_moment(self) -> datetime | None:
         """Return when its last secret stops working; None when one of them works forever."""
@@ -177,6 +170,31 @@ class ApiKey(_Frozen):
         ]
 
 
+class ApiKey(_Holder):
+    """Who may send what, and how much."""
+
+    events: tuple[str, ...] = Field(("*",), description="Event names or patterns with * and ?.")
+    destinations: tuple[str, ...] = Field((), description="Patterns of database.schema.table, for packets.")
+    events_per_second: float | None = Field(None, gt=0)
+    bytes_per_second: float | None = Field(None, gt=0)
+    max_new_names: int = Field(100, ge=0, description="Event names it may use that nobody registered.")
+
+    def may_send(self, event_name: str) -> bool:
+        """Whether the key's grant covers the event name."""
+        return _covers(self.events, event_name)
+
+    def may_address(self, destination: str) -> bool:
+        """Whether the key's grant covers `database.schema.table`."""
+        return _covers(self.destinations, destination)
+
+
+class Operator(_Holder):
+    """Who may look at parked events of the admin service, and act on them."""
+
+    role: Role
+    events: tuple[EventPattern, ...] = Field(("*",), min_length=1)
+
+
 @lru_cache(maxsize=4096)
 def _covers(patterns: tuple[str, ...], name: str) -> bool:
     """Cached: it is called for every event, mostly with the same few names."""
@@ -188,6 +206,7 @@ class Snapshot(_Frozen):
 
     event_types: Mapping[EventName, EventType] = Field(default_factory=dict)
     keys: Mapping[KeyId, ApiKey] = Field(default_factory=dict)
+    operators: Mapping[KeyId, Operator] = Field(default_factory=dict)
     grants: tuple[Grant, ...] = ()
     contracts: tuple[Contract, ...] = ()
     unknown_names: Literal["accept", "refuse"] = "accept"
@@ -207,6 +226,7 @@ class Snapshot(_Frozen):
         self._digest = hashlib.sha256(orjson.dumps(written, option=orjson.OPT_SORT_KEYS)).hexdigest()
         object.__setattr__(self, "event_types", MappingProxyType(dict(self.event_types)))
         object.__setattr__(self, "keys", MappingProxyType(dict(self.keys)))
+        object.__setattr__(self, "operators", MappingProxyType(dict(self.operators)))
         return self
 
 

@@ -36,7 +36,7 @@ REGISTRY: Final = (
     Mutant(
         "a file that was emptied",
         "memory.py",
-        'if before.keys and "keys" not in document:',
+        "if known and section not in document:",
         "if False:",
         tests=FILE,
     ),

@@ -1,6 +1,7 @@
-"""`onramp keys`: makes API keys.  What is granted to them is written by hand, in `onramp.yaml`."""
+"""`onramp keys`: makes keys of senders and operators.  What is granted to them is written by hand."""
 
 import json
+from enum import StrEnum
 from typing import Annotated
 
 import typer
@@ -11,13 +12,27 @@ from services.cli.options import JsonOption
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 NameArgument = Annotated[
-    str, typer.Argument(help="Who sends: 1 to 32 of a-z 0-9 -, as in the registry's `keys`.")
+    str, typer.Argument(help="Whose it is: 1 to 32 of a-z 0-9 -, as in the registry's `keys`.")
+]
+
+
+class Role(StrEnum):
+    """What an operator may do: each what those before it may."""
+
+    viewer = "viewer"
+    operator = "operator"
+    admin = "admin"
+
+
+OperatorOption = Annotated[
+    Role | None,
+    typer.Option(help="A key of the admin service instead, for this role.", show_default=False),
 ]
 
 
 @app.callback()
 def keys() -> None:
-    """Make API keys for the gateway.
+    """Make keys: for senders to the gateway, or for operators of the admin service.
 
     Example:
     onramp keys new shop
@@ -25,13 +40,16 @@ def keys() -> None:
 
 
 @app.command()
-def new(name: NameArgument, *, as_json: JsonOption = False) -> None:
-    """Make a key and its SHA-256, and print what to give to the sender and what to write down.
+def new(name: NameArgument, *, operator: OperatorOption = None, as_json: JsonOption = False) -> None:
+    """Make a key and its SHA-256, and print what to give to its holder and what to write down.
 
-    The key is printed once and kept nowhere: whoever loses it makes another. Exits with 1 for
-    a name that no key can have. Example:
+    The key is printed once and kept nowhere: whoever loses it makes another. A viewer of the admin service
+    sees parked events masked, an operator acts on them, an admin reads values and what others did. Exits with
+    1 for a name that no key can have. Examples:
 
     onramp keys new shop
+
+    onramp keys new ann --operator admin
     """
     from shared.registry.keys import new_key
 
@@ -40,9 +58,10 @@ def new(name: NameArgument, *, as_json: JsonOption = False) -> None:
     if as_json:
         print(json.dumps({"name": name, "key": key, "sha256": sha256}))
         return
-    print(f"The key, for the sender (it is kept nowhere):\n\n  {key}\n")
+    print(f"The key, for {'the operator' if operator else 'the sender'} (it is kept nowhere):\n\n  {key}\n")
     print("Its hash, for the registry's file; beside another hash while a key is rotated:\n")
-    print(f'keys:\n  {name}:\n    hashes:\n      - sha256: "{sha256}"')
+    section, role = ("operators", f"\n    role: {operator}") if operator else ("keys", "")
+    print(f'{section}:\n  {name}:{role}\n    hashes:\n      - sha256: "{sha256}"')
 
 
 def _require_key_name(name: str) -> None:

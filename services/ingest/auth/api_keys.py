@@ -1,12 +1,6 @@
-"""Who sends: API keys, known only as hashes, compared in constant time as bytes.
-
-A key is ``onramp_<id>_<secret>``: the id finds its hashes without a search, the secret is
-256 random bits, so one SHA-256 is enough (nobody can guess what a slow hash would protect).
-"""
+"""Who sends: API keys, known only as hashes, compared in constant time as bytes."""
 
 import hashlib
-import hmac
-import re
 from datetime import UTC, datetime
 from typing import Final
 
@@ -15,10 +9,9 @@ from services.ingest.auth.loopback import KeylessAccess
 from services.ingest.auth.quotas import UNLIMITED, Quota, Quotas
 from shared.errors import UNAUTHENTICATED, UserError
 from shared.registry import ApiKey, KeyHash, Registry
+from shared.registry.bearer import bearer
 
-_BEARER: Final = re.compile(rb"[Bb]earer (onramp_([a-z0-9][a-z0-9-]{0,31})_[A-Za-z0-9_-]{20,200})")
 DEV_KEY_ID: Final = "dev"
-_DUMMY_HASH: Final = bytes(32)
 
 
 class Sender:
@@ -63,15 +56,12 @@ class ApiKeys:
             return ANONYMOUS
         if len(authorizations) != 1:
             raise _unauthenticated()
-        bearer = _BEARER.fullmatch(authorizations[0])
-        if not bearer:
+        given = bearer(authorizations[0])
+        if given is None:
             raise _unauthenticated()
-        name = bearer[2].decode()
+        name = given.name
         key = registered.get(name) or self._dev_keys.get(name)
-        digest = hashlib.sha256(bearer[1]).digest()
-        hashes = [] if key is None else key.live_hashes(datetime.now(UTC))
-        # All are compared, a dummy among them, whichever matches: the time tells nothing.
-        matches = [hmac.compare_digest(digest, each) for each in [*hashes, _DUMMY_HASH]]
+        matches = given.matches([] if key is None else key.live_hashes(datetime.now(UTC)))
         if key is None or not any(matches):
             raise _unauthenticated()
         return Sender(name, key, self._quotas.for_key(name, key))

@@ -1,6 +1,7 @@
 """`onramp keys new`: what it prints lets a sender in, and nothing else does."""
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from services.cli.app import app
 from services.ingest.auth.api_keys import ApiKeys
 from services.ingest.auth.quotas import Quotas
 from shared.errors import UserError
+from shared.registry.bearer import bearer
 from shared.registry.file import FileRegistry
 
 RUNNER = CliRunner()
@@ -24,6 +26,18 @@ def test_the_key_opens_a_door_with_what_is_to_be_written_down(tmp_path: Path) ->
     assert senders.authenticate([(b"authorization", b"Bearer " + key.encode())]).name == "shop"
     with pytest.raises(UserError):
         senders.authenticate([(b"authorization", b"Bearer " + key.encode() + b"0")])
+
+
+def test_an_operators_key_is_written_down_with_its_role(tmp_path: Path) -> None:
+    printed = RUNNER.invoke(app, ["keys", "new", "ann", "--operator", "viewer"]).stdout
+    (tmp_path / "onramp.yaml").write_text(printed[printed.index("operators:\n") :])
+    (key,) = [word for word in printed.split() if word.startswith("onramp_ann_")]
+    snapshot = FileRegistry(tmp_path / "onramp.yaml").snapshot()
+    given = bearer(f"Bearer {key}".encode())
+
+    assert given is not None
+    assert (given.name, snapshot.operators["ann"].role, dict(snapshot.keys)) == ("ann", "viewer", {})
+    assert any(given.matches(snapshot.operators["ann"].live_hashes(datetime.now(UTC))))
 
 
 def test_as_json_and_never_the_same_twice() -> None:

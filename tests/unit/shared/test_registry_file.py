@@ -163,6 +163,30 @@ def test_an_end_mark_tells_a_file_that_was_cut_between_two_keys(path: Path) -> N
     assert registry.refresh()
 
 
+OPERATOR = (
+    f'operators:\n  ann: {{{{role: {{role}}, hashes: [{{{{sha256: "{HASH}"}}}}], events: ["{{events}}"]}}}}\n'
+)
+
+
+def test_operators_do_not_vanish_with_their_section(path: Path) -> None:
+    path.write_text(GOOD + OPERATOR.format(role="viewer", events="order_*"))
+    registry = FileRegistry(path)
+    path.write_text(GOOD + "# no operators any more\n")
+    assert (registry.refresh(), registry.is_valid) == (False, False)
+    assert registry.snapshot().operators["ann"].events == ("order_*",)
+    path.write_text(GOOD + "# none, and that is meant\noperators: {}\n")
+    assert (registry.refresh(), dict(registry.snapshot().operators)) == (True, {})
+
+
+@pytest.mark.parametrize(
+    ("role", "events"), [("root", "*"), ("admin", "[a-z]"), ("admin", "%"), ("admin", "")]
+)
+def test_an_operators_role_and_patterns_have_a_form(path: Path, role: str, events: str) -> None:
+    path.write_text(GOOD + OPERATOR.format(role=role, events=events))
+    with pytest.raises(RegistryFileError, match=r"operators\.ann"):
+        FileRegistry(path)
+
+
 def test_all_keys_are_revoked_by_saying_so(path: Path) -> None:
     registry = FileRegistry(path)
     path.write_text("keys: {}\n")

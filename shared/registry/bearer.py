@@ -1,0 +1,34 @@
+"""What a request says of who sends it: one key as `Authorization: Bearer`, compared in constant time.
+
+A key is ``onramp_<id>_<secret>``: the id finds its hashes without a search, the secret is
+256 random bits, so one SHA-256 is enough (nobody can guess what a slow hash would protect).
+"""
+
+import hashlib
+import hmac
+import re
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+_BEARER: Final = re.compile(rb"[Bb]earer (onramp_([a-z0-9][a-z0-9-]{0,31})_[A-Za-z0-9_-]{20,200})")
+_DUMMY_HASH: Final = bytes(32)
+
+
+class Bearer(NamedTuple):
+    """The key that was given: whose it would be, and its SHA-256."""
+
+    name: str
+    digest: bytes
+
+    def matches(self, hashes: Iterable[bytes]) -> list[bool]:
+        """Return of each hash whether it is this key's.
+
+        All are compared, a dummy among them, whichever matches: the time tells nothing.
+        """
+        return [hmac.compare_digest(self.digest, each) for each in [*hashes, _DUMMY_HASH]]
+
+
+def bearer(authorization: bytes) -> Bearer | None:
+    """Return the key of an Authorization header; None when it has none."""
+    found = _BEARER.fullmatch(authorization)
+    return None if found is None else Bearer(found[2].decode(), hashlib.sha256(found[1]).digest())
