@@ -51,10 +51,6 @@ _UNDER: Final = """
 """
 _OUTBOX: Final = 'SELECT topic_id::text, topic, partition, "offset", destination FROM onramp.outbox'
 _WAITING: Final = 'SELECT topic_id::text, topic, partition, "offset", destination FROM onramp.waiting'
-_WAITING_EVENTS: Final = """
-    SELECT topic, partition, "offset", destination, code, value, extract(epoch FROM kept_at) * 1000
-    FROM onramp.waiting ORDER BY kept_at, topic, partition, "offset"
-"""
 _REPLAYED: Final = """
     SELECT topic_id::text, topic, partition, "offset", destination, outcome, "to", sha256 IS NOT NULL
     FROM onramp.replayed WHERE outcome <> 'parked'
@@ -212,29 +208,3 @@ def opened(database: str, dsn: str) -> Iterator[Snapshot]:
         ) from None
     finally:
         conn.close()
-
-
-class WaitingRow(NamedTuple):
-    """An event that waits in its own database.  `kept_at_ms` is in milliseconds since 1970."""
-
-    source: Source
-    offset: int
-    destination: str
-    code: str
-    value: bytes
-    kept_at_ms: int
-
-
-def waiting_of(database: str, dsn: str) -> Iterator[WaitingRow]:
-    """Yield the events that wait in the database itself.  Raises `InfrastructureError`."""
-    with opened(database, dsn) as snapshot, snapshot.conn.cursor("onramp_waiting") as cursor:
-        cursor.execute(_WAITING_EVENTS)
-        for topic, partition, offset, destination, code, value, kept_at in cursor:
-            source = Source(topic, partition)
-            yield WaitingRow(source, offset, destination, code, bytes(value), int(kept_at))
-
-
-def ledger_of(database: str, dsn: str) -> dict[Incarnation, int]:
-    """Return the next offsets in the ledger of one database.  Raises `InfrastructureError`."""
-    with opened(database, dsn) as snapshot:
-        return snapshot.ledger

@@ -12,7 +12,6 @@ from typer.testing import CliRunner
 from services.admin.audit.run import Request, audit
 from services.admin.findings import Report
 from services.cli.app import app
-from services.cli.exits import Exit
 from services.writer.kafka.cluster import Cluster
 from shared import wire
 from shared.kafka_security import Brokers
@@ -204,9 +203,8 @@ def _a_person_sees_what_has_a_leader(three: Three) -> None:
     assert (report.findings, report.balanced) == ([], False)
     assert away in report.leaderless
     at = ["--kafka", three.scene.bootstrap]
-    for arguments in (["errors", "tail"], ["errors", "count"], ["partitions", "list"]):
+    for arguments in (["errors", "tail"], ["partitions", "list"]):
         told = CliRunner().invoke(app, [*arguments, *at])
         assert told.exit_code == 0, told.output
         assert (away in told.stderr) == (arguments[0] == "errors")
         assert ("no_envelope" in told.stdout) == (arguments[0] == "errors")
-    assert CliRunner().invoke(app, ["errors", "show", "nothing", *at]).exit_code == Exit.UNAVAILABLE

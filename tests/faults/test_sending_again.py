@@ -1,6 +1,7 @@
 """What a person can do for parked events with the verbs that there are: show the bytes, mend, send again."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,9 @@ from typer.testing import CliRunner
 from services.cli.app import app
 from shared import wire
 from shared.errors import RECORD_HEADERS_TOO_LARGE
+from stack import services
 from tests.faults.conftest import Ground
+from tests.fixtures.fix_postgres import Database
 from tests.fixtures.scenes import Scene
 from tests.fixtures.writer import envelope, event, eventually, execute
 
@@ -21,10 +24,11 @@ run = CliRunner()
 class Person:
     """Somebody at a terminal, with a file for an event."""
 
-    def __init__(self, scene: Scene, ground: Ground, file: Path) -> None:
+    def __init__(self, scene: Scene, ground: Ground, admin: str, file: Path) -> None:
         self._scene = scene
         self._gateway = ground.gateway
         self._at = ["--kafka", scene.bootstrap, "--dsn", scene.dsn, "--database", scene.database]
+        self._admin = ["--admin", admin]
         self.file = file
 
     def parked(self) -> list[str]:
@@ -35,15 +39,18 @@ class Person:
         return [each["key"] for each in sorted(mine, key=lambda each: (each["partition"], each["offset"]))]
 
     def reason(self, key: str) -> dict[str, Any]:
-        shown = json.loads(run.invoke(app, ["errors", "show", key, "--json", *self._at]).stdout)
+        shown = json.loads(eventually(lambda: self._show(key, "--json"), 120))
         return {"code": shown["code"], "fix": shown["reason"]["fix"]}
 
     def save(self, key: str) -> bytes:
         """`onramp errors show KEY --raw > file`."""
-        shown = run.invoke(app, ["errors", "show", key, "--raw", *self._at])
-        assert shown.exit_code == 0, shown.output
-        self.file.write_bytes(shown.stdout_bytes)
-        return shown.stdout_bytes
+        shown = eventually(lambda: self._show(key, "--raw"), 120)
+        self.file.write_bytes(shown)
+        return shown
+
+    def _show(self, key: str, how: str) -> bytes:
+        """What `show` says; nothing until the event is kept."""
+        return run.invoke(app, ["errors", "show", key, how, *self._admin]).stdout_bytes
 
     def send(self) -> None:
         """`onramp send file`."""
@@ -51,15 +58,27 @@ class Person:
         assert sent.exit_code == 0, sent.output
 
 
+@pytest.fixture(scope="module")
+def admin(ground: Ground, own_database: Database, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """An admin service, which keeps what all these tests park: once the first writer has made the topic."""
+    log = tmp_path_factory.mktemp("admin") / "admin.log"
+    service = services.admin(bootstrap=ground.kafka.bootstrap, dsn=own_database.dsn, log=log)
+    service.start()
+    try:
+        yield service.url
+    finally:
+        service.stop()
+
+
 @pytest.fixture
-def person(inline: Scene, ground: Ground, tmp_path: Path) -> Person:
+def person(inline: Scene, ground: Ground, admin: str, tmp_path: Path) -> Person:
     """Events of the scene go to their landing table and to public.mine, which is not there yet."""
     there = {"type": "postgres", "schema": "public", "table": "mine"}
     document = {"event_types": {inline.name: {"destinations": [{"type": "postgres"}, there]}}}
     registry = tmp_path / "onramp.yaml"
     registry.write_bytes(orjson.dumps(document))
     inline.writer(registry=registry)
-    return Person(inline, ground, tmp_path / "event.json")
+    return Person(inline, ground, admin, tmp_path / "event.json")
 
 
 def _make_table(scene: Scene) -> None:

@@ -8,6 +8,7 @@ _KEEPER: Final = "tests/integration/admin/test_keeper.py::test_"
 _JOBS: Final = "tests/integration/admin/test_jobs.py::test_"
 _REPLAYS: Final = "tests/integration/admin/test_replay_jobs.py::test_"
 _API: Final = "tests/integration/admin/test_admin_api.py::test_"
+_ERRORS: Final = "tests/integration/admin/test_errors.py::test_"
 
 KEEPER: Final = (
     Mutant(
@@ -157,5 +158,26 @@ KEEPER: Final = (
         "                waits[database] = e.detail\n                continue\n",
         "                raise\n",
         f"{_REPLAYS}a15_while_its_database_is_away_a_job_waits_and_says_why",
+    ),
+    Mutant(
+        "that tail reads the ends of the topics alone",
+        "errors/tail.py",
+        "max(first, end - back)",
+        "first",
+        f"{_ERRORS}tail_reads_a_logs_end_alone_and_further_back_only_for_what_it_lacks",
+    ),
+    Mutant(
+        "that tail looks further back for what it lacks",
+        "errors/tail.py",
+        "            back *= _FURTHER\n",
+        "            break\n",
+        f"{_ERRORS}tail_reads_a_logs_end_alone_and_further_back_only_for_what_it_lacks",
+    ),
+    Mutant(
+        "that tail says what has drained",
+        "errors/tail.py",
+        "state=DRAINED if event.offset < next_offset else WAITING",
+        "state=WAITING",
+        f"{_ERRORS}diverted_events_wait_until_the_ledger_has_passed_them",
     ),
 )

@@ -17,6 +17,7 @@ from services.admin.store import read_sql
 from services.admin.store.control_sql import cursor_key, transaction
 
 _SAMPLES: Final = 10
+_MOST_COUNTS: Final = 1_000
 _READY: Final = frozenset({"keeping", "standby"})
 
 
@@ -76,6 +77,12 @@ def _add_groups(app: FastAPI, dsn: str) -> None:
 
 
 def _add_events(app: FastAPI, dsn: str) -> None:
+    @app.get("/v1/counts")
+    def count_events() -> dict[str, Any]:
+        """How many events there are of each state, code, event name and destination: the largest counts."""
+        with transaction(dsn) as conn:
+            return {"counts": [each._asdict() for each in read_sql.counts(conn, _MOST_COUNTS)]}
+
     @app.get("/v1/events")
     def list_events(query: Annotated[EventQuery, Query()]) -> dict[str, Any]:
         """Parked events without their values, the one that was kept last first."""

@@ -7,6 +7,7 @@ from fastapi import Path
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, model_validator
 
 LAST_ID: Final = 2**63 - 1
+LAST_PARTITION: Final = 2**31 - 1
 #: Postgres has no NUL in texts.
 _PATTERN: Final = r"^[^\x00]*$"
 Id = Annotated[int, Path(ge=1, le=LAST_ID)]
@@ -66,9 +67,12 @@ class EventFilters(BaseModel):
 
 
 class EventQuery(EventFilters, ListQuery):
-    """Which events."""
+    """Which events; `topic`, `partition` and `offset` are an event's place on Kafka."""
 
     state: _Text = None
+    topic: _Text = None
+    partition: Annotated[int | None, Field(ge=0, le=LAST_PARTITION)] = None
+    offset: Annotated[int | None, Field(ge=0, le=LAST_ID)] = None
 
 
 class Actor(BaseModel):

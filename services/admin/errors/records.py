@@ -4,18 +4,15 @@ Both topics repeat themselves: a relay or a batch that died half-way is done aga
 repeats under one key are one event.
 """
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 import orjson
 
-from services.admin.books_sql import WaitingRow
 from services.admin.findings import Source
 from services.admin.kafka_logs import LogRecord
-from shared.errors import TABLE
 
 HEADER_ERROR: Final = "onramp-error"
 HEADER_WAITING: Final = "onramp-waiting"
@@ -184,25 +181,6 @@ def diverted(record: LogRecord) -> ErrorEvent | Marker | Empty | None:
     )
 
 
-def held(database: str, row: WaitingRow) -> ErrorEvent:
-    """Return an event that waits in its own database: its table is blocked, or its type is paused."""
-    fault = TABLE[row.code]
-    destination = f"{database}.{row.destination}"
-    reason = {"code": fault.code, "kind": fault.kind, "step": fault.step}
-    reason |= {"detail": fault.title, "fix": fault.fix, "destination": destination}
-    return ErrorEvent(
-        key=f"{row.source}/{row.offset}/{destination}",
-        state=WAITING,
-        code=fault.code,
-        source=row.source,
-        offset=row.offset,
-        destination=destination,
-        reason=reason,
-        value=row.value,
-        timestamp=row.kept_at_ms,
-    )
-
-
 def _converted(document: dict[str, Any] | None, shape: Any) -> Any:
     """Return `document` in that shape, or None: it is none of Onramp's."""
     try:
@@ -237,17 +215,3 @@ def escaped(value: bytes | None) -> str | None:
         return None
     text = value.decode("utf-8", "backslashreplace")
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-
-
-class Group(NamedTuple):
-    """What `count` groups by."""
-
-    state: str
-    code: str
-    event: str
-    destination: str
-
-
-def count(events: Mapping[str, ErrorEvent]) -> Counter[Group]:
-    """Count the events of each group."""
-    return Counter(Group(e.state, e.code, e.event, e.destination) for e in events.values())

@@ -32,6 +32,20 @@ _CHANGE: Final = """
     WHERE id = %(id)s
 """
 _ACT: Final = "INSERT INTO onramp_admin.acts (actor, act, subject, reason) VALUES (%s, %s, %s, %s)"
+_COUNTS: Final = """
+    SELECT state, code, event_name, destination, count(*) FROM onramp_admin.events
+    GROUP BY 1, 2, 3, 4 ORDER BY 5 DESC, 1, 2, 3, 4 LIMIT %s
+"""
+#: The ids of topics, by jumping from one to the next in the index of places, which begins with them.
+_TOPIC_IDS: Final = """
+    WITH RECURSIVE topic (id) AS (
+        (SELECT topic_id FROM onramp_admin.events ORDER BY topic_id LIMIT 1)
+        UNION ALL
+        SELECT (SELECT topic_id FROM onramp_admin.events WHERE topic_id > topic.id ORDER BY topic_id LIMIT 1)
+        FROM topic WHERE topic.id IS NOT NULL
+    )
+    SELECT id FROM topic
+"""
 #: By the filter's name: the condition that it is.
 FILTERS: Final = {
     "group": "group_id = %s",
@@ -40,6 +54,9 @@ FILTERS: Final = {
     "event_name": "event_name = %s",
     "event_id": "event_id = %s",
     "destination": "destination = %s",
+    "topic": f"topic_id IN ({_TOPIC_IDS}) AND topic = %s",
+    "partition": "partition = %s",
+    "offset": '"offset" = %s',
     "assignee": "assignee = %s",
     "since": "parked_at >= %s",
     "until": "parked_at < %s",
@@ -71,6 +88,16 @@ class Group(NamedTuple):
     last_seen: datetime
 
 
+class Count(NamedTuple):
+    """How many events are alike."""
+
+    state: str
+    code: str
+    event_name: str | None
+    destination: str
+    events: int
+
+
 class Event(NamedTuple):
     """One parked event and destination; `reason`: the record's header as it was."""
 
@@ -98,6 +125,11 @@ def groups(conn: connection, filters: Filters, after: Sequence[Any] | None, limi
 def events(conn: connection, filters: Filters, after: Sequence[Any] | None, limit: int) -> list[Event]:
     """Return events, the one kept last first, behind `after` (an id)."""
     return [Event(*row) for row in _page(conn, _EVENTS, filters, after, limit)]
+
+
+def counts(conn: connection, most: int) -> list[Count]:
+    """Return how many events are alike, the `most` largest counts."""
+    return [Count(*row) for row in _rows(conn, sql.SQL(_COUNTS), (most,))]
 
 
 def group(conn: connection, number: int) -> Group | None:

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 Entry = Mapping[str, Any]
@@ -27,6 +27,17 @@ def print_group(group: Entry, *, as_json: bool) -> None:
 def print_events(events: Iterable[Entry], *, as_json: bool) -> None:
     """Print a line for each event."""
     _print_each(events, _event_line, as_json=as_json)
+
+
+def print_counts(counts: Sequence[Entry], *, as_json: bool) -> None:
+    """Print how many events there are of each state, code, event and destination."""
+    if as_json:
+        print(json.dumps(counts))
+        return
+    for entry in counts:
+        print(_safe(_count_line(entry)))
+    if not counts:
+        print("Nothing is parked.")
 
 
 def print_jobs(jobs: Iterable[Entry], *, as_json: bool) -> None:
@@ -77,6 +88,11 @@ def _event_line(event: Entry) -> str:
     key = f"{event['topic']}/{event['partition']}/{event['offset']}/{event['destination']}"
     head = f"{event['id']:>8}  {_time(event['parked_at'])}  {event['state']}  {event['code']}  {key}"
     return f"{head}  {event['detail'] or ''}"
+
+
+def _count_line(entry: Entry) -> str:
+    of = f"{entry['state']}  {entry['code']}  {entry['event_name'] or '-'}  {entry['destination'] or '-'}"
+    return f"{entry['events']:>9,}  {of}"
 
 
 def _job_line(job: Entry) -> str:

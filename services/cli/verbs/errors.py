@@ -1,9 +1,8 @@
-"""`onramp errors`: parked and waiting events with their reasons, from the topics."""
+"""`onramp errors`: parked events with their reasons, as the admin service keeps them; the topics' ends."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -21,8 +20,9 @@ from services.cli.error_options import (
 )
 from services.cli.exits import Exit, complain, exits_when_unavailable
 from services.cli.options import JsonOption
-from services.cli.show.error_events import Printer, print_counts, print_last, print_one, write_value
+from services.cli.show.error_events import Printer
 from services.cli.show.kept_errors import (
+    print_counts,
     print_event,
     print_events,
     print_group,
@@ -33,7 +33,10 @@ from services.cli.verbs import error_jobs
 from services.cli.where import Where, with_where_options
 
 if TYPE_CHECKING:
-    from services.admin.errors.view import ErrorView
+    from services.admin.findings import Source
+
+#: An event goes to so many destinations at most that anybody names.
+_MOST: Final = 10_000
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
@@ -59,11 +62,10 @@ KeyArgument = Annotated[
 
 @app.callback()
 def errors() -> None:
-    """See parked and waiting events with their reasons.
+    """See parked events with their reasons, and act on them; see what waits.
 
-    Parked events need an operator, waiting ones time. Their values are printed only with
-    --value. The databases tell which of the diverted events wait and which are drained; without
-    a database these are just "diverted". Examples:
+    Parked events need an operator, waiting ones time. Values are printed only on request. `tail` reads the
+    ends of the topics; all other verbs ask `onramp admin`, which `onramp up` starts. Examples:
 
     onramp errors count
 
@@ -86,32 +88,32 @@ def tail(
     value: ValueOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Print the last parked and waiting events, one a line.
+    """Print the last events that were parked or diverted, one a line, from the ends of the topics.
 
-    Example: onramp errors tail -n 50 --kind parked
+    The databases tell which of those that were diverted wait and which have drained; while one does not
+    answer, its own are just "diverted". Example:
+
+    onramp errors tail -n 50 --kind parked
     """
     printer = Printer(value=value, as_json=as_json)
-    _with_view(where, lambda view: print_last(view, printer, count=lines, kind=kind or "", follow=follow))
+    try:
+        with exits_when_unavailable():
+            asyncio.run(_tail(where, printer, count=lines, kind=kind or "", follow=follow))
+    except KeyboardInterrupt:
+        raise typer.Exit(Exit.OK) from None
 
 
 @app.command()
-@with_where_options
-def count(where: Where, *, as_json: JsonOption = False) -> None:
-    """Count parked and waiting events by code, event and destination.
+def count(*, admin: AdminOption = None, as_json: JsonOption = False) -> None:
+    """Count what was ever parked by state, code, event and destination, the 1,000 largest.
 
-    Example: onramp errors count --json
+    Asks `onramp admin`. Example: onramp errors count --json
     """
-
-    async def run(view: "ErrorView") -> None:
-        print_counts(view, as_json=as_json)
-
-    _with_view(where, run)
+    print_counts(AdminApi.at(admin).get("/v1/counts")["counts"], as_json=as_json)
 
 
 @app.command()
-@with_where_options
 def show(
-    where: Where,
     key: KeyArgument,
     *,
     value: ValueOption = False,
@@ -119,10 +121,9 @@ def show(
     admin: AdminOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Print why one event is parked or waits; exits with 1 when there is none of this key.
+    """Print why one event is parked; exits with 1 when there is none of this number or key.
 
-    By its number it is asked of `onramp admin`, at once; by its key it is looked for on the topics, which are
-    read whole. To send a parked event again, fixed or as it is, write its bytes into a file. Examples:
+    Asks `onramp admin`. To send an event again, fixed or as it is, write its bytes into a file. Examples:
 
     onramp errors show 17
 
@@ -132,21 +133,13 @@ def show(
 
     onramp send event.json
     """
-    if key.isdecimal():
-        _show_kept(AdminApi.at(admin), f"/v1/events/{key}", value=value, raw=raw, as_json=as_json)
+    api = AdminApi.at(admin)
+    path = f"/v1/events/{key if key.isdecimal() else _number_of(api, key)}"
+    if raw:
+        write_bytes(api.read(f"{path}/value"))
         return
-
-    async def run(view: "ErrorView") -> None:
-        event = view.events.get(key)
-        if event is None:
-            complain("no parked or waiting event has this key; `onramp errors tail` prints the keys")
-            raise typer.Exit(Exit.UNAVAILABLE if view.unread else Exit.FAILED)
-        if raw:
-            write_value(event)
-        else:
-            print_one(event, Printer(value=value, as_json=as_json))
-
-    _with_view(where, run)
+    found = api.get(path)
+    print_event(found, api.read(f"{path}/value") if value else None, as_json=as_json)
 
 
 @app.command()
@@ -209,33 +202,45 @@ app.command()(error_jobs.replay)
 app.command()(error_jobs.jobs)
 
 
-def _show_kept(api: AdminApi, path: str, *, value: bool, raw: bool, as_json: bool) -> None:
-    """Print one event that the admin service keeps, or write its bytes."""
-    if raw:
-        write_bytes(api.read(f"{path}/value"))
-        return
-    found = api.get(path)
-    print_event(found, api.read(f"{path}/value") if value else None, as_json=as_json)
+def _number_of(api: AdminApi, key: str) -> int:
+    """Return the number of the event with this key; of a topic that was recreated the last one's."""
+    topic, partition, offset, destination = [*key.split("/", 3), *[""] * 3][:4]
+    found: list[dict[str, Any]] = []
+    if partition.isdecimal() and offset.isdecimal():
+        place = {"topic": topic, "partition": partition, "offset": offset}
+        # Those of one place are as many as its destinations; one without a destination names none.
+        found = [e for e in api.pages("events", _MOST, **place) if e["destination"] == destination]
+    if not found:
+        complain("no parked event has this key; `onramp errors tail` prints the keys")
+        raise typer.Exit(Exit.FAILED)
+    return int(found[0]["id"])
 
 
-def _with_view(where: Where, run: "Callable[[ErrorView], Awaitable[None]]") -> None:
-    """Load the view and run; what cannot be reached is a sentence and exit code 3."""
-    try:
-        with exits_when_unavailable():
-            asyncio.run(_load_and(where, run))
-    except KeyboardInterrupt:
-        raise typer.Exit(Exit.OK) from None
-
-
-async def _load_and(where: Where, run: "Callable[[ErrorView], Awaitable[None]]") -> None:
-    from services.admin.errors.view import ErrorView
+async def _tail(where: Where, printer: Printer, *, count: int, kind: str, follow: bool) -> None:
+    from services.admin.errors.tail import ErrorTail
     from services.admin.kafka_logs import KafkaLogs, no_leader
 
     async with KafkaLogs(where.brokers) as logs:
-        view = ErrorView(logs, where.databases)
-        await view.load()
-        if view.unread:
-            complain(f"{no_leader(view.unread)}; what is there is not shown")
-        for reason in view.unknown:
-            complain(f"{reason}: what has drained there is unknown")
-        await run(view)
+        tail = ErrorTail(logs, _ledgers(where))
+        found = await tail.last(count, kind)
+        if tail.unread:
+            complain(f"{no_leader(tail.unread)}; what is there is not shown")
+        for event in found:
+            print(printer.line(event), flush=True)
+        if follow:
+            async for event in tail.follow(kind):
+                print(printer.line(event), flush=True)
+
+
+def _ledgers(where: Where) -> "dict[str, dict[Source, int]]":
+    """Return how far each database is; one that does not answer is left out, and that is said."""
+    from services.admin.operate.ledgers_sql import ledger_of
+    from shared.errors import InfrastructureError
+
+    ledgers = {}
+    for name, dsn in where.databases.items():
+        try:
+            ledgers[name] = ledger_of(name, dsn)
+        except InfrastructureError as error:  # the very time to look at what waits
+            complain(f"{error.detail}: what has drained there is unknown")
+    return ledgers

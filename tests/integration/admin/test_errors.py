@@ -1,15 +1,24 @@
-"""`onramp errors` on real topics: reasons without values, repeats as one, honest about draining."""
+"""`onramp errors` on real topics: reasons without values, repeats as one, and no log is read whole."""
 
+import asyncio
 import json
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
+from services.admin.errors.records import ErrorEvent
+from services.admin.errors.tail import ErrorTail
+from services.admin.findings import Source
+from services.admin.kafka_logs import KafkaLogs, LogRecord
 from services.cli.app import app
+from services.writer.model.offsets import Range
 from shared import wire
-from tests.fixtures.writer import envelope, event, records
+from shared.kafka_security import Brokers
+from tests.fixtures.writer import envelope, event, eventually, records
 from tests.integration.admin.conftest import BAD, Stage
+from tests.integration.admin.keeping import Admin
 
 SECRET = b'{"secret":"\\u0000 hunter2"}'
 
@@ -19,16 +28,21 @@ def _run(stage: Stage, verb: str, *arguments: str, database: bool = True) -> Any
     return CliRunner().invoke(app, ["errors", verb, *arguments, *where])
 
 
-def _of(stage: Stage, verb: str, *arguments: str, database: bool = True) -> list[dict[str, Any]]:
-    """What a verb says in JSON about the stage's own events; the topics are shared with other tests."""
-    said = _run(stage, verb, *arguments, "--json", database=database)
+def _ask(admin: Admin, verb: str, *arguments: str) -> Any:
+    return CliRunner().invoke(app, ["errors", verb, *arguments, "--admin", admin.service.url])
+
+
+def _tail(stage: Stage, *arguments: str, database: bool = True) -> list[dict[str, Any]]:
+    """What `tail` says in JSON about the stage's own events; the topics are shared with other tests."""
+    said = _run(stage, "tail", "-n", "10000", *arguments, "--json", database=database)
     assert said.exit_code == 0, said.output
-    found = [each for line in said.stdout.splitlines() for each in _list(json.loads(line))]
-    return [each for each in found if each["event"] == stage.name]
+    return [found for line in said.stdout.splitlines() if (found := json.loads(line))["event"] == stage.name]
 
 
-def _list(found: Any) -> list[Any]:
-    return found if isinstance(found, list) else [found]
+def _counts(admin: Admin, stage: Stage) -> list[tuple[str, str, str, int]]:
+    counts = json.loads(_ask(admin, "count", "--json").stdout)
+    of = [c for c in counts if c["event_name"] == stage.name]
+    return [(c["state"], c["code"], c["destination"], c["events"]) for c in of]
 
 
 @pytest.fixture
@@ -44,58 +58,76 @@ def parked(stage: Stage) -> Stage:
     return stage
 
 
-def test_a_parked_event_is_told_with_its_reason_and_without_its_value(parked: Stage) -> None:
+def test_a_parked_event_is_told_with_its_reason_and_without_its_value(parked: Stage, admin: Admin) -> None:
     key = f"{parked.partition.topic}/0/1/onramp.{parked.table}"
     said = _run(parked, "tail", "-n", "1000")
     [line] = [line for line in said.output.splitlines() if key in line]
     assert "parked  data_rejected" in line
     assert "hunter2" not in said.output
-    shown = _run(parked, "show", key)
+    [counted] = eventually(lambda: _counts(admin, parked), 120)
+    assert counted == ("open", "data_rejected", f"onramp.{parked.table}", 1)
+    shown = _ask(admin, "show", key)
     assert "step: persist" in shown.output
     assert "hunter2" not in shown.output
 
 
-def test_its_value_is_shown_on_request_with_control_characters_escaped(stage: Stage) -> None:
-    first = stage.settle(b"no json \x1b[2J\xff\n")
-    key = f"{stage.partition.topic}/0/{first}/"
-    shown = _run(stage, "show", key, "--value")
+def _kept(admin: Admin, stage: Stage, offset: int) -> str:
+    """The key of an event that has no destination, once it is kept."""
+    place = {"topic": stage.partition.topic, "partition": 0, "offset": offset}
+    eventually(lambda: admin.events(**place), 120)
+    return f"{stage.partition.topic}/0/{offset}/"
+
+
+def test_its_value_is_shown_on_request_with_control_characters_escaped(stage: Stage, admin: Admin) -> None:
+    key = _kept(admin, stage, stage.settle(b"no json \x1b[2J\xff\n"))
+    shown = _ask(admin, "show", key, "--value")
     assert "value: no json \\x1b[2J\\xff\\n" in shown.output
     assert "\x1b" not in shown.output
     assert "code: no_envelope" in shown.output
 
 
-def test_its_very_bytes_are_written_for_a_file_and_where_there_are_none_that_is_said(stage: Stage) -> None:
+def test_its_very_bytes_are_written_for_a_file_and_where_there_are_none_that_is_said(
+    stage: Stage, admin: Admin
+) -> None:
     first = stage.settle(b"no json \x1b[2J\xff\n", None)
-    assert _run(stage, "show", f"{stage.partition.topic}/0/{first}/", "--raw").stdout_bytes == (
-        b"no json \x1b[2J\xff\n"
-    )
-    nothing = _run(stage, "show", f"{stage.partition.topic}/0/{first + 1}/", "--raw")
+    key = _kept(admin, stage, first)
+    assert _ask(admin, "show", key, "--raw").stdout_bytes == b"no json \x1b[2J\xff\n"
+    nothing = _ask(admin, "show", _kept(admin, stage, first + 1), "--raw")
     assert (nothing.exit_code, nothing.stdout_bytes) == (1, b"")
-    assert "there are no bytes" in nothing.stderr
+    assert "event with a value" in nothing.stderr
 
 
-def test_repeats_under_one_key_are_one_event(parked: Stage) -> None:
-    assert [(g["code"], g["destination"], g["events"]) for g in _of(parked, "count")] == [
-        ("data_rejected", f"onramp.{parked.table}", 1)
-    ]
-    assert len(_of(parked, "tail", "-n", "10000")) == 1
+def test_repeats_under_one_key_are_one_event(parked: Stage, admin: Admin) -> None:
+    assert len(_tail(parked)) == 1
+    assert [counted[-1] for counted in eventually(lambda: _counts(admin, parked), 120)] == [1]
 
 
-def test_an_unknown_key_is_1_and_no_kafka_is_3(stage: Stage) -> None:
-    assert _run(stage, "show", "nothing/0/0/").exit_code == 1
-    said = CliRunner().invoke(app, ["errors", "count", "--kafka", "127.0.0.1:1", "--data-dir", "/nowhere"])
+@pytest.mark.parametrize(
+    "key", ["nothing/0/0/", "nothing", "x/y/z/onramp.events.x", "x/0/9223372036854775807/"]
+)
+def test_an_unknown_key_is_1(admin: Admin, key: str) -> None:
+    said = _ask(admin, "show", key)
+    assert (said.exit_code, said.stdout) == (1, "")
+    assert "no parked event has this key" in said.stderr
+
+
+def test_no_kafka_is_3_and_so_is_no_admin_service_and_how_to_start_it_is_said() -> None:
+    said = CliRunner().invoke(app, ["errors", "tail", "--kafka", "127.0.0.1:1", "--data-dir", "/nowhere"])
     assert said.exit_code == 3
     assert "cannot be read" in said.output
+    for verb in (["count"], ["show", "x/0/0/"]):
+        said = CliRunner().invoke(app, ["errors", *verb, "--admin", "http://127.0.0.1:1"])
+        assert said.exit_code == 3
+        assert "start it with `onramp admin`" in said.stderr
 
 
 def test_diverted_events_wait_until_the_ledger_has_passed_them(stage: Stage) -> None:
     stage.settle(event("good", stage.name))
     stage.settle(event("later", stage.name), divert=True)
-    assert [e["state"] for e in _of(stage, "tail", "-n", "10000", "--kind", "waiting")] == ["waiting"]
-    assert [g["state"] for g in _of(stage, "count", database=False)] == ["diverted"]
+    assert [e["state"] for e in _tail(stage, "--kind", "waiting")] == ["waiting"]
+    assert [e["state"] for e in _tail(stage, database=False)] == ["diverted"]
     stage.execute("UPDATE onramp.ledger SET next_offset = 2")
-    assert _of(stage, "tail", "-n", "10000") == []
-    assert [g["state"] for g in _of(stage, "count")] == ["drained"]
+    assert _tail(stage) == []
 
 
 def test_a_database_that_is_out_does_not_hide_what_waits(stage: Stage) -> None:
@@ -109,16 +141,68 @@ def test_a_database_that_is_out_does_not_hide_what_waits(stage: Stage) -> None:
 
 def test_bad_is_parked_in_json_too(stage: Stage) -> None:
     stage.settle(envelope("bad", stage.name, BAD))
-    [found] = _of(stage, "tail", "-n", "10000", "--kind", "parked")
+    [found] = _tail(stage, "--kind", "parked")
     assert (found["offset"], found["reason"]["step"], "value" in found) == (0, "persist", False)
 
 
-def test_what_waits_in_its_own_database_is_told_with_why(stage: Stage) -> None:
-    stage.settle(event("a", stage.name))
-    stage.hold("type", stage.name, "paused")
-    stage.settle(event("b", stage.name))
-    [found] = _of(stage, "tail", "-n", "10000", "--kind", "waiting")
-    key = f"{stage.partition.topic}/0/1/onramp.{stage.table}"
-    assert (found["key"], found["state"], found["code"]) == (key, "waiting", "paused")
-    assert "onramp types resume" in _run(stage, "show", key).output
-    assert [(g["code"], g["events"]) for g in _of(stage, "count")] == [("paused", 1)]
+def test_tail_reads_a_logs_end_alone_and_further_back_only_for_what_it_lacks(stage: Stage) -> None:
+    """200 markers lie behind the one event that waits, and the parked ones are read from their ends."""
+    stage.settle(*(envelope(f"bad-{n}", stage.name, BAD) for n in range(30)))
+    stage.settle(event("later", stage.name), divert=True)
+    for _ in range(200):
+        stage.mark(Range(stage.topic_id, stage.partition, 50, 51), 0)
+    waiting, parked, ends = asyncio.run(_read(stage))
+    assert waiting == [f"{stage.partition.topic}/0/30/onramp"]
+    assert [key for key in parked if stage.name in key] == parked
+    assert (len(parked), ends) == (3, True)
+
+
+async def _read(stage: Stage) -> tuple[list[str], list[str], bool]:
+    async with CountedLogs(Brokers(stage.bootstrap)) as logs:
+        waiting = await ErrorTail(logs, {}).last(1, "waiting")
+        logs.given = 0
+        parked = await ErrorTail(logs, {}).last(3, "parked")
+        return [e.key for e in waiting], [e.key for e in parked], logs.given <= 3 * 4
+
+
+class CountedLogs(KafkaLogs):
+    """How many records were handed out."""
+
+    given = 0
+
+    async def read(self, spans: Mapping[Source, tuple[int, int]]) -> AsyncIterator[LogRecord]:
+        async for record in super().read(spans):
+            self.given += 1
+            yield record
+
+
+def test_what_comes_is_told_once_and_by_its_kind(stage: Stage) -> None:
+    stage.settle(envelope("bad", stage.name, BAD))
+
+    async def run() -> list[str]:
+        async with KafkaLogs(Brokers(stage.bootstrap)) as logs:
+            tail = ErrorTail(logs, {})
+            [last] = await tail.last(1, "parked")
+            assert last.key.startswith(f"{stage.partition.topic}/0/0/")
+            await asyncio.to_thread(_park_more, stage)
+            return [event.key async for event in _first(tail.follow("parked"), 2)]
+
+    assert [key.split("/")[2] for key in asyncio.run(run())] == ["1", "2"]
+
+
+def _park_more(stage: Stage) -> None:
+    [kept] = [
+        r for r in records(stage.bootstrap, wire.USER_ERRORS) if r.value and stage.name.encode() in r.value
+    ]
+    assert kept.key
+    assert kept.value
+    stage.park(kept.key, kept.value, list(kept.headers.items()))
+    stage.settle(envelope("bad-1", stage.name, BAD), envelope("bad-2", stage.name, BAD))
+
+
+async def _first(events: AsyncIterator[ErrorEvent], count: int) -> AsyncIterator[ErrorEvent]:
+    async for each in events:
+        yield each
+        count -= 1
+        if not count:
+            return
