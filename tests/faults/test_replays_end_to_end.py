@@ -1,10 +1,13 @@
 """A replay from end to end: parked, kept, its cause fixed, replayed by the admin service and the writer."""
 
+import re
 from pathlib import Path
 from typing import Any
 
 import httpx2
+from typer.testing import CliRunner
 
+from services.cli.app import app
 from stack import services
 from stack.services import Service
 from tests.fixtures.inline import Inline
@@ -27,6 +30,17 @@ def _get(service: Service, path: str) -> dict[str, Any]:
     return found
 
 
+def _start(service: Service, event_name: str) -> int:
+    asked = {"kind": "replay", "filters": {"event_name": event_name}, "actor": "ann", "reason": "fixed"}
+    job: int = httpx2.post(f"{service.url}/v1/jobs", json=asked, timeout=60).json()["id"]
+    return job
+
+
+def _said(service: Service, *arguments: str) -> str:
+    """What the command line prints."""
+    return CliRunner().invoke(app, ["errors", *arguments, "--admin", service.url]).stdout
+
+
 def test_f42_what_was_parked_is_replayed_once_though_the_admin_service_is_killed_in_between(
     inline: Scene, tmp_path: Path
 ) -> None:
@@ -44,6 +58,11 @@ def test_f42_what_was_parked_is_replayed_once_though_the_admin_service_is_killed
     with started(services.admin(**where, log=tmp_path / "first.log", env=env)) as admin:
         groups = f"/v1/groups?event_name={inline.name}"
         eventually(lambda: [g["events"] for g in _get(admin, groups)["groups"]] == [20], 120)
+        early = _start(admin, inline.name)
+        eventually(lambda: _get(admin, f"/v1/jobs/{early}")["state"] == "done", 120)
+        said = _said(admin, "jobs", str(early))
+        assert "20 failed again" in _said(admin, "jobs")
+    assert re.search(r"^ +20 +failed +.*SQLSTATE P0001", said, re.MULTILINE), said
     # The writer's doing ends before the fault does: nobody is replayed while the trigger is there.
     execute(inline.dsn, f"DROP TRIGGER reject ON events.{inline.name}")
 
@@ -52,8 +71,7 @@ def test_f42_what_was_parked_is_replayed_once_though_the_admin_service_is_killed
     )
     doomed.start()
     doomed.wait_ready()
-    asked = {"kind": "replay", "filters": {"event_name": inline.name}, "actor": "ann", "reason": "fixed"}
-    job = httpx2.post(f"{doomed.url}/v1/jobs", json=asked, timeout=60).json()["id"]
+    job = _start(doomed, inline.name)
     eventually(lambda: not doomed.child.running, 120)
 
     with started(services.admin(**where, log=tmp_path / "next.log", env=env)) as admin:
@@ -64,6 +82,8 @@ def test_f42_what_was_parked_is_replayed_once_though_the_admin_service_is_killed
     assert states == {"replayed"}
     assert inline.landed() == 30
     assert inline.totals() == {"landed": 10, "parked": 20, "replayed": 20}
-    assert inline.ask("SELECT outcome, count(*)::int FROM onramp.replayed GROUP BY 1") == [("landed", 20)]
+    assert inline.ask("SELECT outcome, count(*)::int FROM onramp.replayed GROUP BY 1 ORDER BY 1") == [
+        ("landed", 20), ("parked", 20)
+    ]  # fmt: skip
     inline.audited()
     assert writer.exit is None

@@ -153,6 +153,20 @@ KEEPER: Final = (
         f"{_REPLAYS}what_fails_again_is_open_with_its_reason_and_has_another_attempt",
     ),
     Mutant(
+        "that a replay job says why events failed again",
+        "store/replay_sql.py",
+        "    results_sql.add(conn, job, results)\n",
+        "",
+        f"{_REPLAYS}what_fails_again_is_open_with_its_reason_and_has_another_attempt",
+    ),
+    Mutant(
+        "how many causes of a replay job are told apart",
+        "store/results_sql.py",
+        " or len(known) < MOST:",
+        " or True:",
+        f"{_REPLAYS}beyond_the_most_causes_of_a_job_they_are_counted_together",
+    ),
+    Mutant(
         "that a replay job waits for a database that is away, and stops nobody",
         "store/replay_sql.py",
         "                waits[database] = e.detail\n                continue\n",

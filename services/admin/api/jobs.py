@@ -8,13 +8,14 @@ from fastapi import FastAPI
 
 from services.admin.api.problems import not_kept
 from services.admin.api.queries import Actor, Id, JobRequest
-from services.admin.store import jobs_sql
+from services.admin.store import jobs_sql, results_sql
 from services.admin.store.control_sql import transaction
 from services.admin.store.jobs_sql import EventSet, Job
 from services.admin.store.read_sql import record_act
 from shared.errors import NO_FILTER, SET_CHANGED, UserError
 
 _SHOWN: Final = 200
+_RESULT: Final = ("outcome", "reason", "events")
 
 
 def add_jobs(app: FastAPI, dsn: str, databases: Mapping[str, str]) -> None:
@@ -50,12 +51,13 @@ def add_jobs(app: FastAPI, dsn: str, databases: Mapping[str, str]) -> None:
 
     @app.get("/v1/jobs/{number}")
     def show_job(number: Id) -> dict[str, Any]:
-        """One job, and how far it is."""
+        """One job: how far it is, and what came of how many events by which cause."""
         with transaction(dsn) as conn:
             found = jobs_sql.job(conn, number)
+            results = results_sql.read(conn, number)
         if found is None:
             raise not_kept("job")
-        return _view(found)
+        return _view(found) | {"results": [dict(zip(_RESULT, row, strict=True)) for row in results]}
 
     @app.post("/v1/jobs/{number}/cancel")
     def cancel_job(number: Id, actor: Actor) -> dict[str, Any]:

@@ -1,6 +1,9 @@
 """What happened to a group of parked events, as a sentence for people; it has no value of theirs."""
 
-from services.admin.errors.cause import OTHERS, Cause
+from collections.abc import Mapping
+from typing import Any
+
+from services.admin.errors.cause import OTHERS, Cause, cause_of
 from shared.errors import TABLE
 
 
@@ -20,6 +23,13 @@ def sentence(cause: Cause) -> str:
     ]
     said = ", ".join(part for part in parts if part)
     return f"{title}: {said}." if said else f"{title}."
+
+
+def sentence_of(reason: Mapping[str, Any]) -> str:
+    """Return why an event failed, as a sentence that is the same for the same cause."""
+    if reason.get("code") not in TABLE:
+        return str(reason.get("detail") or "no reason is known")
+    return sentence(cause_of(reason, None)._replace(json_type=None))
 
 
 def _article(json_type: str) -> str:

@@ -5,16 +5,17 @@ by what finds marked events that their database does not know.  So a kill at any
 marked events, and the next step is the same as after any other.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
 
 import orjson
 from psycopg2.extensions import connection
 
-from services.admin.store import staging_sql
+from services.admin.errors.sentence import sentence_of
+from services.admin.store import results_sql, staging_sql
 from services.admin.store.staging_sql import Attempt, Destination, Found
 from shared.errors import NOT_CONFIGURED, InfrastructureError
 
@@ -31,7 +32,8 @@ _MARKED: Final = """
 """
 _OUTSTANDING: Final = "SELECT count(*) FROM onramp_admin.events WHERE job = %s AND state = 'replaying'"
 #: By the writer's outcome: the event's state.
-_STATES: Final = {"landed": "replayed", "duplicate": "replayed_duplicate", "parked": "open", None: "open"}
+_PARKED: Final = "parked"
+_STATES: Final = {"landed": "replayed", "duplicate": "replayed_duplicate", _PARKED: "open", None: "open"}
 _SETTLE: Final = """
     UPDATE onramp_admin.events e SET state = new.state, failed = new.failed::json, changed_at = now()
     FROM unnest(%s::bigint[], %s::text[], %s::text[]) new (id, state, failed)
@@ -41,18 +43,27 @@ _SETTLE: Final = """
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """What a step has seen: so many landed or were there already, failed again, and why it waits."""
+    """What a step has seen: what came of how many attempts (outcome, reason), and why it waits."""
 
-    replayed: int = 0
-    failed: int = 0
+    results: Counter[tuple[str, str]] = field(default_factory=Counter)
     waits: str | None = None
+
+    @property
+    def failed(self) -> int:
+        """How many failed again."""
+        return sum(n for (outcome, _), n in self.results.items() if outcome == results_sql.FAILED)
+
+    @property
+    def replayed(self) -> int:
+        """How many landed, or were there already."""
+        return self.results.total() - self.failed
 
 
 def settle(
     conn: connection, job: int, uuid: str, databases: Mapping[str, str], *, cancelling: bool
 ) -> Settled:
     """Stage what is marked and not staged, or take it back; give events the states that they have got."""
-    replayed = failed = 0
+    results: Counter[tuple[str, str]] = Counter()
     waits: dict[str, str] = {}
     after = 0
     while rows := _marked(conn, job, after):
@@ -67,9 +78,16 @@ def settle(
                 continue
             done = [f for f in found if f.outcome is not None or cancelling]
             _give_states(conn, job, done)
-            replayed += sum(f.outcome in {"landed", "duplicate"} for f in done)
-            failed += sum(f.outcome == "parked" for f in done)
-    return Settled(replayed, failed, "; ".join(sorted(waits.values())) or None)
+            results.update(_result(f.outcome, f.reason) for f in done if f.outcome is not None)
+    results_sql.add(conn, job, results)
+    return Settled(results, "; ".join(sorted(waits.values())) or None)
+
+
+def _result(outcome: str, reason: str | None) -> tuple[str, str]:
+    """Return what came of an attempt, and why if it failed again."""
+    if outcome != _PARKED:
+        return outcome, ""
+    return results_sql.FAILED, sentence_of(orjson.loads(reason or "{}"))
 
 
 def outstanding(conn: connection, job: int) -> int:

@@ -45,6 +45,16 @@ def print_jobs(jobs: Iterable[Entry], *, as_json: bool) -> None:
     _print_each(jobs, _job_line, as_json=as_json)
 
 
+def print_job(job: Entry, *, as_json: bool) -> None:
+    """Print all of one job, and what came of its events by cause."""
+    if as_json:
+        print(json.dumps(job))
+        return
+    print_fields({name: value for name, value in job.items() if name != "results"})
+    for result in job["results"]:
+        print(_safe(f"  {result['events']:>9,}  {result['outcome']:<9}  {result['reason']}"))
+
+
 def print_counted(counted: Entry, *, as_json: bool) -> None:
     """Print how many events a job would change."""
     print(json.dumps(counted) if as_json else f"{counted['events']:,} events")
@@ -97,7 +107,8 @@ def _count_line(entry: Entry) -> str:
 
 def _job_line(job: Entry) -> str:
     done = f"{job['changed']:,} of {job['counted']:,}"
-    head = f"{job['id']:>6}  {job['kind']:<8}  {job['state']:<9}  {done:>24}"
+    failed = f"  {job['failed']:,} failed again" if job["failed"] else ""
+    head = f"{job['id']:>6}  {job['kind']:<8}  {job['state']:<9}  {done:>24}{failed}"
     return f"{head}  {_time(job['created_at'])}  {job['actor']}: {job['reason']}"
 
 

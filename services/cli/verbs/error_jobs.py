@@ -17,7 +17,7 @@ from services.cli.error_options import (
 )
 from services.cli.exits import Exit
 from services.cli.options import JsonOption
-from services.cli.show.kept_errors import print_counted, print_fields, print_jobs
+from services.cli.show.kept_errors import print_counted, print_job, print_jobs
 
 ReasonOption = Annotated[str, typer.Option(help="Why: it is written down.")]
 ActorOption = Annotated[str, typer.Option(help="Who you are.", show_default="your login")]
@@ -95,7 +95,8 @@ def jobs(
 ) -> None:
     """Print the last jobs and how far they are, or all of one; or cancel it.
 
-    What a cancelled job has changed stays changed. Examples:
+    Of a replay it says how many failed again, and of one job why, by cause. What a cancelled job has changed
+    stays changed. Examples:
 
     onramp errors jobs
 
@@ -108,7 +109,7 @@ def jobs(
         by = {"actor": actor or getpass.getuser()}
         print_jobs([api.post(f"/v1/jobs/{number}/cancel", by)], as_json=as_json)
     else:
-        print_fields(api.get(f"/v1/jobs/{number}"))
+        print_job(api.get(f"/v1/jobs/{number}"), as_json=as_json)
 
 
 def _start(api: AdminApi, asked: Mapping[str, Any], *, dry_run: bool, yes: bool, as_json: bool) -> None:

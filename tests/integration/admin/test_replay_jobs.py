@@ -12,7 +12,7 @@ import pytest
 from services.admin.errors.kept import kept
 from services.admin.findings import Source
 from services.admin.kafka_logs import LogRecord
-from services.admin.store import jobs_sql, replay_sql
+from services.admin.store import jobs_sql, replay_sql, results_sql
 from services.admin.store.control_sql import transaction
 from services.admin.store.jobs_sql import EventSet, Job, JobSession
 from services.admin.store.keeper_sql import KeeperSession
@@ -72,6 +72,11 @@ class Desk:
             found = jobs_sql.job(conn, number)
         assert found is not None
         return found
+
+    def results(self, number: int) -> list[tuple[str, str, int]]:
+        """What came of the job's events, and why."""
+        with transaction(self.dsn) as conn:
+            return results_sql.read(conn, number)
 
     def states(self) -> list[tuple[int, str, int]]:
         """Offset, state and attempt of each event."""
@@ -147,6 +152,10 @@ def test_what_fails_again_is_open_with_its_reason_and_has_another_attempt(desk: 
     desk.play("landed", 2, 3, 4)
     desk.work()
     assert (desk.job(first).changed, desk.job(first).failed) == (3, 2)
+    assert desk.results(first) == [
+        ("landed", "", 3),
+        ("failed", "The writer's role may not write this table.", 2),
+    ]
     assert desk.states()[:3] == [(0, "open", 1), (1, "open", 1), (2, "replayed", 1)]
     said = rows(desk.dsn, "SELECT failed ->> 'code' FROM onramp_admin.events WHERE failed IS NOT NULL")
     assert said == [("no_permission",)] * 2
@@ -157,6 +166,20 @@ def test_what_fails_again_is_open_with_its_reason_and_has_another_attempt(desk: 
     desk.play("landed", 0, 1)
     desk.work()
     assert desk.states() == [(0, "replayed", 2), (1, "replayed", 2), *[(n, "replayed", 1) for n in (2, 3, 4)]]
+
+
+def test_beyond_the_most_causes_of_a_job_they_are_counted_together(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(results_sql, "MOST", 2)
+    job = desk.start()
+    desk.work()
+    for offset in EVERY:
+        desk.play("parked", offset, reason=f"""'{{"detail":"reason {offset}"}}'""")
+        desk.work()
+    assert desk.results(job) == [
+        ("failed", "other causes", 3), ("failed", "reason 0", 1), ("failed", "reason 1", 1)
+    ]  # fmt: skip
 
 
 def test_f42_a_step_that_is_cut_after_it_staged_stages_nothing_twice(

@@ -1,0 +1,62 @@
+"""What came of a job's events, counted by outcome and cause: a million that fail have a few causes."""
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Final
+
+from psycopg2.extensions import connection
+from psycopg2.extras import execute_values
+
+LANDED: Final = "landed"
+DUPLICATE: Final = "duplicate"
+FAILED: Final = "failed"
+#: So many causes of one job are told apart; names in them are anybody's to make up.
+MOST: Final = 100
+OTHERS: Final = "other causes"
+_LONGEST: Final = 500
+_KNOWN: Final = "SELECT outcome, reason FROM onramp_admin.results WHERE job = %s"
+_ADD: Final = """
+    INSERT INTO onramp_admin.results AS r (job, outcome, reason, events) VALUES %s
+    ON CONFLICT (job, outcome, reason) DO UPDATE SET events = r.events + excluded.events
+"""
+_READ: Final = """
+    SELECT outcome, reason, events FROM onramp_admin.results WHERE job = %s ORDER BY events DESC, 1, 2
+"""
+#: How many events, by outcome and reason; what lands has none.
+Results = Mapping[tuple[str, str], int]
+
+
+def add(conn: connection, job: int, found: Results) -> None:
+    """Add `found` to what is known of the job, whose row the caller has locked."""
+    if not found:
+        return
+    cut: Counter[tuple[str, str]] = Counter()
+    for (outcome, reason), events in found.items():
+        cut[outcome, _stored(reason)] += events
+    with conn.cursor() as cur:
+        cur.execute(_KNOWN, (job,))
+        rows = [(job, *key, events) for key, events in _bounded(cut, set(cur.fetchall())).items()]
+        execute_values(cur, _ADD, rows)
+
+
+def read(conn: connection, job: int) -> list[tuple[str, str, int]]:
+    """Return outcomes and reasons with their counts, the most first."""
+    with conn.cursor() as cur:
+        cur.execute(_READ, (job,))
+        return cur.fetchall()
+
+
+def _bounded(found: Results, known: set[tuple[str, str]]) -> Results:
+    """Return `found` with what is beyond the most causes as others."""
+    bounded: Counter[tuple[str, str]] = Counter()
+    for (outcome, reason), events in found.items():
+        if (outcome, reason) in known or len(known) < MOST:
+            known.add((outcome, reason))
+            bounded[outcome, reason] += events
+        else:
+            bounded[outcome, OTHERS] += events
+    return bounded
+
+
+def _stored(reason: str) -> str:
+    return reason.replace("\0", "\\0")[:_LONGEST]
