@@ -1,6 +1,7 @@
 """Writes `jars.lock`: run `python -m stack.jars_lock` after changing the sets below.
 
-The broker's dependencies are resolved transitively.
+Dependencies are resolved transitively, but for Debezium's: its jars stand one by one, because its POM
+would bring a newer Kafka than the worker that loads it.
 """
 
 import sys
@@ -10,10 +11,27 @@ from pathlib import Path
 from stack.cache import sha256_of
 from stack.jars import LOCK_FILE, fetch
 
-BROKER = (
-    "org.apache.kafka:kafka_2.13:4.2.0",
-    # The broker logs through SLF4J 1.7 and its POM brings no binding to the log4j core it has.
-    "org.apache.logging.log4j:log4j-slf4j-impl:2.25.3",
+#: Both log through SLF4J 1.7, and their POMs bring no binding to log4j's core.
+_LOG4J = "org.apache.logging.log4j:log4j-slf4j-impl:2.25.3"
+BROKER = ("org.apache.kafka:kafka_2.13:4.2.0", _LOG4J)
+#: A Kafka Connect worker of the broker's version.
+CONNECT = ("org.apache.kafka:connect-runtime:4.2.0", _LOG4J)
+DEBEZIUM = (
+    *(
+        f"io.debezium:debezium-{name}:3.7.0.Final"
+        for name in (
+            "connector-postgres",
+            "connector-common",
+            "connect-plugins",
+            "api",
+            "util",
+            "config",
+            "openlineage-api",
+        )
+    ),
+    "org.postgresql:postgresql:42.7.13",
+    "com.google.protobuf:protobuf-java:3.25.5",
+    "com.datadoghq:sketches-java:0.8.2",
 )
 _HEADER = """\
 # Every jar that the embedded stack uses, with its SHA-256. Written by
@@ -25,7 +43,10 @@ def main() -> None:
     """Resolve the set, download every jar once for its checksum, write the lock file."""
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
-        sets = {"broker": _with_dependencies(BROKER, folder)}
+        sets = {
+            "broker": _with_dependencies(BROKER, folder),
+            "connect": [*_with_dependencies(CONNECT, folder), *DEBEZIUM],
+        }
         text = _HEADER
         for name, jars in sets.items():
             text += f"\n[{name}]\njars = [\n"

@@ -1,0 +1,136 @@
+"""One worker of Kafka Connect with Debezium's connector for Postgres, on this machine.
+
+Distributed mode with a single worker: connectors, their offsets and their states are topics, so a
+worker that was killed goes on where it was, on this machine or another.
+"""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from stack.errors import StackError
+from stack.jars import ensure_jars
+from stack.java import find_java
+from stack.part_process import PartProcess, answers_ok
+from stack.ports import LOOPBACK, free_port
+from stack.processes import Command, wait_for
+
+READY_SECONDS: Final = 120.0
+GROUP: Final = "onramp.connect"
+_LOG4J: Final = Path(__file__).with_name("connect_log4j2.properties")
+
+
+class Connect(PartProcess):
+    """A Connect worker; its REST interface is on loopback alone, for it takes any configuration."""
+
+    def __init__(
+        self,
+        data_dir: Path,
+        bootstrap: str,
+        *,
+        port: int | None = None,
+        replication: int = 1,
+        passwords: Mapping[str, str] | None = None,
+        heap_mb: int = 192,
+    ) -> None:
+        """Describe the worker; nothing is written or started before `start`.
+
+        Args:
+            data_dir: where its settings and its log live.
+            bootstrap: the brokers.
+            port: of the REST interface, None for a free one.
+            replication: copies of its topics.
+            passwords: environment variables of the worker. A connector's configuration names one as
+                `${env:NAME}`, so that no password is in a topic or in an answer of the REST interface.
+            heap_mb: the Java heap.
+        """
+        super().__init__("Kafka Connect")
+        self._dir = data_dir.absolute()
+        self._bootstrap = bootstrap
+        self._port = port
+        self._replication = replication
+        self._passwords = dict(passwords or {})
+        self._heap_mb = heap_mb
+
+    @property
+    def url(self) -> str:
+        """The address of its REST interface.
+
+        Raises:
+            StackError: the port is chosen by `start`.
+        """
+        if self._port is None:
+            raise StackError("Kafka Connect has no address before it is started.")
+        return f"http://{LOOPBACK}:{self._port}"
+
+    def start(self) -> None:
+        """Write its settings and start it."""
+        self._dir.mkdir(parents=True, exist_ok=True)
+        self._port = self._port or free_port()
+        settings = self._settings()
+        (self._dir / "worker.properties").write_text(
+            "".join(f"{key}={value}\n" for key, value in settings.items()), "utf-8"
+        )
+        self._run(self._command())
+
+    def wait_ready(self, seconds: float = READY_SECONDS) -> None:
+        """Wait until it has read its topics and takes connectors.
+
+        Raises:
+            StackError: it ended or the time ran out; with the end of its log.
+        """
+        wait_for(
+            self._is_ready, self._started(), seconds, waiting_for=f"{self.url}/health does not answer 200"
+        )
+
+    def _is_ready(self) -> bool:
+        return self._port is not None and answers_ok(self._port, "/health")
+
+    def _settings(self) -> dict[str, object]:
+        return {
+            "bootstrap.servers": self._bootstrap,
+            "group.id": GROUP,
+            "listeners": self.url,
+            "config.storage.topic": f"{GROUP}.configs",
+            "offset.storage.topic": f"{GROUP}.offsets",
+            "status.storage.topic": f"{GROUP}.status",
+            "config.storage.replication.factor": self._replication,
+            "offset.storage.replication.factor": self._replication,
+            "status.storage.replication.factor": self._replication,
+            # The default of 25 is made for thousands of connectors; each is files and memory of the broker.
+            "offset.storage.partitions": 1,
+            "status.storage.partitions": 1,
+            "key.converter": "org.apache.kafka.connect.json.JsonConverter",
+            "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+            "key.converter.schemas.enable": "false",
+            "value.converter.schemas.enable": "false",
+            "config.providers": "env",
+            "config.providers.env.class": "org.apache.kafka.common.config.provider.EnvVarConfigProvider",
+            "config.providers.env.param.allowlist.pattern": "ONRAMP_SOURCE_.*",
+            # One worker: whoever is gone comes back as itself, and waiting for it costs five minutes.
+            "scheduled.rebalance.max.delay.ms": 0,
+            # How much is sent again after a crash.
+            "offset.flush.interval.ms": 1000,
+            # Every connector is on the class path and says so itself: no scan of 70 jars at the start.
+            "plugin.discovery": "service_load",
+            "task.shutdown.graceful.timeout.ms": 5000,
+        }
+
+    def _command(self) -> Command:
+        argv = [
+            str(find_java().executable),
+            f"-Xmx{self._heap_mb}m",
+            # One stream of small records: a parallel collector's threads and tables cost more than pauses.
+            "-XX:+UseSerialGC",
+            # A worker out of memory must end, not linger half alive.
+            "-XX:+ExitOnOutOfMemoryError",
+            f"-Dlog4j2.configurationFile={_LOG4J}",
+            "-cp",
+            os.pathsep.join(map(str, ensure_jars("connect"))),
+            "org.apache.kafka.connect.cli.ConnectDistributed",
+            str(self._dir / "worker.properties"),
+        ]
+        return Command(
+            name="connect", argv=argv, log=self._dir / "connect.log", cwd=self._dir, env=self._passwords
+        )
