@@ -6,11 +6,16 @@ characters are escaped by JSON itself.
 """
 
 import logging
+import os
+import select
 import sys
 import threading
+import time
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from functools import lru_cache
 from types import TracebackType
-from typing import Final
+from typing import Any, Final
 
 import orjson
 
@@ -38,7 +43,7 @@ class JsonFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """Return the record as a line; values that JSON does not have are written as strings."""
         line: dict[str, object] = {
-            "time": _time(record.created),
+            "time": _text_of(record.created),
             "level": record.levelname.lower(),
             "service": self._service,
             "logger": record.name,
@@ -77,6 +82,53 @@ def _log_end(kind: type[BaseException], error: BaseException | None, _: Tracebac
     log.critical("ended by an exception that nobody foresaw", exc_info=error, extra={"error": kind.__name__})
 
 
-def _time(seconds: float) -> str:
-    moment = datetime.fromtimestamp(seconds, UTC)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+def head(service: str, logger: str, message: str) -> dict[str, Any]:
+    """Return the fields that every line begins with, of a line at INFO that is written now."""
+    return {
+        "time": _text_of(time.time()),
+        "level": "info",
+        "service": service,
+        "logger": logger,
+        "message": message,
+    }
+
+
+def line(fields: Mapping[str, Any]) -> bytes:
+    """Return `fields` as a line."""
+    return orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE)
+
+
+def write_lines(lines: Sequence[bytes]) -> None:
+    """Write lines straight to standard error, several by one call and each of them whole.
+
+    In pieces that a pipe takes whole: other threads and processes write to it too.  What cannot be
+    written is lost, as all that is logged.
+    """
+    stream = sys.__stderr__
+    if stream is None:  # it was closed: its number may be a connection's
+        return
+    file, piece = stream.fileno(), b""
+    try:
+        for each in lines:
+            if piece and len(piece) + len(each) > select.PIPE_BUF:
+                _write(file, piece)
+                piece = b""
+            piece += each
+        _write(file, piece)
+    except OSError:
+        return
+
+
+def _write(file: int, data: bytes) -> None:
+    while (written := os.write(file, data)) < len(data):
+        data = data[written:]
+
+
+def _text_of(seconds: float) -> str:
+    second, milliseconds = divmod(int(seconds * 1000), 1000)
+    return f"{_second(second)}.{milliseconds:03d}Z"
+
+
+@lru_cache(maxsize=2)
+def _second(second: int) -> str:
+    return datetime.fromtimestamp(second, UTC).isoformat()[: -len("+00:00")]

@@ -176,7 +176,7 @@ def create() -> Gateway:
         quotas=quotas,
         events=counts,
     )
-    log = RejectionLog(log_events=settings.log_events)
+    log = RejectionLog(settings.wanted_event_lines)
     syslog = Syslog(gateway.flow, settings, log, events=counts, quotas=quotas)
     return gateway
 
@@ -203,7 +203,7 @@ def assemble(
         settings.dev_key.get_secret_value(),
         keyless=_keyless_access(settings),
     )
-    log = RejectionLog(log_events=settings.log_events)
+    log = RejectionLog(settings.wanted_event_lines)
     endpoint = Events(
         flow=flow,
         api_keys=api_keys,

@@ -12,6 +12,7 @@ from typing import Final, Literal, Self
 from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from shared import event_lines
 from shared.tls import server_context
 
 #: Seconds that stopping takes after the last answer: syslog, closing the producer by force if it must be.
@@ -41,7 +42,12 @@ class IngestSettings(BaseSettings):
         description="Number of gateways on all machines together: each grants every quota divided by it.",
     )
     log_level: str = Field("INFO", description="Least level that is logged: DEBUG, INFO, WARNING or ERROR.")
-    log_events: bool = Field(False, description="Log one line per accepted event as well, at INFO.")
+    event_lines: int = Field(
+        1_000,
+        ge=0,
+        description="Most lines a second that each process logs about accepted events: id, receipt, never "
+        "values; beyond it a sample; 0: none. Rejected events have lines of their own.",
+    )
 
     profile: Literal["dev", "production"] = Field(
         "dev",
@@ -255,6 +261,11 @@ class IngestSettings(BaseSettings):
         if self.tls_cert_file is None or self.tls_key_file is None:
             return None
         return server_context(self.tls_cert_file, self.tls_key_file, self.tls_client_ca_file)
+
+    @property
+    def wanted_event_lines(self) -> int:
+        """How many lines about accepted events a process may log a second, at the level that is logged."""
+        return event_lines.wanted(self.event_lines, self.log_level)
 
     @property
     def origins(self) -> frozenset[bytes]:

@@ -7,6 +7,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from services.writer.model.connection_budget import LEAST_CONNECTIONS
 from services.writer.model.routes import OPEN_SCHEMAS, is_closed
+from shared import event_lines
 
 
 class DatabaseSettings(BaseModel):
@@ -190,12 +191,18 @@ class WriterSettings(BaseSettings):
         gt=0,
         description="Seconds between two updates of those metrics that come from the databases and Kafka.",
     )
-    log_events: bool = Field(
-        False,
-        description="Whether to log a line for every event and destination: id, receipt, step, outcome; "
-        "never values.",
+    event_lines: int = Field(
+        1_000,
+        ge=0,
+        description="Most lines a second that each process logs about single events and their destinations: "
+        "id, receipt, step, outcome, never values; beyond it a sample, failures first; 0: none.",
     )
     log_level: str = Field("INFO", description="Least level that is logged: DEBUG, INFO, WARNING or ERROR.")
+
+    @property
+    def wanted_event_lines(self) -> int:
+        """How many lines about events a process may log a second, at the level that is logged."""
+        return event_lines.wanted(self.event_lines, self.log_level)
 
     @model_validator(mode="after")
     def _every_database_has_an_address(self) -> Self:

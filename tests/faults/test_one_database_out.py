@@ -15,7 +15,7 @@ from tests.fixtures.writer import eventually, ledger_of, records, rows
 @pytest.fixture
 def both(scene: Scene, other: Other) -> Service:
     """A writer that lands the scene's events in both databases."""
-    return scene.writer_into(other, log_events=True)
+    return scene.writer_into(other, event_lines=100_000)
 
 
 def _landed_in(dsn: str, scene: Scene) -> list[int]:

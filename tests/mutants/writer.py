@@ -1,5 +1,6 @@
 """`python -m tests.mutants.writer`: the writer's protections, and the tests that hold each."""
 
+from tests.mutants.event_lines import EVENT_LINES
 from tests.mutants.machine import run
 from tests.mutants.writer_databases import DATABASES
 from tests.mutants.writer_driver import DRIVER
@@ -31,6 +32,7 @@ QUICK = (
     *LETHAL,
     *LAG,
     *SEEN,
+    *EVENT_LINES,
     *REPLAYS,
     *REHEARSALS,
 )

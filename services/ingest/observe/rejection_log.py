@@ -1,27 +1,33 @@
-"""Log lines about events: at most one per rejected event, and never a flood.
+"""Log lines about events: at most one for each, and never a flood.
 
 A producer with a bug sends thousands of bad events a second; the log gets some of them and
-the number of lines that were left out.
+the number of lines that were left out.  Who is rejected needs no key: these lines have a lower limit.
 """
 
 import logging
 import time
-from typing import Final
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
 
 from services.ingest.request import BatchItem, RequestContext
 from services.ingest.sink import Receipt
+from shared import event_lines
 from shared.errors import OnrampError
+from shared.event_lines import EventLines
+from shared.steps import Step
 
 logger = logging.getLogger(__name__)
 
 _LINES_PER_SECOND: Final = 20
+_ACCEPTED: Final = "accepted"
 
 
 class RejectionLog:
-    """Logs rejected events, 20 lines a second at most, and accepted ones if `log_events` is set."""
+    """Logs rejected events, 20 lines a second at most, and accepted ones up to the process' own limit."""
 
-    def __init__(self, *, log_events: bool) -> None:
-        self._log_events = log_events
+    def __init__(self, event_lines_per_second: int = 0) -> None:
+        per_second = event_lines_per_second
+        self._accepted_lines = event_lines.of_process("ingest", __name__, per_second) if per_second else None
         self._second = 0
         self._lines = 0
         self._left_out = 0
@@ -32,13 +38,24 @@ class RejectionLog:
 
     def log_items(self, request: RequestContext, items: list[BatchItem]) -> None:
         """Log the items of a request by their verdicts."""
+        accepted = []
         for item in items:
-            verdict = item.verdict
-            if isinstance(verdict, OnrampError):
-                self._write(request, verdict, item)
-            elif self._log_events and isinstance(verdict, Receipt):
-                receipt = f"{verdict.topic}/{verdict.partition}/{verdict.offset}"
-                logger.info("accepted", extra={**_event(item), "outcome": "accepted", "receipt": receipt})
+            if isinstance(item.verdict, OnrampError):
+                self._write(request, item.verdict, item)
+            else:
+                accepted.append(item)
+        if accepted and self._accepted_lines is not None:
+            self._log_accepted(self._accepted_lines, request, accepted)
+
+    @staticmethod
+    def _log_accepted(lines: EventLines, request: RequestContext, items: Sequence[BatchItem]) -> None:
+        count = len(items)
+        _, granted = lines.grant(0, count)
+        if granted < count:
+            lines.leave_out({_ACCEPTED: count - granted})
+            items = [items[place] for place in event_lines.spread(count, granted)]
+        if granted:
+            lines.write(_ACCEPTED, _accepted(request, items))
 
     def _write(self, request: RequestContext, error: OnrampError, item: BatchItem | None) -> None:
         if not self._may_write():
@@ -65,6 +82,21 @@ class RejectionLog:
             return True
         self._left_out += 1
         return False
+
+
+def _accepted(request: RequestContext, items: Sequence[BatchItem]) -> Iterator[dict[str, Any]]:
+    for item in items:
+        verdict, envelope = item.verdict, item.envelope
+        if isinstance(verdict, Receipt) and envelope is not None:
+            yield {
+                "receipt": f"{verdict.topic}/{verdict.partition}/{verdict.offset}",
+                "step": Step.SEND.value,
+                "outcome": _ACCEPTED,
+                "event_id": envelope.metadata.id,
+                "event_name": envelope.event_name,
+                "request_id": request.request_id,
+                "producer": request.producer,
+            }
 
 
 def _event(item: BatchItem) -> dict[str, object]:

@@ -42,7 +42,7 @@ class Parts:
     status: Status
     rate_limiter: RateLimiter
     pause_policy: PausePolicy
-    log_events: bool
+    event_lines: int
     strikes: Strikes = field(default_factory=Strikes)
 
     def order(
@@ -66,7 +66,7 @@ class Parts:
             routes=routes,
             brokers=self.brokers,
             pause_policy=self.pause_policy,
-            log_events=self.log_events,
+            event_lines=self.event_lines,
             elsewhere=elsewhere,
         )
 

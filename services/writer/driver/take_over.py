@@ -93,7 +93,7 @@ class Successor:
             status=self._status,
             rate_limiter=rate_limiter,
             pause_policy=self._pause_policy,
-            log_events=self._settings.log_events,
+            event_lines=self._settings.wanted_event_lines,
             strikes=self._strikes,
         )
 
@@ -108,7 +108,7 @@ class Successor:
             brokers=self._brokers,
             pause_policy=self._pause_policy,
             on_reports=self._status.update_steps,
-            log_events=self._settings.log_events,
+            event_lines=self._settings.wanted_event_lines,
         )
 
 

@@ -53,7 +53,7 @@ class Drainer:
         brokers: Brokers,
         pause_policy: PausePolicy,
         on_reports: Callable[[Sequence[TaskReport]], None],
-        log_events: bool = False,
+        event_lines: int = 0,
     ) -> None:
         self._cluster = cluster
         self._index = index
@@ -62,7 +62,7 @@ class Drainer:
         self._brokers = brokers
         self._pause_policy = pause_policy
         self._on_reports = on_reports
-        self._log_events = log_events
+        self._event_lines = event_lines
 
     async def drain(self, database: Database, routes: Mapping[str, Routes]) -> int:
         """Land every diverted range of `database`; returns how many there were.
@@ -187,7 +187,7 @@ class Drainer:
             routes=routes,
             brokers=self._brokers,
             pause_policy=self._pause_policy,
-            log_events=self._log_events,
+            event_lines=self._event_lines,
         )
         task, records = Task(order), as_slice(piece.partition, events)
         failpoints.meet("writer.drain", values_of([records]))

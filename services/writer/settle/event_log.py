@@ -1,64 +1,157 @@
-"""A line for every event and destination, when the operator asks for it: ids and outcomes, never values.
+"""A line for every event and destination, up to a limit: ids and outcomes, never values.
 
-Written after the commit that makes them true; what is rolled back has no line.
+Written after the commit that makes them true; what is rolled back has no line.  Rows without a line cost
+no Python: they are chosen by their places, failures first, and each table has its fair share of lines.
 """
 
-import logging
-from collections.abc import Collection, Iterable, Iterator
-from typing import Any, Final
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final, Protocol
 
+import numpy as np
 import pyarrow as pa
 
 from services.writer.model.offsets import Partition
 from services.writer.model.targets import Target
 from services.writer.persist.row_results import PersistResult
+from shared import event_lines, wire
 from shared.errors import OnrampError
+from shared.event_lines import EventLines, spread
 from shared.outcomes import Outcome
 from shared.steps import Step
 
-log = logging.getLogger(__name__)
-
 Entry = dict[str, Any]
+Array = np.ndarray[Any, Any]
+
+_FEW: Final = 8
 _COLUMNS: Final = ("_id", "_topic", "_partition", "_offset")
+#: As numbers in arrays; those that failed are the last, and the last of all win.
+_OUTCOMES: Final = (Outcome.LANDED, Outcome.DUPLICATE, Outcome.WAITING, Outcome.PARKED)
+_LANDED, _DUPLICATE, _WAITING, _PARKED = range(len(_OUTCOMES))
 
 
-def outcome_entries(
-    target: Target,
-    rows: pa.Table | pa.RecordBatch,
-    result: PersistResult | None,
-    late_rows: Collection[int] = (),
-) -> Iterator[Entry]:
-    """What became of `rows` in `target`.
+class Piece(Protocol):
+    """Events that were settled together."""
 
-    Those at the places `late_rows` wait; all, when nothing was `result`: its database is out, or it is held.
-    """
-    parked = {p.row_index: p.error.fault.code for p in result.parked} if result else {}
-    for row_index, row in enumerate(rows.select(list(_COLUMNS)).to_pylist()):
-        partition, code = Partition(row["_topic"], row["_partition"]), None
-        if result is None or row_index in late_rows:
-            outcome = Outcome.WAITING
-        elif row_index in parked:
-            outcome, code = Outcome.PARKED, parked[row_index]
-        else:
-            outcome = Outcome.LANDED if result.mask[row_index] else Outcome.DUPLICATE
-        entry = _entry(partition, row["_offset"], Step.PERSIST, outcome, target)
-        yield entry | {"event_id": row["_id"], "code": code}
+    @property
+    def outcomes(self) -> Array:
+        """What became of each: places in `_OUTCOMES`."""
+
+    def entries(self, places: Sequence[int]) -> Iterator[Entry]:
+        """Return what the lines of those at `places` say."""
 
 
-def parked_entry(partition: Partition, offset: int, error: OnrampError) -> Entry:
-    """Return the entry of an event, or of one destination of it, that was parked without a database."""
-    return _entry(partition, offset, Step.SORT, Outcome.PARKED) | {"code": error.fault.code}
+@dataclass(frozen=True)
+class Settled:
+    """Rows of a table.  Those at `late_rows` wait; all, when there is no `result`: database out, or held."""
+
+    target: Target
+    rows: pa.Table | pa.RecordBatch
+    result: PersistResult | None = None
+    late_rows: Collection[int] = ()
+
+    @cached_property
+    def outcomes(self) -> Array:
+        """What became of each row."""
+        if self.result is None:
+            return np.full(self.rows.num_rows, _WAITING)
+        outcomes = np.where(self.result.mask, _LANDED, _DUPLICATE)
+        outcomes[[p.row_index for p in self.result.parked]] = _PARKED
+        outcomes[list(self.late_rows)] = _WAITING
+        return outcomes
+
+    def entries(self, places: Sequence[int]) -> Iterator[Entry]:
+        """Return what the lines of the rows at `places` say."""
+        parked = {p.row_index: p.error.fault.code for p in self.result.parked} if self.result else {}
+        where = {"step": Step.PERSIST, "database": self.target.database, "table": str(self.target)}
+        outcomes = self.outcomes[places].tolist()
+        for place, outcome, row in zip(places, outcomes, self._receipts(places), strict=True):
+            event_id, topic, partition, offset = row
+            entry = {"receipt": f"{topic}/{partition}/{offset}", "outcome": _OUTCOMES[outcome], **where}
+            if event_id is not None:
+                entry["event_id"] = event_id
+            if outcome == _PARKED:
+                entry["code"] = parked[place]
+            yield entry
+
+    def _receipts(self, places: Sequence[int]) -> list[tuple[Any, ...]]:
+        columns = [self.rows.column(name) for name in _COLUMNS]
+        if len(places) <= _FEW:  # Arrow takes longer to begin than these take
+            return [tuple(column[place].as_py() for column in columns) for place in places]
+        taken = [column.take(pa.array(places, pa.int64())).to_pylist() for column in columns]
+        return list(zip(*taken, strict=True))
 
 
-def _entry(
-    partition: Partition, offset: int, step: Step, outcome: Outcome, target: Target | None = None
-) -> Entry:
-    where = {"database": target.database, "table": str(target)} if target else {}
-    receipt = f"{partition}/{offset}"
-    return {"receipt": receipt, "step": step, "outcome": outcome, **where}
+@dataclass(frozen=True)
+class Parked:
+    """Events, or single destinations of them, that were parked without a table: where, and why."""
+
+    events: Sequence[tuple[Partition, int, OnrampError]]
+
+    @property
+    def outcomes(self) -> Array:
+        """All are parked."""
+        return np.full(len(self.events), _PARKED)
+
+    def entries(self, places: Sequence[int]) -> Iterator[Entry]:
+        """Return what the lines of the events at `places` say."""
+        for partition, offset, error in (self.events[place] for place in places):
+            receipt, code = f"{partition}/{offset}", error.fault.code
+            yield {"receipt": receipt, "outcome": Outcome.PARKED, "step": Step.SORT, "code": code}
 
 
-def write(entries: Iterable[Entry]) -> None:
-    """Log the entries."""
-    for entry in entries:
-        log.info("event", extra={name: value for name, value in entry.items() if value is not None})
+def write(per_second: int, pieces: Sequence[Piece]) -> None:
+    """Write the lines of `pieces`, at most `per_second` of this process; 0: none."""
+    if per_second:
+        told = [p for p in pieces if not (isinstance(p, Settled) and p.target.table == wire.PROBE_EVENT)]
+        _write(event_lines.of_process("writer", __name__, per_second), told)
+
+
+def _write(lines: EventLines, pieces: Sequence[Piece]) -> None:
+    if not pieces:
+        return
+    counts = np.array([np.bincount(p.outcomes, minlength=len(_OUTCOMES)) for p in pieces])
+    granted = _granted(lines, counts)
+    if granted.any():
+        lines.write("event", _entries(pieces, granted))
+    left_out = (counts - granted).sum(axis=0).tolist()
+    lines.leave_out(dict(zip(_OUTCOMES, left_out, strict=True)))
+
+
+def _entries(pieces: Sequence[Piece], granted: Array) -> Iterator[Entry]:
+    for number in np.flatnonzero(granted.any(axis=1)).tolist():
+        piece = pieces[number]
+        yield from piece.entries(_places(piece.outcomes, granted[number].tolist()))
+
+
+def _granted(lines: EventLines, counts: Array) -> Array:
+    """Return how many of `counts`, by piece and outcome, have a line."""
+    wanted = counts.sum(axis=0)
+    failures, others = lines.grant(int(wanted[_WAITING:].sum()), int(wanted[:_WAITING].sum()))
+    parked = min(int(wanted[_PARKED]), failures)
+    granted = np.zeros_like(counts)
+    granted[:, _PARKED] = _shares(counts[:, _PARKED], parked)
+    granted[:, _WAITING] = _shares(counts[:, _WAITING], failures - parked)
+    granted[:, :_WAITING] = _shares(counts[:, :_WAITING], others)
+    return granted
+
+
+def _shares(wanted: Array, most: int) -> Array:
+    """Share `most` fairly: who wants less than its share has it all, and leaves the rest to the others."""
+    if most >= wanted.sum():
+        return wanted
+    order = np.argsort(wanted, axis=None)
+    shares = []
+    for before, amount in enumerate(wanted.ravel()[order].tolist()):
+        shares.append(min(amount, most // (len(order) - before)))
+        most -= shares[-1]
+    shared = np.empty_like(wanted)
+    shared.flat[order] = shares
+    return shared
+
+
+def _places(outcomes: Array, most: Sequence[int]) -> list[int]:
+    """Return the places of so many of each outcome, evenly spread over them, in the order of the rows."""
+    found = [(np.flatnonzero(outcomes == n), m) for n, m in enumerate(most) if m]
+    return sorted(place for of_one, m in found for place in of_one[spread(len(of_one), m)].tolist())

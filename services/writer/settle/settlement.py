@@ -60,7 +60,8 @@ class SettlementContext:
     records: Records
     pause_policy: PausePolicy
     timings: StepTimings = field(default_factory=StepTimings)
-    log_events: bool = False
+    #: Whether somebody wants to know of each event.
+    keeps_log: bool = False
 
 
 class Settlement:
@@ -75,8 +76,8 @@ class Settlement:
         self.rows: Counter[Partition] = Counter()
         self.parked: Counter[Partition] = Counter()
         self.waiting: Counter[Partition] = Counter()
-        #: What to log of each event once this is committed, if the operator asks for it.
-        self.log_entries: list[event_log.Entry] = []
+        #: What to log of the events once this is committed.
+        self.settled: list[event_log.Piece] = []
         #: Of the rows that landed, by table, what tells how long each took.
         self.landed: list[tuple[Target, pa.Table]] = []
         #: Tables whose rows, all of them, landed together.
@@ -123,9 +124,9 @@ class Settlement:
         """Park `rows`, which need no columns but their origins, without trying to land them."""
         result = all_parked(rows, error)
         self._park(encodings.spelled(self._context.conn, target), rows, result, set())
-        if self._context.log_events:
-            parked = result.parked
-            self.log_entries += [event_log.parked_entry(p.partition, p.offset, p.error) for p in parked]
+        if self._context.keeps_log:
+            parked = [(p.partition, p.offset, p.error) for p in result.parked]
+            self.settled.append(event_log.Parked(parked))
         return result
 
     def park_all(self, target: Target, rows: pa.Table, error: UserError) -> None:
@@ -192,8 +193,8 @@ class Settlement:
     def _log(
         self, target: Target, rows: pa.Table, result: PersistResult | None, late_rows: Sequence[int] = ()
     ) -> None:
-        if self._context.log_events and target.table != wire.PROBE_EVENT:
-            self.log_entries += event_log.outcome_entries(target, rows, result, late_rows)
+        if self._context.keeps_log:
+            self.settled.append(event_log.Settled(target, rows, result, late_rows))
 
     def _count_warnings(self, target: Target, result: PersistResult) -> None:
         """Count warnings about `target`, for one of its partitions: a task has them all."""

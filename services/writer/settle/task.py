@@ -8,7 +8,7 @@ ledger rows ahead, and skips.
 
 import time
 from collections import defaultdict
-from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import lru_cache
 from typing import Final
@@ -148,7 +148,7 @@ class Task:
         """Publish events without a database to the topic before their offset settles (`acked`)."""
         self._reach("writer.park")
         without_target.park(self._order, self._unroutable)
-        self._log(event_log.parked_entry(p, u.offset, u.error) for p, u in self._unroutable)
+        self._log([event_log.Parked([(p, u.offset, u.error) for p, u in self._unroutable])])
 
     def divert(self) -> None:
         """Divert the events of databases that are out to Kafka, and return when it has acknowledged them."""
@@ -161,11 +161,12 @@ class Task:
             failpoints.meet("writer.divert", values_of(waiting))
             diverted = divert(self._order.brokers, name, waiting)
             self._log(
-                entry
-                for target, pieces in self._rows.items()
-                if target.database == name
-                for _, rows in pieces
-                for entry in event_log.outcome_entries(target, rows, None)
+                [
+                    event_log.Settled(target, rows)
+                    for target, pieces in self._rows.items()
+                    if target.database == name
+                    for _, rows in pieces
+                ]
             )
             for partition in self._read:
                 report = self._report_of(name, partition)
@@ -225,7 +226,7 @@ class Task:
                 records=self._records,
                 pause_policy=self._order.pause_policy,
                 timings=self._timings,
-                log_events=self._order.log_events,
+                keeps_log=self._order.event_lines > 0,
             )
             rows_of = {t: pieces for t, pieces in sorted(self._rows.items()) if t.database == database.name}
             tables = {t: [_since(rows, next_offsets[p]) for p, rows in at] for t, at in rows_of.items()}
@@ -245,7 +246,7 @@ class Task:
         failpoints.reach("writer.after_commit")
         self._delays += commit_delays.measure(settlement.landed, time.time())
         self._outcomes.add(database.name, settlement.tallies)
-        self._log(settlement.log_entries)
+        self._log(settlement.settled)
         for p in self._read:
             self._databases[database.name, p] = TaskReport(
                 *p,
@@ -284,9 +285,8 @@ class Task:
     def _reach(self, place: str) -> None:
         failpoints.meet(place, values_of(part for pieces in self._slices.values() for part in pieces))
 
-    def _log(self, entries: Iterable[event_log.Entry]) -> None:
-        if self._order.log_events:
-            event_log.write(entries)
+    def _log(self, pieces: Sequence[event_log.Piece]) -> None:
+        event_log.write(self._order.event_lines, pieces)
 
 
 def _since(rows: pa.RecordBatch, offset: int) -> pa.RecordBatch:

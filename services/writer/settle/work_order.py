@@ -22,7 +22,8 @@ class WorkOrder:
     routes: Routes
     brokers: Brokers
     pause_policy: PausePolicy = field(default_factory=PausePolicy)
-    log_events: bool = False
+    #: Lines about events that each process writes a second at most.
+    event_lines: int = 0
     #: Databases whose events this order ignores: a replay is for one database alone.
     elsewhere: tuple[str, ...] = ()
 

@@ -172,16 +172,30 @@ async def test_logs_are_json_without_payload_values_and_not_a_flood(
     assert rejected[0]["outcome"] == "reserved_event_name"
     assert rejected[0]["step"] == "check"
     assert "canary" not in service.log.read_text()
-    assert not [line for line in lines if line["message"] == "accepted"]
-
-
-async def test_a_line_per_accepted_event_is_a_switch(
-    kafka: HasBootstrap, start_gateway: StartGateway, client: httpx2.AsyncClient
-) -> None:
-    service = start_gateway(kafka.bootstrap, {"ONRAMP_INGEST_LOG_EVENTS": "true"})
-    await post(client, service, one("fine", "setup_logged"))
-
-    lines = [json.loads(line) for line in service.log.read_text().splitlines()]
     (accepted,) = [line for line in lines if line["message"] == "accepted"]
     assert accepted["event_id"] == "fine"
     assert re.fullmatch(r"events\.setup_logged/[01]/\d+", accepted["receipt"])
+    assert (accepted["step"], accepted["outcome"], accepted["producer"]) == ("send", "accepted", "anonymous")
+    assert accepted["request_id"]
+
+
+async def test_accepted_events_have_as_many_lines_as_are_set_and_the_rest_is_counted(
+    kafka: HasBootstrap, start_gateway: StartGateway, client: httpx2.AsyncClient
+) -> None:
+    service = start_gateway(kafka.bootstrap, {"ONRAMP_INGEST_EVENT_LINES": "5"})
+    await post(client, service, body([envelope(f"id-{n}", "setup_logged") for n in range(500)]))
+
+    def said() -> list[dict[str, Any]]:
+        return [json.loads(line) for line in service.log.read_text().splitlines()]
+
+    accepted = [line["event_id"] for line in said() if line["message"] == "accepted"]
+    assert accepted == [f"id-{n}" for n in range(0, 500, 100)]
+    await until(lambda: [line["left_out"] for line in said() if "left_out" in line] == [{"accepted": 495}])
+
+
+async def test_no_lines_of_accepted_events_are_wanted(
+    kafka: HasBootstrap, start_gateway: StartGateway, client: httpx2.AsyncClient
+) -> None:
+    service = start_gateway(kafka.bootstrap, {"ONRAMP_INGEST_EVENT_LINES": "0"})
+    await post(client, service, one("fine", "setup_logged"))
+    assert "setup_logged" not in service.log.read_text()

@@ -181,7 +181,7 @@ async def _heard(settings: IngestSettings, context: ssl.SSLContext, message: byt
         registry=MemoryRegistry(None, check_schemas),
         lifespan=_nothing,
     )
-    syslog = Syslog(gateway.flow, settings, RejectionLog(log_events=False), events=EventCounts())
+    syslog = Syslog(gateway.flow, settings, RejectionLog(), events=EventCounts())
     await syslog.start()
     try:
         _, writer = await asyncio.open_connection(LOOPBACK, settings.syslog_tls_port, ssl=context)

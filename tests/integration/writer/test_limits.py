@@ -19,6 +19,7 @@ from tests.fixtures.fix_postgres import Database
 from tests.fixtures.fix_stack import StartWriter
 from tests.fixtures.writer import event, eventually, execute, landed, make_topics, produce, rows
 
+SECRET = "secret_4711"
 _SESSIONS = "SELECT count(*) FROM pg_stat_activity WHERE usename = %s"
 PARTITIONS, EACH, RATE, SLOW = 3, 2500, 200, 900
 #: A landing table whose rows say when they landed.
@@ -86,7 +87,7 @@ def test_neither_connections_nor_rows_cross_their_limits_under_load(
                 "ONRAMP_WRITER_DATABASES": orjson.dumps(databases).decode(),
                 "ONRAMP_REGISTRY_FILE": str(registry),
                 "ONRAMP_WRITER_METRICS_S": "0.5",
-                "ONRAMP_WRITER_LOG_EVENTS": "true",
+                "ONRAMP_WRITER_EVENT_LINES": "100000",
             },
             wait=False,
         )
@@ -137,15 +138,16 @@ def _has_a_line_for_every_event(log: str, slow: str) -> None:
     assert {(f"{table}/0/{i}", f"s-{i}", "persist", table) for i in range(SLOW)} <= landed
     assert len(landed) == SLOW + PARTITIONS * EACH
     assert "4111" not in log, "no value is logged"
+    assert SECRET not in log
 
 
 def _role(dsn: str, connections: int) -> tuple[str, str]:
     """A role that owns the database and may have so many connections; its name and its DSN."""
     parts = urlsplit(dsn)
     name = f"role_{parts.path[1:]}"
-    execute(dsn, f"CREATE ROLE {name} LOGIN PASSWORD 'x' CONNECTION LIMIT {connections}")
+    execute(dsn, f"CREATE ROLE {name} LOGIN PASSWORD '{SECRET}' CONNECTION LIMIT {connections}")
     execute(dsn, f"GRANT ALL ON DATABASE {parts.path[1:]} TO {name}")
-    return name, urlunsplit(parts._replace(netloc=f"{name}:x@{parts.netloc.rpartition('@')[2]}"))
+    return name, urlunsplit(parts._replace(netloc=f"{name}:{SECRET}@{parts.netloc.rpartition('@')[2]}"))
 
 
 @contextmanager

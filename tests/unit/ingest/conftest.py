@@ -108,9 +108,7 @@ async def start(make_gateway: MakeGateway) -> AsyncIterator[Callable[..., Any]]:
     async def start(**settings: Any) -> Rig:
         tcp, udp = free_port(), free_port()
         gateway = make_gateway(syslog_tcp_port=tcp, syslog_udp_port=udp, **settings)
-        syslog = Syslog(
-            gateway.app.flow, gateway.settings, RejectionLog(log_events=False), events=EventCounts()
-        )
+        syslog = Syslog(gateway.app.flow, gateway.settings, RejectionLog(), events=EventCounts())
         await syslog.start()
         started.append(Rig(gateway, syslog, tcp, udp))
         return started[-1]

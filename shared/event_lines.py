@@ -1,0 +1,106 @@
+"""A line for every event, up to so many a second and process; beyond that a sample and how many are left out.
+
+`logging` costs 35 µs a line, more than the event itself, so these lines are written without it
+(docs/adr/0044-event-lines.md).  Lines about failures win: they may borrow those of the next second.
+"""
+
+import atexit
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
+from typing import Any, Final
+
+from shared import logs
+
+Entry = dict[str, Any]
+Write = Callable[[Sequence[bytes]], None]
+
+_SECOND: Final = 1.0
+
+
+class EventLines:
+    """The lines about events of one process; any of its threads may write some."""
+
+    def __init__(
+        self,
+        service: str,
+        logger: str,
+        per_second: int,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        write: Write = logs.write_lines,
+    ) -> None:
+        self._service = service
+        self._logger = logger
+        self._per_second = per_second
+        self._clock = clock
+        self._write = write
+        self._lock = threading.Lock()
+        #: Lines that may be written now; below zero, failures borrowed them.
+        self._level: float = per_second
+        self._at = clock()
+        self._left_out: dict[str, int] = {}
+        atexit.register(self.tell_left_out)
+
+    def grant(self, failures: int, others: int = 0) -> tuple[int, int]:
+        """Return how many lines are to be written now: of events that failed, and of the others."""
+        with self._lock:
+            now = self._clock()
+            level = min(self._level + (now - self._at) * self._per_second, self._per_second)
+            self._at = now
+            of_failures = min(failures, int(level + self._per_second)) if failures else 0
+            level -= of_failures
+            of_others = min(others, int(level)) if level >= 1 else 0
+            self._level = level - of_others
+        return of_failures, of_others
+
+    def write(self, message: str, entries: Iterable[Entry]) -> None:
+        """Write a line for each of `entries`: as many as were granted."""
+        head = logs.head(self._service, self._logger, message)
+        self._write([logs.line(head | entry) for entry in entries])
+
+    def leave_out(self, counts: Mapping[str, int]) -> None:
+        """Count events without a line, by outcome; within a second a line tells how many there were."""
+        with self._lock:
+            is_told = bool(self._left_out)
+            for outcome, n in counts.items():
+                if n:
+                    self._left_out[outcome] = self._left_out.get(outcome, 0) + n
+            begins = bool(self._left_out) and not is_told
+        if begins:
+            self._tell_later()
+
+    def tell_left_out(self) -> None:
+        """Write how many events have had no line since the last time, if there were any."""
+        with self._lock:
+            left_out, self._left_out = self._left_out, {}
+        if left_out:
+            counts = {str(outcome): n for outcome, n in left_out.items()}
+            entry = {"left_out": counts, "lines_per_second": self._per_second}
+            self.write("event lines left out", [entry])
+
+    def _tell_later(self) -> None:
+        timer = threading.Timer(_SECOND, self.tell_left_out)
+        timer.daemon = True
+        try:
+            timer.start()
+        except RuntimeError:  # no thread is to be had, or the process ends: nobody fails for a line
+            self.tell_left_out()
+
+
+@cache
+def of_process(service: str, logger: str, per_second: int) -> EventLines:
+    """Return the lines of this process, of all its threads together."""
+    return EventLines(service, logger, per_second)
+
+
+def wanted(per_second: int, level: str) -> int:
+    """Return how many lines a second there are when `level` is the least that is logged: they are at INFO."""
+    return per_second if logging.getLevelNamesMapping().get(level, logging.INFO) <= logging.INFO else 0
+
+
+def spread(count: int, most: int) -> list[int]:
+    """Return the places of `most` of `count`, evenly spread."""
+    return [n * count // most for n in range(most)] if most < count else list(range(count))
