@@ -70,7 +70,7 @@ bench-gateway: $(STAMP) ## The gateway beside a bare Kafka producer: CPU per eve
 bench-writer: $(STAMP) ## Kafka to Postgres beside Postgres' own COPY (minutes; ARGS="--case typed-250b")
 	$(PY) -m loadtest.bench_writer $(ARGS)
 
-bench: $(STAMP) ## Every bench and the seed load in one report, compared with the last committed one
+bench: $(STAMP) ## Every bench, the seed load and a rising one in one report, compared with the last committed one
 	$(PY) -m loadtest.bench $(ARGS)
 
 bench-latency: $(STAMP) ## From when an event was due to its row, at 1,000 a second (ten minutes)

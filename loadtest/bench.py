@@ -1,7 +1,7 @@
 """``make bench``: every bench in one report, beside limits of the same run and the last committed one.
 
 The gateway beside a bare producer, the writer beside Postgres' own COPY, the latency at a
-steady rate, and the seed shapes of the load.  Ranges over rounds, not bests.
+steady rate, the seed shapes of the load, and a rising load on a cold stack.  Ranges over rounds, not bests.
 """
 
 import argparse
@@ -19,6 +19,7 @@ from typing import Any, Final
 from loadtest import report
 from loadtest.figures import LESS, MORE, Change, Figure, compare, range_of
 from loadtest.pages import RESULTS
+from loadtest.shapes import RISING
 from loadtest.target import ROOT
 
 _FILE: Final = RESULTS / "bench.json"
@@ -89,6 +90,8 @@ def load_figures(runs: list[Any]) -> Iterator[Figure]:
         for key, label in (("request_ms", "request p99"), ("request_to_row_ms", "request to row p99")):
             if run[key]:
                 yield Figure(f"{name}: {label}", "ms", LESS, [run[key]["p99"]])
+        if still := run.get("stand_still"):
+            yield Figure(f"{name}: longest stand-still of rows", "s", LESS, [still["due_s"]])
         cpu = sum(cost["us_per_packet"] for cost in run["processes"].values())
         yield Figure(f"{name}: CPU of all", "µs/packet", LESS, [round(cpu, 1)])
 
@@ -124,7 +127,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--events", type=int, default=1_000_000, help="of a round of the writer's bench")
     parser.add_argument("--latency-seconds", type=float, default=120.0, help="of the latency bench")
-    parser.add_argument("--seconds", type=float, default=60.0, help="of each seed shape")
+    parser.add_argument("--seconds", type=float, default=60.0, help="of each shape of the load")
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder of bench.json and bench.md")
     args = parser.parse_args()
     before = _committed()
@@ -164,7 +167,7 @@ def _run(args: argparse.Namespace) -> tuple[list[Figure], list[str]]:
             else:
                 failed.append(bench.name)
         if "load" in args.only:
-            if not _python("loadtest.run", "seeds", "--seconds", str(args.seconds), "--out", name):
+            if not _python("loadtest.run", "seeds", RISING, "--seconds", str(args.seconds), "--out", name):
                 failed.append("load")
             files = sorted(Path(name).glob("load-*.json"))
             figures += load_figures([json.loads(file.read_text("utf-8")) for file in files])

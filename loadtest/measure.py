@@ -21,9 +21,10 @@ _PERCENTILES: Final = {"p50": 50.0, "p95": 95.0, "p99": 99.0}
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """The rows of a run, as pieces read of them gave it: when each was due and when it was seen."""
+    """The rows of a run, as pieces read of them gave it: when each was due, accepted and seen."""
 
     intended: Floats
+    accepted: Floats
     seen: Floats
 
     @property

@@ -55,6 +55,7 @@ def results_page(runs: Sequence[dict[str, Any]]) -> str:
             f"## {run['file']}",
             _about(run),
             _verified(run),
+            *_stood_still(run),
             _table(("", "p50 ms", "p95 ms", "p99 ms", "max ms"), list(_latencies(run))),
             _table(("process", "CPU µs per packet", "cores", "PSS MiB"), list(_costs(run))),
             f"![Rate, latencies, lag and CPU over time]({run['file']}.png)",
@@ -143,6 +144,16 @@ def _verified(run: dict[str, Any]) -> str:
         f"found; {verdict['lost']:,} lost, {verdict['duplicate']:,} twice, {verdict['phantom']:,} phantoms, "
         f"{verdict['unsettled']:,} unsettled; the audit {balanced} ({how})."
     )
+
+
+def _stood_still(run: dict[str, Any]) -> Iterable[str]:
+    if still := run.get("stand_still"):
+        yield (
+            f"Rows stood still for {still['due_s']:.2f} s at the longest, from second "
+            f"{still['from_second']:g} on: some were due, none landed. Counted from the answers to the "
+            f"senders it was {still['accepted_s']:.2f} s; the longest time between two looks at the "
+            f"ledger was {still['longest_between_looks_s']:.2f} s."
+        )
 
 
 def _latencies(run: dict[str, Any]) -> Iterable[list[str]]:

@@ -178,6 +178,7 @@ def lines_of(result: dict[str, Any]) -> list[str]:
         f"  generator late ms {result['late_ms']}",
         f"  request to row ms {result['request_to_row_ms']} (looked every {result['looked_every_ms']} ms)",
         f"  warm: {result['warm']}",
+        f"  longest stand-still of rows: {result['stand_still']}",
         f"  others on this machine: {result['cores_of_others']} cores",
         *(f"  error {reason}: {count:,}" for reason, count in result["errors"].items()),
         *(f"  {name}: {cost}" for name, cost in result["processes"].items()),

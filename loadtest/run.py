@@ -18,7 +18,7 @@ from typing import Any, Final
 import numpy as np
 from confluent_kafka.admin import NewTopic
 
-from loadtest import found, measure, report, verify
+from loadtest import found, measure, report, stand_still, verify
 from loadtest.bodies import FIRST_NUMBER, Names
 from loadtest.claims import Claims
 from loadtest.generator import ORDER, STOP, Order
@@ -74,6 +74,7 @@ def run(target: Target, shape: Shape, args: argparse.Namespace) -> dict[str, Any
         **measure.rates(shape, claims, rows),
         **measure.latencies(shape, claims, rows),
         "looked_every_ms": round(1000 * watch.looked_seconds / max(watch.looks, 1), 1),
+        "stand_still": stand_still.told(rows, watch.looks_apart),
         "errors": claims.errors,
         "processes": measure.costs(watch, int(claims.requests.count.sum())),
         "cores_of_others": measure.others(watch),
@@ -158,14 +159,16 @@ def _look(
     """Read the rows once, for the verdict and for the latencies, then ask the audit."""
     visible = measure.Visibility(watch)
     comparison = verify.Comparison(claims)
-    due, seen = [], []
+    due, accepted, seen = [], [], []
 
     def take(piece: found.Rows) -> None:
         numbers = piece["number"].astype(np.int64)
         comparison.take(numbers)
         if shape.via != KAFKA:
             ours = numbers[numbers != found.STRAY]
-            due.append(claims.requests.intended[claims.requests_of(ours)])
+            requests = claims.requests_of(ours)
+            due.append(claims.requests.intended[requests])
+            accepted.append(claims.requests.ended[requests])
             seen.append(visible.of(piece["partition"], piece["offset"])[numbers != found.STRAY])
 
     conn = found.connect(target.dsn)
@@ -178,9 +181,11 @@ def _look(
     verdict.audit = verify.audit(target, found.topic_of(shape.via, names))
     if shape.via == KAFKA:
         sent = claims.requests  # packets' rows keep no receipts, but their sender got them
-        due, seen = [sent.intended[sent.ok]], [visible.of(sent.partition[sent.ok], sent.offset[sent.ok])]
-    nothing = np.zeros(0)
-    return measure.Rows(np.concatenate([nothing, *due]), np.concatenate([nothing, *seen])), verdict
+        due, accepted = [sent.intended[sent.ok]], [sent.ended[sent.ok]]
+        seen = [visible.of(sent.partition[sent.ok], sent.offset[sent.ok])]
+    return measure.Rows(
+        *(np.concatenate([np.zeros(0), *column]) for column in (due, accepted, seen))
+    ), verdict
 
 
 def main() -> None:
@@ -201,27 +206,29 @@ def main() -> None:
 
 
 def _stack_of(shape: Shape, args: argparse.Namespace) -> tuple[int, str]:
-    """Return what shapes that may share a stack have in common; what leaves gigabytes gets its own."""
+    """Return what shapes that may share a stack have in common; a cold one, or gigabytes, get their own."""
     packets = sum(step.seconds * step.rate for step in shape.steps)
-    return args.brokers or shape.brokers, shape.name if packets > _MOST_SHARED else ""
+    return args.brokers or shape.brokers, shape.name if shape.cold or packets > _MOST_SHARED else ""
 
 
 def _group(brokers: int, group: list[Shape], args: argparse.Namespace) -> list[dict[str, Any]]:
     if args.url:
         with elsewhere(args) as target:
-            return [_one(target, shape, args, keep=True) for shape in group]
+            return [run_and_report(target, shape, args, keep=True) for shape in group]
     with embedded(brokers, gateways=args.gateways, slots=args.slots, keep=args.keep) as target:
-        # Spark's first batches cost seconds once; no shape is to pay for the others.
-        _one(target, WARM_UP, args, keep=False)
-        return [_one(target, shape, args, keep=True) for shape in group]
+        if not any(shape.cold for shape in group):
+            # Spark's first batches cost seconds once; no shape is to pay for the others.
+            run_and_report(target, WARM_UP, args, keep=False)
+        return [run_and_report(target, shape, args, keep=True) for shape in group]
 
 
-def _one(target: Target, shape: Shape, args: argparse.Namespace, *, keep: bool) -> dict[str, Any]:
+def run_and_report(target: Target, shape: Shape, args: argparse.Namespace, *, keep: bool) -> dict[str, Any]:
+    """Run and, if it is to be kept, write and print what came of it."""
     print(f"{shape.name}: {shape.seconds:g} s …", flush=True)
     result = run(target, shape, args)
     if keep:
         report.keep(result, args.out)
-        print("\n".join(report.told(result)), flush=True)
+        print("\n".join(report.lines_of(result)), flush=True)
         report.pages(args.out)
     return result
 

@@ -19,6 +19,8 @@ USERS: Final = {KAFKA: "Packet", SINGLE: "Single", BATCH: "Batch", NDJSON: "Ndjs
 _MINUTE: Final = 60.0
 _RAMP_STEPS: Final = 20
 _RAMP_FACTOR: Final = 1.25
+_RISING_STEPS: Final = 18
+_RISING_FACTOR: Final = 1.45
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,8 @@ class Shape:
     batch: int = 1
     connections: int = 16
     brokers: int = 1
+    cold: bool = False
+    """Meets a stack that has just started, of its own."""
     breaks: float = 0.0
     """Ends when packets wait for so many seconds, to be sent or to become rows; 0: never."""
 
@@ -90,6 +94,13 @@ def _ramp(seconds: float) -> Shape:
     return Shape(name="ramp-to-break", via=BATCH, size=250, batch=250, steps=steps, breaks=10.0)
 
 
+def _rising(seconds: float) -> Shape:
+    """From 100 a second to 55,000, or what the machine takes."""
+    rates = (100 * _RISING_FACTOR**n for n in range(_RISING_STEPS))
+    steps = tuple(Step(seconds / _RISING_STEPS, rate) for rate in rates)
+    return Shape(name=RISING, via=BATCH, size=250, batch=50, steps=steps, breaks=10.0, cold=True)
+
+
 def _spike(seconds: float) -> Shape:
     usual, spike = 2_000.0, 20_000.0
     steps = (Step(0.4 * seconds, usual), Step(0.1 * seconds, spike), Step(0.5 * seconds, usual))
@@ -98,6 +109,8 @@ def _spike(seconds: float) -> Shape:
 
 #: The published test of the seed system: a topic of six partitions, replication 3.
 SEEDS: Final = ("kapow-250b-8k-kafka", "kapow-250b-8k-http", "kapow-15b-80k-kafka", "kapow-15b-80k-http")
+#: Meets a cold stack: how long do rows stand still?
+RISING: Final = "rising"
 
 _SHAPES: Final[dict[str, Callable[[float], Shape]]] = {
     "warm-up": _flat("warm-up", 60_000, via=BATCH, size=250, batch=50),
@@ -113,6 +126,7 @@ _SHAPES: Final[dict[str, Callable[[float], Shape]]] = {
     "ndjson": _flat("ndjson", 600_000, via=NDJSON, size=250, batch=500),
     "syslog": _flat("syslog", 120_000, via=SYSLOG, size=100, batch=20, connections=4),
     "ramp-to-break": _ramp,
+    RISING: _rising,
     "spike": _spike,
     "soak": _flat("soak", 120_000, via=BATCH, size=250, batch=100),
 }

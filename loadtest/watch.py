@@ -52,6 +52,8 @@ class Watch:
         """By partition: when its ledger was first seen at an offset."""
         self.looks = 0
         self.looked_seconds = 0.0
+        self.looks_apart = 0.0
+        """The longest time from one look to the next."""
         self.samples: list[dict[str, Any]] = []
         self.generator: int | None = None
         """The process id of the generator, once it runs."""
@@ -110,13 +112,14 @@ class Watch:
     def _follow_ledger(self) -> None:
         connection = psycopg2.connect(self._target.dsn, application_name="onramp-load")
         connection.autocommit = True
-        began = time.monotonic()
+        began = before = time.monotonic()
         with connection.cursor() as cursor:
             while not self._stop.wait(LOOK_SECONDS):
                 cursor.execute(_LEDGER, (self._topic,))
                 rows, now = cursor.fetchall(), time.monotonic()
                 self.looks += 1
                 self.looked_seconds = now - began
+                self.looks_apart, before = max(self.looks_apart, now - before), now
                 for partition, offset in rows:
                     line = self.seen[partition]
                     if not line or line[-1][1] < offset:

@@ -1,10 +1,15 @@
 """The path of an event on real parts: HTTP in, rows out, and what cannot land kept with its reason."""
 
 import asyncio
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from aiokafka import AIOKafkaProducer
 
+from loadtest import pages, report, run
+from loadtest.shapes import RISING, named
+from loadtest.target import Target
 from stack.services import Service
 from tests.fixtures.fix_kafka import HasBootstrap
 from tests.fixtures.fix_postgres import HasDsn
@@ -152,3 +157,19 @@ def test_without_a_writer_the_gateway_goes_on_accepting_and_all_lands_when_it_re
         writer.start()
         writer.wait_ready()
     _all_settled(scene)
+
+
+def test_a_rising_load_is_followed_to_its_rows(
+    scene: Scene, gateway: Service, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """What `python -m loadtest.run rising` does, for a moment and on this stack."""
+    target = Target(url=gateway.url, bootstrap=scene.bootstrap, dsn=scene.dsn)
+    rising = named(RISING, 2, batch=1)
+    rising = replace(rising, steps=rising.steps[:8], breaks=600.0)  # to 1,300 a second
+    monkeypatch.setattr("sys.argv", ["run", RISING, "--out", str(tmp_path)])
+    result = run.run_and_report(target, rising, report.arguments(""), keep=True)
+    assert result["verified"]["sound"]
+    still = result["stand_still"]
+    assert 0 < still["due_s"] <= result["request_to_row_ms"]["max"] / 1000 + 0.001
+    assert len(result["steps"]) == 8
+    assert "Rows stood still for " in pages.results_page([result])

@@ -79,6 +79,10 @@ def test_figures_are_read_from_the_benches_files() -> None:
         "processes": {"kafka": {"us_per_packet": 10.0}, "gateway": {"us_per_packet": 5.0}},
     }
     assert [f.values for f in load_figures([run])] == [[59_000], [20.0], [15.0]]
+    stood = run | {"stand_still": {"due_s": 0.7}}
+    assert {f.name: f.values for f in load_figures([stood])}["load, steady: longest stand-still of rows"] == [
+        0.7
+    ]
 
 
 def test_the_page_names_what_got_slower() -> None:

@@ -51,7 +51,7 @@ def test_a_row_is_seen_when_the_ledger_was_first_seen_past_its_offset() -> None:
 
 
 def test_rates_are_over_the_time_until_the_last_row(claims: Claims) -> None:
-    rows = Rows(claims.requests.intended, np.full(10, 11.0))
+    rows = Rows(claims.requests.intended, claims.requests.ended, np.full(10, 11.0))
     found = measure.rates(TEN_A_SECOND, claims, rows)
     assert (found["offered_packets"], found["offered_per_minute"]) == (10, 600)
     assert found["accepted_per_minute"] == 400  # ten in 1.5 s
@@ -75,7 +75,7 @@ def test_cost_is_what_grew_while_it_was_watched() -> None:
 
 
 def test_over_time_counts_each_second_by_its_own_clock(claims: Claims) -> None:
-    rows = Rows(claims.requests.intended, np.linspace(7.0, 7.9, 10))
+    rows = Rows(claims.requests.intended, claims.requests.ended, np.linspace(7.0, 7.9, 10))
     line = measure.over_time(claims, rows, watch({}))
     assert line["offered"] == [10, 0, 0]
     assert line["accepted"] == [0, 10, 0]

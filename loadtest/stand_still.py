@@ -1,0 +1,40 @@
+"""How long rows stood still: the longest time in which some were waited for and none landed."""
+
+from typing import Any
+
+import numpy as np
+
+from loadtest.claims import Floats
+from loadtest.measure import Rows
+
+
+def told(rows: Rows | None, looks_apart: float) -> dict[str, Any] | None:
+    """Return the longest one, once of rows that were due, once of those that had been accepted.
+
+    `looks_apart`: the longest time between two looks; what is not longer may be the watching's own.
+    Rows that were never seen are left out: such a run is not sound.
+    """
+    if rows is None or not np.isfinite(rows.seen).any():
+        return None
+    known = np.isfinite(rows.seen)
+    began = float(rows.intended.min())
+    due, at = _longest(rows.intended[known], rows.seen[known])
+    accepted, _ = _longest(rows.accepted[known], rows.seen[known])
+    return {
+        "due_s": round(due, 3),
+        "accepted_s": round(accepted, 3),
+        "from_second": round(at - began, 1),
+        "longest_between_looks_s": round(looks_apart, 3),
+    }
+
+
+def _longest(waited_from: Floats, seen: Floats) -> tuple[float, float]:
+    """Return its length, and when it began: with the row before it, or when the first was waited for."""
+    moments, at = np.unique(seen, return_inverse=True)
+    first_waited = np.full(len(moments), np.inf)
+    np.minimum.at(first_waited, at, waited_from)
+    # What lands at a moment or later is what was waited for until then.
+    first_waited = np.minimum.accumulate(first_waited[::-1])[::-1]
+    began = np.maximum(first_waited, np.concatenate([[-np.inf], moments[:-1]]))
+    longest = int(np.argmax(moments - began))
+    return max(float(moments[longest] - began[longest]), 0.0), float(began[longest])
