@@ -593,6 +593,35 @@ SET_CHANGED: Final = _rejected(
     "The set is not as it was counted.",
     "Count it again (dry_run), look at what it is now, and decide again.",
 )
+SEGMENT_MISSING: Final = _rejected(
+    "segment_missing",
+    410,
+    Step.PARK,
+    "The file with the event's bytes is not there.",
+    "Bring the file back to ONRAMP_ADMIN_STORE from its backup, under the name in `detail`.",
+)
+SEGMENT_DAMAGED: Final = _rejected(
+    "segment_damaged",
+    410,
+    Step.PARK,
+    "The event's bytes are not what was kept: its file is damaged.",
+    "Replace the file in ONRAMP_ADMIN_STORE by its backup, under the name in `detail`.",
+)
+BYTES_REMOVED: Final = _rejected(
+    "bytes_removed",
+    410,
+    Step.PARK,
+    "The event's bytes were removed: it was replayed or discarded over seven days ago.",
+    "Nothing needs doing; what happened to the event stays known.",
+)
+STORE_UNAVAILABLE: Final = _waiting(
+    "store_unavailable",
+    Step.PARK,
+    "The folder with the bytes of parked events cannot be used.",
+    "See that ONRAMP_ADMIN_STORE names a folder that is mounted and has room, or a bucket that may be used. "
+    "Meanwhile bytes stay in the control database.",
+    503,
+)
 INTERNAL_ADMIN: Final = _waiting(
     "internal_admin",
     Step.RECEIVE,

@@ -245,7 +245,11 @@ class Stack:
             dsn=self.dsn,
             log=plan.data_dir / "logs" / "admin.log",
             port=self._port("The admin service", plan.admin_port),
-            env={"ONRAMP_WRITER_DSN": self.dsn, **plan.writer_env},
+            env={
+                "ONRAMP_WRITER_DSN": self.dsn,
+                "ONRAMP_ADMIN_STORE": str(plan.data_dir / "segments"),
+                **plan.writer_env,
+            },
         )
         self._beside.append(self._launch("the admin service", admin))
         self.admin = admin.url

@@ -8,6 +8,7 @@ import uvicorn
 
 from services.admin.app import create
 from services.admin.destinations import DestinationSettings
+from services.admin.segments.folder import Segments
 from services.admin.settings import AdminSettings
 from shared.logs import set_up
 from shared.read_settings import WrongSettingsError, read_settings, warn_of_unknown
@@ -35,7 +36,9 @@ def main() -> None:
     set_up("admin", settings.log_level)
     warn_of_unknown(AdminSettings, KafkaSettings)
     uvicorn.run(
-        create(kafka.brokers, dsn, destinations.by_name()),
+        create(
+            kafka.brokers, dsn, destinations.by_name(), Segments(settings.store) if settings.store else None
+        ),
         host=settings.host,
         port=settings.port,
         http="httptools",

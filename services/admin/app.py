@@ -13,21 +13,25 @@ from fastapi import FastAPI
 from services.admin.api.app import api
 from services.admin.jobs.runner import JobRunner
 from services.admin.keep.keeper import Keeper
+from services.admin.keep.packer import Packer
+from services.admin.segments.folder import Segments
 from shared.kafka_security import Brokers
 
 
-def create(brokers: Brokers, dsn: str, databases: Mapping[str, str]) -> FastAPI:
+def create(
+    brokers: Brokers, dsn: str, databases: Mapping[str, str], segments: Segments | None = None
+) -> FastAPI:
     """Return the service's application; its keeper and its jobs run for as long as the application does."""
-    keeper, jobs = Keeper(brokers, dsn), JobRunner(dsn, databases)
+    keeper, packer, jobs = Keeper(brokers, dsn), Packer(dsn, segments), JobRunner(dsn, databases, segments)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        tasks = [asyncio.create_task(part.run()) for part in (keeper, jobs)]
+        tasks = [asyncio.create_task(part.run()) for part in (keeper, packer, jobs)]
         try:
             yield
         finally:
-            for part in (jobs, keeper):
+            for part in (jobs, packer, keeper):
                 part.stop()
             await asyncio.gather(*tasks)
 
-    return api(dsn, databases, keeper.status, lifespan)
+    return api(dsn, databases, keeper.status, lifespan, segments)

@@ -22,6 +22,12 @@ class AdminSettings(BaseSettings):
         description="The control database, where parked events are kept in the schema onramp_admin; "
         "without it the writer's default one (ONRAMP_WRITER_DSN). It must be encoded in UTF8.",
     )
+    store: str = Field(
+        "",
+        description="Where the bytes of parked events go from the control database, each hour or 64 MB: a "
+        "folder, or s3://bucket/path (credentials as the AWS tools take them). Without it they stay in the "
+        "database.",
+    )
     log_level: str = Field("INFO", description="Least level that is logged: DEBUG, INFO, WARNING or ERROR.")
 
     @field_validator("host")

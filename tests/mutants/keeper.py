@@ -10,7 +10,82 @@ _REPLAYS: Final = "tests/integration/admin/test_replay_jobs.py::test_"
 _API: Final = "tests/integration/admin/test_admin_api.py::test_"
 _ERRORS: Final = "tests/integration/admin/test_errors.py::test_"
 
+_FILES: Final = "tests/unit/admin/test_segments.py::test_"
+_SEGMENTS: Final = "tests/integration/admin/test_segments.py::test_"
+
 KEEPER: Final = (
+    Mutant(
+        "that a segment is recorded by the transaction that removes its bytes from the database",
+        "store/segments_sql.py",
+        '            failpoints.reach("admin.segment_written")\n',
+        "            cur.execute(_LEAVE, (due.first, due.last))\n            self.conn.commit()\n"
+        '            failpoints.reach("admin.segment_written")\n',
+        f"{_SEGMENTS}f42_a_kill_in_mid_move_loses_nothing_and_leaves_no_file",
+    ),
+    Mutant(
+        "that files of segments which were never recorded are removed",
+        "store/segments_sql.py",
+        "            self.segments.remove(name)\n        return len(unused)\n",
+        "            pass\n        return len(unused)\n",
+        f"{_SEGMENTS}a_file_that_was_never_recorded_is_removed_by_the_next_and_no_others",
+    ),
+    Mutant(
+        "that the packer of segments is one",
+        "store/segments_sql.py",
+        "            if is_ours:\n",
+        "            if folder:\n",
+        f"{_SEGMENTS}bytes_leave_the_database_after_an_hour_and_are_read_as_they_were",
+    ),
+    Mutant(
+        "that bytes of segments are removed only when what they are of is long over",
+        "store/segments_sql.py",
+        "    AND changed_at < now() - interval '{KEPT_DAYS} days 1 hour'\n",
+        "\n",
+        f"{_SEGMENTS}what_was_over_seven_days_ago_is_removed_whole_or_in_part",
+    ),
+    Mutant(
+        "that a segment which is damaged is not rewritten",
+        "segments/segment.py",
+        "            except (OSError, pa.ArrowException):\n                raise _damaged(name) from None\n",
+        "            except (OSError, pa.ArrowException):\n                continue\n",
+        f"{_FILES}damage_loses_the_events_of_its_row_group_alone",
+    ),
+    Mutant(
+        "that bytes are compared with what was kept",
+        "store/bytes_sql.py",
+        "    if digest is None or sha256(found).digest() == digest:\n",
+        "    if True:\n",
+        f"{_SEGMENTS}bytes_that_are_not_what_was_kept_are_never_given",
+    ),
+    Mutant(
+        "that a damaged row group of a segment loses nothing else",
+        "segments/segment.py",
+        "        found.lost |= {event: _damaged(name) for event in ids if event not in found.values}\n"
+        "        return\n",
+        "        raise\n",
+        f"{_FILES}damage_loses_the_events_of_its_row_group_alone",
+    ),
+    Mutant(
+        "that a segment which cannot be written takes no room",
+        "segments/folder.py",
+        "                fs.delete_file(path)\n",
+        "                pass\n",
+        f"{_FILES}f31_what_cannot_be_written_whole_takes_no_room",
+    ),
+    Mutant(
+        "that a folder of segments which is away is waited for",
+        "segments/folder.py",
+        "            self._require_base(fs, base)\n",
+        "            pass\n",
+        f"{_FILES}a_missing_file_is_named_and_a_folder_that_is_away_is_waited_for",
+    ),
+    Mutant(
+        "that a replay job names an event whose bytes are lost, and stages no other bytes for it",
+        "store/staging_sql.py",
+        "if a.id in missing and a.id not in loaded.lost]",
+        "if a.id in missing]",
+        f"{_REPLAYS}an_event_whose_bytes_are_lost_fails_by_name_and_stops_no_other",
+    ),
     Mutant(
         "the keeper's offsets in the events' transaction",
         "store/keeper_sql.py",
@@ -127,8 +202,8 @@ KEEPER: Final = (
     Mutant(
         "that a replay job stages again what was dropped",
         "store/staging_sql.py",
-        "        _stage(cur, job, [a for a in attempts if a.id in missing], load)\n",
-        "        _stage(cur, job, [a for a in attempts if a.id in missing and a.id % 2], load)\n",
+        "[a for a in attempts if a.id in missing and a.id not in loaded.lost]",
+        "[a for a in attempts if a.id in missing and a.id not in loaded.lost and a.id % 2]",
         f"{_REPLAYS}what_was_dropped_is_staged_again_under_its_attempt",
     ),
     Mutant(

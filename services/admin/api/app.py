@@ -11,9 +11,11 @@ from services.admin.api import cursors, views
 from services.admin.api.jobs import add_jobs
 from services.admin.api.local import LocalOnly
 from services.admin.api.problems import answer_with_problems, not_kept
-from services.admin.api.queries import EventQuery, GroupChange, GroupQuery, Id, ListQuery
+from services.admin.api.queries import EventQuery, GroupChange, GroupQuery, Id, ListQuery, PartQuery
 from services.admin.keep.keeper import KeeperStatus
+from services.admin.segments.folder import Segments
 from services.admin.store import read_sql
+from services.admin.store.bytes_sql import load, value
 from services.admin.store.control_sql import cursor_key, transaction
 
 _SAMPLES: Final = 10
@@ -26,14 +28,16 @@ def api(
     databases: Mapping[str, str],
     keeper: KeeperStatus,
     lifespan: Callable[[FastAPI], AbstractAsyncContextManager[None]],
+    segments: Segments | None = None,
 ) -> FastAPI:
     """Return the application."""
     app = FastAPI(title="Onramp admin", docs_url=None, redoc_url=None, lifespan=lifespan)
     app.add_middleware(LocalOnly)
     answer_with_problems(app)
     _add_state(app, keeper)
-    _add_groups(app, dsn)
-    _add_events(app, dsn)
+    _add_groups(app, dsn, segments)
+    _add_events(app, dsn, segments)
+    _add_parts(app, dsn)
     add_jobs(app, dsn, databases)
     return app
 
@@ -49,7 +53,7 @@ def _add_state(app: FastAPI, keeper: KeeperStatus) -> None:
         return JSONResponse(said, 200 if keeper.state in _READY else 503)
 
 
-def _add_groups(app: FastAPI, dsn: str) -> None:
+def _add_groups(app: FastAPI, dsn: str, segments: Segments | None) -> None:
     @app.get("/v1/groups")
     def list_groups(query: Annotated[GroupQuery, Query()]) -> dict[str, Any]:
         """Groups of parked events with one cause each, the one that grew last first."""
@@ -62,7 +66,8 @@ def _add_groups(app: FastAPI, dsn: str) -> None:
             found = read_sql.group(conn, number)
             if found is None:
                 raise not_kept("group")
-            return views.group(found) | {"samples": views.samples(read_sql.samples(conn, number, _SAMPLES))}
+            last = read_sql.last_of_group(conn, number, _SAMPLES)
+            return views.group(found) | {"samples": views.samples(last, load(conn, segments, last))}
 
     @app.patch("/v1/groups/{number}")
     def change_group(number: Id, change: GroupChange) -> dict[str, Any]:
@@ -76,7 +81,7 @@ def _add_groups(app: FastAPI, dsn: str) -> None:
         return show_group(number)
 
 
-def _add_events(app: FastAPI, dsn: str) -> None:
+def _add_events(app: FastAPI, dsn: str, segments: Segments | None) -> None:
     @app.get("/v1/counts")
     def count_events() -> dict[str, Any]:
         """How many events there are of each state, code, event name and destination: the largest counts."""
@@ -95,17 +100,25 @@ def _add_events(app: FastAPI, dsn: str) -> None:
             found = read_sql.event(conn, number)
             if found is None:
                 raise not_kept("event")
-            return views.event(found, whole=True) | {"shape": views.shape(read_sql.value(conn, number))}
+            loaded = load(conn, segments, [number])
+            return views.event(found, whole=True) | {"shape": views.shape(number, loaded)}
 
     @app.get("/v1/events/{number}/value", response_class=Response)
     def download(number: Id) -> Response:
         """The event's very bytes."""
         with transaction(dsn) as conn:
-            value = read_sql.value(conn, number)
-        if value is None:
+            found = value(conn, segments, number)
+        if found is None:
             raise not_kept("event with a value")
         named = {"content-disposition": f'attachment; filename="event-{number}"'}
-        return Response(value, media_type="application/octet-stream", headers=named)
+        return Response(found, media_type="application/octet-stream", headers=named)
+
+
+def _add_parts(app: FastAPI, dsn: str) -> None:
+    @app.get("/v1/parts")
+    def list_parts(query: Annotated[PartQuery, Query()]) -> dict[str, Any]:
+        """What is in segments: events by destination, name, step, code and hour, the newest first."""
+        return _page(dsn, _PARTS, query)
 
 
 class _Listed(NamedTuple):
@@ -118,6 +131,7 @@ class _Listed(NamedTuple):
 
 
 _GROUPS: Final = _Listed("groups", read_sql.groups, lambda g: (g.last_seen, g.id), views.group)
+_PARTS: Final = _Listed("parts", read_sql.parts, lambda p: (p.id,), views.part)
 _EVENTS: Final = _Listed("events", read_sql.events, lambda e: (e.id,), views.event)
 
 

@@ -46,6 +46,15 @@ class GroupQuery(ListQuery):
     assignee: _Text = None
 
 
+class PartQuery(ListQuery):
+    """Which entries of the index of segments."""
+
+    code: _Text = None
+    event_name: _Text = None
+    destination: _Text = None
+    step: _Text = None
+
+
 class EventFilters(BaseModel):
     """What tells events of a set from others; `since` and `until` are when they were parked."""
 

@@ -7,7 +7,8 @@ import orjson
 
 from services.admin.errors.mask import masked
 from services.admin.errors.sentence import sentence
-from services.admin.store.read_sql import Event, Group
+from services.admin.store.bytes_sql import Loaded
+from services.admin.store.read_sql import Event, Group, Part
 
 
 def group(found: Group) -> dict[str, Any]:
@@ -31,11 +32,18 @@ def event(found: Event, *, whole: bool = False) -> dict[str, Any]:
     return said | {"reason": reason} if whole else {n: v for n, v in said.items() if n != "reason"}
 
 
-def samples(values: Sequence[bytes | None]) -> list[Any]:
+def part(found: Part) -> dict[str, Any]:
+    """Return what a segment has of one kind and hour."""
+    return found._asdict() | {"hour": found.hour.isoformat()}
+
+
+def samples(events: Sequence[int], loaded: Loaded) -> list[Any]:
     """Return what events look like."""
-    return [shape(value) for value in values]
+    return [shape(event, loaded) for event in events]
 
 
-def shape(value: bytes | None) -> Any:
-    """Return what an event looks like; None: it has no value."""
-    return None if value is None else masked(value)
+def shape(event: int, loaded: Loaded) -> Any:
+    """Return what an event looks like, or why that is not known; None: it has no value."""
+    if event in loaded.lost:
+        return f"not read: {loaded.lost[event].fault.code}"
+    return masked(loaded.values[event]) if event in loaded.values else None

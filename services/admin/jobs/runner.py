@@ -5,6 +5,7 @@ import logging
 from collections.abc import Mapping
 from typing import Final
 
+from services.admin.segments.folder import Segments
 from services.admin.store.jobs_sql import JobSession
 from services.admin.until_stopped import UntilStopped
 from shared.errors import InfrastructureError
@@ -17,10 +18,11 @@ _IDLE_SECONDS: Final = 0.5
 class JobRunner(UntilStopped):
     """Looks for a job's next batch, and does it."""
 
-    def __init__(self, dsn: str, databases: Mapping[str, str]) -> None:
+    def __init__(self, dsn: str, databases: Mapping[str, str], segments: Segments | None = None) -> None:
         super().__init__()
         self._dsn = dsn
         self._databases = databases
+        self._segments = segments
 
     async def run(self) -> None:
         """Work; while the database is out it is tried again."""
@@ -32,7 +34,7 @@ class JobRunner(UntilStopped):
                 await self.pause(_IDLE_SECONDS)
 
     async def _work(self) -> None:
-        session = await asyncio.to_thread(JobSession.open, self._dsn, self._databases)
+        session = await asyncio.to_thread(JobSession.open, self._dsn, self._databases, self._segments)
         try:
             while not self.stopped:
                 if not await asyncio.to_thread(session.work):

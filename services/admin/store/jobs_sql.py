@@ -8,6 +8,7 @@ event one gets it.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import Any, Final, NamedTuple, Self
 
 import orjson
@@ -15,7 +16,9 @@ from psycopg2 import sql
 from psycopg2.extensions import connection
 
 from services.admin.errors.kept import NO_TOPIC_ID
+from services.admin.segments.folder import Segments
 from services.admin.store import replay_sql
+from services.admin.store.bytes_sql import load
 from services.admin.store.control_sql import connect, prepare, translated
 from services.admin.store.read_sql import FILTERS
 from shared import failpoints
@@ -75,9 +78,9 @@ _CANCEL: Final = """
 #: It has bytes, its database is one that is configured, and its record says of which topic it is: the writer
 #: counts by that, and a release before this one did not say it.
 _CAN_BE_REPLAYED: Final = f"""
-    e.topic_id <> '{NO_TOPIC_ID}' AND EXISTS (SELECT FROM onramp_admin.bytes b WHERE b.event = e.id)
+    e.topic_id <> '{NO_TOPIC_ID}' AND e.sha256 IS NOT NULL AND NOT e.gone
     AND EXISTS (SELECT FROM unnest(%(databases)s::text[]) d WHERE starts_with(e.destination, d || '.'))
-"""  # noqa: S608 - our own word
+"""
 
 
 class _Step(NamedTuple):
@@ -188,14 +191,17 @@ class JobSession:
     conn: connection
     #: Of replays: destination databases by their names.
     databases: Mapping[str, str] = field(default_factory=dict)
+    segments: Segments | None = None
 
     @classmethod
-    def open(cls, dsn: str, databases: Mapping[str, str] | None = None) -> Self:
+    def open(
+        cls, dsn: str, databases: Mapping[str, str] | None = None, segments: Segments | None = None
+    ) -> Self:
         """Connect, and see that the schema is there."""
         conn = connect(dsn, statement_ms=_STATEMENT_MS)
         with translated(), conn:
             prepare(conn)
-        return cls(conn, databases or {})
+        return cls(conn, databases or {}, segments)
 
     def close(self) -> None:
         """Close the connection."""
@@ -212,7 +218,7 @@ class JobSession:
 
     def _do(self, job: Job) -> None:
         if job.kind == "replay":
-            _do_replay(self.conn, job, self.databases)
+            _do_replay(self.conn, job, self.databases, self.segments)
             return
         batch = _do_batch(self.conn, job, ())
         progress = {"job": job.id, "changed": batch.changed, "looked_at": batch.looked_at}
@@ -239,10 +245,12 @@ def _do_batch(conn: connection, job: Job, databases: Iterable[str], most: int = 
     return _Batch(last or job.done_to, looked_at, changed, looked_at < most)
 
 
-def _do_replay(conn: connection, job: Job, databases: Mapping[str, str]) -> None:
+def _do_replay(conn: connection, job: Job, databases: Mapping[str, str], segments: Segments | None) -> None:
     """See what became of marked events, stage or take back what is to be; then mark more."""
     cancelling = job.state == "cancelling"
-    seen = replay_sql.settle(conn, job.id, job.uuid, databases, cancelling=cancelling)
+    seen = replay_sql.settle(
+        conn, job.id, job.uuid, databases, partial(load, conn, segments), cancelling=cancelling
+    )
     left = replay_sql.outstanding(conn, job.id)
     batch, walked = _Batch(job.done_to, 0, 0, job.walked), job.walked
     if not cancelling and not walked and left < replay_sql.MOST_STAGED:

@@ -19,13 +19,10 @@ _EVENT: Final = """
            parked_at, size, encode(sha256, 'hex'), reason::text
     FROM onramp_admin.events
 """
-_SAMPLES: Final = """
-    SELECT b.value FROM onramp_admin.events e LEFT JOIN onramp_admin.bytes b ON b.event = e.id
-    WHERE e.group_id = %s ORDER BY e.id DESC LIMIT %s
+_PART: Final = """
+    SELECT id, destination, event_name, step, code, hour, events FROM onramp_admin.parts
 """
-_VALUE: Final = """
-    SELECT b.value FROM onramp_admin.events e LEFT JOIN onramp_admin.bytes b ON b.event = e.id WHERE e.id = %s
-"""
+_LAST: Final = "SELECT id FROM onramp_admin.events WHERE group_id = %s ORDER BY id DESC LIMIT %s"
 _CHANGE: Final = """
     UPDATE onramp_admin.groups SET state = coalesce(%(state)s, state),
         assignee = CASE WHEN %(assign)s THEN %(assignee)s ELSE assignee END
@@ -60,6 +57,7 @@ FILTERS: Final = {
     "assignee": "assignee = %s",
     "since": "parked_at >= %s",
     "until": "parked_at < %s",
+    "step": "step = %s",
 }
 Filters = Mapping[str, Any]
 
@@ -74,6 +72,19 @@ class _List(NamedTuple):
 
 _GROUPS: Final = _List(_GROUP, "(last_seen, id) < (%s, %s)", "last_seen DESC, id DESC")
 _EVENTS: Final = _List(_EVENT, "id < %s", "id DESC")
+_PARTS: Final = _List(_PART, "id < %s", "id DESC")
+
+
+class Part(NamedTuple):
+    """So many events of one segment that were parked for one destination, event name, step, code and hour."""
+
+    id: int
+    destination: str
+    event_name: str | None
+    step: str | None
+    code: str
+    hour: datetime
+    events: int
 
 
 class Group(NamedTuple):
@@ -132,6 +143,11 @@ def counts(conn: connection, most: int) -> list[Count]:
     return [Count(*row) for row in _rows(conn, sql.SQL(_COUNTS), (most,))]
 
 
+def parts(conn: connection, filters: Filters, after: Sequence[Any] | None, limit: int) -> list[Part]:
+    """Return what is in segments, the newest first, behind `after` (an id)."""
+    return [Part(*row) for row in _page(conn, _PARTS, filters, after, limit)]
+
+
 def group(conn: connection, number: int) -> Group | None:
     """Return one group."""
     found = _rows(conn, sql.SQL(_GROUP + " WHERE id = %s"), (number,))
@@ -144,15 +160,9 @@ def event(conn: connection, number: int) -> Event | None:
     return Event(*found[0]) if found else None
 
 
-def samples(conn: connection, group_id: int, count: int) -> list[bytes | None]:
-    """Return the bytes of the last events of a group."""
-    return [_bytes(value) for (value,) in _rows(conn, sql.SQL(_SAMPLES), (group_id, count))]
-
-
-def value(conn: connection, number: int) -> bytes | None:
-    """Return an event's bytes; a tombstone has none."""
-    found = _rows(conn, sql.SQL(_VALUE), (number,))
-    return _bytes(found[0][0]) if found else None
+def last_of_group(conn: connection, group_id: int, count: int) -> list[int]:
+    """Return the last events of a group, the newest first."""
+    return [event for (event,) in _rows(conn, sql.SQL(_LAST), (group_id, count))]
 
 
 def change_group(conn: connection, number: int, changed: Mapping[str, Any]) -> bool:
@@ -188,7 +198,3 @@ def _rows(conn: connection, statement: sql.SQL, values: Sequence[Any]) -> list[t
 def _group(row: tuple[Any, ...]) -> Group:
     number, *rest = row
     return Group(number, Cause(*rest[:8]), *rest[8:])
-
-
-def _bytes(given: memoryview | None) -> bytes | None:
-    return None if given is None else bytes(given)

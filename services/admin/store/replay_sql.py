@@ -16,14 +16,13 @@ from psycopg2.extensions import connection
 
 from services.admin.errors.sentence import sentence_of
 from services.admin.store import results_sql, staging_sql
-from services.admin.store.staging_sql import Attempt, Destination, Found
+from services.admin.store.staging_sql import Attempt, Destination, Found, Load
 from shared.errors import NOT_CONFIGURED, InfrastructureError
 
 #: At most so many are staged ahead of the writer.
 MOST_STAGED: Final = 10_000
 #: Of one look: the bytes of those that it stages are in memory.
 _AT_ONCE: Final = 1_000
-_VALUES: Final = "SELECT event, value FROM onramp_admin.bytes WHERE event = ANY (%s)"
 _MARKED: Final = """
     SELECT e.id, e.topic_id::text, e.topic, e.partition, e."offset", e.destination, e.attempt, e.parked_at,
            e.reason::text
@@ -60,7 +59,7 @@ class Settled:
 
 
 def settle(
-    conn: connection, job: int, uuid: str, databases: Mapping[str, str], *, cancelling: bool
+    conn: connection, job: int, uuid: str, databases: Mapping[str, str], load: Load, *, cancelling: bool
 ) -> Settled:
     """Stage what is marked and not staged, or take it back; give events the states that they have got."""
     results: Counter[tuple[str, str]] = Counter()
@@ -72,7 +71,7 @@ def settle(
             if database in waits:
                 continue
             try:
-                found = _ask(conn, _destination(databases, database), uuid, attempts, cancelling=cancelling)
+                found = _ask(_destination(databases, database), uuid, attempts, load, cancelling=cancelling)
             except InfrastructureError as e:
                 waits[database] = e.detail
                 continue
@@ -99,17 +98,11 @@ def outstanding(conn: connection, job: int) -> int:
 
 
 def _ask(
-    conn: connection, where: Destination, uuid: str, attempts: Sequence[Attempt], *, cancelling: bool
+    where: Destination, uuid: str, attempts: Sequence[Attempt], load: Load, *, cancelling: bool
 ) -> list[Found]:
     if cancelling:
         return staging_sql.withdraw(where, uuid, attempts)
-    return staging_sql.follow(where, uuid, attempts, lambda ids: _values(conn, ids))
-
-
-def _values(conn: connection, ids: list[int]) -> Mapping[int, bytes]:
-    with conn.cursor() as cur:
-        cur.execute(_VALUES, (ids,))
-        return {number: bytes(value) for number, value in cur.fetchall()}
+    return staging_sql.follow(where, uuid, attempts, load)
 
 
 def _destination(databases: Mapping[str, str], name: str) -> Destination:

@@ -9,12 +9,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
+import orjson
 import psycopg2
 from psycopg2 import Binary
 from psycopg2.extensions import cursor
 from psycopg2.extras import execute_values
 
-from shared.errors import DATABASE_UNAVAILABLE, InfrastructureError
+from services.admin.store.bytes_sql import Loaded
+from shared.errors import DATABASE_UNAVAILABLE, InfrastructureError, OnrampError
 
 _OPTIONS: Final = (
     "-c search_path=pg_catalog,pg_temp -c timezone=UTC -c statement_timeout=30000 -c lock_timeout=5000"
@@ -78,19 +80,20 @@ class Found(NamedTuple):
 
 
 #: Values of events by their ids.
-Load = Callable[[list[int]], Mapping[int, bytes]]
+Load = Callable[[list[int]], Loaded]
 
 
 def follow(where: Destination, job: str, attempts: Sequence[Attempt], load: Load) -> list[Found]:
     """Return what became of `attempts`, and stage those that are neither staged nor known.
 
-    Raises `InfrastructureError`.
+    One whose bytes cannot be had has failed for that reason.  Raises `InfrastructureError`.
     """
     with _Transaction(where) as cur:
         found = _look(cur, attempts)
         missing = {f.id for f in found if f.outcome is None and not f.staged}
-        _stage(cur, job, [a for a in attempts if a.id in missing], load)
-    return found
+        loaded = load(list(missing)) if missing else Loaded()
+        _stage(cur, job, [a for a in attempts if a.id in missing and a.id not in loaded.lost], loaded.values)
+    return [_lost(f, loaded.lost[f.id]) if f.id in loaded.lost else f for f in found]
 
 
 def withdraw(where: Destination, job: str, attempts: Sequence[Attempt]) -> list[Found]:
@@ -100,7 +103,7 @@ def withdraw(where: Destination, job: str, attempts: Sequence[Attempt]) -> list[
     what was deleted here, and by nobody else.  Raises `InfrastructureError`.
     """
     with _Transaction(where) as cur:
-        _stage(cur, job, attempts, lambda _: {})
+        _stage(cur, job, attempts, {})
         cur.execute(_UNSTAGE, _columns(attempts))
         deleted = {number for (number,) in cur.fetchall()}
         found = _look(cur, attempts)  # a later statement: it sees what landed while we waited
@@ -142,15 +145,19 @@ class _Transaction:
         return InfrastructureError(DATABASE_UNAVAILABLE, f"database {self._database}: SQLSTATE {state}")
 
 
+def _lost(found: Found, why: OnrampError) -> Found:
+    reason = {"code": why.fault.code, "detail": why.detail, "fix": why.fault.fix}
+    return found._replace(outcome="parked", reason=orjson.dumps(reason).decode())
+
+
 def _look(cur: cursor, attempts: Sequence[Attempt]) -> list[Found]:
     cur.execute(_LOOK, _columns(attempts))
     return [Found(*row) for row in cur.fetchall()]
 
 
-def _stage(cur: cursor, job: str, attempts: Sequence[Attempt], load: Load) -> None:
+def _stage(cur: cursor, job: str, attempts: Sequence[Attempt], values: Mapping[int, bytes]) -> None:
     if not attempts:
         return
-    values = load([a.id for a in attempts])
     # In the order in which the writer takes them: two that lock never wait for each other in a circle.
     ordered = sorted(attempts, key=lambda a: (a.topic_id, a.partition, a.offset, a.destination))
     rows = [

@@ -5,6 +5,7 @@ The writer is played by the statements that it runs in the row's own transaction
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,10 +13,12 @@ import pytest
 from services.admin.errors.kept import kept
 from services.admin.findings import Source
 from services.admin.kafka_logs import LogRecord
-from services.admin.store import jobs_sql, replay_sql, results_sql
+from services.admin.segments.folder import Segments
+from services.admin.store import jobs_sql, replay_sql, results_sql, segments_sql
 from services.admin.store.control_sql import transaction
 from services.admin.store.jobs_sql import EventSet, Job, JobSession
 from services.admin.store.keeper_sql import KeeperSession
+from services.admin.store.segments_sql import PackerSession
 from shared import failpoints, wire
 from tests.fixtures.fix_postgres import HasDsn
 from tests.fixtures.writer import envelope, execute, records, rows
@@ -32,8 +35,14 @@ OLDER = """
     UPDATE onramp_admin.events SET topic_id = '00000000-0000-0000-0000-000000000000' WHERE "offset" = 0
 """
 TOMBSTONE = """
-    DELETE FROM onramp_admin.bytes USING onramp_admin.events e WHERE event = e.id AND e."offset" = 4
+    DELETE FROM onramp_admin.bytes USING onramp_admin.events e WHERE event = e.id AND e."offset" = 4;
+    UPDATE onramp_admin.events SET sha256 = NULL WHERE "offset" = 4
 """
+LOST = """
+    SELECT s.name FROM onramp_admin.segments s JOIN onramp_admin.events e ON e.id = s.first_event
+    WHERE e."offset" = 2
+"""
+FAILED = """SELECT state, failed->>'code' FROM onramp_admin.events WHERE "offset" = 2"""
 EVERY = (0, 1, 2, 3, 4)
 
 
@@ -224,6 +233,27 @@ def test_a_cancel_reopens_what_it_took_back_and_nothing_that_landed(desk: Desk) 
     assert desk.staged() == []
     assert desk.states() == [(0, "replayed", 1), *[(n, "open", 1) for n in (1, 2, 3, 4)]]
     assert (desk.job(job).state, desk.job(job).changed) == ("cancelled", 1)
+
+
+def test_an_event_whose_bytes_are_lost_fails_by_name_and_stops_no_other(
+    desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(segments_sql, "SEGMENT_BYTES", 1)
+    segments = Segments(str(tmp_path))
+    packer = PackerSession.open(desk.dsn, segments)
+    assert packer is not None
+    while packer.pack():
+        pass
+    packer.close()
+    [(name,)] = rows(desk.dsn, LOST)
+    (tmp_path / name).unlink()
+    desk.session = JobSession(desk.session.conn, desk.session.databases, segments)
+    desk.start()
+    desk.work()
+    assert desk.staged() == [(n, 1) for n in EVERY if n != 2]
+    assert desk.stage.rows("SELECT count(*) FROM onramp.replays WHERE value IS NULL") == [(0,)]
+    [(state, code)] = rows(desk.dsn, FAILED)
+    assert (state, code) == ("open", "segment_missing")
 
 
 def test_a15_while_its_database_is_away_a_job_waits_and_says_why(desk: Desk) -> None:

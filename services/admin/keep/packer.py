@@ -1,0 +1,63 @@
+"""The one packer: moves bytes from the control database into segments, and removes those that are over.
+
+It is no part of what keeps: while the folder of segments is away, bytes stay where they are.
+"""
+
+import asyncio
+import logging
+import time
+from typing import Final
+
+from services.admin.segments.folder import Segments
+from services.admin.store.segments_sql import PackerSession
+from services.admin.until_stopped import UntilStopped
+from shared.errors import OnrampError
+
+log = logging.getLogger(__name__)
+
+_LOOK_SECONDS: Final = 5.0
+#: Whether events are over changes by the day.
+_EXPIRE_SECONDS: Final = 3600.0
+
+
+class Packer(UntilStopped):
+    """Packs until it is stopped; without a folder there is nothing to do."""
+
+    def __init__(self, dsn: str, segments: Segments | None) -> None:
+        super().__init__()
+        self._dsn = dsn
+        self._segments = segments
+
+    async def run(self) -> None:
+        """Pack; tries again for as long as the folder or the database is out."""
+        while self._segments and not self.stopped:
+            try:
+                await self._work(self._segments)
+            except OnrampError as e:
+                log.warning(
+                    "bytes of parked events stay in the control database, and are tried again",
+                    extra={"code": e.fault.code, "reason": e.detail},
+                )
+            await self.pause(_LOOK_SECONDS)
+
+    async def _work(self, segments: Segments) -> None:
+        session = await asyncio.to_thread(PackerSession.open, self._dsn, segments)
+        if session is None:
+            return
+        try:
+            await self._pack(session)
+        finally:
+            await asyncio.to_thread(session.close)
+
+    async def _pack(self, session: PackerSession) -> None:
+        expired_at: float | None = None
+        while not self.stopped:
+            packed = await asyncio.to_thread(session.pack)
+            if packed:
+                log.info("bytes of parked events are in a segment", extra={"events": packed})
+                continue
+            if expired_at is None or time.monotonic() > expired_at + _EXPIRE_SECONDS:
+                for error in await asyncio.to_thread(session.expire):
+                    log.error("a segment is not rewritten", extra={"reason": error.detail})
+                expired_at = time.monotonic()
+            await self.pause(_LOOK_SECONDS)

@@ -1,0 +1,118 @@
+"""Where segments are: a folder, or a bucket that speaks S3.
+
+Owns pyarrow for this room, with the file beside it, and imports it when the first segment is touched: a
+service that has no folder for segments never loads it.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import PurePosixPath
+from typing import Any
+
+from shared.errors import STORE_UNAVAILABLE, InfrastructureError
+
+
+class Segments:
+    """Files below a folder (a path, or a URI such as s3://bucket/path), by their names relative to it."""
+
+    def __init__(self, where: str) -> None:
+        self._where = where
+        self._opened: tuple[Any, str] | None = None
+
+    @contextmanager
+    def reading(self, name: str) -> Iterator[Any]:
+        """Open a file to read.  Raises `FileNotFoundError`, and `InfrastructureError`: the folder is away."""
+        fs, base = self._open()
+        try:
+            file = fs.open_input_file(f"{base}/{name}")
+        except FileNotFoundError:
+            self._require_base(fs, base)
+            raise
+        except OSError as e:
+            raise _unavailable(e) from None
+        with file:
+            yield file
+
+    @contextmanager
+    def writing(self, name: str) -> Iterator[Any]:
+        """Open a file to write: afterwards it is whole and on the disk, or gone.
+
+        Nobody knows its name before, so a kill leaves a part that nobody reads.
+        Raises `InfrastructureError`.
+        """
+        fs, base = self._open()
+        path = f"{base}/{name}"
+        try:
+            fs.create_dir(str(PurePosixPath(path).parent), recursive=True)
+            with fs.open_output_stream(path) as sink:
+                yield sink
+            if _is_local(fs):
+                _sync(path)
+                _sync(str(PurePosixPath(path).parent))
+        except OSError as e:
+            with suppress(OSError):
+                fs.delete_file(path)
+            raise _unavailable(e) from None
+
+    def names(self, folder: str) -> list[str]:
+        """Return the files in `folder`, unfinished ones too.  Raises `InfrastructureError`."""
+        from pyarrow.fs import FileSelector  # noqa: PLC0415 - see above
+
+        fs, base = self._open()
+        try:
+            selector = FileSelector(f"{base}/{folder}", allow_not_found=True)
+            return sorted(f"{folder}/{found.base_name}" for found in fs.get_file_info(selector))
+        except OSError as e:
+            raise _unavailable(e) from None
+
+    def remove(self, name: str) -> None:
+        """Remove a file; one that is not there is removed.  Raises `InfrastructureError`."""
+        fs, base = self._open()
+        try:
+            fs.delete_file(f"{base}/{name}")
+        except FileNotFoundError:
+            return
+        except OSError as e:
+            raise _unavailable(e) from None
+
+    def _open(self) -> tuple[Any, str]:
+        if self._opened is None:
+            from pyarrow import ArrowInvalid  # noqa: PLC0415 - see above
+            from pyarrow.fs import FileSystem, LocalFileSystem  # noqa: PLC0415
+
+            try:
+                if "://" in self._where:
+                    fs, base = FileSystem.from_uri(self._where)
+                else:
+                    fs, base = LocalFileSystem(), os.path.abspath(self._where)  # noqa: PTH100 - as pyarrow's
+            except (OSError, ArrowInvalid) as e:
+                raise _unavailable(e) from None
+            self._opened = fs, base.rstrip("/")
+        return self._opened
+
+    def _require_base(self, fs: Any, base: str) -> None:
+        """Tell a file that is lost from a folder that is not mounted."""
+        from pyarrow.fs import FileType  # noqa: PLC0415 - see above
+
+        if fs.get_file_info(base).type == FileType.NotFound:
+            raise InfrastructureError(STORE_UNAVAILABLE, "the folder itself is not there: is it mounted?")
+
+
+def _is_local(fs: Any) -> bool:
+    return bool(fs.type_name == "local")
+
+
+def _sync(path: str) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _unavailable(error: Exception) -> InfrastructureError:
+    """Return it without the words of a library, which may name credentials."""
+    number = getattr(error, "errno", None)
+    said = os.strerror(number) if number else type(error).__name__
+    return InfrastructureError(STORE_UNAVAILABLE, f"the folder of segments (ONRAMP_ADMIN_STORE): {said}")

@@ -1,0 +1,203 @@
+"""One segment: a Parquet file of events' bytes (zstd), sorted by group and id.
+
+Its row groups are about a megabyte, and their statistics say which groups and ids are in them: who wants
+some events reads the row groups that they are in, and no others.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any, Final, NamedTuple
+
+from services.admin.segments.folder import Segments
+from shared.errors import SEGMENT_DAMAGED, SEGMENT_MISSING, OnrampError, UserError
+
+#: Of a row group, before compression.
+_ROW_GROUP_BYTES: Final = 1_000_000
+_ROW_GROUP_ROWS: Final = 8_000
+_GROUP, _EVENT, _VALUE = "group", "event", "value"
+
+
+class Row(NamedTuple):
+    """The bytes of one event."""
+
+    group: int
+    event: int
+    value: bytes
+
+
+class Written(NamedTuple):
+    """What is in a segment: how many events, and a digest over all of it."""
+
+    events: int
+    digest: bytes
+
+
+@dataclass(slots=True)
+class Read:
+    """What was read: the bytes that are there, and why others are not."""
+
+    values: dict[int, bytes] = field(default_factory=dict)
+    lost: dict[int, OnrampError] = field(default_factory=dict)
+    row_groups: int = 0
+
+
+def write(segments: Segments, name: str, rows: Iterable[Row]) -> Written:
+    """Write a segment of `rows`, which come sorted, and see that it can be read as it was written.
+
+    Raises `InfrastructureError`, `UserError` (it reads otherwise: nothing may rely on it).
+    """
+    digest = _Digest()
+    with segments.writing(name) as sink, _writer(sink) as writer:
+        for rows_of in _row_groups(rows):
+            digest.add(rows_of)
+            writer.write_table(_table(rows_of), row_group_size=len(rows_of))
+    again = _Digest()
+    for rows_of in _batches(segments, name):
+        again.add(rows_of)
+    if again.written() != digest.written():
+        raise _damaged(name)
+    return digest.written()
+
+
+def read_all(segments: Segments, name: str) -> Iterator[Row]:
+    """Yield all rows.  Raises `InfrastructureError`, `UserError`: it is missing or damaged."""
+    for rows in _batches(segments, name):
+        yield from rows
+
+
+def read(segments: Segments, name: str, wanted: Mapping[int, int]) -> Read:
+    """Read the bytes of the events that are `wanted`: an id and its group.  Raises `InfrastructureError`."""
+    found = Read()
+    try:
+        with _opened(segments, name) as file:
+            for at in range(file.num_row_groups):
+                if ids := _inside(file.metadata.row_group(at), wanted):
+                    _take(found, name, file, at, ids)
+    except UserError as e:
+        found.lost |= {event: e for event in wanted if event not in found.values}
+    lost = wanted.keys() - found.values.keys() - found.lost.keys()
+    found.lost |= {event: UserError(SEGMENT_DAMAGED, f"segment {name} does not have it") for event in lost}
+    return found
+
+
+def _take(found: Read, name: str, file: Any, at: int, ids: list[int]) -> None:
+    """Read one row group; if it is damaged, only what is wanted of it is lost."""
+    import pyarrow as pa  # noqa: PLC0415 - see folder.py
+    import pyarrow.compute as pc  # noqa: PLC0415
+
+    found.row_groups += 1
+    try:
+        table = file.read_row_group(at, columns=[_EVENT, _VALUE])
+        table = table.filter(pc.is_in(table[_EVENT], value_set=pa.array(ids, pa.int64())))
+    except (OSError, pa.ArrowException):
+        # A group's ids are in several row groups at times, so this one need not have had them.
+        found.lost |= {event: _damaged(name) for event in ids if event not in found.values}
+        return
+    rows = dict(zip(table[_EVENT].to_pylist(), table[_VALUE].to_pylist(), strict=True))
+    found.values |= rows
+    for event in rows:
+        found.lost.pop(event, None)
+
+
+def _inside(row_group: Any, wanted: Mapping[int, int]) -> list[int]:
+    groups, events = (row_group.column(n).statistics for n in (0, 1))
+    return [
+        event
+        for event, group in wanted.items()
+        if groups.min <= group <= groups.max and events.min <= event <= events.max
+    ]
+
+
+def _batches(segments: Segments, name: str) -> Iterator[list[Row]]:
+    import pyarrow as pa  # noqa: PLC0415 - see folder.py
+
+    with _opened(segments, name) as file:
+        for at in range(file.num_row_groups):
+            try:
+                columns = file.read_row_group(at).to_pydict()
+            except (OSError, pa.ArrowException):
+                raise _damaged(name) from None
+            yield [Row(*row) for row in zip(*(columns[n] for n in (_GROUP, _EVENT, _VALUE)), strict=True)]
+
+
+@contextmanager
+def _opened(segments: Segments, name: str) -> Iterator[Any]:
+    """Open a segment.  Raises `UserError`: it is missing, or its footer is damaged."""
+    import pyarrow as pa  # noqa: PLC0415 - see folder.py
+    from pyarrow.parquet import ParquetFile  # noqa: PLC0415
+
+    with ExitStack() as stack:
+        try:
+            handle = stack.enter_context(segments.reading(name))
+            file = ParquetFile(handle, page_checksum_verification=True)
+        except FileNotFoundError:
+            raise UserError(SEGMENT_MISSING, f"segment {name} is not there") from None
+        except (OSError, pa.ArrowException):
+            raise _damaged(name) from None
+        yield file
+
+
+def _damaged(name: str) -> UserError:
+    return UserError(SEGMENT_DAMAGED, f"segment {name} cannot be read as it was written")
+
+
+def _writer(sink: Any) -> Any:
+    from pyarrow.parquet import ParquetWriter  # noqa: PLC0415 - see folder.py
+
+    return ParquetWriter(
+        sink,
+        _schema(),
+        compression="zstd",
+        use_dictionary=False,
+        write_statistics=[_GROUP, _EVENT],
+        write_page_checksum=True,
+        store_schema=False,
+    )
+
+
+def _schema() -> Any:
+    import pyarrow as pa  # noqa: PLC0415 - see folder.py
+
+    columns = ((_GROUP, pa.int64()), (_EVENT, pa.int64()), (_VALUE, pa.binary()))
+    return pa.schema([pa.field(name, kind, nullable=False) for name, kind in columns])
+
+
+def _table(rows: list[Row]) -> Any:
+    import pyarrow as pa  # noqa: PLC0415 - see folder.py
+
+    return pa.Table.from_arrays(
+        [pa.array(c, f.type) for c, f in zip(zip(*rows, strict=True), _schema(), strict=True)],
+        schema=_schema(),
+    )
+
+
+def _row_groups(rows: Iterable[Row]) -> Iterator[list[Row]]:
+    taken: list[Row] = []
+    size = 0
+    for row in rows:
+        taken.append(row)
+        size += len(row.value)
+        if size >= _ROW_GROUP_BYTES or len(taken) >= _ROW_GROUP_ROWS:
+            yield taken
+            taken, size = [], 0
+    if taken:
+        yield taken
+
+
+class _Digest:
+    """Of rows in their order."""
+
+    def __init__(self) -> None:
+        self._events = 0
+        self._hash = sha256()
+
+    def add(self, rows: list[Row]) -> None:
+        self._events += len(rows)
+        for row in rows:
+            self._hash.update(b"%d,%d,%d," % (row.group, row.event, len(row.value)))
+            self._hash.update(row.value)
+
+    def written(self) -> Written:
+        return Written(self._events, self._hash.digest())

@@ -1,0 +1,108 @@
+"""The bytes of kept events, wherever they are: in the control database, or in a segment.
+
+Whoever needs the bytes of an event asks here.  They are compared with what was kept (sha256), so what comes
+back is what was parked, or the reason why it cannot.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Final, NamedTuple
+
+from psycopg2.extensions import connection
+
+from services.admin.segments import segment
+from services.admin.segments.folder import Segments
+from shared.errors import BYTES_REMOVED, SEGMENT_DAMAGED, SEGMENT_MISSING, OnrampError, UserError
+
+#: One statement: an event is in one place as of its moment.
+_WHERE: Final = """
+    SELECT e.id, e.group_id, e.sha256, e.gone, b.value, s.name
+    FROM onramp_admin.events e
+        LEFT JOIN onramp_admin.bytes b ON b.event = e.id
+        LEFT JOIN LATERAL (
+            SELECT name, last_event FROM onramp_admin.segments
+            WHERE b.event IS NULL AND first_event <= e.id ORDER BY first_event DESC LIMIT 1
+        ) s ON s.last_event >= e.id
+    WHERE e.id = ANY (%s)
+"""
+
+
+@dataclass(slots=True)
+class Loaded:
+    """Bytes by event, and why others cannot be had.  A tombstone is in neither."""
+
+    values: dict[int, bytes] = field(default_factory=dict)
+    lost: dict[int, OnrampError] = field(default_factory=dict)
+
+
+class _Place(NamedTuple):
+    event: int
+    group: int
+    digest: bytes | None
+    segment: str
+
+
+def load(conn: connection, segments: Segments | None, events: Iterable[int]) -> Loaded:
+    """Return the bytes of `events`.  Raises `InfrastructureError`: the folder of segments is away."""
+    loaded, places = _look(conn, list(events))
+    _read(loaded, segments, places)
+    moved = [e for e, why in loaded.lost.items() if why.fault is SEGMENT_MISSING]
+    if moved:  # rewritten between our look and our read, or really missing: the second look tells
+        for event in moved:
+            del loaded.lost[event]
+        again, places = _look(conn, moved)
+        _read(again, segments, places)
+        loaded.values |= again.values
+        loaded.lost |= again.lost
+    return loaded
+
+
+def value(conn: connection, segments: Segments | None, event: int) -> bytes | None:
+    """Return an event's bytes; a tombstone has none.  Raises `OnrampError`: why they cannot be had."""
+    loaded = load(conn, segments, [event])
+    if event in loaded.lost:
+        raise loaded.lost[event]
+    return loaded.values.get(event)
+
+
+def _look(conn: connection, events: list[int]) -> tuple[Loaded, list[_Place]]:
+    loaded, places = Loaded(), []
+    with conn.cursor() as cur:
+        cur.execute(_WHERE, (events,))
+        for event, group, kept, gone, stored, name in cur.fetchall():
+            digest = None if kept is None else bytes(kept)
+            if stored is not None:
+                _judge(loaded, event, digest, bytes(stored), "the control database")
+            elif gone:
+                loaded.lost[event] = UserError(BYTES_REMOVED, f"event {event}")
+            elif name is not None and digest is not None:
+                places.append(_Place(event, group, digest, name))
+            elif digest is not None:
+                loaded.lost[event] = UserError(SEGMENT_MISSING, f"no segment is known of event {event}")
+    return loaded, places
+
+
+def _read(loaded: Loaded, segments: Segments | None, places: Sequence[_Place]) -> None:
+    by_segment: dict[str, list[_Place]] = defaultdict(list)
+    for place in places:
+        by_segment[place.segment].append(place)
+    for name, of in by_segment.items():
+        if segments is None:
+            why = UserError(SEGMENT_MISSING, f"ONRAMP_ADMIN_STORE is not set, and segment {name} has it")
+            loaded.lost |= {place.event: why for place in of}
+            continue
+        read = segment.read(segments, name, {place.event: place.group for place in of})
+        loaded.lost |= read.lost
+        for place in of:
+            if place.event in read.values:
+                _judge(loaded, place.event, place.digest, read.values[place.event], f"segment {name}")
+
+
+def _judge(loaded: Loaded, event: int, digest: bytes | None, found: bytes, where: str) -> None:
+    """Take bytes that are what was kept; events of a release that had no digest are taken as they are."""
+    if digest is None or sha256(found).digest() == digest:
+        loaded.values[event] = found
+    else:
+        loaded.lost[event] = UserError(SEGMENT_DAMAGED, f"{where} has other bytes of event {event}")

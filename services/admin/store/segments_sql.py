@@ -1,0 +1,222 @@
+"""Moving bytes out of the control database, and removing them for good: one packer at a time.
+
+A segment is written whole under a name of its own, and then one transaction records it and removes the bytes
+from the database.  A kill between the two leaves a file that no row names: whoever packs next removes it.
+The packer's lock is of the connection that records, so a file of somebody who lost it is never recorded.
+"""
+
+import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, NamedTuple, Self
+
+from psycopg2.extensions import connection
+
+from services.admin.segments import segment
+from services.admin.segments.folder import Segments
+from services.admin.segments.segment import Row, Written
+from services.admin.store.control_sql import connect, prepare, translated
+from shared import failpoints
+from shared.errors import SEGMENT_DAMAGED, OnrampError, UserError
+
+#: Bytes that wait are packed when there are so many, or when the oldest has waited so long.
+SEGMENT_BYTES: Final = 64 * 2**20
+SEGMENT_HOURS: Final = 1
+#: How long the bytes of what was replayed or discarded stay.
+KEPT_DAYS: Final = 7
+_MOST_EVENTS: Final = 1_000_000
+#: What is fetched at once: so many bytes at most, were all as large as the largest.
+_FETCHED_BYTES: Final = 8 * 2**20
+_FETCHED_ROWS: Final = 2_000
+_STATEMENT_MS: Final = 300_000
+#: The one packer's; any number that nothing else uses.
+_LOCK: Final = 7_203_155_016
+_DUE: Final = f"""
+    SELECT min(event), max(event), count(*), coalesce(sum(size), 0), coalesce(max(size), 0),
+           coalesce(bool_or(kept_at < now() - interval '{SEGMENT_HOURS} hours'), false)
+    FROM (
+        SELECT event, kept_at, octet_length(value) AS size,
+               sum(octet_length(value)) OVER (ORDER BY event) AS upto
+        FROM (SELECT * FROM onramp_admin.bytes ORDER BY event LIMIT {_MOST_EVENTS}) b
+    ) w WHERE upto - size < %s
+"""  # noqa: S608 - our own numbers
+_ROWS: Final = """
+    SELECT e.group_id, b.event, b.value FROM onramp_admin.bytes b JOIN onramp_admin.events e ON e.id = b.event
+    WHERE b.event BETWEEN %s AND %s ORDER BY 1, 2
+"""
+_ADD: Final = """
+    INSERT INTO onramp_admin.segments (first_event, last_event, name, events, size)
+    VALUES (%s, %s, %s, %s, %s)
+"""
+_ADD_PARTS: Final = """
+    INSERT INTO onramp_admin.parts (segment, destination, event_name, step, code, hour, events)
+    SELECT %(first)s, e.destination, e.event_name, g.step, e.code, date_trunc('hour', e.parked_at), count(*)
+    FROM onramp_admin.events e JOIN onramp_admin.groups g ON g.id = e.group_id
+    WHERE e.id BETWEEN %(first)s AND %(last)s AND e.sha256 IS NOT NULL AND NOT e.gone
+    GROUP BY 2, 3, 4, 5, 6
+"""
+_LEAVE: Final = "DELETE FROM onramp_admin.bytes WHERE event BETWEEN %s AND %s"
+#: An hour more than a discard can be undone: no restore is under way.
+_OVER: Final = f"""
+    state IN ('replayed', 'replayed_duplicate', 'discarded')
+    AND changed_at < now() - interval '{KEPT_DAYS} days 1 hour'
+"""
+_SEGMENTS: Final = f"""
+    SELECT s.first_event, s.last_event, s.name, s.events,
+           (SELECT count(*) FROM onramp_admin.events
+            WHERE id BETWEEN s.first_event AND s.last_event AND NOT gone AND sha256 IS NOT NULL AND {_OVER})
+    FROM onramp_admin.segments s ORDER BY 1
+"""  # noqa: S608 - our own words
+_GONE: Final = f"""
+    UPDATE onramp_admin.events SET gone = true
+    WHERE id BETWEEN %s AND %s AND NOT gone AND sha256 IS NOT NULL AND {_OVER} RETURNING id
+"""  # noqa: S608 - our own words
+
+
+class Segment(NamedTuple):
+    """A segment: its events' range of ids, its file, how many it has, and how many of them are over."""
+
+    first: int
+    last: int
+    name: str
+    events: int
+    over: int
+
+
+class _Due(NamedTuple):
+    """What the next segment would have."""
+
+    first: int | None
+    last: int
+    events: int
+    size: int
+    largest: int
+    is_old: bool
+
+
+@dataclass(slots=True)
+class PackerSession:
+    """The connection of the one packer.  Its methods raise `InfrastructureError`: then it is to be closed."""
+
+    conn: connection
+    segments: Segments
+    folder: str
+
+    @classmethod
+    def open(cls, dsn: str, segments: Segments) -> Self | None:
+        """Become the packer, and remove files that were never recorded; None while another one is."""
+        conn = connect(dsn, statement_ms=_STATEMENT_MS)
+        try:
+            with translated(), conn:
+                prepare(conn)
+            with translated(), conn, conn.cursor() as cur:
+                cur.execute(
+                    "SELECT pg_try_advisory_lock(%s), (SELECT folder::text FROM onramp_admin.installation)",
+                    (_LOCK,),
+                )
+                ((is_ours, folder),) = cur.fetchall()
+            if is_ours:
+                session = cls(conn, segments, folder)
+                session.sweep()
+                return session
+        except BaseException:
+            conn.close()
+            raise
+        conn.close()
+        return None
+
+    def close(self) -> None:
+        """Give the lock back."""
+        self.conn.close()
+
+    def sweep(self) -> int:
+        """Remove files that no row names: whoever wrote them cannot record them any more."""
+        with translated(), self.conn, self.conn.cursor() as cur:
+            cur.execute("SELECT name FROM onramp_admin.segments")
+            known = {name for (name,) in cur.fetchall()}
+        unused = [name for name in self.segments.names(self.folder) if name not in known]
+        for name in unused:
+            self.segments.remove(name)
+        return len(unused)
+
+    def pack(self) -> int:
+        """Move the bytes of the next segment out, if it is due; return how many events it has."""
+        with translated(), self.conn, self.conn.cursor() as cur:
+            cur.execute(_DUE, (SEGMENT_BYTES,))
+            due = _Due(*cur.fetchall()[0])
+            if due.first is None or not (due.is_old or due.size >= SEGMENT_BYTES):
+                return 0
+            name = self._name(due.first, due.last)
+            written = segment.write(self.segments, name, self._rows(due))
+            failpoints.reach("admin.segment_written")
+            cur.execute(_ADD, (due.first, due.last, name, written.events, due.size))
+            cur.execute(_ADD_PARTS, {"first": due.first, "last": due.last})
+            cur.execute(_LEAVE, (due.first, due.last))
+            _require(cur.rowcount, written)
+        failpoints.reach("admin.segment_recorded")
+        return written.events
+
+    def expire(self) -> list[OnrampError]:
+        """Remove the bytes of what was replayed or discarded long ago; return what could not be rewritten.
+
+        A segment is deleted when all of its events are over, and rewritten when half of them are.
+        """
+        with translated(), self.conn, self.conn.cursor() as cur:
+            cur.execute(_SEGMENTS)
+            found = [Segment(*row) for row in cur.fetchall()]
+        failed: list[OnrampError] = []
+        for each in found:
+            if each.over == each.events:
+                self._delete(each)
+            elif each.over * 2 >= each.events:
+                try:
+                    self._rewrite(each)
+                except UserError as e:
+                    failed.append(e)
+        return failed
+
+    def _delete(self, old: Segment) -> None:
+        with translated(), self.conn, self.conn.cursor() as cur:
+            cur.execute(_GONE, (old.first, old.last))
+            if cur.rowcount != old.events:
+                self.conn.rollback()  # one of them was opened again meanwhile
+                return
+            cur.execute("DELETE FROM onramp_admin.segments WHERE first_event = %s", (old.first,))
+            failpoints.reach("admin.segment_dropped")
+        self.segments.remove(old.name)
+
+    def _rewrite(self, old: Segment) -> None:
+        name = self._name(old.first, old.last)
+        with translated(), self.conn, self.conn.cursor() as cur:
+            cur.execute(_GONE, (old.first, old.last))
+            gone = {event for (event,) in cur.fetchall()}
+            rows = (row for row in segment.read_all(self.segments, old.name) if row.event not in gone)
+            written = segment.write(self.segments, name, rows)
+            _require(old.events - len(gone), written)
+            cur.execute(
+                "UPDATE onramp_admin.segments SET name = %s, events = %s WHERE first_event = %s",
+                (name, written.events, old.first),
+            )
+            cur.execute("DELETE FROM onramp_admin.parts WHERE segment = %s", (old.first,))
+            cur.execute(_ADD_PARTS, {"first": old.first, "last": old.last})
+            failpoints.reach("admin.segment_dropped")
+        self.segments.remove(old.name)
+
+    def _name(self, first: int, last: int) -> str:
+        """Return a name that nobody else gives: by the range of ids, and who would take it."""
+        return f"{self.folder}/{first:019d}-{last:019d}-{secrets.token_hex(4)}.parquet"
+
+    def _rows(self, due: _Due) -> Iterator[Row]:
+        with self.conn.cursor("packed") as cur:
+            cur.itersize = max(1, min(_FETCHED_ROWS, _FETCHED_BYTES // max(due.largest, 1)))
+            cur.execute(_ROWS, (due.first, due.last))
+            for group, event, value in cur:
+                yield Row(group, event, bytes(value))
+
+
+def _require(events: int, written: Written) -> None:
+    """See that what leaves the database is what the segment has."""
+    if events != written.events:
+        raise UserError(
+            SEGMENT_DAMAGED, f"a new segment has {written.events} events, and should have {events}"
+        )

@@ -1,0 +1,261 @@
+"""Segments: bytes leave the control database once, whole, and come back as they were, or not at all."""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from services.admin.errors.kept import kept
+from services.admin.findings import Source
+from services.admin.kafka_logs import LogRecord
+from services.admin.segments.folder import Segments
+from services.admin.store import bytes_sql, segments_sql
+from services.admin.store.control_sql import transaction
+from services.admin.store.keeper_sql import KeeperSession
+from services.admin.store.segments_sql import PackerSession
+from shared import wire
+from shared.errors import BYTES_REMOVED, SEGMENT_DAMAGED, SEGMENT_MISSING
+from stack import services
+from tests.fixtures.fix_kafka import HasBootstrap
+from tests.fixtures.fix_postgres import HasDsn
+from tests.fixtures.started import started
+from tests.fixtures.writer import eventually, execute, rows
+from tests.integration.admin.conftest import database_beside
+from tests.integration.admin.keeping import Admin
+
+AN_HOUR_AGO = "UPDATE onramp_admin.bytes SET kept_at = now() - interval '61 minutes'"
+OVER = """
+    UPDATE onramp_admin.events SET state = 'discarded', changed_at = now() - interval '{age}' WHERE {which}
+"""
+OURS = """
+    SELECT count(*) FROM onramp_admin.bytes b JOIN onramp_admin.events e ON e.id = b.event WHERE e.topic = 't'
+"""
+TOPIC_ID = "6f1e3c9a-2f0e-4a57-9f63-1f1b7f4f0a11"
+BYTES = "SELECT count(*) FROM onramp_admin.bytes"
+NAMES = "SELECT name FROM onramp_admin.segments ORDER BY first_event"
+
+
+@dataclass
+class Shelf:
+    """A control database, and the folder of its segments."""
+
+    dsn: str
+    folder: Path
+
+    @property
+    def segments(self) -> Segments:
+        return Segments(str(self.folder))
+
+    def keep(self, count: int, at: int = 0) -> dict[int, bytes]:
+        """Keep that many events of three groups; return the bytes by offset."""
+        values = {n: os.urandom(200) for n in range(at, at + count)}
+        session = KeeperSession.open(self.dsn)
+        assert session is not None
+        found = [kept(_record(n, value)) for n, value in values.items()]
+        session.keep([e for e in found if e], {Source(wire.USER_ERRORS, 0): at + count})
+        session.close()
+        return values
+
+    def open(self) -> PackerSession:
+        session = PackerSession.open(self.dsn, self.segments)
+        assert session is not None
+        return session
+
+    def pack(self) -> int:
+        execute(self.dsn, AN_HOUR_AGO)
+        session = self.open()
+        try:
+            return session.pack()
+        finally:
+            session.close()
+
+    def expire(self) -> list[Any]:
+        session = self.open()
+        try:
+            return session.expire()
+        finally:
+            session.close()
+
+    def load(self) -> tuple[dict[int, bytes], dict[int, Any]]:
+        """All bytes by offset, and why others cannot be had."""
+        offsets = dict(self.rows('SELECT id, "offset" FROM onramp_admin.events'))
+        with transaction(self.dsn) as conn:
+            found = bytes_sql.load(conn, self.segments, offsets)
+        values = {offsets[e]: value for e, value in found.values.items()}
+        return values, {offsets[e]: why.fault for e, why in found.lost.items()}
+
+    @property
+    def files(self) -> list[str]:
+        return sorted(str(f.relative_to(self.folder)) for f in self.folder.rglob("*") if f.is_file())
+
+    def rows(self, statement: str) -> list[tuple[Any, ...]]:
+        return rows(self.dsn, statement)
+
+    def names(self) -> list[str]:
+        return [name for (name,) in self.rows(NAMES)]
+
+
+def _record(offset: int, value: bytes | None) -> LogRecord:
+    told = {
+        "topic": "t",
+        "topic_id": TOPIC_ID,
+        "partition": 0,
+        "offset": offset,
+    }
+    told |= {"code": "data_rejected", "step": "persist", "destination": "onramp.a.b"}
+    return LogRecord(
+        source=Source(wire.USER_ERRORS, 0),
+        offset=offset,
+        timestamp=1_760_000_000_000,
+        key=b"k",
+        value=value,
+        header_count=1,
+        headers={"onramp-error": orjson.dumps(told | {"event_name": f"name_{offset % 3}"})},
+    )
+
+
+@pytest.fixture
+def shelf(postgres: HasDsn, tmp_path: Path) -> Iterator[Shelf]:
+    with database_beside(postgres.dsn, "template0") as dsn:
+        yield Shelf(dsn, tmp_path / "store")
+
+
+def test_bytes_leave_the_database_after_an_hour_and_are_read_as_they_were(shelf: Shelf) -> None:
+    values = shelf.keep(30)
+    session = shelf.open()
+    assert (session.pack(), shelf.files, PackerSession.open(shelf.dsn, shelf.segments)) == (0, [], None)
+    session.close()
+    assert shelf.pack() == 30
+    assert (shelf.rows(BYTES), shelf.files) == ([(0,)], shelf.names())
+    assert f"/{1:019d}-{30:019d}-" in shelf.files[0]
+    later = shelf.keep(3, at=30)  # one of them waits in the database
+    assert shelf.load() == (values | later, {})
+    assert sorted(shelf.rows("SELECT event_name, code, step, events FROM onramp_admin.parts")) == [
+        (f"name_{n}", "data_rejected", "persist", 10) for n in range(3)
+    ]
+
+
+def test_a_segment_is_of_so_many_bytes_and_ids(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+    values = shelf.keep(30)
+    monkeypatch.setattr(segments_sql, "SEGMENT_BYTES", 2_000)
+    session = shelf.open()
+    assert [session.pack() for _ in range(4)] == [10, 10, 10, 0]
+    session.close()
+    assert shelf.rows("SELECT first_event, last_event FROM onramp_admin.segments ORDER BY 1") == [
+        (1, 10),
+        (11, 20),
+        (21, 30),
+    ]
+    assert shelf.load() == (values, {})
+
+
+def test_a_file_that_was_never_recorded_is_removed_by_the_next_and_no_others(shelf: Shelf) -> None:
+    shelf.keep(3)
+    assert shelf.pack() == 3
+    [name] = shelf.names()
+    unused, other = shelf.folder / name.replace(".parquet", "0.parquet"), shelf.folder / "other" / "x.parquet"
+    other.parent.mkdir()
+    for file in (unused, other):
+        file.write_bytes(b"x")
+    shelf.open().close()
+    assert shelf.files == sorted([name, "other/x.parquet"])
+
+
+@pytest.mark.parametrize("damage", ["remove", "other bytes", "cut"])
+def test_f49_a_segment_that_is_lost_or_damaged_is_named_and_the_others_are_read(
+    shelf: Shelf, damage: str
+) -> None:
+    shelf.keep(6)
+    assert shelf.pack() == 6
+    healthy = shelf.keep(6, at=6)
+    assert shelf.pack() == 6
+    first, second = (shelf.folder / name for name in shelf.names())
+    if damage == "remove":
+        first.unlink()
+    else:
+        first.write_bytes(second.read_bytes() if damage == "other bytes" else second.read_bytes()[:99])
+    fault = SEGMENT_MISSING if damage == "remove" else SEGMENT_DAMAGED
+    assert shelf.load() == (healthy, dict.fromkeys(range(6), fault))
+
+
+def test_bytes_that_are_not_what_was_kept_are_never_given(shelf: Shelf) -> None:
+    values = shelf.keep(6)
+    execute(shelf.dsn, "UPDATE onramp_admin.events SET sha256 = '\\x00' WHERE \"offset\" < 3")
+    expected = ({n: v for n, v in values.items() if n >= 3}, dict.fromkeys(range(3), SEGMENT_DAMAGED))
+    assert shelf.load() == expected
+    assert shelf.pack() == 6
+    assert shelf.load() == expected
+
+
+def test_what_was_over_seven_days_ago_is_removed_whole_or_in_part(shelf: Shelf) -> None:
+    values = shelf.keep(9)
+    assert shelf.pack() == 9
+    [name] = shelf.names()
+    execute(shelf.dsn, OVER.format(age="6 days 23 hours", which="true"))
+    assert (shelf.expire(), shelf.names(), shelf.files) == ([], [name], [name])  # it may be restored
+    execute(shelf.dsn, OVER.format(age="8 days", which='"offset" < 6'))
+    assert shelf.expire() == []
+    assert shelf.names() != [name]
+    assert shelf.files == shelf.names()
+    kept_still = {n: v for n, v in values.items() if n >= 6}
+    assert shelf.load() == (kept_still, dict.fromkeys(range(6), BYTES_REMOVED))
+    assert shelf.rows("SELECT sum(events) FROM onramp_admin.parts") == [(3,)]
+    execute(shelf.dsn, OVER.format(age="8 days", which='"offset" = 6'))
+    assert (shelf.expire(), shelf.load()[0]) == ([], kept_still)  # not for so few
+    execute(shelf.dsn, OVER.format(age="8 days", which="true"))
+    assert (shelf.expire(), shelf.files, shelf.names()) == ([], [], [])
+    assert shelf.load() == ({}, dict.fromkeys(range(9), BYTES_REMOVED))
+    assert shelf.rows("SELECT count(*) FROM onramp_admin.parts") == [(0,)]
+
+
+def test_a_segment_that_is_damaged_is_not_rewritten_and_holds_up_nothing(shelf: Shelf) -> None:
+    shelf.keep(6)
+    assert shelf.pack() == 6
+    shelf.keep(6, at=6)
+    assert shelf.pack() == 6
+    first, second = shelf.names()
+    (shelf.folder / first).write_bytes(b"")
+    execute(shelf.dsn, OVER.format(age="8 days", which='"offset" % 2 = 0'))
+    assert [e.fault for e in shelf.expire()] == [SEGMENT_DAMAGED]
+    assert shelf.names()[0] == first
+    assert shelf.names()[1] != second
+    assert shelf.rows('SELECT count(*) FROM onramp_admin.events WHERE gone AND "offset" < 6') == [(0,)]
+
+
+@pytest.mark.parametrize("place", ["admin.segment_written", "admin.segment_recorded"])
+def test_f42_a_kill_in_mid_move_loses_nothing_and_leaves_no_file(
+    shelf: Shelf, own_topics: HasBootstrap, tmp_path: Path, place: str
+) -> None:
+    values = shelf.keep(30)
+    execute(shelf.dsn, AN_HOUR_AGO)
+    env = {"ONRAMP_ADMIN_STORE": str(shelf.folder)}
+    doomed = services.admin(
+        bootstrap=own_topics.bootstrap,
+        dsn=shelf.dsn,
+        log=tmp_path / "doomed.log",
+        env=env | {"ONRAMP_FAILPOINTS": f"{place}=kill"},
+    )
+    doomed.start()
+    eventually(lambda: not doomed.child.running, 120)
+    [left] = shelf.files
+    assert shelf.rows(OURS) == [(30 if place == "admin.segment_written" else 0,)]
+    service = services.admin(
+        bootstrap=own_topics.bootstrap, dsn=shelf.dsn, log=tmp_path / "next.log", env=env
+    )
+    with started(service):
+        eventually(lambda: shelf.names() and shelf.names() == shelf.files, 120)
+        assert (left in shelf.files) == (place == "admin.segment_recorded")
+        admin = Admin(service, shelf.dsn)
+        [newest, *_] = found = admin.events(destination="onramp.a.b")
+        assert len(found) == 30
+        assert admin.get(f"/v1/events/{newest['id']}/value").content == values[newest["offset"]]
+        assert len(admin.get(f"/v1/groups/{newest['group']}").json()["samples"]) == 10
+        assert len(admin.get("/v1/parts", code="data_rejected", limit=2).json()["parts"]) == 2
+        (shelf.folder / shelf.names()[0]).unlink()
+        answer = admin.get(f"/v1/events/{newest['id']}/value")
+        assert (answer.status_code, answer.json()["type"]) == (410, "/errors/segment_missing")
+        assert admin.get(f"/v1/events/{newest['id']}").json()["shape"] == "not read: segment_missing"

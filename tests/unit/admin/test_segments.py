@@ -1,0 +1,87 @@
+"""Segments: whole or not there, read by row groups that are needed, and damage is of those events alone."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from services.admin.segments import segment
+from services.admin.segments.folder import Segments
+from services.admin.segments.segment import Row
+from shared.errors import SEGMENT_DAMAGED, SEGMENT_MISSING, STORE_UNAVAILABLE, InfrastructureError, UserError
+
+NAME = "installation/1-60.parquet"
+#: Three groups of 20 events, each of them larger than a row group.
+ROWS = [Row(group, group + 3 * n, os.urandom(60_000)) for group in (1, 2, 3) for n in range(20)]
+WANTED = {row.event: row.group for row in ROWS}
+
+
+@pytest.fixture
+def segments(tmp_path: Path) -> Segments:
+    found = Segments(str(tmp_path))
+    assert segment.write(found, NAME, iter(ROWS)).events == 60
+    return found
+
+
+def test_what_was_written_is_read_whole_and_by_the_row_groups_that_are_needed(segments: Segments) -> None:
+    assert list(segment.read_all(segments, NAME)) == ROWS
+    whole = segment.read(segments, NAME, WANTED)
+    assert (whole.values, whole.lost) == ({r.event: r.value for r in ROWS}, {})
+    last = ROWS[-1]
+    one = segment.read(segments, NAME, {last.event: last.group})
+    assert (one.values, one.row_groups) == ({last.event: last.value}, 1)
+    of_group = segment.read(segments, NAME, {e: g for e, g in WANTED.items() if g == 2})
+    assert len(of_group.values) == 20
+    assert of_group.row_groups < whole.row_groups
+
+
+def test_a_missing_file_is_named_and_a_folder_that_is_away_is_waited_for(
+    segments: Segments, tmp_path: Path
+) -> None:
+    lost = segment.read(segments, "installation/other.parquet", {1: 1}).lost
+    assert (lost[1].fault, "installation/other.parquet" in lost[1].detail) == (SEGMENT_MISSING, True)
+    away = Segments(str(tmp_path / "not" / "mounted"))
+    with pytest.raises(InfrastructureError) as error:
+        segment.read(away, NAME, {1: 1})
+    assert error.value.fault is STORE_UNAVAILABLE
+
+
+def test_damage_loses_the_events_of_its_row_group_alone(segments: Segments, tmp_path: Path) -> None:
+    file = tmp_path / NAME
+    data = bytearray(file.read_bytes())
+    at = data.index(ROWS[0].value[:64])  # random bytes are stored as they are
+    data[at + 30_000] ^= 1
+    file.write_bytes(data)
+    found = segment.read(segments, NAME, WANTED)
+    assert {why.fault for why in found.lost.values()} == {SEGMENT_DAMAGED}
+    assert ROWS[0].event in found.lost
+    assert ROWS[-1].event in found.values
+    assert found.lost.keys() | found.values.keys() == WANTED.keys()
+    assert found.lost.keys().isdisjoint(found.values)
+    with pytest.raises(UserError):
+        list(segment.read_all(segments, NAME))
+
+
+@pytest.mark.parametrize("keep", [0, 3, 1000, -9])
+def test_a_file_that_was_cut_is_damaged(segments: Segments, tmp_path: Path, keep: int) -> None:
+    file = tmp_path / NAME
+    file.write_bytes(file.read_bytes()[:keep])
+    assert {w.fault for w in segment.read(segments, NAME, WANTED).lost.values()} == {SEGMENT_DAMAGED}
+
+
+def test_an_event_that_is_in_none_of_its_row_groups_is_damage(segments: Segments) -> None:
+    assert segment.read(segments, NAME, {99_999: 1}).lost[99_999].fault is SEGMENT_DAMAGED
+
+
+def test_f31_what_cannot_be_written_whole_takes_no_room(segments: Segments) -> None:
+    def rows() -> object:
+        yield ROWS[0]
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(InfrastructureError) as error:
+        segment.write(segments, "installation/2.parquet", rows())  # type: ignore[arg-type]
+    assert "No space left" in error.value.detail
+    assert segments.names("installation") == [NAME]
+    segments.remove(NAME)
+    segments.remove(NAME)
+    assert segments.names("installation") == segments.names("never") == []
