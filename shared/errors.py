@@ -620,7 +620,6 @@ STORE_UNAVAILABLE: Final = _waiting(
     "The folder with the bytes of parked events cannot be used.",
     "See that ONRAMP_ADMIN_STORE names a folder that is mounted and has room, or a bucket that may be used. "
     "Meanwhile bytes stay in the control database.",
-    503,
 )
 INTERNAL_ADMIN: Final = _waiting(
     "internal_admin",
