@@ -6,6 +6,9 @@ from time import monotonic
 from typing import Final
 
 _SECONDS: Final = (0.2, 0.5, 1.0, 2.0, 5.0)
+_JITTER: Final = 0.2
+#: No pause is longer.
+MOST_SECONDS: Final = _SECONDS[-1] * (1 + _JITTER)
 
 
 class Backoff:
@@ -23,7 +26,7 @@ class Backoff:
     def fail(self) -> float:
         """Count a failure; returns the seconds until it is due again: 0.2 to `most`, with 20 % jitter."""
         seconds = min(_SECONDS[min(self._failures, len(_SECONDS) - 1)], self._most)
-        seconds *= random.uniform(0.8, 1.2)  # noqa: S311
+        seconds *= random.uniform(1 - _JITTER, 1 + _JITTER)  # noqa: S311
         self._failures += 1
         self.pause(seconds)
         return seconds

@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple, Self
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import KafkaError
 
 from services.admin.findings import Source
@@ -112,6 +113,20 @@ class KafkaLogs:
             starts = await self._consumer.beginning_offsets(partitions)
             ends = await self._consumer.end_offsets(partitions)
         return {Source(*p): (starts[p], ends[p]) for p in partitions}
+
+    async def settings(self, topics: Iterable[str]) -> dict[str, dict[str, str]]:
+        """Return the settings of `topics`; of one that is gone none."""
+        asked = [ConfigResource(ConfigResourceType.TOPIC, topic) for topic in topics]
+        if not asked:
+            return {}
+        with self._translated():
+            answers = await self._admin.describe_configs(asked)
+        return {
+            name: {entry[0]: entry[1] for entry in entries}
+            for answer in answers
+            for error, _, _, name, entries in answer.resources
+            if not error
+        }
 
     async def whole(self, topic: str) -> AsyncIterator[LogRecord]:
         """Yield the records of `topic`, from its start to where it ends now; none if it is not there."""

@@ -43,3 +43,7 @@ DataDirOption = Annotated[
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+WriterOption = Annotated[
+    str | None,
+    typer.Option(help="The writer's address; without it that of `onramp up`.", show_default=False),
+]

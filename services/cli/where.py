@@ -34,6 +34,8 @@ class Where:
     databases: Mapping[str, str]
     #: By database, where they are not the usual ones.
     schemas: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    #: Where the writer of `onramp up` answers.
+    writer: str = ""
 
     def open_schemas(self, database: str) -> tuple[str, ...]:
         """Return the schemas of a database to which the writer may write."""
@@ -96,8 +98,9 @@ def kafka_and_databases(
     """Return where to look: what was given, else what `onramp up` has noted in `data_dir`."""
     from stack import addresses
 
-    brokers = kafka or addresses.known(data_dir).kafka
-    return Where(brokers, _by_name(dsn, database, databases, data_dir), _schemas(databases))
+    known = addresses.known(data_dir)
+    by_name = _by_name(dsn, database, databases, data_dir)
+    return Where(kafka or known.kafka, by_name, _schemas(databases), known.writer)
 
 
 def databases_alone(

@@ -108,10 +108,10 @@ def pair(inline: Scene, other: Other, tmp_path: Path) -> Pair:
 def test_nothing_is_resolved_where_nothing_is_halted(pair: Pair) -> None:
     writer = pair.writer()
     eventually(lambda: pair.state(writer) == "landing")
-    assert pair.onramp("resolve", pair.name, "replay").exit_code == 1
+    assert pair.onramp("resolve", pair.name, "refill").exit_code == 1
 
 
-def test_what_a_restored_dump_misses_is_replayed_when_a_person_says_so(pair: Pair) -> None:
+def test_what_a_restored_dump_misses_is_refilled_when_a_person_says_so(pair: Pair) -> None:
     writer = pair.halt()
     pair.scene.send(10)
     eventually(lambda: pair.scene.landed() == 60)  # the other goes on
@@ -119,7 +119,7 @@ def test_what_a_restored_dump_misses_is_replayed_when_a_person_says_so(pair: Pai
     assert pair.onramp("list").exit_code == 1
     assert sorted(pair.numbers()) == list(range(20))
 
-    assert pair.onramp("resolve", pair.name, "replay").exit_code == 0
+    assert pair.onramp("resolve", pair.name, "refill").exit_code == 0
     pair.all_landed()
     eventually(lambda: pair.state(writer) == "landing")
     assert pair.onramp("list").exit_code == 0
@@ -151,12 +151,12 @@ def test_data_that_came_back_are_compared_again_and_no_sooner(pair: Pair) -> Non
     eventually(lambda: pair.state(writer) == "landing")
 
 
-def test_what_kafka_has_deleted_is_not_replayed_and_the_halt_says_so(pair: Pair) -> None:
+def test_what_kafka_has_deleted_is_not_refilled_and_the_halt_says_so(pair: Pair) -> None:
     writer = pair.halt()
     lost = {p: at for p, at in pair.scene.ledger().items() if at > pair.at_20.get(p, 0)}
     for partition, at in lost.items():
         delete_records(pair.scene.bootstrap, pair.scene.topic, partition, at)
-    eventually(lambda: pair.onramp("resolve", pair.name, "replay").exit_code == 0)
+    eventually(lambda: pair.onramp("resolve", pair.name, "refill").exit_code == 0)
     eventually(lambda: "Kafka has deleted" in pair.onramp("list").output)
     assert pair.state(writer) == "halted"
     eventually(lambda: pair.onramp("resolve", pair.name, "skip").exit_code == 0)
@@ -185,5 +185,5 @@ def test_a_marker_whose_routes_nobody_knows_halts_only_its_database(pair: Pair) 
     pair.scene.send(10)
     eventually(lambda: pair.scene.landed() == 30)
     assert sorted(pair.numbers()) == list(range(20))
-    eventually(lambda: pair.onramp("resolve", pair.name, "replay").exit_code == 0)
+    eventually(lambda: pair.onramp("resolve", pair.name, "refill").exit_code == 0)
     pair.all_landed()

@@ -1,4 +1,4 @@
-"""What docs/machines.md says of backups: a dump that is restored halts, is replayed, and is whole again."""
+"""What docs/machines.md says of backups: a dump that is restored halts, is refilled, and is whole again."""
 
 import json
 import subprocess
@@ -56,14 +56,14 @@ def run(program: str, *arguments: str) -> None:
     assert done.returncode == 0, done.stderr.decode()
 
 
-def replayed(scene: Scene, other: Other, writer: Inline) -> None:
+def refilled(scene: Scene, other: Other, writer: Inline) -> None:
     """It is halted, alone, until a person says so; then it is whole."""
     eventually(lambda: writer.states == {scene.database: "landing", other.name: "halted"})
     scene.send(10)
     scene.all_landed_once()
     assert landed(other.dsn, scene.name) == 20
     databases = ["--dsn", scene.dsn, "--databases", json.dumps({other.name: other.dsn})]
-    resolved = CliRunner().invoke(app, ["databases", "resolve", other.name, "replay", *databases])
+    resolved = CliRunner().invoke(app, ["databases", "resolve", other.name, "refill", *databases])
     assert resolved.exit_code == 0, resolved.output
     all_landed(scene, other)
     eventually(lambda: set(writer.states.values()) == {"landing"})
@@ -78,7 +78,7 @@ def test_a_writer_that_is_pointed_at_a_restored_database(
     run("pg_restore", "--exit-on-error", f"--dbname={fresh.dsn}", str(dump))
     fresh.name = other.name
     try:
-        replayed(inline, fresh, inline.writer_into(fresh))
+        refilled(inline, fresh, inline.writer_into(fresh))
     finally:
         fresh.name = f"{other.name}_fresh"
 
@@ -90,4 +90,4 @@ def test_a_database_without_keys_that_takes_its_place_while_the_writer_runs(
     run("pg_restore", "--exit-on-error", f"--dbname={fresh.dsn}", str(dump))
     execute(fresh.dsn, f"ALTER TABLE events.{inline.name} DROP CONSTRAINT {inline.name}_pkey")
     other.swap(fresh)
-    replayed(inline, other, writer)
+    refilled(inline, other, writer)

@@ -165,7 +165,7 @@ def test_a_ledger_that_went_back_halts_its_database_alone(inline: Scene, both: I
     assert landed(other.dsn, inline.name) == 10
 
 
-@pytest.mark.parametrize(("how", "lands"), [("replay", 10), ("skip", 9)])
+@pytest.mark.parametrize(("how", "lands"), [("refill", 10), ("skip", 9)])
 def test_a_marker_that_counts_more_than_is_there_halts_until_a_person_resolves_it(
     inline: Scene, both: Inline, other: Other, how: str, lands: int
 ) -> None:

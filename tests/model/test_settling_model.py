@@ -53,7 +53,7 @@ _NEEDED = {
     "hold_locked": "locked table",
     "pause_kept": "paused type",
     "acked": "Kafka away, zombie",
-    "replay_first": "recovery from a halt",
+    "refill_first": "recovery from a halt",
     "drain_sorted": "recovery from a halt",
     "judged_alone": "two partitions",
     "all_advance": "two partitions",

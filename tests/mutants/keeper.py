@@ -8,6 +8,7 @@ _KEEPER: Final = "tests/integration/admin/test_keeper.py::test_"
 _JOBS: Final = "tests/integration/admin/test_jobs.py::test_"
 _REPLAYS: Final = "tests/integration/admin/test_replay_jobs.py::test_"
 _API: Final = "tests/integration/admin/test_admin_api.py::test_"
+_WAITS: Final = "tests/faults/test_what_waits.py::test_"
 _ERRORS: Final = "tests/integration/admin/test_errors.py::test_"
 
 _FILES: Final = "tests/unit/admin/test_segments.py::test_"
@@ -268,5 +269,19 @@ KEEPER: Final = (
         "state=DRAINED if event.offset < next_offset else WAITING",
         "state=WAITING",
         f"{_ERRORS}diverted_events_wait_until_the_ledger_has_passed_them",
+    ),
+    Mutant(
+        "that what the group has settled is not called unsettled",
+        "operate/unsettled.py",
+        "max(group.get(source, first), first)",
+        "first",
+        f"{_WAITS}what_waits_is_told_with_why_since_when_and_what_ends_it",
+    ),
+    Mutant(
+        "the retention that the age of what is unsettled is taken from",
+        "operate/unsettled.py",
+        "oldest_ms + keeps - time.time() * 1000",
+        "keeps",
+        "tests/unit/admin/test_unsettled.py",
     ),
 )

@@ -228,7 +228,7 @@ BYTES: Final = (
         "tests/unit/writer/test_task.py",
     ),
     Mutant(
-        "a replay in pieces as large as a batch",
+        "a refill in pieces as large as a batch",
         "driver/resolve_halt.py",
         "        [part] = sizes.cut([replace(piece, start=start)])\n",
         "        part = replace(piece, start=start)\n",

@@ -65,7 +65,7 @@ HALTS: Final = (
         "recover/diverted_index.py",
         "for w in _in_order(ranges_of.waiting)]",
         "for w in ranges_of.waiting]",
-        f"{_HALTED}what_a_restored_dump_misses_is_replayed_when_a_person_says_so",
+        f"{_HALTED}what_a_restored_dump_misses_is_refilled_when_a_person_says_so",
     ),
     Mutant(
         "a skip gives up no more than is lost",

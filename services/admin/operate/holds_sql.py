@@ -6,7 +6,7 @@ Owns psycopg2, with `halts_sql`, for the little that the admin service changes.
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from datetime import datetime
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import psycopg2
 from psycopg2.extensions import connection
@@ -14,10 +14,11 @@ from psycopg2.extensions import connection
 from shared.errors import DATABASE_UNAVAILABLE, InfrastructureError
 
 _READ: Final = """
-    SELECT h.kind, h.name, h.state, h.sqlstate, h.since,
-           CASE h.kind WHEN 'table' THEN (SELECT count(*) FROM onramp.waiting w WHERE w.destination = h.name)
-                       ELSE (SELECT count(*) FROM onramp.waiting w WHERE w.event_type = h.name) END
-    FROM onramp.holds h WHERE h.state <> 'watched' ORDER BY h.kind, h.name
+    SELECT h.kind, h.name, h.state, h.sqlstate, h.since, w.events, w.oldest
+    FROM onramp.holds h, LATERAL (
+        SELECT count(*) AS events, min(kept_at) AS oldest FROM onramp.waiting
+        WHERE CASE h.kind WHEN 'table' THEN destination = h.name ELSE event_type = h.name END) w
+    WHERE h.state <> 'watched' ORDER BY h.kind, h.name
 """
 #: What was judged before counts no more: an operator has looked.
 _RESUME: Final = """
@@ -27,7 +28,7 @@ _RESUME: Final = """
 
 
 class Held(NamedTuple):
-    """A hold and how many events wait behind it."""
+    """A hold and how many events wait behind it, and since when the oldest of them does."""
 
     database: str
     kind: str
@@ -36,6 +37,12 @@ class Held(NamedTuple):
     sqlstate: str | None
     since: datetime
     waiting: int
+    oldest: datetime | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it for JSON."""
+        oldest = self.oldest and self.oldest.isoformat()
+        return self._asdict() | {"since": self.since.isoformat(), "oldest": oldest}
 
 
 def holds(database: str, dsn: str) -> list[Held]:

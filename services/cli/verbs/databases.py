@@ -17,16 +17,31 @@ class How(StrEnum):
     """What the writer is to do."""
 
     recheck = "recheck"
-    replay = "replay"
+    refill = "refill"
     skip = "skip"
 
 
 NameArgument = Annotated[str, typer.Argument(help="The database's public name.")]
+
+
+def _how(word: str) -> How:
+    if word == "replay":
+        raise typer.BadParameter(
+            "to land what a halted database misses is called refill now; what is replayed is parked events"
+        )
+    try:
+        return How(word)
+    except ValueError:
+        raise typer.BadParameter(f"{word!r} is none of {', '.join(How)}") from None
+
+
 HowArgument = Annotated[
     How,
     typer.Argument(
-        help="recheck: the right data are back; replay: land what is missing again, from Kafka; "
-        "skip: do without it."
+        parser=_how,
+        metavar="|".join(How),
+        help="recheck: the right data are back; refill: land what is missing again, from Kafka; "
+        "skip: do without it.",
     ),
 ]
 
@@ -41,7 +56,7 @@ def databases() -> None:
 
     onramp databases list
 
-    onramp databases resolve onramp replay
+    onramp databases resolve onramp refill
     """
 
 
@@ -73,7 +88,7 @@ def resolve(where: Where, name: NameArgument, how: HowArgument, *, as_json: Json
 
     onramp databases resolve onramp recheck
 
-    onramp databases resolve onramp replay
+    onramp databases resolve onramp refill
     """
     from services.admin.operate import halts_sql
 

@@ -19,7 +19,7 @@ from services.cli.error_options import (
     StateOption,
 )
 from services.cli.exits import Exit, complain, exits_when_unavailable
-from services.cli.options import JsonOption
+from services.cli.options import JsonOption, WriterOption
 from services.cli.show.error_events import Printer
 from services.cli.show.kept_errors import (
     print_counts,
@@ -29,7 +29,9 @@ from services.cli.show.kept_errors import (
     print_groups,
     write_bytes,
 )
+from services.cli.show.waiting import print_waiting
 from services.cli.verbs import error_jobs
+from services.cli.what_waits import what_waits
 from services.cli.where import Where, with_where_options
 
 if TYPE_CHECKING:
@@ -65,9 +67,12 @@ def errors() -> None:
     """See parked events with their reasons, and act on them; see what waits.
 
     Parked events need an operator, waiting ones time. Values are printed only on request. `tail` reads the
-    ends of the topics; all other verbs ask `onramp admin`, which `onramp up` starts. Examples:
+    ends of the topics, `waiting` asks databases, writer and Kafka; all other verbs ask `onramp admin`, which
+    `onramp up` starts. Examples:
 
     onramp errors count
+
+    onramp errors waiting
 
     onramp errors tail --follow
 
@@ -101,6 +106,21 @@ def tail(
             asyncio.run(_tail(where, printer, count=lines, kind=kind or "", follow=follow))
     except KeyboardInterrupt:
         raise typer.Exit(Exit.OK) from None
+
+
+@app.command()
+@with_where_options
+def waiting(where: Where, *, writer: WriterOption = None, as_json: JsonOption = False) -> None:
+    """Print what waits, why and since when, what ends it, and when Kafka deletes what is not settled.
+
+    Databases are asked for holds, the running writer for what waits on Kafka, Kafka for what is not settled.
+    Exits with 0 when nothing waits, 1 when something does, 3 when one of them does not answer. Example:
+
+    onramp errors waiting --json
+    """
+    found, is_whole = what_waits(where, writer or where.writer)
+    print_waiting(found, as_json=as_json)
+    raise typer.Exit((Exit.FAILED if any(found.values()) else Exit.OK) if is_whole else Exit.UNAVAILABLE)
 
 
 @app.command()

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from services.cli.options import DATA_DIR, DataDirOption, JsonOption
+from services.cli.options import DATA_DIR, DataDirOption, JsonOption, WriterOption
 
 GatewayOption = Annotated[
     str | None,
@@ -14,10 +14,6 @@ GatewayOption = Annotated[
         "`onramp up`.",
         show_default=False,
     ),
-]
-WriterOption = Annotated[
-    str | None,
-    typer.Option(help="The writer's address; without it that of `onramp up`.", show_default=False),
 ]
 SecondsOption = Annotated[float, typer.Option(min=0.1, help="Seconds between two looks.")]
 OnceOption = Annotated[bool, typer.Option("--once", help="Print it once, and end.")]

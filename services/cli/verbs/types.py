@@ -65,7 +65,7 @@ def list_(where: Where, *, as_json: JsonOption = False) -> None:
     with exits_when_unavailable():
         holds = [hold for name, dsn in where.databases.items() for hold in holds_sql.holds(name, dsn)]
     if as_json:
-        print(json.dumps([hold._asdict() | {"since": hold.since.isoformat()} for hold in holds]))
+        print(json.dumps([hold.as_dict() for hold in holds]))
     else:
         print("\n".join(map(_line, holds)) or "No event type is paused and no table is blocked.")
     raise typer.Exit(Exit.FAILED if any(hold.state == "paused" for hold in holds) else Exit.OK)

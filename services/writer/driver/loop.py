@@ -116,7 +116,7 @@ class Loop:
     async def _resolve_halts(self, routes: Routes) -> None:
         for name, resolution in self._parts.databases.pending_resolutions().items():
             work = resolve(self._parts, name, resolution, routes, self._settings.batch_events)
-            if resolution == database_halts.REPLAY:  # it needs Spark, so it takes a batch's place
+            if resolution == database_halts.REFILL:  # it needs Spark, so it takes a batch's place
                 await work
             else:
                 self._parts.databases.run_in_background(name, work)

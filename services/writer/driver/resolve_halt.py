@@ -1,8 +1,8 @@
-"""Resolves a halted database as the operator decided: replay or skip what is missing.
+"""Resolves a halted database as the operator decided: refill or skip what is missing.
 
-A replay diverts the missing events again from their own topics, and they drain (the model's rule
-`replay_first`).  A drain skips ranges that the database has settled, so a replay that starts twice,
-or replays too much, lands nothing twice.  A skip moves the ledger to where the waiting events start;
+A refill diverts the missing events again from their own topics, and they drain (the model's rule
+`refill_first`).  A drain skips ranges that the database has settled, so a refill that starts twice,
+or refills too much, lands nothing twice.  A skip moves the ledger to where the waiting events start;
 where Kafka has lost waiting events, a new marker counts those that are left, and they drain.
 """
 
@@ -22,7 +22,7 @@ from shared.errors import LEDGER_GAP, InfrastructureError
 
 
 async def resolve(parts: Parts, name: str, how: str, routes: Routes, max_offsets: int) -> None:
-    """Replay (at most `max_offsets` offsets of a partition at once) or skip what is missing in `name`.
+    """Refill (at most `max_offsets` offsets of a partition at once) or skip what is missing in `name`.
 
     When it fails, the operator's decision is read again and it starts again.  Raises
     `InfrastructureError` (FENCED) when a newer writer is there.
@@ -39,7 +39,7 @@ async def _resolve(parts: Parts, name: str, how: str, routes: Routes, max_offset
         await _skip(parts, name, gaps, routes)
     else:
         await _check_not_deleted(parts, gaps)
-        await _replay(parts, name, gaps, max_offsets, routes)
+        await _refill(parts, name, gaps, max_offsets, routes)
     await parts.databases.resolved(name, how)
 
 
@@ -59,7 +59,7 @@ async def _check_not_deleted(parts: Parts, gaps: list[Gap]) -> None:
             )
 
 
-async def _replay(parts: Parts, name: str, gaps: list[Gap], max_offsets: int, routes: Routes) -> None:
+async def _refill(parts: Parts, name: str, gaps: list[Gap], max_offsets: int, routes: Routes) -> None:
     await check_fenced(parts)
     await parts.partitions.record(parts.plan_log.routes_entries(routes))
     others = tuple(n for n in parts.databases.names if n != name)

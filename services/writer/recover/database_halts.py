@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 #: The right data were restored: compare again.
 RECHECK: Final = "recheck"
 #: Land what is missing again, from Kafka.
-REPLAY: Final = "replay"
+REFILL: Final = "refill"
 #: Give up what is missing.
 SKIP: Final = "skip"
 

@@ -232,7 +232,7 @@ class Databases(DatabaseStates):
         self._health[name] = Health()
 
     def pending_resolutions(self) -> dict[str, str]:
-        """Return the databases to replay or skip, as their operators decided."""
+        """Return the databases to refill or skip, as their operators decided."""
         free = self._health.keys() - self._returning.keys()
         return {n: resolution for n in free if (resolution := self._health[n].resolution)}
 

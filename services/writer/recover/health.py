@@ -13,7 +13,7 @@ class Health:
     halted: str | None = None
     #: Whether the halt is recorded in the database, where an operator resolves it.
     recorded: bool = False
-    #: The operator's decision about what is missing: replay or skip.
+    #: The operator's decision about what is missing: refill or skip.
     resolution: str | None = None
     #: Why it is out.
     reason: str | None = None

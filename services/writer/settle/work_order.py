@@ -24,7 +24,7 @@ class WorkOrder:
     pause_policy: PausePolicy = field(default_factory=PausePolicy)
     #: Lines about events that each process writes a second at most.
     event_lines: int = 0
-    #: Databases whose events this order ignores: a replay is for one database alone.
+    #: Databases whose events this order ignores: a refill is for one database alone.
     elsewhere: tuple[str, ...] = ()
 
     @property

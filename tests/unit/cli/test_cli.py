@@ -14,6 +14,7 @@ import typer
 from typer.testing import CliRunner
 
 from services.cli.app import app
+from services.cli.exits import Exit
 from stack.ports import free_port
 
 VERBS = (
@@ -130,3 +131,11 @@ def test_a_verb_reads_its_options_and_hands_over(path: str, verb: FunctionType) 
     first, last = function.body[1], function.body[-1]
     length = (last.end_lineno or last.lineno) - first.lineno + 1
     assert length <= LONGEST_VERB, f"{path} has {length} lines"
+
+
+def test_the_old_word_for_a_refill_says_what_it_is_called_now() -> None:
+    said = CliRunner().invoke(app, ["databases", "resolve", "onramp", "replay"])
+    assert said.exit_code == Exit.USAGE
+    assert "is called refill now" in said.stderr
+    said = CliRunner().invoke(app, ["databases", "resolve", "onramp", "redo"])
+    assert (said.exit_code, "recheck, refill, skip" in said.stderr) == (Exit.USAGE, True)

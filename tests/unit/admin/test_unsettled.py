@@ -1,0 +1,32 @@
+"""When Kafka deletes what is not settled: by the topic's settings, and what nobody can tell is not said."""
+
+import time
+
+from services.admin.operate.unsettled import Unsettled, judged
+
+_HOUR = 3_600_000
+
+
+def _judged(oldest: int | None = None, **settings: int) -> Unsettled:
+    named = {name.replace("_", "."): str(value) for name, value in settings.items()}
+    return judged("events.a", 3, oldest, named)
+
+
+def test_a_topic_that_keeps_everything_deletes_nothing() -> None:
+    assert _judged(0, retention_ms=-1).hours is None
+    assert _judged(0).hours is None
+
+
+def test_what_has_expired_goes_now_and_of_an_unknown_age_nothing_is_said() -> None:
+    assert _judged(0, retention_ms=_HOUR).hours == 0.0
+    assert _judged(None, retention_ms=_HOUR).hours is None
+
+
+def test_the_hours_are_those_that_are_left_of_the_retention() -> None:
+    hours = _judged(round(time.time() * 1000) - 2 * _HOUR, retention_ms=100 * _HOUR).hours
+    assert hours is not None
+    assert 90 < hours < 98.1
+
+
+def test_deleting_by_size_is_said_beside_it() -> None:
+    assert [_judged(0, retention_bytes=n).by_size for n in (-1, 1_000)] == [False, True]
