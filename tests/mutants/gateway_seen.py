@@ -37,6 +37,21 @@ SEEN: Final = (
         "return self._began",
         "tests/unit/ingest/test_tallies.py::test_a_worker_knows_of_the_others_pages",
     ),
+    Mutant(
+        "0 before syslog's first message",
+        "syslog/delivery.py",
+        "        SYSLOG_MESSAGES.labels(transport, outcome)\n\n",
+        "        pass\n\n",
+        "tests/unit/ingest/test_syslog_limits.py::test_every_outcome_is_shown_at_0_before_the_first_message",
+    ),
+    Mutant(
+        "a count of public connections alone",
+        "http/admin_port.py",
+        ", is_public=False",
+        "",
+        "tests/unit/ingest/test_tallies.py::test_connections_of_the_port_for_operators_are_not_counted_with_the_"
+        "public_ones",
+    ),
     _LIMITS(
         "a type's limit that is gone",
         old="for limit, name in self._limited | found.keys():",

@@ -1,5 +1,6 @@
 """What `onramp top` shows: types and databases, in and out a second, from two looks at both services."""
 
+import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 _ACCEPTED: Final = "onramp_ingest_events_total"
 _OUTCOMES: Final = "onramp_writer_events_total"
 _STATE: Final = "onramp_writer_database_state"
+_LAG_READ: Final = "onramp_writer_lag_timestamp_seconds"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +50,8 @@ class View:
     out_per_second: float
     parked_per_second: float
     request_p99_seconds: float | None
+    #: How old the figures of lag are: the writer reads them now and then; None: it has read none.
+    lag_age_seconds: float | None
     types: list[TypeLine]
     databases: list[DatabaseLine]
 
@@ -64,9 +68,15 @@ def view_of(before: Look, now: Look) -> View:
         out_per_second=sum(each.out_per_second for each in types),
         parked_per_second=sum(each.parked_per_second for each in types),
         request_p99_seconds=p99(before, now, "onramp_ingest_request_seconds"),
+        lag_age_seconds=_lag_age(now),
         types=types,
         databases=databases,
     )
+
+
+def _lag_age(now: Look) -> float | None:
+    read_at = max(now.sums(_LAG_READ, "").values(), default=0.0)
+    return max(time.time() - read_at, 0.0) if read_at else None
 
 
 def _types(before: Look, now: Look) -> list[TypeLine]:
@@ -123,9 +133,10 @@ def tables_of(view: View, problems: list[str]) -> "Group":
     from rich.text import Text
 
     slowest = "none" if view.request_p99_seconds is None else f"{view.request_p99_seconds * 1000:,.0f} ms"
+    age = "unknown" if view.lag_age_seconds is None else f"of {view.lag_age_seconds:.0f} s ago"
     head = (
         f"in {view.in_per_second:,.0f}/s   out {view.out_per_second:,.0f}/s   "
-        f"parked {view.parked_per_second:,.0f}/s   p99 of requests {slowest}"
+        f"parked {view.parked_per_second:,.0f}/s   p99 of requests {slowest}   lag {age}"
     )
     lines = [Text(head), *(Text(problem) for problem in problems)]
     return Group(*lines, _types_table(view), _databases_table(view))

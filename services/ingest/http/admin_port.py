@@ -37,7 +37,7 @@ class AdminPort:
     def __init__(self, settings: IngestSettings, state: Mapping[str, Any]) -> None:
         self._settings = settings
         # Places of its own: who asks how the gateway is need not wait for its clients.
-        self._state = {**state, "connections": Connections(ADMIN_CONNECTIONS)}
+        self._state = {**state, "connections": Connections(ADMIN_CONNECTIONS, is_public=False)}
         self._connections = ServerState()
         self._server: asyncio.Server | None = None
 

@@ -38,8 +38,10 @@ class _Address:
 class Connections:
     """The open connections: `limit` at most, and `address_limit` of them with one address."""
 
-    def __init__(self, limit: int, address_limit: int = 0) -> None:
+    def __init__(self, limit: int, address_limit: int = 0, *, is_public: bool = True) -> None:
+        """`is_public`: those that are closed are counted; the port for operators is not public."""
         self.limit = limit
+        self._is_public = is_public
         # All but a tenth: whatever one address does, others find a place.
         self._address_limit = min(address_limit, limit) or limit - limit // 10
         self._addresses: dict[str, _Address] = {}
@@ -55,7 +57,7 @@ class Connections:
         """Give `connection` a place, another's if need be; return False if there is none."""
         name = _network(client)
         if not self._has_room(name):
-            CONNECTIONS_CLOSED_TALLY.add("refused")
+            self._count("refused")
             return False
         address = self._of[connection] = self._addresses.setdefault(name, _Address(name))
         address.open += 1
@@ -99,8 +101,12 @@ class Connections:
         leaving = next(iter(loser.waiting))
         self.remove(leaving)
         leaving.make_room()
-        CONNECTIONS_CLOSED_TALLY.add("replaced")
+        self._count("replaced")
         return True
+
+    def _count(self, reason: str) -> None:
+        if self._is_public:
+            CONNECTIONS_CLOSED_TALLY.add(reason)
 
     def _most_crowded(self, newcomers: _Address) -> _Address | None:
         """Return the address with most connections of those with one that waits; None if all have fewer."""

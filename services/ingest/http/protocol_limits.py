@@ -30,6 +30,8 @@ from shared.errors import (
     REQUEST_TIMEOUT,
     TOO_MANY_CONNECTIONS,
     Fault,
+    InfrastructureError,
+    Kind,
     UserError,
 )
 
@@ -294,5 +296,5 @@ class LimitedProtocol(HttpToolsProtocol):
         self._start_write_timer()
 
     def _problem(self, fault: Fault, detail: str) -> bytes:
-        error = UserError(fault, detail)
+        error = (InfrastructureError if fault.kind is Kind.WAITING else UserError)(fault, detail)
         return problems.answer(error, new_request_id(), self.settings.retry_after_seconds).as_last()

@@ -121,6 +121,12 @@ def count(transport: str, outcome: str, messages: int) -> None:
         SYSLOG_MESSAGES.labels(transport, outcome).inc(messages)
 
 
+def show_none_yet(transport: str) -> None:
+    """Show each outcome at 0 before its first message: Prometheus knows an increase only from there."""
+    for outcome in (ACCEPTED, REJECTED, LOST, LIMITED):
+        SYSLOG_MESSAGES.labels(transport, outcome)
+
+
 def _new_request() -> RequestContext:
     request = RequestContext("syslog", now(), {})
     request.form = Form.LINES

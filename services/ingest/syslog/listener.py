@@ -20,7 +20,7 @@ from services.ingest.observe.metrics import EventCounts
 from services.ingest.observe.rejection_log import RejectionLog
 from services.ingest.settings import IngestSettings
 from services.ingest.syslog.connections import Connections
-from services.ingest.syslog.delivery import LIMITED, LOST, REJECTED, Delivery, count
+from services.ingest.syslog.delivery import LIMITED, LOST, REJECTED, Delivery, count, show_none_yet
 from services.ingest.syslog.framing import Framer, FramingError
 from services.ingest.syslog.opened import Opened, peer_of
 from services.ingest.syslog.sources import Sources
@@ -59,9 +59,11 @@ class Syslog:
         # Over TLS (RFC 5425) the same follows, but for the handshake.
         for port, tls in ((settings.syslog_tcp_port, None), (settings.syslog_tls_port, settings.tls())):
             if port:
+                show_none_yet("tcp")
                 opened = partial(Opened, self._take, tls, settings.read_seconds)
                 self._servers.append(await loop.create_server(opened, host, port, reuse_port=True))
         if settings.syslog_udp_port:
+            show_none_yet("udp")
             self._transport, _ = await loop.create_datagram_endpoint(
                 lambda: _Datagrams(self._enqueue), (host, settings.syslog_udp_port), reuse_port=True
             )

@@ -149,4 +149,5 @@ class Loop:
 async def wait(stop: asyncio.Event, seconds: float) -> None:
     """Wait for `seconds`, or until `stop` is set."""
     with suppress(TimeoutError):
-        await asyncio.wait_for(stop.wait(), seconds)
+        async with asyncio.timeout(seconds):  # `wait_for` of Python 3.11 loses a cancellation at its end
+            await stop.wait()

@@ -175,6 +175,11 @@ class Metrics:
             "When the loop last turned, or failed to (Unix seconds); 0 before, and on standby.",
             registry=self.registry,
         )
+        self.lag_read = Gauge(
+            "onramp_writer_lag_timestamp_seconds",
+            "When the lag was last read from Kafka (Unix seconds); 0 before, and on standby.",
+            registry=self.registry,
+        )
         self.standby = Gauge(
             "onramp_writer_standby",
             "1 while this writer stands by because another one lands.",

@@ -151,6 +151,7 @@ class Status:
         self.metrics.standby.set(self._is_standby)
         if database:
             self.update_lag({})  # it is the other's now
+            self.metrics.lag_read.set(0)
             self.update_open_transactions({})
             self._reason = f"another writer lands and has the lock in database {database}: this one stands by"
 
@@ -247,6 +248,7 @@ class Status:
     def update_lag(self, lag: Mapping[Partition, Lag]) -> None:
         """Take the lag of the partitions of which it is known."""
         self._lag = dict(lag)
+        self.metrics.lag_read.set(time())
 
     def update_open_transactions(self, found: Mapping[Partition, OpenTransaction]) -> None:
         """Take the transactions of other producers that keep partitions from being read to their ends."""

@@ -3,6 +3,7 @@
 import io
 import json
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -54,6 +55,21 @@ def test_what_landed_between_two_looks_is_shown_a_second() -> None:
     assert (database.database, database.state, database.out_per_second) == ("db", "landing", 20.0)
     assert (database.waiting, database.connections) == (7, 3)
     assert (view.out_per_second, view.request_p99_seconds) == (20.0, None)
+
+
+def test_the_age_of_the_lag_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    status = Status()
+    assert view_of(look(0, status.page()), look(1, status.page())).lag_age_seconds is None
+    read_at = time.time()
+    page = look(10.0, writer_with(100, 1, status))
+    monkeypatch.setattr(time, "time", lambda: read_at + 4)
+    view = view_of(page, page)
+    assert view.lag_age_seconds == pytest.approx(4, abs=0.5)
+    console = Console(width=120, record=True, file=io.StringIO())
+    console.print(tables_of(view, []))
+    assert "lag of 4 s ago" in console.export_text()
+    status.update_standby("db")
+    assert view_of(page, look(12.0, status.page())).lag_age_seconds is None
 
 
 def test_a_counter_that_began_again_counts_from_0() -> None:

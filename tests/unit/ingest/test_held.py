@@ -12,7 +12,7 @@ import uvicorn
 from uvicorn.server import ServerState
 
 from services.ingest.accept import accept
-from services.ingest.asgi import Message
+from services.ingest.asgi import Answer, Message
 from services.ingest.decode.decode import Limits, decode
 from services.ingest.http import problems
 from services.ingest.http.body import Body
@@ -22,7 +22,17 @@ from services.ingest.http.protocol_limits import LimitedProtocol
 from services.ingest.request import BatchItem, RequestContext
 from services.ingest.send.byte_budget import ByteBudget
 from services.ingest.settings import IngestSettings
-from shared.errors import BAD_ENVELOPE, NONE_ACCEPTED, OVERLOADED, InfrastructureError, UserError
+from shared.errors import (
+    BAD_ENVELOPE,
+    BAD_REQUEST,
+    NONE_ACCEPTED,
+    OVERLOADED,
+    TOO_MANY_CONNECTIONS,
+    Fault,
+    InfrastructureError,
+    OnrampError,
+    UserError,
+)
 from tests.fixtures.ingest import body, envelope, one, until
 from tests.unit.ingest.conftest import LocalGateway, MakeGateway
 from tests.unit.ingest.test_cycle import Pieces
@@ -215,3 +225,26 @@ def test_verdicts_of_text_hold_no_frames() -> None:
 
     refused = [each.verdict for each in found if isinstance(each.verdict, UserError)]
     assert [each.__traceback__ for each in refused] == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("fault", "kind"),
+    [
+        (OVERLOADED, InfrastructureError),
+        (TOO_MANY_CONNECTIONS, InfrastructureError),
+        (BAD_REQUEST, UserError),
+    ],
+)
+async def test_what_the_protocol_rejects_says_whose_fault_it_is(
+    fault: Fault, kind: type[OnrampError], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connection, found = Connection(ByteBudget(1), never), list[OnrampError]()
+    real = problems.answer
+
+    def answer(error: OnrampError, request_id: str, retry_after: int) -> Answer:
+        found.append(error)
+        return real(error, request_id, retry_after)
+
+    monkeypatch.setattr(problems, "answer", answer)
+    connection.protocol._reject(fault, "for a test")
+    assert [type(error) for error in found] == [kind]

@@ -10,6 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 from services.ingest import accept
+from services.ingest.observe.metrics import REGISTRY, SYSLOG_MESSAGES
 from services.ingest.settings import IngestSettings
 from tests.fixtures.ingest import until
 from tests.unit.ingest.conftest import Rig, counted
@@ -87,6 +88,19 @@ async def test_only_networks_that_are_listed_may_send(start: Callable[..., Any])
     await until(lambda: rig.messages == ["listed tcp", "listed udp"], PATIENT)
     writer.close()
     assert (counted("udp", "refused"), counted("tcp", "refused")) == (before[0] + 1, before[1] + 1)
+
+
+async def test_every_outcome_is_shown_at_0_before_the_first_message(start: Callable[..., Any]) -> None:
+    SYSLOG_MESSAGES.clear()
+    await start()
+    outcomes = ("accepted", "refused", "lost", "limited")
+    shown = [counted_at_all(transport, o) for transport in ("tcp", "udp") for o in outcomes]
+    assert shown == [0.0] * 8
+
+
+def counted_at_all(transport: str, outcome: str) -> float | None:
+    labels = {"transport": transport, "outcome": outcome}
+    return REGISTRY.get_sample_value("onramp_ingest_syslog_messages_total", labels)
 
 
 def test_a_network_that_is_none_stops_the_start() -> None:

@@ -9,10 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 
+from services.ingest.http.admin_port import AdminPort
+from services.ingest.http.connections import Connections
 from services.ingest.observe import page
 from services.ingest.observe.metrics import REGISTRY
 from services.ingest.observe.page import exposition
 from services.ingest.observe.tallies import CounterTally, HistogramTally
+from services.ingest.settings import IngestSettings
 from tests.fixtures.ingest import body, envelope, one
 from tests.unit.ingest.conftest import MakeGateway
 
@@ -133,3 +136,25 @@ def counted(event_type: str, outcome: str) -> float:
 def requests() -> float:
     exposition()
     return REGISTRY.get_sample_value("onramp_ingest_request_seconds_count") or 0.0
+
+
+def test_connections_of_the_port_for_operators_are_not_counted_with_the_public_ones() -> None:
+    class Open:
+        def make_room(self) -> None: ...
+
+    admin = AdminPort(IngestSettings(), {})._state["connections"]
+    before = closed()
+    for _ in range(admin.limit + 1):
+        admin.add(Open(), "127.0.0.1")
+    assert closed() == before
+    public = Connections(1)
+    for _ in range(3):
+        public.add(Open(), "127.0.0.1")
+    assert closed() == before + 2
+
+
+def closed() -> float:
+    exposition()
+    exposition()
+    name = "onramp_ingest_connections_closed_total"
+    return sum(REGISTRY.get_sample_value(name, {"reason": r}) or 0.0 for r in ("replaced", "refused"))

@@ -1,7 +1,10 @@
 """When something is due: the timer between two batches, and the pause after failures."""
 
+import asyncio
+
 import pytest
 
+from services.writer.driver.loop import wait
 from services.writer.model import every
 from services.writer.model.every import Every
 from shared import backoff
@@ -72,3 +75,32 @@ def test_a_pause_may_be_told_and_the_next_failure_counts_on(clock: _Clock) -> No
     assert not pause.is_due()
     clock.now += 1
     assert pause.is_due()
+
+
+def test_a_wait_that_ends_while_it_is_cancelled_is_cancelled() -> None:
+    async def ends_after(steps: int) -> None:
+        stop = asyncio.Event()
+        task = asyncio.create_task(wait(stop, 600))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        stop.set()
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        was_done = task.done()
+        task.cancel()
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert was_done or task.cancelled()
+
+    for steps in range(5):
+        asyncio.run(ends_after(steps))
+
+
+def test_a_wait_ends_by_its_time_or_when_it_is_stopped() -> None:
+    async def waits() -> None:
+        stop = asyncio.Event()
+        await wait(stop, 0.001)
+        stop.set()
+        await wait(stop, 600)
+
+    asyncio.run(waits())
