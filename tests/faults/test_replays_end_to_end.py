@@ -1,5 +1,6 @@
 """A replay from end to end: parked, kept, its cause fixed, replayed by the admin service and the writer."""
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -25,13 +26,16 @@ REJECT = """
 """
 
 
+P0001 = re.compile(r"^ +20 +failed +.*SQLSTATE P0001", re.MULTILINE)
+
+
 def _get(service: Service, path: str) -> dict[str, Any]:
     found: dict[str, Any] = httpx2.get(f"{service.url}{path}", timeout=60).json()
     return found
 
 
-def _start(service: Service, event_name: str) -> int:
-    asked = {"kind": "replay", "filters": {"event_name": event_name}, "actor": "ann", "reason": "fixed"}
+def _start(service: Service, **of: Any) -> int:
+    asked = {"kind": "replay", "actor": "ann", "reason": "fixed", **of}
     job: int = httpx2.post(f"{service.url}/v1/jobs", json=asked, timeout=60).json()["id"]
     return job
 
@@ -58,20 +62,25 @@ def test_f42_what_was_parked_is_replayed_once_though_the_admin_service_is_killed
     with started(services.admin(**where, log=tmp_path / "first.log", env=env)) as admin:
         groups = f"/v1/groups?event_name={inline.name}"
         eventually(lambda: [g["events"] for g in _get(admin, groups)["groups"]] == [20], 120)
-        early = _start(admin, inline.name)
+        rehearse = ("rehearse", "--event", inline.name)
+        assert re.search(r"^ +20 +triggers +table \S+ has triggers", _said(admin, *rehearse), re.MULTILINE)
+        assert P0001.search(_said(admin, *rehearse, "--with-triggers"))
+        early = _start(admin, filters={"event_name": inline.name})
         eventually(lambda: _get(admin, f"/v1/jobs/{early}")["state"] == "done", 120)
-        said = _said(admin, "jobs", str(early))
+        assert P0001.search(_said(admin, "jobs", str(early)))
         assert "20 failed again" in _said(admin, "jobs")
-    assert re.search(r"^ +20 +failed +.*SQLSTATE P0001", said, re.MULTILINE), said
-    # The writer's doing ends before the fault does: nobody is replayed while the trigger is there.
-    execute(inline.dsn, f"DROP TRIGGER reject ON events.{inline.name}")
+        # The writer's doing ends before the fault does: nobody is replayed while the trigger is there.
+        execute(inline.dsn, f"DROP TRIGGER reject ON events.{inline.name}")
+        rehearsed = json.loads(_said(admin, *rehearse, "--json"))
+        assert [(r["outcome"], r["events"]) for r in rehearsed["results"]] == [("landed", 20)]
+        assert (len(rehearsed["samples"]), inline.landed()) == (10, 10)
 
     doomed = services.admin(
         **where, log=tmp_path / "doomed.log", env=env | {"ONRAMP_FAILPOINTS": "admin.mid_job=kill"}
     )
     doomed.start()
     doomed.wait_ready()
-    job = _start(doomed, inline.name)
+    job = _start(doomed, rehearsed=rehearsed["id"])
     eventually(lambda: not doomed.child.running, 120)
 
     with started(services.admin(**where, log=tmp_path / "next.log", env=env)) as admin:

@@ -7,6 +7,7 @@ from tests.mutants.machine import Mutant
 _KEEPER: Final = "tests/integration/admin/test_keeper.py::test_"
 _JOBS: Final = "tests/integration/admin/test_jobs.py::test_"
 _REPLAYS: Final = "tests/integration/admin/test_replay_jobs.py::test_"
+_REHEARSALS: Final = "tests/integration/admin/test_rehearsal_jobs.py::test_"
 _API: Final = "tests/integration/admin/test_admin_api.py::test_"
 _WAITS: Final = "tests/faults/test_what_waits.py::test_"
 _ERRORS: Final = "tests/integration/admin/test_errors.py::test_"
@@ -153,21 +154,21 @@ KEEPER: Final = (
     ),
     Mutant(
         "that of two jobs one changes an event",
-        "store/jobs_sql.py",
+        "store/sets_sql.py",
         'sql.SQL(f"e.state = %(from)s AND {step.holds}")',
         "sql.SQL(f\"e.state <> %(from)s || '!' AND {step.holds}\")",
         f"{_JOBS}a5_a6_of_jobs_at_once_each_event_goes_to_one",
     ),
     Mutant(
         "that the set of a job is frozen",
-        "store/jobs_sql.py",
+        "store/sets_sql.py",
         'sql.SQL("e.id <= %(upto)s")',
         'sql.SQL("%(upto)s > 0")',
         f"{_JOBS}a_set_is_frozen_what_is_kept_later_is_not_in_it",
     ),
     Mutant(
         "the days in which a job restores",
-        "store/jobs_sql.py",
+        "store/sets_sql.py",
         "f\"e.changed_at > now() - interval '{UNDO_DAYS} days'\"",
         '"true"',
         f"{_JOBS}a_discard_is_undone_within_seven_days",
@@ -175,8 +176,8 @@ KEEPER: Final = (
     Mutant(
         "that a job needs a filter",
         "api/jobs.py",
-        "        if not filters:\n",
-        "        if False:\n",
+        "    if not filters and asked.rehearsed is None:\n",
+        "    if False:\n",
         f"{_JOBS}a4_a_job_without_a_filter_is_refused",
     ),
     Mutant(
@@ -188,7 +189,7 @@ KEEPER: Final = (
     ),
     Mutant(
         "that a job has its rate",
-        "store/jobs_sql.py",
+        "store/work_sql.py",
         "    return min(_BATCH, of.rate or _BATCH)\n",
         "    return _BATCH\n",
         f"{_JOBS}a11_a_batch_is_what_may_change_in_a_second",
@@ -216,14 +217,14 @@ KEEPER: Final = (
     ),
     Mutant(
         "how much a replay job stages ahead",
-        "store/jobs_sql.py",
+        "store/work_sql.py",
         "_do_batch(conn, job, databases, replay_sql.MOST_STAGED - left)",
         "_do_batch(conn, job, databases)",
         f"{_REPLAYS}no_more_is_staged_ahead_than_may_be",
     ),
     Mutant(
         "that each replay job has an attempt of its own",
-        "store/jobs_sql.py",
+        "store/sets_sql.py",
         "_CAN_BE_REPLAYED, attempts=1)",
         "_CAN_BE_REPLAYED)",
         f"{_REPLAYS}what_fails_again_is_open_with_its_reason_and_has_another_attempt",
@@ -241,6 +242,34 @@ KEEPER: Final = (
         " or len(known) < MOST:",
         " or True:",
         f"{_REPLAYS}beyond_the_most_causes_of_a_job_they_are_counted_together",
+    ),
+    Mutant(
+        "that a rehearsal waits until all of a page is answered",
+        "store/rehearse_sql.py",
+        "    if any(f.outcome is None for f in found):\n",
+        "    if False:\n",
+        f"{_REHEARSALS}events_are_asked_about_and_their_answers_are_counted_by_cause",
+    ),
+    Mutant(
+        "that a rehearsal asks again what was dropped",
+        "store/rehearsals_sql.py",
+        "        missing = [a for a in attempts if a.id not in known]\n",
+        "        missing = [] if known else attempts\n",
+        f"{_REHEARSALS}a_rehearsal_goes_page_by_page_and_asks_again_what_was_dropped",
+    ),
+    Mutant(
+        "that a rehearsal leaves nothing where it asked",
+        "store/rehearse_sql.py",
+        "        _forget(job, databases, databases)\n",
+        "",
+        f"{_REHEARSALS}a_rehearsal_that_is_cancelled_leaves_nothing",
+    ),
+    Mutant(
+        "that the replay of a rehearsal knows what has changed back",
+        "store/rehearse_sql.py",
+        " or sets_sql.has_changed(conn, job.events, job.created_at)",
+        "",
+        f"{_REHEARSALS}a_replay_takes_what_was_rehearsed_and_is_refused_when_that_has_changed",
     ),
     Mutant(
         "that a replay job waits for a database that is away, and stops nobody",

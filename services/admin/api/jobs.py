@@ -8,9 +8,9 @@ from fastapi import FastAPI
 
 from services.admin.api.problems import not_kept
 from services.admin.api.queries import Actor, Id, JobRequest
-from services.admin.store import jobs_sql, results_sql
+from services.admin.store import jobs_sql, rehearse_sql, results_sql, sets_sql
 from services.admin.store.control_sql import transaction
-from services.admin.store.jobs_sql import EventSet, Job
+from services.admin.store.jobs_sql import Job, Plan
 from services.admin.store.read_sql import record_act
 from shared.errors import NO_FILTER, SET_CHANGED, UserError
 
@@ -23,23 +23,25 @@ def add_jobs(app: FastAPI, dsn: str, databases: Mapping[str, str]) -> None:
 
     @app.post("/v1/jobs", status_code=202)
     def start_job(asked: JobRequest) -> dict[str, Any]:
-        """Discard, restore or replay a set of events in the background; with `dry_run` only count it.
+        """Discard, restore, rehearse or replay a set of events in the background; with `dry_run` count it.
 
         Give the `upto` of the count to change these very events, and its `events` as `expect` to be refused
-        when they are no longer as many.
+        when they are no longer as many.  A replay of a rehearsal (`rehearsed`) is refused when the state of
+        any event of its set has changed since.
         """
-        filters = asked.filters.model_dump(exclude_none=True)
-        if not filters:
-            raise UserError(NO_FILTER, "filters: give at least one")
+        filters = _set_of(asked)
         with transaction(dsn) as conn:
-            last = jobs_sql.last_event(conn)
-            events = EventSet(filters, min(asked.upto or last, last))
-            counted = jobs_sql.count(conn, asked.kind, events, databases)
+            if asked.rehearsed is None:
+                events = sets_sql.frozen(conn, filters, asked.upto)
+                plan = Plan(with_triggers=asked.with_triggers)
+            else:
+                events, plan = rehearse_sql.rehearsed(conn, asked.rehearsed, databases)
+            counted = sets_sql.count(conn, asked.kind, events, databases)
             if asked.dry_run:
                 return {"kind": asked.kind, "events": counted, "upto": events.upto}
             _require_as_counted(asked, counted)
             by = (asked.actor, asked.reason)
-            job = jobs_sql.add(conn, asked.kind, events, by, rate=asked.rate, counted=counted)
+            job = jobs_sql.add(conn, asked.kind, events, by, rate=asked.rate, counted=counted, plan=plan)
             record_act(conn, asked.actor, f"start {asked.kind}", f"job {job}", asked.reason)
         return show_job(job)
 
@@ -68,6 +70,14 @@ def add_jobs(app: FastAPI, dsn: str, databases: Mapping[str, str]) -> None:
         return show_job(number)
 
 
+def _set_of(asked: JobRequest) -> dict[str, Any]:
+    """Return the filters of the set that is asked for.  Raises `UserError`: there is none."""
+    filters = asked.filters.model_dump(exclude_none=True)
+    if not filters and asked.rehearsed is None:
+        raise UserError(NO_FILTER, "filters: give at least one")
+    return filters
+
+
 def _require_as_counted(asked: JobRequest, counted: int) -> None:
     if not counted:
         raise UserError(SET_CHANGED, f"it has no event that a job could {asked.kind}")
@@ -77,4 +87,5 @@ def _require_as_counted(asked: JobRequest, counted: int) -> None:
 
 def _view(job: Job) -> dict[str, Any]:
     said = job._asdict() | {"filters": orjson.loads(job.filters), "created_at": job.created_at.isoformat()}
+    said |= {"samples": orjson.loads(job.samples or "[]")}
     return said | {"finished_at": job.finished_at.isoformat() if job.finished_at else None}

@@ -93,15 +93,29 @@ class Actor(BaseModel):
 
 
 class JobRequest(Actor):
-    """What is to be done to which events, why, and how fast (events a second at most)."""
+    """What is to be done to which events, why, and how fast (events a second at most).
 
-    kind: Literal["discard", "restore", "replay"]
-    filters: EventFilters
+    `rehearsed` of a replay: the rehearsal whose set and plan it takes.  `with_triggers` of a rehearsal: also
+    in tables whose owner has triggers on them.
+    """
+
+    kind: Literal["discard", "restore", "replay", "rehearse"]
+    filters: EventFilters = EventFilters()
     reason: Annotated[str, Field(min_length=1, max_length=1024, pattern=_PATTERN)]
     rate: Annotated[int | None, Field(ge=1, le=1_000_000)] = None
     dry_run: bool = False
     upto: Annotated[int | None, Field(ge=1, le=LAST_ID)] = None
     expect: Annotated[int | None, Field(ge=0, le=LAST_ID)] = None
+    with_triggers: bool = False
+    rehearsed: Annotated[int | None, Field(ge=1, le=LAST_ID)] = None
+
+    @model_validator(mode="after")
+    def _is_one_plan(self) -> Self:
+        if self.with_triggers and self.kind != "rehearse":
+            raise ValueError("with_triggers is for a rehearsal")
+        if self.rehearsed is not None and (self.kind != "replay" or self.filters.model_fields_set):
+            raise ValueError("rehearsed is for a replay, whose set it is: give no filters")
+        return self
 
 
 class GroupChange(Actor):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from services.admin.segments.folder import Segments
-from services.admin.store.jobs_sql import JobSession
+from services.admin.store.work_sql import JobSession
 from services.admin.until_stopped import UntilStopped
 from shared.errors import InfrastructureError
 

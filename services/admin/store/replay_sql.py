@@ -5,30 +5,36 @@ by what finds marked events that their database does not know.  So a kill at any
 marked events, and the next step is the same as after any other.
 """
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 
 import orjson
 from psycopg2.extensions import connection
 
 from services.admin.errors.sentence import sentence_of
 from services.admin.store import results_sql, staging_sql
-from services.admin.store.staging_sql import Attempt, Destination, Found, Load
-from shared.errors import NOT_CONFIGURED, InfrastructureError
+from services.admin.store.staging_sql import (
+    COLUMNS,
+    Attempt,
+    Destination,
+    Found,
+    Load,
+    attempt_of,
+    by_database,
+    destination_named,
+)
+from shared.errors import InfrastructureError
 
 #: At most so many are staged ahead of the writer.
 MOST_STAGED: Final = 10_000
 #: Of one look: the bytes of those that it stages are in memory.
 _AT_ONCE: Final = 1_000
-_MARKED: Final = """
-    SELECT e.id, e.topic_id::text, e.topic, e.partition, e."offset", e.destination, e.attempt, e.parked_at,
-           e.reason::text
-    FROM onramp_admin.events e
+_MARKED: Final = f"""
+    SELECT {COLUMNS} FROM onramp_admin.events e
     WHERE e.job = %s AND e.state = 'replaying' AND e.id > %s ORDER BY e.id LIMIT %s
-"""
+"""  # noqa: S608 - our own words
 _OUTSTANDING: Final = "SELECT count(*) FROM onramp_admin.events WHERE job = %s AND state = 'replaying'"
 #: By the writer's outcome: the event's state.
 _PARKED: Final = "parked"
@@ -67,11 +73,13 @@ def settle(
     after = 0
     while rows := _marked(conn, job, after):
         after = rows[-1].id
-        for database, attempts in _by_database(rows, databases).items():
+        for database, attempts in by_database(rows, databases).items():
             if database in waits:
                 continue
             try:
-                found = _ask(_destination(databases, database), uuid, attempts, load, cancelling=cancelling)
+                found = _ask(
+                    destination_named(databases, database), uuid, attempts, load, cancelling=cancelling
+                )
             except InfrastructureError as e:
                 waits[database] = e.detail
                 continue
@@ -105,52 +113,10 @@ def _ask(
     return staging_sql.follow(where, uuid, attempts, load)
 
 
-def _destination(databases: Mapping[str, str], name: str) -> Destination:
-    """Return where a database is.  Raises `InfrastructureError`: it is not configured any more."""
-    if name not in databases:
-        raise InfrastructureError(NOT_CONFIGURED, "events are marked for a database that is not configured")
-    return Destination(name, databases[name])
-
-
 def _marked(conn: connection, job: int, after: int) -> list[Attempt]:
     with conn.cursor() as cur:
         cur.execute(_MARKED, (job, after, _AT_ONCE))
-        return [_attempt(row) for row in cur.fetchall()]
-
-
-def _attempt(row: Sequence[Any]) -> Attempt:
-    number, topic_id, topic, partition, offset, destination, attempt, parked_at, reason = row
-    told = orjson.loads(reason)
-    return Attempt(
-        id=number,
-        topic_id=topic_id,
-        topic=topic,
-        partition=partition,
-        offset=offset,
-        destination=destination,
-        attempt=attempt,
-        received_at=_time(told.get("received_at")),
-        timestamp=_time(told.get("timestamp")) or parked_at,
-    )
-
-
-def _time(told: object) -> datetime | None:
-    """Return a time of the record's reason; a year that no calendar has is none."""
-    try:
-        found = datetime.fromisoformat(str(told))
-    except ValueError:
-        return None
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
-
-
-def _by_database(attempts: Sequence[Attempt], names: Iterable[str]) -> Mapping[str, list[Attempt]]:
-    """Group attempts by their database; of those that none is named for under the empty name."""
-    found: dict[str, list[Attempt]] = defaultdict(list)
-    longest_first = sorted(names, key=len, reverse=True)
-    for attempt in attempts:
-        of = (name for name in longest_first if attempt.destination.startswith(f"{name}."))
-        found[next(of, "")].append(attempt)
-    return found
+        return [attempt_of(row) for row in cur.fetchall()]
 
 
 def _give_states(conn: connection, job: int, found: Sequence[Found]) -> None:

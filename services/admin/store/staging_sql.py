@@ -3,10 +3,11 @@
 The writer takes and removes staged rows, and writes `onramp.replayed` with the row that lands.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
 import orjson
@@ -16,19 +17,24 @@ from psycopg2.extensions import cursor
 from psycopg2.extras import execute_values
 
 from services.admin.store.bytes_sql import Loaded
-from shared.errors import DATABASE_UNAVAILABLE, InfrastructureError, OnrampError
+from shared.errors import DATABASE_UNAVAILABLE, NOT_CONFIGURED, InfrastructureError, OnrampError
 
 _OPTIONS: Final = (
     "-c search_path=pg_catalog,pg_temp -c timezone=UTC -c statement_timeout=30000 -c lock_timeout=5000"
 )
 _CONNECT_SECONDS: Final = 5
-_KEYS: Final = """
+#: What `attempt_of` takes.
+COLUMNS: Final = """
+    e.id, e.topic_id::text, e.topic, e.partition, e."offset", e.destination, e.attempt, e.parked_at,
+    e.reason::text
+"""
+KEYS: Final = """
     SELECT * FROM unnest(%s::bigint[], %s::uuid[], %s::int4[], %s::int8[], %s::text[], %s::int4[])
         AS k (id, topic_id, partition, "offset", destination, attempt)
 """
 #: One statement, so that both tables are seen as of the same moment.
 _LOOK: Final = f"""
-    WITH k AS MATERIALIZED ({_KEYS})
+    WITH k AS MATERIALIZED ({KEYS})
     SELECT k.id, d.outcome, d.reason::text, s.topic_id IS NOT NULL
     FROM k LEFT JOIN onramp.replayed d USING (topic_id, partition, "offset", destination, attempt)
         LEFT JOIN onramp.replays s USING (topic_id, partition, "offset", destination, attempt)
@@ -40,7 +46,7 @@ _STAGE: Final = """
 """
 #: What the writer has locked is waited for: it is gone then, and `onramp.replayed` knows it.
 _UNSTAGE: Final = f"""
-    WITH k AS MATERIALIZED ({_KEYS})
+    WITH k AS MATERIALIZED ({KEYS})
     DELETE FROM onramp.replays s USING k
     WHERE (s.topic_id, s.partition, s."offset", s.destination, s.attempt)
         = (k.topic_id, k.partition, k."offset", k.destination, k.attempt)
@@ -88,12 +94,12 @@ def follow(where: Destination, job: str, attempts: Sequence[Attempt], load: Load
 
     One whose bytes cannot be had has failed for that reason.  Raises `InfrastructureError`.
     """
-    with _Transaction(where) as cur:
+    with InDestination(where) as cur:
         found = _look(cur, attempts)
         missing = {f.id for f in found if f.outcome is None and not f.staged}
         loaded = load(list(missing)) if missing else Loaded()
         _stage(cur, job, [a for a in attempts if a.id in missing and a.id not in loaded.lost], loaded.values)
-    return [_lost(f, loaded.lost[f.id]) if f.id in loaded.lost else f for f in found]
+    return [lost(f, loaded.lost[f.id]) if f.id in loaded.lost else f for f in found]
 
 
 def withdraw(where: Destination, job: str, attempts: Sequence[Attempt]) -> list[Found]:
@@ -102,16 +108,16 @@ def withdraw(where: Destination, job: str, attempts: Sequence[Attempt]) -> list[
     What is not there is staged first (without its value: nobody else sees it), so that what is taken back is
     what was deleted here, and by nobody else.  Raises `InfrastructureError`.
     """
-    with _Transaction(where) as cur:
+    with InDestination(where) as cur:
         _stage(cur, job, attempts, {})
-        cur.execute(_UNSTAGE, _columns(attempts))
+        cur.execute(_UNSTAGE, columns(attempts))
         deleted = {number for (number,) in cur.fetchall()}
         found = _look(cur, attempts)  # a later statement: it sees what landed while we waited
     return [f for f in found if f.outcome is not None or f.id in deleted]
 
 
-class _Transaction:
-    """A transaction in a destination database."""
+class InDestination:
+    """A transaction in a destination database; its errors are `InfrastructureError`."""
 
     def __init__(self, where: Destination) -> None:
         self._dsn = where.dsn
@@ -145,13 +151,14 @@ class _Transaction:
         return InfrastructureError(DATABASE_UNAVAILABLE, f"database {self._database}: SQLSTATE {state}")
 
 
-def _lost(found: Found, why: OnrampError) -> Found:
+def lost(found: Found, why: OnrampError) -> Found:
+    """Return what is said of an event that cannot be staged."""
     reason = {"code": why.fault.code, "detail": why.detail, "fix": why.fault.fix}
     return found._replace(outcome="parked", reason=orjson.dumps(reason).decode())
 
 
 def _look(cur: cursor, attempts: Sequence[Attempt]) -> list[Found]:
-    cur.execute(_LOOK, _columns(attempts))
+    cur.execute(_LOOK, columns(attempts))
     return [Found(*row) for row in cur.fetchall()]
 
 
@@ -178,7 +185,8 @@ def _stage(cur: cursor, job: str, attempts: Sequence[Attempt], values: Mapping[i
     execute_values(cur, _STAGE, rows, page_size=len(rows))
 
 
-def _columns(attempts: Sequence[Attempt]) -> tuple[list[Any], ...]:
+def columns(attempts: Sequence[Attempt]) -> tuple[list[Any], ...]:
+    """Return the parameters of `KEYS`."""
     return (
         [a.id for a in attempts],
         [a.topic_id for a in attempts],
@@ -187,3 +195,46 @@ def _columns(attempts: Sequence[Attempt]) -> tuple[list[Any], ...]:
         [a.destination for a in attempts],
         [a.attempt for a in attempts],
     )
+
+
+def attempt_of(row: Sequence[Any]) -> Attempt:
+    """Return the attempt of a row of `COLUMNS`."""
+    number, topic_id, topic, partition, offset, destination, attempt, parked_at, reason = row
+    told = orjson.loads(reason)
+    return Attempt(
+        id=number,
+        topic_id=topic_id,
+        topic=topic,
+        partition=partition,
+        offset=offset,
+        destination=destination,
+        attempt=attempt,
+        received_at=_time(told.get("received_at")),
+        timestamp=_time(told.get("timestamp")) or parked_at,
+    )
+
+
+def destination_named(databases: Mapping[str, str], name: str) -> Destination:
+    """Return where a database is.  Raises `InfrastructureError`: it is not configured any more."""
+    if name not in databases:
+        raise InfrastructureError(NOT_CONFIGURED, "events are marked for a database that is not configured")
+    return Destination(name, databases[name])
+
+
+def by_database(attempts: Sequence[Attempt], names: Iterable[str]) -> Mapping[str, list[Attempt]]:
+    """Group attempts by their database; of those that none is named for under the empty name."""
+    found: dict[str, list[Attempt]] = defaultdict(list)
+    longest_first = sorted(names, key=len, reverse=True)
+    for attempt in attempts:
+        of = (name for name in longest_first if attempt.destination.startswith(f"{name}."))
+        found[next(of, "")].append(attempt)
+    return found
+
+
+def _time(told: object) -> datetime | None:
+    """Return a time of the record's reason; a year that no calendar has is none."""
+    try:
+        found = datetime.fromisoformat(str(told))
+    except ValueError:
+        return None
+    return found if found.tzinfo else found.replace(tzinfo=UTC)

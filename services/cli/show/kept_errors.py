@@ -50,9 +50,17 @@ def print_job(job: Entry, *, as_json: bool) -> None:
     if as_json:
         print(json.dumps(job))
         return
-    print_fields({name: value for name, value in job.items() if name != "results"})
-    for result in job["results"]:
-        print(_safe(f"  {result['events']:>9,}  {result['outcome']:<9}  {result['reason']}"))
+    print_fields({name: value for name, value in job.items() if name not in {"results", "samples"}})
+    _print_results(job)
+
+
+def print_rehearsal(job: Entry, *, as_json: bool) -> None:
+    """Print what would come of the events of a rehearsal."""
+    if as_json:
+        print(json.dumps(job))
+        return
+    print(f"rehearsal {job['id']}: {job['state']}, {job['changed']:,} of {job['counted']:,}")
+    _print_results(job)
 
 
 def print_counted(counted: Entry, *, as_json: bool) -> None:
@@ -84,6 +92,15 @@ def write_bytes(value: bytes) -> None:
     sys.stdout.buffer.flush()
 
 
+def _print_results(job: Entry) -> None:
+    """Print what came of how many events and why, and what some of them look like."""
+    for result in job["results"]:
+        print(_safe(f"  {result['events']:>9,}  {result['outcome']:<9}  {result['reason']}"))
+    for sample in job["samples"]:
+        row = json.dumps(sample["row"], ensure_ascii=False)
+        print(_safe(f"  {sample['event']:>9}  {sample['outcome']:<9}  {row}"))
+
+
 def _print_each(entries: Iterable[Entry], line_of: Callable[[Entry], str], *, as_json: bool) -> None:
     for entry in entries:
         print(json.dumps(entry) if as_json else _safe(line_of(entry)))
@@ -107,7 +124,8 @@ def _count_line(entry: Entry) -> str:
 
 def _job_line(job: Entry) -> str:
     done = f"{job['changed']:,} of {job['counted']:,}"
-    failed = f"  {job['failed']:,} failed again" if job["failed"] else ""
+    word = "would fail" if job["kind"] == "rehearse" else "failed again"
+    failed = f"  {job['failed']:,} {word}" if job["failed"] else ""
     head = f"{job['id']:>6}  {job['kind']:<8}  {job['state']:<9}  {done:>24}{failed}"
     return f"{head}  {_time(job['created_at'])}  {job['actor']}: {job['reason']}"
 

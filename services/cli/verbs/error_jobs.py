@@ -1,6 +1,7 @@
-"""`onramp errors discard`, `restore`, `replay` and `jobs`: what is done to a set of parked events."""
+"""`onramp errors discard`, `restore`, `rehearse`, `replay` and `jobs`: what is done to sets of events."""
 
 import getpass
+import time
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Final
 
@@ -17,7 +18,7 @@ from services.cli.error_options import (
 )
 from services.cli.exits import Exit
 from services.cli.options import JsonOption
-from services.cli.show.kept_errors import print_counted, print_job, print_jobs
+from services.cli.show.kept_errors import print_counted, print_job, print_jobs, print_rehearsal
 
 ReasonOption = Annotated[str, typer.Option(help="Why: it is written down.")]
 ActorOption = Annotated[str, typer.Option(help="Who you are.", show_default="your login")]
@@ -25,9 +26,20 @@ RateOption = Annotated[int | None, typer.Option(min=1, help="At most so many a s
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only count them.")]
 YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 CancelOption = Annotated[bool, typer.Option("--cancel", help="End that job before its next batch.")]
+WhyOption = Annotated[str, typer.Option("--reason", help="Why: it is written down.")]
+TriggersOption = Annotated[
+    bool,
+    typer.Option("--with-triggers", help="Also in tables with triggers, which may act beyond the rehearsal."),
+]
+RehearsedOption = Annotated[
+    int | None,
+    typer.Option(help="The set of this rehearsal, unless it has changed since.", show_default=False),
+]
 JobArgument = Annotated[int | None, typer.Argument(help="One job's number.", show_default=False)]
 
 
+_LOOK_SECONDS: Final = 0.5
+_RUNNING: Final = frozenset({"running", "cancelling"})
 _DISCARD: Final = """\
 Discard parked events: they stay, and nobody has to look at them. It can be undone for seven days.
 
@@ -42,14 +54,6 @@ _RESTORE: Final = """\
 Take back a discard of the last seven days: the events are open again.
 
 Example: onramp errors restore --group 3 --reason "they were real"
-"""
-_REPLAY: Final = """\
-Have parked events land as they are, once what was wrong is fixed: a table, a right, a route.
-
-The writer lands them by the rules of today, each once, with the place on Kafka that it had. What fails
-again is open again, with the new reason. Example:
-
-onramp errors replay --group 3 --reason "the column is wide enough now"
 """
 
 
@@ -82,7 +86,72 @@ def _verb(kind: str, about: str) -> Callable[..., None]:
 
 discard = _verb("discard", _DISCARD)
 restore = _verb("restore", _RESTORE)
-replay = _verb("replay", _REPLAY)
+
+
+def rehearse(
+    *,
+    reason: WhyOption = "a rehearsal",
+    group: GroupOption = None,
+    code: CodeOption = None,
+    event: EventOption = None,
+    event_id: IdOption = None,
+    destination: DestinationOption = None,
+    with_triggers: TriggersOption = False,
+    actor: ActorOption = "",
+    rate: RateOption = None,
+    admin: AdminOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Say which parked events would land now, by the code that lands them; nothing of them changes.
+
+    Prints how many would land, are there already or would fail, by cause, and ten of them as shapes. Waits
+    for the writer's answers; after Ctrl-C it goes on, and `onramp errors jobs` has them. A table with
+    triggers of its owner is not tried unless you say so. Exits with 1 when not all would land. Example:
+
+    onramp errors rehearse --group 3
+    """
+    filters = {"group": group, "code": code, "event_name": event, "event_id": event_id}
+    asked = {"kind": "rehearse", "filters": filters | {"destination": destination}, "rate": rate}
+    asked |= {"actor": actor or getpass.getuser(), "reason": reason, "with_triggers": with_triggers}
+    api = AdminApi.at(admin)
+    job = _ended(api, api.post("/v1/jobs", asked))
+    print_rehearsal(job, as_json=as_json)
+    would_land = {"landed", "duplicate"}.issuperset(result["outcome"] for result in job["results"])
+    raise typer.Exit(Exit.OK if would_land and job["state"] == "done" else Exit.FAILED)
+
+
+def replay(
+    *,
+    reason: ReasonOption,
+    group: GroupOption = None,
+    code: CodeOption = None,
+    event: EventOption = None,
+    event_id: IdOption = None,
+    destination: DestinationOption = None,
+    rehearsed: RehearsedOption = None,
+    actor: ActorOption = "",
+    rate: RateOption = None,
+    dry_run: DryRunOption = False,
+    yes: YesOption = False,
+    admin: AdminOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Have parked events land, once what was wrong is fixed: a table, a right, a route.
+
+    The writer lands them by the rules of today, each once, with the place on Kafka that it had. What fails
+    again is open again, with the new reason. Examples:
+
+    onramp errors replay --group 3 --reason "the column is wide enough now"
+
+    onramp errors replay --rehearsed 7 --reason "all of them would land"
+    """
+    filters = {"group": group, "code": code, "event_name": event, "event_id": event_id}
+    given = {"destination": destination} | filters
+    asked: dict[str, Any] = {"kind": "replay", "rate": rate, "rehearsed": rehearsed}
+    if rehearsed is None or any(given.values()):
+        asked |= {"filters": given}
+    asked |= {"actor": actor or getpass.getuser(), "reason": reason}
+    _start(AdminApi.at(admin), asked, dry_run=dry_run, yes=yes, as_json=as_json)
 
 
 def jobs(
@@ -120,3 +189,11 @@ def _start(api: AdminApi, asked: Mapping[str, Any], *, dry_run: bool, yes: bool,
         raise typer.Exit(Exit.OK if dry_run else Exit.FAILED)
     job = api.post("/v1/jobs", {**asked, "upto": counted["upto"], "expect": counted["events"]})
     print_jobs([job], as_json=as_json)
+
+
+def _ended(api: AdminApi, job: dict[str, Any]) -> dict[str, Any]:
+    """Return a job once it has ended."""
+    while job["state"] in _RUNNING:
+        time.sleep(_LOOK_SECONDS)
+        job = api.get(f"/v1/jobs/{job['id']}")
+    return job

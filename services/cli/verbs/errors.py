@@ -218,6 +218,7 @@ def list_(
 
 app.command()(error_jobs.discard)
 app.command()(error_jobs.restore)
+app.command()(error_jobs.rehearse)
 app.command()(error_jobs.replay)
 app.command()(error_jobs.jobs)
 

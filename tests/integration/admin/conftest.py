@@ -49,6 +49,7 @@ from tests.fixtures.writer import (
     read,
     rows,
 )
+from tests.integration.admin.desk import EVERY, Desk, desk_of
 from tests.integration.admin.keeping import Admin
 
 EPOCH = 1
@@ -251,6 +252,14 @@ def _maintain(server: str, statement: str) -> None:
 def disconnect() -> None:
     """Close the writer's connections of this process: a database in use is no template."""
     pool.close_all()
+
+
+@pytest.fixture
+def desk(stage: Stage, postgres: HasDsn) -> Iterator[Desk]:
+    """A control database that has kept five parked events of a stage, and one that is no event."""
+    stage.settle(*(envelope(f"e-{n}", stage.name, b'{"a":"\\u0000"}') for n in EVERY), b"no json")
+    with database_beside(postgres.dsn, "template0") as dsn, desk_of(stage, dsn) as desk:
+        yield desk
 
 
 @pytest.fixture(scope="module")

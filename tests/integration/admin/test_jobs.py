@@ -10,9 +10,9 @@ from uuid import uuid4
 import pytest
 from typer.testing import CliRunner
 
-from services.admin.store import jobs_sql
+from services.admin.store import jobs_sql, sets_sql
 from services.admin.store.control_sql import transaction
-from services.admin.store.jobs_sql import EventSet, JobSession
+from services.admin.store.work_sql import JobSession
 from services.cli.app import app
 from stack import services
 from tests.fixtures.fix_kafka import HasBootstrap
@@ -106,6 +106,25 @@ def test_a4_a_job_without_a_filter_is_refused(admin: Admin, filters: dict[str, A
     assert (answer.status_code, answer.json()["type"]) == (400, "/errors/no_filter")
 
 
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"kind": "discard", "filters": {"code": "x"}, "with_triggers": True},
+        {"kind": "rehearse", "rehearsed": 1},
+        {"kind": "replay", "filters": {"code": "x"}, "rehearsed": 1},
+    ],
+)
+def test_a_plan_that_is_none_is_refused(admin: Admin, asked: dict[str, Any]) -> None:
+    answer = admin.ask("POST", "/v1/jobs", json={**asked, **BY})
+    assert (answer.status_code, answer.json()["type"]) == (422, "/errors/bad_query")
+
+
+def test_a7_the_replay_of_what_is_no_rehearsal_is_refused(admin: Admin) -> None:
+    job = start(admin, "discard", plant(admin.dsn, 1)).json()["id"]
+    answer = admin.ask("POST", "/v1/jobs", json={"kind": "replay", "rehearsed": job, **BY})
+    assert (answer.status_code, answer.json()["type"]) == (404, "/errors/not_kept")
+
+
 def test_a5_a6_of_jobs_at_once_each_event_goes_to_one(admin: Admin, name: str) -> None:
     with ThreadPoolExecutor(4) as pool:
         answers = list(pool.map(lambda _: start(admin, "discard", name), range(4)))
@@ -148,7 +167,7 @@ def test_a11_a_batch_is_what_may_change_in_a_second(postgres: HasDsn) -> None:
         session = JobSession.open(dsn)
         name = plant(dsn, 1_000)
         with transaction(dsn) as conn:
-            events = EventSet({"event_name": name}, jobs_sql.last_event(conn))
+            events = sets_sql.frozen(conn, {"event_name": name})
             jobs_sql.add(conn, "discard", events, ("ann", "x"), rate=100, counted=1_000)
         assert session.work()
         session.close()
@@ -164,7 +183,7 @@ def test_f42_a_service_that_is_killed_in_mid_discard_changes_each_event_once(
         JobSession.open(dsn).close()
         name = plant(dsn, 12_000)
         with transaction(dsn) as conn:
-            events = EventSet({"event_name": name}, jobs_sql.last_event(conn))
+            events = sets_sql.frozen(conn, {"event_name": name})
             job = jobs_sql.add(conn, "discard", events, ("ann", "x"), rate=None, counted=12_000)
         env = {"ONRAMP_FAILPOINTS": "admin.mid_job=kill"}
         bootstrap = own_topics.bootstrap

@@ -3,33 +3,19 @@
 The writer is played by the statements that it runs in the row's own transaction.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from services.admin.errors.kept import kept
-from services.admin.findings import Source
-from services.admin.kafka_logs import LogRecord
 from services.admin.segments.folder import Segments
-from services.admin.store import jobs_sql, replay_sql, results_sql, segments_sql
+from services.admin.store import replay_sql, results_sql, segments_sql, sets_sql
 from services.admin.store.control_sql import transaction
-from services.admin.store.jobs_sql import EventSet, Job, JobSession
-from services.admin.store.keeper_sql import KeeperSession
 from services.admin.store.segments_sql import PackerSession
-from shared import failpoints, wire
-from tests.fixtures.fix_postgres import HasDsn
-from tests.fixtures.writer import envelope, execute, records, rows
-from tests.integration.admin.conftest import Stage, database_beside
+from services.admin.store.work_sql import JobSession
+from shared import failpoints
+from tests.fixtures.writer import envelope, execute, rows
+from tests.integration.admin.desk import EVERY, Desk
 
-PLAY = """
-    WITH taken AS (DELETE FROM onramp.replays WHERE "offset" = ANY (ARRAY[{offsets}]) RETURNING *)
-    INSERT INTO onramp.replayed (topic_id, topic, partition, "offset", destination, attempt, outcome, reason,
-                                 job)
-    SELECT topic_id, topic, partition, "offset", destination, attempt, '{outcome}', {reason}, job FROM taken
-"""
 #: An event whose record did not say its topic's id, and one without a value.
 OLDER = """
     UPDATE onramp_admin.events SET topic_id = '00000000-0000-0000-0000-000000000000' WHERE "offset" = 0
@@ -43,91 +29,10 @@ LOST = """
     WHERE e."offset" = 2
 """
 FAILED = """SELECT state, failed->>'code' FROM onramp_admin.events WHERE "offset" = 2"""
-EVERY = (0, 1, 2, 3, 4)
 
 
 class CutError(Exception):
     """Ends a step where it is."""
-
-
-@dataclass
-class Desk:
-    """A control database that has kept five parked events of a stage, and a session that works at jobs."""
-
-    stage: Stage
-    dsn: str
-    session: JobSession
-
-    def start(self, **filters: Any) -> int:
-        """Start a replay of the stage's events, or of those that match."""
-        with transaction(self.dsn) as conn:
-            events = EventSet({"event_name": self.stage.name} | filters, jobs_sql.last_event(conn))
-            counted = jobs_sql.count(conn, "replay", events, self.session.databases)
-            return jobs_sql.add(conn, "replay", events, ("ann", "fixed"), rate=None, counted=counted)
-
-    def work(self, steps: int = 3) -> None:
-        """Do some steps, whenever they are due."""
-        for _ in range(steps):
-            with transaction(self.dsn) as conn, conn.cursor() as cursor:
-                cursor.execute("UPDATE onramp_admin.jobs SET next_at = now()")
-            self.session.work()
-
-    def cancel(self, job: int) -> None:
-        with transaction(self.dsn) as conn:
-            assert jobs_sql.cancel(conn, job)
-
-    def job(self, number: int) -> Job:
-        with transaction(self.dsn) as conn:
-            found = jobs_sql.job(conn, number)
-        assert found is not None
-        return found
-
-    def results(self, number: int) -> list[tuple[str, str, int]]:
-        """What came of the job's events, and why."""
-        with transaction(self.dsn) as conn:
-            return results_sql.read(conn, number)
-
-    def states(self) -> list[tuple[int, str, int]]:
-        """Offset, state and attempt of each event."""
-        statement = (
-            'SELECT "offset", state, attempt FROM onramp_admin.events WHERE event_name = $$%s$$ ORDER BY 1'
-        )
-        return rows(self.dsn, statement % self.stage.name)
-
-    def staged(self) -> list[tuple[int, int]]:
-        """Offset and attempt."""
-        return self.stage.rows('SELECT "offset", attempt FROM onramp.replays ORDER BY 1')
-
-    def play(self, outcome: str, *offsets: int, reason: str = "NULL") -> None:
-        """Do as the writer does with what is staged."""
-        listed = ", ".join(map(str, offsets))
-        self.stage.execute(PLAY.format(offsets=listed, outcome=outcome, reason=reason))
-
-
-@pytest.fixture
-def desk(stage: Stage, postgres: HasDsn) -> Iterator[Desk]:
-    stage.settle(*(envelope(f"e-{n}", stage.name, b'{"a":"\\u0000"}') for n in EVERY), b"no json")
-    with database_beside(postgres.dsn, "template0") as dsn:
-        keeper = KeeperSession.open(dsn)
-        assert keeper is not None
-        found = [kept(_log_record(r)) for r in records(stage.bootstrap, wire.USER_ERRORS)]
-        keeper.keep([e for e in found if e and e.topic == stage.partition.topic], {Source("t", 0): 1})
-        keeper.close()
-        session = JobSession.open(dsn, {"onramp": stage.dsn})
-        yield Desk(stage, dsn, session)
-        session.close()
-
-
-def _log_record(record: Any) -> LogRecord:
-    return LogRecord(
-        source=Source(wire.USER_ERRORS, record.partition),
-        offset=record.offset,
-        timestamp=0,
-        key=record.key,
-        value=record.value,
-        header_count=len(record.headers),
-        headers=record.headers,
-    )
 
 
 def test_an_event_is_staged_as_it_was_parked_and_replayed_when_it_has_landed(desk: Desk) -> None:
@@ -302,7 +207,7 @@ def test_a6_of_two_replays_each_event_goes_to_one(desk: Desk) -> None:
 def test_what_has_no_place_to_land_is_not_replayed(desk: Desk) -> None:
     def counted(databases: dict[str, str]) -> int:
         with transaction(desk.dsn) as conn:
-            return jobs_sql.count(conn, "replay", EventSet({}, jobs_sql.last_event(conn)), databases)
+            return sets_sql.count(conn, "replay", sets_sql.frozen(conn, {}), databases)
 
     assert rows(desk.dsn, "SELECT count(*) FROM onramp_admin.events") == [(6,)]
     assert counted({"onramp": desk.stage.dsn}) == 5  # one is no event, for no database

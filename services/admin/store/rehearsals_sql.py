@@ -1,0 +1,68 @@
+"""What a destination database knows of rehearsals: what is asked there, and what the writer has answered."""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from psycopg2 import Binary
+from psycopg2.extras import execute_values
+
+from services.admin.store import staging_sql
+from services.admin.store.staging_sql import KEYS, Attempt, Destination, Found, InDestination, Load, columns
+from shared.errors import OnrampError
+
+#: Of one statement: the values of those that it asks about are in memory.
+_AT_ONCE: Final = 500
+_LOOK: Final = f"""
+    WITH k AS MATERIALIZED ({KEYS})
+    SELECT k.id, r.outcome, r.reason::text, r.job IS NOT NULL
+    FROM k LEFT JOIN onramp.rehearsals r ON r.job = %s
+        AND (r.topic_id, r.partition, r."offset", r.destination)
+        = (k.topic_id, k.partition, k."offset", k.destination)
+"""  # noqa: S608 - our own words
+_ASK: Final = """
+    INSERT INTO onramp.rehearsals (job, topic_id, topic, partition, "offset", destination, "to", value,
+                                   received_at, timestamp, with_triggers)
+    VALUES %s ON CONFLICT DO NOTHING
+"""
+_FORGET: Final = "DELETE FROM onramp.rehearsals WHERE job = %s"
+
+
+class Question(NamedTuple):
+    """What is asked of events: by which job (its UUID), for which table, and whether triggers may run."""
+
+    job: str
+    to: str | None
+    with_triggers: bool
+
+
+def ask(where: Destination, asked: Question, attempts: Sequence[Attempt], load: Load) -> list[Found]:
+    """Return the answers about `attempts`; ask again what is neither asked nor answered.
+
+    One whose bytes cannot be had has failed for that reason.  Raises `InfrastructureError`.
+    """
+    with InDestination(where) as cur:
+        cur.execute(_LOOK, (*columns(attempts), asked.job))
+        found = [Found(*row) for row in cur.fetchall()]
+        known = {f.id for f in found if f.staged}
+        missing = [a for a in attempts if a.id not in known]
+        lost: dict[int, OnrampError] = {}
+        for start in range(0, len(missing), _AT_ONCE):
+            part = missing[start : start + _AT_ONCE]
+            loaded = load([a.id for a in part])
+            lost |= loaded.lost
+            rows = [_row(asked, a, loaded.values.get(a.id)) for a in part if a.id not in loaded.lost]
+            if rows:
+                execute_values(cur, _ASK, rows, page_size=len(rows))
+    return [staging_sql.lost(f, lost[f.id]) if f.id in lost else f for f in found]
+
+
+def forget(where: Destination, job: str) -> None:
+    """Remove all that the job has asked.  Raises `InfrastructureError`."""
+    with InDestination(where) as cur:
+        cur.execute(_FORGET, (job,))
+
+
+def _row(asked: Question, a: Attempt, value: bytes | None) -> tuple[object, ...]:
+    of_event = (a.topic_id, a.topic, a.partition, a.offset, a.destination)
+    given = None if value is None else Binary(value)
+    return asked.job, *of_event, asked.to, given, a.received_at, a.timestamp, asked.with_triggers

@@ -1,0 +1,150 @@
+"""A rehearsal, page by page: the writer is asked about each event, and its answers are counted.
+
+Nothing of the events changes.  A page is counted once all of it is answered, with how far the job is: a kill
+before that asks again.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import orjson
+from psycopg2 import sql
+from psycopg2.extensions import connection
+
+from services.admin.errors.mask import masked
+from services.admin.errors.sentence import sentence_of
+from services.admin.store import jobs_sql, rehearsals_sql, results_sql, sets_sql
+from services.admin.store.jobs_sql import Job, Plan
+from services.admin.store.rehearsals_sql import Question
+from services.admin.store.sets_sql import EventSet, condition, rows
+from services.admin.store.staging_sql import (
+    COLUMNS,
+    Attempt,
+    Found,
+    Load,
+    attempt_of,
+    by_database,
+    destination_named,
+)
+from shared.errors import NOT_KEPT, SET_CHANGED, InfrastructureError, UserError
+
+#: Events that are asked about at once.
+MOST_ASKED: Final = 5_000
+SAMPLES: Final = 10
+_PAGE: Final = """
+    SELECT {columns} FROM onramp_admin.events e
+    WHERE e.id > %(done_to)s AND {set} AND {condition} ORDER BY e.id LIMIT %(most)s
+"""
+_PROGRESS: Final = """
+    UPDATE onramp_admin.jobs SET done_to = %(done_to)s, changed = changed + %(answered)s,
+        failed = failed + %(failed)s, waits = %(waits)s, state = %(state)s,
+        samples = coalesce(samples, %(samples)s::json),
+        finished_at = CASE WHEN %(state)s IN ('cancelled', 'done') THEN now() END,
+        next_at = now() + CASE WHEN %(answered)s > 0
+            THEN coalesce(%(answered)s / rate::float8, 0) ELSE 0.5 END * interval '1 second'
+    WHERE id = %(job)s
+"""
+
+
+def work(conn: connection, job: Job, databases: Mapping[str, str], load: Load) -> None:
+    """Ask about the next page, or count its answers."""
+    progress: dict[str, Any] = {
+        "job": job.id,
+        "done_to": job.done_to,
+        "answered": 0,
+        "failed": 0,
+        "waits": None,
+    }
+    progress |= {"state": job.state, "samples": None}
+    if job.state == "cancelling":
+        _forget(job, databases, databases)
+        _execute(conn, progress | {"state": "cancelled"})
+        return
+    page = _page(conn, job, databases)
+    try:
+        found = _ask(job, page, databases, load)
+    except InfrastructureError as e:
+        _execute(conn, progress | {"waits": e.detail})
+        return
+    if any(f.outcome is None for f in found):
+        _execute(conn, progress | {"waits": "the writer has not answered yet"})
+        return
+    _forget(job, databases, by_database(page, databases))
+    results = Counter(_result(f) for f in found)
+    results_sql.add(conn, job.id, results)
+    progress |= {"answered": len(found), "failed": _failed(results)}
+    if page:
+        progress |= {"done_to": page[-1].id, "samples": _samples(load, found)}
+    _execute(conn, progress | {"state": "running" if len(page) == _most(job) else "done"})
+
+
+def rehearsed(conn: connection, number: int, databases: Mapping[str, str]) -> tuple[EventSet, Plan]:
+    """Return the set and the plan of a rehearsal, for a replay.
+
+    Raises `UserError`: there is none, it is not done, or the state of an event of its set has changed since.
+    """
+    job = jobs_sql.job(conn, number)
+    if job is None or job.kind != "rehearse":
+        raise UserError(NOT_KEPT, "there is no rehearsal of this id")
+    if job.state != "done":
+        raise UserError(SET_CHANGED, f"rehearsal {number} is not done: it is {job.state}")
+    counted = sets_sql.count(conn, "replay", job.events, databases)
+    if counted != job.counted or sets_sql.has_changed(conn, job.events, job.created_at):
+        raise UserError(SET_CHANGED, f"events of rehearsal {number} have changed: {counted} are open now")
+    return job.events, job.plan._replace(with_triggers=False, rehearsed=number)
+
+
+def _page(conn: connection, job: Job, databases: Mapping[str, str]) -> list[Attempt]:
+    of_set, values = job.events.condition()
+    of_kind, more = condition(job.kind, databases)
+    statement = sql.SQL(_PAGE).format(columns=sql.SQL(COLUMNS), set=of_set, condition=of_kind)
+    found = rows(conn, statement, values | more | {"done_to": job.done_to, "most": _most(job)})
+    return [attempt_of(row) for row in found]
+
+
+def _most(job: Job) -> int:
+    return min(MOST_ASKED, job.rate or MOST_ASKED)
+
+
+def _ask(job: Job, page: Sequence[Attempt], databases: Mapping[str, str], load: Load) -> list[Found]:
+    asked = Question(job.uuid, job.to, job.with_triggers)
+    found: list[Found] = []
+    for name, attempts in by_database(page, databases).items():
+        where = destination_named(databases, name)
+        found += rehearsals_sql.ask(where, asked, attempts, load)
+    return found
+
+
+def _forget(job: Job, databases: Mapping[str, str], names: Iterable[str]) -> None:
+    """Remove what was asked; in a database that is out the writer drops it after an hour."""
+    for name in names:
+        try:
+            rehearsals_sql.forget(destination_named(databases, name), job.uuid)
+        except InfrastructureError:
+            continue
+
+
+def _result(found: Found) -> tuple[str, str]:
+    """Return what would come of an event, and why if it would not land."""
+    if found.outcome in {results_sql.LANDED, results_sql.DUPLICATE}:
+        return str(found.outcome), ""
+    outcome = results_sql.FAILED if found.outcome == "parked" else str(found.outcome)
+    return outcome, sentence_of(orjson.loads(found.reason or "{}"))
+
+
+def _failed(results: Mapping[tuple[str, str], int]) -> int:
+    return sum(n for (outcome, _), n in results.items() if outcome == results_sql.FAILED)
+
+
+def _samples(load: Load, found: Sequence[Found]) -> str:
+    """Return some events with what would come of them, masked."""
+    some = sorted(found)[:SAMPLES]
+    values = load([f.id for f in some]).values
+    shown = [{"event": f.id, "outcome": _result(f)[0], "row": masked(values.get(f.id))} for f in some]
+    return orjson.dumps(shown).decode()
+
+
+def _execute(conn: connection, progress: Mapping[str, Any]) -> None:
+    with conn.cursor() as cur:
+        cur.execute(_PROGRESS, progress)

@@ -1,0 +1,90 @@
+"""Sets of events: filters up to one event, and which of them a job of a kind can change."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final, NamedTuple
+
+from psycopg2 import sql
+from psycopg2.extensions import connection
+
+from services.admin.errors.kept import NO_TOPIC_ID
+from services.admin.store.read_sql import FILTERS
+
+#: How long a discard can be undone.
+UNDO_DAYS: Final = 7
+_COUNT: Final = "SELECT count(*) FROM onramp_admin.events e WHERE {set} AND {condition}"
+_CHANGED: Final = """
+    SELECT EXISTS (SELECT FROM onramp_admin.events e WHERE {set} AND e.changed_at > %(since)s)
+"""
+#: It has bytes, its database is one that is configured, and its record says of which topic it is: the writer
+#: counts by that, and a release before this one did not say it.
+_CAN_BE_REPLAYED: Final = f"""
+    e.topic_id <> '{NO_TOPIC_ID}' AND e.sha256 IS NOT NULL AND NOT e.gone
+    AND EXISTS (SELECT FROM unnest(%(databases)s::text[]) d WHERE starts_with(e.destination, d || '.'))
+"""
+
+
+class Step(NamedTuple):
+    """The states that a job leads from and to, and what else must hold of an event."""
+
+    start: str
+    to: str
+    holds: str = "true"
+    attempts: int = 0
+
+
+STEPS: Final = {
+    "discard": Step("open", "discarded"),
+    "restore": Step("discarded", "open", f"e.changed_at > now() - interval '{UNDO_DAYS} days'"),
+    "replay": Step("open", "replaying", _CAN_BE_REPLAYED, attempts=1),
+    "rehearse": Step("open", "open", _CAN_BE_REPLAYED),
+}
+
+
+class EventSet(NamedTuple):
+    """Events that match all `filters`, up to the id `upto`: what is kept later is not among them."""
+
+    filters: Mapping[str, Any]
+    upto: int
+
+    def condition(self) -> tuple[sql.Composable, dict[str, Any]]:
+        """Return it as SQL with its parameters."""
+        given = {f"f_{name}": wanted for name, wanted in self.filters.items()}
+        parts = [sql.SQL(FILTERS[name].replace("%s", f"%(f_{name})s")) for name in self.filters]
+        return sql.SQL(" AND ").join([sql.SQL("e.id <= %(upto)s"), *parts]), given | {"upto": self.upto}
+
+
+def frozen(conn: connection, filters: Mapping[str, Any], upto: int | None = None) -> EventSet:
+    """Return the set of what is kept now (or was, up to the id `upto`)."""
+    ((last,),) = rows(conn, sql.SQL("SELECT coalesce(max(id), 0) FROM onramp_admin.events"), {})
+    return EventSet(filters, min(upto or last, last))
+
+
+def count(conn: connection, kind: str, events: EventSet, databases: Iterable[str] = ()) -> int:
+    """Count the events of a set that a job of this kind would change now, where these are the `databases`."""
+    of_set, values = events.condition()
+    of_kind, more = condition(kind, databases)
+    statement = sql.SQL(_COUNT).format(set=of_set, condition=of_kind)
+    ((found,),) = rows(conn, statement, values | more)
+    return int(found)
+
+
+def has_changed(conn: connection, events: EventSet, since: datetime) -> bool:
+    """Whether the state of any event of a set has changed since then, also if it changed back."""
+    of_set, values = events.condition()
+    ((found,),) = rows(conn, sql.SQL(_CHANGED).format(set=of_set), values | {"since": since})
+    return bool(found)
+
+
+def condition(kind: str, databases: Iterable[str]) -> tuple[sql.Composable, dict[str, Any]]:
+    """Return which events a job of this kind can change, as SQL with its parameters."""
+    step = STEPS[kind]
+    values = {"from": step.start, "databases": list(databases)}
+    return sql.SQL(f"e.state = %(from)s AND {step.holds}"), values
+
+
+def rows(conn: connection, statement: sql.Composable, values: Mapping[str, Any]) -> Sequence[tuple[Any, ...]]:
+    """Return what a statement finds."""
+    with conn.cursor() as cur:
+        cur.execute(statement, values)
+        return cur.fetchall()

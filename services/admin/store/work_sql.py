@@ -1,0 +1,149 @@
+"""Works at jobs: what is done to a set of events, batch by batch.
+
+A batch and how far its job is are one transaction, so a service that is killed loses neither, and another
+one goes on.  An event changes only from the state that the job starts from: of two jobs that want the same
+event one gets it.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final, NamedTuple, Self
+
+from psycopg2 import sql
+from psycopg2.extensions import connection
+
+from services.admin.segments.folder import Segments
+from services.admin.store import rehearse_sql, replay_sql
+from services.admin.store.bytes_sql import load
+from services.admin.store.control_sql import connect, prepare, translated
+from services.admin.store.jobs_sql import JOB, Job
+from services.admin.store.sets_sql import STEPS, condition, rows
+from services.admin.store.staging_sql import Load
+from shared import failpoints
+
+_BATCH: Final = 5_000
+#: A batch is thousands of rows.
+_STATEMENT_MS: Final = 60_000
+#: Each in its turn; one that another service is at is passed over.
+_NEXT: Final = f"""{JOB} WHERE state IN ('running', 'cancelling') AND next_at <= now()
+    ORDER BY next_at, id LIMIT 1 FOR UPDATE SKIP LOCKED
+"""
+_CHANGE: Final = """
+    WITH batch AS (
+        SELECT id FROM onramp_admin.events e WHERE e.id > %(done_to)s AND {set} ORDER BY id LIMIT %(most)s
+    ), changed AS (
+        UPDATE onramp_admin.events e
+        SET state = %(to)s, job = %(job)s, attempt = attempt + %(attempts)s, changed_at = now()
+        FROM batch WHERE e.id = batch.id AND {condition} RETURNING e.id
+    )
+    SELECT (SELECT max(id) FROM batch), (SELECT count(*) FROM batch), (SELECT count(*) FROM changed)
+"""
+_PROGRESS: Final = """
+    UPDATE onramp_admin.jobs SET done_to = %(done_to)s, changed = changed + %(changed)s,
+        state = CASE WHEN %(is_last)s THEN 'done' ELSE state END,
+        finished_at = CASE WHEN %(is_last)s THEN now() END,
+        next_at = now() + coalesce(%(looked_at)s / rate::float8, 0) * interval '1 second'
+    WHERE id = %(job)s
+"""
+#: A replay that waits looks again after a while.
+_REPLAY_PROGRESS: Final = """
+    UPDATE onramp_admin.jobs SET done_to = %(done_to)s, changed = changed + %(replayed)s,
+        failed = failed + %(failed)s, walked = %(walked)s, waits = %(waits)s, state = %(state)s,
+        finished_at = CASE WHEN %(state)s IN ('cancelled', 'done') THEN now() END,
+        next_at = now() + CASE WHEN %(is_busy)s
+            THEN coalesce(%(looked_at)s / rate::float8, 0) ELSE 0.5 END * interval '1 second'
+    WHERE id = %(job)s
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class JobSession:
+    """A connection that works at jobs.  Its methods raise `InfrastructureError`: then it is to be closed."""
+
+    conn: connection
+    #: Of replays: destination databases by their names.
+    databases: Mapping[str, str] = field(default_factory=dict)
+    segments: Segments | None = None
+
+    @classmethod
+    def open(
+        cls, dsn: str, databases: Mapping[str, str] | None = None, segments: Segments | None = None
+    ) -> Self:
+        """Connect, and see that the schema is there."""
+        conn = connect(dsn, statement_ms=_STATEMENT_MS)
+        with translated(), conn:
+            prepare(conn)
+        return cls(conn, databases or {}, segments)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self.conn.close()
+
+    def work(self) -> bool:
+        """Do the next batch of the job whose turn it is; False when there is none."""
+        with translated(), self.conn:
+            found = rows(self.conn, sql.SQL(_NEXT), {})
+            for row in found:
+                self._do(Job(*row))
+                failpoints.reach("admin.mid_job")
+        return bool(found)
+
+    def _do(self, job: Job) -> None:
+        if job.kind == "replay":
+            _do_replay(self.conn, job, self.databases, partial(load, self.conn, self.segments))
+            return
+        if job.kind == "rehearse":
+            rehearse_sql.work(self.conn, job, self.databases, partial(load, self.conn, self.segments))
+            return
+        batch = _do_batch(self.conn, job, ())
+        progress = {"job": job.id, "changed": batch.changed, "looked_at": batch.looked_at}
+        _execute(self.conn, _PROGRESS, progress | {"done_to": batch.last, "is_last": batch.is_last})
+
+
+class _Batch(NamedTuple):
+    """How far a job went, how many events it looked at and changed, and whether there are no more."""
+
+    last: int
+    looked_at: int
+    changed: int
+    is_last: bool
+
+
+def _do_batch(conn: connection, job: Job, databases: Iterable[str], most: int = _BATCH) -> _Batch:
+    of_set, values = job.events.condition()
+    of_kind, more = condition(job.kind, databases)
+    step, most = STEPS[job.kind], min(most, _most(job))
+    values |= more | {"done_to": job.done_to, "job": job.id, "most": most}
+    values |= {"to": step.to, "attempts": step.attempts}
+    statement = sql.SQL(_CHANGE).format(set=of_set, condition=of_kind)
+    ((last, looked_at, changed),) = rows(conn, statement, values)
+    return _Batch(last or job.done_to, looked_at, changed, looked_at < most)
+
+
+def _do_replay(conn: connection, job: Job, databases: Mapping[str, str], load: Load) -> None:
+    """See what became of marked events, stage or take back what is to be; then mark more."""
+    cancelling = job.state == "cancelling"
+    seen = replay_sql.settle(conn, job.id, job.uuid, databases, load, cancelling=cancelling)
+    left = replay_sql.outstanding(conn, job.id)
+    batch, walked = _Batch(job.done_to, 0, 0, job.walked), job.walked
+    if not cancelling and not walked and left < replay_sql.MOST_STAGED:
+        batch = _do_batch(conn, job, databases, replay_sql.MOST_STAGED - left)
+        walked = batch.is_last
+    state = job.state
+    if not left and not batch.changed and (cancelling or walked):
+        state = "cancelled" if cancelling else "done"
+    progress = {"job": job.id, "state": state, "walked": walked, "done_to": batch.last}
+    progress |= {"replayed": seen.replayed, "failed": seen.failed, "waits": seen.waits}
+    is_busy = bool(seen.replayed + seen.failed + batch.looked_at)
+    _execute(conn, _REPLAY_PROGRESS, progress | {"looked_at": batch.looked_at, "is_busy": is_busy})
+
+
+def _most(of: Job) -> int:
+    """Return how many events a batch takes: of a slow job what it may change in a second."""
+    return min(_BATCH, of.rate or _BATCH)
+
+
+def _execute(conn: connection, statement: str, values: Mapping[str, Any]) -> None:
+    with conn.cursor() as cur:
+        cur.execute(statement, values)
