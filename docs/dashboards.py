@@ -198,6 +198,20 @@ DASHBOARDS: Final[dict[str, tuple[str, Sequence[Panel]]]] = {
                 "s",
                 ("time() - max by (instance) (onramp_writer_loop_timestamp_seconds != 0)", "{{instance}}"),
             ),
+            panel(
+                "Since Kafka and each database were read",
+                "s",
+                ("time() - max(onramp_writer_kafka_answered_timestamp_seconds != 0)", "Kafka"),
+                (
+                    "time() - max by (database) (onramp_writer_database_read_timestamp_seconds)",
+                    "{{database}}",
+                ),
+            ),
+            panel(
+                "Whether Kafka answers the writer",
+                "none",
+                ("max by (instance) (onramp_writer_kafka_reachable)", "{{instance}}"),
+            ),
         ),
     ),
     "database-owner": (
@@ -225,6 +239,16 @@ DASHBOARDS: Final[dict[str, tuple[str, Sequence[Panel]]]] = {
                 "short",
                 ("sum by (database, state) (onramp_writer_connections)", "{{database}} {{state}}"),
                 ("max by (database) (onramp_writer_connections_limit)", "{{database}} limit"),
+            ),
+            panel(
+                "Size of the database",
+                "bytes",
+                ("max by (database) (onramp_writer_database_size_bytes)", "{{database}}"),
+            ),
+            panel(
+                "Parked events that are still in the outbox",
+                "short",
+                ("max by (database) (onramp_writer_outbox_events)", "{{database}}"),
             ),
             panel(
                 "Remarks, by table",

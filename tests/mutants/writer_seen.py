@@ -5,6 +5,7 @@ from typing import Final
 from tests.mutants.machine import Mutant
 
 _MANY: Final = "tests/unit/writer/test_many_series.py::test_"
+_COLLECTED: Final = "tests/unit/writer/test_collector.py::test_"
 _COMMITTED: Final = "tests/unit/writer/test_committed.py::test_"
 
 SEEN: Final = (
@@ -57,6 +58,27 @@ SEEN: Final = (
         "            await stop.wait()",
         "await asyncio.wait_for(stop.wait(), seconds)",
         "tests/unit/writer/test_timers.py::test_a_wait_that_ends_while_it_is_cancelled_is_cancelled",
+    ),
+    Mutant(
+        "a reading of its own for each database",
+        "driver/collector.py",
+        "self._readings[name] = asyncio.create_task(_attempt(read))",
+        "await _attempt(read)",
+        f"{_COLLECTED}a_database_that_hangs_holds_up_no_other_ones_totals",
+    ),
+    Mutant(
+        "one reading at a time of a database that hangs",
+        "driver/collector.py",
+        "for name in up.keys() - silent:",
+        "for name in up:",
+        f"{_COLLECTED}a_database_that_hangs_holds_up_no_other_ones_totals",
+    ),
+    Mutant(
+        "sessions of a database that hangs",
+        "driver/collector.py",
+        "if n in up.keys() - silent}",
+        "if n in up}",
+        f"{_COLLECTED}sessions_of_a_database_that_begins_to_hang_are_not_known",
     ),
     Mutant(
         "a page of bounded size",

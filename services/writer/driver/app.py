@@ -103,6 +103,8 @@ class WriterProcess:
     async def _back_off(self, code: str, detail: str) -> None:
         """Show and log the error, then wait, longer after each failure, unless stopped."""
         self._status.update_trouble(code, detail)
+        if code == KAFKA_UNAVAILABLE.code:
+            self._status.update_kafka(reachable=False)
         seconds = self._backoff.fail()
         log.warning(
             "the writer waits", extra={"code": code, "reason": detail, "again_in_s": round(seconds, 1)}
@@ -116,6 +118,7 @@ class WriterProcess:
             stack.push_async_callback(cluster.stop)
             await cluster.start()
             await cluster.own_topics.ensure()
+            self._status.update_kafka(reachable=True)
             self._status.warning = ""
             locked = self._configured if self._settings.standby else []
             if await stand_by(stack, locked, cluster, self._status, self._stop):

@@ -5,15 +5,17 @@ What cannot be read keeps its last value: the loop itself shows what is out.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 
 from aiokafka.errors import KafkaError
 
 from services.writer.driver.lag import LagReader
 from services.writer.driver.parts import Parts, undecided
 from services.writer.observe import database_stats
-from services.writer.observe.database_stats import DatabaseStats
-from services.writer.postgres.database_threads import failures
+from services.writer.postgres.database import Database
+from services.writer.postgres.database_threads import in_own_thread
+from shared.errors import InfrastructureError
 
 log = logging.getLogger(__name__)
 
@@ -26,44 +28,65 @@ class StatsCollector:
         self._seconds = seconds
         self._lag = LagReader(parts)
         self._tasks: list[asyncio.Task[None]] = []
+        #: The last reading of each database; one that hangs is waited for by nobody.
+        self._readings: dict[str, asyncio.Task[None]] = {}
+        self._sessions: dict[str, Mapping[str, int]] = {}
 
     def start(self) -> None:
-        """Start to collect.  A database that hangs delays no figure of Kafka's."""
+        """Start to collect.  A database that hangs delays no figure of Kafka's or of another's."""
         self._tasks = [
             asyncio.create_task(self._repeat(read)) for read in (self._read_databases, self._read_lag)
         ]
 
     async def stop(self) -> None:
         """Stop to collect."""
-        for task in self._tasks:
+        tasks = [*self._tasks, *self._readings.values()]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _repeat(self, read: Callable[[], Awaitable[None]]) -> None:
         while True:
-            try:
-                await read()
-            except Exception:
-                log.exception("metrics could not be read for a reason that the writer does not know")
+            await _attempt(read)
             await asyncio.sleep(self._seconds)
 
     async def _read_databases(self) -> None:
+        """Begin to read each database whose last reading has ended."""
+        self._parts.status.update_undecided(undecided(self._parts))
+        up = {d.name: d for d in self._parts.databases.up()}
+        silent = {name for name, reading in self._readings.items() if not reading.done()}
+        for name in up.keys() - silent:
+            read = partial(self._read_database, up[name])
+            self._readings[name] = asyncio.create_task(_attempt(read))
+        self._sessions = {n: of for n, of in self._sessions.items() if n in up.keys() - silent}
+        self._parts.status.update_connections(self._sessions)
+
+    async def _read_database(self, database: Database) -> None:
         databases, status = self._parts.databases, self._parts.status
-        status.update_undecided(undecided(self._parts))
-        stats: dict[str, DatabaseStats] = {}
         began = await status.committed.quiet(self._seconds)
-        failed = await failures(databases.up(), lambda d: stats.update({d.name: database_stats.read(d)}))
-        for name, stats_of in list(stats.items()):
-            status.update_database(name, stats_of, began)
-            if stats_of.staged:
-                databases.replays.mark_staged(name)
-        status.update_connections({name: stats_of.sessions for name, stats_of in stats.items()})
-        for name, e in failed.items():
-            databases.doubt(name)
+        try:
+            stats_of = await in_own_thread(database_stats.read, database)
+        except InfrastructureError as e:
+            self._sessions.pop(database.name, None)
+            databases.doubt(database.name)
             log.debug("metrics of a database could not be read", extra={"reason": e.detail})
+        else:
+            status.update_database(database.name, stats_of, began)
+            if stats_of.staged:
+                databases.replays.mark_staged(database.name)
+            self._sessions[database.name] = stats_of.sessions
+        status.update_connections(self._sessions)
 
     async def _read_lag(self) -> None:
         try:
             await self._lag.read()
         except (KafkaError, TimeoutError) as e:
+            self._parts.status.update_kafka(reachable=False)
             log.debug("metrics of Kafka could not be read", extra={"reason": type(e).__name__})
+
+
+async def _attempt(read: Callable[[], Awaitable[None]]) -> None:
+    try:
+        await read()
+    except Exception:
+        log.exception("metrics could not be read for a reason that the writer does not know")

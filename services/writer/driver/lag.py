@@ -14,10 +14,13 @@ from typing import Final
 from services.writer.driver.parts import Parts
 from services.writer.model.offsets import Partition
 from services.writer.observe.lag import Lag, OpenTransaction
+from shared import wire
 
 log = logging.getLogger(__name__)
 
 _KAFKA_SECONDS: Final = 8.0
+#: Asked as well, so that a writer without any topic knows whether Kafka answers.
+_ALWAYS: Final = Partition(wire.WRITERS, 0)
 #: The oldest event is looked up of so many partitions at a time, those with the longest lag.
 _MAX_PARTITIONS: Final = 100
 
@@ -37,7 +40,10 @@ class LagReader:
     async def read(self) -> None:
         """Show the lag of every partition whose next offset and end are known.  Raises `TimeoutError`."""
         async with asyncio.timeout(_KAFKA_SECONDS):
-            self._ends |= await self._parts.cluster.end_offsets(self._parts.partitions.next_offsets())
+            asked = [*self._parts.partitions.next_offsets(), _ALWAYS]
+            answers = await self._parts.cluster.end_offsets(asked)
+        self._parts.status.update_kafka(reachable=bool(answers))
+        self._ends |= answers
         settled = self._parts.partitions.next_offsets()  # behind the ends: events that land are no lag
         self._ends = {p: end for p, end in self._ends.items() if p in settled}
         events = {p: max(end - settled[p], 0) for p, end in self._ends.items()}

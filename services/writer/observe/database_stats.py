@@ -19,6 +19,7 @@ _WAITING: Final = """
         OR EXISTS (SELECT FROM onramp.rehearsals WHERE outcome IS NULL)
     FROM onramp.waiting
 """
+_SIZES: Final = "SELECT pg_database_size(current_database()), (SELECT count(*) FROM onramp.outbox)"
 _SESSIONS: Final = """
     SELECT coalesce(state, 'unknown'), count(*) FROM pg_stat_activity
     WHERE datname = current_database() AND application_name LIKE 'onramp-writer%' GROUP BY 1
@@ -40,6 +41,9 @@ class DatabaseStats:
     _: KW_ONLY
     #: Parked events that are too large for their topic and stay in the outbox.
     too_large: int = 0
+    #: Parked events that are still in the database, on their way to their topic.
+    outbox: int = 0
+    size_bytes: int = 0
     #: Replays or rehearsals are staged.
     staged: bool = False
 
@@ -55,11 +59,15 @@ def read(database: Database) -> DatabaseStats:
         sessions = dict(cursor.fetchall())
         cursor.execute(_WAITING)
         ((events, since, staged),) = cursor.fetchall()
+        cursor.execute(_SIZES)
+        ((size_bytes, in_outbox),) = cursor.fetchall()
         return DatabaseStats(
             totals,
             warning_counts,
             sessions,
             (events, since),
             too_large=outbox.too_large(conn, database.name),
+            outbox=in_outbox,
+            size_bytes=size_bytes,
             staged=staged,
         )

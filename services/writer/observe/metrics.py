@@ -140,6 +140,34 @@ class Metrics:
             ["database"],
             registry=self.registry,
         )
+        self.outbox = Gauge(
+            "onramp_writer_outbox_events",
+            "Parked events that are still in the outbox of their database, on their way to onramp.user_errors.",
+            ["database"],
+            registry=self.registry,
+        )
+        self.database_size = Gauge(
+            "onramp_writer_database_size_bytes",
+            "Size of a whole database, others' tables included, when it was last read.",
+            ["database"],
+            registry=self.registry,
+        )
+        self.database_read = Gauge(
+            "onramp_writer_database_read_timestamp_seconds",
+            "When a database last said what /metrics shows of it (Unix seconds).",
+            ["database"],
+            registry=self.registry,
+        )
+        self.kafka_answered = Gauge(
+            "onramp_writer_kafka_answered_timestamp_seconds",
+            "When Kafka last told the ends of its logs, or let the writer begin (Unix seconds); 0 before.",
+            registry=self.registry,
+        )
+        self.kafka_reachable = Gauge(
+            "onramp_writer_kafka_reachable",
+            "1 while Kafka answers the writer; 0 before it first did.",
+            registry=self.registry,
+        )
         self.database_state = Gauge(
             "onramp_writer_database_state",
             "1 for the state that a database is in: its breaker.",

@@ -232,6 +232,9 @@ class Status:
         self.metrics.series.count_to(self.metrics.warning_counts, warnings, database)
         self._show_waiting(database, "database", *stats.waiting)
         self._update_too_large(database, stats.too_large)
+        self.metrics.outbox.labels(database).set(stats.outbox)
+        self.metrics.database_size.labels(database).set(stats.size_bytes)
+        self.metrics.database_read.labels(database).set(time())
 
     def _update_too_large(self, database: str, events: int) -> None:
         self.metrics.too_large.labels(database).set(events)
@@ -253,6 +256,12 @@ class Status:
     def update_open_transactions(self, found: Mapping[Partition, OpenTransaction]) -> None:
         """Take the transactions of other producers that keep partitions from being read to their ends."""
         self._open = dict(found)
+
+    def update_kafka(self, *, reachable: bool) -> None:
+        """Take whether Kafka answers."""
+        self.metrics.kafka_reachable.set(reachable)
+        if reachable:
+            self.metrics.kafka_answered.set(time())
 
     def open_transactions(self) -> dict[str, str]:
         """Return by partition what an operator should know of transactions that are open for long."""

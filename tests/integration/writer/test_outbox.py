@@ -4,6 +4,7 @@ import secrets
 
 import pytest
 
+from services.writer.observe import database_stats
 from services.writer.park import outbox
 from shared import failpoints, wire
 from shared.errors import InfrastructureError
@@ -53,6 +54,16 @@ def test_while_kafka_is_away_it_stays_in_the_outbox(bench: Bench, bad: list[byte
     with pytest.raises(InfrastructureError):
         outbox.relay(bench.database, Brokers(bench.bootstrap))  # where nobody listens
     assert _waiting(bench) == 3
+
+
+def test_what_waits_in_the_outbox_and_how_large_its_database_is_are_shown(
+    bench: Bench, bad: list[bytes]
+) -> None:
+    assert database_stats.read(bench.database).outbox == 0
+    bench.settle(arrivals([event("good"), *bad]))
+    shown = database_stats.read(bench.database)
+    assert shown.outbox == 3
+    assert shown.size_bytes == bench.one("SELECT pg_database_size(current_database())") > 1_000_000
 
 
 def test_a_relay_that_dies_after_the_publish_repeats_it_under_the_same_keys(

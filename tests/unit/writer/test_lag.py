@@ -86,6 +86,19 @@ def test_what_a_silent_leader_has_is_what_it_had() -> None:
     assert ground.read() == {}
 
 
+def test_kafka_answers_as_long_as_any_leader_does() -> None:
+    ground = _Ground()
+    del ground.ends[A]
+    ground.read()
+    assert "\nonramp_writer_kafka_reachable 1.0\n" in ground.status.page().decode()
+    ground.ends = {}
+    ground.read()
+    assert "\nonramp_writer_kafka_reachable 0.0\n" in ground.status.page().decode()
+    ground.settled, ground.ends = {}, {reader._ALWAYS: 1}  # no topic of events is there yet
+    assert ground.read() == {}
+    assert "\nonramp_writer_kafka_reachable 1.0\n" in ground.status.page().decode()
+
+
 def test_ages_that_cannot_be_read_hide_no_event(monkeypatch: pytest.MonkeyPatch) -> None:
     async def times(*_: object) -> dict[Partition, float]:
         raise TimeoutError

@@ -215,3 +215,24 @@ def test_parked_events_that_stay_in_an_outbox_are_a_number_and_a_remark_as_long_
         code, shown = readyz(status)
         assert (code, shown["status"], shown["reason"]) == (200, "consuming", None)
         assert list(shown["remarks"]) == said
+
+
+def test_what_a_database_says_of_itself_and_when(monkeypatch: pytest.MonkeyPatch) -> None:
+    status = Status()
+    monkeypatch.setattr(module, "time", lambda: 1000.0)
+    status.update_database("db", replace(reading(0), outbox=3, size_bytes=8_000_000))
+    monkeypatch.setattr(module, "time", lambda: 2000.0)
+    found = page(status)
+    assert found['onramp_writer_outbox_events{database="db"}'] == 3
+    assert found['onramp_writer_database_size_bytes{database="db"}'] == 8_000_000
+    assert found['onramp_writer_database_read_timestamp_seconds{database="db"}'] == 1000
+
+
+def test_whether_kafka_answers_and_when_it_last_did(monkeypatch: pytest.MonkeyPatch) -> None:
+    status = Status()
+    reachable, answered = "onramp_writer_kafka_reachable", "onramp_writer_kafka_answered_timestamp_seconds"
+    assert (page(status)[reachable], page(status)[answered]) == (0, 0)
+    for now, answers, shown in ((1000.0, True, (1, 1000)), (2000.0, False, (0, 1000))):
+        monkeypatch.setattr(module, "time", lambda now=now: now)
+        status.update_kafka(reachable=answers)
+        assert (page(status)[reachable], page(status)[answered]) == shown

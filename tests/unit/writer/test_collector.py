@@ -1,0 +1,116 @@
+"""Each database is read by itself: one that hangs holds up nobody's figures, and its own are not made up."""
+
+import asyncio
+import threading
+from collections import Counter
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from services.writer.driver import collector as module
+from services.writer.driver.collector import StatsCollector
+from services.writer.observe.database_stats import DatabaseStats
+from services.writer.observe.status import Status
+from shared.errors import DATABASE_UNAVAILABLE, InfrastructureError
+from tests.unit.writer.test_metrics import page
+
+_OFTEN = 0.001
+
+
+class _Ground:
+    """Two databases, and a collector that reads them."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.up = ["quick", "silent"]
+        self.answers = threading.Event()
+        self.readings: Counter[str] = Counter()
+        self.failing: set[str] = set()
+        self.doubted: list[str] = []
+        self.status = Status()
+        monkeypatch.setattr(module.database_stats, "read", self._read)
+        monkeypatch.setattr(module, "undecided", lambda _: {})
+        databases = SimpleNamespace(
+            up=lambda: [SimpleNamespace(name=name) for name in self.up], doubt=self.doubted.append
+        )
+        parts: Any = SimpleNamespace(status=self.status, databases=databases)
+        self.collector = StatsCollector(parts, _OFTEN)
+        monkeypatch.setattr(self.collector, "_read_lag", self._nothing)
+
+    def _read(self, database: Any) -> DatabaseStats:
+        self.readings[database.name] += 1
+        if database.name in self.failing:
+            raise InfrastructureError(DATABASE_UNAVAILABLE, "it is gone")
+        if database.name == "silent":
+            assert self.answers.wait(120)
+        totals = {("events.a", "events.a", "landed"): self.readings[database.name]}
+        return DatabaseStats(totals, {}, {"idle": 1}, (0, None))
+
+    async def _nothing(self) -> None: ...
+
+    def landed(self, name: str) -> float:
+        labels = f'database="{name}",event_type="a",outcome="landed"'
+        series = f'onramp_writer_events_total{{{labels},step="persist",table="events.a",topic="events.a"}}'
+        return page(self.status).get(series, -1.0)
+
+    def sessions(self, name: str) -> float | None:
+        return page(self.status).get(f'onramp_writer_connections{{database="{name}",state="idle"}}')
+
+    async def until(self, holds: Callable[[], bool]) -> None:
+        async with asyncio.timeout(60):
+            while not holds():  # noqa: ASYNC110 - a thread makes it true
+                await asyncio.sleep(_OFTEN)
+
+    def run(self, test: Callable[[], Any]) -> None:
+        async def collected() -> None:
+            self.collector.start()
+            try:
+                await test()
+            finally:
+                self.answers.set()
+                await self.collector.stop()
+
+        asyncio.run(collected())
+
+
+@pytest.fixture
+def ground(monkeypatch: pytest.MonkeyPatch) -> _Ground:
+    return _Ground(monkeypatch)
+
+
+def test_a_database_that_hangs_holds_up_no_other_ones_totals(ground: _Ground) -> None:
+    async def hung() -> None:
+        await ground.until(lambda: ground.landed("quick") >= 3)
+        assert (ground.landed("silent"), ground.readings["silent"]) == (-1, 1)
+        assert (ground.sessions("quick"), ground.sessions("silent")) == (1, None)
+        ground.answers.set()
+        await ground.until(lambda: ground.landed("silent") >= 2)
+        await ground.until(lambda: ground.sessions("silent") == 1)
+
+    ground.run(hung)
+
+
+def test_sessions_of_a_database_that_begins_to_hang_are_not_known(ground: _Ground) -> None:
+    async def begins() -> None:
+        ground.answers.set()
+        await ground.until(lambda: ground.sessions("silent") == 1)
+        ground.answers.clear()
+        await ground.until(lambda: ground.sessions("silent") is None)
+        assert ground.sessions("quick") == 1
+
+    ground.run(begins)
+
+
+def test_a_database_that_fails_is_doubted_and_one_that_is_out_is_not_read(ground: _Ground) -> None:
+    async def fails() -> None:
+        ground.answers.set()
+        await ground.until(lambda: ground.sessions("quick") == 1)
+        ground.failing.add("quick")
+        await ground.until(lambda: ground.doubted != [] and ground.sessions("quick") is None)
+        assert set(ground.doubted) == {"quick"}
+        ground.failing.clear()
+        ground.up.remove("silent")
+        await ground.until(lambda: ground.sessions("silent") is None and ground.sessions("quick") == 1)
+
+    ground.run(fails)
