@@ -27,8 +27,8 @@ LAG: Final = (
     Mutant(
         "the end that a silent leader had",
         "driver/lag.py",
-        "self._ends |= await",
-        "self._ends = await",
+        "self._ends |= answers",
+        "self._ends = answers",
         f"{_UNIT}what_a_silent_leader_has_is_what_it_had",
     ),
     Mutant(

@@ -142,7 +142,7 @@ class Metrics:
         )
         self.outbox = Gauge(
             "onramp_writer_outbox_events",
-            "Parked events that are still in the outbox of their database, on their way to onramp.user_errors.",
+            "Parked events that are in the outbox of their database, on their way to onramp.user_errors.",
             ["database"],
             registry=self.registry,
         )
