@@ -16,7 +16,7 @@ export PYTHONPATH := $(CURDIR)
 unexport VIRTUAL_ENV
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo prometheus test lint types format test-unit fuzz mutants proof bench bench-gateway bench-writer bench-latency load load-full model bundle clean
+.PHONY: help setup run demo prometheus test lint types format test-unit fuzz mutants proof bench bench-gateway bench-writer bench-errors bench-latency load load-full model bundle clean
 
 help: ## Show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -72,6 +72,9 @@ bench-writer: $(STAMP) ## Kafka to Postgres beside Postgres' own COPY (minutes; 
 
 bench: $(STAMP) ## Every bench, the seed load and a rising one in one report, compared with the last committed one
 	$(PY) -m loadtest.bench $(ARGS)
+
+bench-errors: $(STAMP) ## A million parked events: kept, looked at, discarded, replayed beside live ones (half an hour)
+	$(PY) -m loadtest.bench_errors $(ARGS)
 
 bench-latency: $(STAMP) ## From when an event was due to its row, at 1,000 a second (ten minutes)
 	$(PY) -m loadtest.bench_latency $(ARGS)

@@ -113,7 +113,7 @@ def measure(target: Target, args: argparse.Namespace) -> dict[str, Any]:
         conn.autocommit = True
         ledgers = Ledgers(conn)
         with repeatedly(_LOOK_SECONDS, ledgers.look):
-            lines = _send(target, args)
+            lines = send(target, args)
             sent = [
                 Sent(due, answered, name, (topic, p), offset)
                 for due, answered, name, *r in lines
@@ -124,7 +124,7 @@ def measure(target: Target, args: argparse.Namespace) -> dict[str, Any]:
         return _report(args, lines, sent, ledgers)
 
 
-def _send(target: Target, args: argparse.Namespace) -> list[Any]:
+def send(target: Target, args: argparse.Namespace) -> list[Any]:
     """Return what the generator says of each event, from a process of its own."""
     with tempfile.TemporaryDirectory() as folder:
         out, order = Path(folder) / "sent.json", Path(folder) / "order.json"

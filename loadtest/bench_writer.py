@@ -16,7 +16,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -35,7 +35,7 @@ from loadtest.writer_cases import CASES, Case
 from shared import wire
 from stack.kafka import Kafka
 from stack.postgres import Postgres
-from stack.services import Service, writer
+from stack.services import Service, admin, writer
 
 POLL_SECONDS = 0.05
 MEMORY_SECONDS = 2.0
@@ -158,9 +158,10 @@ def measure(args: argparse.Namespace) -> dict[str, object]:
         env = case.registry(Path(name)) | {"ONRAMP_WRITER_MASTER": f"local[{args.slots}]"}
         service = writer(bootstrap=kafka.bootstrap, dsn=postgres.dsn, log=Path(name) / "writer.log", env=env)
         before = cost(postgres.pid)
+        keeps = _admin_beside(kafka, postgres, Path(name)) if args.admin else nullcontext()
         try:
             memory = Memory(service)
-            with repeatedly(MEMORY_SECONDS, memory.look):
+            with keeps, repeatedly(MEMORY_SECONDS, memory.look):
                 line, warm = run_writer(service, conn, args.events, Spent(service, postgres, kafka))
             after = cost(service.pid, postgres.pid)
         finally:
@@ -180,6 +181,18 @@ def measure(args: argparse.Namespace) -> dict[str, object]:
                 "pss_mib_then": memory.most,
             },
         )
+
+
+@contextmanager
+def _admin_beside(kafka: Kafka, postgres: Postgres, folder: Path) -> Iterator[None]:
+    """An admin service that keeps what the writer parks."""
+    env = {"ONRAMP_ADMIN_STORE": str(folder / "segments")}
+    service = admin(bootstrap=kafka.bootstrap, dsn=postgres.dsn, log=folder / "admin.log", env=env)
+    service.start()
+    try:
+        yield
+    finally:
+        service.stop()
 
 
 class Memory:
@@ -250,6 +263,7 @@ def main() -> None:
     parser.add_argument("--partitions", type=int, default=6)
     parser.add_argument("--slots", type=int, default=2, help="Spark's task slots: tasks, and so connections")
     parser.add_argument("--repeats", type=int, default=3, help="COPY runs")
+    parser.add_argument("--admin", action="store_true", help="an admin service keeps what is parked")
     parser.add_argument("--out", type=Path, help="write the figures there instead of keeping them")
     args = parser.parse_args()
     args.load_average = os.getloadavg()[0]

@@ -36,6 +36,7 @@ class Target:
     """Who may have issued the gateway's certificate; empty: whom this machine trusts."""
     bootstrap: str = ""
     dsn: str = ""
+    admin: str = ""
     database: str = "onramp"
     syslog: tuple[str, int] | None = None
     brokers: int = 0
@@ -82,6 +83,7 @@ def embedded(brokers: int, *, gateways: int = 1, slots: int = 2, keep: bool = Fa
                     api_key=stack.api_key,
                     bootstrap=stack.bootstrap,
                     dsn=stack.dsn,
+                    admin=stack.admin,
                     syslog=(LOOPBACK, port),
                     brokers=brokers,
                     gateways=gateways,
@@ -91,7 +93,7 @@ def embedded(brokers: int, *, gateways: int = 1, slots: int = 2, keep: bool = Fa
         finally:
             stack.stop()
             if not keep:
-                for part in ("kafka", "postgres"):  # the logs stay: they are small
+                for part in ("kafka", "postgres", "segments"):  # the logs stay: they are small
                     shutil.rmtree(_DATA / part, ignore_errors=True)
 
 

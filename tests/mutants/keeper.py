@@ -17,6 +17,20 @@ _SEGMENTS: Final = "tests/integration/admin/test_segments.py::test_"
 
 KEEPER: Final = (
     Mutant(
+        "that the keeper takes names of any length",
+        "errors/cause.py",
+        "    name = name and name[:_LONGEST_NAME]\n",
+        "",
+        f"{_KEEPER}foreign_records_are_passed_over_and_hold_up_nothing",
+    ),
+    Mutant(
+        "that the keeper writes texts as COPY reads them",
+        "store/keeper_sql.py",
+        '    escaped = text.replace("\\\\", "\\\\\\\\").replace("\\t", "\\\\t")\n',
+        "    escaped = text\n",
+        f"{_KEEPER}texts_of_any_kind_are_kept_as_they_are",
+    ),
+    Mutant(
         "that a segment is recorded by the transaction that removes its bytes from the database",
         "store/segments_sql.py",
         '            failpoints.reach("admin.segment_written")\n',
@@ -99,8 +113,8 @@ KEEPER: Final = (
     Mutant(
         "that the keeper knows a repeat",
         "store/keeper_sql.py",
-        "    VALUES %s ON CONFLICT DO NOTHING\n",
-        "    VALUES %s\n",
+        "        ON CONFLICT DO NOTHING\n        RETURNING",
+        "        RETURNING",
         f"{_KEEPER}a_repeat_of_a_record_is_the_same_event",
     ),
     Mutant(

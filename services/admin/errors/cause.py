@@ -5,6 +5,7 @@ What differs from event to event (version, time, the value itself) is no part of
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
@@ -12,12 +13,16 @@ import orjson
 
 #: Of what `fingerprint` is made; another choice of fields is another version, and groups of both live on.
 VERSION: Final = 1
+#: At most so many groups are told apart: event names, and with them causes, are anybody's to make up.
+MOST_GROUPS: Final = 10_000
 _INDEX: Final = re.compile(r"(?<=/)\d+(?=/|$)")
 _BODIES: Final = ("payload", "data")
 _ABSENT: Final = "absent"
 _NOTHING: Final = object()
 #: Of an array that fits into one event.
 _LONGEST_INDEX: Final = 9
+#: Postgres takes no longer texts into an index, and what is no name of Onramp's may be of any length.
+_LONGEST_NAME: Final = 512
 
 
 class Cause(NamedTuple):
@@ -37,7 +42,12 @@ class Cause(NamedTuple):
     @property
     def fingerprint(self) -> bytes:
         """16 bytes that are the same for the same cause, on any machine."""
-        return sha256(orjson.dumps([VERSION, *self])).digest()[:16]
+        return _fingerprint(self)
+
+
+@lru_cache(MOST_GROUPS)
+def _fingerprint(cause: Cause) -> bytes:
+    return sha256(orjson.dumps([VERSION, *cause])).digest()[:16]
 
 
 #: What is counted together when there are as many groups as there may be.
@@ -49,6 +59,7 @@ def cause_of(reason: Mapping[str, Any], value: bytes | None) -> Cause:
     told = {name: _text(reason.get(name)) for name in ("step", "code", "sqlstate", "destination")}
     column, constraint = _text(reason.get("column")), _text(reason.get("constraint"))
     pointer, name = _text(reason.get("pointer")), _text(reason.get("event_name"))
+    name = name and name[:_LONGEST_NAME]
     document = _parsed(value) if column or pointer or not name else None
     return Cause(
         **told | {"destination": _pattern(told["destination"])},

@@ -4,23 +4,22 @@ The keeper's advisory lock is of the connection that it writes through: a keeper
 has lost both at once, so two of them never write.
 """
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from io import StringIO
+from itertools import count
 from typing import Any, Final, Self
 
 from psycopg2 import Binary
 from psycopg2.extensions import connection, cursor
 from psycopg2.extras import execute_values
 
-from services.admin.errors.cause import OTHERS, VERSION, Cause
+from services.admin.errors.cause import MOST_GROUPS, OTHERS, VERSION, Cause
 from services.admin.errors.kept import KeptEvent
 from services.admin.findings import Source
 from services.admin.store.control_sql import connect, prepare, translated
 from shared import failpoints
 
-#: At most so many groups are told apart: event names, and with them causes, are anybody's to make up.
-MOST_GROUPS: Final = 10_000
 #: A slice is a few megabytes; a database that takes longer is out.
 _STATEMENT_MS: Final = 60_000
 #: The one keeper's; any number that nothing else uses.
@@ -31,13 +30,32 @@ _ADD_GROUPS: Final = """
                                      event_name, json_type, first_seen, last_seen)
     VALUES %s RETURNING fingerprint, id
 """
-_ADD_EVENTS: Final = """
-    INSERT INTO onramp_admin.events (topic_id, topic, partition, "offset", destination, group_id, code,
-                                     event_id, event_name, parked_at, reason, size, sha256)
-    VALUES %s ON CONFLICT DO NOTHING
-    RETURNING id, topic_id::text, topic, partition, "offset", destination, group_id, parked_at
+_SLICE: Final = """
+    CREATE TEMPORARY TABLE IF NOT EXISTS slice (
+        n integer, topic_id uuid, topic text, partition integer, "offset" bigint, destination text,
+        group_id bigint, code text, event_id text, event_name text, parked_at timestamptz, reason json,
+        size integer, sha256 bytea, value bytea
+    ) ON COMMIT DELETE ROWS
 """
-_ADD_BYTES: Final = "INSERT INTO onramp_admin.bytes (event, value) VALUES %s"
+_COPY: Final = "COPY pg_temp.slice FROM STDIN"
+#: An event that is there is passed over.  Ids are given in the order of the slice.
+_ADD_EVENTS: Final = """
+    WITH new AS (
+        INSERT INTO onramp_admin.events (topic_id, topic, partition, "offset", destination, group_id, code,
+                                         event_id, event_name, parked_at, reason, size, sha256)
+        SELECT topic_id, topic, partition, "offset", destination, group_id, code,
+               event_id, event_name, parked_at, reason, size, sha256
+        FROM pg_temp.slice ORDER BY n
+        ON CONFLICT DO NOTHING
+        RETURNING id, topic_id, topic, partition, "offset", destination, group_id, parked_at
+    ), with_bytes AS (
+        INSERT INTO onramp_admin.bytes (event, value)
+        SELECT new.id, s.value
+        FROM new JOIN pg_temp.slice s USING (topic_id, topic, partition, "offset", destination)
+        WHERE s.value IS NOT NULL ORDER BY new.id
+    )
+    SELECT group_id, count(*), min(parked_at), max(parked_at) FROM new GROUP BY 1 ORDER BY 1
+"""
 #: A cause that comes back is no longer resolved.
 _COUNT: Final = """
     UPDATE onramp_admin.groups g
@@ -134,34 +152,51 @@ def _group_of(groups: Mapping[bytes, int], cause: Cause) -> int:
 
 
 def _add_events(cur: cursor, events: Sequence[KeptEvent], groups: Sequence[int]) -> int:
-    rows = [
-        (
-            *event.key,
-            group,
-            event.code,
-            event.event_id,
-            event.event_name,
-            event.parked_at,
-            event.reason,
-            len(event.value or b""),
-            event.sha256 and Binary(event.sha256),
-        )
-        for event, group in zip(events, groups, strict=True)
-    ]
-    new = _values(cur, _ADD_EVENTS, rows)
-    value_of = {event.key: event.value for event in events}
-    bytes_of = [(row[0], value_of[tuple(row[1:6])]) for row in new]
-    _values(cur, _ADD_BYTES, [(event, Binary(value)) for event, value in bytes_of if value is not None])
-    _count(cur, new)
-    return len(new)
-
-
-def _count(cur: cursor, new: Sequence[tuple[Any, ...]]) -> None:
-    times = defaultdict(list)
-    for *_, group, parked_at in new:
-        times[group].append(parked_at)
+    """Add those that are new, with their bytes and counts; return how many were."""
+    cur.execute(_SLICE)
+    cur.copy_expert(_COPY, _slice(events, groups))
+    cur.execute(_ADD_EVENTS)
+    counts = cur.fetchall()
     # In order of ids: two transactions that count never wait for each other in a circle.
-    _values(cur, _COUNT, [(g, len(t), min(t), max(t)) for g, t in sorted(times.items())])
+    _values(cur, _COUNT, counts)
+    return sum(new for _, new, *_ in counts)
+
+
+def _slice(events: Sequence[KeptEvent], groups: Sequence[int]) -> StringIO:
+    """Return the slice as COPY reads it."""
+    return StringIO("".join(_line(*of) for of in zip(count(), events, groups)))
+
+
+def _line(n: int, event: KeptEvent, group: int) -> str:
+    fields = (
+        str(n),
+        event.topic_id,
+        _copied(event.topic),
+        str(event.partition),
+        str(event.offset),
+        _copied(event.destination),
+        str(group),
+        _copied(event.code),
+        _copied(event.event_id),
+        _copied(event.event_name),
+        event.parked_at.isoformat(),
+        _copied(event.reason),
+        str(len(event.value or b"")),
+        _hex(event.sha256),
+        _hex(event.value),
+    )
+    return "\t".join(fields) + "\n"
+
+
+def _copied(text: str | None) -> str:
+    if text is None:
+        return "\\N"
+    escaped = text.replace("\\", "\\\\").replace("\t", "\\t")
+    return escaped.replace("\n", "\\n").replace("\r", "\\r")
+
+
+def _hex(value: bytes | None) -> str:
+    return "\\N" if value is None else f"\\\\x{value.hex()}"
 
 
 def _move(cur: cursor, next_offsets: Mapping[Source, int]) -> None:

@@ -1,5 +1,6 @@
 """The keeper: every parked event is kept once, byte for byte, in its group, whatever ends it."""
 
+import secrets
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,10 @@ from tests.integration.admin.conftest import Stage, database_beside
 from tests.integration.admin.keeping import Admin
 
 BAD = b'{"secret":"hunter2 \\u0000","total":"9,99"}'
+TEXTS = """
+    SELECT event_id, destination, reason->>'detail', event_name, b.value
+    FROM onramp_admin.events e LEFT JOIN onramp_admin.bytes b ON b.event = e.id WHERE {where} ORDER BY e.id
+"""
 OTHER = b'{"secret":"\\u0000"}'
 
 
@@ -85,6 +90,7 @@ def test_foreign_records_are_passed_over_and_hold_up_nothing(stage: Stage, admin
         reason | {"partition": -1},
         reason | {"destination": "d" * 3000},
         reason | {"topic": nul, "detail": "\0", "topic_id": 7, "event_name": nul},
+        reason | {"offset": 1, "event_name": secrets.token_hex(10_000)},
     ]
     for document in foreign:
         stage.park(b"foreign", b"\0", [("onramp-error", orjson.dumps(document))])
@@ -112,6 +118,28 @@ def test_a_resolved_group_opens_again_when_it_gets_an_event(stage: Stage, admin:
         ("ann", "set state resolved, assignee bob"),
         ("ann", "set state ignored"),
     ]
+
+
+def test_texts_of_any_kind_are_kept_as_they_are(postgres: HasDsn) -> None:
+    odd = ["tab\t", "line\nline\r", "\\N", "\\.", "back\\slash", "\"'", "\x01\u2028é😀", ""]
+    values = [b"", b"\0\xff\n\t\\", None]
+    with database_beside(postgres.dsn, "template0") as dsn:
+        session = KeeperSession.open(dsn)
+        assert session is not None
+        records = [
+            _record({"event_name": t, "id": t, "detail": t, "destination": t}, offset=n)
+            for n, t in enumerate(odd)
+        ]
+        records += [_record({}, value, 100 + n) for n, value in enumerate(values)]
+        found = [event for record in records if (event := kept(record))]
+        assert session.keep([*found, *found], {Source(wire.USER_ERRORS, 0): 1}) == len(odd) + len(values)
+        assert session.keep(found, {Source(wire.USER_ERRORS, 0): 1}) == 0
+        session.close()
+        texts = rows(dsn, TEXTS.format(where='"offset" < 100'))
+        assert [row[:3] for row in texts] == [(t, t, t) for t in odd]
+        assert [row[3] or None for row in texts] == [t or None for t in odd]
+        stored = rows(dsn, TEXTS.format(where='"offset" >= 100'))
+        assert [row[4] if row[4] is None else bytes(row[4]) for row in stored] == values
 
 
 @pytest.mark.parametrize("place", ["admin.before_commit", "admin.after_commit"])
