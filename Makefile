@@ -54,6 +54,8 @@ fuzz: $(STAMP) ## Throw bad requests at the gateway for some minutes (part of `t
 mutants: $(STAMP) ## Remove one protection of the code at a time: the tests must notice (an hour and a half)
 	$(PY) -m tests.mutants.gateway --all
 	$(PY) -m tests.mutants.registry --all
+	$(PY) -m tests.mutants.registry_log --all
+	$(PY) -m tests.mutants.registry_edit --all
 	$(PY) -m tests.mutants.contracts --all
 	$(PY) -m tests.mutants.secured --all
 	$(PY) -m tests.mutants.stack --all

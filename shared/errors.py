@@ -330,6 +330,21 @@ TOPIC_MISSING: Final = _waiting(
     "then send again.",
     503,
 )
+REGISTRY_UNREAD: Final = _waiting(
+    "registry_unread",
+    Step.RECEIVE,
+    "The registry was not read yet: which keys and event types there are is not known.",
+    "Send the same event with the same id again after Retry-After seconds; an operator finds the reason in "
+    "the log.",
+    503,
+)
+REGISTRY_CONFLICT: Final = _rejected(
+    "registry_conflict",
+    409,
+    Step.CHECK,
+    "Somebody else changed the registry meanwhile.",
+    "Look at what is in force now (`onramp export`), and apply the change again.",
+)
 QUOTA: Final = _waiting(
     "quota",
     Step.RECEIVE,

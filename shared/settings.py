@@ -5,7 +5,7 @@ them all with their defaults and reasons, and a test holds the two together.
 """
 
 from pathlib import Path
-from typing import Self
+from typing import Literal, Self
 
 from pydantic import Field, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -96,6 +96,11 @@ class RegistrySettings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="ONRAMP_REGISTRY_", frozen=True)
 
+    source: Literal["file", "kafka"] = Field(
+        "file",
+        description="Where the registry is kept: `file`, or `kafka` for the topic onramp.registry, which "
+        "`onramp apply` writes and all services follow. The same for all of them.",
+    )
     file: Path = Field(
         Path("onramp.yaml"),
         description="The registry's file; without it every event name is accepted and no key is known. "

@@ -35,6 +35,9 @@ OWN_TOPICS: Final = (
     TopicSpec(wire.WRITERS, 1, _COMPACTED),
 )
 
+#: Made by whoever reads or writes it first, see shared/registry.
+REGISTRY_TOPIC: Final = TopicSpec(wire.REGISTRY, 1, _KEPT)
+
 
 def event_topic(name: str, partitions: int) -> TopicSpec:
     """Return the specification of an event type's topic."""

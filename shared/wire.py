@@ -13,6 +13,7 @@ USER_ERRORS: Final = "onramp.user_errors"
 SYSTEM_ERRORS: Final = "onramp.system_errors"
 SETTLED: Final = "onramp.settled"
 WRITERS: Final = "onramp.writers"
+REGISTRY: Final = "onramp.registry"
 WRITER_GROUP: Final = "onramp-writer"
 
 HEADER_CONTEXT: Final = "context"

@@ -3,6 +3,7 @@
 import typer
 
 from services.cli.exits import HELP, Exit, explain
+from services.cli.registry import apply, export
 from services.cli.verbs import (
     admin,
     audit,
@@ -35,6 +36,8 @@ app.command()(ingest.ingest)
 app.command()(writer.writer)
 app.command()(admin.admin)
 app.command()(send.send)
+app.command()(apply.apply)
+app.command()(export.export)
 app.add_typer(errors.app, name="errors")
 app.add_typer(keys.app, name="keys")
 app.add_typer(types.app, name="types")

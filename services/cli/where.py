@@ -24,6 +24,7 @@ from services.cli.options import (
 
 if TYPE_CHECKING:
     from shared.kafka_security import Brokers
+    from shared.settings import KafkaSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,17 +51,32 @@ class Where:
         Raises:
             typer.BadParameter: those settings do not fit together.
         """
-        from shared.settings import KafkaSettings
-
-        try:
-            return KafkaSettings(bootstrap=self.kafka).brokers
-        except ValueError as error:
-            raise typer.BadParameter(str(error), param_hint="ONRAMP_KAFKA_*") from error
+        return _settings(self.kafka).brokers
 
     def require_database(self) -> None:
         """Raise `typer.BadParameter` when no database is known."""
         if not self.databases:
             raise typer.BadParameter("no database is known: give --dsn", param_hint="--dsn")
+
+
+def kafka_settings(kafka: str | None, data_dir: Path) -> "KafkaSettings":
+    """Return the services' own settings of Kafka, for the brokers given or those of `onramp up`.
+
+    Raises:
+        typer.BadParameter: those settings do not fit together.
+    """
+    from stack import addresses
+
+    return _settings(kafka or addresses.known(data_dir).kafka)
+
+
+def _settings(bootstrap: str) -> "KafkaSettings":
+    from shared.settings import KafkaSettings
+
+    try:
+        return KafkaSettings(bootstrap=bootstrap)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="ONRAMP_KAFKA_*") from error
 
 
 def with_where_options(verb: Callable[..., None]) -> Callable[..., None]:

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import uvicorn
 
-from services.ingest.app import open_registry
 from services.ingest.auth import quota_levels
 from services.ingest.check.json_schema import check_schemas
 from services.ingest.http.handshake import Handshake
@@ -21,6 +20,7 @@ from services.ingest.settings import STOP_SECONDS, IngestSettings
 from shared.logs import set_up
 from shared.read_settings import WrongSettingsError, read_settings, warn_of_unknown
 from shared.registry.file import RegistryFileError
+from shared.registry.opened import open_registry
 from shared.settings import KafkaSettings, RegistrySettings
 
 _METRICS_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
@@ -32,13 +32,14 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
         settings, kafka = read_settings(IngestSettings), read_settings(KafkaSettings)
+        registry = read_settings(RegistrySettings)
     except WrongSettingsError as e:
         sys.exit(f"The gateway does not start:\n{e}")
     set_up("ingest", settings.log_level)
     warn_of_unknown(IngestSettings, KafkaSettings, RegistrySettings)
     try:
         # Here as well as in the workers: a supervisor would restart failing workers forever.
-        require_safe(settings, kafka, open_registry(check_schemas))
+        require_safe(settings, kafka, open_registry(registry, kafka, check_schemas))
     except UnsafeSetupError as e:
         sys.exit(f"The gateway does not start:\n{e}")
     except RegistryFileError as e:

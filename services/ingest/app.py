@@ -56,8 +56,7 @@ from shared import wire
 from shared.errors import UserError
 from shared.logs import set_up
 from shared.registry import Registry
-from shared.registry.file import FileRegistry
-from shared.registry.port import Check
+from shared.registry.opened import open_registry
 from shared.settings import KafkaSettings, RegistrySettings
 
 logger = logging.getLogger(__name__)
@@ -67,6 +66,8 @@ logger = logging.getLogger(__name__)
 _LAST_SECONDS: Final = 1.0
 #: Often enough that a revoked key is rejected within two seconds.
 _REFRESH_SECONDS: Final = 0.5
+#: What is shown does not wait longer for a look at a Kafka that is out.
+_LOOK_SECONDS: Final = 1.0
 _SWITCH_SECONDS: Final = 0.001
 _GC_ALLOCATIONS: Final = 50_000
 #: From glibc's malloc.h.
@@ -124,7 +125,7 @@ def create() -> Gateway:
     settings, kafka = IngestSettings(), KafkaSettings()
     set_up("ingest", settings.log_level)
     compiler = Compiler()
-    registry = open_registry(compiler)
+    registry = open_registry(RegistrySettings(), kafka, compiler)
     require_safe(settings, kafka, registry)
     budget = ByteBudget(settings.inflight_bytes)
     raise_limit(settings)
@@ -160,6 +161,7 @@ def create() -> Gateway:
                 yield state
         finally:
             watching.cancel()
+            registry.close()
             admin.stop()
             await syslog.stop(within=_LAST_SECONDS)
             await sink.stop(within=_LAST_SECONDS)
@@ -212,14 +214,8 @@ def assemble(
         log=log,
         metrics=RequestMetrics(events or EventCounts()),
     )
-    rest = routes(sink, settings.retry_after_seconds, lifespan, drain or Drain())
+    rest = routes(sink, registry, settings.retry_after_seconds, lifespan=lifespan, drain=drain or Drain())
     return Gateway(events=endpoint, flow=flow, api_keys=api_keys, settings=settings, rest=rest)
-
-
-def open_registry(check: Check) -> FileRegistry:
-    """Read the registry that the settings name.  Raises `RegistryFileError`."""
-    settings = RegistrySettings()
-    return FileRegistry(settings.file, check, named=settings.named)
 
 
 def _keyless_access(settings: IngestSettings) -> KeylessAccess | None:
@@ -266,12 +262,18 @@ def _partitions_of(registry: Registry) -> Callable[[str], int | None]:
 
 async def _watch(registry: Registry, budget: ByteBudget, connections: Connections) -> None:
     info = RegistryInfo()
+    looking: asyncio.Future[bool] | None = None
     while True:
-        try:
-            # In a thread: thousands of keys take seconds to read, and no request may wait for that.
-            await asyncio.to_thread(registry.refresh)
-        except Exception:
-            logger.exception("the registry could not be read; the previous one stays in use")
+        # In a thread: thousands of keys take seconds to read, and no request may wait for that.
+        looking = looking or asyncio.ensure_future(asyncio.to_thread(registry.refresh))
+        await asyncio.wait({looking}, timeout=_LOOK_SECONDS)
+        if looking.done():
+            if looking.exception():
+                logger.error(
+                    "the registry could not be read; the previous one stays in use",
+                    exc_info=looking.exception(),
+                )
+            looking = None
         info.show(registry)
         INFLIGHT_BYTES.set(budget.held)
         INFLIGHT_BYTES_LIMIT.set(budget.limit)

@@ -21,7 +21,8 @@ class UnsafeSetupError(ValueError):
 
 def require_safe(settings: IngestSettings, kafka: KafkaSettings, registry: Registry) -> None:
     """Raise `UnsafeSetupError` with every fault of this setup."""
-    registered = bool(registry.snapshot().keys)
+    # Keys that are not read yet: until then nobody is admitted, and without any nobody from elsewhere.
+    registered = not registry.is_read or bool(registry.snapshot().keys)
     if settings.profile == "production":
         faults = [*_risks(settings, kafka, registered=registered), *_broken_promises(settings, kafka)]
     else:

@@ -23,6 +23,7 @@ def main() -> int:
     logs.set_up("writer")
     try:
         settings, kafka = read_settings(WriterSettings), read_settings(KafkaSettings)
+        registry = read_settings(RegistrySettings)
     except WrongSettingsError as e:
         log.error("a setting is wrong: the writer does not start", extra={"reason": str(e)})  # noqa: TRY400
         return EXIT_USAGE
@@ -31,7 +32,7 @@ def main() -> int:
     # A failpoint in a Spark worker means this process, not the worker (tests only).
     os.environ.setdefault("ONRAMP_FAILPOINT_PID", str(os.getpid()))
     try:
-        return asyncio.run(WriterProcess(settings, kafka, RegistrySettings()).run())
+        return asyncio.run(WriterProcess(settings, kafka, registry).run())
     except RegistryFileError as e:
         log.error("the registry is wrong: the writer does not start", extra={"reason": str(e)})  # noqa: TRY400
         return EXIT_USAGE

@@ -57,6 +57,14 @@ class FileRegistry:
         return self._snapshot
 
     @property
+    def is_read(self) -> bool:
+        """Always: it is read before there is one."""
+        return True
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    @property
     def is_valid(self) -> bool:
         """Whether the snapshot is what the file says."""
         return not self._logged

@@ -30,6 +30,14 @@ class MemoryRegistry:
         """Return the present snapshot."""
         return self._snapshot
 
+    @property
+    def is_read(self) -> bool:
+        """Always."""
+        return True
+
+    def close(self) -> None:
+        """Nothing is held."""
+
     def refresh(self) -> bool:
         """Take over the document if it is valid; return whether the snapshot changed."""
         try:

@@ -26,6 +26,11 @@ class Registry(Protocol):
         ...
 
     @property
+    def is_read(self) -> bool:
+        """Whether there is a snapshot; until then `snapshot` raises `InfrastructureError` REGISTRY_UNREAD."""
+        ...
+
+    @property
     def is_valid(self) -> bool:
         """Whether the snapshot is what the source says: False while a wrong change is not taken over."""
         ...
@@ -35,4 +40,8 @@ class Registry(Protocol):
 
         It may be called from another thread than `snapshot`.
         """
+        ...
+
+    def close(self) -> None:
+        """Let go of the source; a look that is under way ends."""
         ...

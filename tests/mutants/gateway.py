@@ -143,12 +143,12 @@ QUICK: Final = (
         "return False",
         tests=BAD_INPUT,
     ),
-    Mutant("the registry's watcher", "app.py", "except Exception:", "except KeyError:", tests=WATCH),
+    Mutant("the registry's watcher", "app.py", "            looking = None\n", "", tests=WATCH),
     Mutant(
         "reading the registry off the loop",
         "app.py",
-        "await asyncio.to_thread(registry.refresh)",
-        "registry.refresh()",
+        "asyncio.to_thread(registry.refresh)",
+        "asyncio.sleep(0, registry.refresh())",
         tests=WATCH,
     ),
     Mutant(

@@ -68,7 +68,8 @@ class ApiKeys:
 
     def check_keyless(self, headers: list[Header]) -> bool:
         """Return whether this request needs no key.  Raises `UserError` FOREIGN_PAGE."""
-        if self._registry.snapshot().keys or self._dev_keys or self._keyless is None:
+        known = self._registry.is_read and self._registry.snapshot().keys
+        if known or self._dev_keys or self._keyless is None:
             return False
         self._keyless.check(headers)
         return True

@@ -20,6 +20,7 @@ from shared.errors import (
     UserError,
 )
 from shared.registry import ApiKey, EventType, Snapshot
+from shared.registry.model import EMPTY
 from shared.steps import Step
 
 _CONTEXT: Final = "/pipeline_context"
@@ -54,7 +55,7 @@ class Checker:
         self._new_names = new_names
         self._max_event_bytes = max_event_bytes
         self._schemas_of = schemas
-        self._schemas = schemas(snapshot())
+        self._schemas = Schemas(EMPTY)  # until there is a registry
 
     def check(self, items: list[BatchItem], request: RequestContext) -> None:
         """Set every item's envelope and event type, or the verdict that rejects it."""

@@ -14,12 +14,15 @@ from services.ingest.http.endpoint import new_request_id
 from services.ingest.http.openapi import describe_events
 from services.ingest.observe.page import exposition
 from services.ingest.sink import Sink
-from shared.errors import BAD_REQUEST, METHOD_NOT_ALLOWED, NOT_FOUND, TABLE, UserError
+from shared.errors import BAD_REQUEST, METHOD_NOT_ALLOWED, NOT_FOUND, REGISTRY_UNREAD, TABLE, UserError
+from shared.registry import Registry
 
 _FAULTS = {404: NOT_FOUND, 405: METHOD_NOT_ALLOWED}
 
 
-def routes(sink: Sink, retry_after: int, lifespan: Callable[[FastAPI], Any], drain: Drain) -> FastAPI:
+def routes(
+    sink: Sink, registry: Registry, retry_after: int, *, lifespan: Callable[[FastAPI], Any], drain: Drain
+) -> FastAPI:
     """Return the FastAPI application with every route but `POST /v1/events`."""
     app = FastAPI(
         title="Onramp gateway",
@@ -27,34 +30,36 @@ def routes(sink: Sink, retry_after: int, lifespan: Callable[[FastAPI], Any], dra
         summary="POST an event; the answer comes when Kafka holds it.",
         lifespan=lifespan,
     )
-    _add_health(app, sink, retry_after, drain)
+    _add_health(app, sink, registry, retry_after, drain=drain)
     _add_metrics(app)
     _add_errors(app, retry_after)
     describe_events(app)
     return app
 
 
-def _add_health(app: FastAPI, sink: Sink, retry_after: int, drain: Drain) -> None:
+def _add_health(app: FastAPI, sink: Sink, registry: Registry, retry_after: int, *, drain: Drain) -> None:
     @app.get("/healthz", tags=["health"])
     async def healthz() -> dict[str, str]:
         """Whether this process answers; says nothing of Kafka."""
         return {"status": "ok"}
 
-    unready = "Kafka cannot be reached, or the gateway is about to stop."
+    unready = "Kafka cannot be reached, the registry is unread, or the gateway is about to stop."
 
     @app.get("/readyz", tags=["health"], responses={503: {"description": unready}})
     async def readyz() -> Response:
         """Whether events can be accepted now, and how many replicas an acceptance stands on."""
         health = await sink.health()
+        ready = health.ready and registry.is_read
         body = {
-            "status": "leaving" if drain.started else "ready" if health.ready else "unready",
+            "status": "leaving" if drain.started else "ready" if ready else "unready",
             "kafka": {
                 "reachable": health.reachable,
                 "brokers": health.brokers,
                 "min_insync_replicas": health.min_insync_replicas,
             },
+            "registry": "read" if registry.is_read else REGISTRY_UNREAD.code,
         }
-        if health.ready and not drain.started:
+        if ready and not drain.started:
             return JSONResponse(body)
         name, value = problems.retry_after_header(retry_after)
         return JSONResponse(body, 503, {name.decode(): value.decode()})

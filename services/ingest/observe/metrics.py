@@ -79,7 +79,7 @@ TYPE_LIMITS: Final = {
 }
 REGISTRY_REFUSED: Final = Gauge(
     "onramp_registry_refused",
-    "Workers that use the previous registry because onramp.yaml is wrong.",
+    "Workers that use the previous registry because the present one is wrong.",
     registry=REGISTRY,
     multiprocess_mode="livesum",
 )
@@ -142,6 +142,8 @@ class RegistryInfo:
     def show(self, registry: Registry) -> None:
         """Set the metric of its digest to 1, that of the previous one to 0, and when its keys expire."""
         REGISTRY_REFUSED.set(not registry.is_valid)
+        if not registry.is_read:
+            return
         snapshot = registry.snapshot()
         if snapshot.digest == self._shown:
             return

@@ -8,6 +8,7 @@ import asyncio
 import logging
 import signal
 from contextlib import AsyncExitStack, suppress
+from typing import Final
 
 from aiokafka.errors import KafkaError
 
@@ -24,11 +25,13 @@ from services.writer.observe.status_server import StatusServer
 from services.writer.postgres.database import configured
 from services.writer.settings import WriterSettings
 from shared.backoff import Backoff
-from shared.errors import FENCED, KAFKA_UNAVAILABLE, InfrastructureError
-from shared.registry.file import FileRegistry
+from shared.errors import FENCED, KAFKA_UNAVAILABLE, REGISTRY_UNREAD, InfrastructureError
+from shared.registry.opened import open_registry
 from shared.settings import KafkaSettings, RegistrySettings
 
 log = logging.getLogger(__name__)
+
+_REGISTRY_SECONDS: Final = 0.5
 
 
 class WriterProcess:
@@ -38,7 +41,7 @@ class WriterProcess:
         self._settings = settings
         self._kafka = kafka
         self._configured = configured(settings)
-        self._registry = FileRegistry(registry.file, only_known(self._configured), named=registry.named)
+        self._registry = open_registry(registry, kafka, only_known(self._configured))
         self._status = Status()
         self._successor = Successor(settings, kafka, self._configured, self._status)
         self._stop = asyncio.Event()
@@ -53,6 +56,7 @@ class WriterProcess:
         async with AsyncExitStack() as stack:
             server = StatusServer(self._status, self._settings.http_host, self._settings.http_port).start()
             stack.callback(server.stop)
+            stack.callback(self._registry.close)
             # Spark is stopped first: a job that still runs must not outlive the driver.
             spark = await asyncio.to_thread(Spark, self._settings)
             stack.push_async_callback(asyncio.to_thread, spark.stop)
@@ -125,6 +129,8 @@ class WriterProcess:
                 self._epoch = None  # no successor of this writer is alive
             if self._stop.is_set():
                 return
+            if not await self._registry_read():
+                return
             group = await cluster.group_offsets()  # before the epoch: `group_then_markers`
             self._epoch = await self._next_epoch(cluster)
             parts = await self._successor.take_over(cluster, spark, group, self._epoch)
@@ -141,6 +147,16 @@ class WriterProcess:
                 stop=self._stop,
                 on_turn=self._backoff.succeed,
             ).run()
+
+    async def _registry_read(self) -> bool:
+        """Wait until the registry was read; return False when the writer was stopped before."""
+        while not self._stop.is_set():
+            await asyncio.to_thread(self._registry.refresh)
+            if self._registry.is_read:
+                return True
+            self._status.update_trouble(REGISTRY_UNREAD.code, REGISTRY_UNREAD.title)
+            await wait(self._stop, _REGISTRY_SECONDS)
+        return False
 
     async def _next_epoch(self, cluster: Cluster) -> int:
         """Take the next epoch and return it.  Raises `InfrastructureError` (FENCED).

@@ -20,7 +20,7 @@ from services.writer.postgres.database import Database
 from services.writer.recover import database_halts
 from services.writer.recover.trim import RetentionCleanup
 from services.writer.settings import WriterSettings
-from shared.registry.file import FileRegistry
+from shared.registry import Registry
 
 #: aiokafka retries for longer than somebody who watches /readyz wants to wait.
 _KAFKA_SECONDS: Final = 8.0
@@ -38,7 +38,7 @@ class Loop:
         *,
         settings: WriterSettings,
         configured: Sequence[Database],
-        registry: FileRegistry,
+        registry: Registry,
         collector: StatsCollector,
         stop: asyncio.Event,
         on_turn: Callable[[], None],

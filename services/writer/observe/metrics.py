@@ -195,7 +195,7 @@ class Metrics:
         )
         self.registry_refused = Gauge(
             "onramp_registry_refused",
-            "1 while the writer uses the previous registry because onramp.yaml is wrong.",
+            "1 while the writer uses the previous registry because the present one is wrong.",
             registry=self.registry,
         )
         self.loop_turned = Gauge(

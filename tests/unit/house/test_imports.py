@@ -31,6 +31,7 @@ OWNERS = {
         "services/ingest/send/kafka_*.py",
         "services/ingest/send/partition_queue.py",
         "services/ingest/send/second_producer.py",
+        "shared/registry/kafka_log.py",  # the gateway, the writer and the command line read one log
         "services/writer/kafka/any_broker.py",
         "services/writer/driver/app.py",  # its errors alone: the loop decides what waits
         "services/writer/kafka/leaders.py",

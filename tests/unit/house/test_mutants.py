@@ -2,13 +2,27 @@
 
 import pytest
 
-from tests.mutants import audit, client, contracts, gateway, gateway_kafka, registry, secured, stack, writer
+from tests.mutants import (
+    audit,
+    client,
+    contracts,
+    gateway,
+    gateway_kafka,
+    registry,
+    registry_edit,
+    registry_log,
+    secured,
+    stack,
+    writer,
+)
 from tests.mutants.machine import Mutant
 from tests.unit.house.tree import ROOT
 
 LISTED = [("services/ingest", m) for m in (*gateway.QUICK, *gateway.SLOW)]
 LISTED += [("services/ingest", m) for m in (*gateway_kafka.QUICK, *gateway_kafka.SLOW)]
 LISTED += [("shared/registry", m) for m in registry.REGISTRY]
+LISTED += [("shared/registry", m) for m in registry_log.REGISTRY_LOG]
+LISTED += [(".", m) for m in registry_edit.REGISTRY_EDIT]
 LISTED += [("shared/contracts", m) for m in contracts.CONTRACTS]
 LISTED += [("shared", m) for m in (*secured.QUICK, *secured.SLOW)]
 LISTED += [("clients/python/onramp_client", m) for m in client.QUICK]

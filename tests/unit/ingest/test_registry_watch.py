@@ -15,11 +15,15 @@ from services.ingest.check.json_schema import Compiler
 from services.ingest.http.connections import Connections
 from services.ingest.observe.metrics import RegistryInfo
 from services.ingest.observe.page import exposition
+from services.ingest.safety import require_safe
 from services.ingest.send.byte_budget import ByteBudget
 from services.ingest.settings import IngestSettings
 from services.ingest.sink import MemorySink
 from shared.registry import Snapshot
+from shared.registry.log import MemoryLog
+from shared.registry.log_registry import LogRegistry
 from shared.registry.memory import MemoryRegistry
+from shared.settings import KafkaSettings
 from tests.fixtures.ingest import one, until
 from tests.unit.ingest.conftest import LocalGateway, MakeGateway
 from tests.unit.ingest.test_senders import registry, send
@@ -208,3 +212,58 @@ class Counted(dict[str, Any]):
     def __iter__(self) -> Any:
         self.seen.append("all")
         return super().__iter__()
+
+
+async def test_until_the_registry_is_read_nobody_is_admitted_and_nothing_is_ready() -> None:
+    log, settings, sink = MemoryLog(), IngestSettings(), MemorySink()
+    unread = LogRegistry(log)
+    require_safe(IngestSettings(host="0.0.0.0"), KafkaSettings(), unread)
+    gateway = LocalGateway(settings, None)
+    gateway.app = assemble(
+        settings, sink=sink, budget=ByteBudget(2**20), registry=unread, lifespan=gateway._lifespan
+    )
+    gateway.client._transport.app = gateway.app  # type: ignore[attr-defined]
+    RegistryInfo().show(unread)
+
+    answer = await gateway.post(one())
+    assert answer.status_code == 503
+    assert answer.json()["type"].endswith("registry_unread")
+    assert "retry-after" in answer.headers
+    ready = await gateway.client.get("/readyz")
+    assert (ready.status_code, ready.json()["registry"]) == (503, "registry_unread")
+    assert (await gateway.client.get("/healthz")).status_code == 200
+
+    unread.refresh()
+    assert (await gateway.client.get("/readyz")).status_code == 200
+    assert (await gateway.post(one())).status_code == 202  # an empty registry, on this machine
+    await gateway.client.aclose()
+
+
+async def test_a_look_that_hangs_holds_up_nothing_that_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app, "_REFRESH_SECONDS", 0.01)
+    monkeypatch.setattr(app, "_LOOK_SECONDS", 0.01)
+    hanging, budget = Hanging({}), ByteBudget(7)
+    watching = asyncio.create_task(app._watch(hanging, budget, Connections(1)))
+    await until(lambda: shown("onramp_ingest_inflight_bytes_limit") == 7)
+    assert hanging.looks == 1
+    hanging.goes_on.set()
+    await until(lambda: hanging.looks > 1)
+    watching.cancel()
+    with suppress(asyncio.CancelledError):
+        await watching
+
+
+class Hanging(MemoryRegistry):
+    """Looks for as long as a Kafka that is out."""
+
+    def __init__(self, document: dict[str, Any]) -> None:
+        self.goes_on = threading.Event()
+        self.goes_on.set()
+        super().__init__(document)
+        self.goes_on.clear()
+        self.looks = 0
+
+    def refresh(self) -> bool:
+        self.looks = getattr(self, "looks", 0) + 1
+        self.goes_on.wait(60)
+        return super().refresh()

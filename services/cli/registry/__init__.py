@@ -1,0 +1,1 @@
+"""Verbs that change the registry in Kafka, and what they have in common."""

@@ -1,0 +1,129 @@
+"""One change of the registry: what differs, whether it may be, and the record that brings it into force."""
+
+import getpass
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from shared.contracts.json_schema import compile_schema
+from shared.contracts.pair import Kind
+from shared.errors import UserError
+from shared.registry.changes import SchemaChange, schema_changes
+from shared.registry.difference import Difference, difference, too_large
+from shared.registry.editor import Editor
+from shared.registry.file import RegistryFileError, load
+from shared.registry.kafka_log import KafkaLog
+from shared.registry.model import Snapshot
+from shared.settings import KafkaSettings
+
+
+class State(StrEnum):
+    """How a change ended."""
+
+    APPLIED = "applied"
+    UNCHANGED = "unchanged"
+    #: It may be, and nobody asked for more.
+    POSSIBLE = "possible"
+    REFUSED = "refused"
+    UNDECIDED = "undecided"
+    CONFLICT = "conflict"
+
+
+class Result(NamedTuple):
+    """How it ended, why, what differs, and what the schemas' changes break."""
+
+    state: State
+    reason: str = ""
+    changes: list[str] = []  # noqa: RUF012 - nobody changes it
+    findings: list[SchemaChange] = []  # noqa: RUF012
+    offset: int | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it for programs."""
+        found = [{"event_type": each.event_type, **each.finding._asdict()} for each in self.findings]
+        return {**self._asdict(), "findings": found}
+
+    def lines(self) -> list[str]:
+        """Return it for people."""
+        return [*self.changes, *map(finding_line, self.findings)]
+
+
+class Wish(NamedTuple):
+    """Who wants a change, why, and how far to go."""
+
+    actor: str = ""
+    reason: str = ""
+    accept: bool = False
+    is_dry: bool = False
+
+
+def finding_line(change: SchemaChange) -> str:
+    """Return a finding as people read it."""
+    kind, pointer, reason = change.finding
+    return f"{change.event_type} {pointer or '/'}: {kind}: {reason}"
+
+
+@contextmanager
+def editing(kafka: KafkaSettings) -> Iterator[Editor]:
+    """Open the registry in Kafka to change it. Raises as `Editor` does."""
+    log = KafkaLog(kafka)
+    try:
+        yield Editor(log)
+    finally:
+        log.close()
+
+
+def apply_file(editor: Editor, file: Path, wish: Wish) -> Result:
+    """Bring what the file says into force, or say why not. Raises `InfrastructureError`."""
+    try:
+        wanted = load(file)
+    except RegistryFileError as error:
+        return Result(State.REFUSED, str(error))
+    return change_to(editor, wanted, wish)
+
+
+def change_to(editor: Editor, wanted: Snapshot, wish: Wish) -> Result:
+    """Bring the sections that `wanted` names into force. Raises `InfrastructureError`."""
+    differs = difference(editor.chain, wanted)
+    lines = differs.lines(editor.chain.document())
+    if differs.is_empty:
+        return Result(State.UNCHANGED, "nothing differs")
+    before = editor.chain.snapshot()
+    after = Snapshot(**{name: getattr(before, name) for name in before.model_fields_set} | _named(wanted))
+    if reason := _wrong(after):
+        return Result(State.REFUSED, reason, lines)
+    findings = schema_changes(before, after)
+    kinds = {each.finding.kind for each in findings}
+    if Kind.BREAK in kinds:
+        return Result(State.REFUSED, "a schema rejects what it took before", lines, findings)
+    if Kind.UNDECIDED in kinds and not wish.accept:
+        return Result(State.UNDECIDED, "look at what is undecided, then say --accept", lines, findings)
+    if wish.is_dry:
+        return Result(State.POSSIBLE, "", lines, findings)
+    return _written(editor, differs, wish)._replace(changes=lines, findings=findings)
+
+
+def _written(editor: Editor, differs: Difference, wish: Wish) -> Result:
+    try:
+        offset = editor.write(differs, wish.actor or getpass.getuser(), wish.reason)
+    except UserError as error:
+        return Result(State.CONFLICT, f"{error.detail}: {error.fault.fix}")
+    except ValueError as error:
+        return Result(State.REFUSED, str(error))
+    return Result(State.APPLIED, offset=offset)
+
+
+def _named(snapshot: Snapshot) -> dict[str, Any]:
+    return {name: getattr(snapshot, name) for name in snapshot.model_fields_set}
+
+
+def _wrong(snapshot: Snapshot) -> str:
+    """Return why services could not work with it; empty if they can."""
+    for name, event_type in snapshot.event_types.items():
+        try:
+            compile_schema(event_type.json_schema or {})
+        except ValueError as error:
+            return f"event_types.{name}.schema: {error}"
+    return too_large(snapshot)

@@ -1,0 +1,167 @@
+"""The rules of the registry's log: which of its records count, and what they make.
+
+Any client may write to the log, two at once, and what was written stays.  So every reader decides alike, from
+the records alone and in their order: a record counts if it follows the last one that counted and fits
+by the rules of its format.  That needs no lock, leader or transaction: of two writers who followed the
+same record the first counts, and the other sees so when it reads back.
+"""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from hashlib import sha256
+from typing import Annotated, Any, Final, Literal, NamedTuple
+
+from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
+
+from shared.errors import UserError
+from shared.registry.memory import reasons
+from shared.registry.model import Snapshot
+from shared.strict_json import loads
+
+#: The rules of a format never change, or readers of two releases would decide differently: a new field,
+#: section or rule of the model is a new format (a test holds the model to this number).
+FORMAT: Final = 1
+#: What the first record follows.
+NOTHING: Final = -1
+#: Sections whose entries have names; the others are replaced as a whole.
+NAMED: Final = tuple(name for name, field in Snapshot.model_fields.items() if field.default_factory is dict)
+
+
+def _of_names(delete: Mapping[str, tuple[str, ...]]) -> Mapping[str, tuple[str, ...]]:
+    if unknown := delete.keys() - set(NAMED):
+        raise ValueError(f"entries of {', '.join(NAMED)} can be deleted, not of {min(unknown):.70}")
+    return delete
+
+
+class ChangeSet(BaseModel):
+    """One record: all of it comes into force, or nothing."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    format: Literal[1]
+    after: Annotated[int, Field(ge=NOTHING, strict=True)]
+    actor: Annotated[str, Field(min_length=1, max_length=200)]
+    reason: Annotated[str, Field(max_length=2000)] = ""
+    time: AwareDatetime
+    put: Snapshot = Field(default_factory=Snapshot)
+    delete: Annotated[Mapping[str, tuple[str, ...]], AfterValidator(_of_names)] = Field(default_factory=dict)
+
+
+class Ruling(StrEnum):
+    """What a record is to its readers."""
+
+    COUNTED = "counted"
+    #: It follows another record than the last that counted, or does not fit what that one made.
+    VOID = "void"
+    #: It is no change set of any format.
+    CORRUPT = "corrupt"
+    #: A later release wrote it, or something before it: this one cannot tell whether it counts.
+    NEWER = "newer"
+
+
+class Verdict(NamedTuple):
+    """A ruling, its reason without values, and the change set if it could be read."""
+
+    ruling: Ruling
+    reason: str = ""
+    change: ChangeSet | None = None
+
+
+class Chain:
+    """What the records up to `end` made, of which `last` was the last that counted."""
+
+    def __init__(self) -> None:
+        self.last = NOTHING
+        #: Of the last that counted: a log that was made anew has another one there.
+        self.last_digest = b""
+        self.end = 0
+        #: Whether a later release has written: what is in force from there on is unknown here.
+        self.is_outgrown = False
+        self._sections: dict[str, Any] = {}
+
+    def take(self, offset: int, value: bytes | None) -> Verdict:
+        """Judge the record at `offset`, and take it over if it counts.  Records come in their order."""
+        self.end = offset + 1
+        verdict = self.judge(value or b"")
+        if verdict.ruling is Ruling.COUNTED and verdict.change is not None:
+            self._change(verdict.change)
+            self.last, self.last_digest = offset, digest_of(value)
+        self.is_outgrown |= verdict.ruling is Ruling.NEWER
+        return verdict
+
+    def snapshot(self) -> Snapshot:
+        """Return what is in force.  Thousands of types take a tenth of a second."""
+        return Snapshot(**self._sections)
+
+    def document(self) -> dict[str, Any]:
+        """Return what is in force as people write it."""
+        return {section: written(value) for section, value in self._sections.items()}
+
+    def judge(self, value: bytes) -> Verdict:
+        """Return what a record would be if it came next."""
+        document = _document_of(value)
+        if not isinstance(document, dict) or type(number := document.get("format")) is not int:
+            return Verdict(Ruling.CORRUPT, "it is no JSON of a change set, or two readers may differ on it")
+        if self.is_outgrown:
+            return Verdict(Ruling.NEWER, "it comes after a record that this release does not know")
+        if number > FORMAT and document.get("after") == self.last:  # any other is void in each format
+            return Verdict(Ruling.NEWER, f"its format is {number}, this release knows {FORMAT}")
+        try:
+            change = ChangeSet.model_validate(document)
+        except Exception as e:  # noqa: BLE001 - a record that stays for ever must stop no reader
+            return Verdict(Ruling.CORRUPT, _reason(e))
+        void = self._why_void(change)
+        return Verdict(Ruling.VOID if void else Ruling.COUNTED, void, change)
+
+    def _why_void(self, change: ChangeSet) -> str:
+        """Return why a change set does not fit; empty if it does."""
+        if change.after != self.last:
+            return f"it follows {change.after}, and the last that counted is {self.last}"
+        absent = self._absent(change)
+        return f"it deletes what is not there: {absent}" if absent else ""
+
+    def _absent(self, change: ChangeSet) -> str:
+        """Return the first place that the change set deletes and that is not there."""
+        for section, names in change.delete.items():
+            there = self._sections.get(section, {})
+            for name in names:
+                if name not in there:
+                    return f"{section}.{name:.70}"
+        return ""
+
+    def _change(self, change: ChangeSet) -> None:
+        """Take over a change set that fits: deletions first."""
+        for section, names in change.delete.items():
+            for name in names:
+                self._sections[section].pop(name, None)
+        for section in change.put.model_fields_set:
+            value = getattr(change.put, section)
+            if section in NAMED:
+                self._sections.setdefault(section, {}).update(value)
+            else:
+                self._sections[section] = value
+
+
+def _document_of(value: bytes) -> object:
+    try:
+        return loads(value)
+    except UserError:
+        return None
+
+
+def _reason(error: Exception) -> str:
+    return "; ".join(reasons(error)) if isinstance(error, ValidationError) else type(error).__name__
+
+
+def digest_of(value: bytes | None) -> bytes:
+    """Return by what a record is known again."""
+    return sha256(value or b"").digest()
+
+
+def written(value: Any) -> Any:
+    """Return a part of the registry as plain JSON: what was said and nothing that was not."""
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    if isinstance(value, Mapping):
+        return {name: written(each) for name, each in value.items()}
+    return [written(each) for each in value] if isinstance(value, tuple) else value

@@ -1,0 +1,91 @@
+"""What changes from the registry in force to the one that somebody wrote: the smallest change set.
+
+A section that the file does not name stays as it is: a file of event types alone revokes no key.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+import orjson
+
+from shared.registry.chain import NAMED, Chain, written
+from shared.registry.model import Snapshot
+
+#: So many types, and so many bytes of routes, are what the writer's look-ups and its log are measured for.
+MOST_TYPES: Final = 5_000
+MOST_ROUTE_BYTES: Final = 900_000
+#: What is left out in the file and comes from the writer's settings: a name of a database has no more.
+_ANY_NAME: Final = "x" * 63
+
+
+class Difference(NamedTuple):
+    """What to put and what to delete, by section."""
+
+    put: dict[str, Any]
+    delete: dict[str, list[str]]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing changes."""
+        return not self.put and not self.delete
+
+    def lines(self, before: dict[str, Any]) -> list[str]:
+        """Return a line for each entry, with `+`, `~` or `-` before its place; no values."""
+        return sorted(self._lines(before), key=lambda line: line[2:])
+
+    def _lines(self, before: dict[str, Any]) -> Iterator[str]:
+        for section, value in self.put.items():
+            if section not in NAMED:
+                yield f"~ {section}"
+                continue
+            for name, entry in value.items():
+                old = before.get(section, {}).get(name)
+                yield f"+ {section}.{name}" if old is None else f"~ {section}.{name}: {_fields(old, entry)}"
+        for section, names in self.delete.items():
+            yield from (f"- {section}.{name}" for name in names)
+
+
+def difference(chain: Chain, wanted: Snapshot) -> Difference:
+    """Return what makes `wanted` of what is in force, in the sections that `wanted` names."""
+    there, put, delete = chain.document(), dict[str, Any](), dict[str, list[str]]()
+    for section in sorted(wanted.model_fields_set):
+        value = written(getattr(wanted, section))
+        if section not in NAMED:
+            if value != there.get(section):
+                put[section] = value
+            continue
+        old = there.get(section, {})
+        if changed := {name: entry for name, entry in value.items() if old.get(name) != entry}:
+            put[section] = changed
+        if gone := sorted(old.keys() - value.keys()):
+            delete[section] = gone
+    return Difference(put, delete)
+
+
+def too_large(snapshot: Snapshot) -> str:
+    """Return why the writer could not carry this registry; empty if it can."""
+    if len(snapshot.event_types) > MOST_TYPES:
+        return f"there are {len(snapshot.event_types):,} event types, and at most {MOST_TYPES:,} can be"
+    size = sum(len(orjson.dumps(route)) + 1 for route in _routes(snapshot))
+    if size > MOST_ROUTE_BYTES:
+        return (
+            f"its routes have {size:,} bytes, and at most {MOST_ROUTE_BYTES:,} can be: they are one record "
+            "of onramp.settled; name fewer destinations, or cover contracts by patterns"
+        )
+    return ""
+
+
+def _routes(snapshot: Snapshot) -> Iterator[dict[str, Any]]:
+    """Yield what the writer keeps of a registry, each as it keeps it."""
+    for name, event_type in snapshot.event_types.items():
+        for each in event_type.destinations:
+            place = {"database": each.vanity or each.database or _ANY_NAME, "schema": each.db_schema or ""}
+            yield {"event_name": name, "table": each.table or "", **place}
+            if event_type.contract.model_fields_set and each.table:
+                yield {"unknown_fields": "discard", "table": each.table, **place}
+    for pattern in (*snapshot.grants, *snapshot.contracts):
+        yield {"topic": _ANY_NAME, **written(pattern)}
+
+
+def _fields(old: Any, new: Any) -> str:
+    return ", ".join(sorted(name for name in {*old, *new} if old.get(name) != new.get(name)))

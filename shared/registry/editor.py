@@ -1,0 +1,85 @@
+"""Changes the registry in its log: reads it whole, writes one change set, reads back whether it counted."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import orjson
+
+from shared.errors import REGISTRY_CONFLICT, REGISTRY_UNREAD, InfrastructureError, UserError
+from shared.registry.chain import FORMAT, Chain, Ruling
+from shared.registry.difference import Difference
+from shared.registry.log import RegistryLog
+
+#: A record of Kafka's topic may have 16 MiB with all that belongs to it.
+_MOST_BYTES: Final = 15 << 20
+
+
+class Editor:
+    """One who reads the registry to change it."""
+
+    def __init__(self, log: RegistryLog) -> None:
+        """Read the log to its end.
+
+        Raises:
+            InfrastructureError: the log cannot be read, or has lost its beginning.
+            UserError: REGISTRY_CONFLICT, a later release has written to it.
+        """
+        self._log = log
+        self.chain = Chain()
+        self._read_on()
+        if self.chain.is_outgrown:
+            raise UserError(
+                REGISTRY_CONFLICT, "a later release of Onramp has written to the registry: use its `onramp`"
+            )
+
+    def write(self, change: Difference, actor: str, reason: str) -> int:
+        """Bring a change into force, and return its offset.
+
+        Raises:
+            UserError: REGISTRY_CONFLICT, somebody else's change was first; it is as if this was never tried.
+            InfrastructureError: the log cannot be reached, and whether the change counts is not known.
+        """
+        value = self._record(change, actor, reason)
+        failure: InfrastructureError | None = None
+        try:
+            self._log.append(value)
+        except InfrastructureError as e:
+            failure = e  # its acknowledgement may be what was lost
+        won = self._read_on(value)
+        if won is not None:
+            return won
+        if failure is not None:
+            raise failure
+        raise UserError(REGISTRY_CONFLICT, "another change was first, and nothing of this one is in force")
+
+    def _record(self, change: Difference, actor: str, reason: str) -> bytes:
+        document: Mapping[str, Any] = {
+            "format": FORMAT,
+            "after": self.chain.last,
+            "actor": actor,
+            "reason": reason,
+            "time": datetime.now(UTC).isoformat(),
+            "put": change.put,
+            "delete": change.delete,
+        }
+        value = orjson.dumps(document)
+        verdict = self.chain.judge(value)
+        if verdict.ruling is not Ruling.COUNTED:
+            raise ValueError(f"this is no change of the registry: {verdict.reason}")
+        if len(value) > _MOST_BYTES:
+            raise ValueError(
+                f"the change has {len(value):,} bytes: make it in several, of {_MOST_BYTES:,} at most"
+            )
+        return value
+
+    def _read_on(self, ours: bytes | None = None) -> int | None:
+        """Read what is new; return the offset of our own record if it counted."""
+        span, won = self._log.span(), None
+        if span.first > 0:
+            raise InfrastructureError(REGISTRY_UNREAD, "the beginning of the registry's log is gone")
+        for record in self._log.read(self.chain.end, span.end):
+            counted = self.chain.take(record.offset, record.value).ruling is Ruling.COUNTED
+            if counted and ours is not None and record.value == ours:
+                won = record.offset
+        return won

@@ -1,0 +1,161 @@
+"""The registry as a log of change sets: read to its end, and followed.
+
+It is unread until its end was reached once: a gateway that took half of it would accept who was revoked. From
+then on nothing empties it but a change set that counts. A log that was cut or made anew looks as if
+there were no keys, and no keys is an open door.
+"""
+
+import logging
+from typing import Final
+
+from shared.errors import REGISTRY_UNREAD, InfrastructureError
+from shared.registry.chain import NOTHING, Chain, Ruling, digest_of
+from shared.registry.log import RegistryLog, Span
+from shared.registry.memory import reasons
+from shared.registry.model import EMPTY, Snapshot
+from shared.registry.port import Check, no_check
+
+logger = logging.getLogger(__name__)
+
+#: So many records that do not count are reported one by one at a look.
+_MOST_REPORTED: Final = 20
+
+
+class LogRegistry:
+    """Follows a log. `snapshot` raises `InfrastructureError` REGISTRY_UNREAD until it was read once."""
+
+    def __init__(self, log: RegistryLog, check: Check = no_check) -> None:
+        """`check` is what this service demands beyond the rules: it keeps its last snapshot alone."""
+        self._log = log
+        self._check = check
+        self._chain: Chain | None = None
+        self._snapshot: Snapshot | None = None
+        #: Of a chain whose beginning is not that of the one before: it has to show that it is no accident.
+        self._is_anew = False
+        #: Records were read that nobody has looked at yet.
+        self._is_pending = False
+        self._trouble = "it was not read yet"
+        self._unreachable = ""
+
+    @property
+    def is_read(self) -> bool:
+        """Whether there is a snapshot."""
+        return self._snapshot is not None
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether the snapshot is what the log says, as far as the log could be read."""
+        return self._snapshot is not None and not self._trouble
+
+    @property
+    def chain(self) -> Chain | None:
+        """What was read, whether this service takes it or not; None before the first look."""
+        return self._chain
+
+    @property
+    def trouble(self) -> str:
+        """Why the snapshot is not what the log says; empty when it is."""
+        return self._trouble or self._unreachable
+
+    def snapshot(self) -> Snapshot:
+        """Return the present snapshot. Costs nothing. Raises `InfrastructureError` REGISTRY_UNREAD."""
+        if self._snapshot is None:
+            raise InfrastructureError(REGISTRY_UNREAD, self.trouble)
+        return self._snapshot
+
+    def refresh(self) -> bool:
+        """Read what is new; return whether the snapshot changed. Never raises."""
+        try:
+            self._follow(self._log.span())
+        except InfrastructureError as e:
+            self._say_unreachable(e.detail)
+            return False
+        except Exception as e:  # noqa: BLE001 - whatever it is, the log must be looked at again
+            self._say_unreachable(type(e).__name__)
+            return False
+        return self._is_pending and self._take_over()
+
+    def close(self) -> None:
+        """Let go of the log."""
+        self._log.close()
+
+    def _follow(self, span: Span) -> None:
+        """Read what is new in the log."""
+        chain = self._chain
+        if span.first > 0:
+            self._stay("the beginning of onramp.registry is gone: recreate it and apply the file again")
+            return
+        if chain is not None and self._goes_on(chain, span):
+            self._read(chain, span.end)
+        else:
+            anew = Chain()
+            self._read(anew, span.end)
+            self._is_anew |= chain is not None
+            self._chain, self._is_pending = anew, True
+        if self._unreachable:
+            logger.info("the registry can be read again")
+            self._unreachable = ""
+
+    def _goes_on(self, chain: Chain, span: Span) -> bool:
+        """Whether the log is the one that `chain` was read from: the last that counted is where it was."""
+        if span.end < chain.end:
+            return False
+        if span.end == chain.end or chain.last == NOTHING:
+            return chain.end in {span.end, 0}
+        again = self._log.read(chain.last, chain.last + 1)
+        return [digest_of(each.value) for each in again] == [chain.last_digest]
+
+    def _read(self, chain: Chain, end: int) -> None:
+        reported = 0
+        for record in self._log.read(chain.end, end):
+            self._is_pending = True
+            verdict = chain.take(record.offset, record.value)
+            if verdict.ruling is not Ruling.COUNTED and (reported := reported + 1) <= _MOST_REPORTED:
+                logger.warning(
+                    "a record of the registry does not count",
+                    extra={"offset": record.offset, "ruling": verdict.ruling, "reason": verdict.reason},
+                )
+        chain.end = max(chain.end, end)
+
+    def _take_over(self) -> bool:
+        """Take over what the chain made, if this service can work with it; return whether that is new."""
+        chain, before, self._is_pending = self._chain, self._snapshot, False
+        if chain is None:
+            return False
+        try:
+            snapshot = self._taken(chain, before)
+        except ValueError as e:
+            self._stay("; ".join(reasons(e)))
+            return False
+        self._snapshot, self._is_anew, self._trouble = snapshot, False, ""
+        if before is not None and snapshot.digest == before.digest:
+            return False
+        logger.info("registry loaded", extra={"digest": snapshot.digest, "offset": chain.last})
+        return True
+
+    def _taken(self, chain: Chain, before: Snapshot | None) -> Snapshot:
+        if chain.is_outgrown:
+            raise ValueError("a later release of Onramp has written to the registry: upgrade this service")
+        snapshot = chain.snapshot()
+        if self._is_anew and before is not None:
+            _refuse_emptied(chain, snapshot, before)
+        self._check(snapshot)
+        return snapshot
+
+    def _stay(self, reason: str) -> None:
+        if reason != self._trouble:
+            logger.error("the registry is wrong; the old one stays", extra={"reason": reason})
+        self._trouble = reason
+
+    def _say_unreachable(self, reason: str) -> None:
+        if reason != self._unreachable:
+            logger.warning("the registry cannot be read; the old one stays", extra={"reason": reason})
+        self._unreachable = reason
+
+
+def _refuse_emptied(chain: Chain, snapshot: Snapshot, before: Snapshot) -> None:
+    """Raise `ValueError` for a log made anew that has not yet what makes it a registry."""
+    emptied = chain.last == NOTHING and before.digest != EMPTY.digest
+    revoked = (before.keys and not snapshot.keys) or (before.operators and not snapshot.operators)
+    if emptied or revoked:
+        raise ValueError("onramp.registry was recreated and lacks what there was: apply the file again")

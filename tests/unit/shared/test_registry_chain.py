@@ -1,0 +1,353 @@
+"""The registry's log: whoever reads it, whenever, decides alike; and nothing but a change empties it."""
+
+import random
+from datetime import UTC, datetime
+from hashlib import sha256
+from typing import Any
+
+import orjson
+import pytest
+
+from shared.errors import KAFKA_UNAVAILABLE, REGISTRY_UNREAD, InfrastructureError
+from shared.registry import Snapshot
+from shared.registry.chain import FORMAT, NOTHING, Chain, ChangeSet, Ruling
+from shared.registry.log import MemoryLog, Record, Span
+from shared.registry.log_registry import LogRegistry
+
+HASH = "ab" * 32
+KEY = {"hashes": [{"sha256": HASH}]}
+
+
+def record(after: int, put: Any = None, **more: Any) -> bytes:
+    change = {"format": 1, "after": after, "actor": "a", "time": "2026-01-01T00:00:00Z", "put": put or {}}
+    return orjson.dumps(change | more)
+
+
+def of(*values: bytes | None) -> tuple[Chain, list[Ruling]]:
+    chain = Chain()
+    return chain, [chain.take(n, value).ruling for n, value in enumerate(values)]
+
+
+def test_a_change_set_counts_as_a_whole_or_not_at_all() -> None:
+    both = {"event_types": {"good": {}, "Bad": {}}, "keys": {"shop": KEY}}
+    chain, rulings = of(
+        record(-1, both), record(-1, {"keys": {"shop": KEY}}), record(1, {"keys": {"b": KEY}})
+    )
+    assert rulings == [Ruling.CORRUPT, Ruling.COUNTED, Ruling.COUNTED]
+    assert chain.document() == {"keys": {"shop": KEY, "b": KEY}}
+
+
+def test_of_two_that_follow_the_same_the_first_counts() -> None:
+    chain, rulings = of(
+        record(-1, {"keys": {"a": KEY}}), record(-1, {"keys": {"b": KEY}}), record(0, {"keys": {"c": KEY}})
+    )
+    assert rulings == [Ruling.COUNTED, Ruling.VOID, Ruling.COUNTED]
+    assert set(chain.snapshot().keys) == {"a", "c"}
+
+
+def test_what_is_deleted_was_there() -> None:
+    chain, rulings = of(
+        record(-1, {"keys": {"a": KEY, "b": KEY}}),
+        record(0, delete={"keys": ["a", "x"]}),
+        record(0, delete={"keys": ["a"]}),
+        record(2, delete={"grants": ["a"]}),
+    )
+    assert rulings == [Ruling.COUNTED, Ruling.VOID, Ruling.COUNTED, Ruling.CORRUPT]
+    assert list(chain.snapshot().keys) == ["b"]
+
+
+def test_sections_without_names_are_replaced_and_what_was_said_is_kept_as_it_was_said() -> None:
+    grants = [{"topic": "a", "schema": "x"}]
+    types = {"a": {"contract": {"unknown_fields": "freeze"}, "schema": {"const": 1}}}
+    chain, _ = of(
+        record(-1, {"grants": [{"topic": "z"}], "unknown_names": "refuse", "event_types": types}),
+        record(0, {"grants": grants}),
+    )
+    assert chain.document() == {"grants": grants, "unknown_names": "refuse", "event_types": types}
+    assert chain.snapshot() == Snapshot.model_validate(chain.document())
+    assert chain.snapshot().digest == Snapshot.model_validate(chain.document()).digest
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        None,
+        b"",
+        b"{",
+        b"[]",
+        b"1",
+        b"\xff" * 100,
+        b"[" * 100_000,
+        b'{"format":' * 2000 + b"1" + b"}" * 2000,
+        b'{"format":true,"after":-1,"actor":"a","time":"2026-01-01T00:00:00Z"}',
+        b'{"format":1,"after":-1,"after":-1,"actor":"a","time":"2026-01-01T00:00:00Z"}',
+        record(-1, format="1"),
+        record(-1, format=0),
+        record(-1, format=-1),
+        record(-1, actor=""),
+        record(-1, time="2026-01-01"),
+        record(-1, more=1),
+        record(-1, {"event_types": {"onramp_mine": {}}}),
+        record(-1, {"event_types": {"a": {"schema": {"enum": [[[[]]] * 10] * 12_000}}}}),
+        record(True),  # type: ignore[arg-type]
+        record("-1"),  # type: ignore[arg-type]
+        record(-2),
+    ],
+)  # fmt: skip
+def test_garbage_is_no_change_set(garbage: bytes | None) -> None:
+    chain, rulings = of(garbage, record(-1, {"keys": {"a": KEY}}))
+    assert rulings == [Ruling.CORRUPT, Ruling.COUNTED]
+    assert chain.last == 1
+
+
+def test_what_a_later_release_wrote_ends_what_is_known_and_only_where_it_may_count() -> None:
+    later = record(0, format=FORMAT + 1, news=True)
+    chain, rulings = of(
+        record(-1, {"keys": {"a": KEY}}),
+        record(-1, format=FORMAT + 1),
+        later,
+        record(0, {"keys": {"b": KEY}}),
+        record(2, {"keys": {"c": KEY}}),
+    )
+    assert rulings == [Ruling.COUNTED, Ruling.CORRUPT, Ruling.NEWER, Ruling.NEWER, Ruling.NEWER]
+    assert chain.is_outgrown
+    assert list(chain.snapshot().keys) == ["a"]
+
+
+def test_the_rules_of_a_format_do_not_change() -> None:
+    """Another field, section or bound: raise FORMAT and keep the rules of the format before."""
+    rules = orjson.dumps(ChangeSet.model_json_schema(), option=orjson.OPT_SORT_KEYS)
+    assert (FORMAT, sha256(rules).hexdigest()[:16]) == (1, "d2e2d22c736ad01f")
+
+
+class Scenario:
+    """Writers that read, decide and write in any order; some write garbage or follow what is long past."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.log = MemoryLog()
+        self.readers = [LogRegistry(self.log) for _ in range(3)]
+        self.won: list[bytes] = []
+
+    def run(self) -> None:
+        views: list[tuple[int, bytes]] = []
+        for n in range(120):
+            match self.random.choice(("look", "look", "write", "write", "garbage", "hole")):
+                case "look":
+                    reader = self.random.choice(self.readers)
+                    reader.refresh()
+                    assert reader.chain is not None
+                    views.append((reader.chain.last, self.change(reader.chain, n)))
+                case "write" if views:
+                    self.log.append(views.pop(self.random.randrange(len(views)))[1])
+                case "garbage":
+                    self.log.append(self.garbage())
+                case "hole":  # a transaction's marker
+                    self.log.records.append(Record(self.log.span().end + self.random.randrange(3), None))
+
+    def change(self, chain: Chain, n: int) -> bytes:
+        there = sorted(chain.document().get("keys", {}))
+        deleted = self.random.sample(there, self.random.randrange(len(there) + 1)) if there else []
+        put = {"keys": {f"key-{self.random.randrange(9)}": KEY}} if self.random.random() < 0.8 else {}
+        return record(chain.last, put, actor=f"writer {n}", delete={"keys": deleted} if deleted else {})
+
+    def garbage(self) -> bytes:
+        whole = bytearray(self.log.records[-1].value or b"{}" if self.log.records else b"{}")
+        for _ in range(self.random.randrange(4)):
+            whole[self.random.randrange(len(whole))] = self.random.randrange(256)
+        return bytes(whole[: self.random.randrange(len(whole) + 1)])
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_every_reader_decides_alike(seed: int) -> None:
+    scenario = Scenario(seed)
+    scenario.run()
+    late = LogRegistry(scenario.log)
+    everyone = [*scenario.readers, late]
+    for reader in everyone:
+        reader.refresh()
+    assert len({(r.snapshot().digest, r.chain and r.chain.last) for r in everyone}) == 1
+    counted = model_of(scenario.log)
+    assert late.chain is not None
+    assert late.chain.last == (counted[-1] if counted else NOTHING)
+
+
+def model_of(log: MemoryLog) -> list[int]:
+    """The same rules, written the other way round: which records count, and that each follows the last."""
+    counted: list[int] = []
+    keys: set[str] = set()
+    for offset, value in log.records:
+        try:
+            change = ChangeSet.model_validate_json(value or b"")
+        except ValueError:
+            continue
+        deleted = set(change.delete.get("keys", ()))
+        if change.after == (counted[-1] if counted else NOTHING) and deleted <= keys:
+            keys = (keys - deleted) | set(change.put.keys)
+            counted.append(offset)
+    return counted
+
+
+def test_it_is_unread_until_its_end_was_reached() -> None:
+    log = Flaky()
+    log.append(record(-1, {"keys": {"a": KEY}}))
+    registry = LogRegistry(log)
+    log.is_out = True
+    assert not registry.refresh()
+    assert not registry.is_read
+    assert not registry.is_valid
+    with pytest.raises(InfrastructureError) as raised:
+        registry.snapshot()
+    assert raised.value.fault is REGISTRY_UNREAD
+    log.is_out = False
+    assert registry.refresh()
+    assert list(registry.snapshot().keys) == ["a"]
+    log.is_out = True
+    assert not registry.refresh()
+    assert registry.is_valid
+    assert registry.trouble
+
+
+def test_an_empty_log_is_a_registry_of_nothing() -> None:
+    registry = LogRegistry(MemoryLog())
+    assert registry.refresh()
+    assert registry.is_read
+    assert registry.is_valid
+    assert not registry.snapshot().keys
+
+
+class Flaky(MemoryLog):
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_out = False
+
+    def span(self) -> Span:
+        if self.is_out:
+            raise InfrastructureError(KAFKA_UNAVAILABLE, "it is out")
+        return super().span()
+
+
+def following(*values: bytes) -> tuple[MemoryLog, LogRegistry]:
+    log = MemoryLog()
+    for value in values:
+        log.append(value)
+    registry = LogRegistry(log)
+    assert registry.refresh()
+    return log, registry
+
+
+FIRST = record(-1, {"keys": {"a": KEY}, "event_types": {"t": {}}})
+
+
+@pytest.mark.parametrize(
+    "anew",
+    [
+        [],
+        [b"garbage"] * 5,
+        [record(-1, {"event_types": {"t": {}}})],
+        [record(-1, {"event_types": {"t": {}}}), record(0, reason="anew"), record(1)],
+        [record(-1, {"keys": {"b": KEY}}), record(0, delete={"keys": ["b"]}), record(1)],
+    ],
+)
+def test_a_log_made_anew_empties_nobody(anew: list[bytes]) -> None:
+    log, registry = following(FIRST, record(0))
+    log.records.clear()
+    for value in anew:
+        log.append(value)
+    registry.refresh()
+    assert list(registry.snapshot().keys) == ["a"]
+    assert not registry.is_valid
+    assert "recreated" in registry.trouble
+
+    log.records.clear()
+    log.append(record(-1, {"keys": {"c": KEY}}))
+    for n in range(6):
+        log.append(record(n, actor="somebody else"))
+    registry.refresh()
+    assert list(registry.snapshot().keys) == ["c"]
+    assert registry.is_valid
+
+
+def test_what_was_revoked_in_the_same_log_is_revoked_to_the_last() -> None:
+    log, registry = following(FIRST)
+    log.append(record(0, delete={"keys": ["a"]}))
+    assert registry.refresh()
+    assert not registry.snapshot().keys
+
+
+def test_a_log_without_its_beginning_empties_nobody_and_starts_nobody() -> None:
+    log, registry = following(FIRST, record(0))
+    log.first = 1
+    log.records.pop(0)
+    log.append(record(1, delete={"keys": ["a"]}))
+    registry.refresh()
+    assert list(registry.snapshot().keys) == ["a"]
+    assert not registry.is_valid
+    late = LogRegistry(log)
+    late.refresh()
+    assert not late.is_read
+
+
+def test_a_log_that_lost_its_end_is_read_from_there() -> None:
+    log, registry = following(FIRST, b"garbage", b"garbage")
+    del log.records[1:]
+    registry.refresh()
+    log.append(record(0, {"keys": {"b": KEY}}))
+    assert registry.refresh()
+    assert list(registry.snapshot().keys) == ["a", "b"]
+
+
+def test_what_a_service_cannot_do_keeps_it_on_its_last_and_the_chain_goes_on() -> None:
+    log = MemoryLog()
+
+    def check(snapshot: Snapshot) -> None:
+        if "elsewhere" in snapshot.event_types:
+            raise ValueError("no such database")
+
+    picky, other = LogRegistry(log, check), LogRegistry(log)
+    log.append(FIRST)
+    assert picky.refresh()
+    log.append(record(0, {"event_types": {"elsewhere": {}}}))
+    assert not picky.refresh()
+    assert other.refresh()
+    assert picky.trouble == "no such database"
+    assert not picky.is_valid
+    assert "elsewhere" not in picky.snapshot().event_types
+    assert "elsewhere" in other.snapshot().event_types
+    log.append(record(1, {"keys": {"b": KEY}}, delete={"event_types": ["elsewhere"]}))
+    assert picky.refresh()
+    assert picky.is_valid
+    assert picky.snapshot().digest == LogRegistry_of(log).snapshot().digest
+
+
+def LogRegistry_of(log: MemoryLog) -> LogRegistry:  # noqa: N802
+    registry = LogRegistry(log)
+    registry.refresh()
+    return registry
+
+
+def test_a_later_release_stops_who_runs_and_starts_nobody_of_before() -> None:
+    log, registry = following(FIRST)
+    log.append(record(0, format=FORMAT + 1))
+    registry.refresh()
+    assert list(registry.snapshot().keys) == ["a"]
+    assert "later release" in registry.trouble
+    assert not LogRegistry_of(log).is_read
+
+
+def test_records_that_do_not_count_are_told_without_their_values(caplog: pytest.LogCaptureFixture) -> None:
+    following(FIRST, record(0, {"keys": {"a": {"hashes": [{"sha256": HASH + "0"}]}}}), record(5), b"garbage")
+    told = [(r.__dict__["offset"], r.__dict__["ruling"]) for r in caplog.records if "ruling" in r.__dict__]
+    assert told == [(1, "corrupt"), (2, "void"), (3, "corrupt")]
+    assert HASH not in str([vars(each) for each in caplog.records])
+
+
+def test_ten_thousand_changes_are_judged_once_each() -> None:
+    log = MemoryLog()
+    for n in range(10_000):
+        now = datetime.now(UTC).isoformat()
+        log.append(record(n - 1, {"event_types": {f"type_{n % 500}": {"owner": str(n)}}}, time=now))
+    registry = LogRegistry_of(log)
+    assert registry.chain is not None
+    assert registry.chain.last == 9_999
+    assert registry.snapshot().event_types["type_499"].owner == "9999"

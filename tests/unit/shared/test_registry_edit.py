@@ -1,0 +1,175 @@
+"""Changing the registry: the smallest change set, whether it may be, and who won."""
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+import yaml
+
+from services.cli.registry.change import State, Wish, apply_file
+from shared.errors import KAFKA_UNAVAILABLE, REGISTRY_CONFLICT, InfrastructureError, UserError
+from shared.registry import Snapshot
+from shared.registry.chain import FORMAT
+from shared.registry.difference import difference, too_large
+from shared.registry.editor import Editor
+from shared.registry.log import MemoryLog
+
+KEY = {"hashes": [{"sha256": "ab" * 32, "expires": "2027-01-31T00:00:00Z"}], "events_per_second": 5}
+FILE: dict[str, Any] = {
+    "event_types": {"a": {"schema": {"properties": {"n": {"type": "integer"}}}}, "b": {"owner": "x"}},
+    "keys": {"one": KEY, "two": KEY},
+    "grants": [{"topic": "t", "schema": "s"}],
+    "unknown_names": "refuse",
+}
+
+
+def applied(log: MemoryLog, document: Any, folder: Path, **wish: Any) -> Any:
+    file = folder / "onramp.yaml"
+    file.write_text(document if isinstance(document, str) else yaml.safe_dump(document))
+    return apply_file(Editor(log), file, Wish(actor="me", reason="why", **wish))
+
+
+def test_a_file_is_in_force_and_the_same_again_is_no_change(tmp_path: Path) -> None:
+    log = MemoryLog()
+    first = applied(log, FILE, tmp_path)
+    assert (first.state, first.offset) == (State.APPLIED, 0)
+    assert Editor(log).chain.snapshot() == Snapshot.model_validate(FILE)
+    again = applied(log, FILE, tmp_path)
+    assert (again.state, len(log.records)) == (State.UNCHANGED, 1)
+    exported = applied(log, yaml.safe_dump(Editor(log).chain.document()), tmp_path)
+    assert exported.state is State.UNCHANGED
+    kept = orjson.loads(log.records[0].value or b"")
+    assert (kept["actor"], kept["reason"], kept["after"]) == ("me", "why", -1)
+
+
+def test_what_differs_is_written_and_nothing_else(tmp_path: Path) -> None:
+    log = MemoryLog()
+    applied(log, FILE, tmp_path)
+    changed = copy.deepcopy(FILE)
+    del changed["keys"]["two"]
+    changed["event_types"]["b"] = {"owner": "y", "max_bytes": 5}
+    changed["event_types"]["c"] = {}
+    changed["grants"] = []
+    result = applied(log, changed, tmp_path)
+    assert result.changes == [
+        "~ event_types.b: max_bytes, owner",
+        "+ event_types.c",
+        "~ grants",
+        "- keys.two",
+    ]
+    record = orjson.loads(log.records[1].value or b"")
+    assert record["put"] == {
+        "event_types": {"b": {"owner": "y", "max_bytes": 5}, "c": {}},
+        "grants": [],
+    }
+    assert record["delete"] == {"keys": ["two"]}
+
+
+def test_a_section_that_is_not_named_stays(tmp_path: Path) -> None:
+    log = MemoryLog()
+    applied(log, FILE, tmp_path)
+    assert applied(log, {"event_types": {}}, tmp_path).changes == ["- event_types.a", "- event_types.b"]
+    assert set(Editor(log).chain.snapshot().keys) == {"one", "two"}
+    assert applied(log, "", tmp_path).state is State.UNCHANGED
+    assert applied(log, {"keys": {}}, tmp_path).state is State.APPLIED
+    assert not Editor(log).chain.snapshot().keys
+
+
+def test_nothing_is_written_by_a_dry_run_or_of_a_file_that_is_wrong(tmp_path: Path) -> None:
+    log = MemoryLog()
+    assert applied(log, FILE, tmp_path, is_dry=True).state is State.POSSIBLE
+    bomb = "a: &a [x,x]\nb: &b [*a,*a]\n" + "".join(
+        f"{chr(99 + n)}: &{chr(99 + n)} [*{chr(98 + n)},*{chr(98 + n)}]\n" for n in range(20)
+    )
+    wrong = [
+        "keys: [",
+        "event_types:\n\ta: {}",
+        {"keyz": {}},
+        {"event_types": {"a": {"schema": {"type": "nothing"}}}},
+        {"event_types": {"a": {"schema": {"$ref": "https://example.com/other.json"}}}},
+        {"event_types": {"a": {"schema": {"pattern": "("}}}},
+        bomb,
+        "event_types:\n  a:\n    schema: " + "{not: " * 1000 + "{}" + "}" * 1000,
+    ]
+    for document in wrong:
+        assert applied(log, document, tmp_path).state is State.REFUSED
+    assert not log.records
+
+
+def test_a_break_is_refused_by_its_pointer_and_what_is_undecided_needs_a_person(tmp_path: Path) -> None:
+    log = MemoryLog()
+    applied(log, FILE, tmp_path)
+    broken = {
+        "event_types": {"a": {"schema": {"properties": {"n": {"type": "string"}}}}, "b": {"owner": "x"}}
+    }
+    result = applied(log, broken, tmp_path, accept=True)
+    assert result.state is State.REFUSED
+    assert result.findings[0].finding.pointer == "/properties/n/type"
+    unsure = {"event_types": {"a": {"schema": {"not": {"required": ["x"]}}}, "b": {"owner": "x"}}}
+    assert applied(log, unsure, tmp_path).state is State.UNDECIDED
+    assert len(log.records) == 1
+    assert applied(log, unsure, tmp_path, accept=True).state is State.APPLIED
+
+
+def test_what_the_writer_could_not_carry_is_refused(tmp_path: Path) -> None:
+    types = {f"type_{n}": {} for n in range(5001)}
+    assert "5,001" in too_large(Snapshot.model_validate({"event_types": types}))
+    tables = [{"schema": "public", "table": "t" * 60}] * 10
+    types = {f"type_{n}": {"destinations": tables} for n in range(500)}
+    assert "900,000" in too_large(Snapshot.model_validate({"event_types": types}))
+    types = {f"type_{n}": {"destinations": tables} for n in range(400)}
+    assert not too_large(Snapshot.model_validate({"event_types": types}))
+    assert applied(
+        MemoryLog(), {"event_types": types | {f"x_{n}": {} for n in range(5000)}}, tmp_path
+    ).state is (State.REFUSED)
+
+
+def put(document: Any) -> Any:
+    return Snapshot.model_validate(document)
+
+
+def test_of_two_at_once_one_wins_and_the_other_learns_it() -> None:
+    log = MemoryLog()
+    first, second = Editor(log), Editor(log)
+    changes = [difference(e.chain, put({"keys": {n: KEY}})) for e, n in ((first, "one"), (second, "two"))]
+    assert first.write(changes[0], "me", "") == 0
+    with pytest.raises(UserError) as raised:
+        second.write(changes[1], "you", "")
+    assert raised.value.fault is REGISTRY_CONFLICT
+    assert raised.value.fault.status == 409
+    assert list(Editor(log).chain.snapshot().keys) == ["one"]
+    again = difference(second.chain, put({"keys": {"one": KEY, "two": KEY}}))
+    assert second.write(again, "you", "") == 2  # it has read what was first
+
+
+class LosesAnswers(MemoryLog):
+    def __init__(self, *, writes: bool) -> None:
+        super().__init__()
+        self._writes = writes
+
+    def append(self, value: bytes) -> int:
+        if self._writes:
+            super().append(value)
+        raise InfrastructureError(KAFKA_UNAVAILABLE, "no answer")
+
+
+def test_an_answer_that_is_lost_is_read_back() -> None:
+    log = LosesAnswers(writes=True)
+    editor = Editor(log)
+    assert editor.write(difference(editor.chain, put({"keys": {"one": KEY}})), "me", "") == 0
+    lost = Editor(LosesAnswers(writes=False))
+    with pytest.raises(InfrastructureError):
+        lost.write(difference(lost.chain, put({"keys": {"one": KEY}})), "me", "")
+
+
+def test_who_knows_an_older_format_writes_nothing() -> None:
+    log = MemoryLog()
+    before = Editor(log)
+    change = difference(before.chain, put({"keys": {"one": KEY}}))
+    log.append(orjson.dumps({"format": FORMAT + 1, "after": -1}))
+    with pytest.raises(UserError):
+        Editor(log)
+    with pytest.raises(UserError):  # also one that had read before
+        before.write(change, "me", "")
