@@ -3,7 +3,7 @@
 import typer
 
 from services.cli.exits import HELP, Exit, explain
-from services.cli.registry import apply, export
+from services.cli.registry import access, apply, export
 from services.cli.verbs import (
     admin,
     audit,
@@ -40,6 +40,7 @@ app.command()(apply.apply)
 app.command()(export.export)
 app.add_typer(errors.app, name="errors")
 app.add_typer(keys.app, name="keys")
+app.add_typer(access.app, name="access")
 app.add_typer(types.app, name="types")
 app.add_typer(databases.app, name="databases")
 app.add_typer(destinations.app, name="destinations")

@@ -2,9 +2,18 @@
 
 import hashlib
 import secrets
+from datetime import datetime
+
+from shared.registry.model import ApiKey, KeyHash
 
 
 def new_key(identifier: str) -> tuple[str, str]:
     """A new key for a person to keep, and the SHA-256 for ``onramp.yaml``."""
     key = f"onramp_{identifier}_{secrets.token_urlsafe(32)}"
     return key, hashlib.sha256(key.encode()).hexdigest()
+
+
+def rotated(key: ApiKey, sha256: str, until: datetime) -> ApiKey:
+    """Return the key with another secret, and the others ending at `until` at the latest."""
+    ending = (KeyHash(sha256=each.sha256, expires=min(each.expires or until, until)) for each in key.hashes)
+    return key.model_copy(update={"hashes": (KeyHash(sha256=sha256), *ending)})

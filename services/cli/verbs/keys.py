@@ -1,4 +1,4 @@
-"""`onramp keys`: makes keys of senders and operators.  What is granted to them is written by hand."""
+"""`onramp keys`: makes keys of senders and operators, for the file or for the registry in Kafka."""
 
 import json
 from enum import StrEnum
@@ -8,8 +8,13 @@ import typer
 
 from services.cli.exits import Exit, complain
 from services.cli.options import JsonOption
+from services.cli.registry import sender_keys
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+app.command()(sender_keys.create)
+app.command(name="list")(sender_keys.list_)
+app.command()(sender_keys.rotate)
+app.command()(sender_keys.revoke)
 
 NameArgument = Annotated[
     str, typer.Argument(help="Whose it is: 1 to 32 of a-z 0-9 -, as in the registry's `keys`.")

@@ -1,0 +1,200 @@
+"""`onramp keys create|list|rotate|revoke`: keys of senders in the registry in Kafka, each act one change."""
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from services.cli.exits import Exit, complain, exits_when_unavailable
+from services.cli.options import DATA_DIR, DataDirOption, JsonOption, KafkaOption
+
+if TYPE_CHECKING:
+    from shared.registry import ApiKey
+
+KeyArgument = Annotated[str, typer.Argument(help="Whose key it is, as `onramp keys list` prints it.")]
+EventsOption = Annotated[
+    list[str] | None, typer.Option("--event", help="An event name or pattern it may send; all unless given.")
+]
+DestinationsOption = Annotated[
+    list[str] | None,
+    typer.Option("--destination", help="A pattern of database.schema.table its packets may address."),
+]
+OverlapOption = Annotated[
+    str, typer.Option("--overlap", help="How long the old secrets go on: 30m, 24h, 7d; 0m ends them now.")
+]
+ReasonOption = Annotated[str, typer.Option("--reason", help="Why: it is kept with the change.")]
+_UNITS: Final = {"m": "minutes", "h": "hours", "d": "days"}
+_SPAN: Final = re.compile(r"(\d{1,4})([mhd])")
+
+Keys = Mapping[str, "ApiKey"]
+
+
+def create(
+    name: KeyArgument,
+    *,
+    event: EventsOption = None,
+    destination: DestinationsOption = None,
+    reason: ReasonOption = "",
+    kafka: KafkaOption = None,
+    data_dir: DataDirOption = DATA_DIR,
+    as_json: JsonOption = False,
+) -> None:
+    """Make a sender's key, and bring it into force. It is printed once and kept nowhere.
+
+    Exits with 1 when there is a key of that name, or somebody else's change came before. Example:
+
+    onramp keys create shop --event "order_*" --reason "the new shop"
+    """
+    from shared.registry.keys import new_key
+    from shared.registry.model import ApiKey, KeyHash
+
+    secret, sha256 = new_key(name)
+
+    def created(keys: Keys) -> dict[str, "ApiKey"]:
+        if name in keys:
+            raise ValueError(f"there is a key {name}: rotate it, or revoke it first")
+        granted: dict[str, object] = {"hashes": (KeyHash(sha256=sha256),)}
+        if event:
+            granted["events"] = event
+        if destination:
+            granted["destinations"] = destination
+        return {**keys, name: ApiKey.model_validate(granted)}
+
+    _change(created, reason, kafka, data_dir)
+    _tell(name, secret, as_json=as_json)
+
+
+def rotate(
+    name: KeyArgument,
+    *,
+    overlap: OverlapOption = "24h",
+    reason: ReasonOption = "",
+    kafka: KafkaOption = None,
+    data_dir: DataDirOption = DATA_DIR,
+    as_json: JsonOption = False,
+) -> None:
+    """Give a key another secret; the old ones end after the overlap. It is printed once and kept nowhere.
+
+    Exits with 1 when there is no such key, or somebody else's change came before. Example:
+
+    onramp keys rotate shop --overlap 24h
+    """
+    from shared.registry.keys import new_key, rotated
+
+    until = datetime.now(UTC) + _span(overlap)
+    secret, sha256 = new_key(name)
+
+    def with_another(keys: Keys) -> dict[str, "ApiKey"]:
+        return {**keys, name: rotated(_known(keys, name), sha256, until)}
+
+    _change(with_another, reason, kafka, data_dir)
+    _tell(name, secret, as_json=as_json)
+
+
+def revoke(
+    name: KeyArgument,
+    *,
+    reason: ReasonOption = "",
+    kafka: KafkaOption = None,
+    data_dir: DataDirOption = DATA_DIR,
+) -> None:
+    """Take a key away with all its secrets: within two seconds it opens nothing.
+
+    Exits with 1 when there is no such key, or somebody else's change came before. Example:
+
+    onramp keys revoke shop --reason "its laptop was lost"
+    """
+
+    def without(keys: Keys) -> dict[str, "ApiKey"]:
+        _known(keys, name)
+        return {other: key for other, key in keys.items() if other != name}
+
+    _change(without, reason, kafka, data_dir)
+    print(f"{name} is revoked.")
+
+
+def list_(
+    *, kafka: KafkaOption = None, data_dir: DataDirOption = DATA_DIR, as_json: JsonOption = False
+) -> None:
+    """Print the keys of senders that are in force, what they may and until when.
+
+    Exits with 3 when Kafka cannot be reached. Example:
+
+    onramp keys list
+    """
+    found: list[dict[str, object]] = []
+
+    def look(keys: Keys) -> Keys:
+        found.extend(_told(name, key) for name, key in sorted(keys.items()))
+        return keys
+
+    _change(look, "", kafka, data_dir)
+    print(json.dumps(found) if as_json else "\n".join(map(_line, found)) or "There is no key.")
+
+
+def _told(name: str, key: "ApiKey") -> dict[str, object]:
+    end = key.last_moment()
+    return {
+        "name": name,
+        "secrets": len(key.live_hashes(datetime.now(UTC))),
+        "expires": end and end.isoformat(),
+        "events": list(key.events),
+        "destinations": list(key.destinations),
+    }
+
+
+def _line(told: dict[str, object]) -> str:
+    until = told["expires"] or "revoked"
+    return f"{told['name']}: {told['secrets']} live until {until}, sends {told['events']}"
+
+
+def _change(
+    change: Callable[[Keys], Mapping[str, "ApiKey"]], reason: str, kafka: str | None, data_dir: Path
+) -> None:
+    """Bring into force what `change` makes of the keys; end the verb with 1 when that cannot be."""
+    from services.cli.registry.change import State, Wish, change_to, editing
+    from services.cli.where import kafka_settings
+    from shared.errors import UserError
+    from shared.registry import Snapshot
+
+    with exits_when_unavailable():
+        try:
+            with editing(kafka_settings(kafka, data_dir)) as editor:
+                wanted = Snapshot(keys=change(editor.chain.snapshot().keys))
+                result = change_to(editor, wanted, Wish(reason=reason))
+        except (UserError, ValueError) as error:
+            complain(error.detail if isinstance(error, UserError) else _first_line(error))
+            raise typer.Exit(Exit.FAILED) from None
+    if result.state not in {State.APPLIED, State.UNCHANGED}:
+        complain(f"{result.state}: {result.reason}")
+        raise typer.Exit(Exit.FAILED)
+
+
+def _first_line(error: ValueError) -> str:
+    from shared.registry.memory import reasons
+
+    return "; ".join(reasons(error))
+
+
+def _known(keys: Keys, name: str) -> "ApiKey":
+    if name not in keys:
+        raise ValueError(f"there is no key {name}: `onramp keys list` prints what there is")
+    return keys[name]
+
+
+def _span(text: str) -> timedelta:
+    found = _SPAN.fullmatch(text)
+    if not found:
+        raise typer.BadParameter("minutes, hours or days are expected: 30m, 24h, 7d", param_hint="--overlap")
+    return timedelta(**{_UNITS[found[2]]: int(found[1])})
+
+
+def _tell(name: str, secret: str, *, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps({"name": name, "key": secret}))
+    else:
+        print(f"The key, for the sender (it is kept nowhere):\n\n  {secret}\n")
