@@ -97,6 +97,8 @@ What an object in `ONRAMP_WRITER_DATABASES` may say:
 OTHER_VARIABLES: Final[Mapping[str, str]] = {
     "ONRAMP_DATA_DIR": "Where `onramp up` keeps data and logs, as `--data-dir`.",
     "ONRAMP_API_KEY": "The key of `onramp send`, of a load run with a `--url`, and of the Lambda.",
+    "ONRAMP_ADMIN_KEY": "An operator's key to the admin service, for `onramp errors`.",
+    "ONRAMP_ADMIN_KEY_FILE": "The file that holds it instead, as `--key-file` of `onramp errors`.",
     "ONRAMP_ADMIN_URL": "The admin service of `onramp errors`, as `--admin`.",
     "ONRAMP_URL": "The gateway of `onramp send`, as `--url`, and of the Lambda in clients/python.",
     "ONRAMP_EVENT_NAME": "The Lambda in clients/python: what the records of its queue or stream are called.",

@@ -573,6 +573,13 @@ NOT_LOCAL: Final = _rejected(
     "The admin service answers this machine's programs alone.",
     "Call it as 127.0.0.1 or localhost, and not from a web page.",
 )
+NOT_ALLOWED: Final = _rejected(
+    "not_allowed",
+    403,
+    Step.RECEIVE,
+    "This key does not open this.",
+    "Ask with the key of an operator who may, or have `operators` of onramp.yaml say that this one may.",
+)
 BAD_QUERY: Final = _rejected(
     "bad_query",
     422,

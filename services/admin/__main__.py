@@ -1,18 +1,22 @@
-"""`python -m services.admin`: keeps parked events, and serves them to operators on this machine."""
+"""`python -m services.admin`: keeps parked events, and serves them to operators."""
 
 import signal
+import ssl
 import sys
 from typing import Final
 
 import uvicorn
+from fastapi import FastAPI
 
 from services.admin.app import create
 from services.admin.destinations import DestinationSettings
+from services.admin.safety import UnsafeSetupError, require_safe
 from services.admin.segments.folder import Segments
 from services.admin.settings import AdminSettings
 from shared.logs import set_up
 from shared.read_settings import WrongSettingsError, read_settings, warn_of_unknown
-from shared.settings import KafkaSettings
+from shared.registry.file import FileRegistry, RegistryFileError
+from shared.settings import KafkaSettings, RegistrySettings
 
 #: The writer's setting that names the default database.
 _DEFAULT_DSN: Final = "ONRAMP_WRITER_DSN"
@@ -25,8 +29,17 @@ def main() -> None:
     try:
         settings, kafka = read_settings(AdminSettings), read_settings(KafkaSettings)
         destinations = read_settings(DestinationSettings)
-    except WrongSettingsError as e:
+        named = read_settings(RegistrySettings)
+        registry = FileRegistry(named.file, named=named.named)
+        require_safe(settings, registry)
+        tls = settings.tls()
+    except (WrongSettingsError, UnsafeSetupError, RegistryFileError) as e:
         sys.exit(f"The admin service does not start:\n{e}")
+    except OSError as e:
+        sys.exit(
+            f"The admin service does not start: its certificate cannot be used ({e}): name a certificate and "
+            "the key that belongs to it, as PEM, in ONRAMP_ADMIN_TLS_CERT_FILE and ONRAMP_ADMIN_TLS_KEY_FILE."
+        )
     dsn = settings.dsn.get_secret_value() or destinations.dsn.get_secret_value()
     if not dsn:
         sys.exit(
@@ -34,11 +47,14 @@ def main() -> None:
             f"or the writer's default one in {_DEFAULT_DSN} (docs/settings.md)."
         )
     set_up("admin", settings.log_level)
-    warn_of_unknown(AdminSettings, KafkaSettings)
-    uvicorn.run(
-        create(
-            kafka.brokers, dsn, destinations.by_name(), Segments(settings.store) if settings.store else None
-        ),
+    warn_of_unknown(AdminSettings, KafkaSettings, RegistrySettings)
+    segments = Segments(settings.store) if settings.store else None
+    _serve(create(kafka.brokers, dsn, destinations.by_name(), registry, segments), settings, tls)
+
+
+def _serve(app: FastAPI, settings: AdminSettings, tls: ssl.SSLContext | None) -> None:
+    config = uvicorn.Config(
+        app,
         host=settings.host,
         port=settings.port,
         http="httptools",
@@ -50,6 +66,9 @@ def main() -> None:
         proxy_headers=False,
         timeout_graceful_shutdown=5,
     )
+    config.load()
+    config.ssl = tls  # its own would never be read again
+    uvicorn.Server(config).run()
 
 
 if __name__ == "__main__":

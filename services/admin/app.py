@@ -11,27 +11,38 @@ from contextlib import asynccontextmanager
 from fastapi import FastAPI
 
 from services.admin.api.app import api
+from services.admin.api.operators import Operators
 from services.admin.jobs.runner import JobRunner
 from services.admin.keep.keeper import Keeper
 from services.admin.keep.packer import Packer
+from services.admin.registry_watch import RegistryWatch
 from services.admin.segments.folder import Segments
 from shared.kafka_security import Brokers
+from shared.registry import Registry
 
 
 def create(
-    brokers: Brokers, dsn: str, databases: Mapping[str, str], segments: Segments | None = None
+    brokers: Brokers,
+    dsn: str,
+    databases: Mapping[str, str],
+    registry: Registry,
+    segments: Segments | None = None,
 ) -> FastAPI:
-    """Return the service's application; its keeper and its jobs run for as long as the application does."""
+    """Return the service's application; its keeper and its jobs run for as long as the application does.
+
+    Without operators at its start it is open to this machine, until there are some.
+    """
     keeper, packer, jobs = Keeper(brokers, dsn), Packer(dsn, segments), JobRunner(dsn, databases, segments)
+    operators, watch = Operators(registry, keyless=not registry.snapshot().operators), RegistryWatch(registry)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        tasks = [asyncio.create_task(part.run()) for part in (keeper, packer, jobs)]
+        tasks = [asyncio.create_task(part.run()) for part in (watch, keeper, packer, jobs)]
         try:
             yield
         finally:
-            for part in (jobs, packer, keeper):
+            for part in (jobs, packer, keeper, watch):
                 part.stop()
             await asyncio.gather(*tasks)
 
-    return api(dsn, databases, keeper.status, lifespan, segments)
+    return api(dsn, databases, keeper.status, operators, lifespan=lifespan, segments=segments)

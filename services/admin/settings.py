@@ -1,9 +1,13 @@
 """The admin service's settings.  Frozen, checked at the start, passed as arguments."""
 
-import ipaddress
+import ssl
+from pathlib import Path
+from typing import Self
 
-from pydantic import Field, SecretStr, field_validator
+from pydantic import Field, SecretStr, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from shared.tls import server_context
 
 
 class AdminSettings(BaseSettings):
@@ -13,8 +17,8 @@ class AdminSettings(BaseSettings):
 
     host: str = Field(
         "127.0.0.1",
-        description="Address to listen on: one of this machine's own, because the service has no operators' "
-        "keys yet.",
+        description="Address to listen on; another one than this machine's own needs `operators` in the "
+        "registry, and TLS (docs/security.md).",
     )
     port: int = Field(8082, ge=0, le=65535, description="Port to listen on; 0 picks a free one.")
     dsn: SecretStr = Field(
@@ -28,15 +32,36 @@ class AdminSettings(BaseSettings):
         "folder, or s3://bucket/path (credentials as the AWS tools take them). Without it they stay in the "
         "database.",
     )
+    tls_cert_file: Path | None = Field(
+        None,
+        description="The certificate and its chain, as PEM; without it HTTP is cleartext. Read again when it "
+        "changes (docs/tls.md).",
+    )
+    tls_key_file: Path | None = Field(None, description="The key of that certificate, as PEM.")
+    tls_client_ca_file: Path | None = Field(
+        None, description="CAs, as PEM: only clients with a certificate of theirs can connect (mTLS)."
+    )
+    allow_cleartext_http: bool = Field(
+        False,
+        description="Accept the risk that operators' keys and parked events are read on their way: HTTP "
+        "without TLS beyond this machine.",
+    )
     log_level: str = Field("INFO", description="Least level that is logged: DEBUG, INFO, WARNING or ERROR.")
 
-    @field_validator("host")
-    @classmethod
-    def _is_this_machine(cls, value: str) -> str:
-        try:
-            here = value == "localhost" or ipaddress.ip_address(value).is_loopback
-        except ValueError:
-            here = False
-        if not here:
-            raise ValueError("whoever reached it could read parked events: give a loopback address")
-        return value
+    @model_validator(mode="after")
+    def _whole_certificates(self) -> Self:
+        if bool(self.tls_cert_file) != bool(self.tls_key_file):
+            raise ValueError("tls_cert_file and tls_key_file go together")
+        if not self.tls_cert_file and self.tls_client_ca_file:
+            raise ValueError("TLS needs tls_cert_file and tls_key_file")
+        return self
+
+    def tls(self) -> ssl.SSLContext | None:
+        """Return the TLS context; None without a certificate.
+
+        Raises:
+            OSError: a file cannot be read or used.
+        """
+        if self.tls_cert_file is None or self.tls_key_file is None:
+            return None
+        return server_context(self.tls_cert_file, self.tls_key_file, self.tls_client_ca_file)

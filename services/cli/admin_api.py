@@ -6,6 +6,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator, Mapping
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -14,23 +15,38 @@ import typer
 from services.cli.exits import Exit, complain
 from services.cli.options import DATA_DIR
 
+#: The file of --key-file, which is an option of all verbs of `onramp errors`.
+KEY_FILE: Final[ContextVar[Path | None]] = ContextVar("key_file", default=None)
+_THIS_MACHINE: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 _SECONDS: Final = 30.0
 _MOST: Final = 500
 _OF_A_SERVER: Final = 500
 
 
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """A redirect would take the key along, to wherever it leads."""
+
+    def redirect_request(self, *_: object) -> None:
+        """Follow none."""
+
+
+_OPENER: Final = urllib.request.build_opener(_NoRedirects)
+
+
 class AdminApi:
     """The service at `url`.  What it refuses ends the verb with 1, and with 3 when it cannot be asked."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, key: str = "") -> None:
         self._url = url.rstrip("/")
+        self._headers = {"Authorization": f"Bearer {key}"} if key else {}
 
     @classmethod
     def at(cls, url: str | None) -> Self:
-        """Return the service at `url`, without one that of `onramp up`."""
+        """Return the service at `url`, without one that of `onramp up`, asked with the operator's key."""
         from stack.addresses import known
 
-        return cls(url or known(Path(os.environ.get("ONRAMP_DATA_DIR") or DATA_DIR)).admin)
+        found = url or known(Path(os.environ.get("ONRAMP_DATA_DIR") or DATA_DIR)).admin
+        return cls(found, operators_key(found))
 
     def get(self, path: str, **query: object) -> dict[str, Any]:
         """Return a document."""
@@ -40,15 +56,16 @@ class AdminApi:
     def read(self, path: str, **query: object) -> bytes:
         """Return an answer's bytes."""
         given = urllib.parse.urlencode({name: value for name, value in query.items() if value is not None})
-        return self._ask(urllib.request.Request(f"{self._url}{path}?{given}"))  # noqa: S310 - as given
+        return self._ask(f"{path}?{given}")
 
     def post(self, path: str, document: Mapping[str, Any]) -> dict[str, Any]:
         """Send a document and return the answer's."""
-        request = urllib.request.Request(  # noqa: S310 - as given
-            f"{self._url}{path}", json.dumps(document).encode(), {"Content-Type": "application/json"}
-        )
-        answer: dict[str, Any] = json.loads(self._ask(request))
+        answer: dict[str, Any] = json.loads(self.send(path, document))
         return answer
+
+    def send(self, path: str, document: Mapping[str, Any]) -> bytes:
+        """Send a document and return the answer's bytes."""
+        return self._ask(path, json.dumps(document).encode())
 
     def pages(self, listed: str, count: int, **filters: object) -> Iterator[dict[str, Any]]:
         """Yield the first `count` entries of a list, page by page."""
@@ -60,11 +77,13 @@ class AdminApi:
             if cursor is None:
                 return
 
-    def _ask(self, request: urllib.request.Request) -> bytes:
+    def _ask(self, path: str, body: bytes | None = None) -> bytes:
+        headers = self._headers | ({} if body is None else {"Content-Type": "application/json"})
+        request = urllib.request.Request(f"{self._url}{path}", body, headers)  # noqa: S310 - as given
         try:
-            with urllib.request.urlopen(request, timeout=_SECONDS) as answer:  # noqa: S310 - as given
-                body: bytes = answer.read()
-                return body
+            with _OPENER.open(request, timeout=_SECONDS) as answer:
+                found: bytes = answer.read()
+                return found
         except urllib.error.HTTPError as error:
             complain(_sentence(error))
             code = Exit.UNAVAILABLE if error.code >= _OF_A_SERVER else Exit.FAILED
@@ -72,6 +91,27 @@ class AdminApi:
             complain(f"the admin service at {self._url} does not answer: start it with `onramp admin`")
             code = Exit.UNAVAILABLE
         raise typer.Exit(code)
+
+
+def operators_key(url: str) -> str:
+    """Return the key of --key-file or ONRAMP_ADMIN_KEY: never an argument, which every `ps` shows.
+
+    It goes over the network encrypted, or the verb ends.
+    """
+    file = KEY_FILE.get()
+    try:
+        key = (
+            Path(file).read_text("utf-8").strip() if file else os.environ.get("ONRAMP_ADMIN_KEY", "").strip()
+        )
+    except (OSError, UnicodeDecodeError) as error:
+        raise typer.BadParameter(
+            f"it cannot be read: {type(error).__name__}", param_hint="--key-file"
+        ) from None
+    where = urllib.parse.urlsplit(url)
+    if key and where.scheme != "https" and where.hostname not in _THIS_MACHINE:
+        complain(f"a key would be read on its way to {url}: give an address that begins with https://")
+        raise typer.Exit(Exit.FAILED)
+    return key
 
 
 def _sentence(error: urllib.error.HTTPError) -> str:

@@ -1,5 +1,6 @@
 """The options that several verbs of `onramp errors` have: which events, and where to ask."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -12,6 +13,19 @@ AdminOption = Annotated[
         envvar="ONRAMP_ADMIN_URL",
         show_default=False,
     ),
+]
+KeyFileOption = Annotated[
+    Path | None,
+    typer.Option(
+        help="The file with your key to `onramp admin`, if it asks for one; or set ONRAMP_ADMIN_KEY.",
+        envvar="ONRAMP_ADMIN_KEY_FILE",
+        show_default=False,
+    ),
+]
+ByOption = Annotated[str | None, typer.Option(help="Only by this operator.", show_default=False)]
+ActOption = Annotated[str | None, typer.Option(help="Only this: reveal, refused, …", show_default=False)]
+SubjectOption = Annotated[
+    str | None, typer.Option(help="Only to this: event 17, group 3, job 4.", show_default=False)
 ]
 CountOption = Annotated[int, typer.Option("--lines", "-n", min=1, help="At most so many.")]
 StateOption = Annotated[str | None, typer.Option(help="Only in this state.", show_default=False)]

@@ -44,13 +44,13 @@ class Person:
 
     def save(self, key: str) -> bytes:
         """`onramp errors show KEY --raw > file`."""
-        shown = eventually(lambda: self._show(key, "--raw"), 120)
+        shown = eventually(lambda: self._show(key, "--raw", "--reason", "to send it again"), 120)
         self.file.write_bytes(shown)
         return shown
 
-    def _show(self, key: str, how: str) -> bytes:
+    def _show(self, key: str, *how: str) -> bytes:
         """What `show` says; nothing until the event is kept."""
-        return run.invoke(app, ["errors", "show", key, how, *self._admin]).stdout_bytes
+        return run.invoke(app, ["errors", "show", key, *how, *self._admin]).stdout_bytes
 
     def send(self) -> None:
         """`onramp send file`."""

@@ -4,6 +4,7 @@ from typing import Final
 
 from tests.mutants.keeper import KEEPER
 from tests.mutants.machine import Mutant, run
+from tests.mutants.operators import OPERATORS
 
 UNIT: Final = "tests/unit/admin"
 STAGE: Final = "tests/integration/admin/test_settled_under.py"
@@ -240,6 +241,7 @@ QUICK: Final = (
 
 SLOW: Final = (
     *KEEPER,
+    *OPERATORS,
     Mutant(
         "what Kafka deleted before it was settled is lost",
         "audit/run.py",

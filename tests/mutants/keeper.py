@@ -160,13 +160,6 @@ KEEPER: Final = (
         f"{_API}a2_a_cursor_that_was_changed_or_is_of_another_list_is_refused",
     ),
     Mutant(
-        "that the keeper's API answers no web page",
-        "api/local.py",
-        "        elif is_local(Headers(scope=scope)):\n",
-        "        elif True:\n",
-        f"{_API}a_web_page_reads_nothing",
-    ),
-    Mutant(
         "that of two jobs one changes an event",
         "store/sets_sql.py",
         'sql.SQL(f"e.state = %(from)s AND {step.holds}")',

@@ -4,14 +4,25 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Annotated, Any, Final, NamedTuple
 
-from fastapi import FastAPI, Query, Response
+from fastapi import Depends, FastAPI, Query, Request, Response
 from fastapi.responses import JSONResponse
 
 from services.admin.api import cursors, views
+from services.admin.api.entry import Entry
 from services.admin.api.jobs import add_jobs
-from services.admin.api.local import LocalOnly
+from services.admin.api.operators import LOCAL, Caller, Operators
 from services.admin.api.problems import answer_with_problems, not_kept
-from services.admin.api.queries import EventQuery, GroupChange, GroupQuery, Id, ListQuery, PartQuery
+from services.admin.api.queries import (
+    ActQuery,
+    EventQuery,
+    GroupChange,
+    GroupQuery,
+    Id,
+    ListQuery,
+    PartQuery,
+    Reveal,
+)
+from services.admin.api.rights import Asking, caller_of, require_right
 from services.admin.keep.keeper import KeeperStatus
 from services.admin.segments.folder import Segments
 from services.admin.store import read_sql
@@ -27,98 +38,130 @@ def api(
     dsn: str,
     databases: Mapping[str, str],
     keeper: KeeperStatus,
+    operators: Operators,
+    *,
     lifespan: Callable[[FastAPI], AbstractAsyncContextManager[None]],
     segments: Segments | None = None,
 ) -> FastAPI:
     """Return the application."""
-    app = FastAPI(title="Onramp admin", docs_url=None, redoc_url=None, lifespan=lifespan)
-    app.add_middleware(LocalOnly)
-    answer_with_problems(app)
+    app = FastAPI(
+        title="Onramp admin",
+        docs_url=None,
+        redoc_url=None,
+        lifespan=lifespan,
+        dependencies=[Depends(require_right)],
+    )
+    app.add_middleware(Entry, operators=operators)
+    answer_with_problems(app, lambda request: _record_refusal(dsn, request))
     _add_state(app, keeper)
     _add_groups(app, dsn, segments)
     _add_events(app, dsn, segments)
     _add_parts(app, dsn)
+    _add_acts(app, dsn)
     add_jobs(app, dsn, databases)
     return app
 
 
 def _add_state(app: FastAPI, keeper: KeeperStatus) -> None:
     @app.get("/healthz")
-    def healthz() -> dict[str, str]:
+    async def healthz() -> dict[str, str]:
         return {"status": "alive"}
 
     @app.get("/readyz")
-    def readyz() -> JSONResponse:
-        said = {"keeper": keeper.state, "reason": keeper.reason, "kept": keeper.kept, "behind": keeper.behind}
+    async def readyz(asking: Asking) -> JSONResponse:
+        """Whether the keeper works; how much there is only for who sees all events."""
+        said: dict[str, Any] = {"keeper": keeper.state}
+        if asking.only is None:
+            said |= {"reason": keeper.reason, "kept": keeper.kept, "behind": keeper.behind}
         return JSONResponse(said, 200 if keeper.state in _READY else 503)
 
 
 def _add_groups(app: FastAPI, dsn: str, segments: Segments | None) -> None:
     @app.get("/v1/groups")
-    def list_groups(query: Annotated[GroupQuery, Query()]) -> dict[str, Any]:
+    def list_groups(query: Annotated[GroupQuery, Query()], asking: Asking) -> dict[str, Any]:
         """Groups of parked events with one cause each, the one that grew last first."""
-        return _page(dsn, _GROUPS, query)
+        return _page(dsn, _GROUPS, query, asking)
 
     @app.get("/v1/groups/{number}")
-    def show_group(number: Id) -> dict[str, Any]:
+    def show_group(number: Id, asking: Asking) -> dict[str, Any]:
         """One group, with what ten of its events look like."""
         with transaction(dsn) as conn:
-            found = read_sql.group(conn, number)
+            found = read_sql.group(conn, number, asking.only)
             if found is None:
                 raise not_kept("group")
             last = read_sql.last_of_group(conn, number, _SAMPLES)
             return views.group(found) | {"samples": views.samples(last, load(conn, segments, last))}
 
     @app.patch("/v1/groups/{number}")
-    def change_group(number: Id, change: GroupChange) -> dict[str, Any]:
+    def change_group(number: Id, change: GroupChange, asking: Asking) -> dict[str, Any]:
         """Acknowledge, ignore, resolve or open a group, or give it to somebody."""
+        actor = asking.acting(change.actor)
         changed = change.model_dump(exclude_unset=True, include={"state", "assignee"})
         with transaction(dsn) as conn:
-            if not read_sql.change_group(conn, number, changed):
+            if not read_sql.change_group(conn, number, changed, asking.only):
                 raise not_kept("group")
             said = ", ".join(f"{name} {value}" for name, value in changed.items())
-            read_sql.record_act(conn, change.actor, f"set {said}", f"group {number}", change.reason)
-        return show_group(number)
+            read_sql.record_act(conn, actor, f"set {said}", f"group {number}", change.reason)
+        return show_group(number, asking)
 
 
 def _add_events(app: FastAPI, dsn: str, segments: Segments | None) -> None:
     @app.get("/v1/counts")
-    def count_events() -> dict[str, Any]:
+    def count_events(asking: Asking) -> dict[str, Any]:
         """How many events there are of each state, code, event name and destination: the largest counts."""
         with transaction(dsn) as conn:
-            return {"counts": [each._asdict() for each in read_sql.counts(conn, _MOST_COUNTS)]}
+            return {"counts": [each._asdict() for each in read_sql.counts(conn, _MOST_COUNTS, asking.only)]}
 
     @app.get("/v1/events")
-    def list_events(query: Annotated[EventQuery, Query()]) -> dict[str, Any]:
+    def list_events(query: Annotated[EventQuery, Query()], asking: Asking) -> dict[str, Any]:
         """Parked events without their values, the one that was kept last first."""
-        return _page(dsn, _EVENTS, query)
+        return _page(dsn, _EVENTS, query, asking)
 
     @app.get("/v1/events/{number}")
-    def show_event(number: Id) -> dict[str, Any]:
+    def show_event(number: Id, asking: Asking) -> dict[str, Any]:
         """One parked event: its reason, and the shape of its value."""
         with transaction(dsn) as conn:
-            found = read_sql.event(conn, number)
+            found = read_sql.event(conn, number, asking.only)
             if found is None:
                 raise not_kept("event")
             loaded = load(conn, segments, [number])
             return views.event(found, whole=True) | {"shape": views.shape(number, loaded)}
 
-    @app.get("/v1/events/{number}/value", response_class=Response)
-    def download(number: Id) -> Response:
-        """The event's very bytes."""
+    @app.post("/v1/events/{number}/reveal", response_class=Response)
+    def reveal(number: Id, wanted: Reveal, asking: Asking) -> Response:
+        """The event's very bytes: that they were seen, by whom and why, is written down first."""
+        actor = asking.acting(wanted.actor)
         with transaction(dsn) as conn:
+            if read_sql.event(conn, number, asking.only) is None:
+                raise not_kept("event")
             found = value(conn, segments, number)
-        if found is None:
-            raise not_kept("event with a value")
+            if found is None:
+                raise not_kept("event with a value")
+            read_sql.record_act(conn, actor, "reveal", f"event {number}", wanted.reason)
         named = {"content-disposition": f'attachment; filename="event-{number}"'}
         return Response(found, media_type="application/octet-stream", headers=named)
 
 
 def _add_parts(app: FastAPI, dsn: str) -> None:
     @app.get("/v1/parts")
-    def list_parts(query: Annotated[PartQuery, Query()]) -> dict[str, Any]:
+    def list_parts(query: Annotated[PartQuery, Query()], asking: Asking) -> dict[str, Any]:
         """What is in segments: events by destination, name, step, code and hour, the newest first."""
-        return _page(dsn, _PARTS, query)
+        return _page(dsn, _PARTS, query, asking)
+
+
+def _add_acts(app: FastAPI, dsn: str) -> None:
+    @app.get("/v1/acts")
+    def list_acts(query: Annotated[ActQuery, Query()], asking: Asking) -> dict[str, Any]:
+        """Who did what, when and why, and what they were refused; the last first."""
+        return _page(dsn, _ACTS, query, asking)
+
+
+def _record_refusal(dsn: str, request: Request) -> None:
+    """Write down what a holder of a key was refused, or did not find."""
+    caller = caller_of(request)
+    if caller is not LOCAL and caller.name:
+        with transaction(dsn) as conn:
+            read_sql.record_act(conn, caller.name, "refused", f"{request.method} {request.url.path}", None)
 
 
 class _Listed(NamedTuple):
@@ -133,11 +176,15 @@ class _Listed(NamedTuple):
 _GROUPS: Final = _Listed("groups", read_sql.groups, lambda g: (g.last_seen, g.id), views.group)
 _PARTS: Final = _Listed("parts", read_sql.parts, lambda p: (p.id,), views.part)
 _EVENTS: Final = _Listed("events", read_sql.events, lambda e: (e.id,), views.event)
+_ACTS: Final = _Listed("acts", read_sql.acts, lambda a: (a.id,), views.act)
 
 
-def _page(dsn: str, listed: _Listed, query: ListQuery) -> dict[str, Any]:
-    """Return one page of a list, and the cursor of the next one if there is one."""
-    filters, limit = query.filters(), query.limit
+def _page(dsn: str, listed: _Listed, query: ListQuery, asking: Caller) -> dict[str, Any]:
+    """Return one page of a list, and the cursor of the next one if there is one.
+
+    What its reader may see is one of the filters, so a cursor leads nobody who sees other events on.
+    """
+    filters, limit = {**query.filters(), "only": asking.only}, query.limit
     with transaction(dsn) as conn:
         key = cursor_key(conn)
         after = None if query.cursor is None else cursors.decode(key, listed.name, filters, query.cursor)

@@ -8,6 +8,7 @@ from fastapi import FastAPI
 
 from services.admin.api.problems import not_kept
 from services.admin.api.queries import Actor, Id, JobRequest
+from services.admin.api.rights import Asking
 from services.admin.store import jobs_sql, rehearse_sql, results_sql, sets_sql
 from services.admin.store.control_sql import transaction
 from services.admin.store.jobs_sql import Job, Plan
@@ -22,52 +23,55 @@ def add_jobs(app: FastAPI, dsn: str, databases: Mapping[str, str]) -> None:
     """Add them."""
 
     @app.post("/v1/jobs", status_code=202)
-    def start_job(asked: JobRequest) -> dict[str, Any]:
+    def start_job(asked: JobRequest, asking: Asking) -> dict[str, Any]:
         """Discard, restore, rehearse or replay a set of events in the background; with `dry_run` count it.
 
         Give the `upto` of the count to change these very events, and its `events` as `expect` to be refused
         when they are no longer as many.  A replay of a rehearsal (`rehearsed`) is refused when the state of
         any event of its set has changed since.
         """
-        filters = _set_of(asked)
+        actor, only = asking.acting(asked.actor), asking.only
+        filters = _set_of(asked) | ({} if only is None else {"only": only})
         with transaction(dsn) as conn:
             if asked.rehearsed is None:
                 events = sets_sql.frozen(conn, filters, asked.upto)
                 plan = Plan(with_triggers=asked.with_triggers)
             else:
-                events, plan = rehearse_sql.rehearsed(conn, asked.rehearsed, databases)
+                events, plan = rehearse_sql.rehearsed(conn, asked.rehearsed, databases, only)
             counted = sets_sql.count(conn, asked.kind, events, databases)
             if asked.dry_run:
                 return {"kind": asked.kind, "events": counted, "upto": events.upto}
             _require_as_counted(asked, counted)
-            by = (asked.actor, asked.reason)
+            by = (actor, asked.reason)
             job = jobs_sql.add(conn, asked.kind, events, by, rate=asked.rate, counted=counted, plan=plan)
-            record_act(conn, asked.actor, f"start {asked.kind}", f"job {job}", asked.reason)
-        return show_job(job)
+            record_act(conn, actor, f"start {asked.kind}", f"job {job}", asked.reason)
+        return show_job(job, asking)
 
     @app.get("/v1/jobs")
-    def list_jobs() -> dict[str, Any]:
+    def list_jobs(asking: Asking) -> dict[str, Any]:
         """The last jobs, the newest first."""
         with transaction(dsn) as conn:
-            return {"jobs": [_view(job) for job in jobs_sql.jobs(conn, _SHOWN)]}
+            return {"jobs": [_view(job) for job in jobs_sql.jobs(conn, _SHOWN, asking.only)]}
 
     @app.get("/v1/jobs/{number}")
-    def show_job(number: Id) -> dict[str, Any]:
+    def show_job(number: Id, asking: Asking) -> dict[str, Any]:
         """One job: how far it is, and what came of how many events by which cause."""
         with transaction(dsn) as conn:
-            found = jobs_sql.job(conn, number)
+            found = jobs_sql.job(conn, number, asking.only)
             results = results_sql.read(conn, number)
         if found is None:
             raise not_kept("job")
         return _view(found) | {"results": [dict(zip(_RESULT, row, strict=True)) for row in results]}
 
     @app.post("/v1/jobs/{number}/cancel")
-    def cancel_job(number: Id, actor: Actor) -> dict[str, Any]:
+    def cancel_job(number: Id, said: Actor, asking: Asking) -> dict[str, Any]:
         """End a job before its next batch; what it has changed stays changed."""
+        actor = asking.acting(said.actor)
         with transaction(dsn) as conn:
-            if jobs_sql.cancel(conn, number):
-                record_act(conn, actor.actor, "cancel", f"job {number}", None)
-        return show_job(number)
+            seen = jobs_sql.job(conn, number, asking.only) is not None
+            if seen and jobs_sql.cancel(conn, number):
+                record_act(conn, actor, "cancel", f"job {number}", None)
+        return show_job(number, asking)
 
 
 def _set_of(asked: JobRequest) -> dict[str, Any]:

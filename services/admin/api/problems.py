@@ -1,6 +1,7 @@
 """Errors of the API as RFC 9457 problem+json, made from the one error table; never a value that was sent."""
 
 import logging
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from fastapi import FastAPI, Request
@@ -13,8 +14,10 @@ from shared.errors import (
     BAD_REQUEST,
     INTERNAL_ADMIN,
     METHOD_NOT_ALLOWED,
+    NOT_ALLOWED,
     NOT_KEPT,
     Fault,
+    InfrastructureError,
     OnrampError,
     UserError,
 )
@@ -23,12 +26,29 @@ log = logging.getLogger(__name__)
 
 MEDIA_TYPE: Final = "application/problem+json"
 _UNAVAILABLE: Final = 503
+#: What an answer of this status says beside its document.
+_HEADERS: Final[Mapping[int, Mapping[str, str]]] = {
+    401: {"www-authenticate": "Bearer"},
+    _UNAVAILABLE: {"retry-after": "2"},
+}
+#: Writes down that somebody was refused something.
+OnRefusal = Callable[[Request], None]
 _BY_STATUS: Final = {404: NOT_KEPT, 405: METHOD_NOT_ALLOWED}
 
 
-def answer_with_problems(app: FastAPI) -> None:
-    """Have `app` answer every error as a problem."""
-    app.add_exception_handler(OnrampError, _of_ours)
+def answer_with_problems(app: FastAPI, on_refusal: OnRefusal) -> None:
+    """Have `app` answer every error as a problem, after `on_refusal` of what is not for its caller."""
+
+    def of_ours(request: Request, error: Exception) -> Response:
+        assert isinstance(error, OnrampError)  # noqa: S101 - it is registered for it
+        try:
+            if error.fault in {NOT_ALLOWED, NOT_KEPT}:
+                on_refusal(request)
+        except InfrastructureError as e:
+            return problem(e.fault, e.detail)
+        return problem(error.fault, error.detail)
+
+    app.add_exception_handler(OnrampError, of_ours)
     app.add_exception_handler(RequestValidationError, _of_parameters)
     app.add_exception_handler(HTTPException, _of_starlette)
     app.add_exception_handler(Exception, _unforeseen)
@@ -44,17 +64,13 @@ def problem(fault: Fault, detail: str, status: int | None = None, **more: Any) -
         "fix": fault.fix,
         **more,
     }
-    return JSONResponse(document, document["status"], media_type=MEDIA_TYPE)
+    headers = _HEADERS.get(document["status"])
+    return JSONResponse(document, document["status"], headers, media_type=MEDIA_TYPE)
 
 
 def not_kept(what: str) -> UserError:
     """Return the error of something that is not there."""
     return UserError(NOT_KEPT, f"there is no {what} of this id")
-
-
-def _of_ours(_: Request, error: Exception) -> Response:
-    assert isinstance(error, OnrampError)  # noqa: S101 - it is registered for it
-    return problem(error.fault, error.detail)
 
 
 def _of_parameters(_: Request, error: Exception) -> Response:

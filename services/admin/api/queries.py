@@ -84,12 +84,26 @@ class EventQuery(EventFilters, ListQuery):
     offset: Annotated[int | None, Field(ge=0, le=LAST_ID)] = None
 
 
+class ActQuery(ListQuery):
+    """Which acts."""
+
+    actor: _Text = None
+    act: _Text = None
+    subject: _Text = None
+
+
 class Actor(BaseModel):
-    """Who acts: until there are operators with keys, by their own word."""
+    """Who acts, by their own word: it counts while nobody has a key."""
 
     model_config = ConfigDict(extra="forbid")
 
-    actor: Annotated[str, Field(min_length=1, max_length=128, pattern=_PATTERN)]
+    actor: _Text = None
+
+
+class Reveal(Actor):
+    """Why somebody has to see a value."""
+
+    reason: Annotated[str, Field(min_length=1, max_length=1024, pattern=_PATTERN)]
 
 
 class JobRequest(Actor):

@@ -8,7 +8,7 @@ import orjson
 from services.admin.errors.mask import masked
 from services.admin.errors.sentence import sentence
 from services.admin.store.bytes_sql import Loaded
-from services.admin.store.read_sql import Event, Group, Part
+from services.admin.store.read_sql import Act, Event, Group, Part
 
 
 def group(found: Group) -> dict[str, Any]:
@@ -35,6 +35,11 @@ def event(found: Event, *, whole: bool = False) -> dict[str, Any]:
 def part(found: Part) -> dict[str, Any]:
     """Return what a segment has of one kind and hour."""
     return found._asdict() | {"hour": found.hour.isoformat()}
+
+
+def act(found: Act) -> dict[str, Any]:
+    """Return an act."""
+    return found._asdict() | {"at": found.at.isoformat()}
 
 
 def samples(events: Sequence[int], loaded: Loaded) -> list[Any]:

@@ -4,13 +4,15 @@ Owns psycopg2 for this room, with the files beside it.
 """
 
 import secrets
+import threading
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from functools import lru_cache
 from importlib.resources import files
 from typing import Final
 
 import psycopg2
-from psycopg2.extensions import connection
+from psycopg2.extensions import TRANSACTION_STATUS_IDLE, connection
 
 from shared.errors import DATABASE_UNAVAILABLE, DATABASE_UNFIT, InfrastructureError
 from shared.migrations import Migrations
@@ -22,6 +24,9 @@ _CONNECT_SECONDS: Final = 5
 _FILES: Final = files(__package__) / "sql"
 _LOCK: Final = 7_203_155_011
 _CURSOR_KEY_BYTES: Final = 32
+#: Requests at once that a database answers; the others wait their turn, so long.
+MOST_CONNECTIONS: Final = 8
+_TURN_SECONDS: Final = 5.0
 
 
 def connect(dsn: str, *, statement_ms: int = _READ_MS) -> connection:
@@ -37,11 +42,69 @@ def connect(dsn: str, *, statement_ms: int = _READ_MS) -> connection:
         )
 
 
-@contextmanager
-def transaction(dsn: str) -> Iterator[connection]:
-    """Open a connection for one transaction.  Raises `InfrastructureError`."""
-    with translated(), closing(connect(dsn)) as conn, conn:
-        yield conn
+class Pool:
+    """Few connections for many requests, each of them with one transaction at a time."""
+
+    def __init__(self, dsn: str, most: int = MOST_CONNECTIONS) -> None:
+        self._dsn = dsn
+        self._turns = threading.BoundedSemaphore(most)
+        #: `append` and `pop` need no lock.
+        self._idle: list[connection] = []
+
+    @contextmanager
+    def transaction(self) -> Iterator[connection]:
+        """Lend a connection for one transaction.  Raises `InfrastructureError`, also when none is free."""
+        if not self._turns.acquire(timeout=_TURN_SECONDS):
+            raise InfrastructureError(
+                DATABASE_UNAVAILABLE, "the control database: all connections are in use"
+            )
+        try:
+            with translated():
+                conn = self._take()
+                try:
+                    with conn:
+                        yield conn
+                finally:
+                    self._give_back(conn)
+        finally:
+            self._turns.release()
+
+    def _take(self) -> connection:
+        """Return a connection that answers: those of before an outage are lost, and nobody has noticed."""
+        while self._idle:
+            conn = self._idle.pop()
+            if _answers(conn):
+                return conn
+            conn.close()
+        return connect(self._dsn)
+
+    def _give_back(self, conn: connection) -> None:
+        if conn.closed:
+            return
+        if conn.info.transaction_status == TRANSACTION_STATUS_IDLE:
+            self._idle.append(conn)
+        else:
+            conn.close()
+
+
+def _answers(conn: connection) -> bool:
+    try:
+        with conn.cursor() as cursor:
+            cursor.execute("SELECT 1")
+    except psycopg2.Error:
+        return False
+    return True
+
+
+@lru_cache(maxsize=1)
+def _pool(dsn: str) -> Pool:
+    """Return the pool of the control database; a service has one."""
+    return Pool(dsn)
+
+
+def transaction(dsn: str) -> AbstractContextManager[connection]:
+    """Lend a connection for one transaction.  Raises `InfrastructureError`."""
+    return _pool(dsn).transaction()
 
 
 @contextmanager

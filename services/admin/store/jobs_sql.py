@@ -7,6 +7,7 @@ import orjson
 from psycopg2 import sql
 from psycopg2.extensions import connection
 
+from services.admin.store.read_sql import MATCHES, Only
 from services.admin.store.sets_sql import EventSet, rows
 
 #: What `Job` is made of.
@@ -15,6 +16,11 @@ JOB: Final = """
            finished_at, uuid::text, walked, failed, waits, fix::text, is_edited, "to",
            with_triggers, rehearsed, samples::text
     FROM onramp_admin.jobs
+"""
+#: Of a job: its set has no event that patterns of event names do not match.
+_NAMED: Final = MATCHES.replace("event_name", "filters ->> 'event_name'").replace("%s", "%(only)s")
+_WITHIN: Final = f"""
+    (%(only)s::text[] IS NULL OR filters::jsonb -> 'only' <@ to_jsonb(%(only)s::text[]) OR {_NAMED})
 """
 _ADD: Final = """
     INSERT INTO onramp_admin.jobs (kind, filters, upto, actor, reason, rate, counted, fix, is_edited, "to",
@@ -107,17 +113,16 @@ def add(
         return int(job)
 
 
-def job(conn: connection, number: int) -> Job | None:
-    """Return one job."""
-    found = rows(conn, sql.SQL(JOB + " WHERE id = %(id)s"), {"id": number})
+def job(conn: connection, number: int, only: Only = None) -> Job | None:
+    """Return one job, if all events of its set are among those that are seen."""
+    found = rows(conn, sql.SQL(f"{JOB} WHERE id = %(id)s AND {_WITHIN}"), {"id": number, "only": only})
     return Job(*found[0]) if found else None
 
 
-def jobs(conn: connection, most: int) -> list[Job]:
-    """Return the last jobs, the newest first."""
-    return [
-        Job(*row) for row in rows(conn, sql.SQL(JOB + " ORDER BY id DESC LIMIT %(most)s"), {"most": most})
-    ]
+def jobs(conn: connection, most: int, only: Only = None) -> list[Job]:
+    """Return the last jobs whose events are seen, the newest first."""
+    statement = sql.SQL(f"{JOB} WHERE {_WITHIN} ORDER BY id DESC LIMIT %(most)s")
+    return [Job(*row) for row in rows(conn, statement, {"most": most, "only": only})]
 
 
 def cancel(conn: connection, number: int) -> bool:

@@ -28,9 +28,10 @@ _CHANGE: Final = """
         assignee = CASE WHEN %(assign)s THEN %(assignee)s ELSE assignee END
     WHERE id = %(id)s
 """
+_ACTS_DONE: Final = "SELECT id, at, actor, act, subject, reason FROM onramp_admin.acts"
 _ACT: Final = "INSERT INTO onramp_admin.acts (actor, act, subject, reason) VALUES (%s, %s, %s, %s)"
 _COUNTS: Final = """
-    SELECT state, code, event_name, destination, count(*) FROM onramp_admin.events
+    SELECT state, code, event_name, destination, count(*) FROM onramp_admin.events{where}
     GROUP BY 1, 2, 3, 4 ORDER BY 5 DESC, 1, 2, 3, 4 LIMIT %s
 """
 #: The ids of topics, by jumping from one to the next in the index of places, which begins with them.
@@ -43,8 +44,16 @@ _TOPIC_IDS: Final = """
     )
     SELECT id FROM topic
 """
+#: Patterns of event names as the registry has them; what has no event name matches none.
+MATCHES: Final = """event_name LIKE ANY (
+    SELECT replace(replace(replace(p, '_', '\\_'), '*', '%%'), '?', '_') FROM unnest(%s::text[]) p)"""
 #: By the filter's name: the condition that it is.
 FILTERS: Final = {
+    "only": MATCHES,
+    "id": "id = %s",
+    "actor": "actor = %s",
+    "act": "act = %s",
+    "subject": "subject = %s",
     "group": "group_id = %s",
     "state": "state = %s",
     "code": "code = %s",
@@ -85,6 +94,11 @@ class Part(NamedTuple):
     code: str
     hour: datetime
     events: int
+
+
+_ACTS: Final = _List(_ACTS_DONE, "id < %s", "id DESC")
+#: Patterns of the event names that are seen; None: all are.
+Only = Sequence[str] | None
 
 
 class Group(NamedTuple):
@@ -128,6 +142,17 @@ class Event(NamedTuple):
     reason: str
 
 
+class Act(NamedTuple):
+    """Who did what to what, when and why."""
+
+    id: int
+    at: datetime
+    actor: str
+    act: str
+    subject: str
+    reason: str | None
+
+
 def groups(conn: connection, filters: Filters, after: Sequence[Any] | None, limit: int) -> list[Group]:
     """Return groups, the one seen last first, behind `after` (a last_seen and an id)."""
     return [_group(row) for row in _page(conn, _GROUPS, filters, after, limit)]
@@ -138,9 +163,10 @@ def events(conn: connection, filters: Filters, after: Sequence[Any] | None, limi
     return [Event(*row) for row in _page(conn, _EVENTS, filters, after, limit)]
 
 
-def counts(conn: connection, most: int) -> list[Count]:
+def counts(conn: connection, most: int, only: Only = None) -> list[Count]:
     """Return how many events are alike, the `most` largest counts."""
-    return [Count(*row) for row in _rows(conn, sql.SQL(_COUNTS), (most,))]
+    where, values = _where({"only": only})
+    return [Count(*row) for row in _rows(conn, sql.SQL(_COUNTS.format(where=where)), [*values, most])]
 
 
 def parts(conn: connection, filters: Filters, after: Sequence[Any] | None, limit: int) -> list[Part]:
@@ -148,15 +174,20 @@ def parts(conn: connection, filters: Filters, after: Sequence[Any] | None, limit
     return [Part(*row) for row in _page(conn, _PARTS, filters, after, limit)]
 
 
-def group(conn: connection, number: int) -> Group | None:
+def acts(conn: connection, filters: Filters, after: Sequence[Any] | None, limit: int) -> list[Act]:
+    """Return what was done, the last first, behind `after` (an id)."""
+    return [Act(*row) for row in _page(conn, _ACTS, filters, after, limit)]
+
+
+def group(conn: connection, number: int, only: Only = None) -> Group | None:
     """Return one group."""
-    found = _rows(conn, sql.SQL(_GROUP + " WHERE id = %s"), (number,))
+    found = _page(conn, _GROUPS, {"id": number, "only": only}, None, 1)
     return _group(found[0]) if found else None
 
 
-def event(conn: connection, number: int) -> Event | None:
+def event(conn: connection, number: int, only: Only = None) -> Event | None:
     """Return one event."""
-    found = _rows(conn, sql.SQL(_EVENT + " WHERE id = %s"), (number,))
+    found = _page(conn, _EVENTS, {"id": number, "only": only}, None, 1)
     return Event(*found[0]) if found else None
 
 
@@ -165,9 +196,11 @@ def last_of_group(conn: connection, group_id: int, count: int) -> list[int]:
     return [event for (event,) in _rows(conn, sql.SQL(_LAST), (group_id, count))]
 
 
-def change_group(conn: connection, number: int, changed: Mapping[str, Any]) -> bool:
+def change_group(conn: connection, number: int, changed: Mapping[str, Any], only: Only = None) -> bool:
     """Set a group's `state` or `assignee`, whichever `changed` has; False when there is none."""
     given = {"state": changed.get("state"), "assign": "assignee" in changed, "id": number}
+    if group(conn, number, only) is None:
+        return False
     with conn.cursor() as cur:
         cur.execute(_CHANGE, given | {"assignee": changed.get("assignee")})
         return bool(cur.rowcount)
@@ -182,11 +215,17 @@ def record_act(conn: connection, actor: str, act: str, subject: str, reason: str
 def _page(
     conn: connection, listed: _List, filters: Filters, after: Sequence[Any] | None, limit: int
 ) -> list[tuple[Any, ...]]:
-    given = [(FILTERS[name], wanted) for name, wanted in filters.items() if wanted is not None]
-    conditions = [condition for condition, _ in given] + ([listed.behind] if after else [])
-    where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-    values = [wanted for _, wanted in given] + list(after or ()) + [limit]
+    where, values = _where(filters, *([listed.behind] if after else []))
+    values += [*(after or ()), limit]
     return _rows(conn, sql.SQL(f"{listed.select}{where} ORDER BY {listed.order} LIMIT %s"), values)
+
+
+def _where(filters: Filters, *more: str) -> tuple[str, list[Any]]:
+    """Return the clause of these filters and of `more`, and the filters' values."""
+    given = [(FILTERS[name], wanted) for name, wanted in filters.items() if wanted is not None]
+    conditions = [*(condition for condition, _ in given), *more]
+    where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+    return where, [wanted for _, wanted in given]
 
 
 def _rows(conn: connection, statement: sql.SQL, values: Sequence[Any]) -> list[tuple[Any, ...]]:

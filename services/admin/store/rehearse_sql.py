@@ -16,6 +16,7 @@ from services.admin.errors.mask import masked
 from services.admin.errors.sentence import sentence_of
 from services.admin.store import jobs_sql, rehearsals_sql, results_sql, sets_sql
 from services.admin.store.jobs_sql import Job, Plan
+from services.admin.store.read_sql import Only
 from services.admin.store.rehearsals_sql import Question
 from services.admin.store.sets_sql import EventSet, condition, rows
 from services.admin.store.staging_sql import (
@@ -79,12 +80,14 @@ def work(conn: connection, job: Job, databases: Mapping[str, str], load: Load) -
     _execute(conn, progress | {"state": "running" if len(page) == _most(job) else "done"})
 
 
-def rehearsed(conn: connection, number: int, databases: Mapping[str, str]) -> tuple[EventSet, Plan]:
+def rehearsed(
+    conn: connection, number: int, databases: Mapping[str, str], only: Only = None
+) -> tuple[EventSet, Plan]:
     """Return the set and the plan of a rehearsal, for a replay.
 
     Raises `UserError`: there is none, it is not done, or the state of an event of its set has changed since.
     """
-    job = jobs_sql.job(conn, number)
+    job = jobs_sql.job(conn, number, only)
     if job is None or job.kind != "rehearse":
         raise UserError(NOT_KEPT, "there is no rehearsal of this id")
     if job.state != "done":

@@ -12,6 +12,8 @@ from services.admin.store.read_sql import FILTERS
 
 #: How long a discard can be undone.
 UNDO_DAYS: Final = 7
+_LAST_ID: Final = 2**63 - 1
+_LAST: Final = "SELECT coalesce(max(id), 0) FROM onramp_admin.events e WHERE {}"
 _COUNT: Final = "SELECT count(*) FROM onramp_admin.events e WHERE {set} AND {condition}"
 _CHANGED: Final = """
     SELECT EXISTS (SELECT FROM onramp_admin.events e WHERE {set} AND e.changed_at > %(since)s)
@@ -55,8 +57,10 @@ class EventSet(NamedTuple):
 
 
 def frozen(conn: connection, filters: Mapping[str, Any], upto: int | None = None) -> EventSet:
-    """Return the set of what is kept now (or was, up to the id `upto`)."""
-    ((last,),) = rows(conn, sql.SQL("SELECT coalesce(max(id), 0) FROM onramp_admin.events"), {})
+    """Return the set of what is kept now (or was, up to the id `upto`); its last id is one that is seen."""
+    seen = EventSet({n: v for n, v in filters.items() if n == "only"}, _LAST_ID)
+    where, values = seen.condition()
+    ((last,),) = rows(conn, sql.SQL(_LAST).format(where), values)
     return EventSet(filters, min(upto or last, last))
 
 

@@ -63,6 +63,11 @@ def print_rehearsal(job: Entry, *, as_json: bool) -> None:
     _print_results(job)
 
 
+def print_acts(acts: Iterable[Entry], *, as_json: bool) -> None:
+    """Print a line for each act."""
+    _print_each(acts, _act_line, as_json=as_json)
+
+
 def print_counted(counted: Entry, *, as_json: bool) -> None:
     """Print how many events a job would change."""
     print(json.dumps(counted) if as_json else f"{counted['events']:,} events")
@@ -109,6 +114,11 @@ def _print_each(entries: Iterable[Entry], line_of: Callable[[Entry], str], *, as
 def _group_line(group: Entry) -> str:
     head = f"{group['id']:>6}  {group['events']:>9,}  {group['state']:<12}  {_time(group['last_seen'])}"
     return f"{head}  {group['sentence']}"
+
+
+def _act_line(act: Entry) -> str:
+    head = f"{_time(act['at'])}  {act['actor']}  {act['act']}  {act['subject']}"
+    return f"{head}  {act['reason'] or ''}".rstrip()
 
 
 def _event_line(event: Entry) -> str:

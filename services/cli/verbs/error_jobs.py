@@ -1,4 +1,4 @@
-"""`onramp errors discard`, `restore`, `rehearse`, `replay` and `jobs`: what is done to sets of events."""
+"""`onramp errors discard`, `restore`, `rehearse`, `replay`, `jobs`, `acts`: what is done to sets, by whom."""
 
 import getpass
 import time
@@ -9,16 +9,20 @@ import typer
 
 from services.cli.admin_api import AdminApi
 from services.cli.error_options import (
+    ActOption,
     AdminOption,
+    ByOption,
     CodeOption,
+    CountOption,
     DestinationOption,
     EventOption,
     GroupOption,
     IdOption,
+    SubjectOption,
 )
 from services.cli.exits import Exit
 from services.cli.options import JsonOption
-from services.cli.show.kept_errors import print_counted, print_job, print_jobs, print_rehearsal
+from services.cli.show.kept_errors import print_acts, print_counted, print_job, print_jobs, print_rehearsal
 
 ReasonOption = Annotated[str, typer.Option(help="Why: it is written down.")]
 ActorOption = Annotated[str, typer.Option(help="Who you are.", show_default="your login")]
@@ -179,6 +183,27 @@ def jobs(
         print_jobs([api.post(f"/v1/jobs/{number}/cancel", by)], as_json=as_json)
     else:
         print_job(api.get(f"/v1/jobs/{number}"), as_json=as_json)
+
+
+def acts(
+    *,
+    actor: ByOption = None,
+    act: ActOption = None,
+    subject: SubjectOption = None,
+    lines: CountOption = 50,
+    admin: AdminOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Print who did what to parked events, saw a value or was refused, when and why; the last first.
+
+    Asks `onramp admin`, as an operator with the role admin. Examples:
+
+    onramp errors acts --actor ann
+
+    onramp errors acts --act reveal --json
+    """
+    filters = {"actor": actor, "act": act, "subject": subject}
+    print_acts(AdminApi.at(admin).pages("acts", lines, **filters), as_json=as_json)
 
 
 def _start(api: AdminApi, asked: Mapping[str, Any], *, dry_run: bool, yes: bool, as_json: bool) -> None:

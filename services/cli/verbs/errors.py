@@ -1,12 +1,13 @@
 """`onramp errors`: parked events with their reasons, as the admin service keeps them; the topics' ends."""
 
 import asyncio
+import getpass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from services.cli.admin_api import AdminApi
+from services.cli.admin_api import KEY_FILE, AdminApi
 from services.cli.error_options import (
     AdminOption,
     CodeOption,
@@ -16,6 +17,7 @@ from services.cli.error_options import (
     GroupArgument,
     GroupOption,
     IdOption,
+    KeyFileOption,
     StateOption,
 )
 from services.cli.exits import Exit, complain, exits_when_unavailable
@@ -53,6 +55,9 @@ class Kind(StrEnum):
 LinesOption = Annotated[int, typer.Option("--lines", "-n", min=0, help="How many of the last.")]
 FollowOption = Annotated[bool, typer.Option("--follow", "-f", help="Go on until Ctrl-C.")]
 KindOption = Annotated[Kind | None, typer.Option(help="Only these.", show_default=False)]
+WhyOption = Annotated[
+    str, typer.Option("--reason", help="Why you see the value of a kept event: it is written down.")
+]
 ValueOption = Annotated[bool, typer.Option("--value", help="Print the event itself, escaped.")]
 RawOption = Annotated[
     bool, typer.Option("--raw", help="Write the event's very bytes and nothing else, for a file.")
@@ -63,7 +68,7 @@ KeyArgument = Annotated[
 
 
 @app.callback()
-def errors() -> None:
+def errors(*, key_file: KeyFileOption = None) -> None:
     """See parked events with their reasons, and act on them; see what waits.
 
     Parked events need an operator, waiting ones time. Values are printed only on request. `tail` reads the
@@ -78,8 +83,11 @@ def errors() -> None:
 
     onramp errors groups
 
-    onramp errors show events.order_placed/0/17/onramp.events.order_placed --value
+    onramp errors show events.order_placed/0/17/onramp.events.order_placed
+
+    onramp errors --key-file ann.key groups
     """
+    KEY_FILE.set(key_file)
 
 
 @app.command()
@@ -138,28 +146,33 @@ def show(
     *,
     value: ValueOption = False,
     raw: RawOption = False,
+    reason: WhyOption = "",
     admin: AdminOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Print why one event is parked; exits with 1 when there is none of this number or key.
 
-    Asks `onramp admin`. To send an event again, fixed or as it is, write its bytes into a file. Examples:
+    Asks `onramp admin`, which writes down who saw a value and why. To send an event again, fixed or as it is,
+    write its bytes into a file. Examples:
 
     onramp errors show 17
 
-    onramp errors show events.order_placed/0/17/onramp.events.order_placed --value
+    onramp errors show 17 --value --reason "which of the two dates is wrong?"
 
-    onramp errors show events.order_placed/0/17/onramp.events.order_placed --raw > event.json
+    onramp errors show events.order_placed/0/17/onramp.events.order_placed --raw --reason "a fix" > event.json
 
     onramp send event.json
     """
+    if (value or raw) and not reason:
+        raise typer.BadParameter("say why: who sees a value is written down", param_hint="--reason")
     api = AdminApi.at(admin)
     path = f"/v1/events/{key if key.isdecimal() else _number_of(api, key)}"
+    why = {"reason": reason, "actor": getpass.getuser()}
     if raw:
-        write_bytes(api.read(f"{path}/value"))
+        write_bytes(api.send(f"{path}/reveal", why))
         return
     found = api.get(path)
-    print_event(found, api.read(f"{path}/value") if value else None, as_json=as_json)
+    print_event(found, api.send(f"{path}/reveal", why) if value else None, as_json=as_json)
 
 
 @app.command()
@@ -216,6 +229,7 @@ def list_(
     print_events(AdminApi.at(admin).pages("events", lines, **filters), as_json=as_json)
 
 
+app.command()(error_jobs.acts)
 app.command()(error_jobs.discard)
 app.command()(error_jobs.restore)
 app.command()(error_jobs.rehearse)

@@ -23,6 +23,9 @@ class Admin:
         with httpx2.Client(base_url=self.service.url, timeout=60) as client:
             return client.request(method, path, **more)
 
+    def reveal(self, event: int) -> httpx2.Response:
+        return self.ask("POST", f"/v1/events/{event}/reveal", json={"actor": "ann", "reason": "to see it"})
+
     def groups(self, **filters: Any) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = self.get("/v1/groups", **filters).json()["groups"]
         return found

@@ -1,13 +1,17 @@
 """The admin API over its socket: what is wrong is said as a problem, and no cursor or path can be made up."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from typer.testing import CliRunner
 
 from services.admin.errors.mask import masked
+from services.admin.store.control_sql import MOST_CONNECTIONS
 from services.cli.app import app
+from tests.fixtures.fix_postgres import HasDsn
 from tests.fixtures.writer import execute
 from tests.integration.admin.keeping import Admin
 
@@ -74,16 +78,16 @@ def test_a2_a_cursor_that_was_changed_or_is_of_another_list_is_refused(admin: Ad
 
 
 @pytest.mark.parametrize("number", ["1 OR 1=1", "0", "-1", str(2**63), "1e3", "%00"])
-@pytest.mark.parametrize("path", ["/v1/groups/{}", "/v1/events/{}", "/v1/events/{}/value"])
+@pytest.mark.parametrize("path", ["/v1/groups/{}", "/v1/events/{}", "/v1/jobs/{}"])
 def test_a3_an_id_is_a_number(admin: Admin, path: str, number: str) -> None:
     _problem(admin.get(path.format(number)), 422, "bad_query")
+    _problem(admin.ask("POST", f"/v1/events/{number}/reveal", json={"reason": "x"}), 422, "bad_query")
 
 
-@pytest.mark.parametrize(
-    "path", ["/v1/groups/999999", "/v1/events/999999", "/v1/events/999999/value", "/v1/../x"]
-)
+@pytest.mark.parametrize("path", ["/v1/groups/999999", "/v1/events/999999", "/v1/jobs/999999", "/v1/../x"])
 def test_a3_what_is_not_there_is_404(admin: Admin, path: str) -> None:
     _problem(admin.get(path), 404, "not_kept")
+    _problem(admin.reveal(999_999), 404, "not_kept")
 
 
 @pytest.mark.parametrize("text", ["%" * 10_000, "\0", ""])
@@ -100,7 +104,7 @@ def test_a10_what_others_wrote_comes_as_escaped_json_and_is_sniffed_by_nobody(ad
     assert answer.headers["x-content-type-options"] == "nosniff"
     assert b"\\u001b[2J" in answer.content
     assert (answer.json()["reason"]["detail"], answer.json()["shape"]) == ("\0<script>", "3 bytes, no JSON")
-    assert admin.get(f"/v1/events/{newest['id']}/value").content == b"no\0"
+    assert admin.reveal(newest["id"]).content == b"no\0"
 
 
 def test_a14_a_range_of_time_begins_before_it_ends(admin: Admin) -> None:
@@ -133,8 +137,38 @@ def test_a_database_that_is_out_is_503_and_names_no_password(admin: Admin) -> No
     try:
         said = _problem(admin.get("/v1/groups"), 503, "database_unavailable")
         assert said["detail"] == "the control database: SQLSTATE 42P01"
+        assert admin.get("/v1/groups").headers["retry-after"] == "2"
     finally:
         execute(admin.dsn, "ALTER TABLE onramp_admin.away RENAME TO groups")
+
+
+def test_a_control_database_that_takes_no_connections_is_503_and_back_at_once(
+    admin: Admin, postgres: HasDsn
+) -> None:
+    name = urlsplit(admin.dsn).path.removeprefix("/")
+    kill = f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'"  # noqa: S608
+    assert admin.get("/v1/groups").status_code == 200  # a connection is idle from now on
+    execute(postgres.dsn, f"ALTER DATABASE {name} ALLOW_CONNECTIONS false")
+    try:
+        execute(postgres.dsn, kill)
+        for path in ("/v1/groups", "/v1/events/1", "/v1/jobs", "/v1/acts"):
+            answer = admin.get(path)
+            _problem(answer, 503, "database_unavailable")
+            assert answer.headers["retry-after"] == "2"
+        assert admin.get("/healthz").status_code == 200
+    finally:
+        execute(postgres.dsn, f"ALTER DATABASE {name} ALLOW_CONNECTIONS true")
+    assert admin.get("/v1/groups").status_code == 200
+    execute(postgres.dsn, kill)
+    assert admin.get("/v1/groups").status_code == 200  # by another connection than the one that is lost
+
+
+def test_many_requests_share_few_connections(admin: Admin) -> None:
+    with ThreadPoolExecutor(24) as pool:
+        answers = list(pool.map(lambda _: admin.get("/v1/events").status_code, range(200)))
+    assert set(answers) == {200}
+    found = admin.rows("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()")
+    assert found[0][0] <= MOST_CONNECTIONS + 3  # the keeper's, the jobs', this one
 
 
 def test_shapes_tell_letters_digits_and_commas_and_no_value() -> None:
@@ -161,11 +195,12 @@ def test_the_command_line_lists_groups_and_events_and_shows_one(admin: Admin) ->
     events = _cli(admin, "list", "--code", "planted", "-n", "20")
     assert len(events.stdout.splitlines()) == 20
     number = events.stdout.split()[0]
-    shown = _cli(admin, "show", number, "--value")
+    assert _cli(admin, "show", number, "--value").exit_code == 2
+    shown = _cli(admin, "show", number, "--value", "--reason", "why not")
     assert "detail: \\x00<script>" in shown.stdout
     assert "value: no\\x00" in shown.stdout
     assert "\x1b" not in events.stdout + shown.stdout
-    assert _cli(admin, "show", number, "--raw").stdout_bytes == b"no\0"
+    assert _cli(admin, "show", number, "--raw", "--reason", "why").stdout_bytes == b"no\0"
 
 
 def test_the_command_line_says_what_is_wrong(admin: Admin) -> None:

@@ -80,7 +80,7 @@ def _kept(admin: Admin, stage: Stage, offset: int) -> str:
 
 def test_its_value_is_shown_on_request_with_control_characters_escaped(stage: Stage, admin: Admin) -> None:
     key = _kept(admin, stage, stage.settle(b"no json \x1b[2J\xff\n"))
-    shown = _ask(admin, "show", key, "--value")
+    shown = _ask(admin, "show", key, "--value", "--reason", "x")
     assert "value: no json \\x1b[2J\\xff\\n" in shown.output
     assert "\x1b" not in shown.output
     assert "code: no_envelope" in shown.output
@@ -91,8 +91,8 @@ def test_its_very_bytes_are_written_for_a_file_and_where_there_are_none_that_is_
 ) -> None:
     first = stage.settle(b"no json \x1b[2J\xff\n", None)
     key = _kept(admin, stage, first)
-    assert _ask(admin, "show", key, "--raw").stdout_bytes == b"no json \x1b[2J\xff\n"
-    nothing = _ask(admin, "show", _kept(admin, stage, first + 1), "--raw")
+    assert _ask(admin, "show", key, "--raw", "--reason", "x").stdout_bytes == b"no json \x1b[2J\xff\n"
+    nothing = _ask(admin, "show", _kept(admin, stage, first + 1), "--raw", "--reason", "x")
     assert (nothing.exit_code, nothing.stdout_bytes) == (1, b"")
     assert "event with a value" in nothing.stderr
 

@@ -65,7 +65,7 @@ def test_what_is_parked_is_kept_once_byte_for_byte_and_masked(stage: Stage, admi
     shown = admin.get(f"/v1/events/{newest['id']}")
     assert "hunter2" not in shown.text
     assert shown.json()["reason"]["topic_id"] == stage.topic_id
-    answer = admin.get(f"/v1/events/{newest['id']}/value")
+    answer = admin.reveal(newest["id"])
     assert answer.content == values[-1]
     assert answer.headers["x-content-type-options"] == "nosniff"
     assert answer.headers["content-type"] == "application/octet-stream"

@@ -81,7 +81,7 @@ def test_commands_are_found_where_they_are_named() -> None:
         "errors tail --kind parked",
         "databases resolve NAME …",  # a page
         "up --events 1000 --exit --json",  # help
-        "errors show events.order_placed/0/17/onramp.events.order_placed --raw > event.json",
+        'errors show events.order_placed/0/17/onramp.events.order_placed --raw --reason "a fix" > event.json',
     }
     named = {command.split()[0] for command in found}
     assert named >= {name.split()[1] for name, _ in generate.verbs(ROOT_COMMAND, "onramp")}

@@ -2,6 +2,7 @@
 
 import re
 
+from services.admin.settings import AdminSettings
 from services.ingest.settings import IngestSettings
 from tests.unit.house.tree import ROOT
 
@@ -25,3 +26,7 @@ def test_every_risk_that_can_be_accepted_is_named() -> None:
     risks = [name for name in IngestSettings.model_fields if name.startswith("allow_")]
     assert len(risks) == 5
     assert [name for name in risks if f"ONRAMP_INGEST_{name.upper()}=true" not in PAGE] == []
+    assert [name for name in AdminSettings.model_fields if name.startswith("allow_")] == [
+        "allow_cleartext_http"
+    ]
+    assert "ONRAMP_ADMIN_ALLOW_CLEARTEXT_HTTP=true" in PAGE

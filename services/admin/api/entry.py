@@ -1,0 +1,52 @@
+"""The entrance: nothing is answered before it is known who asks, and every answer says not to keep it.
+
+What a route needs of its caller is judged once it is known which one it is (`rights.py`).
+"""
+
+from typing import Final
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from services.admin.api.operators import STRANGER, Caller, Operators
+from services.admin.api.problems import problem
+from shared.errors import NOT_LOCAL, UserError
+
+_HEADERS: Final = ((b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store"))
+#: They say of the service whether it is alive and ready, and nothing of events.
+_WITHOUT_KEY: Final = frozenset({"/healthz", "/readyz"})
+
+
+class Entry:
+    """ASGI around the application: finds out who asks, and adds headers to every answer."""
+
+    def __init__(self, app: ASGIApp, operators: Operators) -> None:
+        self._app = app
+        self._operators = operators
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message["headers"], *_HEADERS]
+            await send(message)
+
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        try:
+            caller = self._caller(scope)
+        except UserError as e:
+            await problem(e.fault, e.detail)(scope, receive, send_with_headers)
+            return
+        scope["state"] = {**scope.get("state", {}), "caller": caller}
+        await self._app(scope, receive, send_with_headers)
+
+    def _caller(self, scope: Scope) -> Caller:
+        try:
+            return self._operators.caller(Headers(scope=scope))
+        except UserError as e:
+            if scope["path"] in _WITHOUT_KEY and e.fault is not NOT_LOCAL:
+                return STRANGER
+            raise

@@ -1,0 +1,85 @@
+"""Who asks: an operator by a key, or while nobody has one, whoever is on this machine.
+
+A key is found by its name and compared in constant time, as the gateway's are.  Whether the service is open
+without keys is decided at its start: revoking the last operator closes it.
+"""
+
+from datetime import UTC, datetime
+from typing import Final, NamedTuple
+
+from starlette.datastructures import Headers
+
+from services.admin.api.local import is_local
+from shared.errors import BAD_QUERY, NOT_ALLOWED, NOT_LOCAL, UNAUTHENTICATED, UserError
+from shared.registry import Registry, Role
+from shared.registry.bearer import Bearer, bearer
+
+_ROLES: Final[tuple[Role, ...]] = ("viewer", "operator", "admin")
+_ALL: Final = "*"
+
+
+class Caller(NamedTuple):
+    """Who asks; `name` is None for somebody on this machine while nobody has a key."""
+
+    name: str | None
+    role: Role
+    events: tuple[str, ...] = (_ALL,)
+
+    @property
+    def only(self) -> list[str] | None:
+        """The patterns of the event names that it sees; None: it sees all events."""
+        return None if _ALL in self.events else sorted(self.events)
+
+    def may(self, role: Role) -> bool:
+        """Whether it may do what this role may."""
+        return _ROLES.index(self.role) >= _ROLES.index(role)
+
+    def acting(self, said: str | None) -> str:
+        """Return who it is that acts: the holder of the key, else whoever it says that it is."""
+        if self.name is None and not said:
+            raise UserError(BAD_QUERY, "actor: say who acts, because nobody has a key here")
+        return self.name or str(said)
+
+
+#: Nobody has a key: a program of this machine, which may do everything.
+LOCAL: Final = Caller(None, "admin")
+#: Whoever asks how the service is, without a key.
+STRANGER: Final = Caller("", "viewer", ())
+
+
+class Operators:
+    """Knows callers by the registry's snapshot of the moment."""
+
+    def __init__(self, registry: Registry, *, keyless: bool) -> None:
+        self._registry = registry
+        self._keyless = keyless
+
+    def caller(self, headers: Headers) -> Caller:
+        """Return who sent these headers.
+
+        Raises:
+            UserError: UNAUTHENTICATED, always with the same text; NOT_ALLOWED, a sender's key; NOT_LOCAL.
+        """
+        if self._keyless and not self._registry.snapshot().operators:
+            if not is_local(headers):
+                raise UserError(NOT_LOCAL, NOT_LOCAL.title)
+            return LOCAL
+        given = headers.getlist("authorization")
+        found = bearer(given[0].encode("latin-1")) if len(given) == 1 else None
+        if found is None:
+            raise _unauthenticated()
+        return self._holder(found)
+
+    def _holder(self, given: Bearer) -> Caller:
+        known, now = self._registry.snapshot(), datetime.now(UTC)
+        operator, sender = known.operators.get(given.name), known.keys.get(given.name)
+        matches = given.matches([] if operator is None else operator.live_hashes(now))
+        if operator is not None and any(matches):
+            return Caller(given.name, operator.role, operator.events)
+        if sender is not None and any(given.matches(sender.live_hashes(now))):
+            raise UserError(NOT_ALLOWED, "this is a key for sending events")
+        raise _unauthenticated()
+
+
+def _unauthenticated() -> UserError:
+    return UserError(UNAUTHENTICATED, "no valid key was given")

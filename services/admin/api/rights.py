@@ -1,0 +1,60 @@
+"""What each route needs of its caller.  A route that is not named here is for admins who see all events."""
+
+from collections.abc import Mapping
+from typing import Annotated, Final, NamedTuple
+
+from fastapi import Depends, Request
+
+from services.admin.api.operators import Caller
+from shared.errors import NOT_ALLOWED, UserError
+from shared.registry import Role
+
+
+class Need(NamedTuple):
+    """The least role; and whether only who sees all events may ask."""
+
+    role: Role
+    all_events: bool = False
+
+
+_UNNAMED: Final = Need("admin", all_events=True)
+#: A route without `all_events` narrows what it reads and changes by `Caller.only`.
+NEEDS: Final[Mapping[str, Need]] = {
+    "GET /v1/groups": Need("viewer"),
+    "GET /v1/groups/{number}": Need("viewer"),
+    "PATCH /v1/groups/{number}": Need("operator"),
+    "GET /v1/events": Need("viewer"),
+    "GET /v1/counts": Need("viewer"),
+    "GET /v1/parts": Need("viewer"),
+    "GET /v1/events/{number}": Need("viewer"),
+    "POST /v1/events/{number}/reveal": Need("admin"),
+    "POST /v1/jobs": Need("operator"),
+    "GET /v1/jobs": Need("viewer"),
+    "GET /v1/jobs/{number}": Need("viewer"),
+    "POST /v1/jobs/{number}/cancel": Need("operator"),
+    "GET /v1/acts": Need("admin", all_events=True),
+}
+#: Of the service itself, also without a key.
+_OPEN: Final = frozenset({"GET /healthz", "GET /readyz"})
+
+
+def caller_of(request: Request) -> Caller:
+    """Return who asks."""
+    caller: Caller = request.state.caller
+    return caller
+
+
+async def require_right(request: Request) -> None:
+    """Raise `UserError` NOT_ALLOWED unless the caller may ask this."""
+    asked = f"{request.method} {request.scope['route'].path}"
+    if asked in _OPEN:
+        return
+    caller, need = caller_of(request), NEEDS.get(asked, _UNNAMED)
+    if not caller.may(need.role):
+        raise UserError(NOT_ALLOWED, f"it needs the role {need.role}, and this key has {caller.role}")
+    if need.all_events and caller.only is not None:
+        raise UserError(NOT_ALLOWED, "it is about all events, and this key is for some")
+
+
+#: Who asks, for routes.
+Asking = Annotated[Caller, Depends(caller_of)]

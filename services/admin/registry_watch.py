@@ -1,0 +1,23 @@
+"""Looks at the registry each second: an operator who is removed is refused within two."""
+
+import asyncio
+from typing import Final
+
+from services.admin.until_stopped import UntilStopped
+from shared.registry import Registry
+
+_SECONDS: Final = 1.0
+
+
+class RegistryWatch(UntilStopped):
+    """Refreshes the registry until it is stopped."""
+
+    def __init__(self, registry: Registry) -> None:
+        super().__init__()
+        self._registry = registry
+
+    async def run(self) -> None:
+        """Look, and look again."""
+        while not self.stopped:
+            await asyncio.to_thread(self._registry.refresh)
+            await self.pause(_SECONDS)

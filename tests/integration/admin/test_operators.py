@@ -1,0 +1,260 @@
+"""Operators over the socket: each sees and does what the registry says, and who did what is written down."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import psycopg2
+import pytest
+from typer.testing import CliRunner
+
+from services.cli.app import app
+from stack import services
+from tests.fixtures.fix_kafka import HasBootstrap
+from tests.fixtures.fix_postgres import HasDsn
+from tests.fixtures.started import started
+from tests.fixtures.writer import eventually, execute
+from tests.integration.admin.conftest import database_beside
+from tests.integration.admin.guarded import EVENTS, OPERATORS, Guarded, key_of, registry
+
+#: What asks for something, of every kind.
+ROUTES = [
+    ("GET", "/v1/groups"),
+    ("GET", "/v1/groups/1"),
+    ("PATCH", "/v1/groups/1"),
+    ("GET", "/v1/events"),
+    ("GET", "/v1/events/1"),
+    ("POST", "/v1/events/1/reveal"),
+    ("POST", "/v1/jobs"),
+    ("GET", "/v1/jobs"),
+    ("GET", "/v1/jobs/1"),
+    ("POST", "/v1/jobs/1/cancel"),
+    ("GET", "/v1/acts"),
+    ("GET", "/v1/counts"),
+    ("GET", "/v1/parts"),
+    ("GET", "/openapi.json"),
+    ("GET", "/v1/nothing"),
+]
+REHEARSAL = """
+    INSERT INTO onramp_admin.jobs (kind, filters, upto, actor, reason, counted, state)
+    VALUES ('rehearse', '{"code": "planted"}', 100, 'otto', 'x', 0, 'done')
+"""
+REVEAL = {"reason": "the sender asks"}
+
+
+@pytest.fixture(scope="module")
+def guarded(
+    own_topics: HasBootstrap, postgres: HasDsn, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Guarded]:
+    folder = tmp_path_factory.mktemp("guarded")
+    file = folder / "onramp.yaml"
+    file.write_text(registry(*OPERATORS, expired="eve"))
+    env = {"ONRAMP_REGISTRY_FILE": str(file)}
+    with database_beside(postgres.dsn, "template0") as dsn:
+        log = folder / "admin.log"
+        service = services.admin(bootstrap=own_topics.bootstrap, dsn=dsn, log=log, env=env)
+        with started(service):
+            execute(dsn, EVENTS)
+            yield Guarded(service, dsn, file)
+
+
+def _problem(answer: Any, status: int, code: str) -> dict[str, Any]:
+    assert answer.headers["content-type"] == "application/problem+json"
+    said: dict[str, Any] = answer.json()
+    assert (answer.status_code, said["type"], said["status"]) == (status, f"/errors/{code}", status)
+    return said
+
+
+def _only(guarded: Guarded, name: str | None) -> list[int]:
+    """The ids of events of one name."""
+    found = guarded.rows("SELECT id, event_name FROM onramp_admin.events ORDER BY id")
+    return [number for number, event_name in found if event_name == name]
+
+
+def _group(guarded: Guarded, name: str) -> int:
+    [number] = [n for n, of in guarded.rows("SELECT id, event_name FROM onramp_admin.groups") if of == name]
+    return int(number)
+
+
+def _acts(guarded: Guarded, **filters: Any) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = guarded.of("ada").get("/v1/acts", **filters).json()["acts"]
+    return found
+
+
+@pytest.mark.parametrize(("method", "path"), ROUTES)
+def test_nothing_is_answered_without_a_key_that_is_valid_now(
+    guarded: Guarded, method: str, path: str
+) -> None:
+    good = f"Bearer {key_of('ada')}"
+    for given in ({}, {"authorization": good + "x"}, {"authorization": f"Bearer {key_of('eve')}"}):
+        said = _problem(guarded.ask(method, path, headers=given), 401, "unauthenticated")
+        assert said["detail"] == "no valid key was given"
+    with httpx2.Client(base_url=guarded.service.url, timeout=60) as client:
+        twice = client.request(method, path, headers=[("authorization", good), ("authorization", good)])
+    _problem(twice, 401, "unauthenticated")
+    in_url = guarded.ask(method, path, params={"key": key_of("ada"), "authorization": good})
+    assert (in_url.status_code, in_url.headers["www-authenticate"]) == (401, "Bearer")
+    _problem(guarded.of("shop").ask(method, path), 403, "not_allowed")  # A13
+
+
+def test_how_the_service_is_says_nothing_of_events_without_a_key(guarded: Guarded) -> None:
+    assert guarded.get("/healthz").json() == {"status": "alive"}
+    eventually(lambda: guarded.get("/readyz").json() == {"keeper": "keeping"}, 120)
+    assert set(guarded.of("olga").get("/readyz").json()) == {"keeper"}
+    assert set(guarded.of("vera").get("/readyz").json()) == {"keeper", "reason", "kept", "behind"}
+
+
+def test_a_viewer_sees_an_operator_acts_an_admin_reads_values(guarded: Guarded) -> None:
+    event, group = _only(guarded, "pay_made")[0], _group(guarded, "pay_made")
+    for name in ("vera", "otto", "ada"):
+        assert len(guarded.of(name).events(code="planted")) == 16
+        assert guarded.of(name).get(f"/v1/events/{event}").json()["shape"] == "aaaaaaa"
+    acts = [
+        ("POST", "/v1/jobs", {"kind": "discard", "filters": {"code": "x"}, "reason": "x", "dry_run": True}),
+        ("PATCH", f"/v1/groups/{group}", {"assignee": "otto"}),
+        ("POST", "/v1/jobs/999999/cancel", {}),
+    ]
+    for method, path, body in acts:
+        _problem(guarded.of("vera").ask(method, path, json=body), 403, "not_allowed")
+        assert guarded.of("otto").ask(method, path, json=body).status_code in {200, 202, 404}
+    for name in ("vera", "otto"):
+        _problem(guarded.of(name).ask("POST", f"/v1/events/{event}/reveal", json=REVEAL), 403, "not_allowed")
+        _problem(guarded.of(name).get("/v1/acts"), 403, "not_allowed")
+    shown = guarded.of("ada").ask("POST", f"/v1/events/{event}/reveal", json=REVEAL)
+    assert shown.content == b'"private"'
+
+
+def test_who_saw_a_value_and_why_is_written_down_and_stays(guarded: Guarded) -> None:
+    event = _only(guarded, "order_made")[1]
+    for wrong in ({}, {"reason": ""}):
+        answer = guarded.of("ada").ask("POST", f"/v1/events/{event}/reveal", json=wrong)
+        _problem(answer, 422, "bad_query")
+        assert b"private" not in answer.content
+    guarded.of("adam").ask("POST", f"/v1/events/{event}/reveal", json=REVEAL | {"actor": "somebody"})
+    [act] = _acts(guarded, subject=f"event {event}")
+    assert (act["actor"], act["act"], act["reason"]) == ("adam", "reveal", REVEAL["reason"])
+    for change in ("UPDATE onramp_admin.acts SET actor = 'x'", "DELETE FROM onramp_admin.acts"):
+        with pytest.raises(psycopg2.errors.RaiseException):
+            execute(guarded.dsn, change)
+    with pytest.raises(psycopg2.errors.RaiseException):
+        execute(guarded.dsn, "TRUNCATE onramp_admin.acts")
+    _problem(guarded.of("adam").get("/v1/acts"), 403, "not_allowed")
+
+
+def test_a8_lists_groups_and_ids_show_an_operator_its_own_events_alone(guarded: Guarded) -> None:
+    olga, pia = guarded.of("olga"), guarded.of("pia")
+    assert {e["event_name"] for e in olga.events()} == {"order_made", "order_lost"}
+    assert {g["cause"]["event_name"] for g in olga.groups()} == {"order_made", "order_lost"}
+    assert [e["event_name"] for e in pia.events(code="planted")] == ["pay_made"] * 4
+    assert (olga.events(event_name="pay_made"), pia.groups(event_name="order_made")) == ([], [])
+    group, event = _group(guarded, "pay_made"), _only(guarded, "pay_made")[0]
+    nameless = _only(guarded, None)[0]
+    assert olga.events(group=group) == []
+    counts = olga.get("/v1/counts").json()["counts"]
+    assert sorted((c["event_name"], c["events"]) for c in counts) == [("order_lost", 4), ("order_made", 4)]
+    assert [p["event_name"] for p in olga.get("/v1/parts").json()["parts"]] == ["order_made"]
+    for method, path in (
+        ("GET", f"/v1/groups/{group}"),
+        ("PATCH", f"/v1/groups/{group}"),
+        ("GET", f"/v1/events/{event}"),
+        ("GET", f"/v1/events/{nameless}"),
+        ("POST", f"/v1/events/{event}/reveal"),
+    ):
+        body = {"reason": "x"} if method != "GET" else None
+        asking = guarded.of("adam")
+        hidden = _problem(asking.ask(method, path, json=body), 404, "not_kept")
+        nowhere = path.replace(path.split("/")[3], "999999")
+        assert asking.ask(method, nowhere, json=body).json() == hidden  # no word tells them apart
+        [act] = _acts(guarded, actor="adam", subject=f"{method} {path}")
+        assert act["act"] == "refused"
+    assert guarded.of("ada").get(f"/v1/groups/{group}").json()["state"] == "open"
+
+
+def test_a_cursor_leads_nobody_on_who_sees_other_events(guarded: Guarded) -> None:
+    cursors = {name: guarded.of(name).get("/v1/events", limit=1).json()["next"] for name in OPERATORS}
+    for name in ("olga", "pia", "ada"):
+        for other, cursor in cursors.items():
+            answer = guarded.of(name).get("/v1/events", limit=1, cursor=cursor)
+            assert answer.status_code == (200 if OPERATORS[name][1] == OPERATORS[other][1] else 400)
+    _problem(guarded.of("olga").get("/v1/events", only="*"), 422, "bad_query")
+    _problem(guarded.of("olga").start("discard", filters={"only": ["*"]}), 422, "bad_query")
+
+
+def test_a_job_counts_and_changes_what_its_operator_sees_and_others_do_not_see_it(guarded: Guarded) -> None:
+    olga, otto = guarded.of("olga"), guarded.of("otto")
+    counted = olga.start("discard", dry_run=True).json()
+    assert (counted["events"], counted["upto"]) == (8, max(_only(guarded, "order_lost")))
+    assert olga.start("discard", dry_run=True, filters={"group": _group(guarded, "pay_made")}).json() == {
+        "kind": "discard",
+        "events": 0,
+        "upto": counted["upto"],
+    }
+    job = olga.start("discard", actor="otto").json()
+    eventually(lambda: olga.get(f"/v1/jobs/{job['id']}").json()["state"] == "done", 120)
+    found = guarded.rows("SELECT DISTINCT event_name FROM onramp_admin.events WHERE state = 'discarded'")
+    assert {name for (name,) in found} == {"order_made", "order_lost"}
+    assert olga.get(f"/v1/jobs/{job['id']}").json()["actor"] == "olga"
+    everything = otto.start("discard", rate=1).json()
+    named = otto.start("restore", filters={"event_name": "order_made"}).json()
+    assert [j["id"] for j in olga.get("/v1/jobs").json()["jobs"]] == [named["id"], job["id"]]
+    assert guarded.of("pia").get("/v1/jobs").json() == {"jobs": []}
+    assert [j["id"] for j in guarded.of("adam").get("/v1/jobs").json()["jobs"]] == [named["id"], job["id"]]
+    for path in (f"/v1/jobs/{everything['id']}", "/v1/jobs/999999"):
+        hidden = _problem(olga.get(path), 404, "not_kept")
+        assert _problem(olga.ask("POST", f"{path}/cancel", json={}), 404, "not_kept") == hidden
+    assert otto.get(f"/v1/jobs/{everything['id']}").json()["state"] != "cancelled"
+    execute(guarded.dsn, REHEARSAL)
+    last = otto.get("/v1/jobs").json()["jobs"][0]
+    rehearsal = {"kind": "replay", "reason": "x", "rehearsed": last["id"]}
+    assert otto.ask("POST", "/v1/jobs", json=rehearsal).status_code == 409  # nothing can be replayed here
+    answer = olga.ask("POST", "/v1/jobs", json=rehearsal)
+    assert _problem(answer, 404, "not_kept")["detail"] == "there is no rehearsal of this id"
+    assert _acts(guarded, subject=f"job {everything['id']}", act="cancel") == []
+
+
+def _cli(guarded: Guarded, *arguments: str, **env: str) -> Any:
+    address = ["--admin", guarded.service.url]
+    return CliRunner().invoke(app, ["errors", *arguments, *address], env=env)
+
+
+def test_the_command_line_has_the_key_from_a_file_or_the_environment(
+    guarded: Guarded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("ONRAMP_ADMIN_KEY", raising=False)
+    nobody = _cli(guarded, "groups")
+    assert (nobody.exit_code, "The API key is missing" in nobody.stderr) == (1, True)
+    assert len(_cli(guarded, "list", ONRAMP_ADMIN_KEY=key_of("pia")).stdout.splitlines()) == 4
+    file = tmp_path / "ada.key"
+    file.write_text(f"{key_of('ada')}\n")
+    acts = CliRunner().invoke(
+        app, ["errors", "--key-file", str(file), "acts", "--act", "refused", "--admin", guarded.service.url]
+    )
+    assert (acts.exit_code, "vera  refused  POST /v1/jobs" in acts.stdout) == (0, True)
+    away = CliRunner().invoke(
+        app,
+        ["errors", "groups", "--admin", "http://admin.example:8082"],
+        env={"ONRAMP_ADMIN_KEY": key_of("pia")},
+    )
+    assert (away.exit_code, "https://" in away.stderr) == (1, True)
+    assert key_of("pia") not in away.stderr
+    none = CliRunner().invoke(app, ["errors", "--key-file", "/nowhere", "groups"])
+    assert none.exit_code == 2
+
+
+def test_no_key_is_in_the_log(guarded: Guarded) -> None:
+    assert "onramp_" + "ada" not in guarded.service.log.read_text()
+
+
+def test_an_operator_who_is_removed_is_refused_and_without_any_the_service_stays_closed(
+    guarded: Guarded,
+) -> None:
+    replaced = guarded.file.with_suffix(".new")
+    replaced.write_text(registry(*(name for name in OPERATORS if name != "vera")))
+    replaced.replace(guarded.file)
+    eventually(lambda: guarded.of("vera").get("/v1/groups").status_code == 401, 60)
+    assert guarded.of("ada").get("/v1/groups").status_code == 200
+    replaced.write_text("keys: {}\noperators: {}\n...\n")
+    replaced.replace(guarded.file)
+    eventually(lambda: guarded.of("ada").get("/v1/groups").status_code == 401, 60)
+    assert guarded.get("/v1/groups").status_code == 401

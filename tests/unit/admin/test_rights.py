@@ -1,0 +1,72 @@
+"""Each route says what it needs, and one that does not is for admins who see all events."""
+
+import asyncio
+from contextlib import nullcontext
+from typing import Any
+
+import pytest
+from fastapi import FastAPI
+from starlette.requests import Request
+
+from services.admin.api.app import api
+from services.admin.api.operators import LOCAL, Caller, Operators
+from services.admin.api.rights import NEEDS, require_right
+from services.admin.keep.keeper import KeeperStatus
+from services.admin.safety import UnsafeSetupError, require_safe
+from services.admin.settings import AdminSettings
+from shared.errors import UserError
+from shared.registry.memory import MemoryRegistry
+
+SERVED = {"GET /healthz", "GET /readyz"}
+OPERATORS = {"operators": {"ann": {"role": "admin", "hashes": [{"sha256": "ab" * 32}]}}}
+
+
+def _service() -> FastAPI:
+    operators = Operators(MemoryRegistry(), keyless=True)
+    return api("", {}, KeeperStatus(), operators, lifespan=lambda _: nullcontext())  # type: ignore[arg-type,return-value]
+
+
+def test_every_route_says_what_it_needs() -> None:
+    routes = {f"{method} {route.path}" for route in _service().routes for method in _methods(route)}
+    assert routes - SERVED - {"GET /openapi.json", "HEAD /openapi.json"} == set(NEEDS)
+
+
+def _methods(route: Any) -> set[str]:
+    found: set[str] = route.methods
+    return found
+
+
+def _ask(caller: Caller, path: str = "/v1/new") -> None:
+    scope = {"type": "http", "method": "GET", "state": {"caller": caller}, "headers": []}
+    route = type("Route", (), {"path": path})
+    asyncio.run(require_right(Request(scope | {"route": route})))
+
+
+@pytest.mark.parametrize(
+    "caller", [Caller("v", "viewer"), Caller("o", "operator"), Caller("a", "admin", ("order_*",))]
+)
+def test_a_route_that_says_nothing_is_refused_to_all_but_admins_of_all_events(caller: Caller) -> None:
+    with pytest.raises(UserError, match="it "):
+        _ask(caller)
+    _ask(Caller("a", "admin"))
+    _ask(LOCAL)
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "", "192.0.2.1", "admin.example"])
+def test_beyond_this_machine_it_starts_with_operators_and_tls_alone(host: str) -> None:
+    def start(operators: dict[str, Any], **settings: Any) -> None:
+        require_safe(AdminSettings(host=host, **settings), MemoryRegistry(operators))
+
+    with pytest.raises(UnsafeSetupError, match=r"(?s)knows no operator.*cleartext"):
+        start({})
+    with pytest.raises(UnsafeSetupError, match=r"^- HTTP would be in cleartext"):
+        start(OPERATORS)
+    with pytest.raises(UnsafeSetupError, match="knows no operator"):
+        start({}, allow_cleartext_http=True)
+    start(OPERATORS, allow_cleartext_http=True)
+    start(OPERATORS, tls_cert_file="cert.pem", tls_key_file="key.pem")
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1"])
+def test_on_this_machine_it_needs_nobody(host: str) -> None:
+    require_safe(AdminSettings(host=host), MemoryRegistry())
