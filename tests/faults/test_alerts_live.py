@@ -1,5 +1,7 @@
 """A real Prometheus looks at a gateway and a writer in trouble: the right alert and no other page."""
 
+import math
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -59,6 +61,17 @@ class Looking:
             if not any(self._ask("query", query=query)["result"] for query, _ in queries)
         }
 
+    def history(self, query: str, since: float, until: float = math.inf) -> dict[float, float]:
+        """The values of a query that finds one series, at Prometheus' own times."""
+        found = self._ask("query", query=query)["result"]
+        assert len(found) <= 1, query
+        samples = found[0]["values"] if found else []
+        return {at: float(value) for at, value in samples if since < at <= until}
+
+    def evaluations(self, since: float, until: float) -> int:
+        """How often the rules were evaluated."""
+        return len(self.history('ALERTS{alertname="OnrampWatchdog",alertstate="firing"}[1h]', since, until))
+
     def value(self, query: str) -> float:
         result = self._ask("query", query=query)["result"]
         return float(result[0]["value"][1]) if result else -1.0
@@ -113,15 +126,18 @@ def test_a_database_that_is_out_pages_alone_and_the_first_parked_events_are_a_ti
     eventually(lambda: looking.firing() == set())
     looking.pages.clear()
 
+    stopped = time.time()
     database.close()
     eventually(lambda: looking.firing() == {"OnrampDatabaseOut"})
     inline.send(300)
     eventually(lambda: looking.value("sum(onramp_writer_lag_events)") >= 300)
     (alert,) = (a for a in looking.alerts() if a["labels"]["severity"] == "page")
     assert alert["annotations"]["summary"] == f"The database {inline.database} is out."
+    returned = time.time()
     database.open()
 
     eventually(lambda: looking.firing() == set())
+    was_right_and_in_time(looking, stopped, returned)
     eventually(lambda: inline.landed() == inline.accepted)
     eventually(lambda: looking.value("sum(onramp_writer_lag_events)") == 0)
 
@@ -131,6 +147,24 @@ def test_a_database_that_is_out_pages_alone_and_the_first_parked_events_are_a_ti
     assert (alert["labels"]["database"], alert["labels"]["event_type"]) == (inline.database, inline.name)
     assert looking.pages == {"OnrampDatabaseOut"}
     assert looking.empty_panels() <= NO_DATA_HERE
+
+
+def was_right_and_in_time(looking: Looking, stopped: float, returned: float) -> None:
+    """Look at what Prometheus kept of the outage, in its own times: a slow machine takes no more of them."""
+    out = looking.history('sum(onramp_writer_database_state{state="out"})[1h:1s]', stopped)
+    seen = min(at for at, value in out.items() if value)
+    back = min(at for at, value in out.items() if at > seen and not value)
+    fired = looking.history('ALERTS{alertname="OnrampDatabaseOut",alertstate="firing"}[1h]', stopped)
+    # The first evaluation that sees it, two for the patience of 2 s, and one that may fall between.
+    assert 2 <= looking.evaluations(seen, min(fired)) <= 4
+    assert looking.evaluations(back, max(fired)) <= 1
+    # No other page for a single evaluation either: not only when this test looked.
+    others = 'ALERTS{severity="page",alertstate="firing",alertname!="OnrampDatabaseOut"}'
+    assert looking.history(f"count({others})[1h:1s]", stopped) == {}
+    lag = looking.history("sum(onramp_writer_lag_events)[1h:1s]", seen, min(returned, back))
+    assert list(lag.values()) == sorted(lag.values())
+    assert lag[max(lag)] >= 300
+    assert len(lag) == len([at for at in out if seen < at <= min(returned, back)]), "no moment without a lag"
 
 
 def send_unstorable(scene: Scene, n: int) -> None:

@@ -52,6 +52,13 @@ SEEN: Final = (
         "tests/unit/ingest/test_tallies.py::test_connections_of_the_port_for_operators_are_not_counted_with_the_"
         "public_ones",
     ),
+    Mutant(
+        "a bound on labels",
+        "observe/metrics.py",
+        "if len(self._types) >= _MOST_TYPES:",
+        "if False:",
+        "tests/unit/ingest/test_tallies.py::test_10_000_names_that_were_accepted_have_500_labels_and_each_is_counted",
+    ),
     _LIMITS(
         "a type's limit that is gone",
         old="for limit, name in self._limited | found.keys():",

@@ -81,6 +81,13 @@ SEEN: Final = (
         f"{_COLLECTED}sessions_of_a_database_that_begins_to_hang_are_not_known",
     ),
     Mutant(
+        "an age when the clock was set back",
+        "observe/lag.py",
+        "max(time() - self.since, 0.0)",
+        "time() - self.since",
+        "tests/unit/writer/test_metrics.py::test_a_clock_that_was_set_back_makes_no_age_and_no_count_less_than_0",
+    ),
+    Mutant(
         "a page of bounded size",
         "observe/metrics.py",
         "MOST_SERIES: Final = 700",

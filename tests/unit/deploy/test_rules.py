@@ -1,10 +1,15 @@
 """Rules ask for what is declared and say who is called; each has its test and its runbook."""
 
+import inspect
 import re
 
 import pytest
+import yaml
 
+from services.writer.settings import WriterSettings
+from shared import backoff
 from shared.errors import INTERNAL_ADMIN, QUOTA, TABLE, Kind
+from stack.prometheus import Prometheus
 from tests.unit.deploy.promql import UnknownError, labels_of
 from tests.unit.deploy.rules import ALERTS, FILES, KNOWN, RECORDED, TESTS
 from tests.unit.house.tree import ROOT
@@ -43,6 +48,26 @@ def test_what_is_recorded_is_recorded_before_its_alert_in_the_same_group() -> No
             names = [rule.get("record") or rule["alert"] for rule in group["rules"]]
             for at, rule in enumerate(group["rules"]):
                 assert {name for name in RECORDED if name in rule["expr"]} <= set(names[:at])
+
+
+def test_a_database_that_is_out_pages_within_30_seconds_and_is_quiet_within_60_of_its_return() -> None:
+    # What promtool and a live test leave open: how the parts of the time add up, on any machine.
+    compose = yaml.safe_load((ROOT / "deploy/prometheus/prometheus.yml").read_text("utf-8"))["global"]
+    up = inspect.signature(Prometheus).parameters["seconds"].default
+    rule = ALERTS["OnrampDatabaseOut"]
+    for scrape, evaluation in (
+        (seconds(compose["scrape_interval"]), seconds(compose["evaluation_interval"])),
+        (up, up),
+    ):
+        noticed = WriterSettings.model_fields["metrics_s"].default  # an idle writer looks with each reading
+        assert noticed + scrape + evaluation + seconds(rule["for"]) <= 30
+        assert backoff.MOST_SECONDS + scrape + evaluation <= 60
+    assert "keep_firing_for" not in rule
+
+
+def seconds(text: str) -> int:
+    (number,) = re.fullmatch(r"(\d+)s", text).groups()  # type: ignore[union-attr]
+    return int(number)
 
 
 def test_what_is_not_the_senders_fault_is_no_share_that_is_rejected() -> None:

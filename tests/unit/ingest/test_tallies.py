@@ -12,10 +12,13 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, generate_la
 from services.ingest.http.admin_port import AdminPort
 from services.ingest.http.connections import Connections
 from services.ingest.observe import page
-from services.ingest.observe.metrics import REGISTRY
+from services.ingest.observe.metrics import EVENTS, REGISTRY, EventCounts
 from services.ingest.observe.page import exposition
 from services.ingest.observe.tallies import CounterTally, HistogramTally
+from services.ingest.request import BatchItem
 from services.ingest.settings import IngestSettings
+from services.ingest.sink import Receipt
+from shared.envelope import Envelope, Metadata
 from tests.fixtures.ingest import body, envelope, one
 from tests.unit.ingest.conftest import MakeGateway
 
@@ -98,6 +101,24 @@ async def test_made_up_names_leave_the_types_that_land_their_labels(make_gateway
     assert counted("good_type", "kafka_unreachable") == 1
     assert counted("onramp_made_up_1", "reserved_event_name") == 0
     assert counted("(unknown)", "reserved_event_name") >= 600
+
+
+def test_10_000_names_that_were_accepted_have_500_labels_and_each_is_counted() -> None:
+    counts = EventCounts()
+    for n in range(10_000):
+        item = BatchItem(b"", None, Receipt("events.many", 0, n))
+        metadata = Metadata(f"id-{n}", "2026-01-01T12:00:00Z", "1")
+        item.envelope = Envelope(metadata, f"many_{n}", {})
+        counts.count("key-of-many", [item])
+    exposition()
+    exposition()
+    (events,) = EVENTS.collect()
+    shown = {
+        sample.labels["event_type"]: sample.value
+        for sample in events.samples
+        if sample.labels["key"] == "key-of-many" and sample.name.endswith("_total")
+    }
+    assert (len(shown), shown["(other)"], sum(shown.values())) == (501, 9_500, 10_000)
 
 
 def test_what_begins_is_at_0_on_one_page_first() -> None:

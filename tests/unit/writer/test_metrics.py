@@ -1,5 +1,6 @@
 """The writer's metrics: totals that others keep, labels that anybody can make, ages that go away."""
 
+import time
 from dataclasses import replace
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 
 from services.writer.model.offsets import Partition
 from services.writer.model.timings import StepTimings
+from services.writer.observe import lag
 from services.writer.observe import status as module
 from services.writer.observe.database_stats import DatabaseStats
 from services.writer.observe.lag import Lag
@@ -169,6 +171,23 @@ def test_lag_waiting_and_age_are_shown_and_go_away() -> None:
     assert found['onramp_writer_oldest_waiting_seconds{database="db",where="kafka"}'] > 1e9
     status.update_waiting({"db": (0, None)})
     assert page(status)['onramp_writer_oldest_waiting_seconds{database="db",where="kafka"}'] == 0
+
+
+def test_a_clock_that_was_set_back_makes_no_age_and_no_count_less_than_0(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    status, p, now = Status(), Partition("events.a", 0), time.time()
+    status.update({"db": "out"}, {})
+    status.update_lag({p: Lag(7, now)})
+    status.update_waiting({"db": (3, now)})
+    for watch in (module, lag):
+        monkeypatch.setattr(watch, "time", lambda: now - 3600)
+    status.update({"db": "out"}, {})
+    status.update_waiting({"db": (3, now)})
+    found = page(status)
+    assert found['onramp_writer_lag_seconds{partition="0",topic="events.a"}'] == 0
+    assert found['onramp_writer_oldest_waiting_seconds{database="db",where="kafka"}'] == 0
+    assert [series for series, value in found.items() if value < 0] == []
 
 
 def test_the_registry_that_holds_is_shown_and_no_older_one() -> None:
