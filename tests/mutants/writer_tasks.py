@@ -326,6 +326,13 @@ TASKS: Final = (
         SORTING,
     ),
     Mutant(
+        "records without a context among many with one",
+        "model/records.py",
+        ", skip_nulls=False).as_py():",
+        ").as_py():",
+        "tests/unit/writer/test_arrivals.py",
+    ),
+    Mutant(
         "grants of packets", "sort/packets.py", "if not routing.allows(topic, target):", "if False:", SORTING
     ),
     Mutant(

@@ -1,7 +1,7 @@
 """What a task reads, as columns, and FILTER: which of it is for this writer."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Self
 
@@ -9,6 +9,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from services.writer.model import arrow_bytes
 from services.writer.model.offsets import Partition
 from shared import wire
 
@@ -27,7 +28,12 @@ ARRIVALS: Final = pa.schema(
         ("context", pa.binary()),
     ]
 )
+#: Columns whose length is a client's affair; the others have about so many bytes a record.
+_BYTES: Final = ("value", "received_at", "context")
+_FIXED_BYTES: Final = 64
 _TIME: Final = pa.timestamp("us", "UTC")
+#: Headers that are cast by themselves when one of them is no time.
+_TIMES_TOGETHER: Final = 64
 #: A record's `timestamp` is its client's word, any 64 bits of milliseconds: one outside of these,
 #: which Python and Postgres can tell, is taken for the nearer of them.
 FIRST_MS: Final = 0
@@ -70,6 +76,12 @@ class PartitionSlice:
         """The first record's offset."""
         return int(self.rows.column("offset")[0].as_py())
 
+    @property
+    def size(self) -> int:
+        """About the bytes of its records, exact in what a client may make large; asking Arrow costs more."""
+        ends = [arrow_bytes.offsets(self.rows.column(name)) for name in _BYTES] if len(self) else []
+        return len(self) * _FIXED_BYTES + sum(int(each[-1] - each[0]) for each in ends)
+
     def only(self, offsets: Collection[int]) -> "PartitionSlice":
         """The records at `offsets`."""
         mask = pc.is_in(self.rows.column("offset"), pa.array(sorted(offsets), pa.int64()))
@@ -83,6 +95,14 @@ class PartitionSlice:
             return self
         others = [context is not None and _means_us(context) for context in contexts.to_pylist()]
         return PartitionSlice(self.partition, self.rows.filter(pc.or_(wanted, pa.array(others))))
+
+
+def wanted_of(parts: Sequence[PartitionSlice]) -> list[PartitionSlice]:
+    """FILTER: what is wanted of each of `parts`; usually all of all, which one look tells."""
+    contexts = [part.rows.column("context") for part in parts]
+    if contexts and pc.all(pc.equal(pa.concat_arrays(contexts), USUAL), skip_nulls=False).as_py():
+        return list(parts)
+    return [part.wanted() for part in parts]
 
 
 def rows_by_topic(read: Iterable[PartitionSlice]) -> Counter[str]:
@@ -120,20 +140,15 @@ def _means_us(context: bytes) -> bool:
 
 def received_at(records: pa.RecordBatch) -> pa.Array:
     """Return the gateway's header where it is a timestamp, else the timestamp of the Kafka record."""
-    headers = records.column("received_at")
+    return pc.coalesce(_as_times(records.column("received_at")), records.column("timestamp"))
+
+
+def _as_times(headers: pa.Array) -> pa.Array:
+    """Return null for another client's header, in a format of its own; few neighbours pay for it."""
     try:
-        received = _as_time(headers)
-    except pa.ArrowInvalid:  # another client's header, in a format of its own
-        received = pa.concat_arrays([_as_time_or_null(headers.slice(i, 1)) for i in range(len(headers))])
-    return pc.coalesce(received, records.column("timestamp"))
-
-
-def _as_time(headers: pa.Array) -> pa.Array:
-    return headers.cast(pa.string()).cast(_TIME)
-
-
-def _as_time_or_null(header: pa.Array) -> pa.Array:
-    try:
-        return _as_time(header)
+        return headers.cast(pa.string()).cast(_TIME)
     except pa.ArrowInvalid:
-        return pa.nulls(1, _TIME)
+        if len(headers) == 1:
+            return pa.nulls(1, _TIME)
+        step = _TIMES_TOGETHER if len(headers) > _TIMES_TOGETHER else 1
+        return pa.concat_arrays([_as_times(headers.slice(i, step)) for i in range(0, len(headers), step)])

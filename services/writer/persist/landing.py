@@ -9,7 +9,6 @@ import pyarrow as pa
 from psycopg2 import sql
 from psycopg2.extensions import connection
 
-from services.writer.model.offsets import Partition
 from services.writer.model.records import received_at
 from services.writer.postgres.answer_cache import AnswerCache
 from services.writer.postgres.database import Database, translate
@@ -183,25 +182,25 @@ def _change(database: Database, statement: sql.Composed) -> None:
             raise translate(e, database) from None
 
 
-#: How each column is built of the partition, its Kafka records and their parsed events.
-SOURCES: Final[dict[str, Callable[[Partition, pa.RecordBatch, pa.RecordBatch], pa.Array]]] = {
-    "_id": lambda _, __, events: events.column("id"),
-    "_event_name": lambda _, __, events: events.column("event_name"),
-    "_timestamp": lambda _, __, events: events.column("timestamp"),
-    "_version": lambda _, __, events: events.column("version"),
-    "_received_at": lambda _, records, __: received_at(records),
-    "_topic": lambda partition, records, _: pa.repeat(partition.topic, len(records)),
-    "_partition": lambda p, records, _: pa.repeat(pa.scalar(p.number, pa.int32()), len(records)),
-    "_offset": lambda _, records, __: records.column("offset"),
-    "payload": lambda _, __, events: events.column("body"),
+#: How each column is built of Kafka's records and their parsed events.
+SOURCES: Final[dict[str, Callable[[pa.RecordBatch, pa.RecordBatch], pa.Array]]] = {
+    "_id": lambda _, events: events.column("id"),
+    "_event_name": lambda _, events: events.column("event_name"),
+    "_timestamp": lambda _, events: events.column("timestamp"),
+    "_version": lambda _, events: events.column("version"),
+    "_received_at": lambda records, _: received_at(records),
+    "_topic": lambda records, _: records.column("topic"),
+    "_partition": lambda records, _: records.column("partition"),
+    "_offset": lambda records, _: records.column("offset"),
+    "payload": lambda _, events: events.column("body"),
 }
 
 
-def rows(partition: Partition, records: pa.RecordBatch, events: pa.RecordBatch) -> pa.RecordBatch:
-    """Build the rows (`COLUMNS`) of one partition's `events` (`events.COLUMNS`) and their Kafka `records`.
+def rows(records: pa.RecordBatch, events: pa.RecordBatch) -> pa.RecordBatch:
+    """Build the rows (`COLUMNS`) of `events` (`events.COLUMNS`) and their Kafka `records` (`ARRIVALS`).
 
     The two are row by row the same events.  A packet's row has no metadata; its typed table does
     not need it.  Costs nothing per row in Python.
     """
-    values = [SOURCES[name](partition, records, events) for name in COLUMNS.names]
+    values = [SOURCES[name](records, events) for name in COLUMNS.names]
     return pa.RecordBatch.from_arrays(values, schema=COLUMNS)

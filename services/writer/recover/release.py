@@ -261,7 +261,7 @@ def _rows(taken: Sequence[WaitingEvents]) -> tuple[pa.Table, list[tuple[pa.Table
         events = read(t.records.column("value"))
         for at, error in events.errors.items():
             rejected.append((pa.Table.from_batches([origins_of(t.records.slice(at, 1))]), error))
-        batches.append(_without(events.errors, landing.rows(t.partition, t.records, events.columns)))
+        batches.append(_without(events.errors, landing.rows(t.records, events.columns)))
     return pa.Table.from_batches(batches), rejected
 
 

@@ -84,7 +84,7 @@ class _Placing:
     def _add_redirected(self, destination: str, to: str, part: PartitionSlice) -> None:
         """Add rows for the table `to`, which the topic's grants or the event's own routes must allow."""
         events = read(part.rows.column("value"))
-        rows = landing.rows(part.partition, part.rows, events.columns)
+        rows = landing.rows(part.rows, events.columns)
         offsets = part.rows.column("offset").to_pylist()
         for i, error in events.errors.items():
             self._reject(part.partition, offsets[i], destination, error)

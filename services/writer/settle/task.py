@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from services.writer.model import commit_delays
 from services.writer.model.offsets import Partition
-from services.writer.model.records import PartitionSlice, rows_by_topic, values_of
+from services.writer.model.records import PartitionSlice, rows_by_topic, values_of, wanted_of
 from services.writer.model.targets import Target
 from services.writer.model.timings import StepTimings
 from services.writer.park.diverted_topic import divert
@@ -102,7 +102,7 @@ class Task:
     def filter_and_sort(self, parts: Sequence[PartitionSlice]) -> None:
         """FILTER and SORT the records of `parts`."""
         with self._timings.timed_by_topic(Step.FILTER, rows_by_topic(parts)):
-            wanted = [part.wanted() for part in parts]
+            wanted = wanted_of(parts)
         with self._timings.timed_by_topic(Step.SORT, rows_by_topic(wanted)):
             failpoints.meet("writer.sort", values_of(wanted))
             sorted_parts = list(sort(wanted, self._order.routes))
@@ -121,7 +121,7 @@ class Task:
         self._slices[part.partition].append(wanted)
         report = self._read.setdefault(part.partition, TaskReport(*part.partition))
         report.read += len(part)
-        report.size += part.rows.nbytes
+        report.size += part.size
         report.filtered += len(part) - len(wanted)
         report.unroutable += events.events_unroutable()
         report.refused += len(events.unroutable)

@@ -8,6 +8,7 @@ parsed hundreds at a time, and each table's rows are built a whole column at onc
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +25,9 @@ from services.writer.sort.packets import destinations
 from services.writer.sort.route_lookup import RouteLookup, lookup_for
 from shared import wire
 from shared.errors import RECORD_HEADERS_TOO_LARGE, UserError
+
+#: What rows have of their records, beside the value.
+_JOINED: Final = ["topic", "partition", "offset", "received_at", "timestamp"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,16 +123,24 @@ class _Sorting:
 def sort(slices: Sequence[PartitionSlice], routes: Routes) -> Iterator[Sorted]:
     """Sort the records of each slice by their destinations under `routes`; yield a result for each, in order.
 
-    The values of all slices are parsed together, because each of a hundred partitions may have
+    All slices are parsed, and made rows, together, because each of a hundred partitions may have
     only a few.  Nothing is dropped: each event is in its slice's result (asserted).
     """
     if not slices:
         return
     routing = lookup_for(routes)
     events, start = _read(slices), 0
+    rows = landing.rows(_records(slices), events.columns)
     for one in slices:
-        yield _sort(one, events.slice(start, len(one)), routing)
+        yield _sort(one, events.slice(start, len(one)), rows.slice(start, len(one)), routing)
         start += len(one)
+
+
+def _records(slices: Sequence[PartitionSlice]) -> pa.RecordBatch:
+    """Join the slices' records, without their values, which are in the events."""
+    return pa.RecordBatch.from_arrays(
+        [pa.concat_arrays([each.rows.column(name) for each in slices]) for name in _JOINED], names=_JOINED
+    )
 
 
 def _read(slices: Sequence[PartitionSlice]) -> Events:
@@ -151,14 +163,12 @@ def _headers_too_large() -> UserError:
     return UserError(RECORD_HEADERS_TOO_LARGE, detail)
 
 
-def _sort(source: PartitionSlice, events: Events, routing: RouteLookup) -> Sorted:
+def _sort(source: PartitionSlice, events: Events, rows: pa.RecordBatch, routing: RouteLookup) -> Sorted:
+    """`events` and `rows` are the slice's own, in its order."""
     sorting = _Sorting(source, events, routing)
     sorting.route()
     out = Sorted(unroutable=sorting.unroutable())
     for target, indices in sorting.indices().items():
-        whole = len(indices) == len(source)
-        records = source.rows if whole else source.rows.take(pa.array(indices))
-        columns = events.columns if whole else events.columns.take(pa.array(indices))
-        out.tables[target] = landing.rows(source.partition, records, columns)
+        out.tables[target] = rows if len(indices) == len(source) else rows.take(pa.array(indices))
     assert out.events() == len(source)  # noqa: S101 - no event was lost
     return out

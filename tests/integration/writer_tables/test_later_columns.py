@@ -23,7 +23,7 @@ from shared.landing_table import Column, Part
 landing_table.COLUMNS += (Column("_shift", "integer", "", Part.ORIGIN, is_later=True, default="7"),)
 import pyarrow as pa
 from services.writer.persist import landing
-landing.SOURCES["_shift"] = lambda _, arrivals, __: pa.repeat(pa.scalar(8, pa.int32()), len(arrivals))
+landing.SOURCES["_shift"] = lambda arrivals, _: pa.repeat(pa.scalar(8, pa.int32()), len(arrivals))
 logging.basicConfig(stream=sys.stderr, format="%(message)s %(sql)s", level=logging.ERROR)
 from services.writer.recover.release import Release
 from services.writer.model.routes import Routes

@@ -1,8 +1,11 @@
-"""FILTER: the context header."""
+"""FILTER: the context header; and what is told of records: when they were received, how large they are."""
 
+from datetime import UTC, datetime
+
+import pyarrow as pa
 import pytest
 
-from services.writer.model.records import USUAL, PartitionSlice
+from services.writer.model.records import USUAL, PartitionSlice, received_at, wanted_of
 from shared import wire
 from tests.fixtures.writer import PARTITION, arrivals
 
@@ -53,3 +56,32 @@ def test_wanted_keeps_the_wanted_in_place_among_all_kinds() -> None:
         context=[USUAL, b'{"consumer": {"type": "data_pipeline"}}', b"no", None, USUAL],
     )
     assert _offsets(PartitionSlice(PARTITION, batch).wanted()) == [0, 1, 4]
+
+
+@pytest.mark.parametrize("other", [None, b"no", b'{"consumer": {"type": "data_pipeline"}}'])
+def test_many_slices_are_filtered_as_each_by_itself(other: bytes | None) -> None:  # W2
+    usual = [PartitionSlice(PARTITION, arrivals([b"{}"] * 2, first=first)) for first in (0, 2)]
+    assert [id(each) for each in wanted_of(usual)] == [id(each) for each in usual]
+    slices = [*usual, PartitionSlice(PARTITION, arrivals([b"{}"] * 2, first=4, context=[USUAL, other]))]
+    assert [_offsets(each) for each in wanted_of(slices)] == [_offsets(each.wanted()) for each in slices]
+    assert wanted_of([]) == []
+
+
+@pytest.mark.parametrize("at", [0, 63, 64, 199])
+def test_a_header_that_is_no_time_is_its_records_own_affair(at: int) -> None:
+    records = arrivals([b"{}"] * 200)
+    headers = [f"2026-11-21T08:00:00.{n:06d}Z".encode() for n in range(200)]
+    headers[at] = b"at noon"
+    place = records.schema.get_field_index("received_at")
+    records = records.set_column(place, "received_at", pa.array(headers, pa.binary()))
+    expected = [datetime(2026, 11, 21, 8, 0, 0, n, UTC) for n in range(200)]
+    expected[at] = records.column("timestamp")[at].as_py()
+    assert received_at(records).to_pylist() == expected
+
+
+def test_a_slice_is_as_large_as_what_clients_wrote() -> None:
+    large = arrivals([b"x" * 10_000, None, b"{}"], context=[USUAL, b"y" * 5_000, None])
+    whole, last = (PartitionSlice(PARTITION, rows).size for rows in (large, large.slice(2)))
+    assert 15_000 < whole < 16_000
+    assert last < 500
+    assert PartitionSlice(PARTITION, large.slice(3)).size == 0
