@@ -16,7 +16,7 @@ export PYTHONPATH := $(CURDIR)
 unexport VIRTUAL_ENV
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo prometheus test lint types format test-unit fuzz mutants proof bench bench-gateway bench-writer bench-errors bench-latency load load-full model bundle clean
+.PHONY: help setup run demo prometheus test lint types format test-unit fuzz mutants proof bench bench-gateway bench-writer bench-scale bench-errors bench-latency load load-full model bundle clean
 
 help: ## Show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -71,6 +71,13 @@ bench-gateway: $(STAMP) ## The gateway beside a bare Kafka producer: CPU per eve
 
 bench-writer: $(STAMP) ## Kafka to Postgres beside Postgres' own COPY (minutes; ARGS="--case typed-250b")
 	$(PY) -m loadtest.bench_writer $(ARGS)
+
+# In one session, the usual run among them: what the plot joins is of one hour.
+SCALES := "" "--partitions 1" "--partitions 2" "--partitions 3" "--partitions 12" \
+	"--slots 1" "--slots 4" "--slots 6" "--case bad-1%"
+
+bench-scale: $(STAMP) ## The writer by partitions, by task slots and with bad events, in one session (half an hour)
+	@for scale in $(SCALES); do $(PY) -m loadtest.bench_writer $$scale $(ARGS) || exit 1; done
 
 bench: $(STAMP) ## Every bench, the seed load and a rising one in one report, compared with the last committed one
 	$(PY) -m loadtest.bench $(ARGS)
