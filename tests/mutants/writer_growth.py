@@ -223,7 +223,7 @@ BYTES: Final = (
     Mutant(
         "all that a task was given",
         "settle/task.py",
-        "part.rows.nbytes",
+        "part.size",
         'part.rows.column("value").nbytes',
         "tests/unit/writer/test_task.py",
     ),
