@@ -57,8 +57,10 @@ class Settled:
         if self.result is None:
             return np.full(self.rows.num_rows, _WAITING)
         outcomes = np.where(self.result.mask, _LANDED, _DUPLICATE)
-        outcomes[[p.row_index for p in self.result.parked]] = _PARKED
-        outcomes[list(self.late_rows)] = _WAITING
+        if self.result.parked:
+            outcomes[[p.row_index for p in self.result.parked]] = _PARKED
+        if self.late_rows:
+            outcomes[list(self.late_rows)] = _WAITING
         return outcomes
 
     def entries(self, places: Sequence[int]) -> Iterator[Entry]:
