@@ -58,9 +58,9 @@ class AdminApi:
         given = urllib.parse.urlencode({name: value for name, value in query.items() if value is not None})
         return self._ask(f"{path}?{given}")
 
-    def post(self, path: str, document: Mapping[str, Any]) -> dict[str, Any]:
+    def post(self, path: str, document: Mapping[str, Any], method: str = "POST") -> dict[str, Any]:
         """Send a document and return the answer's."""
-        answer: dict[str, Any] = json.loads(self.send(path, document))
+        answer: dict[str, Any] = json.loads(self._ask(path, json.dumps(document).encode(), method))
         return answer
 
     def send(self, path: str, document: Mapping[str, Any]) -> bytes:
@@ -77,9 +77,10 @@ class AdminApi:
             if cursor is None:
                 return
 
-    def _ask(self, path: str, body: bytes | None = None) -> bytes:
+    def _ask(self, path: str, body: bytes | None = None, method: str | None = None) -> bytes:
         headers = self._headers | ({} if body is None else {"Content-Type": "application/json"})
-        request = urllib.request.Request(f"{self._url}{path}", body, headers)  # noqa: S310 - as given
+        url = f"{self._url}{path}"
+        request = urllib.request.Request(url, body, headers, method=method)  # noqa: S310 - as given
         try:
             with _OPENER.open(request, timeout=_SECONDS) as answer:
                 found: bytes = answer.read()

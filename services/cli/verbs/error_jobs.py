@@ -3,6 +3,7 @@
 import getpass
 import time
 from collections.abc import Callable, Mapping
+from enum import StrEnum
 from typing import Annotated, Any, Final
 
 import typer
@@ -20,9 +21,16 @@ from services.cli.error_options import (
     IdOption,
     SubjectOption,
 )
-from services.cli.exits import Exit
+from services.cli.exits import Exit, complain
 from services.cli.options import JsonOption
-from services.cli.show.kept_errors import print_acts, print_counted, print_job, print_jobs, print_rehearsal
+from services.cli.show.kept_errors import (
+    print_acts,
+    print_counted,
+    print_group,
+    print_job,
+    print_jobs,
+    print_rehearsal,
+)
 
 ReasonOption = Annotated[str, typer.Option(help="Why: it is written down.")]
 ActorOption = Annotated[str, typer.Option(help="Who you are.", show_default="your login")]
@@ -204,6 +212,46 @@ def acts(
     """
     filters = {"actor": actor, "act": act, "subject": subject}
     print_acts(AdminApi.at(admin).pages("acts", lines, **filters), as_json=as_json)
+
+
+class GroupState(StrEnum):
+    """What can be decided about a group."""
+
+    open = "open"
+    acknowledged = "acknowledged"
+    ignored = "ignored"
+    resolved = "resolved"
+
+
+def mark(
+    group: Annotated[int, typer.Argument(help="The group's number.")],
+    *,
+    state: Annotated[GroupState | None, typer.Option(help="Its new state.", show_default=False)] = None,
+    assignee: Annotated[
+        str | None, typer.Option(help="Whose it is; empty: nobody's.", show_default=False)
+    ] = None,
+    reason: Annotated[str | None, typer.Option(help="Why: it is written down.", show_default=False)] = None,
+    actor: ActorOption = "",
+    admin: AdminOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Say that a group of parked events is acknowledged, ignored, resolved or open, or whose it is.
+
+    A resolved group that gets another event is open again; an ignored one stays ignored. Examples:
+
+    onramp errors mark 3 --state acknowledged --assignee bob
+
+    onramp errors mark 3 --state ignored --reason "a partner's tests"
+    """
+    if state is None and assignee is None:
+        complain("give --state or --assignee: nothing is to be changed")
+        raise typer.Exit(Exit.USAGE)
+    asked: dict[str, Any] = {"actor": actor or getpass.getuser(), "reason": reason}
+    if state is not None:
+        asked["state"] = state.value
+    if assignee is not None:
+        asked["assignee"] = assignee or None
+    print_group(AdminApi.at(admin).post(f"/v1/groups/{group}", asked, "PATCH"), as_json=as_json)
 
 
 def _start(api: AdminApi, asked: Mapping[str, Any], *, dry_run: bool, yes: bool, as_json: bool) -> None:

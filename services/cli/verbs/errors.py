@@ -235,6 +235,7 @@ app.command()(error_jobs.restore)
 app.command()(error_jobs.rehearse)
 app.command()(error_jobs.replay)
 app.command()(error_jobs.jobs)
+app.command()(error_jobs.mark)
 
 
 def _number_of(api: AdminApi, key: str) -> int:

@@ -203,6 +203,15 @@ def test_the_command_line_lists_groups_and_events_and_shows_one(admin: Admin) ->
     assert _cli(admin, "show", number, "--raw", "--reason", "why").stdout_bytes == b"no\0"
 
 
+def test_the_command_line_marks_a_group(admin: Admin) -> None:
+    mine = str(admin.groups(code="planted")[1]["id"])
+    marked = _cli(admin, "mark", mine, "--state", "acknowledged", "--assignee", "bob", "--json")
+    assert [json.loads(marked.stdout)[n] for n in ("state", "assignee")] == ["acknowledged", "bob"]
+    freed = _cli(admin, "mark", mine, "--assignee", "", "--json")
+    assert [json.loads(freed.stdout)[n] for n in ("state", "assignee")] == ["acknowledged", None]
+    assert _cli(admin, "mark", mine).exit_code == 2
+
+
 def test_the_command_line_says_what_is_wrong(admin: Admin) -> None:
     unknown = _cli(admin, "show", "999999")
     assert (unknown.exit_code, unknown.stdout) == (1, "")
