@@ -84,6 +84,37 @@ _REQUEST_P99: Final = panel(
     (_p99("onramp_ingest_request_seconds"), "request"),
     (_p99("onramp_ingest_kafka_send_seconds"), "Kafka"),
 )
+_SESSIONS: Final = (
+    "sum by (database) (onramp_writer_connections) / max by (database) (onramp_writer_connections_limit)"
+)
+_CPU: Final = panel(
+    "CPU time a second, by kind of process",
+    "short",
+    (_rate("onramp_process_cpu_seconds_total", "job, process"), "{{job}} {{process}}"),
+)
+_MEMORY: Final = panel(
+    "Memory, by kind of process",
+    "bytes",
+    ("sum by (job, process) (onramp_process_resident_memory_bytes)", "{{job}} {{process}}"),
+)
+_FILES: Final = panel(
+    "Share of the open files that the fullest process may have",
+    "percentunit",
+    (
+        "max by (job, process) (onramp_process_open_files / onramp_process_open_files_limit)",
+        "{{job}} {{process}}",
+    ),
+)
+_LOOPS: Final = panel(
+    "p99 of how late event loops turn",
+    "s",
+    (_p99("onramp_event_loop_delay_seconds", "job, process"), "{{job}} {{process}}"),
+)
+_SLOTS: Final = panel(
+    "Busy share of Spark's slots",
+    "percentunit",
+    ("sum(rate(onramp_writer_slot_seconds_total[5m])) / sum(onramp_writer_slots)", "slots"),
+)
 
 DASHBOARDS: Final[dict[str, tuple[str, Sequence[Panel]]]] = {
     "overview": (
@@ -112,6 +143,27 @@ DASHBOARDS: Final[dict[str, tuple[str, Sequence[Panel]]]] = {
             _WAITING,
             _PARKED,
             _REJECTED,
+            panel(
+                "Saturation: what is used of each limit",
+                "percentunit",
+                ("max(onramp_ingest_inflight_bytes / onramp_ingest_inflight_bytes_limit)", "bytes in flight"),
+                ("max(onramp_ingest_connections / onramp_ingest_connections_limit)", "connections"),
+                (_SESSIONS, "sessions in {{database}}"),
+                ("max(onramp_process_open_files / onramp_process_open_files_limit)", "open files"),
+                (
+                    "sum(rate(onramp_writer_slot_seconds_total[5m])) / sum(onramp_writer_slots)",
+                    "Spark's slots",
+                ),
+                ("max(onramp_writer_jvm_heap_bytes / onramp_writer_jvm_heap_limit_bytes)", "JVM's heap"),
+            ),
+            panel(
+                "What runs",
+                "none",
+                (
+                    "sum by (job, version, python, spark) (onramp_build_info)",
+                    "{{job}} {{version}} {{python}} {{spark}}",
+                ),
+            ),
         ),
     ),
     "gateway": (
@@ -151,6 +203,10 @@ DASHBOARDS: Final[dict[str, tuple[str, Sequence[Panel]]]] = {
                     "{{transport}} {{outcome}}",
                 ),
             ),
+            _LOOPS,
+            _CPU,
+            _MEMORY,
+            _FILES,
             panel(
                 "Workers by registry",
                 "none",
@@ -206,6 +262,22 @@ DASHBOARDS: Final[dict[str, tuple[str, Sequence[Panel]]]] = {
                     "time() - max by (database) (onramp_writer_database_read_timestamp_seconds)",
                     "{{database}}",
                 ),
+            ),
+            _LOOPS,
+            _CPU,
+            _MEMORY,
+            _FILES,
+            _SLOTS,
+            panel(
+                "Heap of the JVM and its limit",
+                "bytes",
+                ("max by (instance) (onramp_writer_jvm_heap_bytes)", "{{instance}}"),
+                ("max by (instance) (onramp_writer_jvm_heap_limit_bytes)", "{{instance}} limit"),
+            ),
+            panel(
+                "Share of time that garbage collectors take",
+                "percentunit",
+                (_rate("onramp_writer_jvm_collection_seconds_total", "collector"), "{{collector}}"),
             ),
             panel(
                 "Whether Kafka answers the writer",

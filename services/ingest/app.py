@@ -38,6 +38,7 @@ from services.ingest.observe.metrics import (
     CONNECTIONS_LIMIT,
     INFLIGHT_BYTES,
     INFLIGHT_BYTES_LIMIT,
+    PROCESS,
     EventCounts,
     RegistryInfo,
     RequestMetrics,
@@ -156,11 +157,14 @@ def create() -> Gateway:
         await syslog.start()
         await admin.start(gateway)
         watching = asyncio.create_task(_watch(registry, budget, connections), name="registry-watch")
+        PROCESS.show_build()
+        measuring = asyncio.create_task(PROCESS.watch("gateway"), name="process-watch")
         try:
             with drain.on_sigterm():
                 yield state
         finally:
             watching.cancel()
+            measuring.cancel()
             registry.close()
             admin.stop()
             await syslog.stop(within=_LAST_SECONDS)

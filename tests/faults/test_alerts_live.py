@@ -25,6 +25,10 @@ from tests.fixtures.writer import envelope, eventually
 PATIENCE = "2s"
 #: Panels of what does not happen in this test.
 NO_DATA_HERE = {
+    # This writer has no Spark.
+    "Busy share of Spark's slots",
+    "Heap of the JVM and its limit",
+    "Share of time that garbage collectors take",
     "Batches that failed, by code",
     "Days until a key expires",
     "Holds: tables that take no rows, types that are paused",

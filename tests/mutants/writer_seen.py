@@ -6,6 +6,7 @@ from tests.mutants.machine import Mutant
 
 _MANY: Final = "tests/unit/writer/test_many_series.py::test_"
 _COLLECTED: Final = "tests/unit/writer/test_collector.py::test_"
+_SPARK: Final = "tests/unit/writer/test_spark_metrics.py::test_"
 _COMMITTED: Final = "tests/unit/writer/test_committed.py::test_"
 
 SEEN: Final = (
@@ -86,6 +87,34 @@ SEEN: Final = (
         "max(time() - self.since, 0.0)",
         "time() - self.since",
         "tests/unit/writer/test_metrics.py::test_a_clock_that_was_set_back_makes_no_age_and_no_count_less_than_0",
+    ),
+    Mutant(
+        "collections that were counted",
+        "observe/spark_metrics.py",
+        "self._counted |= used.collections",
+        "pass",
+        f"{_SPARK}heap_slots_and_collections_are_shown_as_they_are",
+    ),
+    Mutant(
+        "a reading after one that failed",
+        "driver/spark_watch.py",
+        "except Exception:",
+        "except OSError:",
+        f"{_SPARK}a_reading_that_fails_is_not_the_last",
+    ),
+    Mutant(
+        "a JVM that is gone",
+        "driver/spark.py",
+        "except (Py4JError, OSError):\n            return None",
+        "except Py4JError:\n            return None",
+        f"{_SPARK}a_jvm_that_is_gone_uses_nothing",
+    ),
+    Mutant(
+        "the time for which a task had its slot",
+        "settle/task.py",
+        "slot_seconds=time.monotonic() - began",
+        "slot_seconds=0.0",
+        f"{_SPARK}the_time_for_which_tasks_had_slots_is_summed",
     ),
     Mutant(
         "a page of bounded size",

@@ -10,10 +10,12 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from services.ingest.observe.tallies import CounterTally, HistogramTally
 from services.ingest.request import BatchItem, RequestContext
 from shared.errors import OnrampError
+from shared.process_metrics import ProcessMetrics
 from shared.registry import Registry
 from shared.registry.model import AlertLimits, EventType
 
 REGISTRY: Final = CollectorRegistry()
+PROCESS: Final = ProcessMetrics(REGISTRY)
 _SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20)
 _SIZES: Final = (1, 2, 5, 10, 50, 100, 500, 1000, 5000, 10_000)
 

@@ -15,7 +15,8 @@ from aiokafka.errors import KafkaError
 from services.writer.driver.collector import StatsCollector
 from services.writer.driver.loop import Loop, wait
 from services.writer.driver.routes_from_registry import only_known
-from services.writer.driver.spark import Spark
+from services.writer.driver.spark import PYSPARK, Spark
+from services.writer.driver.spark_watch import SparkWatch
 from services.writer.driver.standby import stand_by
 from services.writer.driver.take_over import Successor
 from services.writer.kafka.cluster import Cluster
@@ -57,9 +58,15 @@ class WriterProcess:
             server = StatusServer(self._status, self._settings.http_host, self._settings.http_port).start()
             stack.callback(server.stop)
             stack.callback(self._registry.close)
+            self._status.metrics.process.show_build(PYSPARK)
+            measuring = asyncio.create_task(self._status.metrics.process.watch("driver"))
+            stack.callback(measuring.cancel)
             # Spark is stopped first: a job that still runs must not outlive the driver.
             spark = await asyncio.to_thread(Spark, self._settings)
             stack.push_async_callback(asyncio.to_thread, spark.stop)
+            watch = SparkWatch(spark, self._status.metrics, self._settings.metrics_s)
+            watch.start()
+            stack.callback(watch.stop)
             # While Kafka and the databases are asked what is there.
             warming = asyncio.create_task(_warm_up(spark))
             stack.callback(warming.cancel)

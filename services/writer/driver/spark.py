@@ -12,8 +12,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+import pyspark
 from py4j.protocol import Py4JError
 from pyspark import RDD, SparkConf, SparkContext
 
@@ -21,10 +22,13 @@ from services import writer
 from services.writer.driver import worker_daemon
 from services.writer.model import connection_budget
 from services.writer.model.offsets import Partition, Range, total
+from services.writer.observe.spark_metrics import JvmUsage
 from services.writer.settings import WriterSettings
 from services.writer.settle.task import settle_share
 from services.writer.settle.work_order import TaskReport, WorkOrder
 
+#: Spark's release.
+PYSPARK: Final[str] = pyspark.__version__
 #: Set by spark-submit, whose JVM is there before us.
 _SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
 #: A task's share is of at least so many topics, if their ranges are to stay together: it stays even.
@@ -75,6 +79,25 @@ class Spark:
             return not self._context._jsc.sc().isStopped()  # noqa: SLF001 - no public door
         except (Py4JError, OSError):
             return False
+
+    def usage(self) -> JvmUsage | None:
+        """Return what the JVM uses; None when it does not answer any more.  Blocks while it hangs."""
+        try:
+            jvm: Any = self._context._jvm  # noqa: SLF001 - as above
+            beans = jvm.java.lang.management.ManagementFactory
+            heap = beans.getMemoryMXBean().getHeapMemoryUsage()
+            return JvmUsage(
+                pid=int(beans.getRuntimeMXBean().getPid()),
+                slots=self.slots,
+                heap_bytes=int(heap.getUsed()),
+                most_heap_bytes=int(heap.getMax()),
+                collections={
+                    str(each.getName()): (int(each.getCollectionCount()), each.getCollectionTime() / 1000)
+                    for each in beans.getGarbageCollectorMXBeans()
+                },
+            )
+        except (Py4JError, OSError):
+            return None
 
     def stop(self) -> None:
         """Stop the context and its JVM, if it is still there."""

@@ -11,6 +11,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disa
 
 from services.writer.model import commit_delays
 from services.writer.observe.series import Series
+from services.writer.observe.spark_metrics import SparkMetrics
+from shared.process_metrics import ProcessMetrics
 
 # They double the page and no panel reads them.
 disable_created_metrics()  # type: ignore[no-untyped-call]
@@ -28,6 +30,8 @@ class Metrics:
     def __init__(self, most_series: int = MOST_SERIES) -> None:
         self.registry = CollectorRegistry()
         self.series = Series(self.registry, most_series)
+        self.process = ProcessMetrics(self.registry)
+        self.spark = SparkMetrics(self.registry)
         self.records = Counter(
             "onramp_writer_records",
             "Records, by what the writer did with them.",

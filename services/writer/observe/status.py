@@ -185,7 +185,9 @@ class Status:
         self.metrics.records.labels("parked").inc(events)
 
     def update_steps(self, reports: Iterable[TaskReport]) -> None:
-        """Count the steps that tasks report, also those of tasks that failed."""
+        """Count the steps that tasks report, also those of tasks that failed, and how long they had slots."""
+        reports = list(reports)
+        self.metrics.spark.slot_seconds.inc(sum(report.slot_seconds for report in reports))
         for done in (done for report in reports if report.work for done in timings.done(report.work)):
             event_type = _event_type(done.topic, done.table)
             labels = (done.step, done.topic, event_type, done.database, done.table)

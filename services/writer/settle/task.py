@@ -10,6 +10,7 @@ import time
 from collections import defaultdict
 from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from functools import lru_cache
 from typing import Final
 
@@ -52,9 +53,12 @@ def settle_share(
     `numbers`: which of `shares` are this task's.  They are read to their end: else Spark ends the
     worker, and with it its connections.
     """
+    began = time.monotonic()
     logs.set_up_worker("writer")
     mine = [order.ranges[p] for number in numbers for p in shares[number]]
-    return settle(order, _reader_of(order.brokers).read(mine))
+    reports = settle(order, _reader_of(order.brokers).read(mine))
+    reports[:1] = [replace(first, slot_seconds=time.monotonic() - began) for first in reports[:1]]
+    return reports
 
 
 def settle(order: WorkOrder, records: Generator[list[PartitionSlice]]) -> list[TaskReport]:

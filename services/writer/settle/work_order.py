@@ -61,6 +61,8 @@ class TaskReport:
     diverted_from: int = -1
     #: What the task did, for the metrics: JSON, on one of its reports.
     work: str | None = None
+    #: For how long the task had its slot, on one of its reports.
+    slot_seconds: float = 0.0
     #: How long what it committed took (`commit_delays`): JSON, on one of its reports.
     delays: str | None = None
     #: What it committed (`outcome_counts`): JSON, on one of its reports.

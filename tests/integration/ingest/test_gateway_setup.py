@@ -156,6 +156,19 @@ async def test_metrics_add_up_over_all_workers(
 
     await until(nothing_is_held)
 
+    async def every_worker_is_looked_at() -> bool:
+        seen = await samples(client, service)
+        return seen.get(("onramp_processes", "gateway"), 0) == int(workers)
+
+    await until(every_worker_is_looked_at)
+    seen = await samples(client, service)
+    assert seen["onramp_process_cpu_seconds_total", "gateway"] > 0.1 * int(workers)
+    assert seen["onramp_process_resident_memory_bytes", "gateway"] > 20_000_000 * int(workers)
+    assert seen["onramp_process_open_files", "gateway"] > 0
+    assert seen["onramp_process_open_files", "gateway"] < seen["onramp_process_open_files_limit", "gateway"]
+    assert seen["onramp_event_loop_delay_seconds_count", "gateway"] > 0
+    assert [n for (name, *_), n in seen.items() if name == "onramp_build_info"] == [1]
+
 
 async def test_logs_are_json_without_payload_values_and_not_a_flood(
     kafka: HasBootstrap, start_gateway: StartGateway, client: httpx2.AsyncClient

@@ -1,0 +1,48 @@
+"""Asks Spark's JVM what it uses, in a thread of its own: a JVM that hangs or dies holds up nothing else."""
+
+import logging
+import os
+import threading
+
+from services.writer.driver.spark import Spark
+from services.writer.observe.metrics import Metrics
+from shared.process_metrics import descendants
+
+log = logging.getLogger(__name__)
+
+
+class SparkWatch:
+    """Shows every `seconds` what Spark and its processes on this machine use."""
+
+    def __init__(self, spark: Spark, metrics: Metrics, seconds: float) -> None:
+        self._spark = spark
+        self._metrics = metrics
+        self._seconds = seconds
+        self._stopped = threading.Event()
+        # A daemon: who waits for a JVM that hangs must not keep the writer.
+        self._thread = threading.Thread(target=self._run, name="spark-watch", daemon=True)
+
+    def start(self) -> None:
+        """Begin to ask."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ask no more; a question that is open may stay so."""
+        self._stopped.set()
+
+    def _run(self) -> None:
+        while not self._stopped.is_set():
+            try:
+                self._look()
+            except Exception:
+                log.exception("what Spark uses could not be read for a reason that the writer does not know")
+            self._stopped.wait(self._seconds)
+
+    def _look(self) -> None:
+        used = self._spark.usage()
+        if used is None or self._stopped.is_set():
+            return  # it is gone, and the writer ends for that elsewhere
+        self._metrics.spark.show(used)
+        self._metrics.process.show("jvm", {used.pid})
+        # Under spark-submit the driver is a child of the JVM.
+        self._metrics.process.show("spark worker", descendants(used.pid) - {os.getpid()})

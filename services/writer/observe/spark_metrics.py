@@ -1,0 +1,64 @@
+"""What Spark uses, as metrics: the JVM's heap and its garbage collectors, and how long slots were busy."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from prometheus_client import CollectorRegistry, Counter, Gauge
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JvmUsage:
+    """What the driver's JVM says of itself."""
+
+    pid: int
+    slots: int
+    heap_bytes: int
+    most_heap_bytes: int
+    #: By garbage collector: how often it ran, and for how many seconds, since the JVM started.
+    collections: Mapping[str, tuple[int, float]]
+
+
+class SparkMetrics:
+    """The metrics of one writer's Spark."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.heap = Gauge(
+            "onramp_writer_jvm_heap_bytes", "Heap that the driver's JVM uses.", registry=registry
+        )
+        self.most_heap = Gauge(
+            "onramp_writer_jvm_heap_limit_bytes", "The most heap that it may use.", registry=registry
+        )
+        self.collections = Counter(
+            "onramp_writer_jvm_collections",
+            "Runs of its garbage collectors.",
+            ["collector"],
+            registry=registry,
+        )
+        self.collection_seconds = Counter(
+            "onramp_writer_jvm_collection_seconds",
+            "Time that its garbage collectors took.",
+            ["collector"],
+            registry=registry,
+        )
+        self.slots = Gauge(
+            "onramp_writer_slots",
+            "Tasks that Spark runs at a time; in a cluster it changes.",
+            registry=registry,
+        )
+        self.slot_seconds = Counter(
+            "onramp_writer_slot_seconds",
+            "Time for which tasks of batches had a slot, summed over tasks.",
+            registry=registry,
+        )
+        self._counted: dict[str, tuple[int, float]] = {}
+
+    def show(self, used: JvmUsage) -> None:
+        """Show what the JVM says."""
+        self.heap.set(used.heap_bytes)
+        self.most_heap.set(used.most_heap_bytes)
+        self.slots.set(used.slots)
+        for name, (runs, seconds) in used.collections.items():
+            runs_before, seconds_before = self._counted.get(name, (0, 0.0))
+            self.collections.labels(name).inc(max(runs - runs_before, 0))
+            self.collection_seconds.labels(name).inc(max(seconds - seconds_before, 0.0))
+        self._counted |= used.collections

@@ -1,0 +1,140 @@
+"""What processes use, held against what the system itself says of this one and of its children."""
+
+import asyncio
+import os
+import resource
+import subprocess
+import sys
+import time
+import tomllib
+from pathlib import Path
+
+import psutil
+import pytest
+from prometheus_client import CollectorRegistry
+
+from shared.process_metrics import ProcessMetrics, descendants, usage
+from shared.version import VERSION
+from tests.unit.house.tree import ROOT
+
+
+class Shown:
+    """The metrics of a registry of this test."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.metrics = ProcessMetrics(self.registry)
+
+    def of(self, name: str, kind: str = "test") -> float | None:
+        return self.registry.get_sample_value(f"onramp_{name}", {"process": kind})
+
+
+@pytest.fixture
+def shown() -> Shown:
+    return Shown()
+
+
+def test_this_process_is_shown_as_it_is(shown: Shown, tmp_path: Path) -> None:
+    itself = psutil.Process()
+    before = time.process_time()
+    with (tmp_path / "one").open("w"), (tmp_path / "two").open("w"):
+        files = itself.num_fds()
+        shown.metrics.show("test", {os.getpid()})
+    cpu, memory = shown.of("process_cpu_seconds_total"), shown.of("process_resident_memory_bytes")
+    assert cpu is not None
+    assert before - 0.1 <= cpu <= time.process_time() + 0.1
+    assert memory == pytest.approx(itself.memory_info().rss, rel=0.2)
+    assert shown.of("process_open_files") == pytest.approx(files, abs=1)  # the folder that is read is one
+    assert shown.of("process_open_files_limit") == resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    assert shown.of("process_start_timestamp_seconds") == pytest.approx(itself.create_time(), abs=2)
+    assert shown.of("processes") == 1
+
+
+def test_cpu_time_is_counted_once_however_often_it_is_read(shown: Shown) -> None:
+    for _ in range(3):
+        shown.metrics.show("test", {os.getpid()})
+    cpu = shown.of("process_cpu_seconds_total")
+    assert cpu is not None
+    assert cpu <= time.process_time() + 0.1
+
+
+def test_several_processes_are_shown_together_and_their_time_stays_when_they_end(shown: Shown) -> None:
+    busy = "import sys\nsum(range(10**7))\nprint('done', flush=True)\nsys.stdin.read()"
+    children = [
+        subprocess.Popen([sys.executable, "-c", busy], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        for _ in range(2)
+    ]
+    pids = {child.pid for child in children}
+    try:
+        for child in children:
+            assert child.stdout is not None
+            assert child.stdout.readline() == b"done\n"
+        assert pids <= descendants(os.getpid())
+        shown.metrics.show("test", pids)
+        used = [usage(pid) for pid in pids]
+    finally:
+        for child in children:
+            child.communicate()
+    cpu = sum(each.cpu_seconds for each in used if each)
+    assert shown.of("processes") == 2
+    assert shown.of("process_cpu_seconds_total") == pytest.approx(cpu, abs=0.1)
+    memory = sum(each.resident_bytes for each in used if each)
+    assert shown.of("process_resident_memory_bytes") == pytest.approx(memory, rel=0.1)
+    shown.metrics.show("test", pids | {os.getpid()})
+    after = shown.of("process_cpu_seconds_total")
+    assert after is not None
+    assert after >= cpu
+    assert shown.of("processes") == 1
+
+
+def test_the_process_with_most_open_files_is_the_one_that_is_shown(shown: Shown, tmp_path: Path) -> None:
+    for pid, count, limit in ((1, 5, "1024"), (2, 90, "100"), (3, 2, "unlimited")):
+        folder = tmp_path / str(pid) / "fd"
+        folder.mkdir(parents=True)
+        for n in range(count):
+            (folder / str(n)).touch()
+        fields = " ".join(["S", "0", *["0"] * 9, "200", "100", *["0"] * 6, "500", "0", "3"])
+        (tmp_path / str(pid) / "stat").write_text(f"{pid} (a) b) {fields} 0\n")
+        (tmp_path / str(pid) / "limits").write_text(f"Max open files   {limit}   4096   files\n")
+    (tmp_path / "stat").write_text("cpu 1\nbtime 1000\n")
+    shown.metrics.show("test", {1, 2, 3, 4}, tmp_path)
+    assert (shown.of("process_open_files"), shown.of("process_open_files_limit")) == (90, 100)
+    ticks = os.sysconf("SC_CLK_TCK")
+    assert shown.of("process_cpu_seconds_total") == 3 * 300 / ticks
+    assert shown.of("process_start_timestamp_seconds") == 1000 + 500 / ticks
+    assert shown.of("process_resident_memory_bytes") == 3 * 3 * os.sysconf("SC_PAGE_SIZE")
+
+
+def test_where_there_is_no_proc_nothing_is_shown(shown: Shown, tmp_path: Path) -> None:
+    shown.metrics.show("test", {os.getpid()}, tmp_path)
+    assert shown.of("process_cpu_seconds_total") is None
+    assert shown.of("process_open_files") is None
+
+
+def test_a_loop_that_stands_still_is_late_by_as_much(shown: Shown) -> None:
+    async def stand_still() -> None:
+        watching = asyncio.create_task(shown.metrics.watch("test"))
+        name = "event_loop_delay_seconds_count"
+        while not shown.of(name):  # noqa: ASYNC110 - the watch turns beside it
+            await asyncio.sleep(0.01)
+        time.sleep(0.6)  # noqa: ASYNC251 - that is what it must see
+        seen = shown.of(name) or 0
+        while (shown.of(name) or 0) <= seen:  # noqa: ASYNC110 - as above
+            await asyncio.sleep(0.01)
+        watching.cancel()
+
+    asyncio.run(stand_still())
+    late = shown.registry.get_sample_value(
+        "onramp_event_loop_delay_seconds_bucket", {"process": "test", "le": "0.25"}
+    )
+    assert shown.of("event_loop_delay_seconds_sum") >= 0.5  # type: ignore[operator]
+    assert late is not None
+    assert late < (shown.of("event_loop_delay_seconds_count") or 0)
+
+
+def test_the_release_is_that_of_the_project(shown: Shown) -> None:
+    shown.metrics.show_build("4.2.0")
+    assert tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"] == VERSION
+    python = ".".join(map(str, sys.version_info[:3]))
+    labels = {"version": VERSION, "python": python, "spark": "4.2.0"}
+    assert shown.registry.get_sample_value("onramp_build_info", labels) == 1
