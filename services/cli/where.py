@@ -37,6 +37,8 @@ class Where:
     schemas: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     #: Where the writer of `onramp up` answers.
     writer: str = ""
+    #: DSNs of the roles that own tables, by database, where the writing role does not.
+    owners: Mapping[str, str] = field(default_factory=dict, repr=False, kw_only=True)
 
     def open_schemas(self, database: str) -> tuple[str, ...]:
         """Return the schemas of a database to which the writer may write."""
@@ -51,7 +53,12 @@ class Where:
         Raises:
             typer.BadParameter: those settings do not fit together.
         """
-        return _settings(self.kafka).brokers
+        return self.kafka_settings.brokers
+
+    @property
+    def kafka_settings(self) -> "KafkaSettings":
+        """Return the services' own settings of Kafka. Raises `typer.BadParameter` as `brokers` does."""
+        return _settings(self.kafka)
 
     def require_database(self) -> None:
         """Raise `typer.BadParameter` when no database is known."""
@@ -116,7 +123,8 @@ def kafka_and_databases(
 
     known = addresses.known(data_dir)
     by_name = _by_name(dsn, database, databases, data_dir)
-    return Where(kafka or known.kafka, by_name, _schemas(databases), known.writer)
+    owners = _owners(databases)
+    return Where(kafka or known.kafka, by_name, _schemas(databases), known.writer, owners=owners)
 
 
 def databases_alone(
@@ -160,6 +168,14 @@ def _schemas(databases: str) -> dict[str, tuple[str, ...]]:
         name: tuple(map(str, named))
         for name, value in _parsed(databases).items()
         if isinstance(value, dict) and isinstance(named := value.get("schemas"), list)
+    }
+
+
+def _owners(databases: str) -> dict[str, str]:
+    return {
+        name: address
+        for name, value in _parsed(databases).items()
+        if isinstance(value, dict) and isinstance(address := value.get("ddl_dsn"), str)
     }
 
 

@@ -71,6 +71,13 @@ class Destination(_Frozen):
     database: str | None = None
     db_schema: str | None = Field(None, alias="schema")
     table: str | None = None
+    create: bool = Field(False, description="Whether `onramp apply` makes the table, and adds columns to it.")
+
+    @model_validator(mode="after")
+    def _creates_what_is_named(self) -> Self:
+        if self.create and not (self.db_schema and self.table):
+            raise ValueError("to create a table its schema and table are named")
+        return self
 
 
 class EventContract(_Frozen):

@@ -67,5 +67,26 @@ REGISTRY_EDIT: Final = (
     ),
 )
 
+MADE: Final = "tests/integration/writer_tables/test_created_tables.py"
+TABLES: Final = (
+    Mutant(
+        "the writer's rights in a table that was made",
+        "services/cli/registry/tables.py",
+        "if lacking := _lacking(table, dsn):",
+        'if lacking := "":',
+        tests=MADE,
+    ),
+    Mutant(
+        "a dry run makes no table", "services/cli/registry/tables.py", "if is_dry:", "if False:", tests=MADE
+    ),
+    Mutant(
+        "a short wait for a table's lock",
+        "services/admin/operate/create_sql.py",
+        "-c lock_timeout=2000 ",
+        "",
+        tests=MADE,
+    ),
+)
+
 if __name__ == "__main__":
-    run(".", REGISTRY_EDIT, ())
+    run(".", REGISTRY_EDIT, TABLES)

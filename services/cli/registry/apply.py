@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from services.cli.exits import Exit, complain, exits_when_unavailable
-from services.cli.options import DATA_DIR, DataDirOption, JsonOption, KafkaOption
+from services.cli.options import JsonOption
+from services.cli.where import Where, with_where_options
 
 if TYPE_CHECKING:
     from services.cli.registry.change import Result
@@ -24,37 +25,37 @@ AcceptOption = Annotated[
 _EXITS: Final = {"refused": Exit.FAILED, "conflict": Exit.FAILED, "undecided": Exit.UNCHECKED}
 
 
+@with_where_options
 def apply(
+    where: Where,
     file: FileArgument,
     *,
     dry_run: DryRunOption = False,
     reason: ReasonOption = "",
     actor: ActorOption = "",
     accept: AcceptOption = False,
-    kafka: KafkaOption = None,
-    data_dir: DataDirOption = DATA_DIR,
     as_json: JsonOption = False,
 ) -> None:
     """Bring the registry's file into force in Kafka, whole or not at all, for all services and at once.
 
-    A section that the file does not name stays as it is. Refused are a schema that rejects what it took
-    before, by its pointer; more than 5,000 event types or 900 KB of routes; and a change that
-    somebody else's came before. Exits with 1 then, with 4 when a person must look at a schema, with 3 when
-    Kafka cannot be reached. Examples:
+    A section that the file does not name stays as it is. Tables of destinations with `create: true` are
+    made before, and new fields added as nullable columns, by `ddl_dsn` if the database has one. Refused are
+    a schema that rejects what it took before, by its pointer; more than 5,000 event types or 900 KB of
+    routes; and a change that somebody else's came before. Exits with 1 then, with 4 when a person
+    must look at a schema, with 3 when Kafka or a database cannot be reached. Examples:
 
     onramp apply onramp.yaml --dry-run
 
     onramp apply onramp.yaml --reason "orders have a currency"
     """
     from services.cli.registry.change import Wish, apply_file, editing
-    from services.cli.where import kafka_settings
     from shared.errors import UserError
 
     wish = Wish(actor=actor, reason=reason, accept=accept, is_dry=dry_run)
     with exits_when_unavailable():
         try:
-            with editing(kafka_settings(kafka, data_dir)) as editor:
-                result = apply_file(editor, file, wish)
+            with editing(where.kafka_settings) as editor:
+                result = apply_file(editor, file, wish, where)
         except UserError as error:
             complain(error.detail)
             raise typer.Exit(Exit.FAILED) from None

@@ -7,6 +7,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from services.cli.registry.tables import Made, make_tables
+from services.cli.where import Where
 from shared.contracts.json_schema import compile_schema
 from shared.contracts.pair import Kind
 from shared.errors import UserError
@@ -39,6 +41,8 @@ class Result(NamedTuple):
     changes: list[str] = []  # noqa: RUF012 - nobody changes it
     findings: list[SchemaChange] = []  # noqa: RUF012
     offset: int | None = None
+    #: DDL that was run before, or would be.
+    ddl: list[str] = []  # noqa: RUF012
 
     def as_dict(self) -> dict[str, Any]:
         """Return it for programs."""
@@ -47,7 +51,7 @@ class Result(NamedTuple):
 
     def lines(self) -> list[str]:
         """Return it for people."""
-        return [*self.changes, *map(finding_line, self.findings)]
+        return [*self.changes, *map(finding_line, self.findings), *self.ddl]
 
 
 class Wish(NamedTuple):
@@ -75,17 +79,23 @@ def editing(kafka: KafkaSettings) -> Iterator[Editor]:
         log.close()
 
 
-def apply_file(editor: Editor, file: Path, wish: Wish) -> Result:
-    """Bring what the file says into force, or say why not. Raises `InfrastructureError`."""
+def apply_file(editor: Editor, file: Path, wish: Wish, where: Where | None = None) -> Result:
+    """Bring what the file says into force, or say why not; tables are made in `where`.
+
+    Raises `InfrastructureError`.
+    """
     try:
         wanted = load(file)
     except RegistryFileError as error:
         return Result(State.REFUSED, str(error))
-    return change_to(editor, wanted, wish)
+    return change_to(editor, wanted, wish, where)
 
 
-def change_to(editor: Editor, wanted: Snapshot, wish: Wish) -> Result:
-    """Bring the sections that `wanted` names into force. Raises `InfrastructureError`."""
+def change_to(editor: Editor, wanted: Snapshot, wish: Wish, where: Where | None = None) -> Result:
+    """Bring the sections that `wanted` names into force: checks, then tables, then the record.
+
+    Raises `InfrastructureError`.
+    """
     differs = difference(editor.chain, wanted)
     lines = differs.lines(editor.chain.document())
     if differs.is_empty:
@@ -95,14 +105,24 @@ def change_to(editor: Editor, wanted: Snapshot, wish: Wish) -> Result:
     if reason := _wrong(after):
         return Result(State.REFUSED, reason, lines)
     findings = schema_changes(before, after)
+    result = Result(State.POSSIBLE, changes=lines, findings=findings)
     kinds = {each.finding.kind for each in findings}
     if Kind.BREAK in kinds:
-        return Result(State.REFUSED, "a schema rejects what it took before", lines, findings)
+        return result._replace(state=State.REFUSED, reason="a schema rejects what it took before")
     if Kind.UNDECIDED in kinds and not wish.accept:
-        return Result(State.UNDECIDED, "look at what is undecided, then say --accept", lines, findings)
-    if wish.is_dry:
-        return Result(State.POSSIBLE, "", lines, findings)
-    return _written(editor, differs, wish)._replace(changes=lines, findings=findings)
+        reason = "look at what is undecided, then say --accept"
+        return result._replace(state=State.UNDECIDED, reason=reason)
+    made = make_tables(where, after, is_dry=wish.is_dry) if where else Made([])
+    result = result._replace(ddl=made.statements)
+    if made.problem or wish.is_dry:
+        state = State.REFUSED if made.problem else State.POSSIBLE
+        return result._replace(state=state, reason=made.problem)
+    return _with_record(result, _written(editor, differs, wish))
+
+
+def _with_record(result: Result, written: Result) -> Result:
+    unused = " (the tables that were made stay, unused)" if result.ddl and written.reason else ""
+    return result._replace(state=written.state, reason=written.reason + unused, offset=written.offset)
 
 
 def _written(editor: Editor, differs: Difference, wish: Wish) -> Result:

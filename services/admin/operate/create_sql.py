@@ -1,0 +1,102 @@
+"""Makes the tables that the registry's event types ask for, and adds columns; nothing is dropped or retyped.
+
+On a connection of its own, by the role that owns tables, one at a time (an advisory lock) and with a short
+`lock_timeout`: whoever reads or writes the table meanwhile is held up by no queue behind this.
+"""
+
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Final, NamedTuple
+
+import psycopg2
+from psycopg2.extensions import cursor
+
+from services.admin.operate.destinations_sql import Wanted
+from shared.contracts.tables import add_column, create_table, quoted
+from shared.errors import DATABASE_UNAVAILABLE, InfrastructureError
+
+#: The writer's, by which it makes landing tables.
+_LOCK: Final = 7_203_155_002
+_OPTIONS: Final = (
+    "-c search_path=pg_catalog,pg_temp -c lock_timeout=2000 -c statement_timeout=30000 -c timezone=UTC"
+)
+_COLUMNS: Final = """
+    SELECT a.attname::text FROM pg_attribute a
+    JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+    WHERE n.nspname = %s AND c.relname = %s AND a.attnum > 0 AND NOT a.attisdropped
+"""
+_CONNECTION: Final = "08"
+
+
+class Ddl(NamedTuple):
+    """What a table needed, and why it was not done; empty if it was."""
+
+    statements: list[str]
+    problem: str = ""
+
+
+def planned(dsn: str, wanted: Wanted, writer: str) -> list[str]:
+    """Return the statements that the table needs. Raises `InfrastructureError`."""
+    try:
+        with closing(_connect(dsn)) as conn, conn, conn.cursor() as asking:
+            return list(_statements(asking, wanted, writer))
+    except psycopg2.Error as e:
+        raise _unavailable(e) from None
+
+
+def carry_out(dsn: str, wanted: Wanted, writer: str) -> Ddl:
+    """Give the table what it needs, all or nothing; `writer` is the role that lands.
+
+    Raises:
+        InfrastructureError: the database cannot be reached.
+    """
+    statements: list[str] = []
+    try:
+        with closing(_connect(dsn)) as conn, conn, conn.cursor() as doing:
+            statements = list(_statements(doing, wanted, writer))
+            if statements:
+                doing.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
+                statements = list(_statements(doing, wanted, writer))  # another may have been first
+            for statement in statements:
+                doing.execute(statement)
+    except psycopg2.Error as e:
+        if not e.pgcode or e.pgcode.startswith(_CONNECTION):
+            raise _unavailable(e) from None
+        return Ddl(
+            statements, f"{wanted.name}: SQLSTATE {e.pgcode}, nothing of it was done; run as its owner"
+        )
+    return Ddl(statements)
+
+
+def role_of(dsn: str) -> str:
+    """Return the role that a DSN leads to. Raises `InfrastructureError`."""
+    try:
+        with closing(_connect(dsn)) as conn, conn, conn.cursor() as asking:
+            asking.execute("SELECT current_user::text")
+            return str((asking.fetchone() or ("",))[0])
+    except psycopg2.Error as e:
+        raise _unavailable(e) from None
+
+
+def _statements(asking: cursor, wanted: Wanted, writer: str) -> Iterator[str]:
+    asking.execute(_COLUMNS, (wanted.schema, wanted.table))
+    there = {name for (name,) in asking.fetchall()}
+    if there:
+        missing = [column for column in wanted.columns if column.name not in there]
+        yield from (add_column(wanted.schema, wanted.table, column) for column in missing)
+        return
+    yield create_table(wanted.schema, wanted.table, list(wanted.columns))
+    asking.execute("SELECT current_user::text")
+    if asking.fetchone() != (writer,):
+        yield f"GRANT INSERT, SELECT ON {wanted.name} TO {quoted(writer)};"
+
+
+def _connect(dsn: str) -> psycopg2.extensions.connection:
+    return psycopg2.connect(
+        dsn, client_encoding="UTF8", application_name="onramp-ddl", connect_timeout=5, options=_OPTIONS
+    )
+
+
+def _unavailable(error: psycopg2.Error) -> InfrastructureError:
+    reason = f"SQLSTATE {error.pgcode or 'none (it cannot be reached)'}"
+    return InfrastructureError(DATABASE_UNAVAILABLE, f"a table could not be made: {reason}")

@@ -1,0 +1,92 @@
+"""The tables that event types ask for by `create: true`: made before the change that needs them."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from services.admin.operate import create_sql
+from services.admin.operate.destinations_sql import Wanted, facts
+from services.admin.operate.holds_sql import connected
+from services.cli.where import Where
+from shared.contracts.tables import columns_of, quoted
+from shared.registry import Destination, EventType, Snapshot
+
+
+class Made(NamedTuple):
+    """The statements that were run, or would be, and why it may not go on; empty if it may."""
+
+    statements: list[str]
+    problem: str = ""
+
+
+class _Table(NamedTuple):
+    event_type: str
+    database: str
+    wanted: Wanted
+
+
+def make_tables(where: Where, snapshot: Snapshot, *, is_dry: bool) -> Made:
+    """Make what is asked for, and see that events can land there by the writer's rights.
+
+    Raises `InfrastructureError` when a database cannot be reached.
+    """
+    statements: list[str] = []
+    try:
+        tables = list(_tables(where, snapshot))
+    except ValueError as error:
+        return Made([], str(error))
+    for table in tables:
+        dsn = where.databases[table.database]
+        owner, writer = where.owners.get(table.database, dsn), create_sql.role_of(dsn)
+        if is_dry:
+            statements += create_sql.planned(owner, table.wanted, writer)
+            continue
+        done = create_sql.carry_out(owner, table.wanted, writer)
+        if done.problem:
+            return Made(statements, "\n".join([done.problem, *done.statements]))
+        statements += done.statements
+        if lacking := _lacking(table, dsn):
+            return Made(statements, f"{table.event_type} cannot land in {table.wanted.name}\n{lacking}")
+    return Made(statements)
+
+
+def _lacking(table: _Table, dsn: str) -> str:
+    """Return what the writer lacks there, with the SQL that gives it; empty if nothing."""
+    with connected(table.database, dsn) as conn:
+        found = [fact for fact in facts(conn, table.wanted) if not fact.holds]
+    return "\n".join(line for fact in found for line in (f"-- {fact.text}", fact.sql))
+
+
+def _tables(where: Where, snapshot: Snapshot) -> Iterator[_Table]:
+    for name, event_type in sorted(snapshot.event_types.items()):
+        for destination in event_type.destinations:
+            if destination.create:
+                yield _table(where, name, event_type, destination)
+
+
+def _table(where: Where, name: str, event_type: EventType, destination: Destination) -> _Table:
+    database = destination.vanity or destination.database or next(iter(where.databases), "")
+    place = f"event_types.{name}"
+    if database not in where.databases:
+        known = ", ".join(where.databases) or "none (give --dsn)"
+        raise ValueError(
+            f"{place}: to create its table the database {database} must be known; known: {known}"
+        )
+    schema, table = destination.db_schema or "", destination.table or ""
+    try:
+        quoted(schema), quoted(table)
+        columns = columns_of(event_type.json_schema or {})
+    except ValueError as error:
+        raise ValueError(f"{place}: {error}") from None
+    if schema not in where.open_schemas(database):
+        raise ValueError(f"{place}: database {database} does not open the schema {schema}")
+    return _Table(
+        name,
+        database,
+        Wanted(
+            schema=schema,
+            table=table,
+            open_schemas=where.open_schemas(database),
+            columns=columns,
+            discards=event_type.contract.unknown_fields == "discard",
+        ),
+    )

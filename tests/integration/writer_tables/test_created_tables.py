@@ -1,0 +1,83 @@
+"""`create: true`: the table is there before the change that needs it, grows by columns and loses nothing."""
+
+import secrets
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+import psycopg2
+import yaml
+
+from services.cli.registry.change import Result, State, Wish, apply_file
+from services.cli.where import Where
+from shared.registry.editor import Editor
+from shared.registry.log import MemoryLog
+from tests.fixtures.fix_postgres import Database
+from tests.fixtures.writer import execute, rows
+
+SCHEMA: dict[str, Any] = {"required": ["n"], "properties": {"n": {"type": "integer"}}}
+_COLUMNS = "SELECT attname::text, attnotnull FROM pg_attribute WHERE attrelid = %s::regclass"
+_INSERT = """
+    INSERT INTO public."od""d" (_id, _event_name, _timestamp, _version, _received_at, _topic,
+        _partition, _offset, n)
+    VALUES ('kept', 'a', now(), '1', now(), 't', 0, 0, 1)
+"""
+
+
+def apply(log: MemoryLog, folder: Path, where: Where, schema: Any, *, is_dry: bool = False) -> Result:
+    place = {"schema": "public", "table": 'od"d', "create": True}
+    file = folder / "onramp.yaml"
+    file.write_text(yaml.safe_dump({"event_types": {"a": {"schema": schema, "destinations": [place]}}}))
+    return apply_file(Editor(log), file, Wish(is_dry=is_dry), where)
+
+
+def test_a_table_is_made_before_its_change_and_grows(database: Database, tmp_path: Path) -> None:
+    role = f"lands_{secrets.token_hex(4)}"
+    execute(database.dsn, f"CREATE ROLE {role} LOGIN PASSWORD 'x'; GRANT USAGE ON SCHEMA public TO {role}")
+    at = urlsplit(database.dsn)
+    there = at.netloc.rpartition("@")[2]
+    dsn = urlunsplit(at._replace(netloc=f"{role}:x@{there}"))
+    lands = Where("", {"onramp": dsn})
+    owned, log = replace(lands, owners={"onramp": database.dsn}), MemoryLog()
+
+    dry = apply(log, tmp_path, owned, SCHEMA, is_dry=True)
+    assert dry.state is State.POSSIBLE
+    assert dry.ddl[0].startswith('CREATE TABLE "public"."od""d"')
+    refused = apply(log, tmp_path, lands, SCHEMA)  # it may not make tables: the SQL that its owner runs
+    assert refused.state is State.REFUSED
+    assert "42501" in refused.reason
+    assert 'CREATE TABLE "public"."od""d"' in refused.reason
+    assert not log.records
+    assert rows(database.dsn, 'SELECT to_regclass(\'public."od""d"\') IS NULL') == [(True,)]
+
+    assert apply(log, tmp_path, owned, SCHEMA).state is State.APPLIED
+    execute(database.dsn, _INSERT)
+    more = {**SCHEMA["properties"], "at": {"format": "date", "type": "string"}}
+    grown = apply(log, tmp_path, owned, {"required": ["n"], "properties": more})
+    assert grown.state is State.APPLIED, grown
+    assert grown.ddl == ['ALTER TABLE "public"."od""d" ADD COLUMN "at" date;']
+    found = dict(rows(database.dsn, _COLUMNS, 'public."od""d"'))
+    assert (found["n"], found["at"]) == (True, False)
+
+    less = {"properties": {}, "required": ["n"]}
+    assert apply(log, tmp_path, owned, less).ddl == []  # nothing is ever dropped
+    assert rows(database.dsn, 'SELECT n FROM public."od""d"') == [(1,)]
+    execute(database.dsn, f'REVOKE INSERT ON public."od""d" FROM {role}')
+    lacking = apply(log, tmp_path, owned, SCHEMA)
+    assert lacking.state is State.REFUSED
+    assert f'GRANT INSERT ON "public"."od""d" TO "{role}"' in lacking.reason
+    execute(database.dsn, f"DROP OWNED BY {role}; DROP ROLE {role}")
+
+
+def test_a_table_that_is_held_is_waited_for_briefly(database: Database, tmp_path: Path) -> None:
+    log, where = MemoryLog(), Where("", {"onramp": database.dsn})
+    assert apply(log, tmp_path, where, SCHEMA).state is State.APPLIED
+    with psycopg2.connect(database.dsn) as conn, conn.cursor() as holding:
+        holding.execute('SELECT count(*) FROM public."od""d"')
+        more = {"required": ["n"], "properties": {**SCHEMA["properties"], "x": {"type": "string"}}}
+        held = apply(log, tmp_path, where, more)
+    conn.close()
+    assert held.state is State.REFUSED
+    assert "55P03" in held.reason
+    assert len(log.records) == 1
