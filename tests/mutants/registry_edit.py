@@ -57,7 +57,13 @@ REGISTRY_EDIT: Final = (
         "if False:",
         tests=EDIT,
     ),
-    Mutant("a dry run", "services/cli/registry/change.py", "if wish.is_dry:", "if False:", tests=EDIT),
+    Mutant(
+        "a dry run",
+        "services/cli/registry/change.py",
+        "if made.problem or wish.is_dry:",
+        "if made.problem:",
+        tests=EDIT,
+    ),
     Mutant(
         "schemas that do not compile",
         "services/cli/registry/change.py",
