@@ -472,6 +472,12 @@ NO_PERMISSION: Final = _parked(
     "The writer's role may not write this table.",
     f"Grant INSERT and SELECT on the table to the writer's role, {_SEND_AGAIN}",
 )
+GIVEN_UP: Final = _parked(
+    "given_up",
+    Step.PERSIST,
+    "The event waited for its table or its event type, and an operator gave it up.",
+    "When what held it up is fixed, replay it: `onramp errors replay`.",
+)
 INTERNAL_SORT: Final = _parked(
     "internal_sort",
     Step.SORT,

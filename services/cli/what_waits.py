@@ -17,6 +17,7 @@ Entries = list[dict[str, Any]]
 _NEXT: Final = {
     "blocked": "the writer tries again by itself, after {most:.0f} seconds at most",
     "paused": "when somebody resumes it: `onramp types resume {name}`",
+    "given_up": "it is parked now",
     "resumed": "it lands now",
     "out": "the writer tries again by itself, after {most:.0f} seconds at most",
     "draining": "it lands now",

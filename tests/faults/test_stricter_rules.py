@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from services.writer.parse import parse
-from services.writer.recover import release
+from services.writer.recover import waiting_rows
 from services.writer.settle import waiting_table
 from services.writer.sort import sort
 from shared import wire
@@ -37,7 +37,7 @@ def stricter(monkeypatch: pytest.MonkeyPatch) -> Callable[[], threading.Event]:
 
     def arm() -> threading.Event:
         monkeypatch.setattr(sort, "read", read)
-        monkeypatch.setattr(release, "read", read)
+        monkeypatch.setattr(waiting_rows, "read", read)
         return refused
 
     return arm

@@ -5,9 +5,52 @@ from typing import Final
 from tests.mutants.machine import Mutant
 
 _HOLDS: Final = "tests/integration/writer/test_holds.py::test_"
+_GIVEN_UP: Final = "tests/integration/writer/test_given_up.py::test_"
 _HALTED: Final = "tests/faults/test_halted_database.py::test_"
 
 HOLDS: Final = (
+    Mutant(
+        "the removal of what is given up in the transaction that parks it",
+        "recover/give_up.py",
+        "                settlement.flush()\n",
+        "                settlement.flush()\n                conn.commit()\n",
+        f"{_GIVEN_UP}one_that_dies_is_begun_again_and_parks_once_in_steps",
+    ),
+    Mutant(
+        "that only what waits at the moment is given up",
+        "settle/waiting_table.py",
+        "AND kept_at <= %s AND",
+        "AND kept_at <= %s + interval '1 day' AND",
+        f"{_GIVEN_UP}what_waits_for_a_table_is_parked_while_it_is_locked_and_later_events_land",
+    ),
+    Mutant(
+        "that a type's events alone are given up with it",
+        "settle/waiting_table.py",
+        "coalesce(event_type = %s, true)",
+        "(event_type = %s OR true)",
+        f"{_GIVEN_UP}of_a_table_with_several_holds_only_those_that_are_given_up_are_parked",
+    ),
+    Mutant(
+        "that who gives up more meanwhile is heard",
+        "settle/holds.py",
+        "AND name = %s AND given_up_at = %s\n",
+        "AND name = %s AND %s IS NOT NULL\n",
+        f"{_GIVEN_UP}who_gives_up_more_meanwhile_is_heard",
+    ),
+    Mutant(
+        "that what is given up does not land before it is parked",
+        "recover/release.py",
+        "                continue  # somebody gave it up just now\n",
+        "                pass\n",
+        f"{_GIVEN_UP}who_gives_up_more_meanwhile_is_heard",
+    ),
+    Mutant(
+        "that no hold comes back as one that is given up",
+        "settle/settlement.py",
+        "replace(hold, state=STATE_BLOCKED, sqlstate=e.sqlstate)",
+        "replace(hold, sqlstate=e.sqlstate)",
+        f"{_GIVEN_UP}a_hold_that_was_given_up_and_has_ended_comes_back_as_a_blocked_one",
+    ),
     Mutant(
         "queueing behind a hold",
         "settle/holds.py",

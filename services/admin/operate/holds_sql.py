@@ -1,4 +1,4 @@
-"""The holds of a database, for an operator: what is paused or blocked, how much waits, resuming a type.
+"""The holds of a database, for an operator: what is paused or blocked, how much waits; resuming, giving up.
 
 Owns psycopg2, with `halts_sql`, for the little that the admin service changes.
 """
@@ -24,6 +24,13 @@ _READ: Final = """
 _RESUME: Final = """
     UPDATE onramp.holds SET state = 'resumed', seen = 0, parked = 0
     WHERE kind = 'type' AND name = %s AND state = 'paused'
+"""
+
+
+#: Once more if somebody gave it up before: what has come since is given up too.
+_GIVE_UP: Final = """
+    UPDATE onramp.holds SET state = 'given_up', given_up_at = now(), given_up_by = %s, reason = %s
+    WHERE name = %s AND state <> 'watched'
 """
 
 
@@ -59,6 +66,16 @@ def resume(database: str, dsn: str, event_type: str) -> bool:
     """
     with connected(database, dsn) as conn, conn.cursor() as cursor:
         cursor.execute(_RESUME, (event_type,))
+        return bool(cursor.rowcount)
+
+
+def give_up(database: str, dsn: str, name: str, *, by: str, reason: str) -> bool:
+    """Have what waits behind the holds of this name parked; False when there is none.
+
+    Raises `InfrastructureError`.
+    """
+    with connected(database, dsn) as conn, conn.cursor() as cursor:
+        cursor.execute(_GIVE_UP, (by, reason, name))
         return bool(cursor.rowcount)
 
 

@@ -1,5 +1,6 @@
 """`onramp types`: paused types and blocked tables, resuming a type, schemas found and compared."""
 
+import getpass
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -20,6 +21,11 @@ app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 EventArgument = Annotated[str, typer.Argument(help="The event type, as `onramp types list` prints it.")]
 
+ReasonOption = Annotated[str, typer.Option(help="Why: it is kept with each event.")]
+YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+HoldArgument = Annotated[
+    str, typer.Argument(help="The event type or SCHEMA.TABLE, as `onramp types list` prints it.")
+]
 NameArgument = Annotated[str, typer.Argument(help="The event name.")]
 SamplesArgument = Annotated[
     Path, typer.Argument(help="Lines of JSON, events or their payloads; `-` is standard input.")
@@ -42,6 +48,8 @@ def types() -> None:
     onramp types list
 
     onramp types resume order_placed
+
+    onramp types park order_placed --reason "sent again"
 
     onramp types infer order_placed events.jsonl
 
@@ -92,6 +100,37 @@ def resume(where: Where, event: EventArgument, *, as_json: JsonOption = False) -
         as_json=as_json,
         done=f"{event} goes on in {', '.join(resumed)}.",
         problem=f"{event} is paused nowhere; `onramp types list` says what is",
+    )
+
+
+@app.command()
+@with_database_options
+def park(
+    where: Where,
+    name: HoldArgument,
+    *,
+    reason: ReasonOption,
+    yes: YesOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Give up what waits behind a hold: it is parked, in order, with the reason, and can be replayed later.
+
+    What comes after that waits on or lands: a paused type is resumed, a blocked table tried again. Exits
+    with 1 when there is no such hold, or nobody agrees. Example:
+
+    onramp types park order_placed --reason "the sender has sent all of it again"
+    """
+    if not reason.strip() or "\0" in reason:
+        raise typer.BadParameter("say why: it is kept with each event", param_hint="--reason")
+    where.require_database()
+    with exits_when_unavailable():
+        parked = _give_up(where, name, reason, yes=yes)
+    finish(
+        {"name": name, "given_up": parked},
+        worked=bool(parked),
+        as_json=as_json,
+        done=f"What waits for {name} in {', '.join(parked)} is parked by the writer within seconds.",
+        problem=f"nothing holds {name}; `onramp types list` says what is held",
     )
 
 
@@ -166,6 +205,30 @@ def _registry(file: Path) -> "Snapshot":
 def _change_line(change: "SchemaChange") -> str:
     kind, pointer, reason = change.finding
     return f"{change.event_type} {pointer or '/'}: {kind}: {reason}"
+
+
+def _give_up(where: Where, name: str, reason: str, *, yes: bool) -> list[str]:
+    """Give up the holds of this name; returns the databases in which there were any."""
+    from services.admin.operate import holds_sql
+
+    found = [hold for of in where.databases.items() for hold in holds_sql.holds(*of) if hold.name == name]
+    if found and not yes:
+        _confirm(found)
+    by = getpass.getuser()
+    return [
+        database
+        for database in dict.fromkeys(hold.database for hold in found)
+        if holds_sql.give_up(database, where.databases[database], name, by=by, reason=reason)
+    ]
+
+
+def _confirm(holds: "list[Held]") -> None:
+    """Ask whether what waits behind `holds` is to be parked; without a yes the verb ends."""
+    for hold in holds:
+        print(_line(hold))
+    if not typer.confirm("Park what waits there?"):
+        complain("nothing was changed")
+        raise typer.Exit(Exit.FAILED)
 
 
 def _payload_of(document: object, name: str) -> object:

@@ -1,6 +1,7 @@
 """Redelivers the events that wait behind holds of one database: by table, in order, then ends the hold.
 
-A blocked table is tried again and again; a paused event type waits until an operator resumes it.
+A blocked table is tried again and again; a paused event type waits until an operator resumes it.  What a
+person gave up is parked first.
 Invariant: events land in the transaction that removes them from `onramp.waiting` (the model's rule
 `release_once`), so they land once, however often a release starts again.  A hold ends when nothing
 waits behind it, and as long as it is there later events queue behind (`hold_locked`, `queue_behind`).
@@ -8,34 +9,29 @@ waits behind it, and as long as it is there later events queue behind (`hold_loc
 
 import logging
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
-import pyarrow as pa
 from psycopg2.extensions import connection
 
-from services.writer.model.offsets import Partition
-from services.writer.model.records import PartitionSlice
 from services.writer.model.routes import Routes
 from services.writer.model.targets import Target
-from services.writer.parse.parse import read
-from services.writer.persist import landing
 from services.writer.persist.row_errors import row_error
 from services.writer.plan.row_rates import RateLimiter
 from services.writer.postgres.database import Database
 from services.writer.postgres.pool import transaction
 from services.writer.postgres.sqlstates import STATEMENT_TIMEOUT
+from services.writer.recover import waiting_rows
+from services.writer.recover.give_up import give_up
 from services.writer.settle import holds, waiting_table
 from services.writer.settle.holds import Hold, Holds
-from services.writer.settle.pause_policy import PausePolicy
 from services.writer.settle.restarts import BlockedError, SerializationConflictError
-from services.writer.settle.settlement import Settlement, SettlementContext
-from services.writer.settle.strays import origins_of
+from services.writer.settle.settlement import Settlement
 from services.writer.settle.waiting_table import WaitingEvents, WaitingKey, WaitingTable
 from services.writer.sort.route_lookup import lookup_for
 from shared import failpoints
-from shared.errors import InfrastructureError, UserError
+from shared.errors import InfrastructureError
 
 log = logging.getLogger(__name__)
 
@@ -65,17 +61,26 @@ class Release:
 
         Raises `InfrastructureError` when the database fails.
         """
-        with transaction(self._database, "driver") as conn:
-            holds_before = holds.peek(conn)
-            paused = holds_before.paused_types()
-            tables = waiting_table.tables(conn) if holds_before.holding() else []
+        holds_before, tables = self._look()
+        if any(hold.state == holds.STATE_GIVEN_UP for hold in holds_before.holding()):
+            give_up(self._database, tables, lambda table: self._target(table, routes), self._at_once)
+            holds_before, tables = self._look()
+        paused = holds_before.paused_types()
         if len(holds_before.holding()) == len(paused):
             self.almost_done = False
             return holds_before.holding()
         for table in tables:
+            hold = holds_before.tables.get(table.destination)
+            if hold and hold.state == holds.STATE_GIVEN_UP:
+                continue  # somebody gave it up just now
             if table.typed or table.table not in paused:  # a landing table has one type
-                self._drain_or_pass_over(table, paused, holds_before.tables.get(table.destination), routes)
+                self._drain_or_pass_over(table, paused, hold, routes)
         return self._end_holds()
+
+    def _look(self) -> tuple[Holds, list[WaitingTable]]:
+        with transaction(self._database, "driver") as conn:
+            found = holds.peek(conn)
+            return found, waiting_table.tables(conn) if found.holding() else []
 
     def _drain_or_pass_over(
         self, table: WaitingTable, paused: Sequence[str], hold: Hold | None, routes: Routes
@@ -159,10 +164,10 @@ class Release:
     def _park(self, table: WaitingTable, target: Target, key: WaitingKey, sqlstate: str | None) -> None:
         with transaction(self._database, "driver") as conn:
             if taken := waiting_table.retake(conn, table, key):
-                settlement = Settlement(self._context(conn, [taken]), Holds())
+                settlement = Settlement(waiting_rows.context(conn, self._database, [taken]), Holds())
                 blocked = "the table takes the others, and fails at this one again and again"
                 error = row_error(self._database, target, sqlstate, blocked)
-                settlement.park_all(target, pa.Table.from_batches([origins_of(taken.records)]), error)
+                settlement.park_all(target, waiting_rows.origins([taken]), error)
                 settlement.flush()
                 waiting_table.drop(conn, [taken])
 
@@ -187,9 +192,9 @@ class Release:
 
     def _settle(self, conn: connection, target: Target, taken: Sequence[WaitingEvents]) -> int:
         """Land or park the events; returns how many rows the table was asked to take."""
-        rows, rejected = _rows(taken)
+        rows, rejected = waiting_rows.rows(taken)
         self._rate_limiter.consume(self._database.name, rows.num_rows)
-        settlement = Settlement(self._context(conn, taken), Holds())
+        settlement = Settlement(waiting_rows.context(conn, self._database, taken), Holds())
         for table, error in rejected:
             settlement.park_all(target, table, error)
         if rows.num_rows:
@@ -198,15 +203,6 @@ class Release:
         waiting_table.drop(conn, taken)
         failpoints.meet("writer.release", (t.records.column("value") for t in taken))
         return int(rows.num_rows)
-
-    def _context(self, conn: connection, taken: Sequence[WaitingEvents]) -> SettlementContext:
-        return SettlementContext(
-            conn=conn,
-            database=self._database,
-            topic_ids={t.partition: t.topic_id for t in taken},
-            records=_records(taken),
-            pause_policy=PausePolicy(),
-        )
 
     def _target(self, table: WaitingTable, routes: Routes) -> Target:
         """Return the table that the events were sorted to, with its current contract."""
@@ -249,32 +245,3 @@ def _is_waited_for(conn: connection, hold: Hold, remaining: Sequence[Hold]) -> b
     if hold.kind == holds.KIND_TABLE:
         return waiting_table.waits_for_table(conn, hold.name, others)
     return waiting_table.waits_of_type(conn, hold.name, others)
-
-
-def _rows(taken: Sequence[WaitingEvents]) -> tuple[pa.Table, list[tuple[pa.Table, UserError]]]:
-    """What waited, as the rows of its table; and where those came from that read as no event, and why.
-
-    They did when they were let wait: a later release may read more strictly.
-    """
-    batches, rejected = [], []
-    for t in taken:
-        events = read(t.records.column("value"))
-        for at, error in events.errors.items():
-            rejected.append((pa.Table.from_batches([origins_of(t.records.slice(at, 1))]), error))
-        batches.append(_without(events.errors, landing.rows(t.records, events.columns)))
-    return pa.Table.from_batches(batches), rejected
-
-
-def _without(at: Collection[int], rows: pa.RecordBatch) -> pa.RecordBatch:
-    if not at:
-        return rows
-    remaining = [i for i in range(len(rows)) if i not in at]
-    return rows.take(pa.array(remaining, pa.int64()))
-
-
-def _records(taken: Sequence[WaitingEvents]) -> Callable[[Partition, list[int]], pa.Table]:
-    def records_at(partition: Partition, offsets: list[int]) -> pa.Table:
-        runs = [PartitionSlice(t.partition, t.records) for t in taken if t.partition == partition]
-        return pa.Table.from_batches([run.only(offsets).rows for run in runs])
-
-    return records_at

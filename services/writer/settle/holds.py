@@ -8,7 +8,8 @@ task that looks at holds keeps them from ending until it commits.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, field, replace
-from typing import Any, Final
+from datetime import datetime
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +27,7 @@ KIND_TYPE: Final = "type"
 STATE_BLOCKED: Final = "blocked"
 STATE_WATCHED: Final = "watched"
 STATE_PAUSED: Final = "paused"
+STATE_GIVEN_UP: Final = "given_up"
 
 _HOLDS: Final = "SELECT kind, name, state, sqlstate, timeouts, seen, parked FROM onramp.holds"
 _HOLDING: Final = f"{_HOLDS} WHERE state <> 'watched'"
@@ -56,6 +58,16 @@ _TOO_MANY: Final = _DELETE_WATCHED.format(
         SELECT since, name FROM onramp.holds WHERE state = 'watched'
         ORDER BY since DESC, name DESC OFFSET %s LIMIT 1)"""
 )
+_GIVEN_UP: Final = """
+    SELECT kind, name, given_up_at, given_up_by, reason FROM onramp.holds
+    WHERE state = 'given_up' ORDER BY kind, name
+"""
+#: Unless a person has said it again meanwhile, of what has come since.
+_GO_ON: Final = """
+    UPDATE onramp.holds
+    SET state = CASE kind WHEN 'table' THEN 'blocked' ELSE 'resumed' END, given_up_at = NULL
+    WHERE state = 'given_up' AND kind = %s AND name = %s AND given_up_at = %s
+"""
 #: What a type of which nothing is known has landed: the past that its first parked events have.
 _LANDED: Final = (
     "SELECT coalesce(sum(events), 0) FROM onramp.totals WHERE outcome = 'landed' AND destination = %s"
@@ -83,7 +95,18 @@ class Hold:
     def blocked_again(self, sqlstate: str | None, *, suspicious: bool) -> "Hold":
         """The table did not take rows once more, for this reason; `suspicious`: it may be one row's fault."""
         timeouts = self.timeouts + 1 if suspicious else 0
-        return replace(self, sqlstate=sqlstate, timeouts=timeouts)
+        # What a person said meanwhile stays: only a new row gets this state.
+        return replace(self, state=STATE_BLOCKED, sqlstate=sqlstate, timeouts=timeouts)
+
+
+class GivenUp(NamedTuple):
+    """A hold of which a person gave up what was kept behind it up to a moment."""
+
+    kind: str
+    name: str
+    at: datetime
+    by: str
+    reason: str
 
 
 def blocked(target: Target, sqlstate: str | None, *, suspicious: bool) -> Hold:
@@ -116,8 +139,8 @@ class Holds:
         self._unwatched.add(name)
 
     def paused_types(self) -> list[str]:
-        """Types whose events wait until a person resumes them."""
-        return sorted(n for n, h in self.types.items() if h.state == STATE_PAUSED)
+        """Types whose events wait until a person resumes them, or are given up and not parked yet."""
+        return sorted(n for n, h in self.types.items() if h.state in (STATE_PAUSED, STATE_GIVEN_UP))
 
     def holding(self) -> list[Hold]:
         """All but those that only watch."""
@@ -203,6 +226,19 @@ def end(conn: connection, hold: Hold) -> None:
     """Remove `hold`, which is locked."""
     with conn.cursor() as cursor:
         cursor.execute("DELETE FROM onramp.holds WHERE kind = %s AND name = %s", (hold.kind, hold.name))
+
+
+def given_up(conn: connection) -> list[GivenUp]:
+    """What a person has given up."""
+    with conn.cursor() as cursor:
+        cursor.execute(_GIVEN_UP)
+        return [GivenUp(*row) for row in cursor.fetchall()]
+
+
+def go_on(conn: connection, hold: GivenUp) -> None:
+    """What was given up is parked: a table is blocked as before, a type resumes."""
+    with conn.cursor() as cursor:
+        cursor.execute(_GO_ON, (hold.kind, hold.name, hold.at))
 
 
 def park_rate_before(conn: connection, target: Target) -> ParkRate:

@@ -34,7 +34,15 @@ from services.writer.persist.persist import (
 from services.writer.postgres.database import Database, is_a_functions_own, translate
 from services.writer.postgres.sqlstates import Verdict, is_of_one_table, may_be_of_one_row, verdict
 from services.writer.settle import event_log, holds, ledger, waiting_table
-from services.writer.settle.holds import KIND_TYPE, STATE_PAUSED, STATE_WATCHED, Hold, Holds, by_type
+from services.writer.settle.holds import (
+    KIND_TYPE,
+    STATE_BLOCKED,
+    STATE_PAUSED,
+    STATE_WATCHED,
+    Hold,
+    Holds,
+    by_type,
+)
 from services.writer.settle.parked_rows import by_partition, parked_records
 from services.writer.settle.pause_policy import ParkRate, PausePolicy
 from services.writer.settle.restarts import BlockedError, SerializationConflictError, UnforeseenError
@@ -275,6 +283,6 @@ def hold_blocked(holds_now: Holds, blocked: Mapping[Target, BlockedError]) -> Ho
     """Return `holds_now` with holds for the tables that were found `blocked`."""
     for target, e in blocked.items():
         hold = holds_now.tables.get(str(target))
-        new = replace(hold, sqlstate=e.sqlstate) if hold else None
+        new = replace(hold, state=STATE_BLOCKED, sqlstate=e.sqlstate) if hold else None
         holds_now.put(new or holds.blocked(target, e.sqlstate, suspicious=e.suspicious))
     return holds_now

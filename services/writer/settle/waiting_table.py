@@ -12,6 +12,7 @@ from psycopg2.extras import execute_values
 from services.writer.model.offsets import Partition
 from services.writer.model.records import ARRIVALS, USUAL
 from services.writer.postgres import rows_by_bytes
+from services.writer.settle.holds import KIND_TYPE, GivenUp
 
 #: What a release takes at once: as rows and as a table of Arrow it is some times as much of memory.
 MOST_BYTES: Final = 16 << 20
@@ -44,6 +45,13 @@ _ORDER: Final = 'topic_id, partition, "offset"'
 #: ORDER BY means an output column: with `topic_id::text` among them all that waits would be sorted.
 _TAKE: Final = rows_by_bytes.bytes_of(
     f"""{_EVENTS} AND event_type <> ALL (%s)
+    AND (topic_id, partition, "offset") > (%s::uuid, %s, %s)
+    ORDER BY {_ORDER} LIMIT %s FOR UPDATE""",
+    _ORDER,
+)
+#: All of a table, or of it those of one type.
+_TAKE_GIVEN_UP: Final = rows_by_bytes.bytes_of(
+    f"""{_EVENTS} AND kept_at <= %s AND coalesce(event_type = %s, true)
     AND (topic_id, partition, "offset") > (%s::uuid, %s, %s)
     ORDER BY {_ORDER} LIMIT %s FOR UPDATE""",
     _ORDER,
@@ -151,6 +159,17 @@ def take(
     """
     with conn.cursor() as cursor:
         cursor.execute(_TAKE, (*_names(table), list(paused), *after, limit, MOST_BYTES))
+        rows_found = cursor.fetchall()
+    return list(_by_partition(rows_found))
+
+
+def take_given_up(
+    conn: connection, table: WaitingTable, hold: GivenUp, limit: int, after: WaitingKey
+) -> list[WaitingEvents]:
+    """The first events behind `after` that wait for `table` and are given up with `hold`, as `take` does."""
+    event_type = hold.name if hold.kind == KIND_TYPE else None
+    with conn.cursor() as cursor:
+        cursor.execute(_TAKE_GIVEN_UP, (*_names(table), hold.at, event_type, *after, limit, MOST_BYTES))
         rows_found = cursor.fetchall()
     return list(_by_partition(rows_found))
 

@@ -7,8 +7,11 @@ from typer.testing import CliRunner
 
 from services.cli.app import app
 from services.writer.model.routes import Routes
+from services.writer.park import outbox
 from services.writer.recover.release import Release
-from tests.fixtures.writer import event
+from shared import wire
+from shared.kafka_security import Brokers
+from tests.fixtures.writer import event, records
 from tests.integration.admin.conftest import Stage
 
 
@@ -48,3 +51,35 @@ def test_a_database_that_is_out_is_3() -> None:
     for verb in (["list"], ["resume", "x"]):
         said = CliRunner().invoke(app, ["types", *verb, "--dsn", "postgresql://x@127.0.0.1:1/x"])
         assert (said.exit_code, "cannot be reached" in said.output) == (3, True)
+
+
+def test_a_hold_that_is_given_up_has_its_events_parked_and_the_books_balance(stage: Stage) -> None:
+    stage.settle(event("a", stage.name))
+    stage.hold("type", stage.name, "paused")
+    stage.settle(event("b", stage.name), event("c", stage.name))
+    stage.hold("type", "another", "paused")
+
+    why = ("--reason", "sent again")
+    asked = CliRunner().invoke(app, ["types", "park", stage.name, *why, "--dsn", stage.dsn], input="n\n")
+    assert (asked.exit_code, "2 waiting" in asked.output) == (1, True)
+    assert _run(stage, "park", stage.name, "--reason", " ", "--yes").exit_code == 2
+    nobody = _run(stage, "park", "nobody", *why, "--yes")
+    assert (nobody.exit_code, "nothing holds nobody" in nobody.output) == (1, True)
+    given_up = _run(stage, "park", stage.name, *why, "--yes", "--json")
+    assert json.loads(given_up.output) == {"name": stage.name, "given_up": ["onramp"]}
+    states = {each["name"]: each["state"] for each in json.loads(_run(stage, "list", "--json").output)}
+    assert states == {stage.name: "given_up", "another": "paused"}
+
+    assert [hold.name for hold in Release(stage.database).run(Routes("onramp"))] == ["another"]
+    outbox.relay(stage.database, Brokers(stage.bootstrap))
+    report = stage.audit()
+    assert (report.findings, report.unsettled) == ([], 0)
+    assert stage.rows("SELECT outcome, sum(events)::int FROM onramp.totals GROUP BY 1 ORDER BY 1") == [
+        ("landed", 1),
+        ("parked", 2),
+        ("waiting", 0),
+    ]
+    parked = [
+        r for r in records(stage.bootstrap, wire.USER_ERRORS) if r.value and stage.name.encode() in r.value
+    ]
+    assert [(r.key or b"").split(b"/")[2] for r in parked] == [b"1", b"2"]

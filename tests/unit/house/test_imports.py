@@ -68,6 +68,7 @@ OWNERS = {
         "services/writer/postgres/deadlines.py",
         "services/writer/postgres/database.py",
         "services/writer/recover/release.py",  # hands its connection on
+        "services/writer/recover/waiting_rows.py",
         "services/writer/replay/land.py",  # as above
         "services/writer/replay/place.py",
         "services/writer/replay/rehearse.py",

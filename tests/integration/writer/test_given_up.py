@@ -1,0 +1,141 @@
+"""What a person gives up of what waits is parked: in order, once, with his reason, and nothing else is."""
+
+from typing import Any
+
+import orjson
+import pytest
+
+from services.admin.operate import holds_sql
+from services.writer.model.targets import Target
+from services.writer.settle import waiting_table
+from services.writer.settle.holds import KIND_TABLE, STATE_BLOCKED, STATE_GIVEN_UP, Hold, Holds
+from services.writer.settle.restarts import BlockedError
+from services.writer.settle.settlement import hold_blocked
+from shared import failpoints
+from tests.fixtures.inline import KilledError
+from tests.fixtures.writer import event
+from tests.integration.writer.hall import Hall
+
+
+def _give_up(hall: Hall, name: str) -> bool:
+    return holds_sql.give_up("onramp", hall.bench.dsn, name, by="ann", reason="sent again")
+
+
+def _reasons(hall: Hall) -> list[dict[str, Any]]:
+    found = hall.bench.rows('SELECT error::text FROM onramp.outbox ORDER BY "offset"')
+    return [orjson.loads(error) for (error,) in found]
+
+
+def _pause(hall: Hall, name: str = "order_placed") -> None:
+    _hold(hall, "type", name, "paused")
+
+
+def _hold(hall: Hall, kind: str, name: str, state: str) -> None:
+    hall.bench.execute(f"INSERT INTO onramp.holds (kind, name, state) VALUES ('{kind}', '{name}', '{state}')")  # noqa: S608
+
+
+def test_what_waits_for_a_table_is_parked_while_it_is_locked_and_later_events_land(hall: Hall) -> None:
+    hall.settle(event("a"))
+    with hall.locked():
+        hall.settle(event("b"), event("other-1", "other"), event("c"))
+        assert _give_up(hall, "events.order_placed")
+        hall.settle(event("d"))  # nobody has given it up: it queues behind
+        assert hall.held() == {"events.order_placed": "given_up"}
+        assert hall.release() == ["events.order_placed"]
+        assert (hall.parked(), hall.waiting()) == ([1, 3], [4])
+        assert hall.held() == {"events.order_placed": "blocked"}
+        assert hall.totals() == {"landed": 2, "waiting": 1, "parked": 2}
+    assert hall.release() == []
+    assert (hall.landed(), hall.totals()) == (["a", "d"], {"landed": 3, "parked": 2})
+    for reason in _reasons(hall):
+        assert (reason["code"], reason["detail"]) == ("given_up", "given up by ann: sent again")
+        # All that a replay asks for.
+        assert (reason["topic_id"], reason["typed"]) == (hall.topic_id, False)
+
+
+def test_what_waits_of_a_paused_type_is_parked_and_the_type_is_resumed(hall: Hall) -> None:
+    hall.settle(event("a"))
+    _pause(hall)
+    hall.settle(event("b"), event("other-1", "other"))
+    assert _give_up(hall, "order_placed")
+    hall.settle(event("c"))
+    assert hall.release() == []
+    assert (hall.parked(), hall.landed(), hall.landed("other")) == ([1], ["a", "c"], ["other-1"])
+    assert (hall.held(), hall.totals()) == ({}, {"landed": 3, "parked": 1})
+
+
+def test_of_a_table_with_several_holds_only_those_that_are_given_up_are_parked(hall: Hall) -> None:
+    hall.settle(event("a"), event("other-1", "other"))
+    _pause(hall)
+    _pause(hall, "other")
+    hall.settle(event("b"), event("other-2", "other"))
+    assert _give_up(hall, "other")
+    assert hall.release() == ["order_placed"]
+    assert (hall.parked(), hall.waiting(), hall.held()) == ([3], [2], {"order_placed": "paused"})
+
+
+def test_one_that_dies_is_begun_again_and_parks_once_in_steps(
+    hall: Hall, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hall.settle(event("a"))
+    _pause(hall)
+    hall.settle(*(event(f"e-{n}") for n in range(7)))
+    assert _give_up(hall, "order_placed")
+    steps: list[int] = []
+
+    def die(name: str) -> None:
+        assert name == "writer.mid_give_up"
+        steps.append(len(hall.parked()))
+        if len(steps) == 2:
+            raise KilledError(name)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(failpoints, "reach", die)
+        with pytest.raises(KilledError):
+            hall.release(at_once=3)
+    assert (hall.parked(), hall.waiting()) == ([1, 2, 3], [4, 5, 6, 7])
+    assert hall.release(at_once=3) == []
+    assert (hall.parked(), hall.waiting()) == (list(range(1, 8)), [])
+    assert (hall.landed(), hall.totals()) == (["a"], {"landed": 1, "parked": 7})
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "state"),
+    [("type", "order_placed", "paused"), ("table", "events.order_placed", "blocked")],
+)
+def test_who_gives_up_more_meanwhile_is_heard(
+    hall: Hall, monkeypatch: pytest.MonkeyPatch, kind: str, name: str, state: str
+) -> None:
+    hall.settle(event("a"))
+    _hold(hall, kind, name, state)
+    hall.settle(event("b"))
+    assert _give_up(hall, name)
+    real = waiting_table.take_given_up
+
+    def meanwhile(*arguments: Any) -> list[waiting_table.WaitingEvents]:
+        found = real(*arguments)
+        monkeypatch.setattr(waiting_table, "take_given_up", real)
+        hall.settle(event("c"))
+        assert _give_up(hall, name)
+        return found
+
+    monkeypatch.setattr(waiting_table, "take_given_up", meanwhile)
+    hall.release()
+    assert hall.release() == []
+    assert (hall.parked(), hall.landed()) == ([1, 2], ["a"])
+
+
+def test_what_is_not_held_cannot_be_given_up(hall: Hall) -> None:
+    hall.settle(event("a"))
+    _hold(hall, "type", "w", "watched")
+    assert not _give_up(hall, "order_placed")
+    assert not _give_up(hall, "w")
+
+
+def test_a_hold_that_was_given_up_and_has_ended_comes_back_as_a_blocked_one() -> None:
+    """Else nobody would ever park what waits behind it: no person has said up to when."""
+    target = Target("onramp", "events", "a")
+    before = Holds({str(target): Hold(KIND_TABLE, str(target), STATE_GIVEN_UP)})
+    again = before.tables[str(target)].blocked_again("55P03", suspicious=False)
+    held = hold_blocked(before, {target: BlockedError(target, "55P03")})
+    assert [again.state, held.tables[str(target)].state] == [STATE_BLOCKED, STATE_BLOCKED]
