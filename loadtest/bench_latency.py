@@ -169,7 +169,10 @@ def _report(args: argparse.Namespace, lines: list[Any], sent: list[Sent], ledger
             f"{name}_request_to_row_ms": spread(_seconds([(s.due, seen_at) for s, seen_at in g]))
             for name, g in groups.items()
         },
-        "warm_request_ms": spread(_seconds([(s.due, s.answered) for s, _ in groups["warm"]])),
+        **{
+            f"{name}_request_ms": spread(_seconds([(s.due, s.answered) for s, _ in groups[name]]))
+            for name in ("cold", "warm")
+        },
         "looks_apart_ms": spread(_seconds(list(pairwise(ledgers.looks)))),
         "machine": report.machine(),
         "versions": report.versions(),
