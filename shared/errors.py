@@ -649,6 +649,20 @@ STORE_UNAVAILABLE: Final = _waiting(
     "See that ONRAMP_ADMIN_STORE names a folder that is mounted and has room, or a bucket that may be used. "
     "Meanwhile bytes stay in the control database.",
 )
+BAD_FIX: Final = _rejected(
+    "bad_fix",
+    422,
+    Step.RECEIVE,
+    "The fix is none that can be applied to payloads.",
+    "Correct the step that `detail` names: docs/operating.md lists the steps that there are.",
+)
+FIX_DOES_NOT_APPLY: Final = _rejected(
+    "fix_does_not_apply",
+    422,
+    Step.RECEIVE,
+    "The fix does not apply to the event's payload.",
+    "Rehearse a fix that fits, or replay these events by another; the event is as it was.",
+)
 INTERNAL_ADMIN: Final = _waiting(
     "internal_admin",
     Step.RECEIVE,

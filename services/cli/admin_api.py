@@ -10,6 +10,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Final, Self
 
+import orjson
 import typer
 
 from services.cli.exits import Exit, complain
@@ -60,7 +61,7 @@ class AdminApi:
 
     def post(self, path: str, document: Mapping[str, Any], method: str = "POST") -> dict[str, Any]:
         """Send a document and return the answer's."""
-        answer: dict[str, Any] = json.loads(self._ask(path, json.dumps(document).encode(), method))
+        answer: dict[str, Any] = json.loads(self._ask(path, orjson.dumps(document), method))
         return answer
 
     def send(self, path: str, document: Mapping[str, Any]) -> bytes:

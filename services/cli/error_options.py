@@ -1,9 +1,13 @@
 """The options that several verbs of `onramp errors` have: which events, and where to ask."""
 
+import json
 from pathlib import Path
 from typing import Annotated
 
+import orjson
 import typer
+
+from services.cli.exits import Exit, complain
 
 AdminOption = Annotated[
     str | None,
@@ -37,3 +41,25 @@ DestinationOption = Annotated[
 ]
 GroupOption = Annotated[int | None, typer.Option(help="Only of this group.", show_default=False)]
 GroupArgument = Annotated[int | None, typer.Argument(help="One group's number.", show_default=False)]
+FixOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Edit each payload first: steps as JSON, or a file that holds them.", show_default=False
+    ),
+]
+
+
+def fix_of(given: str | None) -> orjson.Fragment | None:
+    """Return a fix as it was written: numbers in it keep all their digits."""
+    if given is None:
+        return None
+    try:
+        text = given if given.lstrip()[:1] in {"{", "["} else Path(given).read_text("utf-8")
+        json.loads(text)
+    except OSError as e:
+        complain(f"--fix: {e.strerror or 'it cannot be read'}: give JSON, or a file that holds it")
+    except ValueError:
+        complain("--fix: it is no JSON")
+    else:
+        return orjson.Fragment(text)
+    raise typer.Exit(Exit.USAGE)

@@ -26,6 +26,7 @@ REJECT = """
 """
 
 
+FIX = '[{"rename":"/bad","to":"/was"},{"default":"/price","value":1.10}]'
 P0001 = re.compile(r"^ +20 +failed +.*SQLSTATE P0001", re.MULTILINE)
 
 
@@ -69,11 +70,23 @@ def test_f42_what_was_parked_is_replayed_once_though_the_admin_service_is_killed
         eventually(lambda: _get(admin, f"/v1/jobs/{early}")["state"] == "done", 120)
         assert P0001.search(_said(admin, "jobs", str(early)))
         assert "20 failed again" in _said(admin, "jobs")
+        # S26, A12: a fix edits the payload of one alone, and it lands though the trigger is there.
+        fix = ("--id", "bad-0", "--fix", FIX, "--with-triggers", "--json")
+        told = json.loads(_said(admin, *rehearse, *fix))
+        assert [(r["outcome"], r["events"]) for r in told["results"]] == [("landed", 1)]
+        replay = ("replay", "--rehearsed", str(told["id"]), "--reason", "renamed", "--yes", "--json")
+        fixed = json.loads(_said(admin, *replay))["id"]
+        eventually(lambda: _get(admin, f"/v1/jobs/{fixed}")["state"] == "done", 120)
+        edited = inline.ask(
+            f"SELECT payload, d.sha256 IS NOT NULL FROM events.{inline.name} JOIN onramp.replayed d "  # noqa: S608
+            "ON (topic, partition, \"offset\") = (_topic, _partition, _offset) WHERE outcome = 'landed'"
+        )
+        assert edited == [({"was": 0, "price": 1.1}, True)]
         # The writer's doing ends before the fault does: nobody is replayed while the trigger is there.
         execute(inline.dsn, f"DROP TRIGGER reject ON events.{inline.name}")
         rehearsed = json.loads(_said(admin, *rehearse, "--json"))
-        assert [(r["outcome"], r["events"]) for r in rehearsed["results"]] == [("landed", 20)]
-        assert (len(rehearsed["samples"]), inline.landed()) == (10, 10)
+        assert [(r["outcome"], r["events"]) for r in rehearsed["results"]] == [("landed", 19)]
+        assert (len(rehearsed["samples"]), inline.landed()) == (10, 11)
 
     doomed = services.admin(
         **where, log=tmp_path / "doomed.log", env=env | {"ONRAMP_FAILPOINTS": "admin.mid_job=kill"}
@@ -87,7 +100,7 @@ def test_f42_what_was_parked_is_replayed_once_though_the_admin_service_is_killed
         eventually(lambda: _get(admin, f"/v1/jobs/{job}")["state"] == "done", 120)
         done = _get(admin, f"/v1/jobs/{job}")
         states = {e["state"] for e in _get(admin, f"/v1/events?event_name={inline.name}")["events"]}
-    assert (done["counted"], done["changed"], done["failed"]) == (20, 20, 0)
+    assert (done["counted"], done["changed"], done["failed"]) == (19, 19, 0)
     assert states == {"replayed"}
     assert inline.landed() == 30
     assert inline.totals() == {"landed": 10, "parked": 20, "replayed": 20}

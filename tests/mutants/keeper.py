@@ -7,6 +7,7 @@ from tests.mutants.machine import Mutant
 _KEEPER: Final = "tests/integration/admin/test_keeper.py::test_"
 _JOBS: Final = "tests/integration/admin/test_jobs.py::test_"
 _REPLAYS: Final = "tests/integration/admin/test_replay_jobs.py::test_"
+_FIXES: Final = "tests/unit/admin/test_fixes.py::test_"
 _REHEARSALS: Final = "tests/integration/admin/test_rehearsal_jobs.py::test_"
 _API: Final = "tests/integration/admin/test_admin_api.py::test_"
 _WAITS: Final = "tests/faults/test_what_waits.py::test_"
@@ -249,6 +250,50 @@ KEEPER: Final = (
         " or len(known) < MOST:",
         " or True:",
         f"{_REPLAYS}beyond_the_most_causes_of_a_job_they_are_counted_together",
+    ),
+    Mutant(
+        "that a fix leaves all but the payload of an event as it is",
+        "fixes/payloads.py",
+        "        fix.apply(document[body])\n"
+        "        return _with_body(value, body, exact.dumps(document[body]))\n",
+        "        fix.apply(document)\n        edited = exact.dumps(document)\n"
+        "        return Edited(edited, sha256(edited).digest())\n",
+        f"{_FIXES}s26_whatever_a_patch_says_all_but_the_payload_stays_byte_for_byte",
+    ),
+    Mutant(
+        "that numbers keep their text through a fix",
+        "fixes/exact.py",
+        "object_pairs_hook=_unique, parse_int=Number, parse_float=Number, parse_constant=_constant",
+        "object_pairs_hook=_unique, parse_constant=_constant",
+        f"{_FIXES}numbers_keep_their_text",
+    ),
+    Mutant(
+        "that a fix has bounds",
+        "fixes/steps.py",
+        "            _require_bounded(payload)\n",
+        "",
+        f"{_FIXES}copies_of_copies_end_before_memory_does",
+    ),
+    Mutant(
+        "that a fix gives each event values of its own",
+        "fixes/steps.py",
+        "            place.put(payload, deepcopy(value))\n",
+        "            place.put(payload, value)\n",
+        f"{_FIXES}an_event_does_not_see_what_a_fix_has_done_to_another",
+    ),
+    Mutant(
+        "that keys which come twice are no payload for a fix",
+        "fixes/exact.py",
+        "    if len(members) < len(pairs):\n",
+        "    if False:\n",
+        f"{_FIXES}an_event_without_a_payload_has_none_to_fix",
+    ),
+    Mutant(
+        "the digest of what a fix has edited",
+        "store/staging_sql.py",
+        "            _binary(loaded.digests.get(a.id)),\n",
+        "            None,\n",
+        f"{_REPLAYS}a_fix_edits_what_is_staged_and_what_it_does_not_fit_fails_for_that_reason",
     ),
     Mutant(
         "that a rehearsal waits until all of a page is answered",

@@ -1,14 +1,16 @@
 """The routes of jobs: a set is counted first, and what was counted is what is changed."""
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import orjson
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI, Request
 
 from services.admin.api.problems import not_kept
 from services.admin.api.queries import Actor, Id, JobRequest
 from services.admin.api.rights import Asking
+from services.admin.fixes import exact
+from services.admin.fixes.steps import Fix
 from services.admin.store import jobs_sql, rehearse_sql, results_sql, sets_sql
 from services.admin.store.control_sql import transaction
 from services.admin.store.jobs_sql import Job, Plan
@@ -23,7 +25,9 @@ def add_jobs(app: FastAPI, dsn: str, databases: Mapping[str, str]) -> None:
     """Add them."""
 
     @app.post("/v1/jobs", status_code=202)
-    def start_job(asked: JobRequest, asking: Asking) -> dict[str, Any]:
+    def start_job(
+        asked: JobRequest, asking: Asking, fix: Annotated[str | None, Depends(_fix_of)]
+    ) -> dict[str, Any]:
         """Discard, restore, rehearse or replay a set of events in the background; with `dry_run` count it.
 
         Give the `upto` of the count to change these very events, and its `events` as `expect` to be refused
@@ -35,7 +39,7 @@ def add_jobs(app: FastAPI, dsn: str, databases: Mapping[str, str]) -> None:
         with transaction(dsn) as conn:
             if asked.rehearsed is None:
                 events = sets_sql.frozen(conn, filters, asked.upto)
-                plan = Plan(with_triggers=asked.with_triggers)
+                plan = Plan(fix=fix, with_triggers=asked.with_triggers)
             else:
                 events, plan = rehearse_sql.rehearsed(conn, asked.rehearsed, databases, only)
             counted = sets_sql.count(conn, asked.kind, events, databases)
@@ -80,6 +84,13 @@ def _set_of(asked: JobRequest) -> dict[str, Any]:
     if not filters and asked.rehearsed is None:
         raise UserError(NO_FILTER, "filters: give at least one")
     return filters
+
+
+async def _fix_of(request: Request) -> str | None:
+    """Return the fix of a request as it is stored, from its bytes: a float would lose digits of numbers."""
+    document = exact.loads(await request.body())
+    found = document.get("fix") if isinstance(document, dict) else None
+    return None if found is None else Fix(found).text
 
 
 def _require_as_counted(asked: JobRequest, counted: int) -> None:

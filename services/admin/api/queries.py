@@ -121,14 +121,24 @@ class JobRequest(Actor):
     upto: Annotated[int | None, Field(ge=1, le=LAST_ID)] = None
     expect: Annotated[int | None, Field(ge=0, le=LAST_ID)] = None
     with_triggers: bool = False
+    fix: Annotated[
+        list[dict[str, Any]] | dict[str, Any] | None,
+        Field(
+            description="Steps that edit each payload, one after the other; its numbers are taken as written."
+        ),
+    ] = None
     rehearsed: Annotated[int | None, Field(ge=1, le=LAST_ID)] = None
 
     @model_validator(mode="after")
     def _is_one_plan(self) -> Self:
         if self.with_triggers and self.kind != "rehearse":
             raise ValueError("with_triggers is for a rehearsal")
-        if self.rehearsed is not None and (self.kind != "replay" or self.filters.model_fields_set):
-            raise ValueError("rehearsed is for a replay, whose set it is: give no filters")
+        if self.fix is not None and self.kind not in {"rehearse", "replay"}:
+            raise ValueError("fix is for a rehearsal or a replay")
+        if self.rehearsed is not None and (
+            self.kind != "replay" or self.filters.model_fields_set or self.fix
+        ):
+            raise ValueError("rehearsed is for a replay, whose set and fix it has: give no others")
         return self
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from services.admin.errors.cause import OTHERS, Cause, cause_of
-from shared.errors import TABLE
+from shared.errors import FIX_DOES_NOT_APPLY, TABLE
 
 
 def sentence(cause: Cause) -> str:
@@ -27,7 +27,7 @@ def sentence(cause: Cause) -> str:
 
 def sentence_of(reason: Mapping[str, Any]) -> str:
     """Return why an event failed, as a sentence that is the same for the same cause."""
-    if reason.get("code") not in TABLE:
+    if reason.get("code") not in TABLE or reason["code"] == FIX_DOES_NOT_APPLY.code:
         return str(reason.get("detail") or "no reason is known")
     return sentence(cause_of(reason, None)._replace(json_type=None))
 

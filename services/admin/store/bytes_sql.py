@@ -31,10 +31,14 @@ _WHERE: Final = """
 
 @dataclass(slots=True)
 class Loaded:
-    """Bytes by event, and why others cannot be had.  A tombstone is in neither."""
+    """Bytes by event, and why others cannot be had.  A tombstone is in neither.
+
+    `digests`: sha256 of bytes that are not as they were parked.
+    """
 
     values: dict[int, bytes] = field(default_factory=dict)
     lost: dict[int, OnrampError] = field(default_factory=dict)
+    digests: dict[int, bytes] = field(default_factory=dict)
 
 
 class _Place(NamedTuple):

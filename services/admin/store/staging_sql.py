@@ -41,7 +41,7 @@ _LOOK: Final = f"""
 """  # noqa: S608 - our own words
 _STAGE: Final = """
     INSERT INTO onramp.replays (topic_id, topic, partition, "offset", destination, attempt, job, value,
-                                received_at, timestamp)
+                                sha256, received_at, timestamp)
     VALUES %s ON CONFLICT DO NOTHING
 """
 #: What the writer has locked is waited for: it is gone then, and `onramp.replayed` knows it.
@@ -98,7 +98,7 @@ def follow(where: Destination, job: str, attempts: Sequence[Attempt], load: Load
         found = _look(cur, attempts)
         missing = {f.id for f in found if f.outcome is None and not f.staged}
         loaded = load(list(missing)) if missing else Loaded()
-        _stage(cur, job, [a for a in attempts if a.id in missing and a.id not in loaded.lost], loaded.values)
+        _stage(cur, job, [a for a in attempts if a.id in missing and a.id not in loaded.lost], loaded)
     return [lost(f, loaded.lost[f.id]) if f.id in loaded.lost else f for f in found]
 
 
@@ -109,7 +109,7 @@ def withdraw(where: Destination, job: str, attempts: Sequence[Attempt]) -> list[
     what was deleted here, and by nobody else.  Raises `InfrastructureError`.
     """
     with InDestination(where) as cur:
-        _stage(cur, job, attempts, {})
+        _stage(cur, job, attempts, Loaded())
         cur.execute(_UNSTAGE, columns(attempts))
         deleted = {number for (number,) in cur.fetchall()}
         found = _look(cur, attempts)  # a later statement: it sees what landed while we waited
@@ -153,7 +153,7 @@ class InDestination:
 
 def lost(found: Found, why: OnrampError) -> Found:
     """Return what is said of an event that cannot be staged."""
-    reason = {"code": why.fault.code, "detail": why.detail, "fix": why.fault.fix}
+    reason = {"code": why.fault.code, "detail": why.detail, "pointer": why.pointer, "fix": why.fault.fix}
     return found._replace(outcome="parked", reason=orjson.dumps(reason).decode())
 
 
@@ -162,7 +162,7 @@ def _look(cur: cursor, attempts: Sequence[Attempt]) -> list[Found]:
     return [Found(*row) for row in cur.fetchall()]
 
 
-def _stage(cur: cursor, job: str, attempts: Sequence[Attempt], values: Mapping[int, bytes]) -> None:
+def _stage(cur: cursor, job: str, attempts: Sequence[Attempt], loaded: Loaded) -> None:
     if not attempts:
         return
     # In the order in which the writer takes them: two that lock never wait for each other in a circle.
@@ -176,13 +176,18 @@ def _stage(cur: cursor, job: str, attempts: Sequence[Attempt], values: Mapping[i
             a.destination,
             a.attempt,
             job,
-            Binary(values[a.id]) if a.id in values else None,
+            _binary(loaded.values.get(a.id)),
+            _binary(loaded.digests.get(a.id)),
             a.received_at,
             a.timestamp,
         )
         for a in ordered
     ]
     execute_values(cur, _STAGE, rows, page_size=len(rows))
+
+
+def _binary(value: bytes | None) -> Any:
+    return None if value is None else Binary(value)
 
 
 def columns(attempts: Sequence[Attempt]) -> tuple[list[Any], ...]:

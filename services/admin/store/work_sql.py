@@ -13,14 +13,18 @@ from typing import Any, Final, NamedTuple, Self
 from psycopg2 import sql
 from psycopg2.extensions import connection
 
+from services.admin.fixes import exact
+from services.admin.fixes.payloads import fixed
+from services.admin.fixes.steps import Fix
 from services.admin.segments.folder import Segments
 from services.admin.store import rehearse_sql, replay_sql
-from services.admin.store.bytes_sql import load
+from services.admin.store.bytes_sql import Loaded, load
 from services.admin.store.control_sql import connect, prepare, translated
 from services.admin.store.jobs_sql import JOB, Job
 from services.admin.store.sets_sql import STEPS, condition, rows
 from services.admin.store.staging_sql import Load
 from shared import failpoints
+from shared.errors import UserError
 
 _BATCH: Final = 5_000
 #: A batch is thousands of rows.
@@ -89,16 +93,33 @@ class JobSession:
                 failpoints.reach("admin.mid_job")
         return bool(found)
 
+    def _loader(self, job: Job) -> Load:
+        """Return what loads events as they shall land: a rehearsal and its replay have the same."""
+        loader = partial(load, self.conn, self.segments)
+        return loader if job.fix is None else partial(_edited, loader, Fix(exact.loads(job.fix.encode())))
+
     def _do(self, job: Job) -> None:
         if job.kind == "replay":
-            _do_replay(self.conn, job, self.databases, partial(load, self.conn, self.segments))
+            _do_replay(self.conn, job, self.databases, self._loader(job))
             return
         if job.kind == "rehearse":
-            rehearse_sql.work(self.conn, job, self.databases, partial(load, self.conn, self.segments))
+            rehearse_sql.work(self.conn, job, self.databases, self._loader(job))
             return
         batch = _do_batch(self.conn, job, ())
         progress = {"job": job.id, "changed": batch.changed, "looked_at": batch.looked_at}
         _execute(self.conn, _PROGRESS, progress | {"done_to": batch.last, "is_last": batch.is_last})
+
+
+def _edited(loader: Load, fix: Fix, ids: list[int]) -> Loaded:
+    """Return events as the fix makes them; those that it does not fit are lost to this job."""
+    loaded = loader(ids)
+    for number, value in list(loaded.values.items()):
+        try:
+            loaded.values[number], loaded.digests[number] = fixed(value, fix)
+        except UserError as e:
+            del loaded.values[number]
+            loaded.lost[number] = e
+    return loaded
 
 
 class _Batch(NamedTuple):

@@ -17,9 +17,11 @@ from services.cli.error_options import (
     CountOption,
     DestinationOption,
     EventOption,
+    FixOption,
     GroupOption,
     IdOption,
     SubjectOption,
+    fix_of,
 )
 from services.cli.exits import Exit, complain
 from services.cli.options import JsonOption
@@ -108,6 +110,7 @@ def rehearse(
     event: EventOption = None,
     event_id: IdOption = None,
     destination: DestinationOption = None,
+    fix: FixOption = None,
     with_triggers: TriggersOption = False,
     actor: ActorOption = "",
     rate: RateOption = None,
@@ -118,13 +121,24 @@ def rehearse(
 
     Prints how many would land, are there already or would fail, by cause, and ten of them as shapes. Waits
     for the writer's answers; after Ctrl-C it goes on, and `onramp errors jobs` has them. A table with
-    triggers of its owner is not tried unless you say so. Exits with 1 when not all would land. Example:
+    triggers of its owner is not tried unless you say so. Exits with 1 when not all would land. Examples:
 
     onramp errors rehearse --group 3
+
+    onramp errors rehearse --group 3 --fix '{"rename": "/cost", "to": "/price"}'
     """
     filters = {"group": group, "code": code, "event_name": event, "event_id": event_id}
-    asked = {"kind": "rehearse", "filters": filters | {"destination": destination}, "rate": rate}
-    asked |= {"actor": actor or getpass.getuser(), "reason": reason, "with_triggers": with_triggers}
+    asked: dict[str, Any] = {
+        "kind": "rehearse",
+        "filters": filters | {"destination": destination},
+        "rate": rate,
+    }
+    asked |= {
+        "actor": actor or getpass.getuser(),
+        "reason": reason,
+        "with_triggers": with_triggers,
+        "fix": fix_of(fix),
+    }
     api = AdminApi.at(admin)
     job = _ended(api, api.post("/v1/jobs", asked))
     print_rehearsal(job, as_json=as_json)
@@ -141,6 +155,7 @@ def replay(
     event_id: IdOption = None,
     destination: DestinationOption = None,
     rehearsed: RehearsedOption = None,
+    fix: FixOption = None,
     actor: ActorOption = "",
     rate: RateOption = None,
     dry_run: DryRunOption = False,
@@ -156,10 +171,12 @@ def replay(
     onramp errors replay --group 3 --reason "the column is wide enough now"
 
     onramp errors replay --rehearsed 7 --reason "all of them would land"
+
+    onramp errors replay --group 3 --fix fix.json --reason "the price had a comma"
     """
     filters = {"group": group, "code": code, "event_name": event, "event_id": event_id}
     given = {"destination": destination} | filters
-    asked: dict[str, Any] = {"kind": "replay", "rate": rate, "rehearsed": rehearsed}
+    asked: dict[str, Any] = {"kind": "replay", "rate": rate, "rehearsed": rehearsed, "fix": fix_of(fix)}
     if rehearsed is None or any(given.values()):
         asked |= {"filters": given}
     asked |= {"actor": actor or getpass.getuser(), "reason": reason}

@@ -111,12 +111,24 @@ def test_a4_a_job_without_a_filter_is_refused(admin: Admin, filters: dict[str, A
     [
         {"kind": "discard", "filters": {"code": "x"}, "with_triggers": True},
         {"kind": "rehearse", "rehearsed": 1},
+        {"kind": "discard", "filters": {"code": "x"}, "fix": [{"drop": "/a"}]},
+        {"kind": "replay", "rehearsed": 1, "fix": [{"drop": "/a"}]},
         {"kind": "replay", "filters": {"code": "x"}, "rehearsed": 1},
     ],
 )
 def test_a_plan_that_is_none_is_refused(admin: Admin, asked: dict[str, Any]) -> None:
     answer = admin.ask("POST", "/v1/jobs", json={**asked, **BY})
     assert (answer.status_code, answer.json()["type"]) == (422, "/errors/bad_query")
+
+
+@pytest.mark.parametrize(
+    ("fix", "status"),
+    [('[{"drop": ""}]', 422), ('[{"drop":"/a","drop":"/b"}]', 400), ('[{"default":"/a","value":NaN}]', 400)],
+)
+def test_s26_a_fix_that_is_none_is_refused(admin: Admin, fix: str, status: int) -> None:
+    body = f'{{"kind":"replay","actor":"a","reason":"b","filters":{{"code":"x"}},"fix":{fix}}}'
+    answer = admin.ask("POST", "/v1/jobs", content=body, headers={"content-type": "application/json"})
+    assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json")
 
 
 def test_a7_the_replay_of_what_is_no_rehearsal_is_refused(admin: Admin) -> None:

@@ -3,10 +3,13 @@
 import orjson
 import pytest
 
+from services.admin.fixes.payloads import fixed
+from services.admin.fixes.steps import Fix
 from services.admin.store import rehearse_sql
 from services.admin.store.jobs_sql import Plan
 from services.admin.store.work_sql import JobSession
 from shared.errors import SET_CHANGED, UserError
+from tests.fixtures.writer import envelope
 from tests.integration.admin.desk import EVERY, Desk
 
 OPEN = [(n, "open", 0) for n in EVERY]
@@ -37,6 +40,21 @@ def test_events_are_asked_about_and_their_answers_are_counted_by_cause(desk: Des
     shown = orjson.loads(desk.job(job).samples or "")
     assert [sample["outcome"] for sample in shown] == ["landed", "landed", "failed", "triggers", "duplicate"]
     assert shown[0]["row"]["metadata"]["id"] == "a-9"
+
+
+def test_a_rehearsal_asks_about_what_a_fix_has_edited_and_its_replay_has_the_same_fix(desk: Desk) -> None:
+    fix = Fix([{"rename": "/a", "to": "/b"}])
+    job = desk.start("rehearse", Plan(fix=fix.text))
+    desk.work(1)
+    asked = {bytes(value) for (value,) in desk.stage.rows("SELECT value FROM onramp.rehearsals")}
+    assert fixed(envelope("e-0", desk.stage.name, b'{"a":"\\u0000"}'), fix).value in asked
+    desk.answer("landed", *EVERY)
+    desk.work(1)
+    assert "b" in orjson.loads(desk.job(job).samples or "")[0]["row"]["payload"]
+    replay = desk.start_rehearsed(job)
+    desk.work(2)
+    assert {bytes(value) for (value,) in desk.stage.rows("SELECT value FROM onramp.replays")} == asked
+    assert desk.job(replay).fix == fix.text
 
 
 def test_a_rehearsal_goes_page_by_page_and_asks_again_what_was_dropped(

@@ -3,13 +3,18 @@
 The writer is played by the statements that it runs in the row's own transaction.
 """
 
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
+from services.admin.fixes import exact
+from services.admin.fixes.payloads import fixed
+from services.admin.fixes.steps import Fix
 from services.admin.segments.folder import Segments
 from services.admin.store import replay_sql, results_sql, segments_sql, sets_sql
 from services.admin.store.control_sql import transaction
+from services.admin.store.jobs_sql import Plan
 from services.admin.store.segments_sql import PackerSession
 from services.admin.store.work_sql import JobSession
 from shared import failpoints
@@ -80,6 +85,23 @@ def test_what_fails_again_is_open_with_its_reason_and_has_another_attempt(desk: 
     desk.play("landed", 0, 1)
     desk.work()
     assert desk.states() == [(0, "replayed", 2), (1, "replayed", 2), *[(n, "replayed", 1) for n in (2, 3, 4)]]
+
+
+def test_a_fix_edits_what_is_staged_and_what_it_does_not_fit_fails_for_that_reason(desk: Desk) -> None:
+    value = envelope("e-0", desk.stage.name, b'{"a":"\\u0000"}')
+    fits = Fix([{"drop": "/a"}, {"default": "/n", "value": exact.Number("1.10")}])
+    steps = [{"patch": [{"op": "test", "path": "/b", "value": 1}]}]
+    refused = desk.start(plan=Plan(fix=Fix(steps).text))
+    desk.work()
+    assert (desk.staged(), desk.job(refused).state, desk.job(refused).failed) == ([], "done", 5)
+    assert desk.results(refused) == [("failed", "the fix does not apply: /b is not there", 5)]
+    assert desk.states() == [(n, "open", 1) for n in EVERY]
+    desk.start(plan=Plan(fix=fits.text))
+    desk.work()
+    staged = desk.stage.rows('SELECT value, sha256 FROM onramp.replays ORDER BY "offset" LIMIT 1')
+    [(found, digest)] = [(bytes(value), bytes(digest)) for value, digest in staged]
+    assert (found, digest) == fixed(value, fits)
+    assert (b'{"n":1.10}' in found, digest) == (True, sha256(found).digest())
 
 
 def test_beyond_the_most_causes_of_a_job_they_are_counted_together(
