@@ -29,7 +29,7 @@ EVENTS: Final = """
     SELECT '00000000-0000-0000-0000-000000000000', 't', id, n, 'd', id, 'planted', 'e', event_name, now(),
            '{"detail":"private"}', 3
     FROM onramp_admin.groups, generate_series(1, 4) n WHERE code = 'planted' ORDER BY id, n;
-    INSERT INTO onramp_admin.bytes SELECT id, '"private"' FROM onramp_admin.events;
+    INSERT INTO onramp_admin.bytes SELECT id, '"private"' FROM onramp_admin.events WHERE code = 'planted';
     INSERT INTO onramp_admin.segments (first_event, last_event, name, events, size)
     VALUES (1000000, 1000001, 'planted', 2, 1);
     INSERT INTO onramp_admin.parts (segment, destination, event_name, code, hour, events)

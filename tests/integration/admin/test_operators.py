@@ -154,14 +154,13 @@ def test_a8_lists_groups_and_ids_show_an_operator_its_own_events_alone(guarded: 
     counts = olga.get("/v1/counts").json()["counts"]
     assert sorted((c["event_name"], c["events"]) for c in counts) == [("order_lost", 4), ("order_made", 4)]
     assert [p["event_name"] for p in olga.get("/v1/parts").json()["parts"]] == ["order_made"]
-    for method, path in (
-        ("GET", f"/v1/groups/{group}"),
-        ("PATCH", f"/v1/groups/{group}"),
-        ("GET", f"/v1/events/{event}"),
-        ("GET", f"/v1/events/{nameless}"),
-        ("POST", f"/v1/events/{event}/reveal"),
+    for method, path, body in (
+        ("GET", f"/v1/groups/{group}", None),
+        ("PATCH", f"/v1/groups/{group}", {"reason": "x", "state": "ignored"}),
+        ("GET", f"/v1/events/{event}", None),
+        ("GET", f"/v1/events/{nameless}", None),
+        ("POST", f"/v1/events/{event}/reveal", {"reason": "x"}),
     ):
-        body = {"reason": "x"} if method != "GET" else None
         asking = guarded.of("adam")
         hidden = _problem(asking.ask(method, path, json=body), 404, "not_kept")
         nowhere = path.replace(path.split("/")[3], "999999")
