@@ -1,5 +1,6 @@
 """The last of what was parked and diverted, from the ends of both topics: no more is held than is shown."""
 
+from collections import defaultdict
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -14,6 +15,8 @@ _FURTHER: Final = 10
 _FURTHEST: Final = 100_000
 #: A repeat follows soon: a relay or a batch that died is done again.
 _MOST_REMEMBERED: Final = 1_000
+#: Where events of one kind are.
+_TOPICS: Final = {PARKED: (wire.USER_ERRORS,), WAITING: (wire.SYSTEM_ERRORS,)}
 
 
 @dataclass(slots=True)
@@ -36,14 +39,17 @@ class ErrorTail:
 
         Raises `InfrastructureError`.
         """
-        spans = await self.logs.spans([wire.USER_ERRORS, wire.SYSTEM_ERRORS])
+        spans = await self.logs.spans(_TOPICS.get(kind, (wire.USER_ERRORS, wire.SYSTEM_ERRORS)))
         self.unread = sorted(self.logs.leaderless)
         self._ends = {source: end for source, (_, end) in spans.items()}
         back, found = max(count, 1), list[ErrorEvent]()
         while count:
             window = {s: (max(first, end - back), end) for s, (first, end) in spans.items()}
-            found = await self._newest(window, count, kind)
-            if len(found) == count or window == spans or back >= _FURTHEST:
+            found, begins = await self._newest(window, count, kind)
+            cut = [source for source in spans if window[source] != spans[source]]
+            # Behind the markers at one partition's end may be newer events than those of another.
+            is_last = len(found) == count and all(begins[s] <= found[0].timestamp for s in cut)
+            if is_last or not cut or back >= _FURTHEST:
                 break
             back *= _FURTHER
         for event in found:
@@ -59,15 +65,18 @@ class ErrorTail:
 
     async def _newest(
         self, window: Mapping[Source, tuple[int, int]], count: int, kind: str
-    ) -> list[ErrorEvent]:
+    ) -> tuple[list[ErrorEvent], Mapping[Source, int]]:
+        """Return the newest of `window`, and the time at which each partition's part of it begins."""
         newest: dict[str, ErrorEvent] = {}
+        begins: dict[Source, int] = defaultdict(int)
         async for record in self.logs.read(window):
+            begins.setdefault(record.source, record.timestamp)
             event = _event_of(record)
             if event and event.key not in newest and _is_of(event := self._judged(event), kind):
                 newest[event.key] = event
             if len(newest) > 2 * count:
                 newest = {e.key: e for e in _last(newest, count)}
-        return _last(newest, count)
+        return _last(newest, count), begins
 
     def _judged(self, event: ErrorEvent) -> ErrorEvent:
         """Return the event as waiting or drained: it waits until the ledger of its database has passed it."""
