@@ -46,6 +46,10 @@ _OUTCOMES: Final = panel(
     "cps",
     (_rate("onramp_writer_events_total", "database, outcome"), "{{database}} {{outcome}}"),
 )
+_RETENTION_USED: Final = (
+    "max by (topic) (onramp_writer_lag_seconds)"
+    " / on (topic) min by (topic) (onramp_writer_topic_retention_seconds)"
+)
 _LAG: Final = panel(
     "How late rows are, by topic", "s", ("max by (topic) (onramp_writer_lag_seconds)", "{{topic}}")
 )
@@ -196,6 +200,15 @@ DASHBOARDS: Final[dict[str, tuple[str, Sequence[Panel]]]] = {
                 (_ratio(_TAKEN, "onramp_ingest_kafka_requests_total"), "produce request"),
             ),
             panel(
+                "Whether Kafka answers the gateway, and producers replaced",
+                "none",
+                ("min by (instance) (onramp_ingest_kafka_reachable)", "{{instance}}"),
+                (
+                    _rate("onramp_ingest_producers_replaced_total", "instance"),
+                    "{{instance}} replaced",
+                ),
+            ),
+            panel(
                 "Syslog, by transport and outcome",
                 "cps",
                 (
@@ -227,6 +240,14 @@ DASHBOARDS: Final[dict[str, tuple[str, Sequence[Panel]]]] = {
                 "Events that are not settled, by topic",
                 "short",
                 ("sum by (topic) (onramp_writer_lag_events)", "{{topic}}"),
+            ),
+            panel(
+                "Share of a topic's retention that its oldest event has used",
+                "percentunit",
+                (
+                    _RETENTION_USED,
+                    "{{topic}}",
+                ),
             ),
             panel(
                 "p99 of a batch and of its phases",

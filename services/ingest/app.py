@@ -38,6 +38,7 @@ from services.ingest.observe.metrics import (
     CONNECTIONS_LIMIT,
     INFLIGHT_BYTES,
     INFLIGHT_BYTES_LIMIT,
+    KAFKA_REACHABLE,
     PROCESS,
     EventCounts,
     RegistryInfo,
@@ -69,6 +70,7 @@ _LAST_SECONDS: Final = 1.0
 _REFRESH_SECONDS: Final = 0.5
 #: What is shown does not wait longer for a look at a Kafka that is out.
 _LOOK_SECONDS: Final = 1.0
+_KAFKA_SECONDS: Final = 10.0
 _SWITCH_SECONDS: Final = 0.001
 _GC_ALLOCATIONS: Final = 50_000
 #: From glibc's malloc.h.
@@ -159,12 +161,14 @@ def create() -> Gateway:
         watching = asyncio.create_task(_watch(registry, budget, connections), name="registry-watch")
         PROCESS.show_build()
         measuring = asyncio.create_task(PROCESS.watch("gateway"), name="process-watch")
+        asking = asyncio.create_task(_watch_kafka(sink), name="kafka-watch")
         try:
             with drain.on_sigterm():
                 yield state
         finally:
             watching.cancel()
             measuring.cancel()
+            asking.cancel()
             registry.close()
             admin.stop()
             await syslog.stop(within=_LAST_SECONDS)
@@ -262,6 +266,12 @@ def _partitions_of(registry: Registry) -> Callable[[str], int | None]:
         return None
 
     return partitions_of
+
+
+async def _watch_kafka(sink: Sink) -> None:
+    while True:
+        KAFKA_REACHABLE.set((await sink.health()).reachable)
+        await asyncio.sleep(_KAFKA_SECONDS)
 
 
 async def _watch(registry: Registry, budget: ByteBudget, connections: Connections) -> None:

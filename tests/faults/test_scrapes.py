@@ -1,6 +1,7 @@
 """Scrapes in trouble: of a writer that starts, of one that is fenced, and while a database hangs."""
 
 import asyncio
+import re
 import secrets
 import threading
 from typing import Any
@@ -10,7 +11,7 @@ import psutil
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from services.writer.driver import take_over
+from services.writer.driver import collector, take_over
 from services.writer.model.exits import EXIT_FENCED
 from services.writer.observe.status_server import StatusServer
 from tests.fixtures.inline import Inline, Places
@@ -128,3 +129,17 @@ def test_a_real_writer_shows_its_driver_its_jvm_and_its_workers(scene: Scene) ->
     assert found["onramp_writer_slots[]"] >= 1
     assert found["onramp_event_loop_delay_seconds_count['driver']"] > 0
     assert any(n.startswith("onramp_writer_jvm_collections_total") and v > 0 for n, v in found.items())
+
+
+def test_how_long_a_topic_keeps_its_records_is_shown_beside_its_lag(
+    inline: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(collector, "_RETENTION_SECONDS", _OFTEN)
+    make_topics(inline.bootstrap, inline.topic, config={"retention.ms": "7200000"})
+    ever = f"{inline.topic}_ever"
+    make_topics(inline.bootstrap, ever, config={"retention.ms": "-1"})
+    writer: Inline = inline.writer(topics=rf"{re.escape(inline.topic)}(_ever)?", metrics_s=_OFTEN)
+    kept = "onramp_writer_topic_retention_seconds"
+    eventually(lambda: f"{kept}['{inline.topic}']" in _scrape(writer))
+    found = {name: value for name, value in _scrape(writer).items() if name.startswith(kept)}
+    assert found == {f"{kept}['{inline.topic}']": 7200.0}, "what is kept for ever has no end to compare with"

@@ -61,6 +61,17 @@ INFLIGHT_BYTES_LIMIT: Final = Gauge(
     registry=REGISTRY,
     multiprocess_mode="livesum",
 )
+KAFKA_REACHABLE: Final = Gauge(
+    "onramp_ingest_kafka_reachable",
+    "1 while Kafka answers all workers; asked every ten seconds.",
+    registry=REGISTRY,
+    multiprocess_mode="livemin",
+)
+PRODUCERS_REPLACED: Final = Counter(
+    "onramp_ingest_producers_replaced",
+    "Producers that a new one replaced, after a failed or overdue batch.",
+    registry=REGISTRY,
+)
 KEY_EXPIRY: Final = Gauge(
     "onramp_ingest_key_expiry_timestamp_seconds",
     "When the last secret of a key stops working (Unix seconds); 0 for one that does not expire any more.",

@@ -20,6 +20,7 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError, ProducerClosed
 from aiokafka.structs import TopicPartition
 
+from services.ingest.observe.metrics import PRODUCERS_REPLACED
 from services.ingest.send.second_producer import (
     METADATA_PAUSE_SECONDS,
     NO_LEADER,
@@ -174,6 +175,7 @@ class ProducerManager:
         if self._current is not failed:
             return
         logger.warning("producer is replaced", extra={"reason": reason})
+        PRODUCERS_REPLACED.inc()
         self._current = None
         self._ready.clear()
         self._retire(failed)

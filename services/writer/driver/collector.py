@@ -7,6 +7,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
+from typing import Final
 
 from aiokafka.errors import KafkaError
 
@@ -18,6 +19,9 @@ from services.writer.postgres.database_threads import in_own_thread
 from shared.errors import InfrastructureError
 
 log = logging.getLogger(__name__)
+
+#: Somebody may change a topic's retention; an alert compares it with hours.
+_RETENTION_SECONDS: Final = 60.0
 
 
 class StatsCollector:
@@ -35,7 +39,12 @@ class StatsCollector:
     def start(self) -> None:
         """Start to collect.  A database that hangs delays no figure of Kafka's or of another's."""
         self._tasks = [
-            asyncio.create_task(self._repeat(read)) for read in (self._read_databases, self._read_lag)
+            asyncio.create_task(_repeat(read, seconds))
+            for read, seconds in (
+                (self._read_databases, self._seconds),
+                (self._read_lag, self._seconds),
+                (self._read_retentions, _RETENTION_SECONDS),
+            )
         ]
 
     async def stop(self) -> None:
@@ -44,11 +53,6 @@ class StatsCollector:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-    async def _repeat(self, read: Callable[[], Awaitable[None]]) -> None:
-        while True:
-            await _attempt(read)
-            await asyncio.sleep(self._seconds)
 
     async def _read_databases(self) -> None:
         """Begin to read each database whose last reading has ended."""
@@ -83,6 +87,19 @@ class StatsCollector:
         except (KafkaError, TimeoutError) as e:
             self._parts.status.update_kafka(reachable=False)
             log.debug("metrics of Kafka could not be read", extra={"reason": type(e).__name__})
+
+    async def _read_retentions(self) -> None:
+        topics = {p.topic for p in self._parts.partitions.next_offsets()}
+        try:
+            self._parts.status.update_retentions(await self._parts.cluster.retentions(topics))
+        except (KafkaError, TimeoutError) as e:
+            log.debug("how long topics keep records could not be read", extra={"reason": type(e).__name__})
+
+
+async def _repeat(read: Callable[[], Awaitable[None]], seconds: float) -> None:
+    while True:
+        await _attempt(read)
+        await asyncio.sleep(seconds)
 
 
 async def _attempt(read: Callable[[], Awaitable[None]]) -> None:

@@ -7,10 +7,12 @@ frozen: it would fail, and end the writer's session, though two of three brokers
 import asyncio
 import random
 import time
+from collections.abc import Iterable
 from typing import Any, Final
 
 from aiokafka import TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import (
     GroupCoordinatorNotAvailableError,
     GroupLoadInProgressError,
@@ -31,6 +33,7 @@ from shared.kafka_security import Brokers
 _BROKER_SECONDS: Final = 1.5
 _ROUNDS: Final = 4
 _AGAIN_SECONDS: Final = 0.2
+_RETENTION: Final = "retention.ms"
 #: Timeout of requests that only one certain broker can answer.
 _REQUEST_MS: Final = 8_000
 _UNANSWERED: Final = (
@@ -59,6 +62,17 @@ class AnyBroker(AIOKafkaAdminClient):  # type: ignore[misc]  # aiokafka has no t
     async def topic_ids(self) -> dict[str, str]:
         """Return Kafka's UUIDs of all topics.  Raises aiokafka's errors."""
         return topic_ids(await self._send_request(TopicIdsRequest()))
+
+    async def retentions(self, topics: Iterable[str]) -> dict[str, float]:
+        """Return for how many seconds each topic keeps a record; one that keeps them for ever is missing.
+
+        Raises aiokafka's errors.
+        """
+        asked = [ConfigResource(ConfigResourceType.TOPIC, topic, {_RETENTION: ""}) for topic in topics]
+        answers = await self.describe_configs(asked) if asked else []
+        described = [each for answer in answers for each in answer.resources]
+        kept = {name: int(settings[0][1]) for error, _, _, name, settings in described if not error}
+        return {name: milliseconds / 1000 for name, milliseconds in kept.items() if milliseconds >= 0}
 
     async def group_offsets(self, group: str, seconds: float) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return the offsets of `group`; for `seconds` it waits for a coordinator that is not ready yet."""

@@ -103,6 +103,10 @@ class Cluster:
         """Return Kafka's UUIDs of all topics.  Raises aiokafka's errors."""
         return await self._admin.topic_ids()
 
+    async def retentions(self, topics: Collection[str]) -> dict[str, float]:
+        """Return for how many seconds topics keep a record (`AnyBroker.retentions`)."""
+        return await self._admin.retentions(topics)
+
     async def take_epoch(self) -> int:
         """Add this writer to `onramp.writers`; return its epoch, the record's offset: it orders writers."""
         entry = {"host": socket.gethostname(), "pid": os.getpid()}

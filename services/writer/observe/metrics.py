@@ -167,6 +167,12 @@ class Metrics:
             "When Kafka last told the ends of its logs, or let the writer begin (Unix seconds); 0 before.",
             registry=self.registry,
         )
+        self.retention = Gauge(
+            "onramp_writer_topic_retention_seconds",
+            "For how long Kafka keeps a record of the topic; absent where it keeps them for ever.",
+            ["topic"],
+            registry=self.registry,
+        )
         self.kafka_reachable = Gauge(
             "onramp_writer_kafka_reachable",
             "1 while Kafka answers the writer; 0 before it first did.",

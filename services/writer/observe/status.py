@@ -259,6 +259,11 @@ class Status:
         """Take the transactions of other producers that keep partitions from being read to their ends."""
         self._open = dict(found)
 
+    def update_retentions(self, seconds: Mapping[str, float]) -> None:
+        """Take for how long topics keep a record."""
+        shown: dict[Labels, float] = {(topic,): kept for topic, kept in seconds.items()}
+        self.metrics.series.show(self.metrics.retention, shown, min)
+
     def update_kafka(self, *, reachable: bool) -> None:
         """Take whether Kafka answers."""
         self.metrics.kafka_reachable.set(reachable)

@@ -37,6 +37,7 @@ class _Ground:
         parts: Any = SimpleNamespace(status=self.status, databases=databases)
         self.collector = StatsCollector(parts, _OFTEN)
         monkeypatch.setattr(self.collector, "_read_lag", self._nothing)
+        monkeypatch.setattr(self.collector, "_read_retentions", self._nothing)
 
     def _read(self, database: Any) -> DatabaseStats:
         self.readings[database.name] += 1
