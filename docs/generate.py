@@ -19,6 +19,7 @@ from pydantic_settings import BaseSettings
 
 from docs import dashboards
 from docs.rooms import rooms_page
+from services.admin.api.metrics import AdminMetrics
 from services.cli.app import app
 from services.cli.show.audit_metrics import AuditMetrics
 from services.ingest.observe import metrics
@@ -156,6 +157,7 @@ def metrics_page() -> str:
     for service, source, registry in (
         ("Gateway", "services/ingest/observe/metrics.py", metrics.REGISTRY),
         ("Writer", "services/writer/observe/metrics.py", Metrics().registry),
+        ("Admin", "services/admin/api/metrics.py", AdminMetrics().registry),
         ("Audit", "services/cli/show/audit_metrics.py", AuditMetrics().registry),
     ):
         rows = sorted(_declared(registry))

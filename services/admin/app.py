@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from fastapi import FastAPI
 
 from services.admin.api.app import api
+from services.admin.api.metrics import AdminMetrics
 from services.admin.api.operators import Operators
 from services.admin.jobs.runner import JobRunner
 from services.admin.keep.keeper import Keeper
@@ -35,14 +36,21 @@ def create(
     keeper, packer, jobs = Keeper(brokers, dsn), Packer(dsn, segments), JobRunner(dsn, databases, segments)
     operators, watch = Operators(registry, keyless=not registry.snapshot().operators), RegistryWatch(registry)
 
+    metrics = AdminMetrics()
+
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        metrics.process.show_build()
+        measuring = asyncio.create_task(metrics.process.watch("admin"), name="process-watch")
         tasks = [asyncio.create_task(part.run()) for part in (watch, keeper, packer, jobs)]
         try:
             yield
         finally:
+            measuring.cancel()
             for part in (jobs, packer, keeper, watch):
                 part.stop()
             await asyncio.gather(*tasks)
 
-    return api(dsn, databases, keeper.status, operators, lifespan=lifespan, segments=segments)
+    return api(
+        dsn, databases, keeper.status, operators, lifespan=lifespan, segments=segments, metrics=metrics
+    )

@@ -6,10 +6,12 @@ from typing import Annotated, Any, Final, NamedTuple
 
 from fastapi import Depends, FastAPI, Query, Request, Response
 from fastapi.responses import JSONResponse
+from prometheus_client import CONTENT_TYPE_LATEST
 
 from services.admin.api import cursors, views
 from services.admin.api.entry import Entry
 from services.admin.api.jobs import add_jobs
+from services.admin.api.metrics import AdminMetrics
 from services.admin.api.operators import LOCAL, Caller, Operators
 from services.admin.api.problems import answer_with_problems, not_kept
 from services.admin.api.queries import (
@@ -42,6 +44,7 @@ def api(
     *,
     lifespan: Callable[[FastAPI], AbstractAsyncContextManager[None]],
     segments: Segments | None = None,
+    metrics: AdminMetrics | None = None,
 ) -> FastAPI:
     """Return the application."""
     app = FastAPI(
@@ -53,7 +56,7 @@ def api(
     )
     app.add_middleware(Entry, operators=operators)
     answer_with_problems(app, lambda request: _record_refusal(dsn, request))
-    _add_state(app, keeper)
+    _add_state(app, keeper, metrics or AdminMetrics())
     _add_groups(app, dsn, segments)
     _add_events(app, dsn, segments)
     _add_parts(app, dsn)
@@ -62,7 +65,12 @@ def api(
     return app
 
 
-def _add_state(app: FastAPI, keeper: KeeperStatus) -> None:
+def _add_state(app: FastAPI, keeper: KeeperStatus, metrics: AdminMetrics) -> None:
+    @app.get("/metrics")
+    async def show_metrics() -> Response:
+        """Prometheus metrics of the keeper and of this process."""
+        return Response(metrics.page(keeper), media_type=CONTENT_TYPE_LATEST)
+
     @app.get("/healthz")
     async def healthz() -> dict[str, str]:
         return {"status": "alive"}

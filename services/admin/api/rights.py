@@ -20,6 +20,7 @@ class Need(NamedTuple):
 _UNNAMED: Final = Need("admin", all_events=True)
 #: A route without `all_events` narrows what it reads and changes by `Caller.only`.
 NEEDS: Final[Mapping[str, Need]] = {
+    "GET /metrics": Need("viewer", all_events=True),
     "GET /v1/groups": Need("viewer"),
     "GET /v1/groups/{number}": Need("viewer"),
     "PATCH /v1/groups/{number}": Need("operator"),

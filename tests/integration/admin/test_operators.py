@@ -105,6 +105,24 @@ def test_how_the_service_is_says_nothing_of_events_without_a_key(guarded: Guarde
     assert set(guarded.of("vera").get("/readyz").json()) == {"keeper", "reason", "kept", "behind"}
 
 
+def test_metrics_are_for_who_sees_all_events(guarded: Guarded) -> None:
+    eventually(lambda: guarded.get("/readyz").json() == {"keeper": "keeping"}, 120)
+    assert [guarded.of(name).get("/metrics").status_code for name in ("", "olga", "vera")] == [401, 403, 200]
+    shown = guarded.of("vera").get("/metrics").text
+    assert 'onramp_admin_keeper_state{state="keeping"} 1.0' in shown
+    assert 'onramp_admin_keeper_state{state="waiting"} 0.0' in shown
+    assert eventually(lambda: 'onramp_admin_behind_records{topic="onramp.user_errors"}' in _metrics(guarded))
+    eventually(lambda: f"onramp_admin_kept_events_total {float(_kept(guarded))}" in _metrics(guarded))
+
+
+def _kept(guarded: Guarded) -> int:
+    return int(guarded.of("vera").get("/readyz").json()["kept"])
+
+
+def _metrics(guarded: Guarded) -> str:
+    return guarded.of("vera").get("/metrics").text
+
+
 def test_a_viewer_sees_an_operator_acts_an_admin_reads_values(guarded: Guarded) -> None:
     event, group = _only(guarded, "pay_made")[0], _group(guarded, "pay_made")
     for name in ("vera", "otto", "ada"):
