@@ -11,7 +11,7 @@ import psutil
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from services.writer.driver import collector, take_over
+from services.writer.driver import take_over
 from services.writer.model.exits import EXIT_FENCED
 from services.writer.observe.status_server import StatusServer
 from tests.fixtures.inline import Inline, Places
@@ -132,13 +132,12 @@ def test_a_real_writer_shows_its_driver_its_jvm_and_its_workers(scene: Scene) ->
 
 
 def test_how_long_a_topic_keeps_its_records_is_shown_beside_its_lag(
-    inline: Scene, monkeypatch: pytest.MonkeyPatch
+    inline: Scene,
 ) -> None:
-    monkeypatch.setattr(collector, "_RETENTION_SECONDS", _OFTEN)
     make_topics(inline.bootstrap, inline.topic, config={"retention.ms": "7200000"})
     ever = f"{inline.topic}_ever"
-    make_topics(inline.bootstrap, ever, config={"retention.ms": "-1"})
     writer: Inline = inline.writer(topics=rf"{re.escape(inline.topic)}(_ever)?", metrics_s=_OFTEN)
+    make_topics(inline.bootstrap, ever, config={"retention.ms": "-1"})  # while it runs, as topics come
     kept = "onramp_writer_topic_retention_seconds"
     eventually(lambda: f"{kept}['{inline.topic}']" in _scrape(writer))
     found = {name: value for name, value in _scrape(writer).items() if name.startswith(kept)}

@@ -13,6 +13,7 @@ from aiokafka.errors import KafkaError
 
 from services.writer.driver.lag import LagReader
 from services.writer.driver.parts import Parts, undecided
+from services.writer.model.every import Every
 from services.writer.observe import database_stats
 from services.writer.postgres.database import Database
 from services.writer.postgres.database_threads import in_own_thread
@@ -35,6 +36,9 @@ class StatsCollector:
         #: The last reading of each database; one that hangs is waited for by nobody.
         self._readings: dict[str, asyncio.Task[None]] = {}
         self._sessions: dict[str, Mapping[str, int]] = {}
+        self._retentions = Every(_RETENTION_SECONDS)
+        #: The topics whose retention is shown.
+        self._kept_topics: set[str] = set()
 
     def start(self) -> None:
         """Start to collect.  A database that hangs delays no figure of Kafka's or of another's."""
@@ -43,7 +47,7 @@ class StatsCollector:
             for read, seconds in (
                 (self._read_databases, self._seconds),
                 (self._read_lag, self._seconds),
-                (self._read_retentions, _RETENTION_SECONDS),
+                (self._read_retentions, self._seconds),
             )
         ]
 
@@ -90,8 +94,12 @@ class StatsCollector:
 
     async def _read_retentions(self) -> None:
         topics = {p.topic for p in self._parts.partitions.next_offsets()}
+        if topics == self._kept_topics and not self._retentions.is_due():
+            return
         try:
             self._parts.status.update_retentions(await self._parts.cluster.retentions(topics))
+            self._kept_topics = topics
+            self._retentions.restart()
         except (KafkaError, TimeoutError) as e:
             log.debug("how long topics keep records could not be read", extra={"reason": type(e).__name__})
 
