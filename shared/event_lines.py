@@ -15,9 +15,12 @@ from typing import Any, Final
 from shared import logs
 
 Entry = dict[str, Any]
-Write = Callable[[Sequence[bytes]], None]
+#: Writes lines, and returns how many it did not write.
+Write = Callable[[Sequence[bytes]], int | None]
 
 _SECOND: Final = 1.0
+#: The outcome of lines that nobody read in time.
+_UNWRITTEN: Final = "unwritten"
 
 
 class EventLines:
@@ -42,7 +45,7 @@ class EventLines:
         self._level: float = per_second
         self._at = clock()
         self._left_out: dict[str, int] = {}
-        atexit.register(self.tell_left_out)
+        atexit.register(self.tell_left_out, is_last=True)
 
     def grant(self, failures: int, others: int = 0) -> tuple[int, int]:
         """Return how many lines are to be written now: of events that failed, and of the others."""
@@ -58,8 +61,12 @@ class EventLines:
 
     def write(self, message: str, entries: Iterable[Entry]) -> None:
         """Write a line for each of `entries`: as many as were granted."""
+        if unwritten := self._lines(message, entries):
+            self.leave_out({_UNWRITTEN: unwritten})
+
+    def _lines(self, message: str, entries: Iterable[Entry]) -> int | None:
         head = logs.head(self._service, self._logger, message)
-        self._write([logs.line(head | entry) for entry in entries])
+        return self._write([logs.line(head | entry) for entry in entries])
 
     def leave_out(self, counts: Mapping[str, int]) -> None:
         """Count events without a line, by outcome; within a second a line tells how many there were."""
@@ -72,14 +79,15 @@ class EventLines:
         if begins:
             self._tell_later()
 
-    def tell_left_out(self) -> None:
+    def tell_left_out(self, *, is_last: bool = False) -> None:
         """Write how many events have had no line since the last time, if there were any."""
         with self._lock:
             left_out, self._left_out = self._left_out, {}
         if left_out:
             counts = {str(outcome): n for outcome, n in left_out.items()}
             entry = {"left_out": counts, "lines_per_second": self._per_second}
-            self.write("event lines left out", [entry])
+            if self._lines("event lines left out", [entry]) and not is_last:
+                self.leave_out(left_out)  # told when somebody reads again
 
     def _tell_later(self) -> None:
         timer = threading.Timer(_SECOND, self.tell_left_out)
@@ -87,7 +95,7 @@ class EventLines:
         try:
             timer.start()
         except RuntimeError:  # no thread is to be had, or the process ends: nobody fails for a line
-            self.tell_left_out()
+            self.tell_left_out(is_last=True)
 
 
 @cache

@@ -11,9 +11,10 @@ import select
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
+from math import inf
 from types import TracebackType
 from typing import Any, Final
 
@@ -98,25 +99,56 @@ def line(fields: Mapping[str, Any]) -> bytes:
     return orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE)
 
 
-def write_lines(lines: Sequence[bytes]) -> None:
+#: A reader who is busy reads on in a moment; one who is not does not get a moment for each line.
+_PATIENCE_MS: Final = 100
+_STALLED_SECONDS: Final = 5.0
+_stalled_at = -inf
+
+
+def write_lines(lines: Sequence[bytes]) -> int:
     """Write lines straight to standard error, several by one call and each of them whole.
 
-    In pieces that a pipe takes whole: other threads and processes write to it too.  What cannot be
-    written is lost, as all that is logged.
+    In pieces that a pipe takes whole: other threads and processes write to it too.  Returns how many
+    were not written: nobody waits for whoever reads the log, and does not at the moment.
     """
     stream = sys.__stderr__
     if stream is None:  # it was closed: its number may be a connection's
-        return
-    file, piece = stream.fileno(), b""
+        return 0
+    file, left = stream.fileno(), len(lines)
     try:
-        for each in lines:
-            if piece and len(piece) + len(each) > select.PIPE_BUF:
-                _write(file, piece)
-                piece = b""
-            piece += each
-        _write(file, piece)
+        for piece in _pieces(lines):
+            if not _takes_more(file):
+                return left
+            _write(file, b"".join(piece))
+            left -= len(piece)
     except OSError:
-        return
+        return 0
+    return 0
+
+
+def _pieces(lines: Sequence[bytes]) -> Iterator[list[bytes]]:
+    piece: list[bytes] = []
+    size = 0
+    for each in lines:
+        if piece and size + len(each) > select.PIPE_BUF:
+            yield piece
+            piece, size = [], 0
+        piece.append(each)
+        size += len(each)
+    if piece:
+        yield piece
+
+
+def _takes_more(file: int) -> bool:
+    """Whether a write does not wait, now or in a moment; to a file it never does."""
+    global _stalled_at  # noqa: PLW0603 - of the process, as standard error is
+    poll = select.poll()
+    poll.register(file, select.POLLOUT)
+    has_stalled = time.monotonic() < _stalled_at + _STALLED_SECONDS
+    takes_more = bool(poll.poll(0 if has_stalled else _PATIENCE_MS))
+    if not takes_more and not has_stalled:
+        _stalled_at = time.monotonic()
+    return takes_more
 
 
 def _write(file: int, data: bytes) -> None:

@@ -31,6 +31,8 @@ class Usage:
     """What one process uses."""
 
     started: float
+    #: The same in the kernel's ticks, which no clock that is set moves.
+    started_ticks: int
     cpu_seconds: float
     resident_bytes: int
     open_files: int
@@ -98,7 +100,7 @@ class ProcessMetrics:
             multiprocess_mode="livemax",
         )
         #: CPU time that was counted, by kind, process and start: a number comes back with another process.
-        self._counted: dict[tuple[str, int, float], float] = {}
+        self._counted: dict[tuple[str, int, int], float] = {}
 
     def show_build(self, spark: str = "") -> None:
         """Show which release this is."""
@@ -106,13 +108,17 @@ class ProcessMetrics:
 
     def show(self, kind: str, pids: Iterable[int], proc: Path = _PROC) -> None:
         """Show what the processes of a kind use; nothing where that cannot be read."""
+        pids = list(pids)
         found = {pid: used for pid in pids if (used := usage(pid, proc))}
+        if not pids:
+            self.count.labels(kind).set(0)
+            self.resident.labels(kind).set(0)
         if not found:
             return
         for pid, used in found.items():
-            before = self._counted.get((kind, pid, used.started), 0.0)
+            before = self._counted.get((kind, pid, used.started_ticks), 0.0)
             self.cpu.labels(kind).inc(max(used.cpu_seconds - before, 0.0))
-            self._counted[kind, pid, used.started] = max(used.cpu_seconds, before)
+            self._counted[kind, pid, used.started_ticks] = max(used.cpu_seconds, before)
         self._counted = {k: n for k, n in self._counted.items() if k[0] != kind or k[1] in found}
         fullest = max(found.values(), key=lambda used: used.open_files / used.most_files)
         self.resident.labels(kind).set(sum(used.resident_bytes for used in found.values()))
@@ -146,6 +152,7 @@ def usage(pid: int, proc: Path = _PROC) -> Usage | None:
         ticks = os.sysconf("SC_CLK_TCK")
         return Usage(
             started=_booted(proc) + int(fields[_STARTED]) / ticks,
+            started_ticks=int(fields[_STARTED]),
             cpu_seconds=(int(fields[_USER]) + int(fields[_SYSTEM])) / ticks,
             resident_bytes=int(fields[_RESIDENT]) * os.sysconf("SC_PAGE_SIZE"),
             open_files=sum(1 for _ in (proc / str(pid) / "fd").iterdir()),

@@ -169,11 +169,11 @@ def create() -> Gateway:
             watching.cancel()
             measuring.cancel()
             asking.cancel()
-            registry.close()
             admin.stop()
             await syslog.stop(within=_LAST_SECONDS)
             await sink.stop(within=_LAST_SECONDS)
             fold_tallies(is_last=True)  # the other workers go on serving what this one counted
+            registry.close()  # last: Kafka may hold up its end, and nothing that was accepted waits for that
 
     gateway = assemble(
         settings,

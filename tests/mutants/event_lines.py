@@ -37,22 +37,29 @@ EVENT_LINES: Final = (
     ),
     _SHARED(
         "what is left out without a thread",
-        old="            self.tell_left_out()\n",
+        old="            self.tell_left_out(is_last=True)\n",
         new="            return\n",
         tests=f"{_LINES}without_a_thread_it_is_told_at_once",
     ),
     _SHARED(
         "what was left out before the end",
-        old="        atexit.register(self.tell_left_out)\n",
+        old="        atexit.register(self.tell_left_out, is_last=True)\n",
         new="",
         tests=f"{_LINES}lines_of_threads_and_processes_stay_whole_in_a_pipe_and_the_end_tells_what_was_left_out",
     ),
     Mutant(
         "pieces that a pipe takes whole",
         "../../shared/logs.py",
-        "if piece and len(piece) + len(each) > select.PIPE_BUF:",
+        "if piece and size + len(each) > select.PIPE_BUF:",
         "if False:",
         f"{_LINES}lines_of_threads_and_processes_stay_whole_in_a_pipe_and_the_end_tells_what_was_left_out",
+    ),
+    Mutant(
+        "a log that nobody reads",
+        "../../shared/logs.py",
+        "            if not _takes_more(file):\n                return left\n",
+        "",
+        f"{_LINES}who_reads_the_log_no_more_stops_nobody_and_is_told_later_what_was_left_out",
     ),
     Mutant(
         "a standard error that is closed",

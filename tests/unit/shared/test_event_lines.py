@@ -149,6 +149,7 @@ import logging, sys, threading
 from shared import logs
 from shared.event_lines import EventLines
 logs.set_up("writer")
+logs._PATIENCE_MS = 60_000
 lines = EventLines("writer", "x", 1000)
 def events():
     for n in range(40):
@@ -208,3 +209,31 @@ def test_a_closed_standard_error_is_not_a_connection_that_got_its_number() -> No
     command = f'exec "{sys.executable}" -c "$PROGRAM" 2>&-'
     ended = subprocess.run(["/bin/sh", "-c", command], env={**os.environ, "PROGRAM": CLOSED}, check=False)
     assert ended.returncode == 0
+
+
+STALLED = """
+import sys
+from shared.event_lines import EventLines
+lines = EventLines("writer", "x", 1000)
+for n in range(100):
+    lines.write("event", [{"n": n, "fill": "x" * 3000}])
+sys.stdout.write("went on")
+sys.stdout.flush()
+sys.stdin.read(1)
+"""
+
+
+def test_who_reads_the_log_no_more_stops_nobody_and_is_told_later_what_was_left_out() -> None:
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, "-c", STALLED], stdin=pipe, stdout=pipe, stderr=pipe) as speaker:
+        assert speaker.stdin is not None
+        assert speaker.stdout is not None
+        assert speaker.stderr is not None
+        assert speaker.stdout.read(7) == b"went on"
+        speaker.stdin.write(b"x")
+        speaker.stdin.close()
+        lines = [orjson.loads(line) for line in speaker.stderr]
+    assert speaker.returncode == 0
+    written = sum(line["message"] == "event" for line in lines)
+    assert 0 < written < 100
+    assert sum(line.get("left_out", {}).get("unwritten", 0) for line in lines) in (100 - written, 0)
