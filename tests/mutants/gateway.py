@@ -387,8 +387,8 @@ SLOW: Final = (
     Mutant(
         "rejecting unsafe topics",
         "send/kafka_topics.py",
-        "self._reject_unsafe(topic, config)",
-        "pass",
+        "        detail = self._unsafe(topic, config)\n",
+        "        detail = None\n",
         tests=KAFKA,
     ),
     Mutant(

@@ -48,6 +48,13 @@ QUICK: Final = (
         "            pass\n",
         tests=f"{SINK}::test_what_was_sent_is_freed_without_looking_for_circles",
     ),
+    Mutant(
+        "asking one by one for what was refused together",
+        "send/kafka_topics.py",
+        "elif len(topics) > 1:",
+        "elif False:",
+        tests="tests/integration/ingest/test_new_topics.py",
+    ),
     Mutant("looking again", "send/kafka_sink.py", "        self._topics.start()\n", "", tests=CHANGED),
     Mutant(
         "topics that became unsafe",

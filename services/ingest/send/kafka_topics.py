@@ -1,4 +1,4 @@
-"""Topics are created before their first use, with explicit settings, each by one task at a time.
+"""Topics are created before their first use, with explicit settings: those asked for at once, together.
 
 The broker's auto-creation would give a topic the broker's defaults (one partition, one
 replica), and a metadata request is enough to trigger it.  So creation comes first, always;
@@ -10,12 +10,10 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from functools import partial
+from itertools import islice
 from typing import Any, Final
 
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
-from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import (
     KafkaError,
     NoError,
@@ -25,6 +23,8 @@ from aiokafka.errors import (
     for_code,
 )
 
+from services.ingest.send import kafka_topic_settings
+from services.ingest.send.kafka_topic_settings import TopicState
 from services.ingest.sink import Health
 from shared.errors import KAFKA_UNREACHABLE, TOPIC_MISSING, TOPIC_UNSAFE, InfrastructureError
 from shared.settings import KafkaSettings
@@ -34,27 +34,17 @@ logger = logging.getLogger(__name__)
 
 _TIMEOUT_SECONDS: Final = 5.0
 _HEALTH_SECONDS: Final = 2.0
-#: New event types arrive in bursts (a deploy); the controller need not see them all at once.
-_MAX_CONCURRENT: Final = 4
+#: Rounds under way: a topic that Kafka is slow with holds those of its own round, not all.
+_MAX_ROUNDS: Final = 4
 _POLL_SECONDS: Final = 0.02
 #: After this time at most a changed setting is known, and a deleted topic made again.
 _REREAD_SECONDS: Final = 30.0
-#: Topics in one request for settings.
+#: Topics in one request.
 _AT_A_TIME: Final = 100
-_MIN_ISR: Final = "min.insync.replicas"
-#: Kafka's own defaults: what a topic has whose settings may not be read.
-_KAFKA_DEFAULTS: Final = {"max.message.bytes": "1048588", "cleanup.policy": "delete"}
 
 
 #: Returns how many partitions the registry wants a new topic to have, None if it does not say.
 PartitionsOf = Callable[[str], int | None]
-
-
-@dataclass(frozen=True, slots=True)
-class TopicState:
-    """The settings of an existing topic that the gateway needs."""
-
-    max_message_bytes: int
 
 
 class TopicManager:
@@ -64,8 +54,9 @@ class TopicManager:
         self._settings = settings
         self._partitions_of = partitions_of
         self._known: dict[str, TopicState] = {}
-        self._ensuring: dict[str, asyncio.Task[TopicState]] = {}
-        self._slots = asyncio.Semaphore(_MAX_CONCURRENT)
+        self._wanted: dict[str, asyncio.Future[TopicState]] = {}
+        self._ensuring: dict[str, asyncio.Future[TopicState]] = {}
+        self._rounds: set[asyncio.Task[None]] = set()
         self._rereading: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -81,7 +72,7 @@ class TopicManager:
         self._known.pop(topic, None)
 
     async def ensure(self, topic: str) -> TopicState:
-        """Create or check the topic unless that was done; concurrent callers share one task.
+        """Create or check the topic unless that was done; what is asked for in the meantime goes together.
 
         Raises:
             InfrastructureError: KAFKA_UNREACHABLE; or the topic is missing or has unsafe settings.
@@ -89,16 +80,22 @@ class TopicManager:
         known = self._known.get(topic)
         if known is not None:
             return known
-        task = self._ensuring.get(topic)
-        if task is None:
-            task = self._ensuring[topic] = asyncio.create_task(self._ensure(topic))
-            task.add_done_callback(partial(self._on_ensured, topic))
-        return await asyncio.shield(task)
+        future = self._ensuring.get(topic)
+        if future is None:
+            future = self._want(topic)
+        return await asyncio.shield(future)
 
-    def _on_ensured(self, topic: str, task: "asyncio.Task[TopicState]") -> None:
-        self._ensuring.pop(topic, None)
-        if not task.cancelled():
-            task.exception()  # retrieved, or asyncio would warn: the requests may have left
+    def _want(self, topic: str) -> "asyncio.Future[TopicState]":
+        future = self._wanted.get(topic)
+        if future is None:
+            future = self._wanted[topic] = asyncio.get_running_loop().create_future()
+            future.add_done_callback(_retrieve)
+        if len(self._rounds) < _MAX_ROUNDS:
+            # It begins after the requests that are here now, and so takes all that they want.
+            rounds = asyncio.create_task(self._ensure_wanted(), name="topics")
+            self._rounds.add(rounds)
+            rounds.add_done_callback(self._rounds.discard)
+        return future
 
     async def health(self) -> Health:
         """Return how many brokers the cluster has, or that it is unreachable, within two seconds."""
@@ -112,11 +109,13 @@ class TopicManager:
 
     async def stop(self) -> None:
         """Cancel what is under way."""
-        tasks = [*self._ensuring.values(), *([self._rereading] if self._rereading else [])]
+        tasks = [*self._rounds, *([self._rereading] if self._rereading else [])]
         for task in tasks:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
+        for future in [*self._wanted.values(), *self._ensuring.values()]:
+            future.cancel()
 
     async def _reread_always(self) -> None:
         while True:
@@ -134,85 +133,130 @@ class TopicManager:
         async with self._admin() as admin:
             for first in range(0, len(topics), _AT_A_TIME):
                 async with asyncio.timeout(_TIMEOUT_SECONDS):
-                    asked = [_settings_of(topic) for topic in topics[first : first + _AT_A_TIME]]
+                    asked = [
+                        kafka_topic_settings.question(topic) for topic in topics[first : first + _AT_A_TIME]
+                    ]
                     (response,) = await admin.describe_configs(asked)
                 for resource in response.resources:
                     self._remember(resource)
 
     def _remember(self, resource: Any) -> None:
-        topic, error = resource[3], for_code(resource[0])
+        topic, error, config = kafka_topic_settings.answer(resource)
         if topic not in self._known or error is TopicAuthorizationFailedError:
             return
-        config = {entry[0]: entry[1] for entry in resource[4]}
         if error is NoError and self._unsafe(topic, config) is None:
-            self._known[topic] = _state(config)
+            self._known[topic] = kafka_topic_settings.state(config)
         else:
             self.forget(topic)
 
-    async def _ensure(self, topic: str) -> TopicState:
-        try:
-            async with self._slots, asyncio.timeout(_TIMEOUT_SECONDS), self._admin() as admin:
-                if self._settings.create_topics:
-                    await self._create(admin, topic)
-                else:
-                    await _must_exist(admin, topic)
-                config = await self._config(admin, topic)
-        except (KafkaError, OSError, TimeoutError) as e:
-            raise InfrastructureError(
-                KAFKA_UNREACHABLE, f"the topic could not be ensured: {type(e).__name__}"
-            ) from e
-        self._reject_unsafe(topic, config)
-        self._known[topic] = _state(config)
-        return self._known[topic]
+    async def _ensure_wanted(self) -> None:
+        """Ensure what is wanted, a round at a time, until nothing is."""
+        while self._wanted:
+            topics = [*islice(self._wanted, _AT_A_TIME)]
+            futures = {topic: self._wanted.pop(topic) for topic in topics}
+            self._ensuring |= futures
+            reason = "no answer"
+            try:
+                await self._ensure_all(topics)
+            except (KafkaError, OSError, TimeoutError) as e:
+                reason = type(e).__name__
+            finally:
+                for topic in topics:  # what the round has decided by now stands
+                    self._fail(topic, _unreachable(reason))
+                    self._ensuring.pop(topic, None)
 
-    async def _create(self, admin: AIOKafkaAdminClient, topic: str) -> None:
+    async def _ensure_all(self, topics: list[str]) -> None:
+        async with asyncio.timeout(_TIMEOUT_SECONDS), self._admin() as admin:
+            if self._settings.create_topics:
+                there = await self._create(admin, topics)
+            else:
+                there = await self._existing(admin, topics)
+            await self._check(admin, there)
+
+    def _fail(self, topic: str, error: InfrastructureError) -> None:
+        future = self._ensuring[topic]
+        if not future.done():
+            future.set_exception(error)
+
+    async def _create(self, admin: AIOKafkaAdminClient, topics: list[str]) -> list[str]:
+        """Create them, and return those that exist then; a refusal of several is asked again one by one.
+
+        Kafka refuses a whole request for what is too much of it, so a topic with 10,000 partitions would
+        refuse its neighbours.
+        """
+        specs = {topic: self._spec(topic) for topic in topics}
+        response = await admin.create_topics([*specs.values()])
+        there = []
+        for topic, code in (answer[:2] for answer in response.topic_errors):
+            error = for_code(code)
+            if error is NoError:
+                created = {"topic": topic, "partitions": specs[topic].num_partitions}
+                logger.info("topic created", extra=created)
+            if error is NoError or error is TopicAlreadyExistsError:
+                there.append(topic)
+            elif len(topics) > 1:
+                there += await self._create(admin, [topic])
+            else:
+                self._fail(topic, _unreachable(error.__name__))
+        return there
+
+    def _spec(self, topic: str) -> NewTopic:
         spec = event_topic(topic, self._partitions_of(topic) or self._settings.partitions)
-        wanted = NewTopic(
+        return NewTopic(
             spec.name,
             num_partitions=spec.partitions,
             replication_factor=self._settings.replication,
-            topic_configs={_MIN_ISR: str(self._settings.min_insync), **spec.config},
+            topic_configs={kafka_topic_settings.MIN_ISR: str(self._settings.min_insync), **spec.config},
         )
-        response = await admin.create_topics([wanted])
-        error = for_code(response.topic_errors[0][1])
-        if error is NoError:
-            logger.info("topic created", extra={"topic": topic, "partitions": spec.partitions})
-        elif error is not TopicAlreadyExistsError:
-            raise error(topic)
 
-    async def _config(self, admin: AIOKafkaAdminClient, topic: str) -> dict[str, str]:
-        resource: Any = None
-        log_fields = {"topic": topic, "promised": self._settings.min_insync}
-        error: Any = UnknownTopicOrPartitionError
-        while error is UnknownTopicOrPartitionError:  # the caller's timeout ends it
-            if resource is not None:
-                # Created, but this broker does not know of it yet.
+    async def _existing(self, admin: AIOKafkaAdminClient, topics: list[str]) -> list[str]:
+        there = []
+        for description in await admin.describe_topics(topics):
+            topic, error = description["topic"], for_code(description["error_code"])
+            if error is NoError:
+                there.append(topic)
+            elif error is UnknownTopicOrPartitionError:
+                self._fail(topic, InfrastructureError(TOPIC_MISSING, f"there is no topic {topic}"))
+            else:
+                self._fail(topic, _unreachable(error.__name__))
+        return there
+
+    async def _check(self, admin: AIOKafkaAdminClient, topics: list[str]) -> None:
+        """Read the topics' settings; the round's timeout ends the wait for what brokers do not know yet."""
+        while topics:
+            asked = [kafka_topic_settings.question(topic) for topic in topics]
+            (response,) = await admin.describe_configs(asked)
+            answers = [kafka_topic_settings.answer(resource) for resource in response.resources]
+            topics = [topic for topic, error, _ in answers if error is UnknownTopicOrPartitionError]
+            for topic, error, config in answers:
+                if error is not UnknownTopicOrPartitionError:
+                    self._decide(topic, error, config)
+            if topics:
+                # Created, but this broker does not know of them yet.
                 await asyncio.sleep(_POLL_SECONDS)
-            responses = await admin.describe_configs([_settings_of(topic)])
-            resource = responses[0].resources[0]
-            error = for_code(resource[0])
-        if error is TopicAuthorizationFailedError and not self._settings.create_topics:
-            logger.warning(
-                "a topic's settings cannot be checked: DESCRIBE_CONFIGS is missing", extra=log_fields
-            )
-            return {**_KAFKA_DEFAULTS, _MIN_ISR: str(self._settings.min_insync)}
-        if error is not NoError:
-            raise error(topic)
-        return {entry[0]: entry[1] for entry in resource[4]}
 
-    def _reject_unsafe(self, topic: str, config: dict[str, str]) -> None:
+    def _decide(self, topic: str, error: Any, config: dict[str, str]) -> None:
+        if error is TopicAuthorizationFailedError and not self._settings.create_topics:
+            promised = self._settings.min_insync
+            logger.warning(
+                "a topic's settings cannot be checked: DESCRIBE_CONFIGS is missing",
+                extra={"topic": topic, "promised": promised},
+            )
+            config = {**kafka_topic_settings.KAFKA_DEFAULTS, kafka_topic_settings.MIN_ISR: str(promised)}
+        elif error is not NoError:
+            self._fail(topic, _unreachable(error.__name__))
+            return
         detail = self._unsafe(topic, config)
         if detail is not None:
             logger.error("topic is unsafe", extra={"topic": topic, "reason": detail})
-            raise InfrastructureError(TOPIC_UNSAFE, detail)
+            self._fail(topic, InfrastructureError(TOPIC_UNSAFE, detail))
+            return
+        self._known[topic] = state = kafka_topic_settings.state(config)
+        if not self._ensuring[topic].done():
+            self._ensuring[topic].set_result(state)
 
     def _unsafe(self, topic: str, config: dict[str, str]) -> str | None:
-        """Return why the topic may lose what is accepted, None if it does not."""
-        if int(config[_MIN_ISR]) < self._settings.min_insync:
-            return f"{_MIN_ISR} of {topic} is {config[_MIN_ISR]}, promised are {self._settings.min_insync}"
-        if "compact" in config["cleanup.policy"]:
-            return f"{topic} is compacted: events with equal keys would be removed"
-        return None
+        return kafka_topic_settings.unsafe(topic, config, self._settings.min_insync)
 
     @asynccontextmanager
     async def _admin(self) -> AsyncIterator[AIOKafkaAdminClient]:
@@ -229,20 +273,11 @@ class TopicManager:
             await admin.close()
 
 
-def _settings_of(topic: str) -> ConfigResource:
-    """Return the question for the settings that matter: a topic has forty, which take time to parse."""
-    return ConfigResource(ConfigResourceType.TOPIC, topic, dict.fromkeys([*_KAFKA_DEFAULTS, _MIN_ISR]))
+def _unreachable(reason: str) -> InfrastructureError:
+    return InfrastructureError(KAFKA_UNREACHABLE, f"the topic could not be ensured: {reason}")
 
 
-def _state(config: dict[str, str]) -> TopicState:
-    return TopicState(int(config["max.message.bytes"]))
-
-
-async def _must_exist(admin: AIOKafkaAdminClient, topic: str) -> None:
-    """Raise `InfrastructureError` TOPIC_MISSING if there is no such topic, and aiokafka's errors."""
-    (description,) = await admin.describe_topics([topic])
-    error = for_code(description["error_code"])
-    if error is UnknownTopicOrPartitionError:
-        raise InfrastructureError(TOPIC_MISSING, f"there is no topic {topic}")
-    if error is not NoError:
-        raise error(topic)
+def _retrieve(future: "asyncio.Future[TopicState]") -> None:
+    """Look at the outcome, or asyncio would warn: the requests that asked for it may have left."""
+    if not future.cancelled():
+        future.exception()

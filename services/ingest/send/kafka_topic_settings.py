@@ -1,0 +1,43 @@
+"""What the gateway must know of a topic's settings: how large an event may be, and whether a 202 holds."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from aiokafka.errors import for_code
+
+MIN_ISR: Final = "min.insync.replicas"
+#: Kafka's own defaults: what a topic has whose settings may not be read.
+KAFKA_DEFAULTS: Final = {"max.message.bytes": "1048588", "cleanup.policy": "delete"}
+
+
+@dataclass(frozen=True, slots=True)
+class TopicState:
+    """The settings of an existing topic that the gateway needs."""
+
+    max_message_bytes: int
+
+
+def question(topic: str) -> ConfigResource:
+    """Return the question for the settings that matter: a topic has forty, which take time to parse."""
+    return ConfigResource(ConfigResourceType.TOPIC, topic, dict.fromkeys([*KAFKA_DEFAULTS, MIN_ISR]))
+
+
+def answer(resource: Any) -> tuple[str, Any, dict[str, str]]:
+    """Return topic, aiokafka's error and settings of one resource of a DescribeConfigs response."""
+    return resource[3], for_code(resource[0]), {entry[0]: entry[1] for entry in resource[4]}
+
+
+def state(config: Mapping[str, str]) -> TopicState:
+    """Return what the gateway remembers of a topic with these settings."""
+    return TopicState(int(config["max.message.bytes"]))
+
+
+def unsafe(topic: str, config: Mapping[str, str], min_insync: int) -> str | None:
+    """Return why the topic may lose what is accepted, None if it does not."""
+    if int(config[MIN_ISR]) < min_insync:
+        return f"{MIN_ISR} of {topic} is {config[MIN_ISR]}, promised are {min_insync}"
+    if "compact" in config["cleanup.policy"]:
+        return f"{topic} is compacted: events with equal keys would be removed"
+    return None
