@@ -2,105 +2,21 @@
 
 import http.client
 import json
-import os
 import re
 import signal
 import socket
-import subprocess
-import sys
 import time
-import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
-from pathlib import Path
 
 import httpx2
-import psutil
 import psycopg2
 import pytest
 
-from stack.families import is_alive
 from stack.kafka import Kafka
 from tests.fixtures.fix_postgres import Database
+from tests.fixtures.up import StartUp, Up
 from tests.fixtures.writer import eventually
-
-ROOT = Path(__file__).resolve().parents[2]
-MARK = "ONRAMP_TEST_RUN"
-START_SECONDS = 120.0
-
-
-class Up:
-    """One `onramp up` in a process of its own; every process it starts carries a mark."""
-
-    def __init__(self, folder: Path, *options: str) -> None:
-        self.mark = str(uuid.uuid4())
-        self.output = folder / f"up-{self.mark[:8]}.log"
-        environment = {k: v for k, v in os.environ.items() if not k.startswith("ONRAMP_")}
-        if cache := os.environ.get("ONRAMP_CACHE"):
-            environment["ONRAMP_CACHE"] = cache
-        with self.output.open("wb") as output:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "services.cli", "up", "--data-dir", str(folder / "data"), *options],
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                cwd=ROOT,
-                env={**environment, "PYTHONPATH": str(ROOT), MARK: self.mark},
-                start_new_session=True,
-            )
-
-    @property
-    def text(self) -> str:
-        return self.output.read_text("utf-8")
-
-    def processes(self) -> list[psutil.Process]:
-        found = []
-        for process in psutil.process_iter():
-            try:
-                if process.environ().get(MARK) == self.mark and is_alive(process):
-                    found.append(process)
-            except psutil.Error:
-                continue
-        return found
-
-    def until(self, pattern: str, seconds: float = START_SECONDS) -> re.Match[str]:
-        deadline = time.monotonic() + seconds
-        while True:
-            if match := re.search(pattern, self.text):
-                return match
-            assert self.process.poll() is None, f"ended without {pattern!r}:\n{self.text}"
-            assert time.monotonic() < deadline, f"no {pattern!r} in {seconds} s:\n{self.text}"
-            time.sleep(0.05)
-
-    def wait(self, seconds: float = START_SECONDS) -> int:
-        return self.process.wait(seconds)
-
-    def gone_within(self, seconds: float) -> bool:
-        deadline = time.monotonic() + seconds
-        while self.processes():
-            if time.monotonic() > deadline:
-                return False
-            time.sleep(0.1)
-        return True
-
-
-StartUp = Callable[..., Up]
-
-
-@pytest.fixture
-def up(tmp_path: Path) -> Iterator[StartUp]:
-    started: list[Up] = []
-
-    def start(*options: str) -> Up:
-        started.append(Up(tmp_path, *options))
-        return started[-1]
-
-    try:
-        yield start
-    finally:
-        for each in started:
-            for process in each.processes():
-                process.kill()
-            each.process.wait(30)
 
 
 def result_of(run: Up) -> dict[str, object]:

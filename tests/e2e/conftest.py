@@ -1,0 +1,25 @@
+"""What the tests of whole runs share."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.fixtures.up import StartUp, Up
+
+
+@pytest.fixture
+def up(tmp_path: Path) -> Iterator[StartUp]:
+    started: list[Up] = []
+
+    def start(*options: str) -> Up:
+        started.append(Up(tmp_path, *options))
+        return started[-1]
+
+    try:
+        yield start
+    finally:
+        for each in started:
+            for process in each.processes():
+                process.kill()
+            each.process.wait(30)
