@@ -102,6 +102,8 @@ OTHER_VARIABLES: Final[Mapping[str, str]] = {
     "ONRAMP_ADMIN_KEY_FILE": "The file that holds it instead, as `--key-file` of `onramp errors`.",
     "ONRAMP_ADMIN_URL": "The admin service of `onramp errors`, as `--admin`.",
     "ONRAMP_URL": "The gateway of `onramp send`, as `--url`, and of the Lambda in clients/python.",
+    "ONRAMP_SOURCE_SHOP": "The DSN of a source: its `dsn_env` in the registry says which variable has it.",
+    "ONRAMP_SOURCE_SHOP_PASSWORD": "The password in that DSN alone, for Kafka Connect, which reads no DSN.",
     "ONRAMP_EVENT_NAME": "The Lambda in clients/python: what the records of its queue or stream are called.",
     "ONRAMP_CACHE": "Folder for downloaded jars, instead of `$XDG_CACHE_HOME/onramp` or `~/.cache/onramp`.",
     "ONRAMP_POSTGRES_PASSWORD": "Password of the database in `docker-compose.yml`; `onramp` unless set.",

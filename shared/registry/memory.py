@@ -57,14 +57,19 @@ class MemoryRegistry:
 
 
 def refuse_emptied(document: Mapping[str, Any], before: Snapshot) -> None:
-    """Raise `ValueError` for a document without `keys` (or `operators`) when there were some before.
+    """Raise `ValueError` for a document without `keys`, `operators` or `sources` when there were some before.
 
-    An empty or cut file looks like that, and in development a gateway without keys accepts everybody.
+    An empty or cut file looks like that. In development a gateway without keys accepts everybody, and the
+    slot of a source that is named no more is dropped.
     """
-    for section, known in (("keys", before.keys), ("operators", before.operators)):
+    for section, known in (
+        ("keys", before.keys),
+        ("operators", before.operators),
+        ("sources", before.sources),
+    ):
         if known and section not in document:
             raise ValueError(
-                f"there is no `{section}` where there were {len(known)}: `{section}: {{}}` revokes all"
+                f"there is no `{section}` where there were {len(known)}: `{section}: {{}}` removes all"
             )
 
 

@@ -5,7 +5,6 @@ ignored: a misspelt `expires` must not mean a key that never expires.
 """
 
 import hashlib
-import re
 from collections.abc import Mapping
 from datetime import datetime
 from fnmatch import fnmatchcase
@@ -19,34 +18,20 @@ from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
 from shared import wire
 from shared.contracts.compatibility import Mode
 from shared.contracts.json_values import fault_of
+from shared.registry.sources import Model, ModelName, Source, SourceName
+from shared.registry.texts import Retention, matching
 
-_TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
-_POINTER: Final = re.compile(r"(?:/(?:[^~/]|~[01])*)+")
-_RETENTION: Final = re.compile(r"[1-9]\d{0,4}[hd]")
-_KEY_ID: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
-
-
-def _matching(pattern: re.Pattern[str], message: str) -> AfterValidator:
-    def check(value: str) -> str:
-        if not pattern.fullmatch(value):
-            raise ValueError(message)
-        return value
-
-    return AfterValidator(check)
-
-
-Topic = Annotated[str, _matching(_TOPIC, "a topic has 1 to 249 of A-Z a-z 0-9 . _ -")]
-Pointer = Annotated[str, _matching(_POINTER, "a JSON Pointer starts with / (RFC 6901)")]
-KeyId = Annotated[str, _matching(_KEY_ID, "a key's id has 1 to 32 of a-z 0-9 -")]
-EventName = Annotated[str, _matching(wire.EVENT_NAME, "an event name is [a-z][a-z0-9_]{0,62}")]
-Retention = Annotated[str, _matching(_RETENTION, "a retention is hours or days: 36h, 30d")]
+Topic = Annotated[str, matching(r"[A-Za-z0-9._-]{1,249}", "a topic has 1 to 249 of A-Z a-z 0-9 . _ -")]
+Pointer = Annotated[str, matching(r"(?:/(?:[^~/]|~[01])*)+", "a JSON Pointer starts with / (RFC 6901)")]
+KeyId = Annotated[str, matching(r"[a-z0-9][a-z0-9-]{0,31}", "a key's id has 1 to 32 of a-z 0-9 -")]
+EventName = Annotated[str, matching(wire.EVENT_NAME.pattern, "an event name is [a-z][a-z0-9_]{0,62}")]
 #: Of these alone: a database judges it as well, and both must mean the same.
 EventPattern = Annotated[
-    str, _matching(re.compile(r"[a-z0-9_*?]{1,63}"), "a pattern of event names has 1 to 63 of a-z 0-9 _ * ?")
+    str, matching(r"[a-z0-9_*?]{1,63}", "a pattern of event names has 1 to 63 of a-z 0-9 _ * ?")
 ]
 #: Each may do what those before it may: look, act, read values and what others did.
 Role = Literal["viewer", "operator", "admin"]
-Sha256 = Annotated[str, _matching(re.compile(r"[0-9a-f]{64}"), "a SHA-256 is 64 hexadecimal digits")]
+Sha256 = Annotated[str, matching(r"[0-9a-f]{64}", "a SHA-256 is 64 hexadecimal digits")]
 
 
 def _plain_json(schema: dict[str, Any]) -> dict[str, Any]:
@@ -216,6 +201,8 @@ class Snapshot(_Frozen):
     operators: Mapping[KeyId, Operator] = Field(default_factory=dict)
     grants: tuple[Grant, ...] = ()
     contracts: tuple[Contract, ...] = ()
+    sources: Mapping[SourceName, Source] = Field(default_factory=dict)
+    models: Mapping[ModelName, Model] = Field(default_factory=dict)
     unknown_names: Literal["accept", "refuse"] = "accept"
     _digest: str = PrivateAttr("")
 
@@ -231,9 +218,8 @@ class Snapshot(_Frozen):
                 raise ValueError(f"the event name {name} is Onramp's own")
         written = self.model_dump(mode="json", by_alias=True)
         self._digest = hashlib.sha256(orjson.dumps(written, option=orjson.OPT_SORT_KEYS)).hexdigest()
-        object.__setattr__(self, "event_types", MappingProxyType(dict(self.event_types)))
-        object.__setattr__(self, "keys", MappingProxyType(dict(self.keys)))
-        object.__setattr__(self, "operators", MappingProxyType(dict(self.operators)))
+        for section in ("event_types", "keys", "operators", "sources", "models"):
+            object.__setattr__(self, section, MappingProxyType(dict(getattr(self, section))))
         return self
 
 

@@ -5,6 +5,7 @@ from typing import Final
 from tests.mutants.machine import Mutant, run
 
 FILE: Final = "tests/unit/shared/test_registry_file.py"
+SOURCES: Final = "tests/unit/shared/test_registry_sources.py"
 DEPTH: Final = f"{FILE}::test_depth_is_refused_before_libyaml_ends_the_process"
 
 REGISTRY: Final = (
@@ -30,6 +31,20 @@ REGISTRY: Final = (
         "low >= high",
         "False",
         tests="tests/unit/ingest/test_registry_watch.py::test_limits_that_mean_nothing_are_refused",
+    ),
+    Mutant(
+        "an alarm before the budget",
+        "sources.py",
+        "if self.wal_alarm_bytes >= self.wal_budget_bytes:",
+        "if False:",
+        tests=SOURCES,
+    ),
+    Mutant(
+        "a file that lost its sources",
+        "memory.py",
+        '        ("sources", before.sources),\n',
+        "",
+        tests=SOURCES,
     ),
     Mutant("looking again at what is unread", "file.py", "else _UNREAD", "else stamp", tests=FILE),
     Mutant("a file that was cut", "file.py", "if _ending(text) < self._ending:", "if False:", tests=FILE),

@@ -18,6 +18,7 @@ from shared.registry.editor import Editor
 from shared.registry.file import RegistryFileError, load
 from shared.registry.kafka_log import KafkaLog
 from shared.registry.model import Snapshot
+from shared.registry.sources import require_no_clash
 from shared.settings import KafkaSettings
 
 
@@ -146,4 +147,8 @@ def _wrong(snapshot: Snapshot) -> str:
             compile_schema(event_type.json_schema or {})
         except ValueError as error:
             return f"event_types.{name}.schema: {error}"
+    try:
+        require_no_clash(snapshot.sources, snapshot.models)
+    except ValueError as error:
+        return str(error)
     return too_large(snapshot)

@@ -1,0 +1,151 @@
+"""Databases whose changes become tables here, as ``onramp.yaml`` names them: `sources` and `models`.
+
+A source's password is in no registry: `dsn_env` names the environment variable that has its DSN.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from fnmatch import fnmatchcase
+from typing import Annotated, Final, Self
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+
+from shared.registry.texts import Retention, matching
+
+#: What of Kafka Connect's environment a connector may name (stack/connect.py) begins so.
+ENV_PREFIX: Final = "ONRAMP_SOURCE_"
+#: After the name of a DSN's variable: the password alone, for Kafka Connect, which reads no DSN.
+PASSWORD_SUFFIX: Final = "_PASSWORD"  # noqa: S105 - a name
+_UNITS: Final = {"kB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
+_MOST_IDENTIFIER_BYTES: Final = 63
+_RESERVED_SCHEMAS: Final = frozenset({"onramp", "landing", "information_schema"})
+
+
+def _identifier(value: str) -> str:
+    if not value or "\0" in value or len(value.encode()) > _MOST_IDENTIFIER_BYTES:
+        raise ValueError("a name in Postgres has 1 to 63 bytes, and no NUL")
+    return value
+
+
+def _model_name(value: str) -> str:
+    if len(value.split(".")) < len(("source", "schema", "table")) or "" in value.split("."):
+        raise ValueError("a model is named source.schema.table")
+    return value
+
+
+def _publishable(value: str) -> str:
+    if value in _RESERVED_SCHEMAS or value.startswith("pg_"):
+        raise ValueError(f"the schema {value} is Onramp's or Postgres' own: publish to another")
+    return value
+
+
+#: Part of the names of the slot, the publication and the topics.
+SourceName = Annotated[
+    str,
+    matching(
+        r"(?!.*__)[a-z](?:[a-z0-9_]{0,30}[a-z0-9])?",
+        "a source's name is a letter and up to 31 of a-z 0-9 _, and has no _ at its end or beside another",
+    ),
+]
+EnvName = Annotated[
+    str,
+    matching(
+        rf"{ENV_PREFIX}(?!.*{PASSWORD_SUFFIX}$)[A-Z0-9_]{{1,64}}",
+        f"the variable of a source's DSN is {ENV_PREFIX} and 1 to 64 of A-Z 0-9 _, and does not end with "
+        f"{PASSWORD_SUFFIX}",
+    ),
+]
+Identifier = Annotated[str, AfterValidator(_identifier)]
+PublishedSchema = Annotated[str, AfterValidator(_identifier), AfterValidator(_publishable)]
+TablePattern = Annotated[
+    str,
+    matching(r"[^.\0]+\.[^\0]+", "what is excluded is schema.table, with * and ? where any fits: app.tmp_*"),
+]
+Size = Annotated[
+    str, matching(r"[1-9]\d{0,6}(?:kB|MB|GB|TB)", "a size is a number and kB, MB, GB or TB: 512MB, 4GB")
+]
+ModelName = Annotated[str, AfterValidator(_model_name)]
+
+
+def bytes_of(size: str) -> int:
+    """Return the bytes of a size such as `512MB`, in Postgres' units: powers of 1024."""
+    return int(size[:-2]) * _UNITS[size[-2:]]
+
+
+class Source(BaseModel):
+    """One database, and which of its tables become tables of the warehouse."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    dsn_env: EnvName = Field(description="The environment variable that has the source's DSN.")
+    schemas: tuple[Identifier, ...] = Field(
+        min_length=1, description="Every table of these, also one made later."
+    )
+    exclude: tuple[TablePattern, ...] = Field((), description="Patterns of schema.table that stay out.")
+    publish: PublishedSchema = Field(description="The schema that its tables are published in.")
+    database: str | None = Field(
+        None, min_length=1, description="The writer's database that they are published to; the default one."
+    )
+    wal_alarm: Size = "1GB"
+    wal_budget: Size = Field("4GB", description="WAL that its slot may hold before the slot is dropped.")
+    keep_landing: Retention = "3d"
+
+    @model_validator(mode="after")
+    def _warns_before_it_cuts(self) -> Self:
+        if self.wal_alarm_bytes >= self.wal_budget_bytes:
+            raise ValueError("wal_alarm is less than wal_budget: at the budget the slot is dropped")
+        if len(set(self.schemas)) < len(self.schemas):
+            raise ValueError("a schema comes twice in schemas")
+        return self
+
+    @property
+    def wal_alarm_bytes(self) -> int:
+        """The WAL, in bytes, from which on somebody is told."""
+        return bytes_of(self.wal_alarm)
+
+    @property
+    def wal_budget_bytes(self) -> int:
+        """The WAL, in bytes, at which the slot is dropped."""
+        return bytes_of(self.wal_budget)
+
+    def takes(self, schema: str, table: str) -> bool:
+        """Whether a table is captured."""
+        named = f"{schema}.{table}"
+        return schema in self.schemas and not any(fnmatchcase(named, each) for each in self.exclude)
+
+
+class Model(BaseModel):
+    """How one table is cleaned before it is published; without it 1:1."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    where: str | None = Field(
+        None, min_length=1, description="Condition in SQL over `before` and `after`, the change's jsonb."
+    )
+    columns: Mapping[Identifier, None] = Field(
+        default_factory=dict, description="Columns by name; `null` leaves one out."
+    )
+
+
+def require_no_clash(sources: Mapping[str, Source], models: Mapping[str, Model]) -> None:
+    """Raise `ValueError` with all that fits each entry by itself, and not all of them together."""
+    if found := list(_clashes(sources, models)):
+        raise ValueError("; ".join(found))
+
+
+def _clashes(sources: Mapping[str, Source], models: Mapping[str, Model]) -> Iterator[str]:
+    published = defaultdict[tuple[str | None, str], list[str]](list)
+    for name, source in sorted(sources.items()):
+        published[source.database, source.publish].append(name)
+    for (_, schema), names in published.items():
+        if len(names) > 1:
+            yield (
+                f"sources {' and '.join(names)} publish to the same schema {schema}: tables of the same name "
+                "would overwrite each other; give each its own"
+            )
+    for model in sorted(models):
+        name, schema, table = model.split(".", 2)
+        if name not in sources:
+            yield f"models.{model}: there is no source {name}"
+        elif not sources[name].takes(schema, table):
+            yield f"models.{model}: the source {name} does not take {schema}.{table} (schemas, exclude)"

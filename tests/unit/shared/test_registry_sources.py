@@ -1,0 +1,119 @@
+"""Sources and models in the registry: what is refused says why, and what is said is what comes into force."""
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from shared.registry import Snapshot
+from shared.registry.chain import Chain
+from shared.registry.difference import difference
+from shared.registry.memory import MemoryRegistry, reasons
+from shared.registry.sources import Source, bytes_of, require_no_clash
+from shared.registry.strict_yaml import loads
+from tests.unit.shared.test_registry_chain import record
+
+EXAMPLE = """
+sources:
+  shop: {dsn_env: ONRAMP_SOURCE_SHOP, schemas: [app], exclude: ["app.tmp_*"], publish: shop,
+         wal_alarm: 1GB, wal_budget: 4GB, keep_landing: 3d}
+models:
+  shop.app.orders: {where: "after->>'email' NOT LIKE '%@test'", columns: {card: null}}
+"""
+SHOP = {"dsn_env": "ONRAMP_SOURCE_SHOP", "schemas": ["app"], "publish": "shop"}
+
+
+def why(section: str, entries: dict[str, Any]) -> str:
+    with pytest.raises(ValidationError) as refused:
+        Snapshot.model_validate({section: entries})
+    return "; ".join(reasons(refused.value))
+
+
+def test_the_registry_names_sources_and_models() -> None:
+    snapshot = Snapshot.model_validate(loads(EXAMPLE))
+    shop, orders = snapshot.sources["shop"], snapshot.models["shop.app.orders"]
+    assert (shop.wal_alarm_bytes, shop.wal_budget_bytes) == (1 << 30, 4 << 30)
+    assert [shop.takes("app", name) for name in ("orders", "tmp_1")] == [True, False]
+    assert not shop.takes("public", "orders")
+    assert list(orders.columns) == ["card"]
+    assert shop.database is None
+    require_no_clash(snapshot.sources, snapshot.models)
+
+
+def test_what_is_not_said_has_the_documented_value() -> None:
+    shop = Source.model_validate(SHOP)
+    assert (shop.wal_alarm, shop.wal_budget, shop.keep_landing) == ("1GB", "4GB", "3d")
+    assert [bytes_of(size) for size in ("1kB", "2MB", "1TB")] == [1024, 2 << 20, 1 << 40]
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"dsn_env": "DATABASE_URL"}, "sources.shop.dsn_env: Value error, the variable"),
+        ({"dsn_env": "ONRAMP_SOURCE_SHOP_PASSWORD"}, "does not end with _PASSWORD"),
+        ({"dsn": "postgresql://u:p@h/d"}, "sources.shop.dsn: Extra inputs"),
+        ({"schemas": []}, "at least 1 item"),
+        ({"schemas": ["app", "app"]}, "a schema comes twice"),
+        ({"schemas": ["x" * 64]}, "1 to 63 bytes"),
+        ({"exclude": ["tmp_*"]}, "schema.table"),
+        ({"publish": "onramp"}, "publish to another"),
+        ({"publish": "landing"}, "publish to another"),
+        ({"publish": "pg_catalog"}, "publish to another"),
+        ({"wal_alarm": "1 GB"}, "512MB"),
+        ({"wal_alarm": "4GB"}, "wal_alarm is less than wal_budget"),
+        ({"wal_budget": 4}, "valid string"),
+        ({"keep_landing": "3w"}, "36h, 30d"),
+    ],
+)
+def test_a_source_that_cannot_work_is_refused_by_its_reason(changed: dict[str, Any], told: str) -> None:
+    found = why("sources", {"shop": {**SHOP, **changed}})
+    assert told in found
+    assert "u:p@h" not in found
+
+
+@pytest.mark.parametrize("name", ["Shop", "shop-1", "a__b", "a_", "_a", "", "1a", "x" * 33])
+def test_a_name_that_would_blur_topics_or_slots_is_refused(name: str) -> None:
+    assert "a source's name" in why("sources", {name: SHOP})
+
+
+def test_a_model_is_of_a_table_and_leaves_columns_out() -> None:
+    assert "source.schema.table" in why("models", {"shop.orders": {}})
+    assert "columns.card" in why("models", {"shop.app.orders": {"columns": {"card": "x"}}})
+
+
+def test_what_does_not_fit_together_is_told_at_once() -> None:
+    snapshot = Snapshot.model_validate(
+        {
+            "sources": {"a": SHOP, "b": SHOP},
+            "models": {"c.app.orders": {}, "a.public.orders": {}},
+        }
+    )
+    with pytest.raises(ValueError, match="a and b publish to the same schema shop") as refused:
+        require_no_clash(snapshot.sources, snapshot.models)
+    assert "there is no source c" in str(refused.value)
+    assert "does not take public.orders" in str(refused.value)
+
+
+def test_two_sources_of_the_same_schema_in_different_databases_are_no_clash() -> None:
+    snapshot = Snapshot.model_validate({"sources": {"a": SHOP, "b": {**SHOP, "database": "other"}}})
+    require_no_clash(snapshot.sources, snapshot.models)
+
+
+def test_a_change_set_puts_and_deletes_sources_by_name() -> None:
+    chain = Chain()
+    chain.take(0, record(-1, {"sources": {"shop": SHOP, "old": SHOP}}))
+    wanted = Snapshot.model_validate({"sources": {"shop": {**SHOP, "exclude": ["app.tmp_*"]}}})
+    change = difference(chain, wanted)
+    assert change.lines(chain.document()) == ["- sources.old", "~ sources.shop: exclude"]
+    chain.take(1, record(0, change.put, delete=change.delete))
+    assert chain.snapshot().sources == wanted.sources
+
+
+def test_a_file_that_lost_its_sources_removes_none() -> None:
+    registry = MemoryRegistry({"sources": {"shop": SHOP}})
+    registry.put({"event_types": {}})
+    assert not registry.refresh()
+    assert list(registry.snapshot().sources) == ["shop"]
+    registry.put({"sources": {}})
+    assert registry.refresh()
+    assert not registry.snapshot().sources
