@@ -7,7 +7,7 @@ arrives, then the writer, then what they stood on.
 
 import fcntl
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -66,14 +66,21 @@ class Plan:
 class Stack:
     """Kafka, Postgres, gateway and writer on this machine."""
 
-    def __init__(self, plan: Plan, report: Report, interrupts: Interrupts) -> None:
-        """Take the plan; nothing is started before `start`."""
+    def __init__(
+        self,
+        plan: Plan,
+        report: Report,
+        interrupts: Interrupts,
+        before_services: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Take the plan. `start` calls `before_services` when Kafka and Postgres are there."""
+        self._before_services = before_services
         self._plan = plan
         self._report = report
         self._interrupts = interrupts
         self._parts: list[tuple[str, Part]] = []
         self._lock: IO[str] | None = None
-        self._promise: dict[str, str] = {}
+        self._shared_env = {"ONRAMP_REGISTRY_SOURCE": "kafka"}
         self._postgres_port = plan.postgres_port
         self.bootstrap = plan.bootstrap or ""
         self.dsn = plan.dsn or ""
@@ -113,6 +120,7 @@ class Stack:
         if self._plan.prometheus:
             self._find_prometheus()
         self._start_kafka_and_postgres()
+        self._before_services()
         self._start_services()
         if self._watching is not None:
             self._start_prometheus(self._watching)
@@ -202,7 +210,7 @@ class Stack:
             if plan.bootstrap is None:
                 port = self._port("Kafka", plan.kafka_port)
                 kafka = Kafka(plan.data_dir / "kafka", port, plan.brokers)
-                self._promise = kafka.promise
+                self._shared_env |= kafka.promise
                 started.append(self._launch("Kafka", kafka))
                 self.bootstrap = kafka.bootstrap
             if plan.dsn is None:
@@ -220,13 +228,13 @@ class Stack:
             dsn=self.dsn,
             log=logs / "writer.log",
             port=self._port("The writer", plan.writer_port),
-            env={**self._promise, **plan.writer_env},
+            env={**self._shared_env, **plan.writer_env},
         )
         gateway = services.gateway(
             bootstrap=self.bootstrap,
             log=logs / "gateway.log",
             port=self._port("The gateway", plan.gateway_port),
-            env={"ONRAMP_INGEST_DEV_KEY": self.api_key, **self._promise, **plan.gateway_env},
+            env={"ONRAMP_INGEST_DEV_KEY": self.api_key, **self._shared_env, **plan.gateway_env},
         )
         self.writer, self.gateway = writer.url, gateway.url
         with self._report.step("Starting the gateway and the writer"):
@@ -248,7 +256,7 @@ class Stack:
             env={
                 "ONRAMP_WRITER_DSN": self.dsn,
                 "ONRAMP_ADMIN_STORE": str(plan.data_dir / "segments"),
-                **plan.writer_env,
+                **{**self._shared_env, **plan.writer_env},
             },
         )
         self._beside.append(self._launch("the admin service", admin))

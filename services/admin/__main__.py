@@ -8,6 +8,7 @@ from typing import Final
 import uvicorn
 from fastapi import FastAPI
 
+from services.admin.api.local import is_loopback
 from services.admin.app import create
 from services.admin.destinations import DestinationSettings
 from services.admin.safety import UnsafeSetupError, require_safe
@@ -15,7 +16,8 @@ from services.admin.segments.folder import Segments
 from services.admin.settings import AdminSettings
 from shared.logs import set_up
 from shared.read_settings import WrongSettingsError, read_settings, warn_of_unknown
-from shared.registry.file import FileRegistry, RegistryFileError
+from shared.registry.file import RegistryFileError
+from shared.registry.opened import open_registry
 from shared.settings import KafkaSettings, RegistrySettings
 
 #: The writer's setting that names the default database.
@@ -30,7 +32,7 @@ def main() -> None:
         settings, kafka = read_settings(AdminSettings), read_settings(KafkaSettings)
         destinations = read_settings(DestinationSettings)
         named = read_settings(RegistrySettings)
-        registry = FileRegistry(named.file, named=named.named)
+        registry = open_registry(named, kafka)
         require_safe(settings, registry)
         tls = settings.tls()
     except (WrongSettingsError, UnsafeSetupError, RegistryFileError) as e:
@@ -49,7 +51,10 @@ def main() -> None:
     set_up("admin", settings.log_level)
     warn_of_unknown(AdminSettings, KafkaSettings, RegistrySettings)
     segments = Segments(settings.store) if settings.store else None
-    _serve(create(kafka.brokers, dsn, destinations.by_name(), registry, segments), settings, tls)
+    app = create(
+        kafka.brokers, dsn, destinations.by_name(), registry, segments, local=is_loopback(settings.host)
+    )
+    _serve(app, settings, tls)
 
 
 def _serve(app: FastAPI, settings: AdminSettings, tls: ssl.SSLContext | None) -> None:

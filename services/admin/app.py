@@ -28,13 +28,16 @@ def create(
     databases: Mapping[str, str],
     registry: Registry,
     segments: Segments | None = None,
+    *,
+    local: bool,
 ) -> FastAPI:
     """Return the service's application; its keeper and its jobs run for as long as the application does.
 
-    Without operators at its start it is open to this machine, until there are some.
+    Without operators at its start it is open to this machine if it is `local`, until there are some.
     """
     keeper, packer, jobs = Keeper(brokers, dsn), Packer(dsn, segments), JobRunner(dsn, databases, segments)
-    operators, watch = Operators(registry, keyless=not registry.snapshot().operators), RegistryWatch(registry)
+    operators = Operators(registry, local=local)
+    watch = RegistryWatch(registry, operators.see)
 
     metrics = AdminMetrics()
 
@@ -50,6 +53,7 @@ def create(
             for part in (jobs, packer, keeper, watch):
                 part.stop()
             await asyncio.gather(*tasks)
+            registry.close()
 
     return api(
         dsn, databases, keeper.status, operators, lifespan=lifespan, segments=segments, metrics=metrics

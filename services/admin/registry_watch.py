@@ -1,6 +1,7 @@
 """Looks at the registry each second: an operator who is removed is refused within two."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Final
 
 from services.admin.until_stopped import UntilStopped
@@ -12,12 +13,15 @@ _SECONDS: Final = 1.0
 class RegistryWatch(UntilStopped):
     """Refreshes the registry until it is stopped."""
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: Registry, seen: Callable[[], None]) -> None:
+        """`seen` is called after each look."""
         super().__init__()
         self._registry = registry
+        self._seen = seen
 
     async def run(self) -> None:
         """Look, and look again."""
         while not self.stopped:
             await asyncio.to_thread(self._registry.refresh)
+            self._seen()
             await self.pause(_SECONDS)

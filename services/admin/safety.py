@@ -14,7 +14,7 @@ def require_safe(settings: AdminSettings, registry: Registry) -> None:
     if is_loopback(settings.host):
         return
     where, faults = settings.host or "every address", []
-    if not registry.snapshot().operators:
+    if registry.is_read and not registry.snapshot().operators:  # unread, nobody is let in without one
         faults.append(
             f"It would listen on {where} and knows no operator: everybody could read parked events. "
             "Make a key with `onramp keys new ann --operator admin` and write its hash into "

@@ -8,6 +8,11 @@ from services.cli.exits import Exit, explain
 from services.cli.show.stack_up import as_dict, lines_of, where_to_look
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from services.cli.registry.followed_file import FollowedFile
+    from services.cli.where import Where
     from stack.report import Report
     from stack.up import Plan
 
@@ -17,7 +22,17 @@ _CHECK_SECONDS: Final = 0.5
 class StackRun:
     """Holds what the stages of a run share: the stack, where progress goes, and who may interrupt."""
 
-    def __init__(self, plan: "Plan", report: "Report", *, events: int, leave: bool, as_json: bool) -> None:
+    def __init__(
+        self,
+        plan: "Plan",
+        report: "Report",
+        *,
+        events: int,
+        leave: bool,
+        as_json: bool,
+        registry: "Path | None",
+        where: "Callable[..., Where]",
+    ) -> None:
         """Take the plan; nothing is started before `run`.
 
         Args:
@@ -26,6 +41,8 @@ class StackRun:
             events: how many flights to send; 0 sends none.
             leave: end when they have landed, and do not stay up.
             as_json: print the result as JSON.
+            registry: the registry's file, applied at the start and whenever it changes; None: there is none.
+            where: all databases of the writer, by `kafka` and `dsn`, for tables that the file asks for.
         """
         from stack.interrupts import Interrupts
         from stack.up import Stack
@@ -35,7 +52,10 @@ class StackRun:
         self._leave = leave
         self._as_json = as_json
         self._interrupts = Interrupts()
-        self._stack = Stack(plan, report, self._interrupts)
+        self._stack = Stack(plan, report, self._interrupts, self._apply_registry)
+        self._registry = registry
+        self._where = where
+        self._followed: FollowedFile | None = None
 
     def run(self) -> Exit:
         """Run from start to stop, and return the exit code; errors of the stack are printed."""
@@ -46,6 +66,7 @@ class StackRun:
         with self._interrupts.listen():
             try:
                 self._stack.start()
+                self._retry_registry()
                 code = self._main_job() if self._events else code
                 if not self._leave:
                     self._stay()
@@ -55,15 +76,39 @@ class StackRun:
             except StackError as error:
                 code = explain(self._stack.crash() or error)
             finally:
+                if self._followed is not None:
+                    self._followed.close()
                 self._stack.stop()
         return code
+
+    def _apply_registry(self) -> None:
+        from services.cli.registry.followed_file import FollowedFile
+        from shared.registry.kafka_log import KafkaLog
+
+        if self._registry is None:
+            return
+        where = self._where(kafka=self._stack.bootstrap, dsn=self._stack.dsn)
+        self._followed = FollowedFile(KafkaLog(where.kafka_settings), self._registry, where, self._note)
+        with self._report.step(f"Applying {self._registry}"), self._interrupts.allowed():
+            self._followed.look()
+
+    def _retry_registry(self) -> None:
+        """Look again at a file that was refused: the writer has made its schemas by now."""
+        if self._followed is not None:
+            self._followed.retry_refused()
+
+    def _check(self) -> None:
+        """Raise if a part has crashed, and look at the registry's file."""
+        self._stack.check()
+        if self._followed is not None:
+            self._followed.look()
 
     def _main_job(self) -> Exit:
         from stack.demo import Demo
 
         stack = self._stack
         demo = Demo(
-            stack.gateway, stack.dsn, self._events, self._report, api_key=stack.api_key, check=stack.check
+            stack.gateway, stack.dsn, self._events, self._report, api_key=stack.api_key, check=self._check
         )
         with self._interrupts.allowed():
             outcome = demo.run()
@@ -78,7 +123,7 @@ class StackRun:
         self._note(where_to_look(self._stack))
         with self._interrupts.allowed():
             while True:
-                self._stack.check()
+                self._check()
                 time.sleep(_CHECK_SECONDS)
 
     def _note(self, lines: list[str]) -> None:

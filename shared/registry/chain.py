@@ -43,6 +43,8 @@ class ChangeSet(BaseModel):
     actor: Annotated[str, Field(min_length=1, max_length=200)]
     reason: Annotated[str, Field(max_length=2000)] = ""
     time: AwareDatetime
+    #: Of the apply of a file: what it put is the file's, to change and to take away.
+    of_file: Annotated[bool, Field(strict=True)] = False
     put: Snapshot = Field(default_factory=Snapshot)
     delete: Annotated[Mapping[str, tuple[str, ...]], AfterValidator(_of_names)] = Field(default_factory=dict)
 
@@ -78,6 +80,8 @@ class Chain:
         #: Whether a later release has written: what is in force from there on is unknown here.
         self.is_outgrown = False
         self._sections: dict[str, Any] = {}
+        #: What a file has last said of entries with names, whatever became of them since.
+        self._of_files: dict[str, dict[str, Any]] = {}
 
     def take(self, offset: int, value: bytes | None) -> Verdict:
         """Judge the record at `offset`, and take it over if it counts.  Records come in their order."""
@@ -96,6 +100,13 @@ class Chain:
     def document(self) -> dict[str, Any]:
         """Return what is in force as people write it."""
         return {section: written(value) for section, value in self._sections.items()}
+
+    def said_by_files(self) -> dict[str, dict[str, Any]]:
+        """Return what files have last put of each entry, as people write it, by section and name.
+
+        Others may have changed or deleted it since.
+        """
+        return {section: written(entries) for section, entries in self._of_files.items()}
 
     def judge(self, value: bytes) -> Verdict:
         """Return what a record would be if it came next."""
@@ -134,10 +145,14 @@ class Chain:
         for section, names in change.delete.items():
             for name in names:
                 self._sections[section].pop(name, None)
+                if change.of_file:
+                    self._of_files.get(section, {}).pop(name, None)
         for section in change.put.model_fields_set:
             value = getattr(change.put, section)
             if section in NAMED:
                 self._sections.setdefault(section, {}).update(value)
+                if change.of_file:
+                    self._of_files.setdefault(section, {}).update(value)
             else:
                 self._sections[section] = value
 

@@ -12,6 +12,8 @@ class SchemaChange(NamedTuple):
 
     event_type: str
     finding: Finding
+    #: Of the file, from 1 on; 0: there is none.
+    line: int = 0
 
 
 def schema_changes(old: Snapshot, new: Snapshot) -> list[SchemaChange]:

@@ -33,14 +33,14 @@ class Editor:
                 REGISTRY_CONFLICT, "a later release of Onramp has written to the registry: use its `onramp`"
             )
 
-    def write(self, change: Difference, actor: str, reason: str) -> int:
-        """Bring a change into force, and return its offset.
+    def write(self, change: Difference, actor: str, reason: str, *, of_file: bool = False) -> int:
+        """Bring a change into force, and return its offset; what is put `of_file` is the file's.
 
         Raises:
             UserError: REGISTRY_CONFLICT, somebody else's change was first; it is as if this was never tried.
             InfrastructureError: the log cannot be reached, and whether the change counts is not known.
         """
-        value = self._record(change, actor, reason)
+        value = self._record(change, actor, reason, of_file=of_file)
         failure: InfrastructureError | None = None
         try:
             self._log.append(value)
@@ -53,13 +53,14 @@ class Editor:
             raise failure
         raise UserError(REGISTRY_CONFLICT, "another change was first, and nothing of this one is in force")
 
-    def _record(self, change: Difference, actor: str, reason: str) -> bytes:
+    def _record(self, change: Difference, actor: str, reason: str, *, of_file: bool) -> bytes:
         document: Mapping[str, Any] = {
             "format": FORMAT,
             "after": self.chain.last,
             "actor": actor,
             "reason": reason,
             "time": datetime.now(UTC).isoformat(),
+            **({"of_file": True} if of_file else {}),
             "put": change.put,
             "delete": change.delete,
         }

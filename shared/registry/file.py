@@ -7,20 +7,34 @@ accepting keys that were removed.
 """
 
 import logging
+from collections.abc import Sequence
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from shared.registry import strict_yaml
-from shared.registry.memory import reasons, refuse_emptied
+from pydantic import BaseModel, ValidationError
+
+from shared.registry import model, strict_yaml
+from shared.registry.memory import refuse_emptied
 from shared.registry.model import EMPTY, Snapshot
 from shared.registry.port import Check, no_check
 
 logger = logging.getLogger(__name__)
 
-_Stamp = tuple[int, int, int] | None
+#: By which it is told that a file is another: times, size and inode.
+Stamp = tuple[int, int, int]
 #: Equal to no file's: it is read again at the next look.
 _UNREAD: Final = (-1, -1, -1)
 _END: Final = "..."
+#: As people write them.
+_FIELDS: Final = sorted(
+    {
+        field.alias or name
+        for each in vars(model).values()
+        if isinstance(each, type) and issubclass(each, BaseModel)
+        for name, field in each.model_fields.items()
+    }
+)
 
 
 class RegistryFileError(ValueError):
@@ -43,14 +57,14 @@ class FileRegistry:
         """
         self._path = path
         self._check = check
-        self._stamp: _Stamp = _stamp_of(path)
+        self._stamp: Stamp | None = stamp_of(path)
         if named and self._stamp is None:
             raise RegistryFileError(f"{path} is not there: write it, or leave ONRAMP_REGISTRY_FILE out")
         self._snapshot, self._ending = EMPTY, 0
         self._logged = ""
         if self._stamp:
             text = _read(path)
-            self._snapshot, self._ending = _snapshot_of(path, text, EMPTY, check), _ending(text)
+            self._snapshot, self._ending = _snapshot_of(path, text, EMPTY, check), ending(text)
 
     def snapshot(self) -> Snapshot:
         """Return the present snapshot.  Costs nothing."""
@@ -71,7 +85,7 @@ class FileRegistry:
 
     def refresh(self) -> bool:
         """Read the file again if it changed; return whether the snapshot changed.  Never raises."""
-        stamp = _stamp_of(self._path)
+        stamp = stamp_of(self._path)
         if stamp == self._stamp:
             return False
         try:
@@ -88,15 +102,15 @@ class FileRegistry:
             self._log(type(e).__name__)
         return False
 
-    def _take_over(self, stamp: _Stamp) -> bool:
+    def _take_over(self, stamp: Stamp | None) -> bool:
         text = _read(self._path)
-        if _ending(text) < self._ending:
+        if ending(text) < self._ending:
             raise RegistryFileError(
                 f"{self._path} does not end as before: it was cut, or is still being written"
             )
         snapshot = _snapshot_of(self._path, text, self._snapshot, self._check)
         changed = snapshot.digest != self._snapshot.digest
-        self._snapshot, self._ending, self._stamp, self._logged = snapshot, _ending(text), stamp, ""
+        self._snapshot, self._ending, self._stamp, self._logged = snapshot, ending(text), stamp, ""
         if changed:
             logger.info("registry loaded", extra={"digest": snapshot.digest})
         return changed
@@ -132,19 +146,50 @@ def _snapshot_of(path: Path, text: str, before: Snapshot, check: Check) -> Snaps
         refuse_emptied(document or {}, before)
         snapshot = Snapshot.model_validate(document or {})
         check(snapshot)
-    except ValueError as e:  # pydantic's ValidationError is one
-        raise RegistryFileError("; ".join(reasons(e))) from None
+    except ValidationError as e:
+        told = [_told(path, text, each) for each in e.errors(include_input=False)]
+        raise RegistryFileError("; ".join(told)) from None
+    except ValueError as e:
+        raise RegistryFileError(placed(path, str(e))) from None
     return snapshot
 
 
-def _ending(text: str) -> int:
+def placed(path: Path, reason: str) -> str:
+    """Return a reason that begins with its place in the file (`event_types.a.schema: …`) with its line."""
+    place, colon, _ = reason.partition(": ")
+    line = line_in(path, place.split(".")) if colon else 0
+    return f"{path.name}, line {line}: {reason}" if line else reason
+
+
+def line_in(path: Path, place: Sequence[object]) -> int:
+    """Return the line of a place in the file, or of what is there of it; 0 when that is nothing."""
+    try:
+        return strict_yaml.line_of(path.read_text("utf-8"), place)
+    except (OSError, UnicodeDecodeError):
+        return 0
+
+
+def _told(path: Path, text: str, error: Any) -> str:
+    """Return what is wrong at a place of the file, its line, and what was probably meant; no values."""
+    *_, name = where = error["loc"] or ("",)
+    said = f"{'.'.join(map(str, where))}: {error['msg']}"
+    if error["type"] == "extra_forbidden":
+        near = get_close_matches(str(name), _FIELDS, 1)
+        advice = f"did you mean `{near[0]}`?" if near else "docs/registry.md lists what there is"
+        said = f"{'.'.join(map(str, where)):.200}: there is no such field; {advice}"
+    line = strict_yaml.line_of(text, where)
+    return f"{path.name}, line {line}: {said}" if line else said
+
+
+def ending(text: str) -> int:
     """Return how surely the file is whole: 2, YAML's end mark; 1, a whole last line; 0, neither."""
     if text.rstrip("\n").rpartition("\n")[2] == _END:
         return 2
     return int(text.endswith("\n"))
 
 
-def _stamp_of(path: Path) -> _Stamp:
+def stamp_of(path: Path) -> Stamp | None:
+    """Return what changes when the file does; None when it is not there."""
     try:
         stat = path.stat()
     except OSError:

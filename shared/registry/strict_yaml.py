@@ -4,7 +4,8 @@ libyaml is used where it is installed: four times as fast, which decides how soo
 a file of thousands of keys takes effect.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any, Final
 
 import yaml
@@ -61,6 +62,40 @@ def loads(text: str) -> Any:
         return yaml.load(text, Loader=_Strict)  # noqa: S506 - a SafeLoader that rejects more
     except yaml.YAMLError as e:
         raise ValueError(f"is not YAML: {_position(e)}") from None
+
+
+def line_of(text: str, path: Sequence[object]) -> int:
+    """Return the line, from 1 on, of what `path` (keys and indexes) leads to, as far as it goes; 0: nowhere.
+
+    `text` is one that `loads` has taken.
+    """
+    line, node = 0, _composed(text)
+    for step in path:
+        found = _child(node, step)
+        if found is None:
+            break
+        line, node = found
+    return line
+
+
+@lru_cache(maxsize=1)  # of one file many places are asked for
+def _composed(text: str) -> Any:
+    try:
+        return yaml.compose(text, Loader=_LOADER)
+    except yaml.YAMLError:
+        return None
+
+
+def _child(node: Any, step: object) -> tuple[int, Any] | None:
+    """Return the line of a key or an element, and what stands there."""
+    if isinstance(node, yaml.MappingNode):
+        return next(
+            ((key.start_mark.line + 1, value) for key, value in node.value if key.value == str(step)), None
+        )
+    if isinstance(node, yaml.SequenceNode) and str(step).isdecimal() and int(str(step)) < len(node.value):
+        element = node.value[int(str(step))]
+        return element.start_mark.line + 1, element
+    return None
 
 
 def _reject_depth(text: str) -> None:

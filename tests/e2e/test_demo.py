@@ -1,6 +1,5 @@
 """`onramp up` from outside: what a newcomer types, sees, interrupts and kills."""
 
-import http.client
 import json
 import re
 import signal
@@ -15,7 +14,7 @@ import pytest
 
 from stack.kafka import Kafka
 from tests.fixtures.fix_postgres import Database
-from tests.fixtures.up import StartUp, Up
+from tests.fixtures.up import StartUp, Up, post
 from tests.fixtures.writer import eventually
 
 
@@ -122,21 +121,6 @@ def test_killed_itself_it_takes_everything_along(up: StartUp) -> None:
     run.process.kill()
     run.wait(10)
     assert run.gone_within(60), [each.cmdline() for each in run.processes()]
-
-
-def post(port: int, event_id: str, event_name: str, key: str) -> int:
-    envelope = {
-        "metadata": {"id": event_id, "timestamp": "2026-01-01T12:00:00Z", "version": "1"},
-        "event_name": event_name,
-        "payload": {"total": 42},
-    }
-    headers = {"Content-Type": "application/json", "Authorization": f"Bearer {key}"}
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
-    try:
-        connection.request("POST", "/v1/events", json.dumps(envelope), headers)
-        return connection.getresponse().status
-    finally:
-        connection.close()
 
 
 def keeps(admin: str) -> bool:

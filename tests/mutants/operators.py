@@ -43,10 +43,24 @@ OPERATORS: Final = (
     ),
     Mutant(
         "that revoking the last operator closes the admin service",
-        "app.py",
-        "keyless=not registry.snapshot().operators",
-        "keyless=True",
+        "api/operators.py",
+        "self._local and not self._registry.snapshot().operators",
+        "self._local",
         f"{_TESTS}an_operator_who_is_removed_is_refused_and_without_any_the_service_stays_closed",
+    ),
+    Mutant(
+        "that a service beyond this machine is closed while nobody has a key",
+        "api/operators.py",
+        "self._keyless = self._local and not",
+        "self._keyless = not",
+        f"{_UNIT}until_the_registry_was_read_nobody_is_let_in",
+    ),
+    Mutant(
+        "that the first registry decides whether the admin service is open",
+        "api/operators.py",
+        "        self._keyless: bool | None = None\n        self.see()",
+        "        self._keyless: bool | None = None",
+        f"{_UNIT}a_service_whose_last_operator_was_revoked_before_anybody_asked_is_closed",
     ),
     Mutant(
         "that the admin service looks at its registry",
@@ -160,7 +174,7 @@ OPERATORS: Final = (
     Mutant(
         "that the admin service beyond this machine has operators",
         "safety.py",
-        "if not registry.snapshot().operators:",
+        "if registry.is_read and not registry.snapshot().operators:",
         "if False:",
         f"{_UNIT}beyond_this_machine_it_starts_with_operators_and_tls_alone",
     ),

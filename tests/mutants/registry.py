@@ -47,7 +47,7 @@ REGISTRY: Final = (
         tests=SOURCES,
     ),
     Mutant("looking again at what is unread", "file.py", "else _UNREAD", "else stamp", tests=FILE),
-    Mutant("a file that was cut", "file.py", "if _ending(text) < self._ending:", "if False:", tests=FILE),
+    Mutant("a file that was cut", "file.py", "if ending(text) < self._ending:", "if False:", tests=FILE),
     Mutant(
         "a file that was emptied",
         "memory.py",

@@ -67,10 +67,79 @@ REGISTRY_EDIT: Final = (
     Mutant(
         "schemas that do not compile",
         "services/cli/registry/change.py",
-        "if reason := _wrong(after):",
+        "if reason := _wrong(after, differs):",
         "if reason := '':",
         tests=EDIT,
     ),
+)
+
+FOLLOW: Final = "tests/unit/cli/test_followed_file.py"
+ONE_TRUTH: Final = (
+    Mutant(
+        "what no file has named",
+        "shared/registry/merge.py",
+        "entries[name] = there[name]\n                result",
+        "result",
+        tests=EDIT,
+    ),
+    Mutant(
+        "what others took away",
+        "shared/registry/merge.py",
+        "elif now is None:\n            del entries[name]",
+        "elif now is None:\n            pass",
+        tests=EDIT,
+    ),
+    Mutant(
+        "what others changed",
+        "shared/registry/merge.py",
+        "else:\n            entries[name] = there[name]",
+        "else:\n            pass",
+        tests=EDIT,
+    ),
+    Mutant("what both changed", "shared/registry/merge.py", "elif mine != old:", "elif False:", tests=EDIT),
+    Mutant(
+        "what is a file's",
+        "shared/registry/chain.py",
+        "self._of_files.setdefault(section, {}).update(value)",
+        "pass",
+        tests=EDIT,
+    ),
+    Mutant(
+        "what a file takes away is its own no more",
+        "shared/registry/chain.py",
+        "self._of_files.get(section, {}).pop(name, None)",
+        "pass",
+        tests=EDIT,
+    ),
+    Mutant(
+        "a race that was lost",
+        "services/cli/registry/followed_file.py",
+        "range(_TRIES)",
+        "range(1)",
+        tests=FOLLOW,
+    ),
+    Mutant(
+        "a file that is half written",
+        "services/cli/registry/followed_file.py",
+        "if cut := self._cut():",
+        "if cut := '':",
+        tests=FOLLOW,
+    ),
+    Mutant(
+        "Kafka that was out",
+        "services/cli/registry/followed_file.py",
+        '{error.detail}; it is tried again"])\n            return None',
+        '{error.detail}; it is tried again"])\n            self._stamp = stamp\n            return None',
+        tests=FOLLOW,
+    ),
+    Mutant(
+        "what was said already",
+        "services/cli/registry/followed_file.py",
+        "if lines and lines != self._said:",
+        "if lines:",
+        tests=FOLLOW,
+    ),
+    Mutant("lines", "shared/registry/strict_yaml.py", "line, node = found", "pass", tests=EDIT),
 )
 
 MADE: Final = "tests/integration/writer_tables/test_created_tables.py"
@@ -94,5 +163,23 @@ TABLES: Final = (
     ),
 )
 
+UP: Final = "tests/e2e/test_registry_file.py"
+FOLLOWED: Final = (
+    Mutant(
+        "the file before the services",
+        "stack/up.py",
+        "        self._before_services()\n        self._start_services()",
+        "        self._start_services()",
+        tests=UP,
+    ),
+    Mutant(
+        "a file that was saved",
+        "services/cli/stack_run.py",
+        "self._stack.check()\n        if self._followed is not None:",
+        "self._stack.check()\n        if False:",
+        tests=UP,
+    ),
+)
+
 if __name__ == "__main__":
-    run(".", REGISTRY_EDIT, TABLES)
+    run(".", (*REGISTRY_EDIT, *ONE_TRUTH), (*TABLES, *FOLLOWED))

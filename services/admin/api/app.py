@@ -30,6 +30,7 @@ from services.admin.segments.folder import Segments
 from services.admin.store import read_sql
 from services.admin.store.bytes_sql import load, value
 from services.admin.store.control_sql import cursor_key, transaction
+from shared.errors import REGISTRY_UNREAD
 
 _SAMPLES: Final = 10
 _MOST_COUNTS: Final = 1_000
@@ -56,7 +57,7 @@ def api(
     )
     app.add_middleware(Entry, operators=operators)
     answer_with_problems(app, lambda request: _record_refusal(dsn, request))
-    _add_state(app, keeper, metrics or AdminMetrics())
+    _add_state(app, keeper, operators, metrics or AdminMetrics())
     _add_groups(app, dsn, segments)
     _add_events(app, dsn, segments)
     _add_parts(app, dsn)
@@ -65,7 +66,7 @@ def api(
     return app
 
 
-def _add_state(app: FastAPI, keeper: KeeperStatus, metrics: AdminMetrics) -> None:
+def _add_state(app: FastAPI, keeper: KeeperStatus, operators: Operators, metrics: AdminMetrics) -> None:
     @app.get("/metrics")
     async def show_metrics() -> Response:
         """Prometheus metrics of the keeper and of this process."""
@@ -81,6 +82,8 @@ def _add_state(app: FastAPI, keeper: KeeperStatus, metrics: AdminMetrics) -> Non
         said: dict[str, Any] = {"keeper": keeper.state}
         if asking.only is None:
             said |= {"reason": keeper.reason, "kept": keeper.kept, "behind": keeper.behind}
+        if not operators.is_known:
+            return JSONResponse(said | {"registry": REGISTRY_UNREAD.code}, 503)
         return JSONResponse(said, 200 if keeper.state in _READY else 503)
 
 

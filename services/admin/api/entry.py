@@ -10,7 +10,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from services.admin.api.operators import STRANGER, Caller, Operators
 from services.admin.api.problems import problem
-from shared.errors import NOT_LOCAL, UserError
+from shared.errors import NOT_LOCAL, InfrastructureError, UserError
 
 _HEADERS: Final = ((b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store"))
 #: They say of the service whether it is alive and ready, and nothing of events.
@@ -37,7 +37,7 @@ class Entry:
             return
         try:
             caller = self._caller(scope)
-        except UserError as e:
+        except (UserError, InfrastructureError) as e:
             await problem(e.fault, e.detail)(scope, receive, send_with_headers)
             return
         scope["state"] = {**scope.get("state", {}), "caller": caller}
@@ -46,7 +46,7 @@ class Entry:
     def _caller(self, scope: Scope) -> Caller:
         try:
             return self._operators.caller(Headers(scope=scope))
-        except UserError as e:
+        except (UserError, InfrastructureError) as e:
             if scope["path"] in _WITHOUT_KEY and e.fault is not NOT_LOCAL:
                 return STRANGER
             raise

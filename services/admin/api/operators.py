@@ -1,7 +1,7 @@
 """Who asks: an operator by a key, or while nobody has one, whoever is on this machine.
 
 A key is found by its name and compared in constant time, as the gateway's are.  Whether the service is open
-without keys is decided at its start: revoking the last operator closes it.
+without keys is decided by the first registry that is read: revoking the last operator closes it.
 """
 
 from datetime import UTC, datetime
@@ -50,17 +50,32 @@ STRANGER: Final = Caller("", "viewer", ())
 class Operators:
     """Knows callers by the registry's snapshot of the moment."""
 
-    def __init__(self, registry: Registry, *, keyless: bool) -> None:
+    def __init__(self, registry: Registry, *, local: bool) -> None:
+        """`local`: the service is reached from this machine alone, so without operators it may be open."""
         self._registry = registry
-        self._keyless = keyless
+        self._local = local
+        self._keyless: bool | None = None
+        self.see()
+
+    def see(self) -> None:
+        """Decide, once the registry was read, whether the service is open while nobody has a key."""
+        if self._keyless is None and self._registry.is_read:
+            self._keyless = self._local and not self._registry.snapshot().operators
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the registry was read: before that nobody is let in."""
+        return self._registry.is_read
 
     def caller(self, headers: Headers) -> Caller:
         """Return who sent these headers.
 
         Raises:
             UserError: UNAUTHENTICATED, always with the same text; NOT_ALLOWED, a sender's key; NOT_LOCAL.
+            InfrastructureError: REGISTRY_UNREAD.
         """
-        if self._keyless and not self._registry.snapshot().operators:
+        self.see()
+        if not self._registry.snapshot().operators and self._keyless:
             if not is_local(headers):
                 raise UserError(NOT_LOCAL, NOT_LOCAL.title)
             return LOCAL

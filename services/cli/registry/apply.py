@@ -22,6 +22,12 @@ ActorOption = Annotated[
 AcceptOption = Annotated[
     bool, typer.Option("--accept", help="What is undecided was looked at: it is no reason to refuse.")
 ]
+OverwriteOption = Annotated[
+    bool,
+    typer.Option(
+        "--overwrite", help="Whatever others made or changed in the file's sections gives way to the file."
+    ),
+]
 _EXITS: Final = {"refused": Exit.FAILED, "conflict": Exit.FAILED, "undecided": Exit.UNCHECKED}
 
 
@@ -34,12 +40,15 @@ def apply(
     reason: ReasonOption = "",
     actor: ActorOption = "",
     accept: AcceptOption = False,
+    overwrite: OverwriteOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Bring the registry's file into force in Kafka, whole or not at all, for all services and at once.
 
-    A section that the file does not name stays as it is. Tables of destinations with `create: true` are
-    made before, and new fields added as nullable columns, by `ddl_dsn` if the database has one. Refused are
+    A section that the file does not name stays as it is, and so does what others made, changed or took away
+    (keys by `onramp keys`), unless the file says something new of it. Tables of destinations with
+    `create: true` are made before, and new fields added as nullable columns, by `ddl_dsn` if the database
+    has one. Refused are
     a schema that rejects what it took before, by its pointer; more than 5,000 event types or 900 KB of
     routes; and a change that somebody else's came before. Exits with 1 then, with 4 when a person
     must look at a schema, with 3 when Kafka or a database cannot be reached. Examples:
@@ -51,7 +60,7 @@ def apply(
     from services.cli.registry.change import Wish, apply_file, editing
     from shared.errors import UserError
 
-    wish = Wish(actor=actor, reason=reason, accept=accept, is_dry=dry_run)
+    wish = Wish(actor=actor, reason=reason, accept=accept, is_dry=dry_run, overwrite=overwrite)
     with exits_when_unavailable():
         try:
             with editing(where.kafka_settings) as editor:

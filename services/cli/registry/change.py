@@ -15,8 +15,9 @@ from shared.errors import UserError
 from shared.registry.changes import SchemaChange, schema_changes
 from shared.registry.difference import Difference, difference, too_large
 from shared.registry.editor import Editor
-from shared.registry.file import RegistryFileError, load
+from shared.registry.file import RegistryFileError, line_in, load, placed
 from shared.registry.kafka_log import KafkaLog
+from shared.registry.merge import merged
 from shared.registry.model import Snapshot
 from shared.registry.sources import require_no_clash
 from shared.settings import KafkaSettings
@@ -44,6 +45,8 @@ class Result(NamedTuple):
     offset: int | None = None
     #: DDL that was run before, or would be.
     ddl: list[str] = []  # noqa: RUF012
+    #: What others made or changed, and the file leaves as it is.
+    kept: list[str] = []  # noqa: RUF012
 
     def as_dict(self) -> dict[str, Any]:
         """Return it for programs."""
@@ -52,7 +55,7 @@ class Result(NamedTuple):
 
     def lines(self) -> list[str]:
         """Return it for people."""
-        return [*self.changes, *map(finding_line, self.findings), *self.ddl]
+        return [*self.changes, *self.kept, *map(finding_line, self.findings), *self.ddl]
 
 
 class Wish(NamedTuple):
@@ -62,12 +65,15 @@ class Wish(NamedTuple):
     reason: str = ""
     accept: bool = False
     is_dry: bool = False
+    #: What others changed since is set to what the file says, and what it does not name is taken away.
+    overwrite: bool = False
 
 
 def finding_line(change: SchemaChange) -> str:
     """Return a finding as people read it."""
     kind, pointer, reason = change.finding
-    return f"{change.event_type} {pointer or '/'}: {kind}: {reason}"
+    line = f"line {change.line}: " if change.line else ""
+    return f"{line}{change.event_type} {pointer or '/'}: {kind}: {reason}"
 
 
 @contextmanager
@@ -89,10 +95,20 @@ def apply_file(editor: Editor, file: Path, wish: Wish, where: Where | None = Non
         wanted = load(file)
     except RegistryFileError as error:
         return Result(State.REFUSED, str(error))
-    return change_to(editor, wanted, wish, where)
+    kept: list[str] = []
+    if not wish.overwrite:
+        wanted, kept, clashes = merged(editor.chain, wanted)
+        if clashes:
+            return Result(State.REFUSED, _both_changed(clashes), kept=kept)
+    result = change_to(editor, wanted, wish, where, of_file=True)
+    return result._replace(
+        kept=kept, reason=placed(file, result.reason), findings=[_with_line(file, f) for f in result.findings]
+    )
 
 
-def change_to(editor: Editor, wanted: Snapshot, wish: Wish, where: Where | None = None) -> Result:
+def change_to(
+    editor: Editor, wanted: Snapshot, wish: Wish, where: Where | None = None, *, of_file: bool = False
+) -> Result:
     """Bring the sections that `wanted` names into force: checks, then tables, then the record.
 
     Raises `InfrastructureError`.
@@ -103,7 +119,7 @@ def change_to(editor: Editor, wanted: Snapshot, wish: Wish, where: Where | None 
         return Result(State.UNCHANGED, "nothing differs")
     before = editor.chain.snapshot()
     after = Snapshot(**{name: getattr(before, name) for name in before.model_fields_set} | _named(wanted))
-    if reason := _wrong(after):
+    if reason := _wrong(after, differs):
         return Result(State.REFUSED, reason, lines)
     findings = schema_changes(before, after)
     result = Result(State.POSSIBLE, changes=lines, findings=findings)
@@ -118,7 +134,7 @@ def change_to(editor: Editor, wanted: Snapshot, wish: Wish, where: Where | None 
     if made.problem or wish.is_dry:
         state = State.REFUSED if made.problem else State.POSSIBLE
         return result._replace(state=state, reason=made.problem)
-    return _with_record(result, _written(editor, differs, wish))
+    return _with_record(result, _written(editor, differs, wish, of_file=of_file))
 
 
 def _with_record(result: Result, written: Result) -> Result:
@@ -126,9 +142,9 @@ def _with_record(result: Result, written: Result) -> Result:
     return result._replace(state=written.state, reason=written.reason + unused, offset=written.offset)
 
 
-def _written(editor: Editor, differs: Difference, wish: Wish) -> Result:
+def _written(editor: Editor, differs: Difference, wish: Wish, *, of_file: bool) -> Result:
     try:
-        offset = editor.write(differs, wish.actor or getpass.getuser(), wish.reason)
+        offset = editor.write(differs, wish.actor or getpass.getuser(), wish.reason, of_file=of_file)
     except UserError as error:
         return Result(State.CONFLICT, f"{error.detail}: {error.fault.fix}")
     except ValueError as error:
@@ -136,19 +152,31 @@ def _written(editor: Editor, differs: Difference, wish: Wish) -> Result:
     return Result(State.APPLIED, offset=offset)
 
 
+def _with_line(file: Path, change: SchemaChange) -> SchemaChange:
+    steps = [each.replace("~1", "/").replace("~0", "~") for each in change.finding.pointer.split("/")[1:]]
+    return change._replace(line=line_in(file, ["event_types", change.event_type, "schema", *steps]))
+
+
 def _named(snapshot: Snapshot) -> dict[str, Any]:
     return {name: getattr(snapshot, name) for name in snapshot.model_fields_set}
 
 
-def _wrong(snapshot: Snapshot) -> str:
-    """Return why services could not work with it; empty if they can."""
-    for name, event_type in snapshot.event_types.items():
+def _wrong(after: Snapshot, differs: Difference) -> str:
+    """Return why services could not work with what differs; empty if they can."""
+    for name in differs.put.get("event_types", {}):
         try:
-            compile_schema(event_type.json_schema or {})
+            compile_schema(after.event_types[name].json_schema or {})
         except ValueError as error:
             return f"event_types.{name}.schema: {error}"
     try:
-        require_no_clash(snapshot.sources, snapshot.models)
+        require_no_clash(after.sources, after.models)
     except ValueError as error:
         return str(error)
-    return too_large(snapshot)
+    return too_large(after)
+
+
+def _both_changed(places: list[str]) -> str:
+    return (
+        f"{', '.join(places)}: others changed it since the file was applied, and so has the file; "
+        "write what `onramp export` prints of it, or say --overwrite to have the file win"
+    )

@@ -1,14 +1,18 @@
 """`onramp up`: everything on this machine, and the main job on real flights."""
 
 import sys
-from typing import Annotated
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Final
 
 import typer
 
-from services.cli.options import DATA_DIR, DataDirOption
+from services.cli.exits import Exit, complain
+from services.cli.options import DATA_DIR, DatabaseOption, DatabasesOption, DataDirOption
 from services.cli.stack_run import StackRun
 from stack import flights
 
+_USUAL: Final = Path("onramp.yaml")
 GivenDsnOption = Annotated[
     str | None,
     typer.Option(help="Use this Postgres instead of the embedded one.", envvar="ONRAMP_WRITER_DSN"),
@@ -26,6 +30,15 @@ BrokersOption = Annotated[
 ]
 EventsOption = Annotated[
     int, typer.Option(min=0, max=flights.TOTAL, help="How many flights to send; 0 sends none.")
+]
+RegistryOption = Annotated[
+    Path | None,
+    typer.Option(
+        help="The registry's file, applied at the start and whenever it changes; without it onramp.yaml of "
+        "this folder, if it is there and Kafka is the embedded one.",
+        envvar="ONRAMP_REGISTRY_FILE",
+        show_default=False,
+    ),
 ]
 ExitOption = Annotated[bool, typer.Option("--exit", help="Stop everything when the flights have landed.")]
 ResultAsJsonOption = Annotated[
@@ -48,6 +61,9 @@ def up(
     dsn: GivenDsnOption = None,
     kafka: GivenKafkaOption = None,
     brokers: BrokersOption = 1,
+    registry: RegistryOption = None,
+    database: DatabaseOption = "onramp",
+    databases: DatabasesOption = "{}",
     events: EventsOption = flights.TOTAL,
     leave: ExitOption = False,
     prometheus: PrometheusOption = False,
@@ -66,17 +82,45 @@ def up(
 
     onramp up --brokers 3 --data-dir .onramp/three     one broker may be lost at any time
 
+    onramp up --registry shop.yaml     event types and keys; edit the file and see it work
+
     onramp up --prometheus        and see its alerts on http://127.0.0.1:9090
     """
     from services.cli.terminal import report_to
+    from services.cli.where import kafka_and_databases
     from stack.up import Plan
 
     _require_supported(brokers, kafka)
+    file = _registry_file(registry, kafka)
     plan = Plan(
-        data_dir=data_dir.absolute(), bootstrap=kafka, dsn=dsn, brokers=brokers, prometheus=prometheus
+        data_dir=data_dir.absolute(),
+        bootstrap=kafka,
+        dsn=dsn,
+        brokers=brokers,
+        prometheus=prometheus,
+        writer_env={"ONRAMP_WRITER_DATABASE": database, "ONRAMP_WRITER_DATABASES": databases},
     )
     report = report_to(sys.stderr if as_json else sys.stdout)
-    raise typer.Exit(StackRun(plan, report, events=events, leave=leave, as_json=as_json).run())
+    where = partial(kafka_and_databases, database=database, databases=databases)
+    run = StackRun(plan, report, events=events, leave=leave, as_json=as_json, registry=file, where=where)
+    raise typer.Exit(run.run())
+
+
+def _registry_file(named: Path | None, kafka: str | None) -> Path | None:
+    """Return the file to follow. One that is wrong ends the verb before anything starts.
+
+    Into brokers that somebody gave, which others may use as well, goes only what was named.
+    """
+    from shared.registry.file import RegistryFileError, load
+
+    file = named or (_USUAL if kafka is None and _USUAL.exists() else None)
+    if file is not None:
+        try:
+            load(file)
+        except RegistryFileError as error:
+            complain(str(error))
+            raise typer.Exit(Exit.FAILED) from None
+    return file
 
 
 def _require_supported(brokers: int, kafka: str | None) -> None:

@@ -4,6 +4,8 @@ import asyncio
 from contextlib import nullcontext
 from typing import Any
 
+import httpx2
+import orjson
 import pytest
 from fastapi import FastAPI
 from starlette.requests import Request
@@ -15,14 +17,16 @@ from services.admin.keep.keeper import KeeperStatus
 from services.admin.safety import UnsafeSetupError, require_safe
 from services.admin.settings import AdminSettings
 from shared.errors import UserError
+from shared.registry.log import MemoryLog
+from shared.registry.log_registry import LogRegistry
 from shared.registry.memory import MemoryRegistry
 
 SERVED = {"GET /healthz", "GET /readyz"}
 OPERATORS = {"operators": {"ann": {"role": "admin", "hashes": [{"sha256": "ab" * 32}]}}}
 
 
-def _service() -> FastAPI:
-    operators = Operators(MemoryRegistry(), keyless=True)
+def _service(operators: Operators | None = None) -> FastAPI:
+    operators = operators or Operators(MemoryRegistry(), local=True)
     return api("", {}, KeeperStatus(), operators, lifespan=lambda _: nullcontext())  # type: ignore[arg-type,return-value]
 
 
@@ -70,3 +74,42 @@ def test_beyond_this_machine_it_starts_with_operators_and_tls_alone(host: str) -
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1"])
 def test_on_this_machine_it_needs_nobody(host: str) -> None:
     require_safe(AdminSettings(host=host), MemoryRegistry())
+
+
+def _get(app: FastAPI, path: str, **headers: str) -> tuple[int, Any]:
+    async def asked() -> httpx2.Response:
+        transport = httpx2.ASGITransport(app=app)
+        async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+            return await client.get(path, headers=headers)
+
+    answer = asyncio.run(asked())
+    return answer.status_code, answer.json()
+
+
+@pytest.mark.parametrize("local", [True, False])
+def test_until_the_registry_was_read_nobody_is_let_in(local: bool) -> None:
+    log = MemoryLog()
+    registry = LogRegistry(log)
+    operators = Operators(registry, local=local)
+    app = _service(operators)
+    status, said = _get(app, "/v1/nothing")
+    assert (status, said["type"]) == (503, "/errors/registry_unread")
+    assert _get(app, "/readyz") == (503, {"keeper": "starting", "registry": "registry_unread"})
+    assert _get(app, "/healthz")[0] == 200
+
+    registry.refresh()
+    operators.see()
+    # Read, and there is no operator: open to this machine if it is reached from there alone.
+    assert _get(app, "/v1/nothing")[0] == (404 if local else 401)
+    change = {"format": 1, "after": -1, "actor": "a", "time": "2026-01-01T00:00:00Z", "put": OPERATORS}
+    log.append(orjson.dumps(change))
+    registry.refresh()
+    assert _get(app, "/v1/nothing")[0] == 401
+
+
+def test_a_service_whose_last_operator_was_revoked_before_anybody_asked_is_closed() -> None:
+    registry = MemoryRegistry(OPERATORS)
+    app = _service(Operators(registry, local=True))
+    registry.put({"operators": {}})
+    registry.refresh()
+    assert _get(app, "/v1/nothing")[0] == 401

@@ -22,7 +22,15 @@ LISTED = [("services/ingest", m) for m in (*gateway.QUICK, *gateway.SLOW)]
 LISTED += [("services/ingest", m) for m in (*gateway_kafka.QUICK, *gateway_kafka.SLOW)]
 LISTED += [("shared/registry", m) for m in registry.REGISTRY]
 LISTED += [("shared/registry", m) for m in registry_log.REGISTRY_LOG]
-LISTED += [(".", m) for m in (*registry_edit.REGISTRY_EDIT, *registry_edit.TABLES)]
+LISTED += [
+    (".", m)
+    for m in (
+        *registry_edit.REGISTRY_EDIT,
+        *registry_edit.ONE_TRUTH,
+        *registry_edit.TABLES,
+        *registry_edit.FOLLOWED,
+    )
+]
 LISTED += [("shared/contracts", m) for m in contracts.CONTRACTS]
 LISTED += [("shared", m) for m in (*secured.QUICK, *secured.SLOW)]
 LISTED += [("clients/python/onramp_client", m) for m in client.QUICK]

@@ -126,6 +126,91 @@ def test_what_the_writer_could_not_carry_is_refused(tmp_path: Path) -> None:
     ).state is (State.REFUSED)
 
 
+NEW: dict[str, Any] = {"hashes": [{"sha256": "cd" * 32}]}
+
+
+def by_hand(log: MemoryLog, **keys: Any) -> None:
+    """Change keys as `onramp keys` does; None takes one away."""
+    editor = Editor(log)
+    there = dict(editor.chain.snapshot().keys) | keys
+    wanted = Snapshot.model_validate({"keys": {name: key for name, key in there.items() if key}})
+    editor.write(difference(editor.chain, wanted), "me", "")
+
+
+def hashes(log: MemoryLog) -> dict[str, str]:
+    return {name: key.hashes[0].sha256[:2] for name, key in Editor(log).chain.snapshot().keys.items()}
+
+
+def test_a_key_that_people_made_survives_every_apply(tmp_path: Path) -> None:
+    log = MemoryLog()
+    by_hand(log, made=NEW)
+    assert applied(log, FILE, tmp_path).kept == ["= keys.made: no file has named it, so it stays"]
+    one = FILE | {"keys": {"one": KEY}}
+    assert applied(log, one, tmp_path).changes == ["- keys.two"]
+    assert applied(log, {"keys": {}}, tmp_path).changes == ["- keys.one"]
+    assert hashes(log) == {"made": "cd"}
+    applied(log, {"keys": {"made": KEY}}, tmp_path)  # the file names it now: from here on it is the file's
+    assert hashes(log) == {"made": "ab"}
+    applied(log, {"keys": {}}, tmp_path)
+    assert hashes(log) == {}
+    by_hand(log, made=NEW)  # another one of the same name
+    applied(log, {"keys": {}}, tmp_path)
+    assert hashes(log) == {"made": "cd"}
+
+
+def test_a_key_that_was_rotated_or_revoked_is_not_opened_again_by_the_same_file(tmp_path: Path) -> None:
+    log = MemoryLog()
+    applied(log, FILE, tmp_path)
+    by_hand(log, one=NEW, two=None)
+    again = applied(log, FILE | {"unknown_names": "accept"}, tmp_path)
+    assert (again.state, again.changes) == (State.APPLIED, ["~ unknown_names"])
+    assert again.kept == [
+        "= keys.one: others changed it since the file was applied",
+        "= keys.two: others took it away since the file was applied",
+    ]
+    assert hashes(log) == {"one": "cd"}
+    without = FILE | {"unknown_names": "accept", "keys": {}}
+    assert applied(log, without, tmp_path).changes == ["- keys.one"]  # what the file takes away is away
+
+
+@pytest.mark.parametrize("now", [NEW, None])
+def test_what_both_have_changed_is_refused_until_one_gives_way(tmp_path: Path, now: Any) -> None:
+    log = MemoryLog()
+    applied(log, FILE, tmp_path)
+    by_hand(log, one=now)
+    mine = FILE | {"keys": {"one": KEY | {"events": ["order_*"]}, "two": KEY}}
+    refused = applied(log, mine, tmp_path)
+    assert refused.state is State.REFUSED
+    assert "keys.one: others changed it" in refused.reason
+    assert hashes(log).get("one") == (now and "cd")
+    assert applied(log, mine, tmp_path, overwrite=True).state is State.APPLIED
+    assert hashes(log) == {"one": "ab", "two": "ab"}
+
+
+def test_overwriting_takes_away_what_the_file_does_not_name(tmp_path: Path) -> None:
+    log = MemoryLog()
+    by_hand(log, made=NEW)
+    assert applied(log, {"keys": {}}, tmp_path).state is State.UNCHANGED
+    assert applied(log, {"keys": {}}, tmp_path, overwrite=True).changes == ["- keys.made"]
+    assert hashes(log) == {}
+
+
+def test_what_is_wrong_is_said_with_its_line_and_what_was_probably_meant(tmp_path: Path) -> None:
+    log = MemoryLog()
+    file = "event_types:\n  a:\n    schema:\n      properties:\n        n:\n          type: {}\n"
+    applied(log, file.format("integer"), tmp_path)
+    misspelt = applied(log, "event_types:\n  a: {}\n  b:\n    partitons: 3\n    zzzzzz: 1\n", tmp_path)
+    assert misspelt.reason == (
+        "onramp.yaml, line 4: event_types.b.partitons: there is no such field; did you mean `partitions`?; "
+        "onramp.yaml, line 5: event_types.b.zzzzzz: there is no such field; "
+        "docs/registry.md lists what there is"
+    )
+    wrong = applied(log, file.format("nothing"), tmp_path)
+    assert wrong.reason.startswith("onramp.yaml, line 3: event_types.a.schema: ")
+    broken = applied(log, file.format("string"), tmp_path)
+    assert broken.lines()[-1].startswith("line 6: a /properties/n/type: break: ")
+
+
 def put(document: Any) -> Any:
     return Snapshot.model_validate(document)
 

@@ -1,0 +1,54 @@
+"""What a file is to bring into force: what it says that it has not said before, and nothing else.
+
+A file is applied again and again, and people make, rotate and revoke keys one by one.  So an apply is a
+merge of three: what the file says, what files have said before, and what is in force.  A key that was
+revoked does not come back with the next apply of an old file.
+"""
+
+from typing import Any, NamedTuple
+
+from shared.registry.chain import NAMED, Chain, written
+from shared.registry.model import Snapshot
+
+
+class Merged(NamedTuple):
+    """What is to be in force in the sections of the file, and what of others stays or is in the way."""
+
+    wanted: Snapshot
+    #: A line for each entry that others made, changed or took away, and of which the file says nothing new.
+    kept: list[str]
+    #: Places that others have changed, and the file as well, otherwise.
+    clashes: list[str]
+
+
+def merged(chain: Chain, file: Snapshot) -> Merged:
+    """Return what `file` makes of what is in force."""
+    there, said = chain.snapshot(), chain.said_by_files()
+    sections = {name: getattr(file, name) for name in file.model_fields_set}
+    result = Merged(file, [], [])
+    for section in sorted(sections.keys() & set(NAMED)):
+        before = said.get(section, {})
+        sections[section] = _entries(section, sections[section], before, getattr(there, section), result)
+    return result._replace(wanted=Snapshot(**sections))
+
+
+def _entries(section: str, file: Any, before: dict[str, Any], there: Any, result: Merged) -> dict[str, Any]:
+    """Return the entries of a section that are to be in force; note in `result` whose they are."""
+    entries = dict(file)
+    for name in sorted(file.keys() | there.keys()):
+        mine, old, now = (written(each.get(name)) for each in (file, before, there))
+        if old is None:
+            if mine is None:
+                entries[name] = there[name]
+                result.kept.append(f"= {section}.{name}: no file has named it, so it stays")
+        elif mine is None or now in (old, mine):
+            continue
+        elif mine != old:
+            result.clashes.append(f"{section}.{name}")
+        elif now is None:
+            del entries[name]
+            result.kept.append(f"= {section}.{name}: others took it away since the file was applied")
+        else:
+            entries[name] = there[name]
+            result.kept.append(f"= {section}.{name}: others changed it since the file was applied")
+    return entries
