@@ -13,16 +13,23 @@ from shared.registry.keys import new_key
 
 #: The user of our images (deploy/*.Dockerfile).
 OURS = 10001
-_REGISTRY = 'keys:\n  compose:\n    hashes:\n      - sha256: "{sha256}"\n    destinations: ["*"]\n'
+#: By the file with the key: the section that it opens something by.
+_SECTIONS = {
+    "compose.key": 'keys:\n  compose:\n    hashes:\n      - sha256: "{sha256}"\n    destinations: ["*"]\n',
+    "operator.key": 'operators:\n  operator:\n    role: admin\n    hashes:\n      - sha256: "{sha256}"\n',
+}
 
 
 def main(volumes: Path) -> None:
     """Make what is missing below `volumes`: registry/, sender/, database/."""
-    registry, key_file = volumes / "registry" / "onramp.yaml", volumes / "sender" / "compose.key"
-    if not registry.exists():
-        key, sha256 = new_key("compose")
-        _write(key_file, f"{key}\n", owner=OURS)
-        _write(registry, _REGISTRY.format(sha256=sha256), owner=OURS)
+    registry = volumes / "registry" / "onramp.yaml"
+    for name, section in _SECTIONS.items():
+        key_file = volumes / "sender" / name
+        if not key_file.exists():
+            key, sha256 = new_key(name.removesuffix(".key"))
+            before = registry.read_text("utf-8") if registry.exists() else ""
+            _write(key_file, f"{key}\n", owner=OURS)
+            _write(registry, before + section.format(sha256=sha256), owner=OURS)
     password_file = volumes / "database" / "password"
     if not password_file.exists():
         _write(password_file, os.environ.get("POSTGRES_PASSWORD") or secrets.token_urlsafe(24), owner=0)

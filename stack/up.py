@@ -137,10 +137,7 @@ class Stack:
         )
 
     def check(self) -> None:
-        """Raise if a part has ended by itself; the message names it and shows its log's end.
-
-        Of what is nobody's dependency it is not said: without it events land as before.
-        """
+        """Raise if a part that others need has ended by itself; the message shows its log's end."""
         for _, part in self._parts:
             if part not in self._beside:
                 part.check()
@@ -256,7 +253,8 @@ class Stack:
             env={
                 "ONRAMP_WRITER_DSN": self.dsn,
                 "ONRAMP_ADMIN_STORE": str(plan.data_dir / "segments"),
-                **{**self._shared_env, **plan.writer_env},
+                **self._shared_env,
+                **plan.writer_env,
             },
         )
         self._beside.append(self._launch("the admin service", admin))

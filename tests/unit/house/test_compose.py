@@ -12,12 +12,19 @@ from typing import Any
 import jsonschema_rs
 import pytest
 import yaml
+from typer.testing import CliRunner
 
 from docs import generate
+from services.admin import safety as admin
+from services.admin.settings import AdminSettings
+from services.cli.app import app
+from services.cli.registry import change
 from services.ingest.check.json_schema import check_schemas
 from services.ingest.safety import UnsafeSetupError, require_safe
 from services.ingest.settings import IngestSettings
-from shared.registry.file import FileRegistry
+from shared.registry.editor import Editor
+from shared.registry.file import load
+from shared.registry.log import MemoryLog
 from shared.registry.memory import MemoryRegistry
 from shared.settings import KafkaSettings
 from stack.kafka_node import Node, settings_of
@@ -29,6 +36,7 @@ SCHEMA = json.loads((Path(__file__).parent / "vendor/compose-spec.json").read_te
 COMPOSE: Compose = yaml.safe_load((ROOT / "docker-compose.yml").read_text("utf-8"))
 OURS = dict.fromkeys(("secrets", "gateway"), "deploy/ingest.Dockerfile")
 OURS["writer"] = "deploy/writer.Dockerfile"
+OURS |= dict.fromkeys(("apply", "admin"), "deploy/admin.Dockerfile")
 
 
 def _no_remote(reference: str) -> Any:
@@ -137,7 +145,43 @@ def test_a_health_that_is_waited_for_is_checked() -> None:
 
 
 def test_the_gateway_needs_kafka_alone() -> None:
-    assert set(COMPOSE["services"]["gateway"]["depends_on"]) == {"kafka", "secrets"}  # the latter ends
+    assert set(COMPOSE["services"]["gateway"]["depends_on"]) == {"kafka", "apply"}  # the latter ends
+    assert set(COMPOSE["services"]["apply"]["depends_on"]) == {"kafka", "secrets"}
+
+
+def test_all_services_take_the_registry_from_where_apply_puts_it() -> None:
+    apply = COMPOSE["services"]["apply"]
+    assert (apply["restart"], apply["healthcheck"]) == ("no", {"disable": True})
+    for name in ("gateway", "writer", "admin"):
+        service = COMPOSE["services"][name]
+        assert service["environment"]["ONRAMP_REGISTRY_SOURCE"] == "kafka"
+        assert service["depends_on"]["apply"]["condition"] == "service_completed_successfully"
+        kafka = {k: v for k, v in service["environment"].items() if k.startswith("ONRAMP_KAFKA_")}
+        mine = {k: v for k, v in apply["environment"].items() if k.startswith("ONRAMP_KAFKA_")}
+        assert mine.items() <= kafka.items(), name
+        assert "registry" not in _mounts(name), "the file is no second truth"
+
+
+def test_what_apply_is_told_brings_the_file_into_force(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = MemoryLog()
+    monkeypatch.setattr(change, "KafkaLog", lambda _: log)
+    for name, value in COMPOSE["services"]["apply"]["environment"].items():
+        monkeypatch.setenv(name, value)
+    file, words = _made(tmp_path), COMPOSE["services"]["apply"]["command"]
+    verb = COMPOSE["services"]["apply"]["entrypoint"][-1]
+    given = [str(file) if each.endswith("onramp.yaml") else each for each in words]
+    for said in ("applied", "unchanged"):  # and again at each `docker compose up`
+        answer = CliRunner().invoke(app, [verb, *given])
+        assert (answer.exit_code, said in answer.stdout) == (0, True), answer.output
+    snapshot = Editor(log).chain.snapshot()
+    assert (list(snapshot.keys), list(snapshot.operators)) == (["compose"], ["operator"])
+
+
+def test_no_port_is_published_twice() -> None:
+    ports = [p for service in COMPOSE["services"].values() for p in service.get("ports", [])]
+    assert len(ports) == len(set(ports))
 
 
 def _mounts(service: str) -> set[str]:
@@ -158,7 +202,8 @@ def test_no_secret_stands_in_the_file() -> None:
 def test_secrets_are_mounted_by_those_who_need_them() -> None:
     assert [name for name in COMPOSE["services"] if "sender" in _mounts(name)] == ["secrets"]
     assert "database" not in _mounts("gateway")
-    for name in ("gateway", "postgres", "writer"):
+    assert [name for name in COMPOSE["services"] if "registry" in _mounts(name)] == ["secrets", "apply"]
+    for name in ("apply", "postgres", "writer", "admin"):
         mine = [
             v for v in COMPOSE["services"][name]["volumes"] if v.split(":")[0] in {"registry", "database"}
         ]
@@ -172,23 +217,44 @@ def test_the_gateway_starts_with_the_key_that_is_made_and_not_without(
 ) -> None:
     for name, value in COMPOSE["services"]["gateway"]["environment"].items():
         monkeypatch.setenv(name, value)
-    registry = _made(tmp_path)
-    require_safe(IngestSettings(), KafkaSettings(), FileRegistry(registry, check_schemas))
+    made = MemoryRegistry(yaml.safe_load(_made(tmp_path).read_text()), check_schemas)
+    require_safe(IngestSettings(), KafkaSettings(), made)
     with pytest.raises(UnsafeSetupError, match="no API key"):
         require_safe(IngestSettings(), KafkaSettings(), MemoryRegistry())
+
+
+def test_the_admin_service_starts_with_the_operator_that_is_made_and_not_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in COMPOSE["services"]["admin"]["environment"].items():
+        monkeypatch.setenv(name, value)
+    admin.require_safe(AdminSettings(), MemoryRegistry(yaml.safe_load(_made(tmp_path).read_text())))
+    with pytest.raises(admin.UnsafeSetupError, match="no operator"):
+        admin.require_safe(AdminSettings(), MemoryRegistry())
 
 
 def test_secrets_are_made_once_and_readable_by_their_owner_alone(tmp_path: Path) -> None:
     registry = _made(tmp_path)
     files = [file for file in tmp_path.rglob("*") if file.is_file()]
     before = {file: file.read_text() for file in files}
-    assert len(files) == 4
+    assert len(files) == 5
     assert all(file.stat().st_mode & 0o777 == 0o600 for file in files)
-    key = (tmp_path / "sender/compose.key").read_text().strip()
-    assert hashlib.sha256(key.encode()).hexdigest() in registry.read_text()
-    assert key not in registry.read_text()
+    for name in ("compose", "operator"):
+        key = (tmp_path / f"sender/{name}.key").read_text().strip()
+        assert hashlib.sha256(key.encode()).hexdigest() in registry.read_text()
+        assert key not in registry.read_text()
     _made(tmp_path)
     assert {file: file.read_text() for file in files} == before
+
+
+def test_volumes_from_before_get_an_operator_and_keep_their_key(tmp_path: Path) -> None:
+    registry = _made(tmp_path)
+    old = registry.read_text().partition("operators:")[0]
+    registry.write_text(old)
+    (tmp_path / "sender/operator.key").unlink()
+    _made(tmp_path)
+    assert registry.read_text().startswith(old)
+    assert list(load(registry).operators) == ["operator"]
 
 
 def test_an_older_databases_password_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -226,7 +292,8 @@ def test_clients_inside_and_outside_are_told_an_address_that_they_reach() -> Non
     environment = COMPOSE["services"]["kafka"]["environment"]
     advertised = dict(each.split("://") for each in environment["KAFKA_ADVERTISED_LISTENERS"].split(","))
     assert COMPOSE["services"]["gateway"]["environment"]["ONRAMP_KAFKA_BOOTSTRAP"] == advertised["INSIDE"]
-    assert COMPOSE["services"]["writer"]["environment"]["ONRAMP_KAFKA_BOOTSTRAP"] == advertised["INSIDE"]
+    for name in ("writer", "apply", "admin"):
+        assert COMPOSE["services"][name]["environment"]["ONRAMP_KAFKA_BOOTSTRAP"] == advertised["INSIDE"]
     assert f"{advertised['OUTSIDE']}:9092" in COMPOSE["services"]["kafka"]["ports"]
 
 
@@ -235,6 +302,7 @@ def test_clients_inside_and_outside_are_told_an_address_that_they_reach() -> Non
     [
         ("gateway", ["ONRAMP_INGEST_PORT", "ONRAMP_INGEST_ADMIN_PORT"]),
         ("writer", ["ONRAMP_WRITER_HTTP_PORT"]),
+        ("admin", ["ONRAMP_ADMIN_PORT"]),
     ],
 )
 def test_published_ports_and_probes_are_the_services_own(service: str, ports: list[str]) -> None:

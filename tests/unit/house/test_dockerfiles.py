@@ -16,7 +16,7 @@ import pytest
 from docs import generate
 from tests.unit.house.tree import ROOT
 
-SERVICES = {"ingest": "services.ingest", "writer": "services.writer"}
+SERVICES = {"ingest": "services.ingest", "writer": "services.writer", "admin": "services.admin"}
 
 
 @dataclass(frozen=True)
@@ -121,6 +121,26 @@ def test_a_planted_mistake_is_seen(service: str, pattern: str, replacement: str,
 
 @pytest.mark.parametrize("service", SERVICES)
 def test_what_is_copied_is_enough_to_start(service: str, tmp_path: Path) -> None:
+    _copy(service, tmp_path)
+    package = SERVICES[service]
+    files = (tmp_path / package.replace(".", "/")).rglob("*.py")
+    modules = [".".join(file.relative_to(tmp_path).with_suffix("").parts) for file in files]
+    program = "import importlib, sys\nfor name in sys.argv[1:]: importlib.import_module(name)"
+    answer = _run(tmp_path, "-c", program, *modules)
+    assert answer.returncode == 0, answer.stderr
+    assert len(modules) > 5
+
+
+def test_the_admin_image_has_what_apply_needs(tmp_path: Path) -> None:
+    _copy("admin", tmp_path)
+    (tmp_path / "onramp.yaml").write_text("keys: []\n")
+    nowhere = ["--kafka", "127.0.0.1:1", "--dsn", "postgresql://127.0.0.1:1/x"]
+    answer = _run(tmp_path, "-m", "services.cli", "apply", "onramp.yaml", *nowhere)
+    assert answer.returncode == 3, answer.stderr
+    assert "cannot be reached" in answer.stderr
+
+
+def _copy(service: str, tmp_path: Path) -> None:
     for copied in stages(dockerfile(service))[-1].all("COPY"):
         if not copied.startswith("--from="):
             source, target = copied.split()
@@ -130,20 +150,17 @@ def test_what_is_copied_is_enough_to_start(service: str, tmp_path: Path) -> None
                 copytree(ROOT / source, tmp_path / target)
             else:
                 copy2(ROOT / source, tmp_path / target)
-    package = SERVICES[service]
-    files = (tmp_path / package.replace(".", "/")).rglob("*.py")
-    modules = [".".join(file.relative_to(tmp_path).with_suffix("").parts) for file in files]
-    program = "import importlib, sys\nfor name in sys.argv[1:]: importlib.import_module(name)"
-    answer = subprocess.run(
-        [sys.executable, "-c", program, *modules],
-        env={"PYTHONPATH": str(tmp_path)},
-        cwd=tmp_path,
+
+
+def _run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *arguments],
+        env={"PYTHONPATH": str(folder)},
+        cwd=folder,
         capture_output=True,
         text=True,
         check=False,
     )
-    assert answer.returncode == 0, answer.stderr
-    assert len(modules) > 5
 
 
 def _is_left_out(source: str) -> bool:
