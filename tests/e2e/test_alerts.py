@@ -6,6 +6,7 @@ from urllib.parse import urlsplit, urlunsplit
 import httpx2
 import pytest
 
+from docs.dashboards import DASHBOARDS
 from tests.fixtures.other import Other
 from tests.fixtures.up import StartUp
 from tests.fixtures.writer import envelope, eventually
@@ -15,6 +16,16 @@ OTHER_PAGES = 'count(ALERTS{severity="page",alertstate="firing",alertname!="Onra
 FIRING = 'count(ALERTS{alertstate="firing",alertname!="OnrampWatchdog"})'
 STATE_OUT = 'max(onramp_writer_database_state{state="out"})'
 LAG = "sum(onramp_writer_lag_events)"
+#: Panels of what does not happen in this test.
+NOT_HERE = {
+    "Batches that failed, by code",
+    "Days until a key expires",
+    "Holds: tables that take no rows, types that are paused",
+    "Parked, by database and event type",
+    "Rejected, by key and code",
+    "Remarks, by table",
+    "Syslog, by transport and outcome",
+}
 
 
 @pytest.mark.usefixtures("programs")
@@ -43,6 +54,9 @@ def test_a_stopped_database_is_the_only_page_and_everything_resolves_after_its_r
     assert prometheus.evaluations(min(out), min(fired)) <= 6
     assert prometheus.evaluations(max(out), max(fired)) <= 12
     assert prometheus.history(OTHER_PAGES) == {}
+    panels = [panel for _, panels in DASHBOARDS.values() for panel in panels]
+    empty = {title for title, _, queries in panels if not any(prometheus.has(query) for query, _ in queries)}
+    assert empty <= NOT_HERE
 
 
 class Asked:
@@ -54,6 +68,10 @@ class Asked:
     def now(self, query: str) -> float | None:
         found = self._ask(query)
         return float(found[0]["value"][1]) if found else None
+
+    def has(self, query: str) -> bool:
+        """Whether a query finds anything at all, now."""
+        return bool(self._ask(query))
 
     def history(self, query: str) -> dict[float, float]:
         """Values by the time of their evaluation; none if there are none."""

@@ -82,10 +82,24 @@ SEEN: Final = (
         f"{_COLLECTED}sessions_of_a_database_that_begins_to_hang_are_not_known",
     ),
     Mutant(
+        "ages as of their reading",
+        "observe/lag.py",
+        "else min(read, now)",
+        "else now",
+        "tests/unit/writer/test_metrics.py::test_an_age_is_the_readings_own_until_the_next_one_is_overdue",
+    ),
+    Mutant(
+        "ages of a reading that is overdue",
+        "observe/lag.py",
+        "if now - read > _OVERDUE_SECONDS",
+        "if False",
+        "tests/unit/writer/test_metrics.py::test_an_age_is_the_readings_own_until_the_next_one_is_overdue",
+    ),
+    Mutant(
         "an age when the clock was set back",
         "observe/lag.py",
-        "max(time() - self.since, 0.0)",
-        "time() - self.since",
+        "max(now - self.since, 0.0)",
+        "now - self.since",
         "tests/unit/writer/test_metrics.py::test_a_clock_that_was_set_back_makes_no_age_and_no_count_less_than_0",
     ),
     Mutant(

@@ -7,6 +7,18 @@ from services.writer.model.offsets import Partition
 
 #: Most producers commit within seconds; Kafka ends a transaction after a minute unless told otherwise.
 TOO_LONG_SECONDS: Final = 30.0
+#: Readings are five seconds apart: after three of them one is overdue.
+_OVERDUE_SECONDS: Final = 15.0
+
+
+def ages_at(read: float) -> float:
+    """Return the time (Unix seconds) of which ages are told that were read at `read`.
+
+    It is the reading's own, or what flows would look five seconds old; a reading that is overdue
+    ages on, or who cannot ask Kafka would show the lag of better times.
+    """
+    now = time()
+    return now if now - read > _OVERDUE_SECONDS else min(read, now)
 
 
 class Lag(NamedTuple):
@@ -15,11 +27,11 @@ class Lag(NamedTuple):
     events: int
     since: float | None
 
-    def seconds(self) -> float | None:
-        """Return the age of the oldest event; 0 when all is settled, None when it was not looked up."""
+    def seconds(self, now: float) -> float | None:
+        """Return the oldest event's age at `now`; 0 when all is settled, None when it was not looked up."""
         if not self.events:
             return 0.0
-        return None if self.since is None else max(time() - self.since, 0.0)
+        return None if self.since is None else max(now - self.since, 0.0)
 
 
 class OpenTransaction(NamedTuple):

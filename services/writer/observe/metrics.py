@@ -101,7 +101,7 @@ class Metrics:
         self.lag_seconds = Gauge(
             "onramp_writer_lag_seconds",
             "Age of the oldest event that is not settled, by its record's timestamp; 0 when all are. Absent "
-            "where that event was not looked up.",
+            "where that event was not looked up. As of the last reading, until the next is overdue.",
             ["topic", "partition"],
             registry=self.registry,
         )

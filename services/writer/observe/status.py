@@ -13,7 +13,7 @@ from services.writer.model import commit_delays, connection_budget, timings
 from services.writer.model.offsets import Partition
 from services.writer.observe.committed import Committed, Moment
 from services.writer.observe.database_stats import DatabaseStats
-from services.writer.observe.lag import Lag, OpenTransaction
+from services.writer.observe.lag import Lag, OpenTransaction, ages_at
 from services.writer.observe.metrics import Metrics
 from services.writer.observe.series import Labels
 from services.writer.persist import landing
@@ -56,6 +56,7 @@ class Status:
         #: By database, what an operator should fix although nothing waits for it (/readyz: `remarks`).
         self.warnings: dict[str, str] = {}
         self._lag: Mapping[Partition, Lag] = {}
+        self._lag_read = 0.0
         self._open: Mapping[Partition, OpenTransaction] = {}
         self._on_kafka: dict[str, tuple[int, float | None]] = {}
         self._page_lock = threading.Lock()
@@ -128,8 +129,8 @@ class Status:
             return self.metrics.series.page()
 
     def _show_lag(self) -> None:
-        lag, metrics = self._lag, self.metrics
-        ages = {_labels(p): age for p, each in lag.items() if (age := each.seconds()) is not None}
+        lag, metrics, at = self._lag, self.metrics, ages_at(self._lag_read)
+        ages = {_labels(p): age for p, each in lag.items() if (age := each.seconds(at)) is not None}
         metrics.series.show(metrics.lag, {_labels(p): each.events for p, each in lag.items()}, operator.add)
         metrics.series.show(metrics.lag_seconds, ages, max)
         held = {_labels(p): each.seconds() for p, each in self._open.items()}
@@ -252,8 +253,8 @@ class Status:
 
     def update_lag(self, lag: Mapping[Partition, Lag]) -> None:
         """Take the lag of the partitions of which it is known."""
-        self._lag = dict(lag)
-        self.metrics.lag_read.set(time())
+        self._lag, self._lag_read = dict(lag), time()
+        self.metrics.lag_read.set(self._lag_read)
 
     def update_open_transactions(self, found: Mapping[Partition, OpenTransaction]) -> None:
         """Take the transactions of other producers that keep partitions from being read to their ends."""

@@ -173,6 +173,18 @@ def test_lag_waiting_and_age_are_shown_and_go_away() -> None:
     assert page(status)['onramp_writer_oldest_waiting_seconds{database="db",where="kafka"}'] == 0
 
 
+def test_an_age_is_the_readings_own_until_the_next_one_is_overdue(monkeypatch: pytest.MonkeyPatch) -> None:
+    status, p, read = Status(), Partition("events.a", 0), time.time()
+    status.update_lag({p: Lag(7, read - 0.25)})
+    read = status._lag_read
+    shown = []
+    for later in (4, 14, 16, 60):
+        monkeypatch.setattr(lag, "time", lambda later=later: read + later)
+        shown.append(round(page(status)['onramp_writer_lag_seconds{partition="0",topic="events.a"}'], 1))
+    assert shown[0] == shown[1] < 1
+    assert [int(each) for each in shown[2:]] == [16, 60]
+
+
 def test_a_clock_that_was_set_back_makes_no_age_and_no_count_less_than_0(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
