@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
+from sys import intern
 from typing import Any, Final, NamedTuple, Self
 
 import psycopg2
@@ -52,7 +53,8 @@ _UNDER: Final = """
 _OUTBOX: Final = 'SELECT topic_id::text, topic, partition, "offset", destination FROM onramp.outbox'
 _WAITING: Final = 'SELECT topic_id::text, topic, partition, "offset", destination FROM onramp.waiting'
 _REPLAYED: Final = """
-    SELECT topic_id::text, topic, partition, "offset", destination, outcome, "to", sha256 IS NOT NULL
+    SELECT topic_id::text, topic, partition, "offset", destination, outcome, "to", sha256,
+        CASE WHEN sha256 IS NOT NULL THEN job::text END
     FROM onramp.replayed WHERE outcome <> 'parked'
 """
 _COUNTS: Final = "SELECT _topic, _partition, count(*) FROM {} GROUP BY 1, 2"
@@ -135,8 +137,10 @@ class Snapshot:
             cursor.execute("SELECT to_regclass('onramp.replayed')")
             if cursor.fetchone() != (None,):
                 cursor.execute(_REPLAYED)
-                for i, t, p, *replayed in cursor.fetchall():
-                    self.replayed.setdefault(Incarnation(i, Source(t, p)), []).append(Replayed(*replayed))
+                for i, t, p, offset, destination, outcome, to, digest, job in cursor.fetchall():
+                    edited = None if digest is None else bytes(digest)
+                    replayed = Replayed(offset, destination, outcome, to, edited, job and intern(job))
+                    self.replayed.setdefault(Incarnation(i, Source(t, p)), []).append(replayed)
             cursor.execute(_LANDING)
             self.tables = [Table(self.database, s, t) for s, t in cursor.fetchall() if t != wire.PROBE_EVENT]
         return self

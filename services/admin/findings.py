@@ -42,13 +42,17 @@ class Table(NamedTuple):
 
 
 class Replayed(NamedTuple):
-    """An event that was parked and landed later, or was there already; `to`: the table, if another's."""
+    """An event that was parked and landed later, or was there already; `to`: the table, if another's.
+
+    `sha256`: of the bytes that landed, if they were edited; `job`: the replay's UUID, then.
+    """
 
     offset: int
     destination: str
     outcome: str
     to: str | None
-    is_edited: bool
+    sha256: bytes | None = None
+    job: str | None = None
 
 
 class Code(StrEnum):
@@ -63,16 +67,23 @@ class Code(StrEnum):
     UNBALANCED = "unbalanced"
     BAD_MARKER = "bad_marker"
     GAP = "gap"
+    NOT_KEPT = "not_kept"
+    REPLAY_LOST = "replay_lost"
+    UNATTRIBUTED = "unattributed"
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One violation.  `offset` is None when it is about a partition or a count; no values in `detail`."""
+    """One violation.  `offset` is None when it is about a partition or a count; no values in `detail`.
+
+    `fix`: what puts it right, where that is one command.
+    """
 
     code: Code
     source: Source
     offset: int | None
     detail: str
+    fix: str = ""
 
     @property
     def receipt(self) -> str:
@@ -87,6 +98,7 @@ class Finding:
             "partition": self.source.partition,
             "offset": self.offset,
             "detail": self.detail,
+            "fix": self.fix,
         }
 
 
@@ -142,6 +154,10 @@ class Report:
     leaderless: list[str] = field(default_factory=list)
     #: Records on Onramp's own topics that are not Onramp's.
     foreign: int = 0
+    #: By state, what the control database keeps of what was parked; None: there is none.
+    kept: dict[str, int] | None = None
+    #: Parked events that the admin service has not come to yet.
+    not_yet_kept: int = 0
 
     @property
     def balanced(self) -> bool:
@@ -160,6 +176,8 @@ class Report:
             "in_motion": self.in_motion,
             "leaderless": self.leaderless,
             "foreign": self.foreign,
+            "kept": self.kept,
+            "not_yet_kept": self.not_yet_kept,
             "partitions": [
                 asdict(line) | {"accounted": line.accounted, "read": line.read} for line in self.lines
             ],

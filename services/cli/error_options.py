@@ -18,6 +18,8 @@ AdminOption = Annotated[
         show_default=False,
     ),
 ]
+ReasonOption = Annotated[str, typer.Option(help="Why: it is written down.")]
+ActorOption = Annotated[str, typer.Option(help="Who you are.", show_default="your login")]
 KeyFileOption = Annotated[
     Path | None,
     typer.Option(

@@ -96,6 +96,17 @@ def other(postgres: HasDsn, database: Database) -> Iterator[Other]:
 
 
 @pytest.fixture
+def fresh(other: Other) -> Iterator[Other]:
+    """A new database, for what a dump of `other` holds."""
+    found = other.sibling(other.dsn + "_fresh")
+    found.create()
+    try:
+        yield found
+    finally:
+        found.drop()
+
+
+@pytest.fixture
 def hung(own_postgres: Postgres) -> Other:
     """A database of a server that can be stopped."""
     other = Other(own_postgres.dsn, f"hung_{secrets.token_hex(4)}")

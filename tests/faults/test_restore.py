@@ -1,30 +1,17 @@
 """What docs/machines.md says of backups: a dump that is restored halts, is refilled, and is whole again."""
 
 import json
-import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from services.cli.app import app
-from stack.postgres import binaries
+from tests.fixtures.dumps import dump, restore
 from tests.fixtures.inline import Inline
 from tests.fixtures.other import Other
 from tests.fixtures.scenes import Scene
 from tests.fixtures.writer import eventually, execute, landed, ledger_of, rows
-
-
-@pytest.fixture
-def fresh(other: Other) -> Iterator[Other]:
-    """A new database, for what the dump holds."""
-    found = other.sibling(other.dsn + "_fresh")
-    found.create()
-    try:
-        yield found
-    finally:
-        found.drop()
 
 
 @pytest.fixture
@@ -33,11 +20,10 @@ def written(inline: Scene, other: Other, tmp_path: Path) -> tuple[Inline, Path]:
     writer = inline.writer_into(other)
     inline.send(20)
     all_landed(inline, other)
-    dump = tmp_path / "dump"
-    run("pg_dump", "--format=custom", f"--file={dump}", other.dsn)
+    file = dump(other.dsn, tmp_path / "dump")
     inline.send(30)
     all_landed(inline, other)
-    return writer, dump
+    return writer, file
 
 
 def all_landed(scene: Scene, other: Other) -> None:
@@ -47,13 +33,6 @@ def all_landed(scene: Scene, other: Other) -> None:
     eventually(lambda: ledger_of(other.dsn, scene.topic) == scene.ledger())
     ids = rows(other.dsn, f"SELECT count(DISTINCT _id)::int FROM events.{scene.name}")  # noqa: S608
     assert ids == [(scene.accepted,)]
-
-
-def run(program: str, *arguments: str) -> None:
-    done = subprocess.run(
-        [binaries() / program, *arguments], check=False, stderr=subprocess.PIPE, timeout=300
-    )
-    assert done.returncode == 0, done.stderr.decode()
 
 
 def refilled(scene: Scene, other: Other, writer: Inline) -> None:
@@ -73,9 +52,9 @@ def refilled(scene: Scene, other: Other, writer: Inline) -> None:
 def test_a_writer_that_is_pointed_at_a_restored_database(
     inline: Scene, other: Other, fresh: Other, written: tuple[Inline, Path]
 ) -> None:
-    writer, dump = written
+    writer, file = written
     writer.stop()
-    run("pg_restore", "--exit-on-error", f"--dbname={fresh.dsn}", str(dump))
+    restore(file, fresh.dsn)
     fresh.name = other.name
     try:
         refilled(inline, fresh, inline.writer_into(fresh))
@@ -86,8 +65,8 @@ def test_a_writer_that_is_pointed_at_a_restored_database(
 def test_a_database_without_keys_that_takes_its_place_while_the_writer_runs(
     inline: Scene, other: Other, fresh: Other, written: tuple[Inline, Path]
 ) -> None:
-    writer, dump = written
-    run("pg_restore", "--exit-on-error", f"--dbname={fresh.dsn}", str(dump))
+    writer, file = written
+    restore(file, fresh.dsn)
     execute(fresh.dsn, f"ALTER TABLE events.{inline.name} DROP CONSTRAINT {inline.name}_pkey")
     other.swap(fresh)
     refilled(inline, other, writer)

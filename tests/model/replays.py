@@ -16,6 +16,7 @@ RULES = {
     "deleted_reopens": "a cancel reopens only what it deleted itself; of the rest onramp.replayed knows",
     "deleted_unknown": "and of that only what onramp.replayed does not know, asked once it is deleted",
     "old_dropped": "what was staged long ago is dropped, not landed",
+    "recheck_lost": "a recheck opens only what onramp.replayed does not know as landed",
     "staged_again": "what is being replayed, and neither staged nor in onramp.replayed, is staged again",
 }
 
@@ -129,12 +130,16 @@ class Replays:
         if b.dump and isinstance(s.dump, Db) and s.dump != s.db and not s.db.half:
             staged = s.dump.staged and s.dump.staged._replace(old=True)
             yield "the dump is restored", less("dump", db=s.dump._replace(staged=staged), dump="restored")
-        if idle and s.state == "replayed" and (s.attempt, "landed") not in s.db.done:
+        if idle and s.state == "replayed" and not (self.is_known(s) and self.has("recheck_lost")):
             yield "a person has it recheck", s._replace(state="open")
 
     def is_well(self, s):
         """Whether nobody has to have anything rechecked."""
-        return s.state != "replayed" or (s.attempt, "landed") in s.db.done
+        return s.state != "replayed" or self.is_known(s)
+
+    def is_known(self, s):
+        """Whether any attempt has landed, for all that the database knows."""
+        return any(outcome == "landed" for _, outcome in s.db.done)
 
     def broken(self, s):
         db = s.db

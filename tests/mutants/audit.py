@@ -21,6 +21,9 @@ WRITER: Final = "tests/integration/admin/test_concurrent_writer.py"
 DELETED: Final = "tests/faults/test_audit_of_lives.py"
 #: Parked events that landed later, under a whole writer.
 REPLAYS: Final = "tests/faults/test_f42_replays.py::test_f42_"
+#: What `onramp admin` keeps, and replays that a restored dump has lost.
+KEPT: Final = "tests/integration/admin/test_audit_of_kept.py::test_"
+_PLANTED: Final = "what_is_planted_in_the_control_database_is_named"
 DESTINATIONS: Final = "tests/integration/writer_tables/test_destinations.py"
 
 QUICK: Final = (
@@ -304,6 +307,102 @@ SLOW: Final = (
         "        self._count_waiting_too(event, by_database)\n",
         "",
         WAITING,
+    ),
+    *(
+        Mutant(what, f"{file}.py", old, new, f"{KEPT}{test}")
+        for what, file, old, new, test in (
+            (
+                "that everything below the keeper's offset is kept",
+                "audit/kept",
+                "                if is_due:\n",
+                "                if False:\n",
+                _PLANTED,
+            ),
+            (
+                "that what is kept are the bytes that were parked",
+                "audit/kept",
+                "is_due and found[place].sha256 != digest",
+                "False",
+                _PLANTED,
+            ),
+            (
+                "what the keeper has not come to",
+                "audit/kept",
+                "is_due=record.offset <",
+                "is_due=True or record.offset <",
+                "what_the_keeper_has_not_come_to_is_not_kept_yet_and_no_finding",
+            ),
+            (
+                "that a log may be recreated",
+                "audit/kept",
+                " and offset <= spans[source][1]",
+                "",
+                "a_log_that_was_recreated_is_kept_from_its_start",
+            ),
+            (
+                "the sum of an event's states",
+                "audit/kept",
+                "if total != found.total() + missing:",
+                "if False:",
+                _PLANTED,
+            ),
+            (
+                "that a replay is known where it landed",
+                "audit/kept",
+                "named.add(Code.REPLAY_LOST",
+                "(Code.REPLAY_LOST",
+                _PLANTED,
+            ),
+            (
+                "that what landed is not open in the control database",
+                "audit/kept",
+                'if kept.state in {"open", "discarded"}:',
+                "if False:",
+                "a_control_database_of_before_a_replay_is_contradicted_and_a_replay_heals_it",
+            ),
+            (
+                "who discarded an event",
+                "kept_sql",
+                "WHERE e.state = 'discarded'\n",
+                "WHERE false\n",
+                _PLANTED,
+            ),
+            (
+                "the digest of bytes in the control database",
+                "kept_sql",
+                "sha256(b.value) <> e.sha256",
+                "false",
+                _PLANTED,
+            ),
+            (
+                "that bytes are in some place",
+                "kept_sql",
+                "ELSE NOT coalesce((",
+                "ELSE false AND NOT coalesce((",
+                _PLANTED,
+            ),
+            (
+                "that an edited row is what the edit made",
+                "audit/receipts",
+                "same = as_landed is None or ",
+                "same = replayed.sha256 is not None or ",
+                "an_edited_row_is_what_the_edit_made_of_the_event",
+            ),
+            (
+                "that the edit is the one that landed",
+                "audit/replays",
+                "return edited.value if edited.sha256 == replayed.sha256 else None",
+                "return edited.value",
+                "an_edit_that_nobody_knows_is_said_and_not_judged",
+            ),
+            (
+                "that findings of what is kept are bounded",
+                "audit/kept",
+                "if self._counts[code, source] <= MOST_NAMED:",
+                "if True:",
+                "beyond_the_most_of_a_kind_they_are_a_number",
+            ),
+        )
     ),
     *(
         Mutant(f"{fact} before the first event", "operate/destinations_sql.py", old, new, DESTINATIONS)

@@ -7,6 +7,7 @@ from tests.mutants.machine import Mutant
 _KEEPER: Final = "tests/integration/admin/test_keeper.py::test_"
 _JOBS: Final = "tests/integration/admin/test_jobs.py::test_"
 _REPLAYS: Final = "tests/integration/admin/test_replay_jobs.py::test_"
+_RECHECK: Final = "tests/integration/admin/test_recheck.py::test_"
 _FIXES: Final = "tests/unit/admin/test_fixes.py::test_"
 _REHEARSALS: Final = "tests/integration/admin/test_rehearsal_jobs.py::test_"
 _API: Final = "tests/integration/admin/test_admin_api.py::test_"
@@ -142,8 +143,8 @@ KEEPER: Final = (
     Mutant(
         "that the keeper passes over what no client of ours wrote",
         "errors/kept.py",
-        "    if event is None or not _fits(event):\n",
-        "    if event is None:\n",
+        "    if not _fits(event):\n        return None\n",
+        "",
         f"{_KEEPER}foreign_records_are_passed_over_and_hold_up_nothing",
     ),
     Mutant(
@@ -322,6 +323,41 @@ KEEPER: Final = (
         " or sets_sql.has_changed(conn, job.events, job.created_at)",
         "",
         f"{_REHEARSALS}a_replay_takes_what_was_rehearsed_and_is_refused_when_that_has_changed",
+    ),
+    Mutant(
+        "that a recheck opens only what no attempt has landed of",
+        "store/recheck_sql.py",
+        " AND d.outcome <> 'parked'),",
+        " AND d.attempt = k.attempt AND d.outcome <> 'parked'),",
+        f"{_RECHECK}what_landed_by_another_attempt_is_not_lost",
+    ),
+    Mutant(
+        "that an attempt that failed did not land",
+        "store/recheck_sql.py",
+        " AND d.outcome <> 'parked'),",
+        "),",
+        f"{_RECHECK}an_attempt_that_failed_there_is_not_one_that_landed",
+    ),
+    Mutant(
+        "that a recheck leaves what may still land",
+        "store/recheck_sql.py",
+        "if unknown.get(a.id) is False)",
+        "if a.id in unknown)",
+        f"{_RECHECK}what_a_dump_has_brought_back_as_staged_may_still_land",
+    ),
+    Mutant(
+        "that a group opens with its events",
+        "store/recheck_sql.py",
+        "UPDATE onramp_admin.groups g SET state = 'open'",
+        "UPDATE onramp_admin.groups g SET state = g.state",
+        f"{_RECHECK}what_is_lost_is_open_again_with_the_reason_and_its_attempt",
+    ),
+    Mutant(
+        "that a recheck goes on behind its page",
+        "store/recheck_sql.py",
+        "e.id > %(after)s",
+        "e.id >= %(after)s",
+        f"{_RECHECK}pages_follow_each_other_and_the_last_one_says_so",
     ),
     Mutant(
         "that a replay job waits for a database that is away, and stops nobody",

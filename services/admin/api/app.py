@@ -24,6 +24,7 @@ from services.admin.api.queries import (
     PartQuery,
     Reveal,
 )
+from services.admin.api.recheck import add_recheck
 from services.admin.api.rights import Asking, caller_of, require_right
 from services.admin.keep.keeper import KeeperStatus
 from services.admin.segments.folder import Segments
@@ -63,6 +64,7 @@ def api(
     _add_parts(app, dsn)
     _add_acts(app, dsn)
     add_jobs(app, dsn, databases)
+    add_recheck(app, dsn, databases)
     return app
 
 

@@ -142,6 +142,15 @@ class JobRequest(Actor):
         return self
 
 
+class RecheckRequest(Actor):
+    """Whether replays are still known where they landed, page by page, and why somebody asks."""
+
+    reason: Annotated[str, Field(min_length=1, max_length=1024, pattern=_PATTERN)]
+    dry_run: bool = False
+    after: Annotated[int, Field(ge=0, le=LAST_ID)] = 0
+    limit: Annotated[int, Field(ge=1, le=1_000)] = 1_000
+
+
 class GroupChange(Actor):
     """What an operator decides about a group."""
 

@@ -7,9 +7,10 @@ from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from services.admin.audit.settled_log import SettledLog, Totals
-from services.admin.errors.records import ErrorEvent, Marker
+from services.admin.errors.records import Marker
 from services.admin.findings import Incarnation, Replayed, Source, Table
 from services.admin.spans import History
 
@@ -59,6 +60,14 @@ class DatabaseBooks:
         return self._kept.get(source, set())
 
 
+class ParkedEvent(NamedTuple):
+    """What the audit holds of a record on `onramp.user_errors`: neither its bytes nor its reason."""
+
+    source: Source
+    offset: int
+    destination: str
+
+
 @dataclass(slots=True, kw_only=True)
 class Books:
     """Everything that was read, at one moment per database, Kafka's after the databases'."""
@@ -66,7 +75,7 @@ class Books:
     databases: Mapping[str, DatabaseBooks]
     settled: SettledLog
     group: Mapping[Source, int]
-    parked: Mapping[str, ErrorEvent]
+    parked: Mapping[str, ParkedEvent]
     #: by (database, source): the offsets of diverted events in their order, and the markers of ranges
     diverted: Mapping[tuple[str, Source], Sequence[int]]
     markers: Mapping[tuple[str, Incarnation], Sequence[Marker]]
@@ -79,7 +88,7 @@ class Books:
     leaderless: frozenset[Source] = frozenset()
     #: Records on Onramp's own topics that are none of Onramp's.
     foreign: int = 0
-    _parked_from: dict[Source, list[ErrorEvent]] = field(default_factory=lambda: defaultdict(list))
+    _parked_from: dict[Source, list[ParkedEvent]] = field(default_factory=lambda: defaultdict(list))
 
     def __post_init__(self) -> None:
         """Order the incarnations of each partition as the writer met them; the last is today's."""
@@ -121,6 +130,11 @@ class Books:
         """Return the incarnations that have settled an event at `offset`."""
         known = self.incarnations_of(source)
         return [each for each in known if self.start(each) <= offset < self.next_offset(each)]
+
+    def shares_offsets(self, source: Source) -> bool:
+        """Tell whether two incarnations of `source` have settled the same offsets."""
+        known = self.incarnations_of(source)
+        return any(len(self.containing(source, self.start(each))) > 1 for each in known)
 
     def baseline(self, incarnation: Incarnation) -> Mapping[str, int]:
         """Return first offsets by database; empty when none was ever written."""

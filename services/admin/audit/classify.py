@@ -8,7 +8,7 @@ have been parked for a reason that it does not know, and parked is a place.
 import json
 from collections import Counter
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 from enum import Enum, auto
@@ -41,6 +41,10 @@ class Event:
     name: str = ""
     document: Any = None
     value: bytes | None = None
+
+    def edited(self, value: bytes) -> "Event":
+        """Return the event as an operator's fix made it: its envelope is the same."""
+        return replace(self, value=value, document=json.loads(value))
 
     def same_as(self, row: Any) -> bool:
         """Tell whether `row` (id, event_name, timestamp, version, payload as text) is this event."""

@@ -4,10 +4,13 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
+from sys import intern
 
-from services.admin.audit.books import Books, DatabaseBooks
+from services.admin.audit.books import Books, DatabaseBooks, ParkedEvent
+from services.admin.audit.kept import Comparison
 from services.admin.audit.settled_log import SettledLog
 from services.admin.books_sql import Snapshot
+from services.admin.errors.kept import Place
 from services.admin.errors.records import Empty, ErrorEvent, Marker, diverted, parked
 from services.admin.findings import Incarnation, Source
 from services.admin.kafka_logs import KafkaLogs
@@ -15,21 +18,30 @@ from services.admin.spans import History
 from shared import wire
 
 
-async def collect(logs: KafkaLogs, snapshots: Mapping[str, Snapshot], topics: re.Pattern[str]) -> Books:
-    """Read everything that the audit compares.  Raises `InfrastructureError`."""
+async def collect(
+    logs: KafkaLogs,
+    snapshots: Mapping[str, Snapshot],
+    topics: re.Pattern[str],
+    comparison: Comparison | None = None,
+) -> Books:
+    """Read everything that the audit compares, and have what is parked compared with what is kept.
+
+    Raises `InfrastructureError`.
+    """
     databases = {n: _database(s, topics) for n, s in snapshots.items()}
     logs.leaderless.clear()
     group = await logs.group_offsets()
     settled = SettledLog()
     async for record in logs.whole(wire.SETTLED):
         settled.apply(record.key, record.value)
-    parked_events: dict[str, ErrorEvent] = {}
-    foreign = 0
-    async for record in logs.whole(wire.USER_ERRORS):
-        if event := parked(record):
-            parked_events.setdefault(event.key, event)
-        else:
-            foreign += 1
+    parked_events, foreign = await _parked(logs, topics, comparison)
+    if comparison:
+        comparison.see_outbox(
+            Place(row.incarnation.topic_id, *row.incarnation.source, row.offset, row.destination)
+            for snapshot in snapshots.values()
+            for row in snapshot.outbox
+        )
+        comparison.flush()
     offsets: dict[tuple[str, Source], set[int]] = defaultdict(set)
     markers: dict[tuple[str, Incarnation], dict[tuple[int, int], Marker]] = defaultdict(dict)
     empty: dict[tuple[str, Incarnation], list[Marker]] = defaultdict(list)
@@ -57,6 +69,28 @@ async def collect(logs: KafkaLogs, snapshots: Mapping[str, Snapshot], topics: re
         leaderless=frozenset(logs.leaderless),
         foreign=foreign + settled.foreign,
     )
+
+
+async def _parked(
+    logs: KafkaLogs, topics: re.Pattern[str], comparison: Comparison | None
+) -> tuple[dict[str, ParkedEvent], int]:
+    """Return what is parked, without bytes and reasons, and how many records are not Onramp's."""
+    found: dict[str, ParkedEvent] = {}
+    foreign = 0
+    spans = await logs.spans([wire.USER_ERRORS])
+    if comparison:
+        comparison.begin(spans)
+    async for record in logs.read(spans):
+        if event := parked(record):
+            if topics.fullmatch(event.source.topic):
+                found.setdefault(
+                    event.key, ParkedEvent(event.source, event.offset, intern(event.destination))
+                )
+            if comparison:
+                comparison.see(record, event)
+        else:
+            foreign += 1
+    return found, foreign
 
 
 def _add(empty: list[Marker], new: Marker) -> None:

@@ -14,7 +14,7 @@ from services.admin.audit.books import Books
 from services.admin.audit.classify import Event, Kind, classify
 from services.admin.audit.concurrent_writer import in_progress
 from services.admin.audit.incarnations import ReadableRange
-from services.admin.audit.replays import ReplayedEvents, wrong_row
+from services.admin.audit.replays import Edits, ReplayedEvents, wrong_row
 from services.admin.audit.settled_log import Routed
 from services.admin.audit.settled_under import SettledRoutes
 from services.admin.books_sql import Row, Snapshot
@@ -47,13 +47,18 @@ class ReadingResult:
     unjudged: Counter[Table] = field(default_factory=Counter)
     #: events of which that is so of some table
     events_unjudged: int = 0
+    #: rows that an operator's edit has made, and nobody knows the edit
+    edits_unknown: int = 0
 
 
 class Reading:
     """Reads one incarnation of a partition again, in one pass and in the order of its offsets."""
 
-    def __init__(self, books: Books, snapshots: Mapping[str, Snapshot], readable: ReadableRange) -> None:
+    def __init__(
+        self, books: Books, snapshots: Mapping[str, Snapshot], readable: ReadableRange, edits: Edits
+    ) -> None:
         self._books = books
+        self._edits = edits
         self._snapshots = snapshots
         self._readable = readable
         self._incarnation = incarnation = readable.incarnation
@@ -225,7 +230,13 @@ class Reading:
             self._judge_row(event, routed, rows)
 
     def _judge_replayed(self, event: Event, table: Table, replayed: Replayed, rows: list[Row]) -> None:
-        if wrong := wrong_row(replayed, rows, table, same=all(map(event.same_as, rows))):
+        as_landed: Event | None = event
+        if rows and replayed.sha256 is not None:
+            edited = self._edits.edited(event.value, replayed)
+            as_landed = None if edited is None else event.edited(edited)
+            self.result.edits_unknown += edited is None
+        same = as_landed is None or all(map(as_landed.same_as, rows))
+        if wrong := wrong_row(replayed, rows, table, same=same):
             self._report(wrong.code, event.offset, wrong.detail)
 
     def _judge_row(self, event: Event, routed: Routed, rows: list[Row]) -> None:

@@ -10,6 +10,11 @@ from typing import Final, NamedTuple
 from services.admin.audit.books import Books, DatabaseBooks
 from services.admin.books_sql import Row
 from services.admin.findings import Code, Finding, Incarnation, Replayed, Source, Table
+from services.admin.fixes import exact
+from services.admin.fixes.payloads import fixed
+from services.admin.fixes.steps import Fix
+from services.admin.kept_sql import Kept
+from shared.errors import UserError
 
 _OUTCOMES: Final = {"landed": "replayed", "duplicate": "replayed_duplicate"}
 
@@ -32,6 +37,33 @@ class ReplayedEvents:
     def landed_in(self, offset: int, table: Table) -> bool:
         """Tell whether the event landed in `table` instead of the one that it was parked for."""
         return (offset, str(table)) in self._landed_in
+
+
+class Edits:
+    """What replays have made of payloads: by the job's fix, applied again."""
+
+    def __init__(self, kept: Kept | None) -> None:
+        self._kept = kept
+        self._fixes: dict[str, Fix | None] = {}
+
+    def edited(self, value: bytes | None, replayed: Replayed) -> bytes | None:
+        """Return the bytes that landed; None: nobody knows them."""
+        fix = self._fix(replayed.job)
+        if fix is None or value is None:
+            return None
+        try:
+            edited = fixed(value, fix)
+        except UserError:
+            return None
+        return edited.value if edited.sha256 == replayed.sha256 else None
+
+    def _fix(self, job: str | None) -> Fix | None:
+        if job is None or self._kept is None:
+            return None
+        if job not in self._fixes:
+            text = self._kept.fix_of(job)
+            self._fixes[job] = None if text is None else Fix(exact.loads(text.encode()))
+        return self._fixes[job]
 
 
 def check_replayed(books: Books, incarnation: Incarnation) -> Iterator[Finding]:
@@ -68,12 +100,13 @@ class Wrong(NamedTuple):
 def wrong_row(replayed: Replayed, rows: list[Row], table: Table, *, same: bool) -> Wrong | None:
     """Return what is wrong with the rows that a replayed event has in the table that it was parked for.
 
-    `same`: they are what Kafka holds; an edited one need not be.
+    `same`: they are what Kafka holds, or what an operator's edit has made of it.
     """
     if replayed.outcome != "landed" or replayed.to:
         return Wrong(Code.DOUBLE_TERMINAL, f"parked, and a row of {table}") if rows else None
     if not rows:
         return Wrong(Code.LOST, f"replayed, and in no place of {table}")
-    if same or replayed.is_edited:
+    if same:
         return None
-    return Wrong(Code.CORRUPT, f"the row of {table} is not what Kafka holds")
+    what = "what Kafka holds" if replayed.sha256 is None else "what the replay's edit made of the event"
+    return Wrong(Code.CORRUPT, f"the row of {table} is not {what}")

@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Final
 
-from services.admin import books_sql
+from services.admin import books_sql, kept_sql
 from services.admin.audit.balance import Sums
 from services.admin.audit.books import Books
 from services.admin.audit.checks import check_held, check_markers, check_parked, check_rows, line_of
@@ -25,9 +25,10 @@ from services.admin.audit.incarnations import (
     readable_ranges,
     report_unreadable,
 )
+from services.admin.audit.kept import Comparison, KeptCheck
 from services.admin.audit.leaderless import report_leaderless
 from services.admin.audit.receipts import Reading, ReadingResult
-from services.admin.audit.replays import check_replayed
+from services.admin.audit.replays import Edits, check_replayed
 from services.admin.audit.settled_under import check_gaps
 from services.admin.books_sql import Snapshot
 from services.admin.findings import Code, Finding, Incarnation, Report
@@ -42,12 +43,25 @@ _BETWEEN_SECONDS: Final = 0.3
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What to audit: DSNs by database.  `deep` None: receipts are read again if there are few enough."""
+    """What to audit: DSNs by database.  `deep` None: receipts are read again if there are few enough.
+
+    `control`: the DSN of the control database; it is left out where there is none.
+    """
 
     brokers: Brokers
     databases: Mapping[str, str]
     topics: str = r"events\..+"
     deep: bool | None = None
+    control: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Sources:
+    """What is read again, event by event."""
+
+    logs: KafkaLogs
+    snapshots: Mapping[str, Snapshot]
+    edits: Edits
 
 
 async def audit(request: Request) -> Report:
@@ -67,9 +81,13 @@ async def audit(request: Request) -> Report:
 async def _once(request: Request, logs: KafkaLogs, *, last: bool) -> Report | None:
     """Look once; None when that met a writer in the middle of a batch and was not the `last` look."""
     committed = await logs.group_offsets()
+    topics = re.compile(request.topics)
     with ExitStack() as stack:
+        before = stack.enter_context(kept_sql.opened(request.control))
         snapshots = {n: stack.enter_context(books_sql.opened(n, d)) for n, d in request.databases.items()}
-        books = await collect(logs, snapshots, re.compile(request.topics))
+        after = stack.enter_context(kept_sql.opened(request.control if before else ""))
+        kept = KeptCheck(before, after, Comparison(before, topics)) if before and after else None
+        books = await collect(logs, snapshots, topics, kept.comparison if kept else None)
         books.committed = committed
         total = sum(map(len, readable_ranges(books)))
         deep = total <= DEEP_AT_MOST if request.deep is None else request.deep
@@ -81,9 +99,12 @@ async def _once(request: Request, logs: KafkaLogs, *, last: bool) -> Report | No
             return report
         _count_unsettled(books, report)
         report.findings += [*deleted(books), *given_up(books)]
+        sources = _Sources(logs, snapshots, Edits(after))
         for readable in readable_ranges(books):
-            await _check_incarnation(logs, books, snapshots, readable, report)
+            await _check_incarnation(sources, books, readable, report)
         _check_others(books, report)
+        if kept:
+            kept.run(books, report, deep=deep)
         report_unreadable(books, report)
         if not report.deep:
             report.unchecked.append("receipts were not read again: --deep reads them")
@@ -100,7 +121,7 @@ def _meets_a_writer(books: Books, *, deep: bool) -> bool:
 
 
 async def _check_incarnation(
-    logs: KafkaLogs, books: Books, snapshots: Mapping[str, Snapshot], readable: ReadableRange, report: Report
+    sources: _Sources, books: Books, readable: ReadableRange, report: Report
 ) -> None:
     """Check everything that must hold of one incarnation of a partition."""
     incarnation = readable.incarnation
@@ -113,7 +134,7 @@ async def _check_incarnation(
         *check_replayed(books, incarnation),
     ]
     report.findings += check_gaps(books, incarnation)
-    result = await _read_again(logs, books, snapshots, readable, report) if report.deep else None
+    result = await _read_again(sources, books, readable, report) if report.deep else None
     if readable.first > line.baseline or readable.upto < line.next_offset:
         result = None  # what Kafka has no more cannot be counted
     if result is not None:
@@ -167,15 +188,15 @@ def _report_in_progress(books: Books, incarnation: Incarnation, report: Report) 
 
 
 async def _read_again(
-    logs: KafkaLogs, books: Books, snapshots: Mapping[str, Snapshot], readable: ReadableRange, report: Report
+    sources: _Sources, books: Books, readable: ReadableRange, report: Report
 ) -> ReadingResult | None:
     incarnation, first, upto = readable[:3]
     if upto > books.spans.get(incarnation.source, (0, 0))[1]:
         return None
     if first > books.start(incarnation):
         report.unchecked.append(f"{incarnation.source}: Kafka has deleted what is below offset {first}")
-    reading = Reading(books, snapshots, readable)
-    result = await reading.run(logs.read({incarnation.source: (first, upto)}))
+    reading = Reading(books, sources.snapshots, readable, sources.edits)
+    result = await reading.run(sources.logs.read({incarnation.source: (first, upto)}))
     report.findings += result.findings
     _report_in_progress(books, incarnation, report)
     report.receipts += result.records
@@ -185,6 +206,11 @@ async def _read_again(
         "and nobody knows whether they were routed there"
         for table, n in sorted(result.unjudged.items())
     ]
+    if result.edits_unknown:
+        report.unchecked.append(
+            f"{result.edits_unknown} edited rows from {incarnation.source} are not compared: "
+            "nobody knows the edit"
+        )
     report.unchecked += [
         f"{table} keeps no receipts: {n} events from {incarnation.source} are checked by count alone"
         for table, n in sorted(result.without_receipts.items())

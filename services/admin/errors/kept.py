@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 import orjson
@@ -21,6 +21,16 @@ _MOST_OFFSET: Final = 2**63 - 1
 #: In bytes: Postgres takes no key of more than 2,704 into an index.
 _LONGEST_KEY: Final = 2_000
 _LONGEST: Final = 512
+
+
+class Place(NamedTuple):
+    """What a parked event is known by in the control database: a repeat has the same."""
+
+    topic_id: str
+    topic: str
+    partition: int
+    offset: int
+    destination: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,15 +64,12 @@ class KeptEvent:
 def kept(record: LogRecord) -> KeptEvent | None:
     """Return the event of a record of `onramp.user_errors`; None if it is none of Onramp's."""
     event = parked(record)
-    if event is None or not _fits(event):
+    place = None if event is None else place_of(event)
+    if event is None or place is None:
         return None
     cause = cause_of(event.reason, event.value)
     return KeptEvent(
-        topic_id=_uuid(event.reason),
-        topic=_stored(event.source.topic),
-        partition=event.source.partition,
-        offset=event.offset,
-        destination=_stored(event.destination),
+        **place._asdict(),
         cause=cause,
         code=_stored(event.code),
         event_id=_optional(event.reason, "id"),
@@ -70,6 +77,19 @@ def kept(record: LogRecord) -> KeptEvent | None:
         parked_at=datetime.fromtimestamp(min(max(event.timestamp, 0), _LAST_MS) / 1000, UTC),
         reason=orjson.dumps(dict(event.reason)).decode(),
         value=event.value,
+    )
+
+
+def place_of(event: ErrorEvent) -> Place | None:
+    """Return by what an event is kept; None: it cannot be Onramp's, and is not kept."""
+    if not _fits(event):
+        return None
+    return Place(
+        _uuid(event.reason),
+        _stored(event.source.topic),
+        event.source.partition,
+        event.offset,
+        _stored(event.destination),
     )
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from services.admin.findings import Line, Report
+    from services.admin.findings import Finding, Line, Report
 
 _MOST_FINDINGS: Final = 100
 
@@ -13,17 +13,24 @@ def lines_of(report: "Report") -> Iterator[str]:
     """Yield the report's lines, the verdict last."""
     yield from map(_partition, report.lines)
     for finding in report.findings[:_MOST_FINDINGS]:
-        yield f"{finding.code.value.upper()}  {finding.receipt}  {finding.detail}"
+        yield f"{finding.code.value.upper()}  {finding.receipt}  {finding.detail}{_fix(finding)}"
     if len(report.findings) > _MOST_FINDINGS:
         yield f"… and {len(report.findings) - _MOST_FINDINGS:,} more; --json has them all"
     for sentence in report.unchecked:
         yield f"not checked: {sentence}"
     if report.unsettled:
         yield f"not yet settled: {report.unsettled:,} events"
+    if report.kept is not None:
+        kept = ", ".join(f"{n:,} {state}" for state, n in report.kept.items()) or "nothing"
+        yield f"kept of what is parked: {kept}; not yet kept: {report.not_yet_kept:,}"
     if report.foreign:
         yield f"left out: {report.foreign:,} records on Onramp's topics that are not Onramp's"
     how = f"{report.receipts:,} receipts read again" if report.deep else "by the books alone"
     yield f"{_verdict(report)} ({how})."
+
+
+def _fix(finding: "Finding") -> str:
+    return f"; {finding.fix}" if finding.fix else ""
 
 
 def _partition(line: "Line") -> str:

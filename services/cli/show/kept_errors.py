@@ -73,6 +73,32 @@ def print_counted(counted: Entry, *, as_json: bool) -> None:
     print(json.dumps(counted) if as_json else f"{counted['events']:,} events")
 
 
+def print_rechecked(pages: Iterable[Entry], *, dry_run: bool, as_json: bool) -> dict[str, str]:
+    """Print what replayed events were lost, as they are found; return why databases were not asked."""
+    sums = {"looked_at": 0, "lost": 0, "staged": 0, "gone": 0}
+    unreached: dict[str, str] = {}
+    for page in pages:
+        for event in page["lost"]:
+            print(json.dumps(event) if as_json else _safe(_lost_line(event)))
+        gone = sum(event["gone"] for event in page["lost"])
+        found = {"looked_at": page["looked_at"], "lost": len(page["lost"]), "staged": page["staged"]}
+        sums = {name: n + (found | {"gone": gone})[name] for name, n in sums.items()}
+        unreached |= page["unreached"]
+    if as_json:
+        print(json.dumps(sums | {"dry_run": dry_run, "unreached": unreached}))
+        return unreached
+    done = "would be open again" if dry_run else "are open again: replay them"
+    print(f"{sums['looked_at']:,} replayed events, {sums['lost']:,} of them lost: they {done}")
+    if sums["staged"]:
+        print(f"{sums['staged']:,} are staged where they are not known: run it again in 15 minutes")
+    if sums["gone"]:
+        print(
+            f"{sums['gone']:,} have no bytes here any more; onramp.user_errors on Kafka has them "
+            "(docs/operating.md, Sending a parked event again)"
+        )
+    return unreached
+
+
 def print_fields(fields: Entry) -> None:
     """Print a line for each field."""
     for name, value in fields.items():
@@ -125,6 +151,11 @@ def _event_line(event: Entry) -> str:
     key = f"{event['topic']}/{event['partition']}/{event['offset']}/{event['destination']}"
     head = f"{event['id']:>8}  {_time(event['parked_at'])}  {event['state']}  {event['code']}  {key}"
     return f"{head}  {event['detail'] or ''}"
+
+
+def _lost_line(event: Entry) -> str:
+    key = f"{event['topic']}/{event['partition']}/{event['offset']}/{event['destination']}"
+    return f"{event['id']:>8}  {key}{'  without bytes' if event['gone'] else ''}"
 
 
 def _count_line(entry: Entry) -> str:

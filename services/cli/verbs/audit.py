@@ -28,6 +28,16 @@ DeepOption = Annotated[
         show_default=False,
     ),
 ]
+ControlOption = Annotated[
+    str | None,
+    typer.Option(
+        "--control",
+        help="The control database, where `onramp admin` keeps what is parked; without it the default one, "
+        "if that is it.",
+        envvar="ONRAMP_ADMIN_DSN",
+        show_default=False,
+    ),
+]
 MetricsOption = Annotated[
     Path | None,
     typer.Option(
@@ -45,11 +55,13 @@ def audit(
     *,
     topics: TopicsOption = r"events\..+",
     deep: DeepOption = None,
+    control: ControlOption = None,
     metrics: MetricsOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Prove from what is stored that no event is lost and none is there twice.
 
+    What is parked is compared with what `onramp admin` keeps of it, and replays with what databases say.
     Exits with 0 when the books balance, 1 when something is wrong, 3 when a part cannot be
     reached, 4 when nothing is wrong but some events cannot be judged. Nothing is changed; the
     writer may run. Examples:
@@ -68,7 +80,8 @@ def audit(
     _require_pattern(topics)
     where.require_database()
     with exits_when_unavailable():
-        report = asyncio.run(run_audit(Request(where.brokers, where.databases, topics, deep)))
+        kept_in = control or next(iter(where.databases.values()))
+        report = asyncio.run(run_audit(Request(where.brokers, where.databases, topics, deep, kept_in)))
     if metrics:
         _write(report, metrics)
     print(json.dumps(report.as_dict()) if as_json else "\n".join(lines_of(report)))

@@ -11,6 +11,7 @@ import typer
 from services.cli.admin_api import AdminApi
 from services.cli.error_options import (
     ActOption,
+    ActorOption,
     AdminOption,
     ByOption,
     CodeOption,
@@ -20,6 +21,7 @@ from services.cli.error_options import (
     FixOption,
     GroupOption,
     IdOption,
+    ReasonOption,
     SubjectOption,
     fix_of,
 )
@@ -34,8 +36,6 @@ from services.cli.show.kept_errors import (
     print_rehearsal,
 )
 
-ReasonOption = Annotated[str, typer.Option(help="Why: it is written down.")]
-ActorOption = Annotated[str, typer.Option(help="Who you are.", show_default="your login")]
 RateOption = Annotated[int | None, typer.Option(min=1, help="At most so many a second.", show_default=False)]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only count them.")]
 YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask.")]

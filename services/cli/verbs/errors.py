@@ -22,6 +22,7 @@ from services.cli.error_options import (
 )
 from services.cli.exits import Exit, complain, exits_when_unavailable
 from services.cli.options import JsonOption, WriterOption
+from services.cli.parked.recheck import recheck
 from services.cli.show.error_events import Printer
 from services.cli.show.kept_errors import (
     print_counts,
@@ -236,6 +237,7 @@ app.command()(error_jobs.rehearse)
 app.command()(error_jobs.replay)
 app.command()(error_jobs.jobs)
 app.command()(error_jobs.mark)
+app.command()(recheck)
 
 
 def _number_of(api: AdminApi, key: str) -> int:

@@ -163,10 +163,10 @@ class Stage:
     def rows(self, statement: str) -> list[tuple[Any, ...]]:
         return rows(self.dsn, statement)
 
-    def audit(self, *, deep: bool = True, **others: str) -> Report:
+    def audit(self, *, deep: bool = True, control: str = "", **others: str) -> Report:
         topics = self.partition.topic.replace(".", r"\.")
         databases = {"onramp": self.dsn} | others
-        return asyncio.run(audit(Request(Brokers(self.bootstrap), databases, topics, deep)))
+        return asyncio.run(audit(Request(Brokers(self.bootstrap), databases, topics, deep, control)))
 
     def found(self, *, deep: bool = True) -> set[tuple[str, int | None]]:
         """The findings' codes and offsets."""

@@ -107,8 +107,10 @@ def desk_of(stage: "Stage", dsn: str) -> Iterator[Desk]:
     """Keep what `stage` has parked in the control database `dsn`."""
     keeper = KeeperSession.open(dsn)
     assert keeper is not None
-    found = [kept(_log_record(r)) for r in records(stage.bootstrap, wire.USER_ERRORS)]
-    keeper.keep([e for e in found if e and e.topic == stage.partition.topic], {Source("t", 0): 1})
+    there = [_log_record(r) for r in records(stage.bootstrap, wire.USER_ERRORS)]
+    found = [kept(record) for record in there]
+    consumed = {r.source: r.offset + 1 for r in sorted(there, key=lambda r: r.offset)}
+    keeper.keep([e for e in found if e and e.topic == stage.partition.topic], consumed)
     keeper.close()
     session = JobSession.open(dsn, {"onramp": stage.dsn})
     yield Desk(stage, dsn, session)

@@ -1,0 +1,122 @@
+"""Rechecks replays: opens again what a database knows nothing of, because it was restored from a dump.
+
+A replayed event is lost if no attempt at it has landed there, and none is staged: one that a dump brought
+back lands by itself, or is dropped after a while.  It is opened once that is known, so a recheck that was cut
+short is just started again.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+import orjson
+from psycopg2.extensions import connection
+
+from services.admin.store.staging_sql import (
+    COLUMNS,
+    KEYS,
+    Attempt,
+    Destination,
+    InDestination,
+    attempt_of,
+    by_database,
+    columns,
+)
+from shared.errors import NOT_CONFIGURED, InfrastructureError
+
+_OF_STATE: Final = f"""
+    (SELECT {COLUMNS}, e.gone FROM onramp_admin.events e
+     WHERE e.state = '{{}}' AND e.id > %(after)s ORDER BY e.id LIMIT %(most)s)
+"""  # noqa: S608 - our own words
+#: Each by its own index, and then the first of both.
+_REPLAYED: Final = f"""
+    SELECT * FROM ({_OF_STATE.format("replayed")} UNION ALL {_OF_STATE.format("replayed_duplicate")}) e
+    ORDER BY id LIMIT %(most)s
+"""  # noqa: S608 - our own words
+#: One statement: an attempt is staged, or known, as of the same moment.
+_LOOK: Final = f"""
+    WITH k AS MATERIALIZED ({KEYS})
+    SELECT k.id,
+        EXISTS (SELECT FROM onramp.replayed d WHERE (d.topic_id, d.partition, d."offset", d.destination)
+            = (k.topic_id, k.partition, k."offset", k.destination) AND d.outcome <> 'parked'),
+        EXISTS (SELECT FROM onramp.replays r WHERE (r.topic_id, r.partition, r."offset", r.destination)
+            = (k.topic_id, k.partition, k."offset", k.destination))
+    FROM k
+"""  # noqa: S608 - our own words
+_OPEN: Final = """
+    WITH opened AS (
+        UPDATE onramp_admin.events e SET state = 'open', failed = %(why)s, changed_at = now()
+        WHERE e.id = ANY (%(ids)s) AND e.state IN ('replayed', 'replayed_duplicate')
+        RETURNING e.id, e.group_id
+    ), again AS (
+        UPDATE onramp_admin.groups g SET state = 'open'
+        WHERE g.state = 'resolved' AND g.id IN (SELECT group_id FROM opened)
+    )
+    SELECT id FROM opened
+"""
+_WHY: Final = orjson.dumps(
+    {
+        "code": "replay_lost",
+        "detail": "it was replayed, and its database, restored from a dump of before, does not know it",
+        "fix": "Replay it again.",
+    }
+).decode()
+
+
+class Lost(NamedTuple):
+    """A replayed event that its database does not know; `gone`: its bytes were removed since."""
+
+    attempt: Attempt
+    gone: bool
+
+
+@dataclass(slots=True)
+class Rechecked:
+    """What a page of replayed events has shown."""
+
+    looked_at: int = 0
+    lost: list[Lost] = field(default_factory=list)
+    #: Not known there, and staged there: the next recheck tells.
+    staged: int = 0
+    #: By database, why it was not asked.
+    unreached: dict[str, str] = field(default_factory=dict)
+    #: Where the next page begins; None: there is none.
+    next: int | None = None
+
+
+def look(conn: connection, databases: Mapping[str, str], after: int, most: int) -> Rechecked:
+    """Ask the databases of the `most` replayed events behind the id `after` whether they know them."""
+    with conn.cursor() as cur:
+        cur.execute(_REPLAYED, {"after": after, "most": most})
+        rows = cur.fetchall()
+    found = Rechecked(looked_at=len(rows))
+    if len(rows) == most:
+        found.next = rows[-1][0]
+    gone = {row[0] for row in rows if row[-1]}
+    for name, attempts in by_database([attempt_of(row[:-1]) for row in rows], databases).items():
+        if name not in databases:
+            found.unreached[name] = f"{NOT_CONFIGURED.title} {len(attempts)} replayed events are for it"
+            continue
+        try:
+            unknown = _unknown(Destination(name, databases[name]), attempts)
+        except InfrastructureError as e:
+            found.unreached[name] = e.detail
+            continue
+        found.staged += sum(unknown.values())
+        of = (a for a in attempts if unknown.get(a.id) is False)
+        found.lost += [Lost(attempt, attempt.id in gone) for attempt in of]
+    return found
+
+
+def reopen(conn: connection, lost: Iterable[Lost]) -> list[int]:
+    """Open what is lost again; return the events that were replayed until then."""
+    with conn.cursor() as cur:
+        cur.execute(_OPEN, {"ids": [each.attempt.id for each in lost], "why": _WHY})
+        return sorted(event for (event,) in cur.fetchall())
+
+
+def _unknown(where: Destination, attempts: Sequence[Attempt]) -> dict[int, bool]:
+    """Return the events of which no attempt has landed there, and whether one is staged."""
+    with InDestination(where) as cur:
+        cur.execute(_LOOK, columns(attempts))
+        return {event: staged for event, landed, staged in cur.fetchall() if not landed}

@@ -1,0 +1,1 @@
+"""What is done about parked events as a whole, by `onramp errors`."""

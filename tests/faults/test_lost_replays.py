@@ -1,0 +1,104 @@
+"""A replay, and then the database is restored from a dump of before: what is lost is named and lands once."""
+
+import getpass
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from stack import services
+from tests.fixtures.dumps import dump, restore
+from tests.fixtures.operator import Operator
+from tests.fixtures.other import Other
+from tests.fixtures.scenes import Scene
+from tests.fixtures.started import started
+from tests.fixtures.writer import event, eventually, execute, landed, rows
+
+EARLY, LATE = 5, 15
+WHY = ("--reason", "restored from last night")
+
+
+class Lost(Operator):
+    """Events parked in `other`, and the admin service that keeps them in the scene's own database."""
+
+    def __init__(self, scene: Scene, other: Other) -> None:
+        super().__init__(scene, other)
+        self.scene, self.other = scene, other
+
+    def is_at(self, rows_there: int) -> None:
+        """Each event is one row, and nothing is wrong."""
+        assert landed(self.other.dsn, self.scene.name) == rows_there
+        ids = rows(self.other.dsn, f"SELECT count(DISTINCT _id)::int FROM events.{self.scene.name}")  # noqa: S608
+        assert ids == [(rows_there,)]
+        code, said = self.audited()
+        assert (code, said["findings"], said["kept"]) == (0, [], {"replayed": EARLY + LATE})
+
+
+@pytest.fixture
+def lost(inline: Scene, other: Other, tmp_path: Path) -> Iterator[Lost]:
+    """Twenty events that a constraint rejects; it is gone by now."""
+    inline.writer_into(other, own=False, metrics_s=0.1)
+    inline.send(5)
+    eventually(lambda: landed(other.dsn, inline.name) == 5)
+    execute(other.dsn, f"ALTER TABLE events.{inline.name} ADD CONSTRAINT sane CHECK (NOT payload ? 'bad')")
+    inline.produce(*(event(f"early-{n}", inline.name, bad=n) for n in range(EARLY)))
+    inline.produce(*(event(f"late-{n}", inline.name, bad=n) for n in range(LATE)))
+    parked = "SELECT sum(events)::int FROM onramp.totals WHERE outcome = 'parked'"
+    eventually(lambda: rows(other.dsn, parked) == [(EARLY + LATE,)])
+    execute(other.dsn, f"ALTER TABLE events.{inline.name} DROP CONSTRAINT sane")
+    found = Lost(inline, other)
+    where = {"bootstrap": inline.bootstrap, "dsn": inline.dsn, "env": found.env}
+    with started(services.admin(**where, log=tmp_path / "admin.log")) as found.admin:
+        eventually(lambda: found.states() == {"open": EARLY + LATE}, 120)
+        yield found
+
+
+def test_what_a_dump_of_before_a_replay_has_lost_is_named_and_lands_once(
+    lost: Lost, other: Other, fresh: Other, tmp_path: Path
+) -> None:
+    for n in range(EARLY):
+        lost.replay("--id", f"early-{n}")
+    file = dump(other.dsn, tmp_path / "before")
+    lost.replay("--event", lost.scene.name)
+    lost.is_at(5 + EARLY + LATE)
+
+    places = f"SELECT _partition, _offset FROM events.{lost.scene.name} WHERE _id LIKE 'late-%'"  # noqa: S608
+    late = rows(other.dsn, places)
+    restore(file, fresh.dsn)
+    # Without a key nothing but onramp.replayed keeps an event from landing twice.
+    execute(fresh.dsn, f"ALTER TABLE events.{lost.scene.name} DROP CONSTRAINT {lost.scene.name}_pkey")
+    other.swap(fresh)
+    assert landed(other.dsn, lost.scene.name) == 5 + EARLY
+
+    code, said = lost.audited()
+    named = {(f["code"], f["topic"]) for f in said["findings"]}
+    assert (code, named) == (1, {("replay_lost", lost.scene.topic)})
+    receipts = {(f["partition"], f["offset"]) for f in said["findings"]}
+    assert receipts == set(late)
+    assert all("onramp errors recheck" in f["fix"] for f in said["findings"])
+
+    *events, sums = lost.told("recheck", *WHY, "--dry-run")
+    assert {(e["partition"], e["offset"]) for e in events} == receipts
+    assert (sums["looked_at"], sums["lost"]) == (EARLY + LATE, LATE)
+    assert lost.states() == {"replayed": EARLY + LATE}
+    assert f"{LATE} of them lost: they are open again" in lost.says("recheck", *WHY).stdout
+    assert lost.states() == {"replayed": EARLY, "open": LATE}
+    [act] = lost.told("acts", "--act", "recheck", "--actor", getpass.getuser())
+    assert (act["reason"], act["subject"].split()[0]) == (WHY[1], str(LATE))
+
+    lost.replay("--event", lost.scene.name)
+    lost.is_at(5 + EARLY + LATE)
+    assert lost.told("recheck", *WHY)[-1]["lost"] == 0
+    outcomes = "SELECT attempt, outcome, count(*)::int FROM onramp.replayed GROUP BY 1, 2 ORDER BY 1"
+    assert rows(other.dsn, outcomes) == [(1, "landed", EARLY), (2, "landed", LATE)]
+
+
+def test_a_database_that_does_not_answer_is_said_and_nothing_is_opened(lost: Lost, other: Other) -> None:
+    lost.replay("--event", lost.scene.name)
+    other.close()
+    try:
+        result = lost.says("recheck", *WHY)
+    finally:
+        other.open()
+    assert (result.exit_code, f"{other.name} was not asked" in result.output) == (3, True)
+    assert lost.states() == {"replayed": EARLY + LATE}

@@ -1,0 +1,171 @@
+"""The audit reads the control database: what is parked is kept, replays are known, edits are what landed."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from urllib.parse import urlsplit
+
+import pytest
+
+from services.admin.audit import kept
+from services.admin.fixes.steps import Fix
+from services.admin.store.jobs_sql import Plan
+from services.writer.model.routes import Routes
+from services.writer.replay.replay import Replay
+from tests.fixtures.fix_postgres import HasDsn
+from tests.fixtures.writer import event, execute, rows
+from tests.integration.admin.conftest import database_beside, disconnect
+from tests.integration.admin.desk import EVERY, Desk
+
+DROP = Fix([{"drop": "/a"}])
+NOT_EDITED = "UPDATE {t} SET payload = '{{\"n\": 1}}' WHERE _offset = 2"
+BEFORE = "UPDATE onramp_admin.events SET state = '{}', attempt = 0, job = NULL"
+BYTES_OF_1 = '{} WHERE event = (SELECT id FROM onramp_admin.events WHERE "offset" = 1)'
+OF_1 = 'UPDATE onramp_admin.events SET {} WHERE "offset" = 1'
+
+
+def found(desk: Desk, *, deep: bool = True) -> set[tuple[str, int | None]]:
+    """The findings' codes and offsets."""
+    return {(f.code.value, f.offset) for f in desk.stage.audit(deep=deep, control=desk.dsn).findings}
+
+
+def replay(desk: Desk, **filters: int) -> None:
+    """Replay what is parked for the landing table, without what the database refuses of it."""
+    desk.start(plan=Plan(fix=DROP.text), **filters)
+    desk.work()
+    Replay(desk.stage.database).run(Routes("onramp"))
+    desk.work()
+
+
+@pytest.fixture
+def replayed(desk: Desk) -> Desk:
+    """All five have landed, edited."""
+    replay(desk)
+    assert desk.states() == [(n, "replayed", 1) for n in EVERY]
+    return desk
+
+
+@pytest.fixture
+def restored(desk: Desk, postgres: HasDsn) -> Iterator[Desk]:
+    """The same, and then the events' database is one from before the replay."""
+    disconnect()
+    with database_beside(postgres.dsn, urlsplit(desk.stage.dsn).path.removeprefix("/")) as before:
+        replay(desk)
+        assert found(desk) == set()
+        yield Desk(
+            replace(desk.stage, dsn=before), desk.dsn, replace(desk.session, databases={"onramp": before})
+        )
+        disconnect()
+
+
+def test_what_is_parked_is_kept_in_one_state(desk: Desk) -> None:
+    report = desk.stage.audit(control=desk.dsn)
+    assert (report.findings, report.kept, report.not_yet_kept) == ([], {"open": 6}, 0)
+    assert report.balanced
+    replay(desk, id=2)
+    report = desk.stage.audit(control=desk.dsn)
+    assert (report.findings, report.unchecked) == ([], [])
+    assert report.kept == {"open": 5, "replayed": 1}
+
+
+def test_what_the_keeper_has_not_come_to_is_not_kept_yet_and_no_finding(desk: Desk) -> None:
+    desk.stage.settle(event("x", desk.stage.name, a="\0"), b"no json either")
+    report = desk.stage.audit(control=desk.dsn)
+    assert (report.findings, report.not_yet_kept) == ([], 2)
+    assert report.balanced
+
+
+def test_without_a_control_database_nothing_of_it_is_said(desk: Desk) -> None:
+    report = desk.stage.audit(control=desk.stage.dsn)
+    assert (report.findings, report.kept) == ([], None)
+
+
+@pytest.mark.parametrize(
+    ("plant", "named"),
+    [
+        ('DELETE FROM onramp_admin.events WHERE "offset" = 1', {("not_kept", 1)}),
+        ("DELETE FROM onramp_admin.events WHERE destination = ''", {("not_kept", 5)}),
+        (OF_1.format("sha256 = sha256('x')"), {("corrupt", 1), ("not_kept", 1)}),
+        (OF_1.format("sha256 = NULL"), {("corrupt", 1)}),
+        (OF_1.format("\"offset\" = 0, destination = 'onramp.x.y'"), {("not_kept", 1), ("wrong_total", None)}),
+        (OF_1.format('"offset" = 9'), {("not_kept", 1)}),
+        (OF_1.format("state = 'discarded'"), {("unattributed", 1)}),
+        (OF_1.format("state = 'replayed'"), {("replay_lost", 1)}),
+        (OF_1.format("state = 'replayed_duplicate'"), {("replay_lost", 1)}),
+        (OF_1.format("state = 'replaying'"), set()),
+        (OF_1.format("gone = true"), set()),
+        (BYTES_OF_1.format("UPDATE onramp_admin.bytes SET value = 'x'"), {("not_kept", 1)}),
+        (BYTES_OF_1.format("DELETE FROM onramp_admin.bytes"), {("not_kept", 1)}),
+    ],
+)
+def test_what_is_planted_in_the_control_database_is_named(
+    desk: Desk, plant: str, named: set[tuple[str, int | None]]
+) -> None:
+    execute(desk.dsn, plant)
+    assert found(desk) == named
+
+
+def test_every_finding_says_what_it_means_and_what_heals_it(restored: Desk) -> None:
+    findings = restored.stage.audit(control=restored.dsn).findings
+    assert [(f.code.value, f.offset) for f in findings] == [("replay_lost", n) for n in EVERY]
+    assert "onramp.replayed there does not know it" in findings[0].detail
+    assert "`onramp errors recheck`" in findings[0].fix
+
+
+def test_the_books_alone_name_lost_replays_too(restored: Desk) -> None:
+    assert found(restored, deep=False) == {("replay_lost", n) for n in EVERY}
+
+
+def test_beyond_the_most_of_a_kind_they_are_a_number(restored: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept, "MOST_NAMED", 2)
+    findings = restored.stage.audit(control=restored.dsn).findings
+    assert [(f.offset, f.code.value) for f in findings] == [
+        (None, "replay_lost"), (0, "replay_lost"), (1, "replay_lost")
+    ]  # fmt: skip
+    assert findings[0].detail == "and 3 more events, which are not named"
+
+
+def test_an_edited_row_is_what_the_edit_made_of_the_event(replayed: Desk) -> None:
+    report = replayed.stage.audit(control=replayed.dsn)
+    assert (report.findings, report.unchecked) == ([], [])
+    replayed.stage.execute(NOT_EDITED.format(t=replayed.stage.table))
+    assert found(replayed) == {("corrupt", 2)}
+
+
+def test_an_edit_that_nobody_knows_is_said_and_not_judged(replayed: Desk) -> None:
+    replayed.stage.execute(NOT_EDITED.format(t=replayed.stage.table))
+    replayed.stage.execute("UPDATE onramp.replayed SET sha256 = sha256('x') WHERE \"offset\" = 2")
+    report = replayed.stage.audit(control=replayed.dsn)
+    assert report.findings == []
+    assert "1 edited rows" in report.unchecked[0]
+    assert "5 edited rows" in replayed.stage.audit().unchecked[0]
+
+
+def test_a_control_database_of_before_a_replay_is_contradicted_and_a_replay_heals_it(replayed: Desk) -> None:
+    for state in ("discarded", "open"):
+        execute(replayed.dsn, BEFORE.format(state))
+        assert {("double_terminal", n) for n in EVERY} <= found(replayed)
+    replay(replayed)
+    assert replayed.states() == [(n, "replayed", 1) for n in EVERY]
+    assert found(replayed) == set()
+    assert replayed.stage.rows(f"SELECT count(*)::int FROM {replayed.stage.table}") == [(5,)]  # noqa: S608
+
+
+def test_a_log_that_was_recreated_is_kept_from_its_start(desk: Desk) -> None:
+    execute(desk.dsn, "UPDATE onramp_admin.consumed SET next_offset = next_offset + 1000000")
+    execute(desk.dsn, 'DELETE FROM onramp_admin.events WHERE "offset" = 1')
+    report = desk.stage.audit(control=desk.dsn)
+    assert (report.findings, report.not_yet_kept) == ([], 1)
+
+
+def test_what_is_on_its_way_to_the_topic_is_not_kept_yet(desk: Desk) -> None:
+    desk.stage.execute("UPDATE onramp.totals SET events = events + 1 WHERE outcome = 'parked'")
+    assert ("wrong_total", None) in found(desk)
+    [(destination,)] = rows(desk.dsn, 'SELECT destination FROM onramp_admin.events WHERE "offset" = 1')
+    columns = "topic_id, topic, partition"
+    desk.stage.execute(
+        f'INSERT INTO onramp.outbox ({columns}, "offset", destination, error) '  # noqa: S608
+        f"SELECT {columns}, 5, '{destination}', '{{}}' FROM onramp.ledger"
+    )
+    report = desk.stage.audit(control=desk.dsn, deep=False)
+    assert report.not_yet_kept == 1
+    assert {f.detail for f in report.findings if "control database" in f.detail} == set()
