@@ -8,7 +8,8 @@ import asyncio
 import math
 import os
 import platform
-from collections.abc import Iterable
+import threading
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -101,6 +102,8 @@ class ProcessMetrics:
         )
         #: CPU time that was counted, by kind, process and start: a number comes back with another process.
         self._counted: dict[tuple[str, int, int], float] = {}
+        #: The writer shows the driver and Spark from two threads.
+        self._lock = threading.Lock()
 
     def show_build(self, spark: str = "") -> None:
         """Show which release this is."""
@@ -110,6 +113,10 @@ class ProcessMetrics:
         """Show what the processes of a kind use; nothing where that cannot be read."""
         pids = list(pids)
         found = {pid: used for pid in pids if (used := usage(pid, proc))}
+        with self._lock:
+            self._show(kind, pids, found)
+
+    def _show(self, kind: str, pids: Sequence[int], found: Mapping[int, Usage]) -> None:
         if not pids:
             self.count.labels(kind).set(0)
             self.resident.labels(kind).set(0)

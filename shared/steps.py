@@ -19,3 +19,4 @@ class Step(StrEnum):
     PERSIST = "persist"
     # error store
     PARK = "park"
+    REPLAY = "replay"

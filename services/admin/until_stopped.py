@@ -1,6 +1,7 @@
 """What works in the background of the service until it is stopped, and pauses no longer than until then."""
 
 import asyncio
+from contextlib import suppress
 
 
 class UntilStopped:
@@ -20,7 +21,6 @@ class UntilStopped:
 
     async def pause(self, seconds: float) -> None:
         """Wait for so long, or until it is to end."""
-        try:
-            await asyncio.wait_for(self._stopping.wait(), seconds)
-        except TimeoutError:
-            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):  # `wait_for` of Python 3.11 loses a cancellation at its end
+                await self._stopping.wait()

@@ -11,11 +11,14 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from unittest.mock import AsyncMock, patch
 
 import httpx2
 import orjson
 import pytest
+from aiokafka.errors import KafkaConnectionError
 
+from services.writer.kafka.cluster import Cluster
 from stack.ports import free_port
 from tests.fixtures.inline import Inline
 from tests.fixtures.other import Other
@@ -196,3 +199,17 @@ _LOCKED = """
 """
 #: When each writer asked last; the one that is stopped asks no more.
 _ASKED = "SELECT query_start FROM pg_stat_activity WHERE application_name = 'onramp-writer standby'"
+
+
+def test_a_standby_shows_whether_kafka_answers_it(inline: Scene) -> None:
+    inline.writer(standby=True)
+    waiting = inline.writer(standby=True, wait=False, metrics_s=0.05)
+    eventually(lambda: waiting.job._status.state == "standby", _PATIENT)
+    answered, reachable = "onramp_writer_kafka_answered_timestamp_seconds", "onramp_writer_kafka_reachable"
+    before = waiting.shown[answered]
+    eventually(lambda: waiting.shown[answered] > before, _PATIENT)
+    assert waiting.shown[reachable] == 1
+    asks = AsyncMock(side_effect=KafkaConnectionError)
+    with patch.object(Cluster, "cluster_id", asks):
+        eventually(lambda: waiting.shown[reachable] == 0, _PATIENT)
+    eventually(lambda: waiting.shown[reachable] == 1, _PATIENT)

@@ -93,6 +93,12 @@ EVENT_LINES: Final = (
         tests=f"{_LOG}no_lines_are_wanted_and_a_probe_has_none",
     ),
     _WRITER(
+        "silence about what is rolled back",
+        old="    yield pieces\n    write(per_second, pieces)\n",
+        new="    try:\n        yield pieces\n    finally:\n        write(per_second, pieces)\n",
+        tests=f"{_LOG}what_is_rolled_back_has_no_line",
+    ),
+    _WRITER(
         "the values of a row",
         old='_COLUMNS: Final = ("_id", ',
         new='_COLUMNS: Final = ("payload", ',

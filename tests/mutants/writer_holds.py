@@ -12,8 +12,8 @@ HOLDS: Final = (
     Mutant(
         "the removal of what is given up in the transaction that parks it",
         "recover/give_up.py",
-        "                settlement.flush()\n",
-        "                settlement.flush()\n                conn.commit()\n",
+        "                    settlement.flush()\n",
+        "                    settlement.flush()\n                    conn.commit()\n",
         f"{_GIVEN_UP}one_that_dies_is_begun_again_and_parks_once_in_steps",
     ),
     Mutant(
@@ -26,9 +26,30 @@ HOLDS: Final = (
     Mutant(
         "that a type's events alone are given up with it",
         "settle/waiting_table.py",
-        "coalesce(event_type = %s, true)",
-        "(event_type = %s OR true)",
+        "AND event_type = %s {_GIVEN_UP}",
+        "AND (event_type = %s OR true) {_GIVEN_UP}",
         f"{_GIVEN_UP}of_a_table_with_several_holds_only_those_that_are_given_up_are_parked",
+    ),
+    Mutant(
+        "that what cannot be given up stops no other",
+        "recover/give_up.py",
+        "        except Exception:\n            extra",
+        "        except LookupError:\n            extra",
+        f"{_GIVEN_UP}one_that_cannot_be_given_up_stops_no_other_and_no_release",
+    ),
+    Mutant(
+        "the index by which a type's events are given up",
+        "settle/waiting_table.py",
+        "AND event_type = %s {_GIVEN_UP}",
+        "AND coalesce(event_type = %s, true) {_GIVEN_UP}",
+        f"{_GIVEN_UP}what_waits_of_other_types_is_not_walked_over",
+    ),
+    Mutant(
+        "a line for what lands later",
+        "settle/settlement.py",
+        "        self._log(target, rows, result)\n        self._park(",
+        "        self._park(",
+        f"{_GIVEN_UP}every_event_that_lands_later_or_is_given_up_has_a_line",
     ),
     Mutant(
         "that who gives up more meanwhile is heard",

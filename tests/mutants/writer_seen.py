@@ -11,6 +11,35 @@ _COMMITTED: Final = "tests/unit/writer/test_committed.py::test_"
 
 SEEN: Final = (
     Mutant(
+        "sizes in a reading of their own",
+        "driver/collector.py",
+        "self._sizings[name] = asyncio.create_task(_attempt(partial(self._read_sizes, database)))",
+        "await self._read_sizes(database)",
+        f"{_COLLECTED}sizes_that_take_long_or_fail_hold_up_no_totals_and_doubt_no_database",
+    ),
+    Mutant(
+        "a pause after sizes that took long",
+        "driver/collector.py",
+        "= began + took * _SIZING_PAUSE",
+        "= began",
+        f"{_COLLECTED}what_took_long_is_not_read_again_at_once",
+    ),
+    Mutant(
+        "silence of a look at Spark that ends with it",
+        "driver/spark_watch.py",
+        "                if self._stopped.is_set():\n                    return",
+        "                if not self._stopped:\n                    return",
+        f"{_SPARK}a_reading_that_fails_because_spark_was_stopped_is_no_error",
+    ),
+    Mutant(
+        "processes that two threads show",
+        "../../shared/process_metrics.py",
+        "        with self._lock:\n            self._show",
+        "        if self._lock:\n            self._show",
+        "tests/unit/shared/test_process_metrics.py::"
+        "test_two_threads_that_show_two_kinds_count_each_process_once",
+    ),
+    Mutant(
         "totals that have what is reported later",
         "observe/committed.py",
         "if began.is_quiet() and began == self.moment():",
@@ -140,6 +169,13 @@ SEEN: Final = (
 )
 
 SEEN_ON_KAFKA: Final = (
+    Mutant(
+        "a bounded wait for the registry",
+        "driver/routes_from_registry.py",
+        "            await asyncio.wait({self._looking}, timeout=seconds)\n",
+        "            await asyncio.wait({self._looking})\n",
+        "tests/faults/test_registry_away.py",
+    ),
     Mutant(
         "a look at a database that did not answer a reading",
         "driver/reconcile.py",

@@ -8,6 +8,13 @@ from tests.mutants.machine import Mutant as AnyMutant
 Mutant = partial(AnyMutant, tests="tests/faults/test_standby.py")
 
 STANDBY: Final = (
+    Mutant(
+        "a look at Kafka while standing by",
+        "driver/collector.py",
+        "            status.update_kafka(reachable=True)\n",
+        "            pass\n",
+        tests="tests/faults/test_standby.py::test_a_standby_shows_whether_kafka_answers_it",
+    ),
     Mutant("standing by", "driver/standby.py", "if not asking.done() or asking.result():", "if True:"),
     Mutant(
         "having the lock", "driver/standby.py", "SELECT pg_try_advisory_lock(%s)", "SELECT %s IS NOT NULL"

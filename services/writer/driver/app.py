@@ -14,7 +14,7 @@ from aiokafka.errors import KafkaError
 
 from services.writer.driver.collector import StatsCollector
 from services.writer.driver.loop import Loop, wait
-from services.writer.driver.routes_from_registry import only_known
+from services.writer.driver.routes_from_registry import RegistryLooks, only_known
 from services.writer.driver.spark import PYSPARK, Spark
 from services.writer.driver.spark_watch import SparkWatch
 from services.writer.driver.standby import stand_by
@@ -43,6 +43,7 @@ class WriterProcess:
         self._kafka = kafka
         self._configured = configured(settings)
         self._registry = open_registry(registry, kafka, only_known(self._configured))
+        self._looks = RegistryLooks(self._registry)
         self._status = Status()
         self._successor = Successor(settings, kafka, self._configured, self._status)
         self._stop = asyncio.Event()
@@ -132,7 +133,8 @@ class WriterProcess:
             self._status.update_kafka(reachable=True)
             self._status.warning = ""
             locked = self._configured if self._settings.standby else []
-            if await stand_by(stack, locked, cluster, self._status, self._stop):
+            look_s = self._settings.metrics_s
+            if await stand_by(stack, locked, cluster, self._status, self._stop, look_s=look_s):
                 self._epoch = None  # no successor of this writer is alive
             if self._stop.is_set():
                 return
@@ -149,7 +151,7 @@ class WriterProcess:
                 parts,
                 settings=self._settings,
                 configured=self._configured,
-                registry=self._registry,
+                looks=self._looks,
                 collector=collector,
                 stop=self._stop,
                 on_turn=self._backoff.succeed,
@@ -158,7 +160,7 @@ class WriterProcess:
     async def _registry_read(self) -> bool:
         """Wait until the registry was read; return False when the writer was stopped before."""
         while not self._stop.is_set():
-            await asyncio.to_thread(self._registry.refresh)
+            await self._looks.look(_REGISTRY_SECONDS)
             if self._registry.is_read:
                 return True
             self._status.update_trouble(REGISTRY_UNREAD.code, REGISTRY_UNREAD.title)

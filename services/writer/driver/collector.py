@@ -7,22 +7,28 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
+from time import monotonic
 from typing import Final
 
 from aiokafka.errors import KafkaError
 
 from services.writer.driver.lag import LagReader
 from services.writer.driver.parts import Parts, undecided
+from services.writer.kafka.cluster import Cluster
 from services.writer.model.every import Every
 from services.writer.observe import database_stats
+from services.writer.observe.status import Status
 from services.writer.postgres.database import Database
 from services.writer.postgres.database_threads import in_own_thread
-from shared.errors import InfrastructureError
+from shared.errors import InfrastructureError, OnrampError
 
 log = logging.getLogger(__name__)
 
 #: Somebody may change a topic's retention; an alert compares it with hours.
 _RETENTION_SECONDS: Final = 60.0
+_KAFKA_SECONDS: Final = 8.0
+#: From one beginning to the next a reading of sizes takes so many times as long as itself, at least.
+_SIZING_PAUSE: Final = 20.0
 
 
 class StatsCollector:
@@ -35,6 +41,9 @@ class StatsCollector:
         self._tasks: list[asyncio.Task[None]] = []
         #: The last reading of each database; one that hangs is waited for by nobody.
         self._readings: dict[str, asyncio.Task[None]] = {}
+        #: The last reading of how much there is in each, which takes its time, and when the next is due.
+        self._sizings: dict[str, asyncio.Task[None]] = {}
+        self._next_sizing: dict[str, float] = {}
         self._sessions: dict[str, Mapping[str, int]] = {}
         self._retentions = Every(_RETENTION_SECONDS)
         #: The topics whose retention is shown.
@@ -53,7 +62,7 @@ class StatsCollector:
 
     async def stop(self) -> None:
         """Stop to collect."""
-        tasks = [*self._tasks, *self._readings.values()]
+        tasks = [*self._tasks, *self._readings.values(), *self._sizings.values()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -68,6 +77,25 @@ class StatsCollector:
             self._readings[name] = asyncio.create_task(_attempt(read))
         self._sessions = {n: of for n, of in self._sessions.items() if n in up.keys() - silent}
         self._parts.status.update_connections(self._sessions)
+        for name, database in up.items():
+            is_due = monotonic() >= self._next_sizing.get(name, 0.0)
+            if is_due and (name not in self._sizings or self._sizings[name].done()):
+                self._sizings[name] = asyncio.create_task(_attempt(partial(self._read_sizes, database)))
+
+    async def _read_sizes(self, database: Database) -> None:
+        """Show how much there is; what takes long is asked seldom, and its failure says nothing."""
+        began = monotonic()
+        try:
+            sizes = await in_own_thread(database_stats.read_sizes, database)
+            self._parts.status.update_sizes(database.name, sizes)
+        except OnrampError as e:
+            log.warning(
+                "how much there is in a database could not be read",
+                extra={"database": database.name, "reason": e.detail},
+            )
+        finally:
+            took = monotonic() - began
+            self._next_sizing[database.name] = began + took * _SIZING_PAUSE
 
     async def _read_database(self, database: Database) -> None:
         databases, status = self._parts.databases, self._parts.status
@@ -102,6 +130,21 @@ class StatsCollector:
             self._retentions.restart()
         except (KafkaError, TimeoutError) as e:
             log.debug("how long topics keep records could not be read", extra={"reason": type(e).__name__})
+
+
+async def watch_kafka(cluster: Cluster, status: Status, seconds: float) -> None:
+    """Show whether Kafka answers a writer that reads nothing of it, until cancelled."""
+    while True:
+        await asyncio.sleep(seconds)
+        try:
+            async with asyncio.timeout(_KAFKA_SECONDS):
+                await cluster.cluster_id()
+        except (KafkaError, TimeoutError):
+            status.update_kafka(reachable=False)
+        except Exception:
+            log.exception("Kafka could not be asked for a reason that the writer does not know")
+        else:
+            status.update_kafka(reachable=True)
 
 
 async def _repeat(read: Callable[[], Awaitable[None]], seconds: float) -> None:

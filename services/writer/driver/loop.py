@@ -10,7 +10,7 @@ from services.writer.driver.collector import StatsCollector
 from services.writer.driver.parts import Parts, check_fenced
 from services.writer.driver.reconcile import Reconciler
 from services.writer.driver.resolve_halt import resolve
-from services.writer.driver.routes_from_registry import CurrentRoutes, topics_of
+from services.writer.driver.routes_from_registry import CurrentRoutes, RegistryLooks, topics_of
 from services.writer.model.every import Every
 from services.writer.model.offsets import total
 from services.writer.model.routes import Routes
@@ -20,10 +20,11 @@ from services.writer.postgres.database import Database
 from services.writer.recover import database_halts
 from services.writer.recover.trim import RetentionCleanup
 from services.writer.settings import WriterSettings
-from shared.registry import Registry
 
 #: aiokafka retries for longer than somebody who watches /readyz wants to wait.
 _KAFKA_SECONDS: Final = 8.0
+#: A large registry takes a second; one whose leader is out holds up no event for longer.
+_REGISTRY_SECONDS: Final = 2.0
 _NO_DATABASE_SECONDS: Final = 0.5
 #: A silent database delays a writer's start by this; one that answers is asked and migrated sooner.
 _FIRST_TRIES_SECONDS: Final = 2.0
@@ -38,7 +39,7 @@ class Loop:
         *,
         settings: WriterSettings,
         configured: Sequence[Database],
-        registry: Registry,
+        looks: RegistryLooks,
         collector: StatsCollector,
         stop: asyncio.Event,
         on_turn: Callable[[], None],
@@ -46,7 +47,7 @@ class Loop:
         """`on_turn` is called after each turn without an error."""
         self._parts = parts
         self._settings = settings
-        self._registry = registry
+        self._looks = looks
         self._collector = collector
         self._stop = stop
         self._on_turn = on_turn
@@ -90,9 +91,10 @@ class Loop:
 
     async def _refresh(self) -> Routes:
         """Read registry and topics again and return the routes.  Raises `InfrastructureError` (FENCED)."""
-        await asyncio.to_thread(self._registry.refresh)  # a large one takes a second
-        snapshot = self._registry.snapshot()
-        self._parts.status.update_registry(snapshot.digest, is_valid=self._registry.is_valid)
+        await self._looks.look(_REGISTRY_SECONDS)
+        registry = self._looks.registry
+        snapshot = registry.snapshot()
+        self._parts.status.update_registry(snapshot.digest, is_valid=registry.is_valid)
         routes = self._current.of(snapshot)
         async with asyncio.timeout(_KAFKA_SECONDS):
             await self._parts.partitions.discover(topics_of(snapshot))

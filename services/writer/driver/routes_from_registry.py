@@ -1,13 +1,17 @@
-"""Makes the routes that a batch is sorted by from the registry's destinations."""
+"""Looks at the registry, and makes the routes that a batch is sorted by from its destinations."""
 
+import asyncio
+import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 
 from services.writer.model.routes import Contract, EventRoute, Grant, RoutedDatabase, Routes
 from services.writer.postgres.database import Database
 from shared import wire
-from shared.registry import model
+from shared.registry import Registry, model
 from shared.registry.model import Destination, EventType, Snapshot
+
+log = logging.getLogger(__name__)
 
 
 def routes_of(snapshot: Snapshot, databases: Sequence[Database]) -> Routes:
@@ -43,6 +47,28 @@ class CurrentRoutes:
         if self._cached is None or self._cached[0] is not snapshot:
             self._cached = snapshot, routes_of(snapshot, self._databases)
         return self._cached[1]
+
+
+class RegistryLooks:
+    """Looks at the registry in a thread, one look after the other.
+
+    A look takes as long as Kafka lets it wait for the leader of `onramp.registry`; events go on meanwhile,
+    under the last snapshot.
+    """
+
+    def __init__(self, registry: Registry) -> None:
+        self.registry = registry
+        self._looking: asyncio.Task[bool] | None = None
+
+    async def look(self, seconds: float) -> None:
+        """Begin a look and wait for it, `seconds` at most; one that is late already is not waited for."""
+        if self._looking is None:
+            self._looking = asyncio.create_task(asyncio.to_thread(self.registry.refresh))
+            await asyncio.wait({self._looking}, timeout=seconds)
+        if self._looking.done():
+            looked, self._looking = self._looking, None
+            if error := looked.exception():
+                log.error("the registry could not be read; the previous one stays in use", exc_info=error)
 
 
 def topics_of(snapshot: Snapshot) -> set[str]:

@@ -35,6 +35,8 @@ class SparkWatch:
             try:
                 self._look()
             except Exception:
+                if self._stopped.is_set():
+                    return  # Spark was stopped while it was asked
                 log.exception("what Spark uses could not be read for a reason that the writer does not know")
             self._stopped.wait(self._seconds)
 

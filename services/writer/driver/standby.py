@@ -18,6 +18,7 @@ from typing import Final
 import psycopg2
 from psycopg2.extensions import connection
 
+from services.writer.driver.collector import watch_kafka
 from services.writer.kafka.cluster import Cluster
 from services.writer.observe.status import Status
 from services.writer.postgres.database import Database
@@ -46,13 +47,22 @@ async def stand_by(
     cluster: Cluster,
     status: Status,
     stop: asyncio.Event,
+    *,
+    look_s: float,
 ) -> bool:
-    """Wait for the lock and keep it until `stack` ends; returns whether another writer had it."""
+    """Wait for the lock and keep it until `stack` ends; returns whether another writer had it.
+
+    Meanwhile Kafka is asked every `look_s` seconds: it must be seen here before it is needed.
+    """
     if not databases:
         return False
     lock = Lock(databases, await cluster.cluster_id())
     stack.push_async_callback(in_own_thread, lock.close)
-    waited = await _until_free(lock, status, stop)
+    looking = asyncio.create_task(watch_kafka(cluster, status, look_s))
+    try:
+        waited = await _until_free(lock, status, stop)
+    finally:
+        looking.cancel()
     keeping = asyncio.create_task(_keep_lock(lock), name="leadership")
     stack.callback(keeping.cancel)
     return waited

@@ -67,6 +67,7 @@ class Successor:
             epoch=epoch,
             brokers=self._brokers,
             cluster_id=await cluster.cluster_id(),
+            event_lines=self._settings.wanted_event_lines,
         )
         self._status.update_unknown_databases(databases.unknown())
         for database in self._configured:

@@ -1,4 +1,8 @@
-"""Reads what a database says for /metrics: totals and warning counts as committed, and the sessions."""
+"""Reads what a database says for /metrics: totals and warning counts as committed, and the sessions.
+
+Beside them, in a reading of its own, how much there is of what may be much: millions of rows, or a hundred
+thousand tables.  That takes seconds, and must not hold up the totals.
+"""
 
 from dataclasses import KW_ONLY, dataclass
 from typing import Final
@@ -12,13 +16,13 @@ _TOTALS: Final = (
     "WHERE outcome <> 'waiting' GROUP BY 1, 2, 3"
 )
 _WARNINGS: Final = "SELECT destination, remark, sum(count)::int8 FROM onramp.remarks GROUP BY 1, 2"
-#: Waiting events are no total that only grows: they are a gauge of their own.
-#: In the same look, whether a replay or a rehearsal is staged: nobody else asks for it.
-_WAITING: Final = """
-    SELECT count(*), extract(epoch FROM min(kept_at))::float8, EXISTS (SELECT FROM onramp.replays)
+#: Whether a replay or a rehearsal is staged: nobody else asks for it.
+_STAGED: Final = """
+    SELECT EXISTS (SELECT FROM onramp.replays)
         OR EXISTS (SELECT FROM onramp.rehearsals WHERE outcome IS NULL)
-    FROM onramp.waiting
 """
+#: Waiting events are no total that only grows: they are a gauge of their own.
+_WAITING: Final = "SELECT count(*), extract(epoch FROM min(kept_at))::float8 FROM onramp.waiting"
 _SIZES: Final = "SELECT pg_database_size(current_database()), (SELECT count(*) FROM onramp.outbox)"
 _SESSIONS: Final = """
     SELECT coalesce(state, 'unknown'), count(*) FROM pg_stat_activity
@@ -36,16 +40,22 @@ class DatabaseStats:
     warning_counts: dict[tuple[str, str], int]
     #: state -> sessions
     sessions: dict[str, int]
-    #: Events that wait in the database itself, and since when the oldest of them does (Unix seconds).
-    waiting: tuple[int, float | None]
     _: KW_ONLY
+    #: Replays or rehearsals are staged.
+    staged: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatabaseSizes:
+    """How much there is in one database."""
+
+    #: Events that wait in the database itself, and since when the oldest of them does (Unix seconds).
+    waiting: tuple[int, float | None] = (0, None)
     #: Parked events that are too large for their topic and stay in the outbox.
     too_large: int = 0
     #: Parked events that are still in the database, on their way to their topic.
     outbox: int = 0
     size_bytes: int = 0
-    #: Replays or rehearsals are staged.
-    staged: bool = False
 
 
 def read(database: Database) -> DatabaseStats:
@@ -57,17 +67,21 @@ def read(database: Database) -> DatabaseStats:
         warning_counts = {(d, r): n for d, r, n in cursor.fetchall()}
         cursor.execute(_SESSIONS)
         sessions = dict(cursor.fetchall())
+        cursor.execute(_STAGED)
+        ((staged,),) = cursor.fetchall()
+        return DatabaseStats(totals, warning_counts, sessions, staged=staged)
+
+
+def read_sizes(database: Database) -> DatabaseSizes:
+    """Read the sizes of `database` in one transaction (blocking, for seconds).  Raises `OnrampError`."""
+    with transaction(database, "driver") as conn, conn.cursor() as cursor:
         cursor.execute(_WAITING)
-        ((events, since, staged),) = cursor.fetchall()
+        (waiting,) = cursor.fetchall()
         cursor.execute(_SIZES)
         ((size_bytes, in_outbox),) = cursor.fetchall()
-        return DatabaseStats(
-            totals,
-            warning_counts,
-            sessions,
-            (events, since),
+        return DatabaseSizes(
+            waiting=waiting,
             too_large=outbox.too_large(conn, database.name),
             outbox=in_outbox,
             size_bytes=size_bytes,
-            staged=staged,
         )

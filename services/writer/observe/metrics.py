@@ -164,7 +164,8 @@ class Metrics:
         )
         self.kafka_answered = Gauge(
             "onramp_writer_kafka_answered_timestamp_seconds",
-            "When Kafka last told the ends of its logs, or let the writer begin (Unix seconds); 0 before.",
+            "When Kafka last told the ends of its logs, or answered a writer that begins or stands by (Unix "
+            "seconds); 0 before.",
             registry=self.registry,
         )
         self.retention = Gauge(

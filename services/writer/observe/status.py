@@ -12,7 +12,7 @@ from typing import Any, Final
 from services.writer.model import commit_delays, connection_budget, timings
 from services.writer.model.offsets import Partition
 from services.writer.observe.committed import Committed, Moment
-from services.writer.observe.database_stats import DatabaseStats
+from services.writer.observe.database_stats import DatabaseSizes, DatabaseStats
 from services.writer.observe.lag import Lag, OpenTransaction, ages_at
 from services.writer.observe.metrics import Metrics
 from services.writer.observe.series import Labels
@@ -233,11 +233,14 @@ class Status:
         if began:
             self.committed.correct(database, stats.totals, began)
         self.metrics.series.count_to(self.metrics.warning_counts, warnings, database)
-        self._show_waiting(database, "database", *stats.waiting)
-        self._update_too_large(database, stats.too_large)
-        self.metrics.outbox.labels(database).set(stats.outbox)
-        self.metrics.database_size.labels(database).set(stats.size_bytes)
         self.metrics.database_read.labels(database).set(time())
+
+    def update_sizes(self, database: str, sizes: DatabaseSizes) -> None:
+        """Take how much there is in a database."""
+        self._show_waiting(database, "database", *sizes.waiting)
+        self._update_too_large(database, sizes.too_large)
+        self.metrics.outbox.labels(database).set(sizes.outbox)
+        self.metrics.database_size.labels(database).set(sizes.size_bytes)
 
     def _update_too_large(self, database: str, events: int) -> None:
         self.metrics.too_large.labels(database).set(events)
@@ -291,8 +294,7 @@ def _labels(partition: Partition) -> Labels:
 
 def _event_type(topic: str, table: str) -> str:
     """Return the event type that a landing table or a topic is named after; empty when neither is."""
-    schema, _, name = table.partition(".")
-    if schema == landing.SCHEMA:
-        return name
+    if table.startswith(f"{landing.SCHEMA}."):
+        return table.removeprefix(f"{landing.SCHEMA}.")
     prefix = wire.topic_of("")
     return topic.removeprefix(prefix) if topic.startswith(prefix) else ""

@@ -64,6 +64,7 @@ class Databases(DatabaseStates):
         epoch: int,
         brokers: Brokers,
         cluster_id: str,
+        event_lines: int = 0,
     ) -> None:
         super().__init__(configured, index)
         self._plan_log = plan_log
@@ -73,8 +74,8 @@ class Databases(DatabaseStates):
         self._claims = Claims(plan_log, index, epoch)
         self._brokers = brokers
         self._returning: dict[str, asyncio.Task[None]] = {}
-        self._releases = ReleaseScheduler(configured, rate_limiter, brokers)
-        self.replays = ReplayScheduler(configured, rate_limiter, self.is_landing)
+        self._releases = ReleaseScheduler(configured, rate_limiter, brokers, event_lines=event_lines)
+        self.replays = ReplayScheduler(configured, rate_limiter, self.is_landing, event_lines=event_lines)
         # Without it a returning database and an adopted partition could miss each other's claim.
         self._claiming = asyncio.Lock()
         #: Set whenever a database is found up or out.

@@ -9,7 +9,7 @@ waits behind it, and as long as it is there later events queue behind (`hold_loc
 
 import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -23,8 +23,8 @@ from services.writer.postgres.database import Database
 from services.writer.postgres.pool import transaction
 from services.writer.postgres.sqlstates import STATEMENT_TIMEOUT
 from services.writer.recover import waiting_rows
-from services.writer.recover.give_up import give_up
-from services.writer.settle import holds, waiting_table
+from services.writer.recover.give_up import GiveUp
+from services.writer.settle import event_log, holds, waiting_table
 from services.writer.settle.holds import Hold, Holds
 from services.writer.settle.restarts import BlockedError, SerializationConflictError
 from services.writer.settle.settlement import Settlement
@@ -48,13 +48,22 @@ class Release:
     """The redelivery of one database's waiting events."""
 
     def __init__(
-        self, database: Database, rate_limiter: RateLimiter | None = None, at_once: int = _AT_ONCE
+        self,
+        database: Database,
+        rate_limiter: RateLimiter | None = None,
+        at_once: int = _AT_ONCE,
+        *,
+        event_lines: int = 0,
     ) -> None:
+        """`event_lines`: lines about events a second of this process; 0: none."""
         self._database = database
+        self._event_lines = event_lines
         self._rate_limiter = rate_limiter or RateLimiter({})
         self._at_once = min(at_once, self._rate_limiter.burst(database.name) or at_once)
         #: Little is left that can land now: the loop waits for it, so that live traffic takes over.
         self.almost_done = False
+        #: What the log says of the events of the present transaction, once it is committed.
+        self._said: list[event_log.Piece] = []
 
     def run(self, routes: Routes) -> list[Hold]:
         """Land what can land now and return the holds that are left (blocking).
@@ -63,24 +72,25 @@ class Release:
         """
         holds_before, tables = self._look()
         if any(hold.state == holds.STATE_GIVEN_UP for hold in holds_before.holding()):
-            give_up(self._database, tables, lambda table: self._target(table, routes), self._at_once)
+            of_tables = {t: (self._target(t, routes), types) for t, types in tables.items()}
+            GiveUp(self._database, self._at_once, event_lines=self._event_lines).run(of_tables)
             holds_before, tables = self._look()
         paused = holds_before.paused_types()
         if len(holds_before.holding()) == len(paused):
             self.almost_done = False
             return holds_before.holding()
-        for table in tables:
+        for table, types in tables.items():
             hold = holds_before.tables.get(table.destination)
             if hold and hold.state == holds.STATE_GIVEN_UP:
                 continue  # somebody gave it up just now
-            if table.typed or table.table not in paused:  # a landing table has one type
+            if not types <= set(paused):  # else it would walk over all of them, to land none
                 self._drain_or_pass_over(table, paused, hold, routes)
         return self._end_holds()
 
-    def _look(self) -> tuple[Holds, list[WaitingTable]]:
+    def _look(self) -> tuple[Holds, Mapping[WaitingTable, frozenset[str]]]:
         with transaction(self._database, "driver") as conn:
             found = holds.peek(conn)
-            return found, waiting_table.tables(conn) if found.holding() else []
+            return found, waiting_table.tables(conn) if found.holding() else {}
 
     def _drain_or_pass_over(
         self, table: WaitingTable, paused: Sequence[str], hold: Hold | None, routes: Routes
@@ -162,14 +172,15 @@ class Release:
             raise e.blocked from None
 
     def _park(self, table: WaitingTable, target: Target, key: WaitingKey, sqlstate: str | None) -> None:
-        with transaction(self._database, "driver") as conn:
+        blocked = "the table takes the others, and fails at this one again and again"
+        error = row_error(self._database, target, sqlstate, blocked)
+        with event_log.of_commit(self._event_lines) as said, transaction(self._database, "driver") as conn:
             if taken := waiting_table.retake(conn, table, key):
                 settlement = Settlement(waiting_rows.context(conn, self._database, [taken]), Holds())
-                blocked = "the table takes the others, and fails at this one again and again"
-                error = row_error(self._database, target, sqlstate, blocked)
-                settlement.park_all(target, waiting_rows.origins([taken]), error)
+                settlement.park_all(target, waiting_rows.identified([taken]), error)
                 settlement.flush()
                 waiting_table.drop(conn, [taken])
+                said.extend(settlement.settled)
 
     def _land(
         self, table: WaitingTable, target: Target, paused: Sequence[str], after: WaitingKey
@@ -187,7 +198,8 @@ class Release:
     def _paid_for(self) -> Iterator[connection]:
         """Open a transaction when the rate limit lets the database take rows again."""
         time.sleep(self._rate_limiter.delay(self._database.name))
-        with transaction(self._database, "driver") as conn:
+        with event_log.of_commit(self._event_lines) as said, transaction(self._database, "driver") as conn:
+            self._said = said
             yield conn
 
     def _settle(self, conn: connection, target: Target, taken: Sequence[WaitingEvents]) -> int:
@@ -201,6 +213,7 @@ class Release:
             settlement.release(target, rows)
         settlement.flush()
         waiting_table.drop(conn, taken)
+        self._said += settlement.settled
         failpoints.meet("writer.release", (t.records.column("value") for t in taken))
         return int(rows.num_rows)
 
@@ -215,10 +228,10 @@ class Release:
         try:
             with transaction(self._database, "driver") as conn:
                 locked = holds.lock(conn)
-                remaining = locked.holding()
+                remaining, waiting = locked.holding(), waiting_table.tables(conn)
                 # One after the other: events that wait for both must keep one of the two, the table's.
                 for hold in sorted(remaining, key=lambda h: h.kind == holds.KIND_TABLE):
-                    if not _is_waited_for(conn, hold, remaining):
+                    if not _is_waited_for(hold, remaining, waiting):
                         holds.end(conn, hold)
                         remaining.remove(hold)
         except InfrastructureError:  # a task holds their lock: between two batches none does
@@ -237,11 +250,13 @@ def _max_suspects(e: BlockedError) -> int:
     return _MAX_SLOW if _is_slow(e) else _MAX_SUSPECTS
 
 
-def _is_waited_for(conn: connection, hold: Hold, remaining: Sequence[Hold]) -> bool:
+def _is_waited_for(
+    hold: Hold, remaining: Sequence[Hold], waiting: Mapping[WaitingTable, frozenset[str]]
+) -> bool:
     """Whether an event waits behind `hold` alone of those `remaining`; an operator ends a paused type's."""
     if hold.state == holds.STATE_PAUSED:
         return True
-    others = [h.name for h in remaining if h.kind != hold.kind]
+    others = {h.name for h in remaining if h.kind != hold.kind}
     if hold.kind == holds.KIND_TABLE:
-        return waiting_table.waits_for_table(conn, hold.name, others)
-    return waiting_table.waits_of_type(conn, hold.name, others)
+        return any(table.destination == hold.name and types - others for table, types in waiting.items())
+    return any(hold.name in types and table.destination not in others for table, types in waiting.items())

@@ -39,10 +39,19 @@ class _Releases:
 class ReleaseScheduler:
     """The releases of all databases, one at a time for each."""
 
-    def __init__(self, databases: Collection[Database], rate_limiter: RateLimiter, brokers: Brokers) -> None:
+    def __init__(
+        self,
+        databases: Collection[Database],
+        rate_limiter: RateLimiter,
+        brokers: Brokers,
+        *,
+        event_lines: int = 0,
+    ) -> None:
         self._brokers = brokers
         self._databases = {d.name: d for d in databases}
-        self._releases = {d.name: _Releases(Release(d, rate_limiter)) for d in databases}
+        self._releases = {
+            d.name: _Releases(Release(d, rate_limiter, event_lines=event_lines)) for d in databases
+        }
 
     def holds(self) -> dict[str, tuple[Hold, ...]]:
         """Return the holds of each database as of its last release."""

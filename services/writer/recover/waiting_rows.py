@@ -25,6 +25,7 @@ def context(conn: connection, database: Database, taken: Sequence[WaitingEvents]
         topic_ids={t.partition: t.topic_id for t in taken},
         records=_records(taken),
         pause_policy=PausePolicy(),
+        keeps_log=True,
     )
 
 
@@ -42,9 +43,15 @@ def rows(taken: Sequence[WaitingEvents]) -> tuple[pa.Table, list[tuple[pa.Table,
     return pa.Table.from_batches(batches), rejected
 
 
-def origins(taken: Sequence[WaitingEvents]) -> pa.Table:
-    """Return where they came from: all that parking asks of them."""
-    return pa.Table.from_batches([origins_of(t.records) for t in taken])
+def identified(taken: Sequence[WaitingEvents]) -> pa.Table:
+    """Return where they came from and, as far as that can be read, who they are: parking keeps it."""
+    batches = []
+    for t in taken:
+        rows_of, events = origins_of(t.records), read(t.records.column("value"))
+        for column, name in (("_id", "id"), ("_event_name", "event_name"), ("_version", "version")):
+            rows_of = rows_of.append_column(column, events.columns.column(name))
+        batches.append(rows_of)
+    return pa.Table.from_batches(batches)
 
 
 def _without(at: Collection[int], rows_of: pa.RecordBatch) -> pa.RecordBatch:

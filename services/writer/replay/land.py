@@ -20,12 +20,13 @@ from services.writer.persist.persist import PersistResult
 from services.writer.postgres.database import Database
 from services.writer.replay.place import place
 from services.writer.replay.staged import Key, ParkedEvent, Verdict
-from services.writer.settle import ledger
+from services.writer.settle import event_log, ledger
 from services.writer.settle.holds import Holds
 from services.writer.settle.pause_policy import PausePolicy
 from services.writer.settle.settlement import Settlement, SettlementContext
 from shared.errors import UserError
 from shared.outcomes import Outcome
+from shared.steps import Step
 
 LANDED: Final = "landed"
 DUPLICATE: Final = "duplicate"
@@ -43,21 +44,29 @@ def land(
     database: Database,
     events: Sequence[ParkedEvent],
     routes: Routes,
+    *,
     judge: Judge = lambda _: None,
+    said: list[event_log.Piece] | None = None,
 ) -> dict[Key, Verdict]:
     """Land `events`, which are in the order of their keys, and count them.
 
-    Those of a table on which `judge` has a verdict get it, and are not tried.  Raises as
-    `Settlement.land` does when a table takes no rows now.
+    Those of a table on which `judge` has a verdict get it, and are not tried.  `said` gets what the log says
+    of them once they are committed.  Raises as `Settlement.land` does when a table takes no rows now.
     """
     verdicts: dict[Key, Verdict] = {}
     for _, incarnation in groupby(events, key=lambda e: e.topic_id):
-        verdicts |= _land(conn, database, list(incarnation), routes, judge)
+        verdicts |= _land(conn, database, list(incarnation), routes, judge=judge, said=said)
     return verdicts
 
 
 def _land(
-    conn: connection, database: Database, events: Sequence[ParkedEvent], routes: Routes, judge: Judge
+    conn: connection,
+    database: Database,
+    events: Sequence[ParkedEvent],
+    routes: Routes,
+    *,
+    judge: Judge,
+    said: list[event_log.Piece] | None,
 ) -> dict[Key, Verdict]:
     """Land `events` of one incarnation: the incarnations of a topic have the same offsets."""
     topic_id = events[0].topic_id
@@ -68,6 +77,8 @@ def _land(
         )
         for r in placed.rejected
     }
+    rejected = [(r.partition, r.offset, r.id, r.error) for r in placed.rejected]
+    pieces: list[event_log.Piece] = [event_log.Parked(rejected, step=Step.REPLAY)]
     settlement = _Replaying(_context(conn, database, events))
     for (target, destination), batches in sorted(placed.rows.items(), key=lambda item: item[0]):
         rows = pa.Table.from_batches(batches)
@@ -76,7 +87,10 @@ def _land(
         else:
             result = settlement.replay(target, rows, destination)
             verdicts |= dict(_verdicts(topic_id, destination, rows, result))
+            pieces.append(event_log.Settled(target, rows, result, step=Step.REPLAY))
     settlement.flush()
+    if said is not None:
+        said.extend(pieces)
     return verdicts
 
 

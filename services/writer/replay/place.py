@@ -34,6 +34,8 @@ class Rejected(NamedTuple):
     offset: int
     destination: str
     error: UserError
+    #: Its own id, if that can be read.
+    id: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,17 +79,21 @@ class _Placing:
                 self._out.rows[target, destination].append(rows)
                 left -= set(rows.column("_offset").to_pylist())
         errors = {u.offset: u.error for u in reversed(found.unroutable)}  # the first of an event's
+        ids = {u.offset: u.identity.id for u in found.unroutable}
+        for rows in found.tables.values() if left else ():
+            ids |= zip(rows.column("_offset").to_pylist(), rows.column("_id").to_pylist(), strict=True)
         for offset in left:
             error = errors.get(offset) or UserError(NOT_ROUTED, _NOT_ROUTED)
-            self._reject(part.partition, offset, destination, error)
+            self._reject(part.partition, offset, destination, error, ids.get(offset))
 
     def _add_redirected(self, destination: str, to: str, part: PartitionSlice) -> None:
         """Add rows for the table `to`, which the topic's grants or the event's own routes must allow."""
         events = read(part.rows.column("value"))
         rows = landing.rows(part.rows, events.columns)
         offsets = part.rows.column("offset").to_pylist()
+        ids = rows.column("_id").to_pylist()
         for i, error in events.errors.items():
-            self._reject(part.partition, offsets[i], destination, error)
+            self._reject(part.partition, offsets[i], destination, error, ids[i])
         readable = pa.array([i not in events.errors for i in range(len(part))])
         for name in pc.unique(rows.column("_event_name").filter(readable)).to_pylist():
             chosen = rows.filter(pc.and_(_named(rows, name), readable))
@@ -96,8 +102,8 @@ class _Placing:
                 self._out.rows[target, destination].append(chosen)
                 continue
             error = UserError(FORBIDDEN_DESTINATION, f"no grant of topic {part.partition.topic} allows {to}")
-            for offset in chosen.column("_offset").to_pylist():
-                self._reject(part.partition, offset, destination, error)
+            for row in chosen.select(["_offset", "_id"]).to_pylist():
+                self._reject(part.partition, row["_offset"], destination, error, row["_id"])
 
     def _target(self, to: str, event_name: str | None) -> Target:
         """Return the table `to`: for envelopes those of the landing schema are landing tables."""
@@ -114,8 +120,10 @@ class _Placing:
             return False
         return self._routing.allows(topic, target)
 
-    def _reject(self, partition: Partition, offset: int, destination: str, error: UserError) -> None:
-        self._out.rejected.append(Rejected(partition, offset, destination, error))
+    def _reject(
+        self, partition: Partition, offset: int, destination: str, error: UserError, event_id: str | None
+    ) -> None:
+        self._out.rejected.append(Rejected(partition, offset, destination, error, event_id))
 
 
 def _named(rows: pa.RecordBatch, event_name: str | None) -> pa.Array:

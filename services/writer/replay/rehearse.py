@@ -140,7 +140,7 @@ class Rehearsal:
                         return _unknown(f"table {target} takes no rows now", blocked.get(str(target)))
                     return _untried(conn, target, with_triggers=page.with_triggers)
 
-                verdicts = land(conn, self._database, page.events, routes, judge)
+                verdicts = land(conn, self._database, page.events, routes, judge=judge)
                 raise _RolledBackError  # noqa: TRY301 - it ends the transaction
         except _RolledBackError:
             return verdicts

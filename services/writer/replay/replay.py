@@ -11,21 +11,24 @@ from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
+import pyarrow as pa
 from psycopg2.extensions import connection
 
 from services.writer.model.routes import Routes
+from services.writer.parse.parse import read
 from services.writer.persist.row_errors import row_error
 from services.writer.plan.row_rates import RateLimiter
 from services.writer.postgres.database import Database
 from services.writer.postgres.pool import transaction
 from services.writer.replay import staged
 from services.writer.replay.land import land, parked_again
-from services.writer.replay.staged import START, Key, Staged, Verdict
+from services.writer.replay.staged import START, Key, ParkedEvent, Staged, Verdict
 from services.writer.replay.suspects import Suspects
-from services.writer.settle import holds
+from services.writer.settle import event_log, holds
 from services.writer.settle.restarts import BlockedError, SerializationConflictError
 from shared import failpoints
 from shared.errors import INTERNAL_PERSIST, InfrastructureError, UserError
+from shared.steps import Step
 
 log = logging.getLogger(__name__)
 
@@ -43,11 +46,13 @@ class Replay:
         *,
         may_land: Callable[[], bool] = lambda: True,
         at_once: int = _AT_ONCE,
+        event_lines: int = 0,
     ) -> None:
-        """`may_land`: asked before each transaction."""
+        """`may_land`: asked before each transaction.  `event_lines`: most lines about events a second."""
         self._database = database
         self._rate_limiter = rate_limiter or RateLimiter({})
         self._may_land = may_land
+        self._event_lines = event_lines
         self._at_once = min(at_once, self._rate_limiter.burst(database.name) or at_once)
         self._routes = Routes(database.name)
         #: How many attempts of this run ended how.
@@ -95,11 +100,11 @@ class Replay:
         """Land what `take` takes, in one transaction; return how it ended."""
         self._page = ()
         time.sleep(self._rate_limiter.delay(self._database.name))
-        with transaction(self._database, "driver") as conn:
+        with event_log.of_commit(self._event_lines) as said, transaction(self._database, "driver") as conn:
             self._page = take(conn, {*holds.peek(conn).tables, *self._passed_over})
             fresh = [s for s in self._page if not (s.is_known or s.is_old)]
             self._rate_limiter.consume(self._database.name, len(fresh))
-            verdicts = land(conn, self._database, [s.event for s in fresh], self._routes)
+            verdicts = land(conn, self._database, [s.event for s in fresh], self._routes, said=said)
             staged.record(conn, ((s, verdicts[s.event.key]) for s in fresh))
             staged.remove(conn, self._page)
             if self._page:
@@ -142,8 +147,16 @@ class Replay:
     def _park(self, row: Staged, error: UserError) -> None:
         event = row.event
         verdict: Verdict = parked_again(error, event.partition, event.offset, event.destination)
-        with transaction(self._database, "driver") as conn:
+        parked = event_log.Parked([(event.partition, event.offset, _id_of(event), error)], step=Step.REPLAY)
+        with event_log.of_commit(self._event_lines) as said, transaction(self._database, "driver") as conn:
             taken = staged.retake(conn, event.key)
             staged.record(conn, ((s, verdict) for s in taken if not s.is_known))
             staged.remove(conn, taken)
+            said.extend([parked] if taken else [])
         self._ended[verdict.outcome] += len(taken)
+
+
+def _id_of(event: ParkedEvent) -> str | None:
+    """Return the event's own id; None: its bytes do not say one."""
+    found: str | None = read(pa.array([event.value], pa.binary())).columns.column("id")[0].as_py()
+    return found

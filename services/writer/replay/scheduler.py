@@ -44,13 +44,15 @@ class ReplayScheduler:
         databases: Collection[Database],
         rate_limiter: RateLimiter,
         may_land: Callable[[str], bool],
+        *,
+        event_lines: int = 0,
     ) -> None:
         """`may_land`: whether the database of this name takes live events now."""
         self._may_land = may_land
         self._stopped = False
         self._replays = {
             d.name: _Replays(
-                Replay(d, rate_limiter, may_land=self._asked_for(d.name)),
+                Replay(d, rate_limiter, may_land=self._asked_for(d.name), event_lines=event_lines),
                 Rehearsal(d, rate_limiter, may_land=self._asked_for(d.name)),
             )
             for d in databases

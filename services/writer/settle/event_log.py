@@ -5,7 +5,8 @@ no Python: they are chosen by their places, failures first, and each table has i
 """
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from typing import Any, Final, Protocol
 
@@ -50,6 +51,8 @@ class Settled:
     rows: pa.Table | pa.RecordBatch
     result: PersistResult | None = None
     late_rows: Collection[int] = ()
+    _: KW_ONLY
+    step: Step = Step.PERSIST
 
     @cached_property
     def outcomes(self) -> Array:
@@ -66,7 +69,7 @@ class Settled:
     def entries(self, places: Sequence[int]) -> Iterator[Entry]:
         """Return what the lines of the rows at `places` say."""
         parked = {p.row_index: p.error.fault.code for p in self.result.parked} if self.result else {}
-        where = {"step": Step.PERSIST, "database": self.target.database, "table": str(self.target)}
+        where = {"step": self.step, "database": self.target.database, "table": str(self.target)}
         outcomes = self.outcomes[places].tolist()
         for place, outcome, row in zip(places, outcomes, self._receipts(places), strict=True):
             event_id, topic, partition, offset = row
@@ -87,9 +90,14 @@ class Settled:
 
 @dataclass(frozen=True)
 class Parked:
-    """Events, or single destinations of them, that were parked without a table: where, and why."""
+    """Events, or single destinations of them, that no table was asked to take: which, and why."""
 
-    events: Sequence[tuple[Partition, int, OnrampError]]
+    #: Where each came from, its id if that could be read, and why it is parked.
+    events: Sequence[tuple[Partition, int, str | None, OnrampError]]
+    _: KW_ONLY
+    step: Step = Step.SORT
+    #: Of one that they were for.
+    target: Target | None = None
 
     @property
     def outcomes(self) -> Array:
@@ -98,9 +106,21 @@ class Parked:
 
     def entries(self, places: Sequence[int]) -> Iterator[Entry]:
         """Return what the lines of the events at `places` say."""
-        for partition, offset, error in (self.events[place] for place in places):
+        where: Entry = {"step": self.step}
+        if self.target is not None:
+            where |= {"database": self.target.database, "table": str(self.target)}
+        for partition, offset, event_id, error in (self.events[place] for place in places):
             receipt, code = f"{partition}/{offset}", error.fault.code
-            yield {"receipt": receipt, "outcome": Outcome.PARKED, "step": Step.SORT, "code": code}
+            entry = {"receipt": receipt, "outcome": Outcome.PARKED, **where, "code": code}
+            yield entry if event_id is None else entry | {"event_id": event_id}
+
+
+@contextmanager
+def of_commit(per_second: int) -> Iterator[list[Piece]]:
+    """Write the lines of the pieces that the block collects, unless it fails: around a transaction."""
+    pieces: list[Piece] = []
+    yield pieces
+    write(per_second, pieces)
 
 
 def write(per_second: int, pieces: Sequence[Piece]) -> None:

@@ -111,7 +111,7 @@ class Settlement:
         for hold, part in self.holds.split(target, rows):
             if hold:
                 self._let_wait(target, part, hold.fault.code)
-                self._log(target, part, None)
+                self._log(target, part)
                 continue
             result = self._persist(target, part, one_by_one=target in self._one_by_one)
             if target.table != wire.PROBE_EVENT:
@@ -125,16 +125,18 @@ class Settlement:
     def release(self, target: Target, rows: pa.Table) -> None:
         """Land or park `rows` that waited for `target`; they do not count for pausing their type."""
         result = self._persist(target, rows, one_by_one=True)
+        self._log(target, rows, result)
         self._park(target, rows, result, set())
         self._count_outcome(target, Outcome.WAITING, Counter({p: -n for p, n in result.rows.items()}))
 
     def park(self, target: Target, rows: pa.Table, error: UserError) -> PersistResult:
-        """Park `rows`, which need no columns but their origins, without trying to land them."""
+        """Park `rows` without trying to land them; they need no columns but their origins."""
         result = all_parked(rows, error)
         self._park(encodings.spelled(self._context.conn, target), rows, result, set())
         if self._context.keeps_log:
-            parked = [(p.partition, p.offset, p.error) for p in result.parked]
-            self.settled.append(event_log.Parked(parked))
+            ids = rows.column("_id").to_pylist() if "_id" in rows.column_names else [None] * rows.num_rows
+            parked = [(p.partition, p.offset, ids[p.row_index], p.error) for p in result.parked]
+            self.settled.append(event_log.Parked(parked, step=error.step, target=target))
         return result
 
     def park_all(self, target: Target, rows: pa.Table, error: UserError) -> None:
@@ -199,7 +201,11 @@ class Settlement:
         )
 
     def _log(
-        self, target: Target, rows: pa.Table, result: PersistResult | None, late_rows: Sequence[int] = ()
+        self,
+        target: Target,
+        rows: pa.Table,
+        result: PersistResult | None = None,
+        late_rows: Sequence[int] = (),
     ) -> None:
         if self._context.keeps_log:
             self.settled.append(event_log.Settled(target, rows, result, late_rows))

@@ -152,7 +152,7 @@ class Task:
         """Publish events without a database to the topic before their offset settles (`acked`)."""
         self._reach("writer.park")
         without_target.park(self._order, self._unroutable)
-        self._log([event_log.Parked([(p, u.offset, u.error) for p, u in self._unroutable])])
+        self._log([event_log.Parked([(p, u.offset, u.identity.id, u.error) for p, u in self._unroutable])])
 
     def divert(self) -> None:
         """Divert the events of databases that are out to Kafka, and return when it has acknowledged them."""

@@ -21,17 +21,20 @@ _ADD: Final = """
     INSERT INTO onramp.waiting (topic_id, topic, partition, "offset", destination, db_schema, db_table,
                                 typed, event_type, code, value, received_at, timestamp) VALUES %s
 """
-#: Each table once, by jumping from one to the next: millions may wait for one of them.
+#: Each type and table once, by jumping from one to the next: millions may wait for one of them.
 _TABLES: Final = """
     WITH RECURSIVE place AS (
-        (SELECT destination, db_schema, typed, db_table FROM onramp.waiting ORDER BY 1, 2, 3 LIMIT 1)
+        (SELECT event_type, destination, db_schema, typed, db_table FROM onramp.waiting
+         ORDER BY 1, 2, 3, 4 LIMIT 1)
         UNION ALL
         SELECT next.* FROM place, LATERAL (
-            SELECT w.destination, w.db_schema, w.typed, w.db_table FROM onramp.waiting w
-            WHERE (w.destination, w.db_schema, w.typed) > (place.destination, place.db_schema, place.typed)
-            ORDER BY 1, 2, 3 LIMIT 1) next
+            SELECT w.event_type, w.destination, w.db_schema, w.typed, w.db_table FROM onramp.waiting w
+            WHERE (w.event_type, w.destination, w.db_schema, w.typed)
+                > (place.event_type, place.destination, place.db_schema, place.typed)
+            ORDER BY 1, 2, 3, 4 LIMIT 1) next
     )
-    SELECT db_schema, db_table, typed FROM place
+    SELECT db_schema, db_table, typed, array_agg(event_type) FROM place
+    GROUP BY destination, db_schema, db_table, typed ORDER BY destination, db_schema, typed
 """
 _WAITING: Final = "FROM onramp.waiting WHERE destination = %s AND db_schema = %s AND typed = %s"
 _EVENTS: Final = f"""
@@ -49,23 +52,15 @@ _TAKE: Final = rows_by_bytes.bytes_of(
     ORDER BY {_ORDER} LIMIT %s FOR UPDATE""",
     _ORDER,
 )
-#: All of a table, or of it those of one type.
-_TAKE_GIVEN_UP: Final = rows_by_bytes.bytes_of(
-    f"""{_EVENTS} AND kept_at <= %s AND coalesce(event_type = %s, true)
-    AND (topic_id, partition, "offset") > (%s::uuid, %s, %s)
-    ORDER BY {_ORDER} LIMIT %s FOR UPDATE""",
-    _ORDER,
-)
+_GIVEN_UP: Final = f"""AND kept_at <= %s AND (topic_id, partition, "offset") > (%s::uuid, %s, %s)
+    ORDER BY {_ORDER} LIMIT %s FOR UPDATE"""
+_TAKE_GIVEN_UP: Final = rows_by_bytes.bytes_of(f"{_EVENTS} {_GIVEN_UP}", _ORDER)
+#: By the index of types: those of the others may be millions, and none of them is looked at.
+_TAKE_GIVEN_UP_OF_TYPE: Final = rows_by_bytes.bytes_of(f"{_EVENTS} AND event_type = %s {_GIVEN_UP}", _ORDER)
 _FIRST: Final = f"""
     SELECT {_ORDER} {_WAITING} AND event_type <> ALL (%s) ORDER BY {_ORDER} LIMIT %s
 """
 _DROP: Final = "DELETE FROM onramp.waiting WHERE ctid = ANY (%s::tid[])"
-_WAITS: Final = """
-    SELECT EXISTS (SELECT FROM onramp.waiting WHERE destination = %s AND event_type <> ALL (%s))
-"""
-_WAITS_OF_TYPE: Final = """
-    SELECT EXISTS (SELECT FROM onramp.waiting WHERE event_type = %s AND destination <> ALL (%s))
-"""
 
 
 class WaitingKey(NamedTuple):
@@ -143,11 +138,11 @@ def add(
         execute_values(cursor, _ADD, rows, page_size=_AT_ONCE)
 
 
-def tables(conn: connection) -> list[WaitingTable]:
-    """Return the tables that events wait for; costs an index probe for each."""
+def tables(conn: connection) -> dict[WaitingTable, frozenset[str]]:
+    """Return the tables that events wait for, each with their types; costs an index probe for each pair."""
     with conn.cursor() as cursor:
         cursor.execute(_TABLES)
-        return [WaitingTable(*row) for row in cursor.fetchall()]
+        return {WaitingTable(*row): frozenset(types) for *row, types in cursor.fetchall()}
 
 
 def take(
@@ -167,9 +162,11 @@ def take_given_up(
     conn: connection, table: WaitingTable, hold: GivenUp, limit: int, after: WaitingKey
 ) -> list[WaitingEvents]:
     """The first events behind `after` that wait for `table` and are given up with `hold`, as `take` does."""
-    event_type = hold.name if hold.kind == KIND_TYPE else None
+    is_of_type = hold.kind == KIND_TYPE
+    statement = _TAKE_GIVEN_UP_OF_TYPE if is_of_type else _TAKE_GIVEN_UP
+    which = (*_names(table), hold.name) if is_of_type else _names(table)
     with conn.cursor() as cursor:
-        cursor.execute(_TAKE_GIVEN_UP, (*_names(table), hold.at, event_type, *after, limit, MOST_BYTES))
+        cursor.execute(statement, (*which, hold.at, *after, limit, MOST_BYTES))
         rows_found = cursor.fetchall()
     return list(_by_partition(rows_found))
 
@@ -236,19 +233,3 @@ def drop(conn: connection, batches: Collection[WaitingEvents]) -> None:
     """Remove events that have landed or are parked (the model's rule `release_once`)."""
     with conn.cursor() as cursor:
         cursor.execute(_DROP, ([ctid for events in batches for ctid in events.ctids],))
-
-
-def waits_for_table(conn: connection, name: str, paused: Collection[str]) -> bool:
-    """Whether an event waits for the table, other than of the `paused` types."""
-    return _exists(conn, _WAITS, name, paused)
-
-
-def waits_of_type(conn: connection, name: str, blocked: Collection[str]) -> bool:
-    """Whether an event of the type waits, other than for the `blocked` tables."""
-    return _exists(conn, _WAITS_OF_TYPE, name, blocked)
-
-
-def _exists(conn: connection, statement: str, name: str, but: Collection[str]) -> bool:
-    with conn.cursor() as cursor:
-        cursor.execute(statement, (name, list(but)))
-        return cursor.fetchone() == (True,)

@@ -45,9 +45,10 @@ class Hall:
         self.bench.claim(topic_id=self.topic_id)
         self.at.clear()
 
-    def release(self, routes: Routes | None = None, at_once: int = 1000) -> list[str]:
+    def release(self, routes: Routes | None = None, at_once: int = 1000, event_lines: int = 0) -> list[str]:
         database = database_of(self.bench.dsn, **self.settings)
-        return [h.name for h in Release(database, at_once=at_once).run(routes or Routes("onramp"))]
+        release = Release(database, at_once=at_once, event_lines=event_lines)
+        return [h.name for h in release.run(routes or Routes("onramp"))]
 
     def hurry(self) -> None:
         """Statements run out of time soon."""

@@ -1,19 +1,23 @@
 """What a person gives up of what waits is parked: in order, once, with his reason, and nothing else is."""
 
+from contextlib import closing
 from typing import Any
 
 import orjson
+import psycopg2
 import pytest
+from psycopg2.extensions import cursor
 
 from services.admin.operate import holds_sql
 from services.writer.model.targets import Target
-from services.writer.settle import waiting_table
+from services.writer.settle import holds, waiting_table
 from services.writer.settle.holds import KIND_TABLE, STATE_BLOCKED, STATE_GIVEN_UP, Hold, Holds
 from services.writer.settle.restarts import BlockedError
 from services.writer.settle.settlement import hold_blocked
-from shared import failpoints
+from shared import event_lines, failpoints
+from shared.event_lines import EventLines
 from tests.fixtures.inline import KilledError
-from tests.fixtures.writer import event
+from tests.fixtures.writer import PARTITION, TOPIC_ID, event
 from tests.integration.writer.hall import Hall
 
 
@@ -139,3 +143,99 @@ def test_a_hold_that_was_given_up_and_has_ended_comes_back_as_a_blocked_one() ->
     again = before.tables[str(target)].blocked_again("55P03", suspicious=False)
     held = hold_blocked(before, {target: BlockedError(target, "55P03")})
     assert [again.state, held.tables[str(target)].state] == [STATE_BLOCKED, STATE_BLOCKED]
+
+
+def test_one_that_cannot_be_given_up_stops_no_other_and_no_release(
+    hall: Hall, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    hall.settle(event("a"), event("o-1", "other"), event("t-1", "third"))
+    for name in ("order_placed", "other"):
+        _pause(hall, name)
+    hall.settle(event("b"), event("o-2", "other"))
+    with hall.locked("events.third"):
+        hall.settle(event("t-2", "third"))
+    real = waiting_table.take_given_up
+
+    def fail(conn: Any, table: waiting_table.WaitingTable, *rest: Any) -> list[waiting_table.WaitingEvents]:
+        if table.table == "order_placed":
+            raise ZeroDivisionError
+        return real(conn, table, *rest)
+
+    assert _give_up(hall, "order_placed")
+    assert _give_up(hall, "other")
+    with monkeypatch.context() as patch:
+        patch.setattr(waiting_table, "take_given_up", fail)
+        assert hall.release() == ["order_placed"]
+    assert (hall.parked(), hall.waiting(), hall.landed("third")) == ([4], [3], ["t-1", "t-2"])
+    assert hall.held() == {"order_placed": "given_up"}
+    (said,) = [r for r in caplog.records if r.exc_info]
+    assert vars(said)["waits_for"] == "events.order_placed"
+    assert hall.release() == []
+    assert hall.parked() == [3, 4]
+
+
+def test_what_waits_of_other_types_is_not_walked_over(hall: Hall) -> None:
+    """Millions may wait for the same table: by their order alone all of them would be read."""
+    hall.settle(event("a"))
+    hall.bench.execute(
+        f"""
+        INSERT INTO onramp.waiting (topic_id, topic, partition, "offset", destination, db_schema, db_table,
+                                    typed, event_type, code, value, timestamp)
+        SELECT '{TOPIC_ID}', 't', 0, n, 'public.t', 'public', 't', true,
+               CASE WHEN n % 2000 = 0 THEN 'ours' ELSE 'theirs' END, 'paused', '', now()
+        FROM generate_series(1, 20000) n
+        """  # noqa: S608
+    )
+    for name in ("ours", "theirs"):
+        _pause(hall, name)
+    assert _give_up(hall, "ours")
+    removed: list[int] = []
+
+    class Explained(cursor):
+        """Notes how many rows were read in vain."""
+
+        def execute(self, query: Any, parameters: Any = None) -> None:
+            super().execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {query}", parameters)
+            (((plan,),),) = super().fetchall()
+            removed.append(_removed(plan["Plan"]))
+
+        def fetchall(self) -> list[Any]:
+            return []
+
+    hall.bench.execute("ANALYZE onramp.waiting")
+    with closing(psycopg2.connect(hall.bench.dsn)) as conn:
+        ((given_up,), found) = holds.given_up(conn), waiting_table.tables(conn)
+    ((table, types),) = found.items()
+    assert types == {"ours", "theirs"}
+    with closing(psycopg2.connect(hall.bench.dsn, cursor_factory=Explained)) as conn:
+        waiting_table.take_given_up(conn, table, given_up, 1000, waiting_table.START)
+    assert removed == [0]
+
+
+def _removed(node: dict[str, Any]) -> int:
+    below = sum(map(_removed, node.get("Plans", ())))
+    return below + node.get("Rows Removed by Filter", 0) * node["Actual Loops"]
+
+
+def test_every_event_that_lands_later_or_is_given_up_has_a_line(
+    hall: Hall, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[bytes] = []
+    lines = EventLines("writer", "x", 1000, write=written.extend)
+    monkeypatch.setattr(event_lines, "of_process", lambda *_: lines)
+    hall.settle(event("a"))
+    with hall.locked():
+        hall.settle(event("b"), event("c"))
+        assert _give_up(hall, "events.order_placed")
+        hall.settle(event("d"), event("e"))
+        hall.release(event_lines=1000)
+    hall.release(event_lines=1000)
+    said = [orjson.loads(line) for line in written]
+    topic, number = PARTITION
+    assert [(line["event_id"], line["receipt"], line["outcome"], line.get("code")) for line in said] == [
+        ("b", f"{topic}/{number}/1", "parked", "given_up"),
+        ("c", f"{topic}/{number}/2", "parked", "given_up"),
+        ("d", f"{topic}/{number}/3", "landed", None),
+        ("e", f"{topic}/{number}/4", "landed", None),
+    ]
+    assert {(line["database"], line["table"]) for line in said} == {("onramp", "events.order_placed")}

@@ -1,7 +1,9 @@
 """PARK: a parked event is in the outbox or on the topic, never in neither."""
 
 import secrets
+from contextlib import closing
 
+import psycopg2
 import pytest
 
 from services.writer.observe import database_stats
@@ -10,7 +12,7 @@ from shared import failpoints, wire
 from shared.errors import InfrastructureError
 from shared.kafka_security import Brokers
 from tests.fixtures.fix_kafka import HasBootstrap
-from tests.fixtures.writer import Bench, Kept, arrivals, envelope, event, make_topics, records
+from tests.fixtures.writer import Bench, Kept, arrivals, database_of, envelope, event, make_topics, records
 
 
 @pytest.fixture
@@ -59,11 +61,22 @@ def test_while_kafka_is_away_it_stays_in_the_outbox(bench: Bench, bad: list[byte
 def test_what_waits_in_the_outbox_and_how_large_its_database_is_are_shown(
     bench: Bench, bad: list[bytes]
 ) -> None:
-    assert database_stats.read(bench.database).outbox == 0
+    assert database_stats.read_sizes(bench.database).outbox == 0
     bench.settle(arrivals([event("good"), *bad]))
-    shown = database_stats.read(bench.database)
+    shown = database_stats.read_sizes(bench.database)
     assert shown.outbox == 3
     assert shown.size_bytes == bench.one("SELECT pg_database_size(current_database())") > 1_000_000
+
+
+def test_totals_are_read_whatever_keeps_the_sizes_from_being_read(bench: Bench) -> None:
+    """A lock stands for millions of rows: one reading of both would end with it."""
+    bench.settle(arrivals([event("good")]))
+    hurried = database_of(bench.dsn, lock_timeout_ms=100)
+    with closing(psycopg2.connect(bench.dsn)) as owner, owner.cursor() as cursor:
+        cursor.execute("LOCK TABLE onramp.outbox, onramp.waiting")
+        assert sum(database_stats.read(hurried).totals.values()) == 1
+        with pytest.raises(InfrastructureError):
+            database_stats.read_sizes(hurried)
 
 
 def test_a_relay_that_dies_after_the_publish_repeats_it_under_the_same_keys(

@@ -14,6 +14,8 @@ from services.writer.model.routes import Contract, EventRoute, Grant, RoutedData
 from services.writer.plan.row_rates import RateLimiter
 from services.writer.replay import replay, staged
 from services.writer.replay.replay import Replay
+from shared import event_lines
+from shared.event_lines import EventLines
 from tests.fixtures.writer import PARTITION, TOPIC_ID, database_of, envelope, event
 from tests.integration.writer.hall import Hall
 
@@ -286,3 +288,27 @@ def test_what_somebody_has_locked_is_theirs(stage: Stage) -> None:
         assert stage.replay() == {"landed": 1}
         other.commit()
     assert (stage.replay(), stage.hall.landed()) == ({}, ["b"])
+
+
+def test_every_attempt_has_a_line_once_it_is_committed(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[bytes] = []
+    lines = EventLines("writer", "x", 1000, write=written.extend)
+    monkeypatch.setattr(event_lines, "of_process", lambda *_: lines)
+    stage.hall.settle(event("a"), *map(_bad, "bcde"))
+    stage.stage(1, event("a"))
+    stage.stage(2, _bad("c"))
+    stage.stage(3, event("d"))
+    stage.stage(4, envelope("e", "elsewhere", b"{}"))
+    stage.replay(event_lines=1000)
+    topic, number = PARTITION
+    said = {line["receipt"]: line for line in map(orjson.loads, written)}
+    assert {line["step"] for line in said.values()} == {"replay"}
+    assert [
+        (line["event_id"], line["outcome"], line.get("code"))
+        for line in (said[f"{topic}/{number}/{offset}"] for offset in (1, 2, 3, 4))
+    ] == [
+        ("a", "duplicate", None),
+        ("c", "parked", "data_rejected"),
+        ("d", "landed", None),
+        ("e", "parked", "not_routed"),
+    ]

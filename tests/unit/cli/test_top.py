@@ -20,7 +20,7 @@ from services.cli.show.top import tables_of, view_of
 from services.ingest.observe import metrics
 from services.ingest.observe.page import exposition
 from services.writer.model.offsets import Partition
-from services.writer.observe.database_stats import DatabaseStats
+from services.writer.observe.database_stats import DatabaseSizes, DatabaseStats
 from services.writer.observe.lag import Lag
 from services.writer.observe.status import Status
 from services.writer.observe.status_server import StatusServer
@@ -39,7 +39,8 @@ def writer_with(landed: int, parked: int, status: Status) -> bytes:
     totals = {("events.a", "events.a", "landed"): landed, ("events.a", "events.a", "parked"): parked}
     status.update({"db": "landing"}, {})
     status.update_lag({Partition("events.a", 0): Lag(5, None)})
-    status.update_database("db", DatabaseStats(totals, {}, {}, (7, None)))
+    status.update_database("db", DatabaseStats(totals, {}, {}))
+    status.update_sizes("db", DatabaseSizes(waiting=(7, None)))
     status.update_connections({"db": {"idle": 3}})
     return status.page()
 

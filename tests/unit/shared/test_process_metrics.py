@@ -5,15 +5,18 @@ import os
 import resource
 import subprocess
 import sys
+import threading
 import time
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 from prometheus_client import CollectorRegistry
 
-from shared.process_metrics import ProcessMetrics, descendants, usage
+from shared import process_metrics
+from shared.process_metrics import ProcessMetrics, Usage, descendants, usage
 from shared.version import VERSION
 from tests.unit.house.tree import ROOT
 
@@ -138,3 +141,33 @@ def test_the_release_is_that_of_the_project(shown: Shown) -> None:
     python = ".".join(map(str, sys.version_info[:3]))
     labels = {"version": VERSION, "python": python, "spark": "4.2.0"}
     assert shown.registry.get_sample_value("onramp_build_info", labels) == 1
+
+
+def test_two_threads_that_show_two_kinds_count_each_process_once(
+    shown: Shown, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The writer shows its driver and Spark's JVM from two threads."""
+
+    class Meanwhile(dict[Any, Any]):
+        """The other thread comes while this one looks at what was counted."""
+
+        def items(self) -> Any:
+            other.start()
+            other.join(0.5)  # it does not end before this one has: then there is nothing to lose
+            return super().items()
+
+    cpu = [1.0]
+
+    def of(pid: int, _: Path) -> Usage:
+        return Usage(
+            started=0, started_ticks=pid, cpu_seconds=cpu[0], resident_bytes=1, open_files=1, most_files=9
+        )
+
+    monkeypatch.setattr(process_metrics, "usage", of)
+    other = threading.Thread(target=shown.metrics.show, args=("jvm", [2]))
+    shown.metrics._counted = Meanwhile()
+    shown.metrics.show("driver", [1])
+    other.join(60)
+    for kind, pid in (("driver", 1), ("jvm", 2)):
+        shown.metrics.show(kind, [pid])
+        assert shown.of("process_cpu_seconds_total", kind) == 1.0

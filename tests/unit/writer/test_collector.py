@@ -11,7 +11,7 @@ import pytest
 
 from services.writer.driver import collector as module
 from services.writer.driver.collector import StatsCollector
-from services.writer.observe.database_stats import DatabaseStats
+from services.writer.observe.database_stats import DatabaseSizes, DatabaseStats
 from services.writer.observe.status import Status
 from shared.errors import DATABASE_UNAVAILABLE, InfrastructureError
 from tests.unit.writer.test_metrics import page
@@ -26,10 +26,15 @@ class _Ground:
         self.up = ["quick", "silent"]
         self.answers = threading.Event()
         self.readings: Counter[str] = Counter()
+        self.sizes_end = threading.Event()
+        self.sizes_end.set()
+        self.sizings: Counter[str] = Counter()
+        self.without_sizes: set[str] = set()
         self.failing: set[str] = set()
         self.doubted: list[str] = []
         self.status = Status()
         monkeypatch.setattr(module.database_stats, "read", self._read)
+        monkeypatch.setattr(module.database_stats, "read_sizes", self._read_sizes)
         monkeypatch.setattr(module, "undecided", lambda _: {})
         databases = SimpleNamespace(
             up=lambda: [SimpleNamespace(name=name) for name in self.up], doubt=self.doubted.append
@@ -46,7 +51,14 @@ class _Ground:
         if database.name == "silent":
             assert self.answers.wait(120)
         totals = {("events.a", "events.a", "landed"): self.readings[database.name]}
-        return DatabaseStats(totals, {}, {"idle": 1}, (0, None))
+        return DatabaseStats(totals, {}, {"idle": 1})
+
+    def _read_sizes(self, database: Any) -> DatabaseSizes:
+        self.sizings[database.name] += 1
+        if database.name in self.without_sizes:
+            raise InfrastructureError(DATABASE_UNAVAILABLE, "it took too long")
+        assert self.sizes_end.wait(120)
+        return DatabaseSizes(outbox=self.sizings[database.name])
 
     async def _nothing(self) -> None: ...
 
@@ -57,6 +69,9 @@ class _Ground:
 
     def sessions(self, name: str) -> float | None:
         return page(self.status).get(f'onramp_writer_connections{{database="{name}",state="idle"}}')
+
+    def outbox(self, name: str) -> float | None:
+        return page(self.status).get(f'onramp_writer_outbox_events{{database="{name}"}}')
 
     async def until(self, holds: Callable[[], bool]) -> None:
         async with asyncio.timeout(60):
@@ -70,6 +85,7 @@ class _Ground:
                 await test()
             finally:
                 self.answers.set()
+                self.sizes_end.set()
                 await self.collector.stop()
 
         asyncio.run(collected())
@@ -115,3 +131,40 @@ def test_a_database_that_fails_is_doubted_and_one_that_is_out_is_not_read(ground
         await ground.until(lambda: ground.sessions("silent") is None and ground.sessions("quick") == 1)
 
     ground.run(fails)
+
+
+def test_sizes_that_take_long_or_fail_hold_up_no_totals_and_doubt_no_database(ground: _Ground) -> None:
+    async def takes_long() -> None:
+        ground.answers.set()
+        ground.sizes_end.clear()
+        ground.without_sizes.add("silent")
+        await ground.until(lambda: ground.landed("quick") >= 5 and ground.landed("silent") >= 5)
+        assert (ground.sizings["quick"], ground.outbox("quick"), ground.outbox("silent")) == (1, None, None)
+        ground.sizes_end.set()
+        ground.without_sizes.clear()
+        await ground.until(lambda: ground.outbox("quick") is not None and ground.outbox("silent") is not None)
+        assert ground.doubted == []
+
+    ground.run(takes_long)
+
+
+def test_what_took_long_is_not_read_again_at_once(ground: _Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    monkeypatch.setattr(module, "monotonic", lambda: now)
+
+    async def seldom() -> None:
+        nonlocal now
+        ground.up.remove("silent")
+        ground.sizes_end.clear()
+        await ground.until(lambda: ground.sizings["quick"] == 1)
+        now = 3.0
+        ground.sizes_end.set()
+        await ground.until(lambda: ground.outbox("quick") == 1)
+        now = 59.0  # it took 3 s from 0 on
+        readings = ground.readings["quick"]
+        await ground.until(lambda: ground.readings["quick"] > readings + 2)
+        assert ground.sizings["quick"] == 1
+        now = 60.0
+        await ground.until(lambda: ground.sizings["quick"] > 1)
+
+    ground.run(seldom)

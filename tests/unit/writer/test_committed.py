@@ -22,7 +22,7 @@ class Scrapes:
 
     def read(self, total: int, began: Moment | None = None) -> None:
         totals = {("events.a", "events.a", "landed"): total} if total else {}
-        stats = DatabaseStats(totals, {}, {}, (0, None))
+        stats = DatabaseStats(totals, {}, {})
         self.status.update_database("db", stats, began or self.status.committed.moment())
 
     def report(self, landed: int) -> None:

@@ -19,6 +19,7 @@ from services.writer.settle.event_log import Parked, Piece, Settled
 from shared import event_lines, wire
 from shared.errors import DATA_REJECTED, UNKNOWN_TABLE, UserError
 from shared.event_lines import EventLines
+from shared.steps import Step
 
 CANARY = "canary-4711"
 REJECTED = UserError(DATA_REJECTED, CANARY)
@@ -64,8 +65,35 @@ class Log:
         return Counter(line["outcome"] for line in self.events if line.get("table") == f"events.{table}")
 
 
+def test_what_no_table_was_asked_to_take_says_its_id_its_table_and_its_step_where_they_are_known() -> None:
+    event, error = (Partition("events.a", 0), 5, "a-5"), UserError(UNKNOWN_TABLE, CANARY)
+    given_up = Parked([(*event, error)], step=Step.REPLAY, target=Target("shop", "events", "a"))
+    (line,) = Log(100, given_up).events
+    assert {
+        "event_id": "a-5",
+        "step": "replay",
+        "database": "shop",
+        "table": "events.a",
+    }.items() <= line.items()
+
+
+def test_what_is_rolled_back_has_no_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[Piece] = []
+    monkeypatch.setattr(event_log, "write", lambda _, pieces: written.extend(pieces))
+
+    def fail() -> None:
+        with event_log.of_commit(100) as said:
+            said.append(settled("a", landed=1))
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert written == []
+
+
 def test_each_event_has_its_line_without_a_value() -> None:
-    sorted_out = Parked([(Partition("events.other", 0), 5, UserError(UNKNOWN_TABLE, CANARY))])
+    error = UserError(UNKNOWN_TABLE, CANARY)
+    sorted_out = Parked([(Partition("events.other", 0), 5, None, error)])
     held = Settled(Target("shop", "events", "held"), rows_of("held", 1))
     log = Log(100, settled("a", landed=1, duplicates=1, parked=1, late=1), held, sorted_out)
     where = {"step": "persist", "database": "shop", "table": "events.a"}

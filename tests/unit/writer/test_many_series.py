@@ -38,10 +38,10 @@ def busy(types: int, partitions: int) -> Status:
     names = [f"type_{n}" for n in range(types)]
     status.update({"db": "landing"}, {})
     status.update_lag({Partition(f"events.{n}", p): Lag(1, 1.0) for n in names for p in range(partitions)})
-    status.update_database("db", DatabaseStats({}, {}, {}, (0, None)))
+    status.update_database("db", DatabaseStats({}, {}, {}))
     totals = {(f"events.{n}", f"events.{n}", o): 10 for n in names for o in OUTCOMES}
     remarks = {(f"events.{n}", "unkeyed"): 1 for n in names}
-    status.update_database("db", DatabaseStats(totals, remarks, {"idle": 3}, (0, None)))
+    status.update_database("db", DatabaseStats(totals, remarks, {"idle": 3}))
     kinds = ((Step.FILTER, "filtered"), (Step.SORT, "unroutable"), (Step.SORT, "refused"))
     status.update_undecided({(step, f"events.{n}", o): 0 for n in names for step, o in kinds})
     status.update_undecided({(step, f"events.{n}", o): 1 for n in names for step, o in kinds})
@@ -84,7 +84,7 @@ def test_500_types_of_6_partitions_have_a_bounded_page_on_which_nothing_is_missi
 def test_10_000_names_are_no_longer_page() -> None:
     status = busy(1_000, 1)
     totals = {(f"events.type_{n}", f"events.type_{n}", "landed"): 10 for n in range(10_000)}
-    status.update_database("db", DatabaseStats(totals, {}, {}, (0, None)))
+    status.update_database("db", DatabaseStats(totals, {}, {}))
     status.update_open_transactions({Partition("a", n): OpenTransaction(0, 0.0) for n in range(1_000)})
     found = samples(status)
     assert len(found) <= MOST
@@ -94,7 +94,7 @@ def test_10_000_names_are_no_longer_page() -> None:
 def test_a_name_with_quotes_and_lines_is_one_label() -> None:
     odd = 'public.a"b\nc\\d{e}="f",g 1'
     status = Status()
-    status.update_database("db", DatabaseStats({("packets", odd, "landed"): 3}, {}, {}, (0, None)))
+    status.update_database("db", DatabaseStats({("packets", odd, "landed"): 3}, {}, {}))
     (found,) = (s for s in samples(status) if s.name == "onramp_writer_events_total")
     assert (found.labels["table"], found.value) == (odd, 3)
 
@@ -131,7 +131,7 @@ def test_pages_are_made_while_the_loop_counts() -> None:
 def count_for_a_while(status: Status) -> None:
     for n in TURNS:
         totals = {(f"events.{n}", f"events.{n}", "landed"): n + 1}
-        status.update_database("db", DatabaseStats(totals, {}, {f"state {n % 7}": 1}, (0, None)))
+        status.update_database("db", DatabaseStats(totals, {}, {f"state {n % 7}": 1}))
         status.update_connections({f"db_{n % 3}": {f"state {n % 7}": 1}})
         status.update_lag({Partition(f"events.{n}", 0): Lag(1, 1.0)})
         status.update_steps([TaskReport("t", 0, work=steps_of([str(n)]).as_json())])

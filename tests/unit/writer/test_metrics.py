@@ -1,7 +1,6 @@
 """The writer's metrics: totals that others keep, labels that anybody can make, ages that go away."""
 
 import time
-from dataclasses import replace
 from typing import Any
 
 import httpx2
@@ -11,7 +10,7 @@ from services.writer.model.offsets import Partition
 from services.writer.model.timings import StepTimings
 from services.writer.observe import lag
 from services.writer.observe import status as module
-from services.writer.observe.database_stats import DatabaseStats
+from services.writer.observe.database_stats import DatabaseSizes, DatabaseStats
 from services.writer.observe.lag import Lag
 from services.writer.observe.metrics import Metrics
 from services.writer.observe.series import Series
@@ -38,11 +37,11 @@ def readyz(status: Status) -> tuple[int, dict[str, Any]]:
 
 def reading(landed: int) -> DatabaseStats:
     totals = {("events.a", "events.a", "landed"): landed, ("packets", "public.t", "parked"): 2}
-    return DatabaseStats(totals, {("public.t", "unkeyed"): 7}, {"idle": 3}, (5, 1000.0))
+    return DatabaseStats(totals, {("public.t", "unkeyed"): 7}, {"idle": 3})
 
 
 def counted(totals: dict[tuple[str, str, str], int]) -> DatabaseStats:
-    return DatabaseStats(totals, {}, {}, (0, None))
+    return DatabaseStats(totals, {}, {})
 
 
 def rows_of(step: str, topic: str, other: str = "") -> str:
@@ -54,6 +53,7 @@ def test_what_a_database_counted_is_shown_as_it_is_however_often_it_is_read() ->
     status = Status()
     for landed in (10, 10, 25, 20):  # the last one is older: a counter never goes back
         status.update_database("db", reading(landed))
+    status.update_sizes("db", DatabaseSizes(waiting=(5, 1000.0)))
     status.update_connections({"db": {"idle": 3}})
     found = page(status)
     where = 'database="db",event_type="a",outcome="landed",step="persist",table="events.a",topic="events.a"'
@@ -239,8 +239,8 @@ def test_parked_events_that_stay_in_an_outbox_are_a_number_and_a_remark_as_long_
     status = Status()
     status.update({"db": "landing", "other": "landing"}, {})
     for events, said in ((2, ["db"]), (0, [])):
-        status.update_database("db", replace(reading(0), too_large=events))
-        status.update_database("other", reading(0))
+        status.update_sizes("db", DatabaseSizes(too_large=events))
+        status.update_sizes("other", DatabaseSizes())
         assert page(status)['onramp_writer_too_large_events{database="db"}'] == events
         assert page(status)['onramp_writer_too_large_events{database="other"}'] == 0
         code, shown = readyz(status)
@@ -251,7 +251,8 @@ def test_parked_events_that_stay_in_an_outbox_are_a_number_and_a_remark_as_long_
 def test_what_a_database_says_of_itself_and_when(monkeypatch: pytest.MonkeyPatch) -> None:
     status = Status()
     monkeypatch.setattr(module, "time", lambda: 1000.0)
-    status.update_database("db", replace(reading(0), outbox=3, size_bytes=8_000_000))
+    status.update_database("db", reading(0))
+    status.update_sizes("db", DatabaseSizes(outbox=3, size_bytes=8_000_000))
     monkeypatch.setattr(module, "time", lambda: 2000.0)
     found = page(status)
     assert found['onramp_writer_outbox_events{database="db"}'] == 3

@@ -1,12 +1,14 @@
 """What the operator's settings and the registry say of destinations becomes the batch's routes."""
 
+import asyncio
+import threading
 from typing import Any
 
 import orjson
 import pytest
 from pydantic import SecretStr, ValidationError
 
-from services.writer.driver.routes_from_registry import only_known, routes_of
+from services.writer.driver.routes_from_registry import RegistryLooks, only_known, routes_of
 from services.writer.model.routes import Routes
 from services.writer.model.targets import Target
 from services.writer.postgres.database import configured
@@ -163,3 +165,38 @@ def test_the_default_database_is_configured_under_its_name() -> None:
     (main,) = configured(settings(onramp={"ddl_dsn": "dbname=main user=owner", "max_connections": 8}))
     assert (main.dsn, main.ddl_dsn, main.max_connections) == ("dbname=main", "dbname=main user=owner", 8)
     assert "owner" not in repr(main)
+
+
+class _Hangs(MemoryRegistry):
+    """Its looks wait for Kafka until they are let go on; the second one fails."""
+
+    def __init__(self) -> None:
+        self.looks = 0
+        self.goes_on = threading.Event()
+
+    def refresh(self) -> bool:
+        """Wait."""
+        self.looks += 1
+        assert self.goes_on.wait(60)
+        if self.looks == 2:
+            raise ZeroDivisionError
+        return True
+
+
+def test_a_look_that_takes_long_is_waited_for_once_and_one_that_fails_is_not_the_last(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def look() -> None:
+        registry = _Hangs()
+        looks = RegistryLooks(registry)
+        await looks.look(0.01)
+        await looks.look(3600)  # returns at once, or this test does not end
+        assert registry.looks == 1
+        registry.goes_on.set()
+        while registry.looks < 3:
+            await looks.look(60)
+            await asyncio.sleep(0)  # one that is late is not waited for
+
+    asyncio.run(look())
+    said = "the registry could not be read; the previous one stays in use"
+    assert [r.message for r in caplog.records] == [said]

@@ -95,6 +95,24 @@ def test_a_jvm_that_hangs_holds_up_no_page_and_no_stop(watches: list[SparkWatch]
         hangs.set()
 
 
+def test_a_reading_that_fails_because_spark_was_stopped_is_no_error(
+    watches: list[SparkWatch], caplog: pytest.LogCaptureFixture
+) -> None:
+    asked, stopped = threading.Event(), threading.Event()
+
+    def usage() -> None:
+        asked.set()
+        assert stopped.wait(60)
+        raise KeyError("its context is gone")
+
+    watched(SimpleNamespace(usage=usage), watches)
+    assert asked.wait(60)
+    watches[0].stop()
+    stopped.set()
+    watches[0]._thread.join(60)
+    assert caplog.records == []
+
+
 @pytest.mark.parametrize("error", [Py4JError("it is gone"), ConnectionRefusedError()])
 def test_a_jvm_that_is_gone_uses_nothing(error: Exception) -> None:
     class Gone:
