@@ -16,7 +16,7 @@ export PYTHONPATH := $(CURDIR)
 unexport VIRTUAL_ENV
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo prometheus test lint types format test-unit fuzz mutants proof bench bench-gateway bench-writer bench-scale bench-errors bench-latency load load-full model bundle clean
+.PHONY: help setup run demo prometheus test lint types format test-unit fuzz mutants proof proof-plan bench bench-gateway bench-writer bench-scale bench-errors bench-latency load load-full model bundle clean
 
 help: ## Show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -65,6 +65,9 @@ mutants: $(STAMP) ## Remove one protection of the code at a time: the tests must
 
 proof: $(STAMP) ## 100,000 flights, 1,000 broken ones, an outage, a hang, a cut log and six kills: the books balance
 	ONRAMP_PROOF_FLIGHTS=100000 $(PY) -m pytest tests/faults/test_proof.py --timeout 3600 $(ARGS)
+
+proof-plan: $(STAMP) ## `onramp plan` over all 336,776 flights finds a planted change of a type, and counts it exactly
+	ONRAMP_PLAN_FLIGHTS=336776 $(PY) -m pytest tests/integration/trial/test_flights.py --timeout 3600 $(ARGS)
 
 bench-gateway: $(STAMP) ## The gateway beside a bare Kafka producer: CPU per event, latency, memory
 	$(PY) -m loadtest.bench_gateway $(ARGS)

@@ -3,7 +3,7 @@
 import typer
 
 from services.cli.exits import HELP, Exit, explain
-from services.cli.registry import access, apply, export
+from services.cli.registry import access, apply, export, plan
 from services.cli.verbs import (
     admin,
     audit,
@@ -37,6 +37,7 @@ app.command()(writer.writer)
 app.command()(admin.admin)
 app.command()(send.send)
 app.command()(apply.apply)
+app.command()(plan.plan)
 app.command()(export.export)
 app.add_typer(errors.app, name="errors")
 app.add_typer(keys.app, name="keys")

@@ -5,7 +5,7 @@ format is a type of Postgres, and whatever is nested, or of several types, is `j
 come first: `_id` is the key, by which a repeat is told, and the receipt says where Kafka holds the event.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from shared import landing_table
@@ -90,6 +90,22 @@ def create_table(schema: str, table: str, columns: list[FieldColumn]) -> str:
 def add_column(schema: str, table: str, column: FieldColumn) -> str:
     """Return the DDL of a column that comes later: nullable, so no row is read or rewritten."""
     return f"ALTER TABLE {quoted(schema)}.{quoted(table)} ADD COLUMN {quoted(column.name)} {column.type};"
+
+
+def statements_for(
+    schema: str, table: str, columns: Sequence[FieldColumn], *, there: Collection[str], grant_to: str
+) -> list[str]:
+    """Return the DDL that a table needs: all of it, or the columns that it has not.
+
+    `there`: the columns that it has, none if it is missing; `grant_to`: the role that lands, if it does not
+    own what it lands in.
+    """
+    if there:
+        return [add_column(schema, table, each) for each in columns if each.name not in there]
+    grant = (
+        f"GRANT INSERT, SELECT ON {quoted(schema)}.{quoted(table)} TO {quoted(grant_to)};" if grant_to else ""
+    )
+    return [create_table(schema, table, list(columns)), *([grant] if grant else [])]
 
 
 def _literal(text: str) -> str:

@@ -8,7 +8,12 @@ COMPARED: Final = "tests/unit/contracts/test_compatibility.py"
 INFERRED: Final = "tests/unit/contracts/test_infer.py"
 BOUNDED: Final = f"{COMPARED}::test_everything_gets_a_verdict_in_bounded_time"
 
+#: How much is told of the faults of a payload.
+TOLD: Final = "tests/unit/ingest/test_many_faults.py"
+
 CONTRACTS: Final = (
+    Mutant("faults of large events", "faults.py", "if size <= _MOST_BYTES:", "if True:", tests=TOLD),
+    Mutant("names that are compared", "faults.py", "> _MOST_CHARACTERS:", "> 10**9:", tests=TOLD),
     Mutant(
         "the retriever that raises",
         "json_schema.py",

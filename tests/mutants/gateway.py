@@ -116,12 +116,6 @@ QUICK: Final = (
         "what a parser may see", "decode/decode.py", "if len(body) > _PIECE_BYTES:", "if False:", tests=HOLD
     ),
     Mutant(
-        "faults of large events", "check/json_schema.py", "if size <= _MOST_BYTES:", "if True:", tests=COUNTED
-    ),
-    Mutant(
-        "names that are compared", "check/json_schema.py", "> _MOST_CHARACTERS:", "> 10**9:", tests=COUNTED
-    ),
-    Mutant(
         "faults that are told",
         "check/json_schema.py",
         "if reported.faults >= MOST_REPORTED:",

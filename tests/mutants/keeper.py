@@ -148,13 +148,6 @@ KEEPER: Final = (
         f"{_KEEPER}foreign_records_are_passed_over_and_hold_up_nothing",
     ),
     Mutant(
-        "that what the keeper shows is masked",
-        "errors/mask.py",
-        '    plain = _DIGIT.sub("9", _UPPER.sub("A", _LOWER.sub("a", cut)))\n',
-        "    plain = cut\n",
-        f"{_KEEPER}what_is_parked_is_kept_once_byte_for_byte_and_masked",
-    ),
-    Mutant(
         "the signature of the keeper's cursors",
         "api/cursors.py",
         "if not hmac.compare_digest(signature, _signature(key, listed, filters, body)):",

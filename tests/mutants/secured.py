@@ -11,6 +11,20 @@ _CLIENTS: Final = "tests/integration/tls/test_clients.py"
 
 QUICK: Final = (
     Mutant(
+        "that values are shown as their shape",
+        "mask.py",
+        '    plain = _DIGIT.sub("9", _UPPER.sub("A", _LOWER.sub("a", cut)))\n',
+        "    plain = cut\n",
+        "tests/unit/shared/test_mask.py",
+    ),
+    Mutant(
+        "that personal fields are not shown at all",
+        "mask.py",
+        "if path in hidden:",
+        "if False:",
+        "tests/unit/shared/test_mask.py",
+    ),
+    Mutant(
         "a password that is read at each login",
         "kafka_security.py",
         "return read_secret(self._file).encode(encoding, errors)",

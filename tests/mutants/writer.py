@@ -18,6 +18,7 @@ from tests.mutants.writer_seen import SEEN, SEEN_ON_KAFKA
 from tests.mutants.writer_standby import STANDBY
 from tests.mutants.writer_tables import TABLES
 from tests.mutants.writer_tasks import TASKS
+from tests.mutants.writer_trials import TRIALS, TRIALS_ON_KAFKA
 
 QUICK = (
     *TASKS,
@@ -35,6 +36,7 @@ QUICK = (
     *EVENT_LINES,
     *REPLAYS,
     *REHEARSALS,
+    *TRIALS,
 )
 SLOWER = (
     *DRIVER,
@@ -52,6 +54,7 @@ SLOWER = (
     *REPLAYS_KILLED,
     *SEEN_ON_KAFKA,
     *PARKED,
+    *TRIALS_ON_KAFKA,
 )
 
 if __name__ == "__main__":

@@ -210,7 +210,7 @@ TASKS: Final = (
     Mutant(
         "looking at the landing table's key again before anybody is parked",
         "persist/persist.py",
-        "if _insert_spec(database, spec.target) != spec:",
+        "if described() != spec:",
         "if False:",
         PERSIST,
     ),

@@ -5,10 +5,10 @@ from typing import Any
 
 import orjson
 
-from services.admin.errors.mask import masked
 from services.admin.errors.sentence import sentence
 from services.admin.store.bytes_sql import Loaded
 from services.admin.store.read_sql import Act, Event, Group, Part
+from shared.mask import masked
 
 
 def group(found: Group) -> dict[str, Any]:

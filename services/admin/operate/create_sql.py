@@ -4,7 +4,6 @@ On a connection of its own, by the role that owns tables, one at a time (an advi
 `lock_timeout`: whoever reads or writes the table meanwhile is held up by no queue behind this.
 """
 
-from collections.abc import Iterator
 from contextlib import closing
 from typing import Final, NamedTuple
 
@@ -12,7 +11,7 @@ import psycopg2
 from psycopg2.extensions import cursor
 
 from services.admin.operate.destinations_sql import Wanted
-from shared.contracts.tables import add_column, create_table, quoted
+from shared.contracts.tables import statements_for
 from shared.errors import DATABASE_UNAVAILABLE, InfrastructureError
 
 #: The writer's, by which it makes landing tables.
@@ -39,7 +38,7 @@ def planned(dsn: str, wanted: Wanted, writer: str) -> list[str]:
     """Return the statements that the table needs. Raises `InfrastructureError`."""
     try:
         with closing(_connect(dsn)) as conn, conn, conn.cursor() as asking:
-            return list(_statements(asking, wanted, writer))
+            return _statements(asking, wanted, writer)
     except psycopg2.Error as e:
         raise _unavailable(e) from None
 
@@ -53,10 +52,10 @@ def carry_out(dsn: str, wanted: Wanted, writer: str) -> Ddl:
     statements: list[str] = []
     try:
         with closing(_connect(dsn)) as conn, conn, conn.cursor() as doing:
-            statements = list(_statements(doing, wanted, writer))
+            statements = _statements(doing, wanted, writer)
             if statements:
                 doing.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
-                statements = list(_statements(doing, wanted, writer))  # another may have been first
+                statements = _statements(doing, wanted, writer)  # another may have been first
             for statement in statements:
                 doing.execute(statement)
     except psycopg2.Error as e:
@@ -78,17 +77,12 @@ def role_of(dsn: str) -> str:
         raise _unavailable(e) from None
 
 
-def _statements(asking: cursor, wanted: Wanted, writer: str) -> Iterator[str]:
+def _statements(asking: cursor, wanted: Wanted, writer: str) -> list[str]:
     asking.execute(_COLUMNS, (wanted.schema, wanted.table))
     there = {name for (name,) in asking.fetchall()}
-    if there:
-        missing = [column for column in wanted.columns if column.name not in there]
-        yield from (add_column(wanted.schema, wanted.table, column) for column in missing)
-        return
-    yield create_table(wanted.schema, wanted.table, list(wanted.columns))
     asking.execute("SELECT current_user::text")
-    if asking.fetchone() != (writer,):
-        yield f"GRANT INSERT, SELECT ON {wanted.name} TO {quoted(writer)};"
+    grant_to = "" if asking.fetchone() == (writer,) else writer
+    return statements_for(wanted.schema, wanted.table, wanted.columns, there=there, grant_to=grant_to)
 
 
 def _connect(dsn: str) -> psycopg2.extensions.connection:

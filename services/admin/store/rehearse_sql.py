@@ -12,7 +12,6 @@ import orjson
 from psycopg2 import sql
 from psycopg2.extensions import connection
 
-from services.admin.errors.mask import masked
 from services.admin.errors.sentence import sentence_of
 from services.admin.store import jobs_sql, rehearsals_sql, results_sql, sets_sql
 from services.admin.store.jobs_sql import Job, Plan
@@ -29,6 +28,7 @@ from services.admin.store.staging_sql import (
     destination_named,
 )
 from shared.errors import NOT_KEPT, SET_CHANGED, InfrastructureError, UserError
+from shared.mask import masked
 
 #: Events that are asked about at once.
 MOST_ASKED: Final = 5_000

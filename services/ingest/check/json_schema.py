@@ -1,37 +1,18 @@
-"""JSON Schemas of event types: compiled when they change; an error has every fault of the payload.
+"""JSON Schemas of event types: compiled when they change; an error has every fault of the payload."""
 
-The library's messages repeat values, so ours are made from the schema's keywords alone.
-"""
-
-import difflib
-import itertools
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
-import jsonschema_rs
 import orjson
 
+from shared.contracts.faults import faults
 from shared.contracts.json_schema import compile_schema
 from shared.errors import SCHEMA_MISMATCH, UserError
 from shared.registry import Snapshot
 
-#: So many faults of one event, and of all events of a request together, are reported.
-_MOST_FAULTS: Final = 50
+#: So many faults of all events of a request together are reported.
 MOST_REPORTED: Final = 100
-#: Of larger events only the first fault is reported.
-_MOST_BYTES: Final = 16 * 1024
-#: So many unknown fields are named; in so many characters of known names a similar one is searched.
-_MOST_EXTRA: Final = 10
-_MOST_CHARACTERS: Final = 4096
 _PAYLOAD: Final = "/payload"
-#: Keywords whose value in the schema says what was expected and is safe to repeat.
-_SAFE_KEYWORDS: Final = frozenset(
-    {
-        "type", "format", "pattern", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum",
-        "multipleOf", "minLength", "maxLength", "minItems", "maxItems", "minProperties",
-        "maxProperties", "uniqueItems",
-    }
-)  # fmt: skip
 
 
 class SchemaMismatchError(UserError):
@@ -82,22 +63,9 @@ class Schemas:
             return
         if reported.faults >= MOST_REPORTED:
             raise UserError(SCHEMA_MISMATCH, "other events of the batch say more", _PAYLOAD)
-        schema = self._schemas[event_name]
-        faults = [_fault(error, schema) for error in _errors(validator, document["payload"], size)]
-        reported.faults += len(faults)
-        raise SchemaMismatchError(faults)
-
-
-def _errors(validator: Any, payload: Any, size: int) -> list[Any]:
-    # The library builds the list of all faults at once, each with a copy of the value: with 60,000
-    # fields and 20 missing ones that takes 1 s, in which no other thread runs.
-    if size <= _MOST_BYTES:
-        return list(itertools.islice(validator.iter_errors(payload), _MOST_FAULTS))
-    try:
-        validator.validate(payload)
-    except jsonschema_rs.ValidationError as first:
-        return [first]
-    raise AssertionError("the payload is not valid and has no fault")
+        found = faults(validator, self._schemas[event_name], document["payload"], size)
+        reported.faults += len(found)
+        raise SchemaMismatchError(found)
 
 
 class Compiler:
@@ -128,45 +96,3 @@ def _compiled(name: str, schema: Mapping[str, Any]) -> Any:
         return compile_schema(schema)
     except ValueError as e:
         raise ValueError(f"event_types.{name}.schema: {e}") from None
-
-
-def _fault(error: Any, schema: Mapping[str, Any]) -> dict[str, str]:
-    pointer = _PAYLOAD + "".join(f"/{_escaped(part)}" for part in error.instance_path)
-    *path, keyword = error.schema_path or [""]
-    return {"pointer": pointer, "detail": _detail(str(keyword), _subschema(schema, path), error)}
-
-
-def _detail(keyword: str, subschema: Any, error: Any) -> str:
-    subschema = subschema if isinstance(subschema, Mapping) else {}
-    known = list(subschema.get("properties", {}))
-    if keyword == "required":
-        missing = error.kind.property
-        return f"the field {missing} is missing{_suggestion(missing, error.instance)}"
-    if keyword == "additionalProperties":
-        extra = error.kind.unexpected
-        named = [
-            f"the field {name:.70} is not known{_suggestion(name, known)}" for name in extra[:_MOST_EXTRA]
-        ]
-        more = [f"and {len(extra) - _MOST_EXTRA} more"] if len(extra) > _MOST_EXTRA else []
-        return "; ".join(named + more)
-    if keyword in _SAFE_KEYWORDS:
-        return f"expected {keyword} {subschema.get(keyword)}"
-    return f"does not satisfy {keyword or 'the schema'}"
-
-
-def _suggestion(name: str, names: Collection[str]) -> str:
-    # Comparing takes the product of their lengths.
-    if len(name) + sum(map(len, names)) > _MOST_CHARACTERS:
-        return ""
-    close = difflib.get_close_matches(name, names, n=1)
-    return f"; did you mean {close[0]}?" if close else ""
-
-
-def _subschema(schema: Any, path: list[Any]) -> Any:
-    for part in path:
-        schema = schema[int(part)] if isinstance(schema, list) else schema.get(part, {})
-    return schema
-
-
-def _escaped(part: object) -> str:
-    return str(part).replace("~", "~0").replace("/", "~1")

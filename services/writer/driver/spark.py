@@ -9,10 +9,10 @@ import heapq
 import os
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import pyspark
 from py4j.protocol import Py4JError
@@ -35,6 +35,8 @@ _SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
 _SMALL_TOPICS: Final = 8
 #: Where workers find `services` and `shared`, whatever folder they are started in.
 _ROOT: Final = Path(writer.__path__[0]).resolve().parents[1]
+
+T = TypeVar("T")
 
 
 class Spark:
@@ -60,8 +62,13 @@ class Spark:
         order = replace(order, landing=landing)
         ranges, bounds = list(order.ranges.values()), [d.max_connections for d in order.landing]
         tasks = connection_budget.tasks(total(ranges), len(ranges), slots, bounds)
-        # A partial of a module's function travels as a name and the order's data.
-        work = functools.partial(settle_share, order, shares(ranges, tasks))
+        return self.collect(functools.partial(settle_share, order, shares(ranges, tasks)), tasks)
+
+    def collect(self, work: Callable[[Iterable[int]], Iterable[T]], tasks: int) -> list[T]:
+        """Run `work` in so many tasks, each with its number, and return what they make.
+
+        A partial of a module's function travels as a name and its data.  Raises Spark's errors.
+        """
         return self._tasks(tasks).mapPartitions(work).collect()
 
     def cancel(self) -> None:

@@ -42,14 +42,14 @@ class Events:
 
     def by_context(self) -> dict[bytes, RowIndices]:
         """Group the rows of events that name their own destinations, by the bytes of that context."""
-        return _group(self.columns.column("context"))
+        return group(self.columns.column("context"))
 
     def by_name(self) -> dict[str, RowIndices]:
         """Group the rows of all other events, by event name."""
         names, contexts = self.columns.column("event_name"), self.columns.column("context")
         if contexts.null_count < len(contexts):
             names = pc.if_else(contexts.is_null(), names, None)
-        return _group(names)
+        return group(names)
 
 
 def merge(parts: Iterable[tuple[RowIndices, Events]]) -> Events:
@@ -67,7 +67,7 @@ def merge(parts: Iterable[tuple[RowIndices, Events]]) -> Events:
     return Events(whole.to_batches()[0], errors)
 
 
-def _group(column: pa.Array) -> dict[Any, RowIndices]:
+def group(column: pa.Array) -> dict[Any, RowIndices]:
     """Group row indices by the values of `column`, ascending within a group; nulls are in no group."""
     if column.null_count == len(column):
         return {}

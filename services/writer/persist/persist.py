@@ -5,6 +5,7 @@ exist already or are rejected.  A typed table is its owner's: see `typed_table`.
 constraints are immediate until the transaction ends: at COMMIT they would fail the whole batch.
 """
 
+from collections.abc import Callable
 from typing import Final
 
 import numpy as np
@@ -111,15 +112,8 @@ def _land(conn: connection, database: Database, target: Target, rows: pa.Table) 
         landing.ensure_table(conn, database, target.table)
     except UserError as e:  # no permission to create it, which holds for every row
         return all_parked(rows, e)
-    spec = _insert_spec(database, target)
-    inserted = copy_first(
-        conn,
-        database,
-        spec,
-        rows,
-        copy=lambda part: copy_into(conn, spec.table, part, jsonb=JSONB),
-        insert=lambda part: _insert(conn, database, spec, part),
-    )
+    spec = landing_spec(target, has_key=landing.has_key(database, target.table))
+    inserted = land_by(conn, database, spec, rows, lambda part: _insert(conn, database, spec, part))
     result = assemble(rows, inserted.landed, inserted.errors)
     if not landing.has_key(database, target.table):
         no_unique_key.warn_once(database, target)
@@ -127,28 +121,59 @@ def _land(conn: connection, database: Database, target: Target, rows: pa.Table) 
     return result
 
 
-def _insert_spec(database: Database, target: Target) -> InsertSpec:
-    key = (landing.KEY,) if landing.has_key(database, target.table) else ()
-    return InsertSpec(target, _FIELDS, key)
+def landing_spec(target: Target, *, has_key: bool) -> InsertSpec:
+    """Return how rows are inserted into a table with the columns of a landing table."""
+    return InsertSpec(target, _FIELDS, (landing.KEY,) if has_key else ())
+
+
+def land_by(
+    conn: connection,
+    database: Database,
+    spec: InsertSpec,
+    rows: pa.Table,
+    insert_rest: Callable[[pa.Table], InsertResult],
+) -> InsertResult:
+    """COPY `rows` into a table of `landing_spec`, and what it does not take by `insert_rest`."""
+    return copy_first(
+        conn,
+        database,
+        spec,
+        rows,
+        copy=lambda part: copy_into(conn, spec.table, part, jsonb=JSONB),
+        insert=insert_rest,
+    )
 
 
 def _insert(conn: connection, database: Database, spec: InsertSpec, rows: pa.Table) -> InsertResult:
-    """Insert `rows` through a stage; a row under the id of another event gets ID_REUSE.
+    """Insert `rows` as `insert_landing` does.
 
     Before any row is parked the table's key is looked up again; when its owner has dropped it or put
     it back since, all starts again.
     """
-    columns = [_as_text(rows.column(f.name)) for f in _FIELDS]
+
+    def described() -> InsertSpec:
+        return landing_spec(spec.target, has_key=landing.has_key(database, spec.target.table))
 
     def confirm() -> None:
         landing.confirm_table(conn, database, spec.target.table)
-        if _insert_spec(database, spec.target) != spec:
+        if described() != spec:
             raise StaleAnswerError
 
     try:
-        result = insert(conn, database, spec, columns, confirm)
+        return insert_landing(conn, database, spec, rows, confirm)
     except StaleAnswerError:
-        return _insert(conn, database, _insert_spec(database, spec.target), rows)
+        return _insert(conn, database, described(), rows)
+
+
+def insert_landing(
+    conn: connection, database: Database, spec: InsertSpec, rows: pa.Table, confirm: Callable[[], None]
+) -> InsertResult:
+    """Insert `rows` through a stage; a row under the id of another event gets ID_REUSE.
+
+    `confirm` is called before any row is parked, and may raise.
+    """
+    columns = [_as_text(rows.column(f.name)) for f in _FIELDS]
+    result = insert(conn, database, spec, columns, confirm)
     duplicates = [n for n in np.flatnonzero(~result.landed).tolist() if n not in result.errors]
     if duplicates:
         statement = sql.SQL(_OTHER_BODY).format(

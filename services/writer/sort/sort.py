@@ -120,19 +120,36 @@ class _Sorting:
             self._rejected += [(i, pointer, error) for i in indices.tolist()]
 
 
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """Slices, the events and the rows of all their records, one after the other; there is one at least."""
+
+    slices: Sequence[PartitionSlice]
+    events: Events
+    rows: pa.RecordBatch
+
+
 def sort(slices: Sequence[PartitionSlice], routes: Routes) -> Iterator[Sorted]:
     """Sort the records of each slice by their destinations under `routes`; yield a result for each, in order.
 
-    All slices are parsed, and made rows, together, because each of a hundred partitions may have
-    only a few.  Nothing is dropped: each event is in its slice's result (asserted).
+    Nothing is dropped: each event is in its slice's result (asserted).
     """
-    if not slices:
-        return
-    routing = lookup_for(routes)
-    events, start = _read(slices), 0
-    rows = landing.rows(_records(slices), events.columns)
-    for one in slices:
-        yield _sort(one, events.slice(start, len(one)), rows.slice(start, len(one)), routing)
+    if slices:
+        yield from sort_parsed(parse(slices), routes)
+
+
+def parse(slices: Sequence[PartitionSlice]) -> Parsed:
+    """Parse the records of `slices` together, because each of a hundred partitions may have only a few."""
+    events = _read(slices)
+    return Parsed(slices, events, landing.rows(_records(slices), events.columns))
+
+
+def sort_parsed(parsed: Parsed, routes: Routes) -> Iterator[Sorted]:
+    """Sort what was parsed, as `sort` does."""
+    routing, start = lookup_for(routes), 0
+    for one in parsed.slices:
+        events, rows = parsed.events.slice(start, len(one)), parsed.rows.slice(start, len(one))
+        yield _sort(one, events, rows, routing)
         start += len(one)
 
 

@@ -8,9 +8,9 @@ from urllib.parse import urlsplit
 import pytest
 from typer.testing import CliRunner
 
-from services.admin.errors.mask import masked
 from services.admin.store.control_sql import MOST_CONNECTIONS
 from services.cli.app import app
+from shared.mask import masked
 from tests.fixtures.fix_postgres import HasDsn
 from tests.fixtures.writer import execute
 from tests.integration.admin.keeping import Admin

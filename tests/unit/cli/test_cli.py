@@ -24,6 +24,7 @@ VERBS = (
     "keys",
     "access",
     "apply",
+    "plan",
     "export",
     "writer",
     "send",

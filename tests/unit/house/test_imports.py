@@ -34,6 +34,7 @@ OWNERS = {
         "shared/registry/kafka_log.py",  # the gateway, the writer and the command line read one log
         "services/writer/kafka/any_broker.py",
         "services/writer/driver/app.py",  # its errors alone: the loop decides what waits
+        "services/writer/kafka/history.py",
         "services/writer/kafka/leaders.py",
         "services/writer/driver/collector.py",  # its errors alone: what cannot be read is shown as it was
         "services/writer/kafka/own_topics.py",
@@ -79,6 +80,10 @@ OWNERS = {
         "services/writer/persist/typed_table.py",
         "services/writer/persist/small_tables.py",
         "services/writer/settle/waiting_table.py",
+        "services/writer/trial/copies.py",
+        "services/writer/trial/rights.py",
+        "services/writer/trial/survey.py",
+        "services/writer/trial/task.py",  # its errors alone: a table that fails is one, the others go on
         "shared/migrations.py",
         "stack/*.py",
     ],

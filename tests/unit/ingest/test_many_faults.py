@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from services.ingest import accept
-from services.ingest.check import json_schema
 from services.ingest.check.check import Checker
+from shared.contracts import faults as faults_of_payloads
 from tests.fixtures.ingest import body, envelope, one
 from tests.unit.ingest.conftest import MakeGateway
 
@@ -63,7 +63,7 @@ async def test_of_a_large_event_the_first_fault_is_told(make_gateway: MakeGatewa
 async def test_of_a_batch_a_hundred_faults_are_told_in_full_and_the_rest_by_code(
     make_gateway: MakeGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    looked = seen(monkeypatch, json_schema, "_errors")
+    looked = seen(monkeypatch, faults_of_payloads, "_errors")
     gateway = make_gateway(REGISTRY)
     answer = await gateway.post(body([envelope(f"id-{n}", x=1) for n in range(1000)]))
     errors = [each["error"] for each in answer.json()["results"]]

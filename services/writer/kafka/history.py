@@ -1,0 +1,122 @@
+"""Which offsets Kafka holds of a stretch of time, asked from outside of every consumer group."""
+
+import asyncio
+import time
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from aiokafka.errors import KafkaError
+
+from services.writer.kafka.any_broker import AnyBroker
+from services.writer.kafka.leaders import Leaders
+from services.writer.model.offsets import Partition, Range, share
+from shared.errors import KAFKA_UNAVAILABLE, InfrastructureError
+from shared.kafka_security import Brokers
+
+#: Metadata of a topic that was made just now, and elections, take their time.
+_SECONDS: Final = 10.0
+_AGAIN_SECONDS: Final = 0.1
+
+
+class Window(NamedTuple):
+    """What is looked at: records since a moment (seconds since 1970), or so many of each topic's last."""
+
+    since: float | None = None
+    last: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """The ranges of a window, and those partitions of which Kafka does not hold all that was asked for."""
+
+    ranges: list[Range] = field(default_factory=list)
+    #: The beginning of the log is in the window, and not the beginning of the topic.
+    cut: list[Partition] = field(default_factory=list)
+    leaderless: list[Partition] = field(default_factory=list)
+
+
+async def held(brokers: Brokers, is_read: Callable[[str], bool], window: Window) -> Held:
+    """Return what Kafka holds of `window` on the topics that are read.
+
+    Raises `InfrastructureError` when Kafka cannot be reached.
+    """
+    try:
+        async with AsyncExitStack() as stack:
+            admin, leaders = AnyBroker(brokers), Leaders(brokers)
+            stack.push_async_callback(admin.close)
+            await admin.start()
+            stack.push_async_callback(leaders.stop)
+            await leaders.start()
+            topics = await admin.describe_topics()
+            partitions = {
+                Partition(t["topic"], p["partition"])
+                for t in topics
+                if not t["is_internal"] and is_read(t["topic"])
+                for p in t["partitions"]
+            }
+            return await _held(leaders, await admin.topic_ids(), partitions, window)
+    except (KafkaError, OSError, TimeoutError) as e:
+        raise InfrastructureError(
+            KAFKA_UNAVAILABLE, f"Kafka at {brokers} cannot be read: {type(e).__name__}"
+        ) from None
+
+
+async def _held(
+    leaders: Leaders, topic_ids: Mapping[str, str], partitions: Collection[Partition], window: Window
+) -> Held:
+    if not partitions:
+        return Held()
+    await leaders.follow({p.topic for p in partitions})
+    spans = await _spans(leaders, partitions)
+    if window.since is None:
+        starts = _last(spans, window.last or 0)
+    else:
+        since = await leaders.since(spans, window.since)
+        starts = {p: spans[p][1] if at is None else at for p, at in since.items()}
+    ranges = [
+        Range(topic_ids[p.topic], p, start, spans[p][1])
+        for p, start in sorted(starts.items())
+        if start < spans[p][1] and p.topic in topic_ids
+    ]
+    wanted = window.last or 0
+    few = {t for t, n in _events(spans).items() if window.since is None and n < wanted}
+    cut = [
+        r.partition
+        for r in ranges
+        if 0 < r.start == spans[r.partition][0] and (window.since is not None or r.partition.topic in few)
+    ]
+    return Held(ranges=ranges, cut=cut, leaderless=sorted(set(partitions) - starts.keys()))
+
+
+async def _spans(leaders: Leaders, partitions: Collection[Partition]) -> dict[Partition, tuple[int, int]]:
+    """Return the first offset and the end of each partition; one whose leader does not answer is missing."""
+    deadline = time.monotonic() + _SECONDS
+    while True:
+        first = await leaders.beginning_offsets(partitions)
+        tips = await leaders.tips(partitions, patient=False)
+        spans = {p: (first[p], tips[p].offset) for p in first.keys() & tips.keys()}
+        if len(spans) == len(set(partitions)) or time.monotonic() > deadline:
+            return spans
+        await asyncio.sleep(_AGAIN_SECONDS)
+
+
+def _last(spans: Mapping[Partition, tuple[int, int]], count: int) -> dict[Partition, int]:
+    """Return where the last `count` offsets of each topic begin, shared by its partitions."""
+    by_topic: dict[str, dict[Partition, tuple[int, int]]] = defaultdict(dict)
+    for p, span in spans.items():
+        by_topic[p.topic][p] = span
+    starts = {p: end for p, (_, end) in spans.items()}
+    for of_topic in by_topic.values():
+        for p, (first, end) in share(of_topic, count).items():
+            starts[p] -= end - first
+    return starts
+
+
+def _events(spans: Mapping[Partition, tuple[int, int]]) -> dict[str, int]:
+    held_by: dict[str, int] = defaultdict(int)
+    for p, (first, end) in spans.items():
+        held_by[p.topic] += end - first
+    return held_by

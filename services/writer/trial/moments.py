@@ -1,0 +1,29 @@
+"""What people say of a window: `24h`, `30m`, `7d`, or a moment as RFC 3339 has it."""
+
+import re
+from datetime import datetime
+from typing import Final
+
+_SPAN: Final = re.compile(r"([1-9]\d{0,8})([smhd])")
+_SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+
+
+def moment(text: str, now: float) -> float:
+    """Return the moment in seconds since 1970; `now` is the same.
+
+    Raises:
+        ValueError: it is none, or it is to come.
+    """
+    if span := _SPAN.fullmatch(text):
+        return max(now - int(span[1]) * _SECONDS[span[2]], 0.0)
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(
+            f"{text!a} is no span like 24h, 30m or 7d, and no moment like 2026-01-31T08:00:00Z"
+        ) from None
+    if at.tzinfo is None:
+        raise ValueError(f"{text!a} has no offset from UTC: end it with Z, or with +01:00")
+    if at.timestamp() > now:
+        raise ValueError(f"{text!a} is still to come: no event is as young")
+    return max(at.timestamp(), 0.0)

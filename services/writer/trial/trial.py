@@ -1,0 +1,248 @@
+"""A trial, top to bottom: both registries, what the databases say, the ranges of Kafka, one Spark job."""
+
+import asyncio
+import re
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from typing import Protocol
+
+from services.writer.driver.routes_from_registry import only_known, topics_of
+from services.writer.driver.spark import Spark
+from services.writer.kafka.history import Held, Window, held
+from services.writer.model import connection_budget
+from services.writer.model.offsets import Range, total
+from services.writer.postgres.database import Database, configured
+from services.writer.settings import WriterSettings
+from services.writer.trial import tally
+from services.writer.trial.report import Report
+from services.writer.trial.rules import TableName, rules_of
+from services.writer.trial.survey import Survey, survey
+from services.writer.trial.task import TrialOrder, try_share
+from shared import wire
+from shared.contracts.json_schema import compile_schema
+from shared.contracts.tables import FieldColumn, columns_of, quoted
+from shared.errors import OWN_TOPIC_MISSING, InfrastructureError
+from shared.registry.changes import schema_changes
+from shared.registry.difference import too_large
+from shared.registry.file import FileRegistry, RegistryFileError, load
+from shared.registry.kafka_log import KafkaLog
+from shared.registry.log_registry import LogRegistry
+from shared.registry.model import EMPTY, Destination, Snapshot
+from shared.settings import KafkaSettings, RegistrySettings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What is to be tried, and on which events; `events`: patterns of their names, all if there is none."""
+
+    file: Path
+    window: Window
+    events: tuple[str, ...] = ()
+
+
+class WrongFileError(Exception):
+    """The file cannot be brought into force as it is; the text says where and why."""
+
+
+class Jobs(Protocol):
+    """What a trial asks of Spark."""
+
+    @property
+    def slots(self) -> int:
+        """Tasks at a time."""
+        ...
+
+    def collect(
+        self, work: Callable[[Iterable[int]], Iterable[tally.TaskTally]], tasks: int
+    ) -> list[tally.TaskTally]:
+        """Run `work` in so many tasks, each with its number, and return what they make."""
+        ...
+
+    def stop(self) -> None:
+        """Let go of it."""
+        ...
+
+
+def try_change(
+    wish: Wish,
+    settings: WriterSettings,
+    kafka: KafkaSettings,
+    registry: RegistrySettings,
+    start: Callable[[WriterSettings], Jobs] = Spark,
+) -> Report:
+    """Try the change on the events that Kafka holds; `start` starts what runs the tasks.
+
+    Raises:
+        WrongFileError: the file is no registry, or none that this writer could follow.
+        RegistryFileError: the registry that is in force is wrong.
+        InfrastructureError: Kafka cannot be read.
+    """
+    # No connection is kept: a trial has one for each slot, and this process is none.
+    databases = [replace(each, keep=False) for each in configured(settings)]
+    old = in_force(registry, kafka)
+    _require_schemas(old, "the registry in force: ")
+    new = changed(old, wish.file, databases)
+    surveys = {each.name: _surveyed(each, databases, old, new) for each in databases}
+    found = asyncio.run(held(kafka.brokers, _topics(settings, (old, new), wish.events), wish.window))
+    order = TrialOrder(
+        old=rules_of(old, databases),
+        new=rules_of(new, databases, {t: columns for s in surveys.values() for t, columns in s.adds.items()}),
+        databases=tuple(d for d in databases if not surveys[d.name].out),
+        out={name: each.out for name, each in surveys.items() if each.out},
+        brokers=kafka.brokers,
+        events=wish.events,
+        personal=_personal(old, new),
+    )
+    counts, seconds = _run(order, found, start(settings)) if found.ranges else (tally.TaskTally(), 0.0)
+    return Report(
+        tally=counts,
+        held=found,
+        window=wish.window,
+        surveys=surveys,
+        findings=schema_changes(old, new),
+        same=old.digest == new.digest,
+        seconds=seconds,
+    )
+
+
+def _run(order: TrialOrder, found: Held, spark: Jobs) -> tuple[tally.TaskTally, float]:
+    """Run a task for each slot, with one connection to a database each; returns their counts, and seconds."""
+    began = time.monotonic()
+    try:
+        slots = min([spark.slots, *(d.max_connections for d in order.databases if d.max_connections)])
+        tasks = connection_budget.tasks(total(found.ranges), len(found.ranges) * slots, slots, ())
+        counts = spark.collect(partial(try_share, order, shares(found.ranges, tasks)), tasks)
+        return tally.total(counts), time.monotonic() - began
+    finally:
+        spark.stop()
+
+
+def shares(ranges: Sequence[Range], tasks: int) -> list[list[Range]]:
+    """Return an equal part of each range for each task: nothing is settled, so a range may be divided."""
+    out: list[list[Range]] = [[] for _ in range(tasks)]
+    for each in ranges:
+        cuts = [each.start + len(each) * n // tasks for n in range(tasks + 1)]
+        for share, (start, end) in zip(out, pairwise(cuts), strict=True):
+            if start < end:
+                share.append(replace(each, start=start, end=end))
+    return out
+
+
+def in_force(settings: RegistrySettings, kafka: KafkaSettings) -> Snapshot:
+    """Return the registry that services follow; without its topic, which is not made, an empty one.
+
+    Raises `RegistryFileError` and `InfrastructureError`.
+    """
+    if settings.source == "file":
+        return FileRegistry(settings.file, named=settings.named).snapshot()
+    log = KafkaLog(kafka.model_copy(update={"create_topics": False}))
+    registry = LogRegistry(log)
+    try:
+        log.span()
+        registry.refresh()
+        return registry.snapshot()
+    except InfrastructureError as e:
+        if e.fault is OWN_TOPIC_MISSING:
+            return EMPTY
+        raise
+    finally:
+        registry.close()
+
+
+def changed(old: Snapshot, file: Path, databases: Sequence[Database]) -> Snapshot:
+    """Return what is in force after the file was applied: sections that it does not name stay.
+
+    Raises `WrongFileError`.
+    """
+    try:
+        wanted = load(file)
+    except RegistryFileError as e:
+        raise WrongFileError(str(e)) from None
+    sections = {name: getattr(each, name) for each in (old, wanted) for name in each.model_fields_set}
+    new = Snapshot(**sections)
+    _require_schemas(new, "")
+    try:
+        only_known(databases)(new)
+    except ValueError as e:
+        raise WrongFileError(str(e)) from None
+    if reason := too_large(new):
+        raise WrongFileError(reason)
+    return new
+
+
+def _require_schemas(snapshot: Snapshot, whose: str) -> None:
+    for name, event_type in snapshot.event_types.items():
+        try:
+            compile_schema(event_type.json_schema or {})
+        except ValueError as e:
+            raise WrongFileError(f"{whose}event_types.{name}.schema: {e}") from None
+
+
+def _surveyed(database: Database, databases: Sequence[Database], old: Snapshot, new: Snapshot) -> Survey:
+    default = databases[0].name
+    wanted: dict[TableName, tuple[FieldColumn, ...]] = {}
+    for name, columns in _creates(new, default):
+        if name.database == database.name:  # of two event types that share a table, each brings its own
+            known = wanted.get(name, ())
+            wanted[name] = known + tuple(c for c in columns if c.name not in {k.name for k in known})
+    named = {name for s in (old, new) for name, _, _ in _tables(s, default) if name.database == database.name}
+    try:
+        return survey(database, wanted, named)
+    except InfrastructureError as e:
+        return Survey(out=e.detail)
+
+
+def _creates(snapshot: Snapshot, default: str) -> Iterator[tuple[TableName, tuple[FieldColumn, ...]]]:
+    """Yield the tables that `onramp apply` makes or extends. Raises `WrongFileError`."""
+    for name, event_type, destination in _tables(snapshot, default):
+        if destination.create:
+            try:
+                quoted(name.schema), quoted(name.table)
+                yield name, tuple(columns_of(snapshot.event_types[event_type].json_schema or {}))
+            except ValueError as e:
+                raise WrongFileError(f"event_types.{event_type}: {e}") from None
+
+
+def _tables(snapshot: Snapshot, default: str) -> Iterator[tuple[TableName, str, Destination]]:
+    for event_type, known in snapshot.event_types.items():
+        for each in known.destinations:
+            if each.table:
+                database = each.vanity or each.database or default
+                yield TableName(database, each.db_schema or "", each.table), event_type, each
+
+
+def _topics(
+    settings: WriterSettings, sides: Sequence[Snapshot], events: Sequence[str]
+) -> Callable[[str], bool]:
+    """Return whether a topic is read: by the writer under either registry, and for one of the events."""
+    pattern = re.compile(settings.topics)
+    named = {topic for side in sides for topic in topics_of(side)}
+    own: dict[str, set[str]] = defaultdict(set)
+    for side in sides:
+        for name, known in side.event_types.items():
+            for topic in (known.topic or wire.topic_of(name), wire.topic_of(name)):
+                own[topic].add(name)
+
+    def is_read(topic: str) -> bool:
+        if topic not in named and not pattern.fullmatch(topic):
+            return False
+        names = own.get(topic, set()) | {topic.removeprefix(wire.EVENT_TOPIC_PREFIX)}
+        return not events or any(fnmatchcase(name, each) for name in names for each in events)
+
+    return is_read
+
+
+def _personal(*sides: Snapshot) -> dict[str, tuple[str, ...]]:
+    names = {name for side in sides for name in side.event_types}
+    return {
+        name: tuple(
+            {p for side in sides if name in side.event_types for p in side.event_types[name].personal}
+        )
+        for name in names
+    }

@@ -1,0 +1,63 @@
+"""The shape of an event without its values: what people may see of payloads unasked.
+
+Letters become `a` or `A`, digits `9`; other characters stay, for they tell a decimal comma from a point.
+Names of members stay, they are the schema's.  Of what an event type calls personal not even the shape
+is shown.
+"""
+
+import re
+from collections.abc import Collection, Iterable
+from typing import Any, Final
+
+import orjson
+
+_LONGEST: Final = 64
+_MOST_ITEMS: Final = 20
+_DEEPEST: Final = 16
+_UPPER: Final = re.compile(r"[^\W\d_a-z]")
+_LOWER: Final = re.compile(r"[a-z]")
+_DIGIT: Final = re.compile(r"\d")
+_HIDDEN: Final = "***"
+#: Where an envelope and a packet have what pointers of personal fields lead into.
+_BODIES: Final = ("payload", "data")
+
+_Path = tuple[str, ...]
+
+
+def masked(value: bytes | None, personal: Iterable[str] = ()) -> Any:
+    """Return the event's document with every value as its shape; of what is no JSON only its length.
+
+    `personal`: JSON Pointers into the payload.
+    """
+    try:
+        document = orjson.loads(value or b"")
+    except orjson.JSONDecodeError:
+        return f"{len(value or b'')} bytes, no JSON"
+    hidden = {(body, *_tokens(pointer)) for pointer in personal for body in _BODIES}
+    return _masked(document, (), hidden)
+
+
+def shape(text: str) -> str:
+    """Return what a text looks like, cut."""
+    cut = text[:_LONGEST]
+    plain = _DIGIT.sub("9", _UPPER.sub("A", _LOWER.sub("a", cut)))
+    return plain + ("…" if len(text) > _LONGEST else "")
+
+
+def _tokens(pointer: str) -> _Path:
+    return tuple(token.replace("~1", "/").replace("~0", "~") for token in pointer.split("/")[1:])
+
+
+def _masked(value: Any, path: _Path, hidden: Collection[_Path]) -> Any:
+    if path in hidden:
+        return _HIDDEN
+    if isinstance(value, (dict, list)) and len(path) >= _DEEPEST:
+        return "…"
+    if isinstance(value, dict):
+        items = list(value.items())[:_MOST_ITEMS]
+        return {name: _masked(each, (*path, name), hidden) for name, each in items}
+    if isinstance(value, list):
+        return [_masked(each, (*path, str(n)), hidden) for n, each in enumerate(value[:_MOST_ITEMS])]
+    if value is None or isinstance(value, bool):
+        return value
+    return shape(value if isinstance(value, str) else repr(value))

@@ -1,0 +1,87 @@
+"""Trials over a real Kafka and a real Postgres; their tasks run in this process."""
+
+import os
+import secrets
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+import yaml
+
+from services.writer.kafka.history import Window
+from services.writer.settings import WriterSettings
+from services.writer.trial.report import Report
+from services.writer.trial.trial import Wish, try_change
+from shared.settings import KafkaSettings, RegistrySettings
+from tests.fixtures.fix_kafka import HasBootstrap
+from tests.fixtures.fix_postgres import Database
+from tests.fixtures.inline import Reader
+from tests.fixtures.writer import make_topics, produce
+
+
+@dataclass
+class Ground:
+    """One event type of a name that no other test has, with a registry in force and one that is tried."""
+
+    bootstrap: str
+    dsn: str
+    folder: Path
+    name: str = field(default_factory=lambda: f"order_{secrets.token_hex(4)}")
+    databases: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def topic(self) -> str:
+        return f"events.{self.name}"
+
+    def send(self, *values: bytes | None, partitions: int = 1, topic: str = "") -> None:
+        make_topics(self.bootstrap, topic or self.topic, partitions=partitions)
+        produce(self.bootstrap, topic or self.topic, values)
+
+    def files(self, old: Mapping[str, Any] | None, new: Mapping[str, Any]) -> tuple[Path, Path]:
+        """Write both registries; each is an event type's entry, or a document with `event_types`."""
+        paths = self.folder / "in_force.yaml", self.folder / "onramp.yaml"
+        for path, entry in zip(paths, (old, new), strict=True):
+            document = entry if entry and "event_types" in entry else {"event_types": {self.name: entry}}
+            path.write_text(yaml.safe_dump(document if entry is not None else {"event_types": {}}))
+        return paths
+
+    def settings(self, **options: Any) -> WriterSettings:
+        topics = rf".*{self.name}.*"
+        return WriterSettings(dsn=self.dsn, databases=self.databases, topics=topics, **options)
+
+    def plan(
+        self,
+        old: Mapping[str, Any] | None,
+        new: Mapping[str, Any],
+        *,
+        window: Window | None = None,
+        events: Iterable[str] = (),
+    ) -> Report:
+        in_force, file = self.files(old, new)
+        kafka = KafkaSettings(bootstrap=self.bootstrap)
+        return try_change(
+            Wish(file=file, window=window or Window(last=1_000_000), events=tuple(events)),
+            self.settings(),
+            kafka,
+            RegistrySettings(file=in_force),
+            lambda _: Reader(kafka.brokers),
+        )
+
+    def environment(self, in_force: Path) -> dict[str, str]:
+        """Return what the program reads."""
+        return {
+            **os.environ,
+            "ONRAMP_KAFKA_BOOTSTRAP": self.bootstrap,
+            "ONRAMP_WRITER_DSN": self.dsn,
+            "ONRAMP_WRITER_DATABASES": orjson.dumps(self.databases).decode(),
+            "ONRAMP_WRITER_TOPICS": rf".*{self.name}.*",
+            "ONRAMP_REGISTRY_FILE": str(in_force),
+        }
+
+
+@pytest.fixture
+def ground(kafka: HasBootstrap, database: Database, tmp_path: Path) -> Ground:
+    return Ground(kafka.bootstrap, database.dsn, tmp_path)

@@ -1,0 +1,26 @@
+"""What people see of an event unasked: its shape, and of what is personal nothing."""
+
+from typing import Any
+
+import orjson
+import pytest
+
+from shared.mask import masked
+
+
+def test_values_are_shown_as_their_shape() -> None:
+    event = {"payload": {"amount": "12,50", "name": "Ann", "n": -4.5, "is": True, "no": None}}
+    shown = {"amount": "99,99", "name": "Aaa", "n": "-9.9", "is": True, "no": None}
+    assert masked(orjson.dumps(event)) == {"payload": shown}
+    assert masked(b"no json") == "7 bytes, no JSON"
+    assert masked(None) == "0 bytes, no JSON"
+
+
+@pytest.mark.parametrize("body", ["payload", "data"])
+def test_not_even_the_shape_of_what_is_personal_is_shown(body: str) -> None:
+    person = {"name": "Ann", "a/b": {"mail": "ann@example.com"}, "phones": [123, 45]}
+    event: dict[str, Any] = {body: {"who": person, "n": 1}, "who": {"name": "X"}}
+    shown = masked(orjson.dumps(event), ["/who/name", "/who/a~1b", "/who/phones/1", "/gone"])
+    who = {"name": "***", "a/b": "***", "phones": ["999", "***"]}
+    assert shown == {body: {"who": who, "n": "9"}, "who": {"name": "A"}}
+    assert masked(orjson.dumps({"payload": "Ann"}), ["/who"]) == {"payload": "Aaa"}
