@@ -233,7 +233,8 @@ def _help(command: Any, name: str) -> str:
 
 def settings_classes() -> Iterator[tuple[str, type[BaseSettings]]]:
     """Every settings class, shared ones first, with the module that declares it."""
-    for path in [ROOT / "shared/settings.py", *sorted(ROOT.glob("services/*/settings.py"))]:
+    services = [*sorted(ROOT.glob("services/*/settings.py")), *sorted(ROOT.glob("services/*/*/settings.py"))]
+    for path in [ROOT / "shared/settings.py", *services]:
         module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
         for value in vars(importlib.import_module(module)).values():
             if isinstance(value, type) and issubclass(value, BaseSettings) and value.__module__ == module:

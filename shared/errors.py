@@ -391,6 +391,13 @@ NO_ENVELOPE: Final = _parked(
     "The record is neither an envelope nor a packet.",
     "Have its producer send an envelope or a packet, or drop the context header.",
 )
+NO_CHANGE: Final = _parked(
+    "no_change",
+    Step.SORT,
+    "The record on a source's topic is no change of a table.",
+    "Find out who else writes to the topic: only the source's connector may. The source's own changes "
+    "land beside it.",
+)
 RECORD_HEADERS_TOO_LARGE: Final = _parked(
     "record_headers_too_large",
     Step.FILTER,

@@ -9,6 +9,7 @@ from binascii import crc32
 from typing import Final
 
 EVENT_TOPIC_PREFIX: Final = "events."
+CHANGE_TOPIC_PREFIX: Final = "cdc."
 USER_ERRORS: Final = "onramp.user_errors"
 SYSTEM_ERRORS: Final = "onramp.system_errors"
 SETTLED: Final = "onramp.settled"
@@ -45,6 +46,16 @@ EVENT_NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,62}")
 def topic_of(event_name: str) -> str:
     """Return the default topic of an event type."""
     return EVENT_TOPIC_PREFIX + event_name
+
+
+def is_change_topic(topic: str, source: str) -> bool:
+    """Whether `topic` has changes of this source: `cdc.<source>-<schema>-<table>`, or its transactions.
+
+    Its other topics are Debezium's own business.
+    """
+    prefix = f"{CHANGE_TOPIC_PREFIX}{source}-"
+    rest = topic.removeprefix(prefix)
+    return topic.startswith(prefix) and ("-" in rest or rest == "transaction")
 
 
 def is_reserved(event_name: str) -> bool:

@@ -97,7 +97,7 @@ class Loop:
         self._parts.status.update_registry(snapshot.digest, is_valid=registry.is_valid)
         routes = self._current.of(snapshot)
         async with asyncio.timeout(_KAFKA_SECONDS):
-            await self._parts.partitions.discover(topics_of(snapshot))
+            await self._parts.partitions.discover(topics_of(snapshot), list(snapshot.sources))
             await check_fenced(self._parts)
         self._refreshes.restart()
         return routes

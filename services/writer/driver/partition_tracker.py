@@ -71,9 +71,9 @@ class PartitionTracker:
         self._leaderless: set[Partition] = set()
         self._index_version = 0
 
-    async def discover(self, topics: Collection[str]) -> None:
-        """Adopt new partitions, also of `topics`, which the registry names; drop those that are gone."""
-        existing = await self._cluster.partitions(topics)
+    async def discover(self, topics: Collection[str], sources: Collection[str] = ()) -> None:
+        """Adopt new partitions, also of `topics` and `sources`, which the registry names; drop those gone."""
+        existing = await self._cluster.partitions(topics, sources)
         ids = await self.drop_recreated_topics()
         self._retry_set_aside()
         await self._halt_deleted()

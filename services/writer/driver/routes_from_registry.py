@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 
-from services.writer.model.routes import Contract, EventRoute, Grant, RoutedDatabase, Routes
+from services.writer.model.routes import Contract, EventRoute, Grant, RoutedDatabase, Routes, SourceRoute
 from services.writer.postgres.database import Database
 from shared import wire
 from shared.registry import Registry, model
@@ -32,6 +32,7 @@ def routes_of(snapshot: Snapshot, databases: Sequence[Database]) -> Routes:
             *_contracts(routed, default),
             *(Contract(c.unknown_fields, c.database, c.db_schema, c.table) for c in snapshot.contracts),
         ),
+        sources=tuple(SourceRoute(n, s.database or default) for n, s in sorted(snapshot.sources.items())),
     )
 
 
@@ -90,6 +91,7 @@ def only_known(databases: Sequence[Database]) -> Callable[[Snapshot], None]:
                     raise ValueError(f"event_types.{name}.destinations.{n}: {reason}")
         patterns = {f"grants.{n}": pattern_of.database for n, pattern_of in enumerate(snapshot.grants)}
         patterns |= {f"contracts.{n}": pattern_of.database for n, pattern_of in enumerate(snapshot.contracts)}
+        patterns |= {f"sources.{n}": s.database for n, s in snapshot.sources.items() if s.database}
         for place, pattern in patterns.items():
             if not any(fnmatchcase(name, pattern) for name in known):
                 raise ValueError(f"{place}: {_no_such_database(known)}")

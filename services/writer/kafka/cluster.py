@@ -180,15 +180,19 @@ class Cluster:
         [description] = await self._admin.describe_topics([topic])
         return [p["partition"] for p in description["partitions"]]
 
-    async def partitions(self, named: Collection[str]) -> set[Partition]:
-        """Return all partitions of the topics that the writer reads: its pattern's and those `named`."""
+    async def partitions(self, named: Collection[str], sources: Collection[str] = ()) -> set[Partition]:
+        """Return all partitions of the topics that the writer reads: its pattern's, `named`, of `sources`."""
         topics = await self._admin.describe_topics()
         return {
             Partition(t["topic"], p["partition"])
             for t in topics
-            if not t["is_internal"] and (t["topic"] in named or self._pattern.fullmatch(t["topic"]))
+            if not t["is_internal"] and (t["topic"] in named or self._reads(t["topic"], sources))
             for p in t["partitions"]
         }
+
+    def _reads(self, topic: str, sources: Collection[str]) -> bool:
+        is_change_topic = any(wire.is_change_topic(topic, source) for source in sources)
+        return is_change_topic or self._pattern.fullmatch(topic) is not None
 
     async def assign(self, partitions: Collection[Partition]) -> None:
         """Follow `partitions`, in place of those before.  Other clients read them; here they are paused."""

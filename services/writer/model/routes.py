@@ -6,7 +6,7 @@ a range which a dead writer had planned is finished under the routes that it was
 Patterns are globs (`*`, `?`, `[…]`) that must match whole and in exact case.
 """
 
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, fields
 from fnmatch import fnmatchcase
 from hashlib import sha256
 from typing import Final, Literal, Self
@@ -14,12 +14,12 @@ from typing import Final, Literal, Self
 import msgspec
 import orjson
 
-from shared import landing_table
+from shared import change_table, landing_table, wire
 
 #: The schemas of a database that messages may address unless its operator configures others.
 OPEN_SCHEMAS: Final = landing_table.OPEN_SCHEMAS
 #: Schemas that no configuration can open: Postgres' own, and Onramp's.
-_CLOSED: Final = frozenset({"information_schema", "onramp", "onramp_admin"})
+_CLOSED: Final = frozenset({"information_schema", "onramp", "onramp_admin", change_table.SCHEMA})
 _CLOSED_PREFIX: Final = "pg_"
 
 
@@ -62,6 +62,14 @@ class EventRoute:
 
 
 @dataclass(frozen=True, slots=True)
+class SourceRoute:
+    """The changes of this source land in this database."""
+
+    name: str
+    database: str
+
+
+@dataclass(frozen=True, slots=True)
 class Contract:
     """The rule for fields of an event that the tables which match these patterns have no column for.
 
@@ -92,12 +100,16 @@ class Routes:
     contracts: tuple[Contract, ...] = ()
     #: A packet that names more destinations than this is parked whole.
     max_destinations: int = 32
+    sources: tuple[SourceRoute, ...] = ()
     #: A cache and no part of the snapshot: orjson leaves out names that begin with an underscore.
     _digest: str = field(default="", init=False, repr=False, compare=False)
 
     def as_json(self) -> bytes:
         """Serialize the snapshot; equal snapshots have equal bytes."""
-        return orjson.dumps(self, option=orjson.OPT_SORT_KEYS)
+        given = {f.name: getattr(self, f.name) for f in fields(self) if not f.name.startswith("_")}
+        if not self.sources:  # else plans of the release before sources would have other names
+            del given["sources"]
+        return orjson.dumps(given, option=orjson.OPT_SORT_KEYS)
 
     @classmethod
     def from_json(cls, text: bytes) -> Self:
@@ -114,5 +126,6 @@ class Routes:
     def reachable(self, topic: str) -> set[str]:
         """Return the names of all databases that a record on `topic` can be for."""
         routed = {self.default_database, *(r.database for r in self.event_routes)}
+        routed |= {s.database for s in self.sources if wire.is_change_topic(topic, s.name)}
         granted = [g for g in self.grants if fnmatchcase(topic, g.topic)]
         return routed | {p.name for p in self.places if any(fnmatchcase(p.name, g.database) for g in granted)}

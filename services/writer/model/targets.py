@@ -2,6 +2,8 @@
 
 from typing import Final, NamedTuple
 
+from shared import change_table
+
 FREEZE: Final = "freeze"
 DISCARD: Final = "discard"
 
@@ -19,6 +21,11 @@ class Target(NamedTuple):
     table: str
     typed: bool = False
     unknown_fields: str = FREEZE
+
+    @property
+    def holds_changes(self) -> bool:
+        """Whether it is the landing table of a source's changes; no message may address that schema."""
+        return not self.typed and self.schema == change_table.SCHEMA
 
     def __str__(self) -> str:
         return f"{self.schema}.{self.table}"

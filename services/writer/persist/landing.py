@@ -86,7 +86,7 @@ def ensure_tables(conn: connection, database: Database, names: Sequence[str]) ->
     for start in range(0, len(absent), _AT_ONCE):
         some = absent[start : start + _AT_ONCE]
         try:
-            _change(database, sql.SQL("; ").join(map(_creation, some)))
+            change(database, sql.SQL("; ").join(map(_creation, some)))
         except OnrampError:
             return
         for name in some:
@@ -118,7 +118,7 @@ def confirm_table(conn: connection, database: Database, name: str) -> None:
     """Describe the table again; create it, or add missing columns."""
     table = _describe(conn, [name]).get(name)
     if table is None:  # only now: where the table exists, a role that may only insert is enough
-        _change(database, _creation(name))
+        change(database, _creation(name))
     elif missing := table.missing:
         _extend(database, name, missing)
     _known.put((database.dsn, name), table or _NEW)
@@ -148,7 +148,7 @@ def _extend(database: Database, name: str, missing: Sequence[Column]) -> None:
     added = sql.SQL(", ").join(sql.SQL(f"ADD COLUMN IF NOT EXISTS {c.definition}") for c in missing)
     statement = sql.SQL("ALTER TABLE {} {}").format(_table(name), added)
     try:
-        _change(database, statement)
+        change(database, statement)
     except OnrampError as e:
         raise _logged(database, statement, e) from None
     log.info("a landing table has new columns", extra={"database": database.name, "table": name})
@@ -168,7 +168,7 @@ def _as_text(database: Database, statement: sql.Composed) -> str:
         return statement.as_string(conn)
 
 
-def _change(database: Database, statement: sql.Composed) -> None:
+def change(database: Database, statement: sql.Composed) -> None:
     """Run DDL, one session at a time (advisory lock `_LOCK`).  Raises `OnrampError`."""
     with connected(database, "ddl") as conn:
         try:

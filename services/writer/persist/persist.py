@@ -32,6 +32,8 @@ from shared.landing_table import Part
 
 __all__ = ["Parked", "PersistResult", "all_parked", "make_constraints_immediate", "persist", "persist_apart"]
 
+#: Writes rows to one table, as `persist` does.
+Write = Callable[[connection, Database, Target, pa.Table], PersistResult]
 #: What this process wrote and what it failed at of late, by table.
 _odds = Odds()
 #: The catalogue's names of types, which a cast needs.
@@ -56,13 +58,16 @@ def make_constraints_immediate(conn: connection) -> None:
         cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
 
 
-def persist(conn: connection, database: Database, target: Target, rows: pa.Table) -> PersistResult:
+def persist(
+    conn: connection, database: Database, target: Target, rows: pa.Table, write: Write | None = None
+) -> PersistResult:
     """Write `rows` (columns as `landing.COLUMNS`) to `target`, within the caller's transaction.
 
-    Costs one COPY when all rows are new.  Raises psycopg2's error, or `OnrampError`, when the rows
-    are not at fault; the transaction is of no more use then.
+    `write`: how, where it is no table of events.  Costs one COPY when all rows are new.  Raises
+    psycopg2's error, or `OnrampError`, when the rows are not at fault; the transaction is of no more
+    use then.
     """
-    result = _persist(conn, database, target, rows)
+    result = _persist(conn, database, target, rows, write)
     _odds.passed({target: rows.num_rows})
     return result
 
@@ -74,7 +79,9 @@ def landed_already(target: Target, rows: pa.Table) -> PersistResult:
     return assemble(rows, np.ones(rows.num_rows, dtype=bool), {})
 
 
-def persist_apart(conn: connection, database: Database, target: Target, rows: pa.Table) -> PersistResult:
+def persist_apart(
+    conn: connection, database: Database, target: Target, rows: pa.Table, write: Write | None = None
+) -> PersistResult:
     """Write as `persist` does, but park each row for which it raises an unforeseen exception.
 
     Finds the rows by halving, each piece under a savepoint.  Raises as `persist` does, and the
@@ -84,7 +91,7 @@ def persist_apart(conn: connection, database: Database, target: Target, rows: pa
 
     def work(start: int, end: int) -> None:
         with savepoint(conn):
-            pieces[start] = _persist(conn, database, target, rows.slice(start, end - start))
+            pieces[start] = _persist(conn, database, target, rows.slice(start, end - start), write)
 
     failed = halve(rows.num_rows, work, (psycopg2.Error, OnrampError, MemoryError))
     events = [Failed(target, _receipt(rows, i)) for i in failed]
@@ -100,8 +107,10 @@ def _receipt(rows: pa.Table, row_index: int) -> tuple[str, ...]:
     return tuple(str(rows.column(name)[row_index]) for name in ("_topic", "_partition", "_offset"))
 
 
-def _persist(conn: connection, database: Database, target: Target, rows: pa.Table) -> PersistResult:
-    write = typed_table.persist if target.typed else _land
+def _persist(
+    conn: connection, database: Database, target: Target, rows: pa.Table, write: Write | None
+) -> PersistResult:
+    write = write or (typed_table.persist if target.typed else _land)
     result = write(conn, database, target, rows)
     failpoints.meet("writer.persist", [rows.column("_id")])  # also for rows that waited for a lock
     return result

@@ -68,7 +68,7 @@ def land(
     Makes those of `tables` that are new, small or not.  A table without a key, with rules, or that met
     repeats or bad rows of late goes by itself.  Raises psycopg2's error if the connection is lost.
     """
-    landing.ensure_tables(conn, database, [t.table for t in tables if not t.typed])
+    landing.ensure_tables(conn, database, [t.table for t in tables if not (t.typed or t.holds_changes)])
     if _refusals.contains(database.dsn):
         _refusals.update(database.dsn, seen=False)
         return frozenset()
@@ -103,7 +103,8 @@ def _is_small(pieces: Sequence[pa.RecordBatch]) -> bool:
 
 def _is_plain(database: Database, target: Target) -> bool:
     """Whether the target is a landing table whose rows are probably new and good."""
-    plain = not target.typed and target.table.isascii() and landing.takes_inserts(database, target.table)
+    plain = not (target.typed or target.holds_changes) and target.table.isascii()
+    plain = plain and landing.takes_inserts(database, target.table)
     return plain and not copy_new_rows.is_suspect((database.dsn, target))
 
 

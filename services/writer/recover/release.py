@@ -204,7 +204,7 @@ class Release:
 
     def _settle(self, conn: connection, target: Target, taken: Sequence[WaitingEvents]) -> int:
         """Land or park the events; returns how many rows the table was asked to take."""
-        rows, rejected = waiting_rows.rows(taken)
+        rows, rejected = waiting_rows.rows(target, taken)
         self._rate_limiter.consume(self._database.name, rows.num_rows)
         settlement = Settlement(waiting_rows.context(conn, self._database, taken), Holds())
         for table, error in rejected:

@@ -5,8 +5,10 @@ from collections.abc import Callable, Collection, Sequence
 import pyarrow as pa
 from psycopg2.extensions import connection
 
+from services.writer.changes.read_changes import read as read_changes
 from services.writer.model.offsets import Partition
 from services.writer.model.records import PartitionSlice
+from services.writer.model.targets import Target
 from services.writer.parse.parse import read
 from services.writer.persist import landing
 from services.writer.postgres.database import Database
@@ -29,14 +31,15 @@ def context(conn: connection, database: Database, taken: Sequence[WaitingEvents]
     )
 
 
-def rows(taken: Sequence[WaitingEvents]) -> tuple[pa.Table, list[tuple[pa.Table, UserError]]]:
-    """Return the rows of their table; and where those came from that read as no event, and why.
+def rows(target: Target, taken: Sequence[WaitingEvents]) -> tuple[pa.Table, list[tuple[pa.Table, UserError]]]:
+    """Return the rows of their `target`; and where those came from that read as no event, and why.
 
     They did when they were let wait: a later release may read more strictly.
     """
     batches, rejected = [], []
     for t in taken:
-        events = read(t.records.column("value"))
+        values = t.records.column("value")
+        events = read_changes(values.to_pylist())[0] if target.holds_changes else read(values)
         for at, error in events.errors.items():
             rejected.append((pa.Table.from_batches([origins_of(t.records.slice(at, 1))]), error))
         batches.append(_without(events.errors, landing.rows(t.records, events.columns)))

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from psycopg2.extensions import connection
 
+from services.writer.changes.append import append, notify
 from services.writer.model import commit_delays
 from services.writer.model.offsets import Partition
 from services.writer.model.targets import Target
@@ -46,7 +47,7 @@ from services.writer.settle.holds import (
 from services.writer.settle.parked_rows import by_partition, parked_records
 from services.writer.settle.pause_policy import ParkRate, PausePolicy
 from services.writer.settle.restarts import BlockedError, SerializationConflictError, UnforeseenError
-from shared import wire
+from shared import change_table, wire
 from shared.errors import PAUSED, UNKNOWN_TABLE, InfrastructureError, OnrampError, UserError
 from shared.outcomes import Outcome
 from shared.steps import Step
@@ -56,6 +57,7 @@ log = logging.getLogger(__name__)
 #: The records of one partition at some offsets, as they arrived.
 Records = Callable[[Partition, list[int]], pa.Table]
 _NEVER: Final = 1.0
+_CHANGES: Final = f"{change_table.SCHEMA}."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,6 +152,8 @@ class Settlement:
             place = waiting_table.WaitingTable(target.schema, target.table, target.typed)
             records = self._context.records(partition, sorted(reasons))
             waiting_table.add(self._context.conn, place, self._context.topic_ids[partition], records, reasons)
+        if any(tally.destination.startswith(_CHANGES) for tally in self.tallies):
+            notify(self._context.conn)
         self.holds.flush(self._context.conn)
         ledger.add_totals(self._context.conn, self.tallies)
         ledger.add_warnings(self._context.conn, self._warning_counts)
@@ -168,7 +172,7 @@ class Settlement:
             else:
                 with self._timed(target, rows):
                     result = (persist_apart if one_by_one else persist)(
-                        conn, self._context.database, target, rows
+                        conn, self._context.database, target, rows, append if target.holds_changes else None
                     )
         except psycopg2.Error as e:
             own = is_a_functions_own(e)

@@ -13,9 +13,18 @@ from functools import partial
 from operator import eq
 from typing import Final
 
-from services.writer.model.routes import OPEN_SCHEMAS, Contract, EventRoute, Grant, RoutedDatabase, Routes
+from services.writer.model.routes import (
+    OPEN_SCHEMAS,
+    Contract,
+    EventRoute,
+    Grant,
+    RoutedDatabase,
+    Routes,
+    SourceRoute,
+)
 from services.writer.model.targets import FREEZE, Target
 from services.writer.persist import landing
+from shared import wire
 
 _Matches = Callable[[str], object]
 _WILD: Final = frozenset("*?[")
@@ -40,6 +49,13 @@ class RouteLookup:
         self._contracts = _Contracts(routes.contracts)
         self._grants = [(_matcher(g.topic), _Tables(g)) for g in routes.grants]
         self._granted: dict[str, list[_Tables]] = {}
+        self._sources = routes.sources
+
+    def source_of(self, topic: str) -> SourceRoute | None:
+        """Return the source whose changes are on `topic`; None for a topic of events."""
+        if not topic.startswith(wire.CHANGE_TOPIC_PREFIX):
+            return None
+        return next((s for s in self._sources if wire.is_change_topic(topic, s.name)), None)
 
     def database(self, name: str) -> RoutedDatabase | None:
         """Return the configured database of this vanity."""

@@ -6,7 +6,7 @@ parsed hundreds at a time, and each table's rows are built a whole column at onc
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Final
 
@@ -14,8 +14,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from services.writer.changes.sort_changes import read_changes
 from services.writer.model.records import LARGE, PartitionSlice
-from services.writer.model.routes import Routes
+from services.writer.model.routes import Routes, SourceRoute
 from services.writer.model.targets import Target
 from services.writer.park.identity import UNKNOWN, Identity, identities
 from services.writer.parse.events import Events, RowIndices
@@ -81,12 +82,18 @@ class _Sorting:
     def route(self) -> None:
         """Route each event."""
         events = self._events
-        self._rejected += [(i, "", error) for i, error in events.errors.items()]
+        self._reject_unread()
         for name, indices in events.by_name().items():
             for target in self._routing.tables_of(name):
                 self._indices[target].append(indices)
         for context, indices in events.by_context().items():
             self._route_by_context(indices, context)
+
+    def place(self, indices: Mapping[Target, RowIndices]) -> None:
+        """Take the targets of changes, which `read_changes` tells."""
+        self._reject_unread()
+        for target, of_target in indices.items():
+            self._indices[target].append(of_target)
 
     def indices(self) -> dict[Target, RowIndices]:
         """Return each table's row indices, ascending."""
@@ -111,6 +118,12 @@ class _Sorting:
             )
         ]
 
+    def __len__(self) -> int:
+        return len(self._source)
+
+    def _reject_unread(self) -> None:
+        self._rejected += [(i, "", error) for i, error in self._events.errors.items()]
+
     def _route_by_context(self, indices: RowIndices, context: bytes) -> None:
         """Route events by the destinations that their `pipeline_context` names."""
         named = destinations(context, self._source.partition.topic, self._routing)
@@ -134,8 +147,14 @@ def sort(slices: Sequence[PartitionSlice], routes: Routes) -> Iterator[Sorted]:
 
     Nothing is dropped: each event is in its slice's result (asserted).
     """
-    if slices:
-        yield from sort_parsed(parse(slices), routes)
+    if not slices:
+        return
+    routing = lookup_for(routes)
+    sources = [routing.source_of(one.partition.topic) for one in slices]
+    of_events = [one for one, source in zip(slices, sources, strict=True) if source is None]
+    sorted_events = sort_parsed(parse(of_events), routes) if of_events else iter(())
+    for one, source in zip(slices, sources, strict=True):
+        yield next(sorted_events) if source is None else _sort_changes(one, source, routing)
 
 
 def parse(slices: Sequence[PartitionSlice]) -> Parsed:
@@ -148,9 +167,17 @@ def sort_parsed(parsed: Parsed, routes: Routes) -> Iterator[Sorted]:
     """Sort what was parsed, as `sort` does."""
     routing, start = lookup_for(routes), 0
     for one in parsed.slices:
-        events, rows = parsed.events.slice(start, len(one)), parsed.rows.slice(start, len(one))
-        yield _sort(one, events, rows, routing)
+        sorting = _Sorting(one, parsed.events.slice(start, len(one)), routing)
+        sorting.route()
+        yield _sorted(sorting, parsed.rows.slice(start, len(one)))
         start += len(one)
+
+
+def _sort_changes(part: PartitionSlice, source: SourceRoute, routing: RouteLookup) -> Sorted:
+    events, rows, indices = read_changes(part, source)
+    sorting = _Sorting(part, events, routing)
+    sorting.place(indices)
+    return _sorted(sorting, rows)
 
 
 def _records(slices: Sequence[PartitionSlice]) -> pa.RecordBatch:
@@ -180,12 +207,10 @@ def _headers_too_large() -> UserError:
     return UserError(RECORD_HEADERS_TOO_LARGE, detail)
 
 
-def _sort(source: PartitionSlice, events: Events, rows: pa.RecordBatch, routing: RouteLookup) -> Sorted:
-    """`events` and `rows` are the slice's own, in its order."""
-    sorting = _Sorting(source, events, routing)
-    sorting.route()
+def _sorted(sorting: _Sorting, rows: pa.RecordBatch) -> Sorted:
+    """Return the result of what was routed; `rows` are the slice's own, in its order."""
     out = Sorted(unroutable=sorting.unroutable())
     for target, indices in sorting.indices().items():
-        out.tables[target] = rows if len(indices) == len(source) else rows.take(pa.array(indices))
-    assert out.events() == len(source)  # noqa: S101 - no event was lost
+        out.tables[target] = rows if len(indices) == len(sorting) else rows.take(pa.array(indices))
+    assert out.events() == len(sorting)  # noqa: S101 - no event was lost
     return out

@@ -18,6 +18,7 @@ MAY_IMPORT = {
     "services/ingest": ["services.ingest", "shared"],
     "services/writer": ["services.writer", "shared"],
     "services/admin": ["services.admin", "shared"],
+    "services/elt": ["services.elt", "shared"],
     # The command line starts the stack on this machine, and its verbs for operators are the
     # admin service's; the gateway and the writer are programs to it.
     "services/cli": ["services.cli", "services.admin", "stack", "shared", "clients.python.onramp_client"],
@@ -49,7 +50,10 @@ OWNERS = {
     # The files that hold SQL, and those that pass its connection on.
     "psycopg2": [
         "services/admin/*_sql.py",
+        "services/elt/merge/*.py",  # all of it is SQL
+        "services/elt/modeler/modeler.py",
         "services/writer/columns/catalog.py",
+        "services/writer/changes/append.py",
         "services/writer/persist/copy.py",
         "services/writer/persist/copy_new_rows.py",
         "services/writer/persist/encodings.py",

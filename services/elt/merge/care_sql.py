@@ -1,0 +1,42 @@
+"""What is done to landing beside merging: trimming what is old, and replaying it all."""
+
+from typing import Final
+
+from psycopg2 import sql
+from psycopg2.extensions import connection
+
+from services.elt.merge.history_sql import TableName
+from shared import change_table
+
+#: Of what is merged, and never all of it: the next merge looks at the row before it.
+_TRIM: Final = sql.SQL("""
+    WITH old AS (
+        SELECT l.ctid FROM {landing} l JOIN onramp.models m
+          ON m.source = %s AND m.schema_name = %s AND m.table_name = %s AND l._offset < m.next_offset - 1
+        WHERE (l.change ->> 'ts_ms')::int8 < extract(epoch FROM now() - %s * interval '1 second') * 1000
+        ORDER BY l._offset LIMIT %s
+    ), trimmed AS (DELETE FROM {landing} l USING old WHERE l.ctid = old.ctid RETURNING l._offset)
+    UPDATE onramp.models SET trimmed_to = greatest(trimmed_to, (SELECT max(_offset) + 1 FROM trimmed))
+    WHERE source = %s AND schema_name = %s AND table_name = %s AND EXISTS (SELECT FROM trimmed)
+    RETURNING (SELECT count(*) FROM trimmed)
+""")
+#: Rows of one transaction.
+_AT_ONCE: Final = 50_000
+_EXISTS: Final = "SELECT to_regclass(%s) IS NOT NULL"
+
+
+def trim(conn: connection, name: TableName, seconds: int) -> int:
+    """Delete merged changes that are older than `seconds`, step by step; returns how many."""
+    landing = sql.Identifier(change_table.SCHEMA, change_table.name_of(*name))
+    trimmed: int = 0
+    with conn, conn.cursor() as cursor:
+        cursor.execute(_EXISTS, (landing.as_string(conn),))
+        if cursor.fetchone() != (True,):
+            return 0
+    while True:
+        with conn, conn.cursor() as cursor:
+            cursor.execute(_TRIM.format(landing=landing), (*name, seconds, _AT_ONCE, *name))
+            (n,) = cursor.fetchone() or (0,)
+        trimmed += int(n)
+        if int(n) < _AT_ONCE:
+            return trimmed

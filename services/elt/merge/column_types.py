@@ -1,0 +1,165 @@
+"""How each type of a source's column is written in a change, as SQL that makes a value of it again.
+
+By Debezium's documentation of its Postgres connector with decimals as strings, times as adaptive
+microseconds and bytes as hex.  A type that it can only send as the bytes of its text is read so.  What
+cannot be made a value again is refused by name, never guessed.
+"""
+
+import re
+from typing import Final, NamedTuple
+
+from psycopg2 import sql
+
+#: `j` stands for the JSON value, `t` for its text.
+_PLAIN: Final = "({t})::{type}"
+_DAYS: Final = "(date '1970-01-01' + ({t})::int4)"
+_SINCE_1970: Final = (
+    "(CASE WHEN jsonb_typeof({j}) <> 'number' THEN ({t})::{type}"
+    " WHEN ({t})::int8 >= 9223372036825200000 THEN 'infinity'"
+    " WHEN ({t})::int8 <= -9223372036832400000 THEN '-infinity'"
+    " ELSE timestamp '1970-01-01' + (({t})::int8 / {n}) * interval '1 second'"
+    " + (({t})::int8 % {n}) * interval '1 {unit}' END)::{type}"
+)
+#: The years that a driver has for infinity have nine digits.
+_ZONED: Final = (
+    "(CASE WHEN ({t}) ~ '^[+][0-9]{{9}}' THEN 'infinity' WHEN ({t}) ~ '^-[0-9]{{9}}' THEN '-infinity'"
+    " ELSE ({t})::{type} END)"
+)
+_TIME: Final = (
+    "(CASE WHEN jsonb_typeof({j}) <> 'number' THEN ({t})::{type} WHEN ({t})::int8 = 86400000000 THEN '24:00'"
+    " ELSE (time '00:00' + ({t})::int8 * interval '1 microsecond') END)::{type}"
+)
+_INTERVAL: Final = (
+    "(CASE jsonb_typeof({j}) WHEN 'number' THEN ({t})::float8 * interval '1 microsecond'"
+    " ELSE ({t})::interval END)::{type}"
+)
+_POINT: Final = "point(({j} ->> 'x')::float8, ({j} ->> 'y')::float8)"
+_BIT: Final = "(CASE {t} WHEN 'true' THEN B'1' WHEN 'false' THEN B'0' END)::{type}"
+_HEX: Final = "decode({t}, 'hex')"
+_HEX_OF_TEXT: Final = "convert_from(decode({t}, 'hex'), 'UTF8')::{type}"
+_ARRAY: Final = (
+    "(CASE jsonb_typeof({j}) WHEN 'array' THEN coalesce((SELECT array_agg({element} ORDER BY a.n)"
+    " FROM jsonb_array_elements({j}) WITH ORDINALITY a (e, n)), '{{}}') END)::{type}"
+)
+_MOST_MILLISECONDS: Final = 3
+
+_PLAIN_TYPES: Final = frozenset(
+    [
+        "smallint",
+        "integer",
+        "bigint",
+        "real",
+        "numeric",
+        "boolean",
+        "text",
+        "character",
+        "name",
+        "uuid",
+        "json",
+        "jsonb",
+        "xml",
+        "inet",
+        "cidr",
+        "macaddr",
+        "macaddr8",
+        "money",
+        "oid",
+        "int4range",
+        "int8range",
+        "numrange",
+        "tsrange",
+        "tstzrange",
+        "daterange",
+        "tsvector",
+        "bpchar",
+        '"char"',
+    ]
+) | {"double precision", "character varying"}
+#: Those whose bytes of text Debezium sends, as types that it does not know.
+_UNKNOWN_TYPES: Final = frozenset(
+    [
+        "line",
+        "lseg",
+        "box",
+        "path",
+        "polygon",
+        "circle",
+        "tsquery",
+        "pg_lsn",
+        "jsonpath",
+        "int4multirange",
+        "int8multirange",
+        "nummultirange",
+        "tsmultirange",
+        "tstzmultirange",
+        "datemultirange",
+    ]
+)
+_TYPE: Final = re.compile(
+    r'(?P<base>[a-z0-9_]+(?: [a-z]+)*|"char")(?:\((?P<mod>[^()]*)\))?(?P<zone> with(?:out)? time zone)?'
+)
+_REFUSED: Final = frozenset({"bit varying", "varbit"})
+
+
+class UnsupportedTypeError(Exception):
+    """No value of this type can be made of its changes."""
+
+
+class ColumnType(NamedTuple):
+    """`declared`: the public column's type; `template`: how its value is made."""
+
+    declared: str
+    template: str
+
+    def value(self, json: sql.Composable) -> sql.Composable:
+        """Return SQL for the value of which `json` is SQL; NULL for a JSON null and for none."""
+        text = sql.SQL("({} #>> '{{}}')").format(json)
+        return sql.SQL(self.template).format(j=json, t=text, type=sql.SQL(self.declared))
+
+
+def column_type(declared: str) -> ColumnType:
+    """Return how a source's column is published whose type `format_type` calls `declared`.
+
+    A type of the source's own (an enumeration, an extension's) is published as text.  Raises
+    `UnsupportedTypeError`.
+    """
+    if declared.endswith("[]"):
+        return _array(declared)
+    match = _TYPE.fullmatch(declared)
+    if match is None:
+        return ColumnType("text", _PLAIN)
+    base, modifier = match["base"], match["mod"] or ""
+    if base in _REFUSED or (base == "bit" and modifier not in ("", "1")):
+        raise UnsupportedTypeError(declared)
+    template = _template(base, modifier, match["zone"] or "")
+    return ColumnType(declared, template) if template else ColumnType("text", _PLAIN)
+
+
+def _template(base: str, modifier: str, zone: str) -> str | None:
+    special = {"date": _DAYS, "bytea": _HEX, "point": _POINT, "bit": _BIT}
+    if base in special:
+        return special[base]
+    if base == "timestamp":
+        return _ZONED if zone == " with time zone" else _since_1970(modifier)
+    if base == "time":
+        return _PLAIN if zone == " with time zone" else _TIME
+    if base.split(maxsplit=1)[0] == "interval":
+        return _INTERVAL
+    if base in _UNKNOWN_TYPES:
+        return _HEX_OF_TEXT
+    return _PLAIN if base in _PLAIN_TYPES else None
+
+
+def _since_1970(modifier: str) -> str:
+    in_ms = modifier != "" and int(modifier) <= _MOST_MILLISECONDS
+    n, unit = ("1000", "millisecond") if in_ms else ("1000000", "microsecond")
+    return _SINCE_1970.replace("{n}", n).replace("{unit}", unit)
+
+
+def _array(declared: str) -> ColumnType:
+    element = column_type(declared.removesuffix("[]"))
+    if element.declared.endswith("[]"):
+        raise UnsupportedTypeError(declared)
+    of_element = element.template.replace("{j}", "a.e").replace("{t}", "(a.e #>> '{{}}')")
+    of_element = of_element.replace("{type}", element.declared)
+    return ColumnType(f"{element.declared}[]", _ARRAY.replace("{element}", of_element))

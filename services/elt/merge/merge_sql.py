@@ -1,0 +1,186 @@
+"""The modeler's flow for one table: what landed is merged into the public table, in one transaction.
+
+Invariant: the public table and `onramp.models` move together or not at all, so a merge that is cut short,
+or that runs twice, is the same as one.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import psycopg2
+from psycopg2 import sql
+from psycopg2.extensions import connection
+
+from services.elt.merge import keyed_sql, keyless_sql, shape_sql, stage_sql, state_sql
+from services.elt.merge.held import HeldError, NotYetError
+from services.elt.merge.history_sql import SourceTable
+from services.elt.merge.public_table import PublicTable
+from services.elt.merge.state_sql import Advance, Position
+from shared import change_table, failpoints
+
+#: Changes of one transaction; a larger source's transaction becomes visible in several.
+MOST_CHANGES: Final = 100_000
+_LAST: Final = """
+    SELECT op, lsn, commit::text, ord, key::text, toast, at FROM pg_temp.onramp_batch ORDER BY at {} LIMIT 1
+"""
+_ROW: Final = sql.SQL("SELECT to_jsonb(p)::text FROM {table} p WHERE {same}")
+_PUT_BACK: Final = sql.SQL("""
+    INSERT INTO {table} SELECT (jsonb_populate_record(NULL::{table}, {row})).*;
+    INSERT INTO pg_temp.onramp_batch (at, op, key, lsn, commit, ord, toast)
+    VALUES ({at}, 'd', {key}, {lsn}, {commit}, {ord}, false)
+""")
+_DATA: Final = (psycopg2.DataError, psycopg2.IntegrityError)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Merge:
+    """One table to merge: what is known of it, how it is published, and the topic that feeds it, if any."""
+
+    source: SourceTable
+    table: PublicTable
+    topic_id: str | None
+    most: int = MOST_CHANGES
+
+    @property
+    def landing(self) -> str:
+        """Return the name of its landing table."""
+        return change_table.name_of(*self.source.name)
+
+    def run(self, conn: connection) -> bool:
+        """Merge what landed; returns whether there is more.  Raises `HeldError`, or psycopg2's error."""
+        if not shape_sql.matches(conn, self.table):
+            conn.rollback()
+            shape_sql.ensure(conn, self.table)
+        try:
+            with conn:
+                position = state_sql.lock(conn, self.source.name)
+                if position is None:
+                    return False
+                to, more = self._merge(conn, position)
+                failpoints.reach("modeler.before_advance")
+                state_sql.advance(conn, self.source.name, to)
+                failpoints.reach("modeler.before_commit")
+        except _DATA as e:
+            raise HeldError(
+                f"a value does not fit its column (SQLSTATE {e.pgcode}{_column(e)}) in changes from offset "
+                f"{position.next_offset if position else '?'} of landing.{self.landing} on: give the public "
+                "column a type that takes it at the source, or exclude the column or table"
+            ) from None
+        return more
+
+    def _merge(self, conn: connection, position: Position) -> tuple[Advance, bool]:
+        if self.topic_id is None:  # nothing ever landed
+            return Advance(None, position.next_offset, position.mark, None, position.drops), False
+        landing = sql.Identifier(change_table.SCHEMA, self.landing)
+        start, settled = position.next_offset, state_sql.settled_to(conn, self.landing, self.topic_id)
+        stop = stage_sql.end(conn, landing, start, settled, self.most)
+        staged = stage_sql.fill(conn, landing, self.table.key, start, stop)
+        repeats = stage_sql.drop_repeats(conn, landing, start, position.mark) if staged else 0
+        if unknown := stage_sql.unknown_columns(conn, self.source.known) if staged else []:
+            raise NotYetError(
+                f"changes have a column {', '.join(unknown)} that the schema history does not have yet: the "
+                "agent adds it within seconds; if not, look whether it runs"
+            )
+        seen, drops = stage_sql.mark(conn), position.drops
+        cut, is_new = self._begins_at(conn, landing, start, stop, position)
+        if cut is not None:
+            stage_sql.cut(conn, cut)
+            with conn.cursor() as cursor:
+                cursor.execute(sql.SQL("DELETE FROM {}").format(self.table.identifier))
+        carried = self._apply(conn, start, stop, None if cut is not None else position.carried)
+        marks = [
+            m for m in (stage_sql.mark(conn) if is_new else seen, None if is_new else position.mark) if m
+        ]
+        if self._dropped_behind(conn, position):
+            drops = len(self.source.dropped_at)
+        to = Advance(
+            self.topic_id, max(start, stop), max(marks, default=None), carried, drops, staged, repeats
+        )
+        return to, stop < settled
+
+    def _begins_at(
+        self, conn: connection, landing: sql.Identifier, start: int, stop: int, position: Position
+    ) -> tuple[int | None, bool]:
+        """Return the last offset at which the table begins empty, and whether its log begins there too."""
+        new = [stage_sql.last_snapshot(conn, landing, start)]
+        if position.clear_at is not None and position.clear_at <= stop:
+            new.append(position.clear_at)
+        if position.drops < len(self.source.dropped_at):
+            new.append(stage_sql.first_after(conn, self.source.dropped_at[-1]))
+        begins = [at for at in new if at is not None]
+        truncated = stage_sql.last_truncate(conn)
+        everything = begins if truncated is None else [*begins, truncated]
+        return max(everything, default=None), bool(begins)
+
+    def _dropped_behind(self, conn: connection, position: Position) -> bool:
+        pending = position.drops < len(self.source.dropped_at)
+        return pending and stage_sql.first_after(conn, self.source.dropped_at[-1]) is not None
+
+    def _apply(
+        self, conn: connection, start: int, stop: int, carried: Mapping[str, Any] | None
+    ) -> Mapping[str, Any] | None:
+        """Apply the stage; returns the row that its last change deleted, which the next may have again."""
+        stage_sql.fill_from_before(conn)
+        if not self.table.key:
+            keyless_sql.merge(conn, self.table)
+            return None
+        if carried:
+            start = min(start, self._put_back(conn, carried, start))
+        last = _one(conn, "DESC")
+        if last is None:
+            return carried
+        op, lsn, commit, ord_, key, _, at = last
+        if op != "d":
+            keyed_sql.merge(conn, self.table, start, stop)
+            return None
+        keyed_sql.merge(conn, self.table, start, at)
+        row = self._row(conn, key)
+        keyed_sql.merge(conn, self.table, at, stop)
+        return None if row is None else {"lsn": lsn, "commit": commit, "ord": ord_, "key": key, "row": row}
+
+    def _put_back(self, conn: connection, carried: Mapping[str, Any], start: int) -> int:
+        """Undo the last delete where it was the first half of a new key; returns the offset to begin at."""
+        first = _one(conn, "ASC")
+        if first is None:
+            return start
+        op, lsn, commit, ord_, _, toast, at = first
+        if (
+            op != "c"
+            or not toast
+            or (lsn, commit, ord_ - 1) != tuple(carried[k] for k in ("lsn", "commit", "ord"))
+        ):
+            return start
+        literal = {name: sql.Literal(carried[name]) for name in ("lsn", "commit", "ord")}
+        with conn.cursor() as cursor:
+            cursor.execute(
+                _PUT_BACK.format(
+                    table=self.table.identifier,
+                    row=_json(carried["row"]),
+                    key=_json(carried["key"]),
+                    at=sql.Literal(at - 1),
+                    **literal,
+                )
+            )
+        return int(at) - 1
+
+    def _row(self, conn: connection, key: str) -> Any:
+        same = self.table.same_key("p", _json(key))
+        with conn.cursor() as cursor:
+            cursor.execute(_ROW.format(table=self.table.identifier, same=same))
+            (row,) = cursor.fetchone() or (None,)
+        return row
+
+
+def _one(conn: connection, direction: str) -> Any:
+    with conn.cursor() as cursor:
+        cursor.execute(_LAST.format(direction))
+        return cursor.fetchone()
+
+
+def _json(text: str) -> sql.Composable:
+    return sql.SQL("{}::jsonb").format(sql.Literal(text))
+
+
+def _column(error: psycopg2.Error) -> str:
+    return f", column {error.diag.column_name}" if error.diag.column_name else ""

@@ -1,0 +1,154 @@
+"""`onramp.models`: how far each table is merged, and why one is held; and what the writer's ledger has."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, NamedTuple
+
+import orjson
+from psycopg2.extensions import connection
+from psycopg2.extras import execute_values
+
+from services.elt.merge.history_sql import TableName
+from services.elt.merge.stage_sql import Identity
+from shared import change_table
+
+_ADD: Final = """
+    INSERT INTO onramp.models (source, schema_name, table_name, landing) VALUES %s
+    ON CONFLICT (source, schema_name, table_name) DO UPDATE SET landing = excluded.landing
+    WHERE models.landing <> excluded.landing
+"""
+_LOOK: Final = """
+    SELECT source, schema_name, table_name, topic_id::text, next_offset, clear_at, parked_known, reason
+    FROM onramp.models
+"""
+#: What feeds each landing table, and how many changes of it were parked.
+_FEEDS: Final = """
+    SELECT t.destination, t.topic_id::text, l.next_offset,
+           coalesce(sum(t.events) FILTER (WHERE t.outcome = 'parked'), 0)::int8
+    FROM onramp.totals t JOIN onramp.ledger l ON l.topic_id = t.topic_id AND l.partition = t.partition
+    WHERE t.destination LIKE %s GROUP BY 1, 2, 3, t.partition
+    HAVING bool_or(t.outcome IN ('landed', 'duplicate'))
+"""
+_LOCK: Final = """
+    SELECT next_offset, last_commit, last_order, clear_at, carried, drops FROM onramp.models
+    WHERE source = %s AND schema_name = %s AND table_name = %s FOR UPDATE SKIP LOCKED
+"""
+_LEDGER: Final = "SELECT next_offset FROM onramp.ledger WHERE topic_id = %s AND partition = 0"
+_WAITING: Final = """
+    SELECT min("offset") FROM onramp.waiting
+    WHERE destination = %s AND db_schema = %s AND topic_id = %s AND partition = 0
+"""
+_ADVANCE: Final = """
+    UPDATE onramp.models SET topic_id = %s, next_offset = %s, last_commit = %s, last_order = %s, carried = %s,
+        drops = %s, clear_at = CASE WHEN clear_at > %s THEN clear_at END,
+        changes = changes + %s, repeats = repeats + %s, merged_at = now(), held_since = NULL, reason = NULL
+    WHERE source = %s AND schema_name = %s AND table_name = %s
+"""
+_HOLD: Final = """
+    UPDATE onramp.models SET reason = %s, held_since = CASE WHEN reason IS NULL THEN now() ELSE held_since END
+    WHERE source = %s AND schema_name = %s AND table_name = %s AND reason IS DISTINCT FROM %s
+"""
+
+
+class Model(NamedTuple):
+    """A table as it is looked at: how far it is, and what is known of it."""
+
+    topic_id: str | None
+    next_offset: int
+    clear_at: int | None
+    parked_known: int
+    reason: str | None
+
+
+class Feed(NamedTuple):
+    """A topic's incarnation that a landing table is fed by: how far it is settled, how much was parked."""
+
+    topic_id: str
+    next_offset: int
+    parked: int
+
+
+class Position(NamedTuple):
+    """A table's position; its row is locked."""
+
+    next_offset: int
+    mark: Identity | None
+    clear_at: int | None
+    carried: Mapping[str, Any] | None
+    drops: int
+
+
+class Advance(NamedTuple):
+    """What a merge moves."""
+
+    topic_id: str | None
+    next_offset: int
+    mark: Identity | None
+    carried: Mapping[str, Any] | None
+    drops: int
+    changes: int = 0
+    repeats: int = 0
+
+
+def add(conn: connection, names: Iterable[TableName]) -> None:
+    """Make the rows of tables that have none."""
+    rows = [(*name, change_table.name_of(*name)) for name in sorted(names)]
+    if rows:
+        with conn.cursor() as cursor:
+            execute_values(cursor, _ADD, rows, page_size=len(rows))
+
+
+def look(conn: connection) -> dict[TableName, Model]:
+    """Return all tables."""
+    with conn.cursor() as cursor:
+        cursor.execute(_LOOK)
+        return {TableName(*row[:3]): Model(*row[3:]) for row in cursor.fetchall()}
+
+
+def feeds(conn: connection) -> dict[str, list[Feed]]:
+    """Return by landing table what feeds it."""
+    found: dict[str, list[Feed]] = {}
+    with conn.cursor() as cursor:
+        cursor.execute(_FEEDS, (f"{change_table.SCHEMA}.%",))
+        for destination, *feed in cursor.fetchall():
+            found.setdefault(destination.partition(".")[2], []).append(Feed(*feed))
+    return found
+
+
+def lock(conn: connection, name: TableName) -> Position | None:
+    """Lock the table's row and return it; None when another session merges it."""
+    with conn.cursor() as cursor:
+        cursor.execute(_LOCK, name)
+        row = cursor.fetchone()
+    if row is None:
+        return None
+    next_offset, commit, order, clear_at, carried, drops = row
+    mark = None if commit is None else Identity(commit, order)
+    return Position(next_offset, mark, clear_at, carried, drops)
+
+
+def settled_to(conn: connection, landing: str, topic_id: str) -> int:
+    """Return up to where all changes have landed: none before it waits behind a hold.
+
+    In this order: what stops waiting meanwhile has landed when landing is read.
+    """
+    with conn.cursor() as cursor:
+        cursor.execute(_LEDGER, (topic_id,))
+        (next_offset,) = cursor.fetchone() or (0,)
+        cursor.execute(_WAITING, (f"{change_table.SCHEMA}.{landing}", change_table.SCHEMA, topic_id))
+        (waiting,) = cursor.fetchone() or (None,)
+    return int(next_offset if waiting is None else min(next_offset, waiting))
+
+
+def advance(conn: connection, name: TableName, to: Advance) -> None:
+    """Move the table's row, which is locked, in the merge's own transaction."""
+    commit, order = to.mark or (None, None)
+    carried = None if to.carried is None else orjson.dumps(to.carried).decode()
+    moved = (to.topic_id, to.next_offset, commit, order, carried, to.drops, to.next_offset)
+    with conn.cursor() as cursor:
+        cursor.execute(_ADVANCE, (*moved, to.changes, to.repeats, *name))
+
+
+def hold(conn: connection, name: TableName, reason: str) -> None:
+    """Say why the table does not go on."""
+    with conn.cursor() as cursor:
+        cursor.execute(_HOLD, (reason, *name, reason))

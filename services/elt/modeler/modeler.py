@@ -1,0 +1,246 @@
+"""The modeler of one database: looks what landed, and merges the tables that have news, several at a time.
+
+A transaction that lands changes says so (NOTIFY); each second it looks anyway, because what is said is not
+kept.  A table that fails is held with its reason and tried again later; the others go on.
+"""
+
+import logging
+import select
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
+from typing import Any, Final
+
+import psycopg2
+from psycopg2.extensions import connection
+
+from services.elt.merge import care_sql, history_sql, state_sql
+from services.elt.merge.held import HeldError
+from services.elt.merge.history_sql import SourceTable, TableName
+from services.elt.merge.merge_sql import Merge
+from services.elt.merge.public_table import public_table
+from services.elt.merge.state_sql import Feed, Model
+from services.elt.modeler.published import Published
+from services.elt.modeler.settings import ModelerSettings
+from shared import change_table
+
+log = logging.getLogger(__name__)
+
+#: Names are pinned, and a session that was cut is noticed.
+_OPTIONS: Final = (
+    "-c search_path=pg_catalog,pg_temp -c timezone=UTC -c idle_in_transaction_session_timeout=60s"
+)
+_NOT_UP_TO_DATE: Final = (psycopg2.errors.UndefinedTable, psycopg2.errors.UndefinedColumn)
+#: Seconds between two looks whether a merge has ended.
+_TICK: Final = 0.005
+#: Landing can wait behind a lock, and so can this: the table is tried again.
+_PASSES: Final = (psycopg2.errors.LockNotAvailable, psycopg2.errors.DeadlockDetected)
+
+
+class Modeler:
+    """Merges the tables that are published to one database, until it is stopped."""
+
+    def __init__(
+        self, name: str, dsn: str, published: Callable[[], Published], settings: ModelerSettings
+    ) -> None:
+        """`published`: what the registry says now; `name`: the database's public one."""
+        self._name = name
+        self._dsn = dsn
+        self._published = published
+        self._settings = settings
+        self._stop = threading.Event()
+        self._history: tuple[Any, dict[TableName, SourceTable]] = (None, {})
+        self._merging: dict[TableName, Future[bool]] = {}
+        self._idle: list[connection] = []
+        self._retry_at: dict[TableName, float] = {}
+        #: Where the table and its landing stood when the last merge began: to tell whether there is news.
+        self._began_at: dict[TableName, tuple[int, list[Feed]]] = {}
+        self._trim_at = 0.0
+
+    def stop(self) -> None:
+        """Let it end after the merges that are under way."""
+        self._stop.set()
+
+    def run(self) -> None:
+        """Look and merge until stopped; a database that is out is tried again."""
+        with ThreadPoolExecutor(self._settings.tables_at_once, f"merge-{self._name}") as pool:
+            while not self._stop.is_set():
+                try:
+                    with closing(self._connect()) as conn:
+                        self._follow(conn, pool)
+                except psycopg2.Error as e:
+                    reason = e.pgcode or "the connection is lost or refused"
+                    log.warning(
+                        "the database does not answer", extra={"database": self._name, "reason": reason}
+                    )
+                    self._stop.wait(self._settings.look_s)
+        while self._idle:
+            self._idle.pop().close()
+
+    def _connect(self) -> connection:
+        return psycopg2.connect(self._dsn, options=_OPTIONS, application_name="onramp-modeler")
+
+    def _follow(self, conn: connection, pool: ThreadPoolExecutor) -> None:
+        conn.autocommit = True
+        with conn.cursor() as cursor:
+            cursor.execute(f"LISTEN {change_table.CHANNEL}")
+        while not self._stop.is_set():
+            self._look(conn, pool)
+            self._wait(conn)
+
+    def _wait(self, conn: connection) -> None:
+        """Wait until something landed or a table is merged, at most until the next look."""
+        deadline = time.monotonic() + self._settings.look_s
+        merging = bool(self._merging)
+        while not self._stop.is_set() and (left := deadline - time.monotonic()) > 0:
+            if merging and any(future.done() for future in self._merging.values()):
+                return
+            if select.select([conn], [], [], min(left, _TICK) if merging else left)[0]:
+                conn.poll()
+                if conn.notifies:
+                    conn.notifies.clear()
+                    return
+
+    def _look(self, conn: connection, pool: ThreadPoolExecutor) -> None:
+        self._merging = {n: f for n, f in self._merging.items() if not self._is_merged(n, f)}
+        published = self._published()
+        if not published.sources:
+            return
+        try:
+            tables = self._tables(conn, published)
+        except _NOT_UP_TO_DATE:
+            log.info("the writer has not made onramp.models yet", extra={"database": self._name})
+            return
+        models, feeds = state_sql.look(conn), state_sql.feeds(conn)
+        for name, table in tables.items():
+            if name in self._merging:
+                continue
+            fed = feeds.get(change_table.name_of(*name), [])
+            if (model := models.get(name)) and self._is_due(name, model, fed):
+                self._began_at[name] = model.next_offset, fed
+                self._merging[name] = pool.submit(self._merge, table, model, fed, published)
+        if time.monotonic() >= self._trim_at:
+            self._trim_at = time.monotonic() + self._settings.trim_s
+            pool.submit(self._trim, [*tables], published.keeps_landing())
+
+    def _tables(self, conn: connection, published: Published) -> dict[TableName, SourceTable]:
+        version = history_sql.version(conn)
+        if version != self._history[0]:
+            self._history = version, history_sql.tables(conn)
+            state_sql.add(conn, [name for name in self._history[1] if published.takes(name)])
+            self._retry_at.clear()
+        return {name: table for name, table in self._history[1].items() if published.takes(name)}
+
+    def _is_due(self, name: TableName, model: Model, fed: list[Feed]) -> bool:
+        """Whether a table has news: nothing is asked of the database for one that has none."""
+        if name not in self._retry_at:
+            return True
+        is_news = self._began_at[name] != (model.next_offset, fed)
+        if time.monotonic() < self._retry_at[name] + (0.0 if is_news else self._settings.look_s):
+            return False  # what waits behind a lock is ahead as well
+        ahead = any(f.next_offset > model.next_offset or f.topic_id != model.topic_id for f in fed)
+        return ahead or model.clear_at is not None or model.reason is not None
+
+    def _is_merged(self, name: TableName, future: "Future[bool]") -> bool:
+        if not future.done():
+            return False
+        self._retry_at[name] = time.monotonic() + (0.0 if future.result() else self._settings.retry_s)
+        return True
+
+    def _merge(self, table: SourceTable, model: Model, fed: Sequence[Feed], published: Published) -> bool:
+        """Merge until nothing is left; returns whether the table goes on."""
+        conn = None
+        try:
+            conn = self._idle.pop() if self._idle else self._connect()
+            try:
+                self._merge_all(conn, table, model, fed, published)
+            except HeldError as e:
+                self._hold(conn, table.name, str(e))
+                return False
+        except _PASSES:
+            log.info("a table is locked and tried again", extra={"table": str(table.name)})
+        except psycopg2.Error as e:
+            return self._is_database_out(table.name, e)
+        except Exception:
+            extra = {"table": str(table.name)}
+            log.exception("a table cannot be merged for a reason that nobody foresaw", extra=extra)
+            return False
+        finally:
+            if conn is not None and not conn.closed:
+                conn.rollback()
+                self._idle.append(conn)
+        return True
+
+    def _merge_all(
+        self, conn: connection, table: SourceTable, model: Model, fed: Sequence[Feed], published: Published
+    ) -> None:
+        _require_own_name(table.name, self._history[1], published)
+        feed = _only(table, model, fed)
+        cleaning = published.cleaning_of(table.name)
+        merge = Merge(
+            source=table,
+            table=public_table(published.schema_of(table.name), table, cleaning),
+            topic_id=feed and feed.topic_id,
+            most=self._settings.most_changes,
+        )
+        while merge.run(conn) and not self._stop.is_set():
+            pass
+
+    def _hold(self, conn: connection, name: TableName, reason: str) -> None:
+        conn.rollback()
+        with conn:
+            state_sql.hold(conn, name, reason)
+        log.error("a table is held, others go on", extra={"table": str(name), "reason": reason})
+
+    def _is_database_out(self, name: TableName, error: psycopg2.Error) -> bool:
+        """Hold the table for an error of its own; returns whether it goes on as soon as the database does."""
+        if error.pgcode is None:
+            return True
+        reason = (
+            f"the database refuses the merge (SQLSTATE {error.pgcode}): look into its log, and at what "
+            "differs between the table and its source"
+        )
+        try:
+            with closing(self._connect()) as conn:
+                self._hold(conn, name, reason)
+        except psycopg2.Error:
+            return True
+        return False
+
+    def _trim(self, names: Sequence[TableName], keeps: Mapping[str, int]) -> None:
+        try:
+            with closing(self._connect()) as conn:
+                for name in names:
+                    if n := care_sql.trim(conn, name, keeps[name.source]):
+                        log.info("landed changes are trimmed", extra={"table": str(name), "changes": n})
+        except psycopg2.Error as e:
+            log.warning("landing is not trimmed", extra={"database": self._name, "reason": e.pgcode})
+
+
+def _require_own_name(name: TableName, all_names: Iterable[TableName], published: Published) -> None:
+    """Raise `HeldError` where a table of another schema is published under the same name already."""
+    others = [n for n in all_names if (n.source, n.table) == (name.source, name.table) and published.takes(n)]
+    if name != min(others):
+        raise HeldError(
+            f"{min(others)} is published under the same name: exclude one of the two, or name their schemas "
+            "in two sources"
+        )
+
+
+def _only(table: SourceTable, model: Model, fed: Sequence[Feed]) -> Feed | None:
+    """Return the one topic that feeds the table.  Raises `HeldError` where that is not certain."""
+    if not fed:
+        return None
+    if len(fed) > 1 or model.topic_id not in (None, fed[0].topic_id):
+        raise HeldError(
+            "its changes come from more than one topic, or the topic was made again, and offsets of two do "
+            f"not compare: read the table again from its source (onramp sources resync {table.name})"
+        )
+    if fed[0].parked > model.parked_known:
+        raise HeldError(
+            f"{fed[0].parked - model.parked_known} of its changes are parked and would be missing: replay "
+            f"them (onramp errors), then onramp sources rebuild {table.name}"
+        )
+    return fed[0]

@@ -1,0 +1,96 @@
+"""Appends changes to the landing tables of sources, which are made when the first change of a table comes.
+
+They have no key: the ledger lands each record once.  The modeler reads them by their offsets.
+"""
+
+from typing import Final
+
+import pyarrow as pa
+from psycopg2 import sql
+from psycopg2.extensions import connection
+
+from services.writer.model.targets import Target
+from services.writer.persist import landing
+from services.writer.persist.copy import copy_into
+from services.writer.persist.copy_new_rows import copy_first
+from services.writer.persist.insert import insert
+from services.writer.persist.insert_spec import Field, InsertSpec
+from services.writer.persist.row_results import PersistResult, all_parked, assemble
+from services.writer.postgres.answer_cache import AnswerCache
+from services.writer.postgres.database import Database
+from shared import change_table
+from shared.errors import UserError
+from shared.landing_table import PAYLOAD
+
+_FIELDS: Final = (
+    Field("_partition", ("pg_catalog", "int4"), "integer"),
+    Field("_offset", ("pg_catalog", "int8"), "bigint"),
+    Field(change_table.CHANGE, ("pg_catalog", "jsonb"), "jsonb"),
+)
+_JSONB: Final = frozenset({change_table.CHANGE})
+_EXISTS: Final = "SELECT to_regclass(%s) IS NOT NULL"
+#: A change is read again only while it is new: what is compressed less is written faster.
+_CREATE: Final = """
+    CREATE SCHEMA IF NOT EXISTS {schema};
+    CREATE TABLE IF NOT EXISTS {table} ({columns});
+    CREATE INDEX IF NOT EXISTS {index} ON {table} (_offset)
+"""
+_MOST_NAME_BYTES: Final = 63
+#: By address and table name: the tables that exist.
+_known: Final[AnswerCache[tuple[str, str], bool]] = AnswerCache()
+
+
+def append(conn: connection, database: Database, target: Target, rows: pa.Table) -> PersistResult:
+    """Append `rows` (columns as `landing.COLUMNS`); raises as `persist` does."""
+    try:
+        _ensure_table(conn, database, target)
+    except UserError as e:  # no permission to create it, which holds for every row
+        return all_parked(rows, e)
+    spec = InsertSpec(target, _FIELDS)
+    changes = rows.select(["_partition", "_offset", PAYLOAD]).rename_columns([f.name for f in _FIELDS])
+    landed = copy_first(
+        conn,
+        database,
+        spec,
+        changes,
+        copy=lambda part: copy_into(conn, spec.table, part, jsonb=_JSONB),
+        insert=lambda part: insert(conn, database, spec, _as_text(part), _nothing_changed),
+    )
+    return assemble(rows, landed.landed, landed.errors)
+
+
+def notify(conn: connection) -> None:
+    """Tell the modeler, when this transaction commits, that there are changes."""
+    with conn.cursor() as cursor:
+        cursor.execute("SELECT pg_notify(%s, '')", (change_table.CHANNEL,))
+
+
+def _as_text(rows: pa.Table) -> list[pa.Array]:
+    return [column.combine_chunks().cast(pa.string()) for column in rows.columns]
+
+
+def _nothing_changed() -> None:
+    """No owner alters these tables: what rejected a row is its value."""
+
+
+def _ensure_table(conn: connection, database: Database, target: Target) -> None:
+    if _known.get((database.dsn, target.table)):
+        return
+    table = sql.Identifier(target.schema, target.table)
+    with conn.cursor() as cursor:
+        cursor.execute(_EXISTS, (table.as_string(conn),))
+        (exists,) = cursor.fetchone() or (False,)
+    if not exists:
+        landing.change(database, _creation(target))
+    _known.put((database.dsn, target.table), True)
+
+
+def _creation(target: Target) -> sql.Composed:
+    columns = sql.SQL(", ").join(sql.SQL(c.definition) for c in change_table.COLUMNS)
+    index = f"{target.table.encode()[: _MOST_NAME_BYTES - len('_at')].decode(errors='ignore')}_at"
+    return sql.SQL(_CREATE).format(
+        schema=sql.Identifier(target.schema),
+        table=sql.Identifier(target.schema, target.table),
+        index=sql.Identifier(index),
+        columns=columns,
+    )

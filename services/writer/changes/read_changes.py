@@ -1,0 +1,79 @@
+"""Parses the values of a source's topics: changes as Debezium writes them, and its records of transactions.
+
+A change lands as it is, so it is read only as far as its table is told: by its `source` block, because two
+tables can share a topic's name.  What is no change is an error and is parked.
+"""
+
+from collections.abc import Sequence
+from typing import Final, Literal, NamedTuple
+
+import msgspec
+import pyarrow as pa
+
+from services.writer.parse.events import COLUMNS, Events
+from shared.errors import NO_CHANGE, UserError
+
+_MOST_NAME_BYTES: Final = 63
+
+
+class _Source(msgspec.Struct, gc=False):
+    schema: str
+    table: str
+
+
+class _Change(msgspec.Struct, gc=False):
+    """A change has `op` and `source`; a record of a transaction `status` and `id`."""
+
+    op: Literal["c", "u", "d", "r", "t"] | None = None
+    source: _Source | None = None
+    status: Literal["BEGIN", "END"] | None = None
+    id: str | None = None
+
+
+class SourceTable(NamedTuple):
+    """The table that a change is of; both empty for a record of a transaction."""
+
+    schema: str
+    table: str
+
+
+_TRANSACTION: Final = SourceTable("", "")
+_decode: Final = msgspec.json.Decoder(_Change).decode
+
+
+def read(values: Sequence[bytes | None]) -> tuple[Events, list[SourceTable | None]]:
+    """Parse `values`; return a row for each whose `body` is the change, and the table of each that is one."""
+    parsed = [_read_one(value) for value in values]
+    errors = {i: p for i, p in enumerate(parsed) if isinstance(p, UserError)}
+    bodies = [None if i in errors else value for i, value in enumerate(values)]
+    nothing = [pa.nulls(len(values), field.type) for field in COLUMNS]
+    nothing[COLUMNS.get_field_index("body")] = pa.array(bodies, pa.binary()).cast(pa.string())
+    columns = pa.RecordBatch.from_arrays(nothing, schema=COLUMNS)
+    return Events(columns, errors), [None if isinstance(p, UserError) else p for p in parsed]
+
+
+def _read_one(value: bytes | None) -> SourceTable | UserError:
+    if value is None:
+        return UserError(NO_CHANGE, "the record has no value (a tombstone): set tombstones.on.delete=false")
+    try:
+        value.decode()
+        change = _decode(value)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as e:
+        return UserError(NO_CHANGE, "it is no JSON of a change" if _is_of_values(e) else str(e))
+    if change.source is not None and change.op is not None:
+        return _named(change.source)
+    if change.status is not None and change.id is not None:
+        return _TRANSACTION
+    return UserError(NO_CHANGE, "it has neither op and source (a change) nor status and id (a transaction)")
+
+
+def _is_of_values(error: Exception) -> bool:
+    """Whether the error's text may repeat a value."""
+    return not isinstance(error, msgspec.ValidationError)
+
+
+def _named(source: _Source) -> SourceTable | UserError:
+    for name in (source.schema, source.table):
+        if not name or "\0" in name or len(name.encode()) > _MOST_NAME_BYTES:
+            return UserError(NO_CHANGE, f"a name has 1 to {_MOST_NAME_BYTES} bytes and no NUL", "/source")
+    return SourceTable(source.schema, source.table)

@@ -1,0 +1,38 @@
+"""SORT of a source's topics: each change goes to the landing table of its source's table."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from services.writer.changes.read_changes import SourceTable, read
+from services.writer.model.records import PartitionSlice
+from services.writer.model.routes import SourceRoute
+from services.writer.model.targets import Target
+from services.writer.parse.events import Events, RowIndices
+from services.writer.persist import landing
+from shared import change_table
+
+
+def read_changes(
+    part: PartitionSlice, source: SourceRoute
+) -> tuple[Events, pa.RecordBatch, dict[Target, RowIndices]]:
+    """Return the changes of `part`: parsed, as rows, and the places of each table's."""
+    events, tables = read(part.rows.column("value").to_pylist())
+    return events, landing.rows(part.rows, events.columns), _by_target(tables, source)
+
+
+def _by_target(tables: Sequence[SourceTable | None], source: SourceRoute) -> dict[Target, RowIndices]:
+    places: dict[SourceTable, list[int]] = defaultdict(list)
+    for i, table in enumerate(tables):
+        if table is not None:
+            places[table].append(i)
+    return {_target(table, source): np.array(rows, dtype=np.int64) for table, rows in places.items()}
+
+
+def _target(table: SourceTable, source: SourceRoute) -> Target:
+    name = (
+        change_table.name_of(source.name, *table) if any(table) else change_table.transactions_of(source.name)
+    )
+    return Target(source.database, change_table.SCHEMA, name)

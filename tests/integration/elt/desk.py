@@ -1,0 +1,106 @@
+"""What the modeler's tests stand at: changes that the writer's task lands, a history, and merges."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+import orjson
+import psycopg2
+from psycopg2.extensions import connection
+
+from services.elt.merge import history_sql, state_sql
+from services.elt.merge.history_sql import TableName
+from services.elt.merge.merge_sql import MOST_CHANGES, Merge
+from services.elt.merge.public_table import Cleaning, public_table
+from services.writer.model.offsets import Partition
+from services.writer.model.routes import Routes, SourceRoute
+from tests.fixtures.changes import Stream
+from tests.fixtures.writer import Bench, arrivals
+
+ROUTES = Routes("onramp", sources=(SourceRoute("shop", "onramp"),))
+OPTIONS = "-c search_path=pg_catalog,pg_temp -c timezone=UTC"
+TOPIC = Partition(Stream().topic, 0)
+UNCLEANED = Cleaning()
+NAME = TableName("shop", "app", "orders")
+
+
+@dataclass
+class Desk:
+    """One source's table, `app.orders` of `shop`, published in `shop`."""
+
+    bench: Bench
+    topic_id: str = str(UUID(int=9))
+    topic: Partition = TOPIC
+    next_offset: int = 0
+    columns: dict[str, str] = field(default_factory=lambda: {"id": "integer", "note": "text"})
+    key: Sequence[str] | None = ("id",)
+
+    def prepare(self) -> "Desk":
+        self.bench.claim([self.topic], topic_id=self.topic_id)
+        return self
+
+    def tell(self, *, lsn: int = 1, dropped: bool = False, generated: Sequence[str] = ()) -> "Desk":
+        """The agent writes the table's columns and key into the history."""
+        columns = [
+            {"name": n, "type": t, "not_null": False, "generated": n in generated}
+            for n, t in self.columns.items()
+        ]
+        with self.connected() as conn, conn, conn.cursor() as cursor:
+            cursor.execute(
+                "INSERT INTO onramp.source_tables "
+                "VALUES (%s, %s, %s, clock_timestamp(), '0/0'::pg_lsn + %s, %s, %s, %s)",
+                (*NAME, lsn, orjson.dumps(columns).decode(), self.key and list(self.key), dropped),
+            )
+            state_sql.add(conn, [NAME])
+        return self
+
+    def land(self, *streams: Stream | Sequence[bytes]) -> "Desk":
+        """The writer lands what follows on the topic."""
+        for stream in streams:
+            values = stream.values if isinstance(stream, Stream) else stream
+            batch = arrivals(values, first=self.next_offset, partition=self.topic)
+            landed = self.bench.settle(batch, routes=ROUTES, topic_id=self.topic_id)
+            assert landed.failures == ()
+            self.next_offset += len(values)
+        return self
+
+    def merge(self, most: int = MOST_CHANGES, cleaning: Cleaning = UNCLEANED, schema: str = "shop") -> "Desk":
+        """Merge all that landed."""
+        with self.connected() as conn:
+            merge = self.merger(conn, most, cleaning, schema)
+            while merge.run(conn):
+                pass
+        return self
+
+    def merger(
+        self,
+        conn: connection,
+        most: int = MOST_CHANGES,
+        cleaning: Cleaning = UNCLEANED,
+        schema: str = "shop",
+    ) -> Merge:
+        source = history_sql.tables(conn)[NAME]
+        (feed,) = state_sql.feeds(conn).get(Stream().landing) or [None]
+        conn.rollback()
+        return Merge(
+            source=source,
+            table=public_table(schema, source, cleaning),
+            topic_id=feed and feed.topic_id,
+            most=most,
+        )
+
+    @contextmanager
+    def connected(self) -> Iterator[connection]:
+        with closing(psycopg2.connect(self.bench.dsn, options=OPTIONS)) as conn:
+            yield conn
+
+    def rows(self, *columns: str) -> list[tuple[Any, ...]]:
+        """The public table's rows, in order."""
+        named = ", ".join(f'"{name}"' for name in columns or self.columns)
+        return sorted(self.bench.rows(f"SELECT {named} FROM shop.orders"), key=repr)  # noqa: S608
+
+    def model(self) -> Mapping[str, Any]:
+        (row,) = self.bench.rows("SELECT next_offset, changes, repeats, reason FROM onramp.models")
+        return dict(zip(("next_offset", "changes", "repeats", "reason"), row, strict=True))
