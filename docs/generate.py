@@ -22,6 +22,7 @@ from docs.rooms import rooms_page
 from services.admin.api.metrics import AdminMetrics
 from services.cli.app import app
 from services.cli.show.audit_metrics import AuditMetrics
+from services.elt.agent.metrics import AgentMetrics
 from services.ingest.observe import metrics
 from services.writer.observe.metrics import Metrics
 from services.writer.settings import DatabaseSettings, WriterSettings
@@ -160,6 +161,7 @@ def metrics_page() -> str:
     for service, source, registry in (
         ("Gateway", "services/ingest/observe/metrics.py", metrics.REGISTRY),
         ("Writer", "services/writer/observe/metrics.py", Metrics().registry),
+        ("Agent", "services/elt/agent/metrics.py", AgentMetrics().registry),
         ("Admin", "services/admin/api/metrics.py", AdminMetrics().registry),
         ("Audit", "services/cli/show/audit_metrics.py", AuditMetrics().registry),
     ):
@@ -237,7 +239,10 @@ def settings_classes() -> Iterator[tuple[str, type[BaseSettings]]]:
     for path in [ROOT / "shared/settings.py", *services]:
         module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
         for value in vars(importlib.import_module(module)).values():
-            if isinstance(value, type) and issubclass(value, BaseSettings) and value.__module__ == module:
+            if not (isinstance(value, type) and issubclass(value, BaseSettings)):
+                continue
+            # One that ignores further variables of its prefix reads another service's settings.
+            if value.__module__ == module and value.model_config.get("extra") != "ignore":
                 yield module, value
 
 

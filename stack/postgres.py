@@ -34,6 +34,8 @@ _SETTINGS = {
     "shared_buffers": "128MB",
     # Loading writes a lot: fewer checkpoints, still below what a laptop notices.
     "max_wal_size": "2GB",
+    # The database may be a source of changes, and its WAL cannot say what they were otherwise.
+    "wal_level": "logical",
     "logging_collector": "off",
     "log_min_messages": "warning",
 }

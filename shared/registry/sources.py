@@ -59,7 +59,10 @@ Identifier = Annotated[str, AfterValidator(_identifier)]
 PublishedSchema = Annotated[str, AfterValidator(_identifier), AfterValidator(_publishable)]
 TablePattern = Annotated[
     str,
-    matching(r"[^.\0]+\.[^\0]+", "what is excluded is schema.table, with * and ? where any fits: app.tmp_*"),
+    matching(
+        r"[^.\0\[\]]+\.[^\0\[\]]+",
+        "what is excluded is schema.table, with * and ? where any fits: app.tmp_*",
+    ),
 ]
 Size = Annotated[
     str, matching(r"[1-9]\d{0,6}(?:kB|MB|GB|TB)", "a size is a number and kB, MB, GB or TB: 512MB, 4GB")

@@ -1,1 +1,1 @@
-"""Verbs that change the registry in Kafka, and what they have in common."""
+"""Verbs about what the registry names, and those that change it in Kafka, with what they have in common."""

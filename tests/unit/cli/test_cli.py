@@ -34,6 +34,7 @@ VERBS = (
     "databases",
     "destinations",
     "partitions",
+    "sources",
     "admin",
     "audit",
 )

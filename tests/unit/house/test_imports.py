@@ -20,8 +20,15 @@ MAY_IMPORT = {
     "services/admin": ["services.admin", "shared"],
     "services/elt": ["services.elt", "shared"],
     # The command line starts the stack on this machine, and its verbs for operators are the
-    # admin service's; the gateway and the writer are programs to it.
-    "services/cli": ["services.cli", "services.admin", "stack", "shared", "clients.python.onramp_client"],
+    # admin service's, or prepare sources; the gateway and the writer are programs to it.
+    "services/cli": [
+        "services.cli",
+        "services.admin",
+        "services.elt",
+        "stack",
+        "shared",
+        "clients.python.onramp_client",
+    ],
 }
 
 # The adapter files that own a driver. A file that is added here needs a reason to speak
@@ -29,6 +36,7 @@ MAY_IMPORT = {
 OWNERS = {
     "aiokafka": [
         "services/admin/*kafka_*.py",
+        "services/elt/*kafka_*.py",
         "services/ingest/send/kafka_*.py",
         "services/ingest/send/partition_queue.py",
         "services/ingest/send/second_producer.py",
@@ -52,6 +60,7 @@ OWNERS = {
         "services/admin/*_sql.py",
         "services/elt/merge/*.py",  # all of it is SQL
         "services/elt/modeler/modeler.py",
+        "services/elt/*_sql.py",
         "services/writer/columns/catalog.py",
         "services/writer/changes/append.py",
         "services/writer/persist/copy.py",

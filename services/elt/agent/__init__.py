@@ -1,0 +1,1 @@
+"""The agent: has Kafka Connect capture the sources' changes, and watches over it; `look.py` is the flow."""

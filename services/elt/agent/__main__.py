@@ -1,0 +1,55 @@
+"""`python -m services.elt.agent`: has Kafka Connect capture the sources that the registry names."""
+
+import signal
+import sys
+
+import uvicorn
+
+from services.elt.agent.app import create
+from services.elt.agent.settings import AgentSettings, PublishDatabases
+from shared.logs import set_up
+from shared.read_settings import WrongSettingsError, read_settings, warn_of_unknown
+from shared.registry import Snapshot
+from shared.registry.file import RegistryFileError
+from shared.registry.opened import open_registry
+from shared.registry.sources import require_no_clash
+from shared.settings import KafkaSettings, RegistrySettings
+
+
+def main() -> None:
+    """Watch until SIGTERM or SIGINT."""
+    # uvicorn stops gracefully and then raises the signal again: that is a success, not a crash.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    try:
+        settings, kafka = read_settings(AgentSettings), read_settings(KafkaSettings)
+        databases = read_settings(PublishDatabases).by_name()
+        registry = open_registry(read_settings(RegistrySettings), kafka, _fits)
+    except (WrongSettingsError, RegistryFileError) as e:
+        sys.exit(f"The agent does not start:\n{e}")
+    if not databases:
+        sys.exit(
+            "The agent does not start: no database is known that sources are published to. Name the writer's "
+            "default one in ONRAMP_WRITER_DSN (docs/settings.md)."
+        )
+    set_up("agent", settings.log_level)
+    warn_of_unknown(AgentSettings, KafkaSettings, RegistrySettings)
+    registry.refresh()
+    uvicorn.run(
+        create(settings, kafka, registry, databases),
+        host=settings.http_host,
+        port=settings.http_port,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_graceful_shutdown=5,
+    )
+    registry.close()
+
+
+def _fits(snapshot: Snapshot) -> None:
+    require_no_clash(snapshot.sources, snapshot.models)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,124 @@
+"""Kafka Connect's REST interface, as far as the agent uses it."""
+
+import json
+import urllib.error
+import urllib.parse
+import urllib.request
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any, Final
+
+_SECONDS: Final = 15.0
+_MOST_REASON: Final = 300
+
+
+class ConnectError(Exception):
+    """Kafka Connect cannot be asked, or refused; the text says why and has no values."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectorStatus:
+    """How a connector and its tasks are (`RUNNING`, `FAILED`, `STOPPED`, …), and why it failed."""
+
+    connector: str
+    tasks: tuple[str, ...]
+    reason: str = ""
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it, or its task, has given up."""
+        return "FAILED" in (self.connector, *self.tasks)
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether it was stopped, and none of its tasks runs."""
+        return self.connector == "STOPPED" and not self.tasks
+
+
+class ConnectApi:
+    """The worker at `url`.  Every method raises `ConnectError`."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url.rstrip("/")
+
+    def config(self, name: str) -> dict[str, str] | None:
+        """Return a connector's configuration; None when there is no such connector."""
+        found: dict[str, str] | None = self._ask("GET", name, "/config", missing_is_none=True)
+        return found
+
+    def put_config(self, name: str, config: dict[str, str]) -> None:
+        """Make a connector, or give it another configuration: its task starts again."""
+        self._ask("PUT", name, "/config", config)
+
+    def status(self, name: str) -> ConnectorStatus | None:
+        """Return how a connector is; None when there is no such connector, or it has no state yet."""
+        found = self._ask("GET", name, "/status", missing_is_none=True)
+        if found is None:
+            return None
+        tasks = found["tasks"]
+        traces = [part.get("trace", "") for part in (found["connector"], *tasks)]
+        return ConnectorStatus(
+            connector=found["connector"]["state"],
+            tasks=tuple(task["state"] for task in tasks),
+            reason=next((_cause(trace) for trace in traces if trace), ""),
+        )
+
+    def restart(self, name: str) -> None:
+        """Start what has failed again."""
+        self._ask("POST", name, "/restart?includeTasks=true&onlyFailed=true")
+
+    def stop(self, name: str) -> None:
+        """Have it end its tasks and stay so; its offsets are kept."""
+        self._ask("PUT", name, "/stop")
+
+    def resume(self, name: str) -> None:
+        """Have a stopped connector go on."""
+        self._ask("PUT", name, "/resume")
+
+    def offsets(self, name: str) -> list[Any]:
+        """Return how far a connector is; empty when it never wrote."""
+        found = self._ask("GET", name, "/offsets", missing_is_none=True)
+        return [each for each in (found or {}).get("offsets", ()) if each.get("offset")]
+
+    def delete_offsets(self, name: str) -> None:
+        """Have a stopped connector forget how far it is: it begins with a snapshot."""
+        self._ask("DELETE", name, "/offsets")
+
+    def delete(self, name: str) -> None:
+        """Remove a connector; its offsets outlive it unless they are deleted before."""
+        self._ask("DELETE", name, "", missing_is_none=True)
+
+    def _ask(
+        self, method: str, name: str, path: str, body: object = None, *, missing_is_none: bool = False
+    ) -> Any:
+        request = urllib.request.Request(  # noqa: S310 - an operator's URL
+            f"{self._url}/connectors/{urllib.parse.quote(name)}{path}",
+            method=method,
+            data=None if body is None else json.dumps(body).encode(),
+            headers={"Content-Type": "application/json"},
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=_SECONDS) as answer:  # noqa: S310 - an operator's URL
+                text = answer.read()
+        except urllib.error.HTTPError as error:
+            with error:
+                if missing_is_none and error.code == HTTPStatus.NOT_FOUND:
+                    return None
+                raise ConnectError(_refusal(method, path, error)) from None
+        except (OSError, TimeoutError) as error:
+            raise ConnectError(f"Kafka Connect at {self._url} does not answer: {error}") from None
+        return json.loads(text) if text else {}
+
+
+def _refusal(method: str, path: str, error: urllib.error.HTTPError) -> str:
+    try:
+        said = json.loads(error.read()).get("message", "")
+    except (ValueError, OSError):
+        said = ""
+    return f"Kafka Connect answers {error.code} to {method} {path or '/'}: {said[:_MOST_REASON]}"
+
+
+def _cause(trace: str) -> str:
+    """Return the last cause that a stack trace of Java names: the first lines wrap it."""
+    lines = [line for line in trace.splitlines() if line and not line[0].isspace()]
+    return lines[-1].removeprefix("Caused by: ")[:_MOST_REASON] if lines else ""

@@ -1,0 +1,155 @@
+"""The configuration of a source's connector, each setting that is not the default with its reason."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from services.elt.agent import names
+from services.elt.agent.seen import Seen, Table
+from shared import wire
+from shared.kafka_security import Brokers
+from shared.registry.sources import PASSWORD_SUFFIX, Source
+
+#: Rows of an event's topic may have as much (shared/topics.py), and what Debezium says of them.
+MOST_BYTES: Final = 16 << 20
+_PLAIN: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")
+_ANY: Final = {"*": ".*", "?": "."}
+_HEARTBEAT_MS: Final = 1000
+#: libpq's names of what Debezium's driver takes, by its own.
+_TLS: Final = {
+    "sslmode": "database.sslmode",
+    "sslrootcert": "database.sslrootcert",
+    "sslcert": "database.sslcert",
+    "sslkey": "database.sslkey",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicSettings:
+    """How topics of changes are made."""
+
+    replication: int
+    min_insync: int
+    retention_ms: int
+
+    @property
+    def config(self) -> dict[str, str]:
+        """Return what Kafka is told of each."""
+        return {
+            "cleanup.policy": "delete",
+            "retention.ms": str(self.retention_ms),
+            "retention.bytes": "-1",
+            "max.message.bytes": str(MOST_BYTES),
+            "min.insync.replicas": str(self.min_insync),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rendering:
+    """What all sources' configurations have in common."""
+
+    brokers: Brokers
+    topics: TopicSettings
+
+    def config(self, name: str, source: Source, dsn: Mapping[str, str], seen: Seen) -> dict[str, str]:
+        """Return a connector's configuration; `dsn` has libpq's parameters of the source by name."""
+        return {
+            **_reach(name, source, dsn),
+            **_capture(name, source, seen),
+            **_write(name),
+            **{f"topic.creation.default.{key}": value for key, value in self.topics.config.items()},
+            "topic.creation.default.replication.factor": str(self.topics.replication),
+            # Order is the topic's offset.
+            "topic.creation.default.partitions": "1",
+            "signal.kafka.bootstrap.servers": self.brokers.bootstrap,
+        }
+
+
+def _reach(name: str, source: Source, dsn: Mapping[str, str]) -> dict[str, str]:
+    return {
+        "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
+        "tasks.max": "1",
+        "database.hostname": dsn.get("host", "127.0.0.1"),
+        "database.port": dsn.get("port", "5432"),
+        "database.user": dsn.get("user", ""),
+        # Kafka Connect takes it from its environment: it is in no topic and no answer of its interface.
+        "database.password": f"${{env:{source.dsn_env}{PASSWORD_SUFFIX}}}",
+        "database.dbname": dsn.get("dbname", ""),
+        **{theirs: dsn[ours] for ours, theirs in _TLS.items() if ours in dsn},
+        "plugin.name": "pgoutput",
+        "slot.name": names.slot(name),
+        "publication.name": names.publication(name),
+        # FOR ALL TABLES, its default, would make a warehouse that is a source too feed itself.
+        "publication.autocreate.mode": "disabled",
+        "retriable.restart.connector.wait.ms": "1000",
+        "slot.retry.delay.ms": "1000",
+        "poll.interval.ms": "20",
+    }
+
+
+def _capture(name: str, source: Source, seen: Seen) -> dict[str, str]:
+    return {
+        "snapshot.mode": "initial",
+        "schema.include.list": ",".join(map(literal, source.schemas)),
+        **_listed("table.exclude.list", _excluded(source, seen)),
+        # A snapshot carries them, the stream does not.
+        **_listed("column.exclude.list", _generated(seen.tables)),
+        # TRUNCATE is skipped by default.
+        "skipped.operations": "none",
+        "tombstones.on.delete": "false",
+        # The identity of a change, and how many a transaction has.
+        "provide.transaction.metadata": "true",
+        "decimal.handling.mode": "string",
+        "time.precision.mode": "adaptive_time_microseconds",
+        "binary.handling.mode": "hex",
+        "include.unknown.datatypes": "true",
+        # Heartbeats alone free no WAL that other databases of the server write; a message in ours does.
+        "heartbeat.interval.ms": str(_HEARTBEAT_MS),
+        "heartbeat.action.query": "SELECT pg_logical_emit_message(false, 'onramp', '')",
+        "read.only": "true",
+        "signal.enabled.channels": "kafka",
+        "signal.kafka.topic": names.signal_topic(name),
+        # Of its own: sources that shared one would take each other's signals.
+        "signal.kafka.groupId": f"onramp.signals.{name}",
+    }
+
+
+def _write(name: str) -> dict[str, str]:
+    return {
+        "topic.prefix": names.topic_prefix(name),
+        "topic.delimiter": names.DELIMITER,
+        # The whole envelope: what unwraps it (ExtractNewRecordState) drops TRUNCATE.
+        "transforms": "context",
+        "transforms.context.type": "org.apache.kafka.connect.transforms.InsertHeader",
+        "transforms.context.header": wire.HEADER_CONTEXT,
+        "transforms.context.value.literal": wire.CONTEXT_BYTES.decode(),
+        "producer.override.max.request.size": str(MOST_BYTES),
+        "producer.override.linger.ms": "0",
+    }
+
+
+def _excluded(source: Source, seen: Seen) -> Iterator[str]:
+    yield from map(_pattern, source.exclude)
+    yield from (literal(name) for name in sorted(seen.left_out))
+    # They are read under their root; a snapshot would read them under their own name as well.
+    yield from (literal(t.full_name) for t in seen.tables if t.is_partition)
+
+
+def _generated(tables: Iterable[Table]) -> Iterator[str]:
+    for table in tables:
+        if not table.is_partition:
+            yield from (literal(f"{table.full_name}.{c.name}") for c in table.columns if c.generated)
+
+
+def _listed(setting: str, patterns: Iterable[str]) -> dict[str, str]:
+    listed = ",".join(patterns)
+    return {setting: listed} if listed else {}
+
+
+def _pattern(pattern: str) -> str:
+    return "".join(_ANY.get(c) or literal(c) for c in pattern)
+
+
+def literal(text: str) -> str:
+    """Return a text as a regular expression of Java; a comma as itself would end it."""
+    return "".join(c if c in _PLAIN else f"\\x{{{ord(c):x}}}" for c in text)

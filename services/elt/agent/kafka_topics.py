@@ -1,0 +1,155 @@
+"""The topics of changes: their settings, their ends, and the signals by which a connector reads tables again.
+
+Owns aiokafka for the agent. Each question has a connection of its own: they are rare.
+"""
+
+import asyncio
+import logging
+from collections.abc import Coroutine, Iterable
+from typing import Any, Final, TypeVar
+from uuid import uuid4
+
+import orjson
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from aiokafka.errors import KafkaError, TopicAlreadyExistsError
+
+from services.elt.agent import names
+from services.elt.agent.connector import TopicSettings, literal
+from shared.kafka_security import Brokers
+
+log = logging.getLogger(__name__)
+
+_SECONDS: Final = 20.0
+_REQUEST_MS: Final = 5_000
+_POLICED: Final = ("cleanup.policy", "retention.ms", "retention.bytes")
+
+T = TypeVar("T")
+
+
+class TopicsError(Exception):
+    """Kafka cannot be asked."""
+
+
+class ChangeTopics:
+    """The topics of sources' changes.  Every method raises `TopicsError`."""
+
+    def __init__(self, brokers: Brokers, settings: TopicSettings) -> None:
+        self._brokers = brokers
+        self._settings = settings
+
+    def police(self, source: str) -> list[str]:
+        """Set what would lose changes, and return what cannot be set: topics of several partitions."""
+        return _run(self._police(source))
+
+    def ends(self, source: str, tables: Iterable[tuple[str, str]]) -> dict[tuple[str, str], int]:
+        """Return the next offset of each table's topic; tables without one are left out."""
+        return _run(self._ends(source, list(tables)))
+
+    def make_signals(self, source: str) -> None:
+        """Make the topic of signals: a connector does not start without it."""
+        _run(self._make_signals(source))
+
+    def read_again(self, source: str, tables: Iterable[str]) -> None:
+        """Have the connector read tables again, all rows of each, before it goes on with the log."""
+        _run(self._read_again(source, list(tables)))
+
+    async def _police(self, source: str) -> list[str]:
+        admin = await self._admin()
+        try:
+            prefix = f"{names.topic_prefix(source)}{names.DELIMITER}"
+            topics = {t["topic"]: len(t["partitions"]) for t in await admin.describe_topics()}
+            ours = [name for name in topics if name.startswith(prefix)]
+            await self._set_retention(admin, [name for name in ours if name != names.signal_topic(source)])
+        finally:
+            await admin.close()
+        return [
+            f"the topic {name} has {topics[name]} partitions and must have one: its changes have no order"
+            for name in sorted(ours)
+            if topics[name] != 1
+        ]
+
+    async def _set_retention(self, admin: AIOKafkaAdminClient, topics: list[str]) -> None:
+        if not topics:
+            return
+        wanted = {key: self._settings.config[key] for key in _POLICED}
+        asked = [ConfigResource(ConfigResourceType.TOPIC, name) for name in topics]
+        for answer in await admin.describe_configs(asked):
+            for code, _, _, name, entries in answer.resources:
+                is_ = {entry[0]: entry[1] for entry in entries}
+                if code or _keeps(is_, wanted):
+                    continue
+                own = {entry[0]: entry[1] for entry in entries if entry[3] == 1}
+                log.warning("a topic of changes gets settings", extra={"topic": name, **wanted})
+                resource = ConfigResource(ConfigResourceType.TOPIC, name, configs=own | wanted)
+                await admin.alter_configs([resource])
+
+    async def _ends(self, source: str, tables: list[tuple[str, str]]) -> dict[tuple[str, str], int]:
+        consumer = AIOKafkaConsumer(**self._brokers.aiokafka(), request_timeout_ms=_REQUEST_MS)
+        await consumer.start()
+        try:
+            there = await consumer.topics()
+            topics = {
+                table: TopicPartition(names.topic(source, *table), 0)
+                for table in tables
+                if names.topic(source, *table) in there
+            }
+            ends = await consumer.end_offsets(list(set(topics.values()))) if topics else {}
+            return {table: ends[partition] for table, partition in topics.items()}
+        finally:
+            await consumer.stop()
+
+    async def _make_signals(self, source: str) -> None:
+        admin = await self._admin()
+        try:
+            new = NewTopic(names.signal_topic(source), 1, self._settings.replication)
+            for _, code, message in (await admin.create_topics([new])).topic_errors:
+                if code not in (0, TopicAlreadyExistsError.errno):
+                    raise TopicsError(f"the topic {names.signal_topic(source)} could not be made: {message}")
+        finally:
+            await admin.close()
+
+    async def _read_again(self, source: str, tables: list[str]) -> None:
+        producer = AIOKafkaProducer(**self._brokers.aiokafka(), request_timeout_ms=_REQUEST_MS, acks="all")
+        await producer.start()
+        try:
+            signal = {
+                "id": str(uuid4()),
+                "type": "execute-snapshot",
+                "data": {"data-collections": [literal(name) for name in tables], "type": "BLOCKING"},
+            }
+            key = names.topic_prefix(source).encode()
+            await producer.send_and_wait(names.signal_topic(source), orjson.dumps(signal), key=key)
+        finally:
+            await producer.stop()
+
+    async def _admin(self) -> AIOKafkaAdminClient:
+        admin = AIOKafkaAdminClient(**self._brokers.aiokafka(), request_timeout_ms=_REQUEST_MS)
+        try:
+            await admin.start()
+        except BaseException:
+            await admin.close()
+            raise
+        return admin
+
+
+def _keeps(is_: dict[str, Any], wanted: dict[str, str]) -> bool:
+    """Whether a topic keeps its records for as long as it must; longer is as good."""
+    kept, must = int(is_.get("retention.ms") or 0), int(wanted["retention.ms"])
+    return (
+        is_.get("cleanup.policy") == wanted["cleanup.policy"]
+        and is_.get("retention.bytes") == wanted["retention.bytes"]
+        and (kept == -1 or 0 <= must <= kept)
+    )
+
+
+def _run(work: Coroutine[Any, Any, T]) -> T:
+    async def timed() -> T:
+        async with asyncio.timeout(_SECONDS):
+            return await work
+
+    try:
+        return asyncio.run(timed())
+    except (KafkaError, OSError, TimeoutError) as error:
+        raise TopicsError(f"Kafka cannot be asked: {type(error).__name__}") from None

@@ -1,0 +1,238 @@
+"""What the agent keeps in the database that a source is published to: its state, and the tables' history.
+
+Owns psycopg2 for those databases. `onramp.source_tables` is the writer's schema, which the modeler reads;
+`onramp_agent` is the agent's own.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from importlib.resources import files
+from typing import Any, Final
+
+import orjson
+import psycopg2
+from psycopg2.extensions import connection
+
+from services.elt.agent.seen import RowsStamp, Seen, State, Table
+from shared.migrations import Migrations
+
+SCHEMA: Final = "onramp_agent"
+_MIGRATIONS: Final = Migrations(schema=SCHEMA, files=files(__package__) / "sql", lock=7_203_155_021)
+_OPTIONS: Final = "-c search_path=pg_catalog,pg_temp -c statement_timeout=10000 -c lock_timeout=5000"
+_CONNECT_SECONDS: Final = 5
+_KEPT: Final = """
+    SELECT out_of_sync_lsn::text, out_of_sync_at, out_of_sync_why, resync_wanted_at, tables, rereads
+    FROM onramp_agent.sources WHERE source = %s
+"""
+_ADD: Final = """
+    INSERT INTO onramp_agent.sources (source, dsn_env, state) VALUES (%s, %s, 'starting')
+    ON CONFLICT (source) DO UPDATE SET dsn_env = excluded.dsn_env WHERE sources.dsn_env <> excluded.dsn_env
+"""
+_SHOW: Final = """
+    UPDATE onramp_agent.sources SET state = %s, reason = %s, slot_active = %s, wal_status = %s,
+        retained_bytes = %s, heartbeat_age_s = %s, left_out = %s, looked_at = clock_timestamp()
+    WHERE source = %s
+"""
+_MARK: Final = """
+    UPDATE onramp_agent.sources SET out_of_sync_lsn = %s, out_of_sync_at = clock_timestamp(),
+        out_of_sync_why = %s
+    WHERE source = %s AND out_of_sync_at IS NULL
+"""
+_HEAL: Final = """
+    UPDATE onramp_agent.sources SET out_of_sync_lsn = NULL, out_of_sync_at = NULL, out_of_sync_why = NULL,
+        resync_wanted_at = NULL, rereads = '{}' WHERE source = %s
+"""
+_CLEAR: Final = """
+    UPDATE onramp.models SET clear_at = %s WHERE source = %s AND schema_name = %s AND table_name = %s
+"""
+_LATEST: Final = """
+    SELECT DISTINCT ON (schema_name, table_name) schema_name, table_name, columns, key, dropped
+    FROM onramp.source_tables WHERE source = %s ORDER BY schema_name, table_name, seen_at DESC
+"""
+_RECORD: Final = """
+    INSERT INTO onramp.source_tables (source, schema_name, table_name, seen_at, lsn, columns, key, dropped)
+    VALUES (%s, %s, %s, clock_timestamp(), %s, %s, %s, %s)
+"""
+
+
+class KeptError(Exception):
+    """The database that the source is published to cannot be used; the text says why, without its DSN."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """What is kept of a source: since when it is out of sync, what is asked, what its tables were."""
+
+    out_of_sync_lsn: str | None = None
+    out_of_sync_at: datetime | None = None
+    out_of_sync_why: str | None = None
+    resync_wanted_at: datetime | None = None
+    #: By full name: the tables' stamps at the last look; None before the first.
+    tables: Mapping[str, RowsStamp] | None = None
+    #: Tables that must be read again, and why.
+    rereads: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """How a source is, for people."""
+
+    state: State
+    reason: str = ""
+    heartbeat_age_s: float | None = None
+    seen: Seen | None = None
+
+
+class KeptDatabase:
+    """The database that a source is published to.  Every method raises `KeptError`."""
+
+    def __init__(self, source: str, dsn_env: str, dsn: str) -> None:
+        self._source = source
+        self._dsn_env = dsn_env
+        self._dsn = dsn
+        self._conn: connection | None = None
+
+    def read(self) -> Kept:
+        """Return what is kept."""
+        with self._transaction() as cursor:
+            cursor.execute(_ADD, (self._source, self._dsn_env))
+            cursor.execute(_KEPT, (self._source,))
+            lsn, at, why, wanted, tables, rereads = cursor.fetchone()
+        return Kept(
+            out_of_sync_lsn=lsn,
+            out_of_sync_at=at,
+            out_of_sync_why=why,
+            resync_wanted_at=wanted,
+            tables=None if tables is None else {n: RowsStamp.of(t) for n, t in tables.items()},
+            rereads=rereads,
+        )
+
+    def show(self, shown: Shown) -> None:
+        """Write how the source is."""
+        slot = shown.seen.slot if shown.seen else None
+        with self._transaction() as cursor:
+            cursor.execute(
+                _SHOW,
+                (
+                    shown.state,
+                    shown.reason,
+                    slot and slot.active,
+                    slot and slot.wal_status,
+                    slot and slot.retained_bytes,
+                    shown.heartbeat_age_s,
+                    _json(shown.seen.left_out if shown.seen else {}),
+                    self._source,
+                ),
+            )
+
+    def mark_out_of_sync(self, lsn: str | None, why: str) -> None:
+        """Keep since where changes are missing; the first mark stays until a resync."""
+        with self._transaction() as cursor:
+            cursor.execute(_MARK, (lsn, why, self._source))
+
+    def heal(self, ends: Mapping[tuple[str, str], int]) -> None:
+        """Forget that changes are missing: everything is read again from `ends`, the topics' ends by table.
+
+        There public tables begin empty: of a table that has no rows any more a snapshot says nothing.
+        """
+        with self._transaction() as cursor:
+            for (schema, name), end in ends.items():
+                cursor.execute(_CLEAR, (end, self._source, schema, name))
+            cursor.execute(_HEAL, (self._source,))
+
+    def history(self) -> dict[tuple[str, str], tuple[Any, ...]]:
+        """Return the latest entry of each table: columns, key, whether it was dropped."""
+        with self._transaction() as cursor:
+            cursor.execute(_LATEST, (self._source,))
+            return {(row[0], row[1]): tuple(row[2:]) for row in cursor.fetchall()}
+
+    def record(self, seen: Seen, changed: Sequence[Table], dropped: Sequence[tuple[str, str]]) -> None:
+        """Add what changed to the history, dated, with where the source's WAL was."""
+        with self._transaction() as cursor:
+            for table in changed:
+                columns = [column._asdict() for column in table.columns]
+                key = list(table.key) if table.key else None
+                entry = (self._source, table.schema, table.name, seen.lsn, _json(columns), key, False)
+                cursor.execute(_RECORD, entry)
+            for schema, name in dropped:
+                cursor.execute(_RECORD, (self._source, schema, name, seen.lsn, "[]", None, True))
+
+    def keep_tables(self, tables: Mapping[str, RowsStamp], rereads: Mapping[str, str]) -> None:
+        """Keep what the tables' rows are now, and which of them must be read again for it."""
+        with self._transaction() as cursor:
+            cursor.execute(
+                "UPDATE onramp_agent.sources SET tables = %s, rereads = %s WHERE source = %s",
+                (_json({n: t.document() for n, t in tables.items()}), _json(rereads), self._source),
+            )
+
+    def forget(self) -> None:
+        """Remove what is kept of a source that is no more; its history stays."""
+        with self._transaction() as cursor:
+            cursor.execute("DELETE FROM onramp_agent.sources WHERE source = %s", (self._source,))
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._conn is not None:
+            self._conn.close()
+            self._conn = None
+
+    @contextmanager
+    def _transaction(self) -> Iterator[Any]:
+        with translated():
+            try:
+                if self._conn is None:
+                    self._conn = prepared(self._dsn)
+                with self._conn, self._conn.cursor() as cursor:
+                    yield cursor
+            except psycopg2.Error:
+                self.close()
+                raise
+
+
+def prepared(dsn: str) -> connection:
+    """Open a connection to a database whose schema of the agent is up to date."""
+    conn = psycopg2.connect(
+        dsn,
+        client_encoding="UTF8",
+        application_name="onramp-agent",
+        connect_timeout=_CONNECT_SECONDS,
+        keepalives_idle=5,
+        options=_OPTIONS,
+    )
+    try:
+        with conn:
+            _MIGRATIONS.apply(conn, "that the source is published to")
+    except BaseException:
+        conn.close()
+        raise
+    return conn
+
+
+def sources_in(dsn: str) -> dict[str, str]:
+    """Return the sources kept in a database, each with the variable of its DSN. Raises `KeptError`."""
+    with translated():
+        conn = prepared(dsn)
+        try:
+            with conn, conn.cursor() as cursor:
+                cursor.execute("SELECT source, dsn_env FROM onramp_agent.sources")
+                return dict(cursor.fetchall())
+        finally:
+            conn.close()
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Raise the driver's errors as `KeptError`, without what could repeat a DSN."""
+    try:
+        yield
+    except psycopg2.Error as error:
+        missing = error.pgcode == "42P01"
+        hint = ": start the writer of this release, which makes its tables" if missing else ""
+        code = f"SQLSTATE {error.pgcode}" if error.pgcode else "no connection"
+        raise KeptError(f"the database that it is published to cannot be used: {code}{hint}") from None
+
+
+def _json(value: object) -> str:
+    return orjson.dumps(value).decode()

@@ -1,0 +1,270 @@
+"""The agent's flow: one look at one source, top to bottom."""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from time import monotonic
+from typing import Final
+
+from services.elt.agent import names
+from services.elt.agent.connect_api import ConnectApi, ConnectError, ConnectorStatus
+from services.elt.agent.connector import Rendering
+from services.elt.agent.kafka_topics import ChangeTopics, TopicsError
+from services.elt.agent.kept_sql import Kept, KeptDatabase, KeptError, Shown
+from services.elt.agent.rereads import rereads
+from services.elt.agent.seen import Seen, State
+from services.elt.agent.source_sql import SourceDatabase, SourceError
+from shared.backoff import Backoff
+from shared.registry.sources import Source
+
+log = logging.getLogger(__name__)
+
+_POLICE_SECONDS: Final = 60.0
+#: Heartbeats come each second: after so long without one somebody should know.
+_SILENT_SECONDS: Final = 30.0
+_GB: Final = 1 << 30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reach:
+    """What a look reaches: the source, what is kept of it, Kafka Connect and its topics."""
+
+    database: SourceDatabase
+    kept: KeptDatabase
+    connect: ConnectApi
+    topics: ChangeTopics
+    rendering: Rendering
+
+
+class SourceLook:
+    """Looks at one source, again and again."""
+
+    def __init__(self, name: str, source: Source, reach: Reach) -> None:
+        self._name = name
+        self._source = source
+        self._reach = reach
+        self._restart = Backoff()
+        self._policed_at = float("-inf")
+        self._trouble: list[str] = []
+        self._had_slot = False
+        self._confirmed = ""
+        self._moved_at: float | None = None
+
+    def look(self) -> Shown:
+        """Return how the source is, and have done what it needs."""
+        seen: Seen | None = None
+        try:
+            seen = self._reach.database.look()
+            self._note_progress(seen)
+            kept = self._reach.kept.read()
+            if kept.out_of_sync_at is None and (why := self._why_out_of_sync(seen)):
+                kept = self._mark(seen, why)
+            if kept.out_of_sync_at is not None:
+                shown = self._stay_out(seen, kept)
+            elif seen.unprepared:
+                reason = f"{seen.unprepared}: run what `onramp sources sql {self._name}` prints"
+                shown = self._shown(State.UNPREPARED, reason, seen)
+            else:
+                shown = self._capture(seen, kept)
+            self._reach.kept.show(shown)
+        except (SourceError, KeptError, ConnectError, TopicsError) as error:
+            shown = self._shown(State.UNREACHABLE, str(error), seen)
+            self._show_if_possible(shown, error)
+        return shown
+
+    def remove(self) -> bool:
+        """Remove what the source has at Kafka Connect and at the source itself; whether all of it is gone.
+
+        Raises `ConnectError`, `SourceError`, `KeptError`.
+        """
+        connect, connector = self._reach.connect, names.connector(self._name)
+        status = connect.status(connector)
+        if status is not None and not status.is_stopped:
+            connect.stop(connector)
+            return False
+        if status is not None:
+            # They outlive the connector: one of the same name would go on from there.
+            connect.delete_offsets(connector)
+            connect.delete(connector)
+        if not self._reach.database.drop_slot():
+            return False
+        self._reach.kept.forget()
+        return True
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._reach.database.close()
+        self._reach.kept.close()
+
+    def _capture(self, seen: Seen, kept: Kept) -> Shown:
+        self._record(seen)
+        status = self._keep_connector(seen)
+        if monotonic() - self._policed_at >= _POLICE_SECONDS:
+            self._trouble = self._reach.topics.police(self._name)
+            self._policed_at = monotonic()
+        self._read_again(seen, kept, flows=bool(seen.slot and seen.slot.active))
+        return self._judge(seen, status)
+
+    def _record(self, seen: Seen) -> None:
+        """Add what changed in the catalogue to the tables' history, before changes by it can be read."""
+        there = self._reach.kept.history()
+        tables = {(t.schema, t.name): t for t in seen.tables if not t.is_partition}
+        changed = [
+            table
+            for name, table in tables.items()
+            if there.get(name) != ([c._asdict() for c in table.columns], _listed(table.key), False)
+        ]
+        dropped = [
+            name for name, (_, _, is_dropped) in there.items() if name not in tables and not is_dropped
+        ]
+        if changed or dropped:
+            self._reach.kept.record(seen, changed, dropped)
+
+    def _keep_connector(self, seen: Seen) -> ConnectorStatus | None:
+        """Have the connector be there, configured as it must be, and running."""
+        connect, connector = self._reach.connect, names.connector(self._name)
+        wanted = self._reach.rendering.config(self._name, self._source, self._reach.database.parameters, seen)
+        there = connect.config(connector)
+        if there is None:
+            self._reach.topics.make_signals(self._name)
+        if there != {**wanted, "name": connector}:
+            log.info("a source's connector is configured", extra={"source": self._name})
+            connect.put_config(connector, wanted)
+        status = connect.status(connector)
+        if status is not None and status.connector == "STOPPED":
+            connect.resume(connector)
+        elif status is not None and status.has_failed and self._restart.is_due():
+            log.error(
+                "a source's connector has failed and is restarted",
+                extra={"source": self._name, "reason": status.reason},
+            )
+            self._restart.fail()
+            connect.restart(connector)
+        elif status is not None and not status.has_failed:
+            self._restart.succeed()
+        return status
+
+    def _read_again(self, seen: Seen, kept: Kept, *, flows: bool) -> None:
+        """Have tables read again whose rows changed without an event."""
+        captured = [t for t in seen.tables if not t.is_partition and t.full_name not in seen.left_out]
+        now = {table.full_name: table.rows_stamp for table in captured}
+        if kept.tables is None:
+            self._reach.kept.keep_tables(now, {})  # the first snapshot has them all
+            return
+        pending: Mapping[str, str] = kept.rereads
+        if now != kept.tables:
+            found = rereads(kept.tables, captured, self._reach.database.has_rows)
+            pending = {name: why for name, why in {**pending, **found}.items() if name in now}
+            self._reach.kept.keep_tables(now, pending)
+        if pending and flows and not self._is_in_snapshot():
+            for name, why in pending.items():
+                log.info("a table is read again", extra={"source": self._name, "table": name, "reason": why})
+            self._reach.topics.read_again(self._name, pending)
+            self._reach.kept.keep_tables(now, {})
+
+    def _is_in_snapshot(self) -> bool:
+        """Whether the first snapshot is not done: it has all rows, and a signal would come to nothing."""
+        offsets = self._reach.connect.offsets(names.connector(self._name))
+        return not offsets or "snapshot" in offsets[0]["offset"]
+
+    def _why_out_of_sync(self, seen: Seen) -> str:
+        """Return why changes are missing from here on; empty when none are."""
+        slot = seen.slot
+        if slot is None:
+            lost = self._had_slot or self._reach.connect.offsets(names.connector(self._name))
+            return "its slot is gone" if lost else ""
+        self._had_slot = True
+        if slot.is_lost:
+            return "the server has removed WAL that its slot needed (max_slot_wal_keep_size)"
+        if slot.retained_bytes >= self._source.wal_budget_bytes:
+            return (
+                f"its slot held {slot.retained_bytes / _GB:.2f} GB of WAL, and wal_budget is "
+                f"{self._source.wal_budget}"
+            )
+        return ""
+
+    def _mark(self, seen: Seen, why: str) -> Kept:
+        log.error(
+            "a source is out of sync: its slot is dropped, and changes are missing until a resync",
+            extra={"source": self._name, "reason": why},
+        )
+        self._reach.kept.mark_out_of_sync(seen.slot.confirmed_lsn if seen.slot else None, why)
+        return self._reach.kept.read()
+
+    def _stay_out(self, seen: Seen, kept: Kept) -> Shown:
+        """Free the WAL of a source whose changes are missing, and read everything again when it is asked."""
+        trouble = ""
+        status = None
+        try:
+            status = self._stopped()
+        except ConnectError as error:
+            trouble = f"; {error}"  # the WAL is freed all the same: who is away does not hold the slot
+        is_gone = seen.slot is None or self._reach.database.drop_slot()
+        if (
+            kept.resync_wanted_at is not None
+            and is_gone
+            and not trouble
+            and (not status or status.is_stopped)
+        ):
+            self._begin_again(seen, has_connector=status is not None)
+            return self._shown(State.STARTING, "everything is read again", seen)
+        since = f"since {kept.out_of_sync_lsn or 'an unknown LSN'}, {kept.out_of_sync_at:%Y-%m-%d %H:%M:%S%z}"
+        reason = f"{kept.out_of_sync_why}; changes are missing {since}: onramp sources resync {self._name}"
+        return self._shown(State.OUT_OF_SYNC, reason + trouble, seen)
+
+    def _stopped(self) -> ConnectorStatus | None:
+        connector = names.connector(self._name)
+        status = self._reach.connect.status(connector)
+        if status is not None and not status.is_stopped:
+            self._reach.connect.stop(connector)
+        return status
+
+    def _begin_again(self, seen: Seen, *, has_connector: bool) -> None:
+        if has_connector:
+            self._reach.connect.delete_offsets(names.connector(self._name))
+        tables = [*self._reach.kept.history(), *((t.schema, t.name) for t in seen.tables)]
+        self._reach.kept.heal(self._reach.topics.ends(self._name, dict.fromkeys(tables)))
+        self._had_slot = False
+        log.info("a source is read again from its beginning", extra={"source": self._name})
+
+    def _note_progress(self, seen: Seen) -> None:
+        """Note when Kafka last had more of the source: heartbeats move the slot each second."""
+        if seen.slot is not None and seen.slot.confirmed_lsn != self._confirmed:
+            self._moved_at = monotonic() if self._confirmed or seen.slot.active else None
+            self._confirmed = seen.slot.confirmed_lsn
+
+    def _judge(self, seen: Seen, status: ConnectorStatus | None) -> Shown:
+        if status is not None and status.has_failed:
+            return self._shown(State.FAILED, status.reason, seen)
+        slot = seen.slot
+        if slot is None or not slot.active:
+            return self._shown(State.STARTING, "its slot is not read yet", seen)
+        reasons = list(self._trouble)
+        if slot.retained_bytes >= self._source.wal_alarm_bytes:
+            reasons.append(
+                f"its slot holds {slot.retained_bytes / _GB:.2f} GB of WAL, and wal_alarm is "
+                f"{self._source.wal_alarm}"
+            )
+        age = self._heartbeat_age()
+        if age is not None and age > _SILENT_SECONDS:
+            reasons.append(f"no heartbeat for {age:.0f} s")
+        reasons += [f"{name} stays out: {why}" for name, why in seen.left_out.items()]
+        return self._shown(State.FLOWING, "; ".join(reasons), seen)
+
+    def _heartbeat_age(self) -> float | None:
+        return None if self._moved_at is None else monotonic() - self._moved_at
+
+    def _shown(self, state: State, reason: str, seen: Seen | None) -> Shown:
+        return Shown(state=state, reason=reason, heartbeat_age_s=self._heartbeat_age(), seen=seen)
+
+    def _show_if_possible(self, shown: Shown, error: Exception) -> None:
+        if isinstance(error, KeptError):
+            return
+        try:
+            self._reach.kept.show(shown)
+        except KeptError as also:
+            log.warning("how a source is cannot be kept", extra={"source": self._name, "reason": str(also)})
+
+
+def _listed(key: tuple[str, ...] | None) -> list[str] | None:
+    return None if key is None else list(key)

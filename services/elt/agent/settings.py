@@ -1,0 +1,53 @@
+"""The agent's settings.  Its databases are the writer's, by the writer's own variables."""
+
+from typing import Any
+
+from pydantic import Field, SecretStr
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+
+class AgentSettings(BaseSettings):
+    """What an operator sets of the agent, which has Kafka Connect capture sources."""
+
+    model_config = SettingsConfigDict(env_prefix="ONRAMP_AGENT_", frozen=True, hide_input_in_errors=True)
+
+    connect_url: str = Field(
+        "http://127.0.0.1:8083",
+        description="Kafka Connect's REST interface. It takes any configuration from anybody: leave it on "
+        "loopback.",
+    )
+    http_host: str = Field("127.0.0.1", description="Address of /healthz, /readyz and /metrics.")
+    http_port: int = Field(8084, ge=0, le=65535, description="Port of /healthz, /readyz and /metrics.")
+    look_s: float = Field(
+        1.0, gt=0, description="Seconds between two looks at a source: the most that a new column waits."
+    )
+    topic_retention_h: int = Field(
+        168,
+        ge=1,
+        description="Hours that topics keep changes: how long the writer may be out. A shorter retention is "
+        "raised to it.",
+    )
+    log_level: str = Field("INFO", description="Least level that is logged: DEBUG, INFO, WARNING or ERROR.")
+
+
+class PublishDatabases(BaseSettings):
+    """What the writer's settings say of databases; the rest of them is none of the agent's."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="ONRAMP_WRITER_", frozen=True, hide_input_in_errors=True, extra="ignore"
+    )
+
+    dsn: SecretStr = SecretStr("")
+    database: str = "onramp"
+    databases: dict[str, Any] = {}
+
+    def by_name(self) -> dict[str, str]:
+        """Return the DSNs of the roles that own tables, by public name; the default database is the first."""
+        given = {self.database: self.dsn.get_secret_value()} | self.databases
+        dsns = {name: _dsn(of_one) or self.dsn.get_secret_value() for name, of_one in given.items()}
+        return {name: dsn for name, dsn in dsns.items() if dsn}
+
+
+def _dsn(given: object) -> str:
+    dsn = (given.get("ddl_dsn") or given.get("dsn")) if isinstance(given, dict) else given
+    return dsn if isinstance(dsn, str) else ""

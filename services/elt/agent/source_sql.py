@@ -1,0 +1,219 @@
+"""Asks a source what its tables and its slot are, and drops the slot.
+
+Owns psycopg2 for sources. One connection, which is opened again after an error; the source's password is in
+its DSN alone, and no message of the driver that could repeat it is passed on.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final
+
+import psycopg2
+from psycopg2 import sql
+from psycopg2.extensions import connection, parse_dsn
+
+from services.elt.agent import names
+from services.elt.agent.seen import Column, RowsStamp, Seen, Slot, Table, left_out
+from shared.registry.sources import Source
+
+_CONNECT_SECONDS: Final = 5
+_STATEMENT_MS: Final = 10_000
+_OPTIONS: Final = (
+    f"-c search_path=pg_catalog,pg_temp -c statement_timeout={_STATEMENT_MS} -c lock_timeout=2000"
+)
+_SLOT: Final = """
+    SELECT active, coalesce(wal_status, 'lost'), confirmed_flush_lsn::text,
+           coalesce(pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn), 0)::int8
+    FROM pg_replication_slots WHERE slot_name = %s
+"""
+#: The identity is the index that REPLICA IDENTITY names, else the primary key.
+_TABLES: Final = """
+    SELECT c.oid::int8, n.nspname, c.relname, c.relispartition,
+        coalesce((SELECT array_agg(a.attname::text ORDER BY k.place)
+            FROM pg_index i
+            CROSS JOIN LATERAL unnest(i.indkey::int2[]) WITH ORDINALITY AS k(attnum, place)
+            JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = k.attnum
+            WHERE i.indrelid = c.oid
+              AND CASE c.relreplident WHEN 'i' THEN i.indisreplident ELSE i.indisprimary END), NULL),
+        (SELECT coalesce(jsonb_agg(jsonb_build_array(a.attname, format_type(a.atttypid, a.atttypmod),
+                a.attnotnull, a.attgenerated <> '') ORDER BY a.attnum), '[]')
+            FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped),
+        jsonb_build_object('oid', c.oid::int8,
+            'columns', (SELECT jsonb_object_agg(a.attnum, jsonb_build_array(a.attname, a.atttypid::int8,
+                    a.atttypmod, a.atthasdef OR a.attidentity <> ''))
+                FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+                  AND a.attgenerated = ''),
+            'partitions', (SELECT jsonb_agg(t.relid::oid::int8 ORDER BY t.relid::oid)
+                FROM pg_partition_tree(c.oid) t WHERE t.isleaf AND t.relid::oid <> c.oid))
+    FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+    WHERE n.nspname = ANY(%s) AND c.relkind IN ('r', 'p') AND c.relpersistence = 'p'
+    ORDER BY c.oid
+"""
+_PUBLICATION: Final = """
+    SELECT p.pubviaroot AND p.pubinsert AND p.pubupdate AND p.pubdelete AND p.pubtruncate, p.puballtables,
+           ARRAY(SELECT n.nspname::text FROM pg_publication_namespace pn
+                 JOIN pg_namespace n ON n.oid = pn.pnnspid WHERE pn.pnpubid = p.oid)
+    FROM pg_publication p WHERE p.pubname = %s
+"""
+_ROLE: Final = """
+    SELECT current_setting('wal_level'),
+           (SELECT rolsuper OR rolreplication FROM pg_roles WHERE rolname = current_user),
+           ARRAY(SELECT s FROM unnest(%s::text[]) s WHERE to_regnamespace(quote_ident(s)) IS NULL
+                 OR NOT has_schema_privilege(quote_ident(s), 'USAGE'))
+"""
+_RELEASE: Final = "SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = %s"
+_DROP: Final = """
+    SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = %s AND NOT active
+"""
+
+
+class SourceError(Exception):
+    """The source cannot be asked; the text says why, without its DSN."""
+
+
+class SourceDatabase:
+    """The database of one source.  Every method raises `SourceError`."""
+
+    def __init__(self, name: str, source: Source, dsn: str) -> None:
+        self._name = name
+        self._source = source
+        self._dsn = dsn
+        self._conn: connection | None = None
+
+    @property
+    def parameters(self) -> Mapping[str, str]:
+        """Return libpq's parameters of the DSN by name."""
+        with _translated():
+            return {key: str(value) for key, value in parse_dsn(self._dsn).items()}
+
+    def look(self) -> Seen:
+        """Return what there is now."""
+        with self._asking() as cursor:
+            # First: what the tables are told by is at least as old as this.
+            cursor.execute("SELECT pg_current_wal_lsn()::text")
+            (lsn,) = cursor.fetchone()
+            cursor.execute(_SLOT, (names.slot(self._name),))
+            slot = cursor.fetchone()
+            cursor.execute(_TABLES, (list(self._source.schemas),))
+            tables = tuple(map(_table, cursor.fetchall()))
+            return Seen(
+                lsn=lsn,
+                tables=tuple(t for t in tables if self._source.takes(t.schema, t.name)),
+                slot=None if slot is None else _slot(*slot),
+                unprepared="; ".join(self._lacking(cursor)),
+                left_out=left_out(tables, self._source),
+            )
+
+    def has_rows(self, oid: int) -> bool:
+        """Whether a table has a row; one that is gone has none."""
+        with self._asking() as cursor:
+            cursor.execute(
+                "SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
+                "WHERE c.oid = %s",
+                (oid,),
+            )
+            name = cursor.fetchone()
+            if name is None:
+                return False
+            cursor.execute(sql.SQL("SELECT EXISTS (SELECT FROM {} LIMIT 1)").format(sql.Identifier(*name)))
+            return bool(cursor.fetchone()[0])
+
+    def drop_slot(self) -> bool:
+        """End whoever reads the slot and drop it; whether it is gone: a reader takes a moment to end."""
+        slot = (names.slot(self._name),)
+        with self._asking() as cursor:
+            cursor.execute(_RELEASE, slot)
+        with self._asking() as cursor:
+            cursor.execute(_DROP, slot)
+            cursor.execute(_SLOT, slot)
+            return cursor.fetchone() is None
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._conn is not None:
+            self._conn.close()
+            self._conn = None
+
+    def _lacking(self, cursor: Any) -> Iterator[str]:
+        """Yield what must be prepared before the source can be captured."""
+        schemas = list(self._source.schemas)
+        cursor.execute(_ROLE, (schemas,))
+        wal_level, may_replicate, closed = cursor.fetchone()
+        if wal_level != "logical":
+            yield f"wal_level is {wal_level} and must be logical"
+        if not may_replicate:
+            yield "the role may not replicate"
+        yield from (f"the schema {schema} is not there, or closed to the role" for schema in closed)
+        publication = names.publication(self._name)
+        cursor.execute(_PUBLICATION, (publication,))
+        found = cursor.fetchone()
+        if found is None:
+            yield f"there is no publication {publication}"
+            return
+        whole, is_of_all, published = found
+        if is_of_all:
+            yield f"the publication {publication} is FOR ALL TABLES: what Onramp writes there would come back"
+        elif missing := sorted(set(schemas) - set(published)):
+            yield f"the publication {publication} lacks the schemas {', '.join(missing)}"
+        if not whole:
+            yield (
+                f"the publication {publication} must publish insert, update, delete and truncate, via the "
+                "partitions' root"
+            )
+
+    @contextmanager
+    def _asking(self) -> Iterator[Any]:
+        with _translated():
+            try:
+                if self._conn is None:
+                    self._conn = _connect(self._dsn)
+                with self._conn, self._conn.cursor() as cursor:
+                    yield cursor
+            except psycopg2.Error:
+                self.close()
+                raise
+
+
+def _connect(dsn: str) -> connection:
+    return psycopg2.connect(
+        dsn,
+        client_encoding="UTF8",
+        application_name="onramp-agent",
+        connect_timeout=_CONNECT_SECONDS,
+        keepalives_idle=5,
+        keepalives_interval=2,
+        keepalives_count=3,
+        tcp_user_timeout=_STATEMENT_MS,
+        options=_OPTIONS,
+    )
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    try:
+        yield
+    except psycopg2.Error as error:
+        # What libpq says of a connection may repeat parts of the DSN; a server's code does not.
+        why = f"SQLSTATE {error.pgcode}" if error.pgcode else "no connection"
+        if isinstance(error, psycopg2.ProgrammingError) and not error.pgcode:
+            why = "its DSN is wrong"
+        raise SourceError(f"the source cannot be asked: {why} ({type(error).__name__})") from None
+
+
+def _table(row: tuple[Any, ...]) -> Table:
+    oid, schema, name, is_partition, key, columns, stamp = row
+    return Table(
+        oid=oid,
+        schema=schema,
+        name=name,
+        columns=tuple(Column(*column) for column in columns),
+        key=tuple(key) if key else None,
+        is_partition=is_partition,
+        rows_stamp=RowsStamp.of(stamp),
+    )
+
+
+def _slot(active: bool, wal_status: str, confirmed_lsn: str, retained_bytes: int) -> Slot:
+    return Slot(
+        active=active, wal_status=wal_status, retained_bytes=retained_bytes, confirmed_lsn=confirmed_lsn
+    )

@@ -1,0 +1,197 @@
+"""A thread for each source, so that one that hangs holds up no other; they follow the registry."""
+
+import logging
+import os
+import threading
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from services.elt.agent.connect_api import ConnectError
+from services.elt.agent.kept_sql import KeptError, Shown, sources_in
+from services.elt.agent.look import SourceLook
+from services.elt.agent.metrics import AgentMetrics
+from services.elt.agent.seen import State
+from services.elt.agent.source_sql import SourceError
+from shared.registry import Registry
+from shared.registry.sources import Source
+
+log = logging.getLogger(__name__)
+
+_REGISTRY_SECONDS: Final = 1.0
+
+#: Constructs the look at a source: of its name, what the registry says of it, and its DSN.
+MakeLook = Callable[[str, Source, str], SourceLook]
+
+
+class _Watched:
+    """A source that is looked at in a thread of its own, until it is stopped or removed."""
+
+    def __init__(self, name: str, source: Source, look: SourceLook, show: Callable[[Shown], None]) -> None:
+        self.source = source
+        self._name = name
+        self._look = look
+        self._show = show
+        self._removing = False
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"source-{name}", daemon=True)
+        self.shown: Shown | None = None
+        self.look_s = 1.0
+
+    def start(self, look_s: float) -> None:
+        self.look_s = look_s
+        self._thread.start()
+
+    def remove(self) -> None:
+        """Have it removed, which takes some looks, and then end."""
+        self._removing = True
+
+    def stop(self) -> None:
+        self._stopping.set()
+
+    def join(self, seconds: float) -> None:
+        self._thread.join(seconds)
+
+    @property
+    def has_ended(self) -> bool:
+        return not self._thread.is_alive()
+
+    @property
+    def is_removing(self) -> bool:
+        return self._removing
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                if self._removing and self._remove():
+                    break
+                if not self._removing:
+                    self._note(self._look.look())
+            except Exception as error:
+                log.exception("a look at a source failed", extra={"source": self._name})
+                self._note(Shown(state=State.UNREACHABLE, reason=f"a look failed: {type(error).__name__}"))
+            self._stopping.wait(self.look_s)
+        self._look.close()
+
+    def _remove(self) -> bool:
+        try:
+            is_gone = self._look.remove()
+        except (ConnectError, SourceError, KeptError) as error:
+            self._note(Shown(state=State.UNREACHABLE, reason=f"it cannot be removed: {error}"))
+            return False
+        if is_gone:
+            log.info("a source was removed: its slot and its offsets are gone", extra={"source": self._name})
+        return is_gone
+
+    def _note(self, shown: Shown) -> None:
+        before, self.shown = self.shown, shown
+        if before is None or (before.state, before.reason) != (shown.state, shown.reason):
+            level = logging.INFO if shown.state in (State.FLOWING, State.STARTING) else logging.ERROR
+            log.log(
+                level,
+                "a source is in another state",
+                extra={"source": self._name, "state": shown.state, "reason": shown.reason},
+            )
+        self._show(shown)
+
+
+class Watch:
+    """Follows the registry: sources that are named are watched, others removed."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        databases: Mapping[str, str],
+        make: MakeLook,
+        metrics: AgentMetrics,
+        *,
+        look_s: float,
+    ) -> None:
+        self._registry = registry
+        self._databases = databases
+        self._make = make
+        self._metrics = metrics
+        self._look_s = look_s
+        self._watched: dict[str, _Watched] = {}
+        self._wrong: dict[str, str] = {}
+        self._stopping = threading.Event()
+
+    def run(self) -> None:
+        """Follow the registry until `stop`."""
+        self._remove_unnamed()
+        while not self._stopping.is_set():
+            self._follow()
+            self._stopping.wait(_REGISTRY_SECONDS)
+            self._registry.refresh()
+        for watched in self._watched.values():
+            watched.stop()
+        for watched in self._watched.values():
+            watched.join(seconds=10)
+
+    def stop(self) -> None:
+        """End: sources are left as they are, Kafka Connect goes on."""
+        self._stopping.set()
+
+    def states(self) -> dict[str, dict[str, str]]:
+        """Return each source's state and reason, for /readyz."""
+        wrong = {name: {"state": State.UNREACHABLE, "reason": why} for name, why in self._wrong.items()}
+        watched = list(self._watched.items())
+        return wrong | {
+            name: {"state": w.shown.state, "reason": w.shown.reason} for name, w in watched if w.shown
+        }
+
+    def _follow(self) -> None:
+        if not self._registry.is_read:
+            return
+        named = self._registry.snapshot().sources
+        for name, watched in list(self._watched.items()):
+            if watched.has_ended:
+                del self._watched[name]
+                self._metrics.forget(name)
+            elif name not in named:
+                watched.remove()
+            elif named[name] != watched.source and not watched.is_removing:
+                watched.stop()  # it begins again, as it is named now, when it has ended
+        for name, source in named.items():
+            if name not in self._watched:
+                self._begin(name, source)
+
+    def _begin(self, name: str, source: Source) -> None:
+        dsn = os.environ.get(source.dsn_env)
+        if not dsn:
+            self._refuse(name, f"{source.dsn_env} is not set: give the agent the source's DSN in it")
+            return
+        if source.database is not None and source.database not in self._databases:
+            self._refuse(name, f"no database {source.database} is configured (ONRAMP_WRITER_DATABASES)")
+            return
+        self._wrong.pop(name, None)
+
+        def show(shown: Shown) -> None:
+            self._metrics.show(name, shown, source.wal_alarm_bytes)
+
+        watched = _Watched(name, source, self._make(name, source, dsn), show)
+        self._watched[name] = watched
+        watched.start(self._look_s)
+
+    def _refuse(self, name: str, why: str) -> None:
+        if self._wrong.get(name) != why:
+            log.error("a source cannot be followed", extra={"source": name, "reason": why})
+        self._wrong[name] = why
+
+    def _remove_unnamed(self) -> None:
+        """Remove sources that were taken out of the registry while no agent ran."""
+        named = self._registry.snapshot().sources if self._registry.is_read else None
+        if named is None:
+            return
+        for database, dsn in self._databases.items():
+            try:
+                kept = sources_in(dsn)
+            except KeptError as error:
+                log.warning("a database is not asked for sources", extra={"reason": str(error)})
+                continue
+            for name, env in kept.items():
+                if name not in named and (source_dsn := os.environ.get(env)):
+                    gone = Source(dsn_env=env, schemas=("unknown",), publish="unknown", database=database)
+                    watched = _Watched(name, gone, self._make(name, gone, source_dsn), lambda _: None)
+                    watched.remove()
+                    self._watched[name] = watched
+                    watched.start(self._look_s)

@@ -1,0 +1,1 @@
+"""What people do about sources: prepare one, check it, list them, ask for a resync."""

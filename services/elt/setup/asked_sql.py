@@ -1,0 +1,40 @@
+"""What the agent keeps of sources, as people ask for it, and what they ask of the agent."""
+
+from typing import Any, Final
+
+from services.elt.agent.kept_sql import prepared, translated
+
+_LIST: Final = """
+    SELECT source, state, reason, slot_active, wal_status, retained_bytes, heartbeat_age_s,
+           looked_at, extract(epoch FROM clock_timestamp() - looked_at)::float8 AS looked_s_ago,
+           out_of_sync_lsn::text, out_of_sync_at, resync_wanted_at
+    FROM onramp_agent.sources ORDER BY source
+"""
+_RESYNC: Final = """
+    UPDATE onramp_agent.sources SET resync_wanted_at = clock_timestamp(),
+        out_of_sync_at = coalesce(out_of_sync_at, clock_timestamp()),
+        out_of_sync_why = coalesce(out_of_sync_why, 'somebody asked for a resync')
+    WHERE source = %s RETURNING 1
+"""
+
+
+def listed(dsn: str) -> list[dict[str, Any]]:
+    """Return the sources published to a database, each as the agent saw it last. Raises `KeptError`."""
+    return _rows(dsn, _LIST)
+
+
+def ask_for_resync(dsn: str, source: str) -> bool:
+    """Ask the agent to read a source again; whether it is published to this database. Raises `KeptError`."""
+    return bool(_rows(dsn, _RESYNC, source))
+
+
+def _rows(dsn: str, query: str, *arguments: object) -> list[dict[str, Any]]:
+    with translated():
+        conn = prepared(dsn)
+        try:
+            with conn, conn.cursor() as cursor:
+                cursor.execute(query, arguments)
+                names = [column.name for column in cursor.description or ()]
+                return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+        finally:
+            conn.close()

@@ -1,0 +1,132 @@
+"""Whether a source can be captured and how well: facts of its catalogue and, if asked, of its rows."""
+
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+import psycopg2
+from psycopg2 import sql
+from psycopg2.extensions import connection, parse_dsn
+
+from services.elt.agent.seen import Seen, Table
+from services.elt.agent.source_sql import SourceDatabase, SourceError
+from services.elt.setup.prepare import identifier
+from shared.registry.sources import Source
+
+_STATEMENT_MS: Final = 600_000
+_IDENTITY: Final = """
+    SELECT n.nspname || '.' || c.relname, c.relreplident,
+           EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid AND i.indisprimary),
+           has_table_privilege(c.oid, 'SELECT')
+    FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = ANY(%s::oid[])
+"""
+_UNLOGGED: Final = """
+    SELECT n.nspname || '.' || c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+    WHERE n.nspname = ANY(%s) AND c.relkind IN ('r', 'p') AND c.relpersistence = 'u'
+"""
+_TIMES: Final = ("date", "timestamp without time zone", "timestamp with time zone")
+
+
+class Fact(NamedTuple):
+    """A fact about a source or one of its tables; `level` is ok, warn or wrong."""
+
+    level: str
+    what: str
+    fix: str = ""
+
+
+def facts(name: str, source: Source, dsn: str, *, rows: bool) -> Iterator[Fact]:
+    """Yield what holds and what does not; `rows` reads every table for values that would come out wrong.
+
+    Raises `SourceError`.
+    """
+    database = SourceDatabase(name, source, dsn)
+    try:
+        seen = database.look()
+    finally:
+        database.close()
+    if seen.unprepared:
+        yield from (Fact("wrong", each, f"onramp sources sql {name}") for each in seen.unprepared.split("; "))
+    else:
+        yield Fact("ok", "wal_level, the role and the publication are as they must be")
+    for table, why in seen.left_out.items():
+        yield Fact("wrong", f"{table} stays out: {why}", f'exclude: ["{table}"]')
+    try:
+        conn = psycopg2.connect(
+            dsn, connect_timeout=5, options=f"-c search_path=pg_catalog -c statement_timeout={_STATEMENT_MS}"
+        )
+        try:
+            with conn:
+                yield from _of_tables(conn, source, seen, rows=rows)
+        finally:
+            conn.close()
+    except psycopg2.Error as error:
+        raise SourceError(f"the source cannot be asked: SQLSTATE {error.pgcode or 'none'}") from None
+
+
+def role_of(dsn: str) -> str:
+    """Return the role that a DSN names; empty when it names none, or is none."""
+    try:
+        return str(parse_dsn(dsn).get("user", ""))
+    except psycopg2.Error:
+        return ""
+
+
+def _of_tables(conn: connection, source: Source, seen: Seen, *, rows: bool) -> Iterator[Fact]:
+    tables = {t.full_name: t for t in seen.tables if not t.is_partition and t.full_name not in seen.left_out}
+    with conn.cursor() as cursor:
+        cursor.execute(_IDENTITY, ([table.oid for table in tables.values()],))
+        for name, identity, has_key, may_read in sorted(cursor.fetchall()):
+            yield from _of_one(tables[name], identity, has_key=has_key, may_read=may_read)
+            if rows and may_read:
+                yield from _of_rows(cursor, tables[name])
+        cursor.execute(_UNLOGGED, (list(source.schemas),))
+        for (name,) in cursor.fetchall():
+            yield Fact("warn", f"{name} is unlogged: its changes are nowhere to be read")
+
+
+def _of_one(table: Table, identity: str, *, has_key: bool, may_read: bool) -> Iterator[Fact]:
+    named = f"{identifier(table.schema)}.{identifier(table.name)}"
+    if not may_read:
+        yield Fact("wrong", f"{table.full_name}: no SELECT", f"GRANT SELECT ON {named} TO …;")
+    if identity == "n" or (identity == "d" and not has_key):
+        yield Fact(
+            "wrong",
+            f"{table.full_name} has no identity: once published the application's UPDATE and DELETE fail",
+            f"ALTER TABLE {named} ADD PRIMARY KEY (…);  -- or REPLICA IDENTITY FULL",
+        )
+    elif identity == "f" and not has_key:
+        yield Fact(
+            "warn",
+            f"{table.full_name} has no key: of two equal rows a delete takes one, and it is read slowly",
+            f"ALTER TABLE {named} ADD PRIMARY KEY (…);",
+        )
+    else:
+        yield Fact("ok", f"{table.full_name}, by {', '.join(table.key or ())}")
+
+
+def _of_rows(cursor: Any, table: Table) -> Iterator[Fact]:
+    """Yield a fact for each column that has values which would come out otherwise."""
+    for column in table.columns:
+        for condition, what in _doubtful(column.type):
+            query = sql.SQL("SELECT EXISTS (SELECT FROM {} WHERE {})").format(
+                sql.Identifier(table.schema, table.name),
+                sql.SQL(condition).format(column=sql.Identifier(column.name)),
+            )
+            cursor.execute(query)
+            if cursor.fetchone()[0]:
+                yield Fact(
+                    "wrong",
+                    f"{table.full_name}.{column.name} has {what}: they would come out wrong",
+                    f'models: leave the column out ("{column.name}": null), or exclude the table',
+                )
+
+
+def _doubtful(type_: str) -> Iterator[tuple[str, str]]:
+    if type_.endswith("[]"):
+        yield "array_ndims({column}) > 1", "arrays of several dimensions"
+        if type_.startswith("numeric"):
+            yield "'NaN' = ANY({column})", "NaN in an array"
+    base = type_.partition("(")[0] + type_.partition(")")[2]
+    if base in _TIMES:
+        yield "{column} < '0001-01-01' AND isfinite({column})", "dates before Christ"
+        yield "NOT isfinite({column})", "infinite dates"

@@ -1,0 +1,141 @@
+"""What is committed at a source is on Kafka, as the writer needs it, and its tables' history beside it."""
+
+from services.elt.agent import names
+from shared import wire
+from tests.fixtures.sources import Captured, flows
+from tests.fixtures.writer import eventually, records
+
+
+def ops(shop: Captured, table: str = "orders") -> list[str]:
+    return [change["op"] for change in shop.changes(table)]
+
+
+def test_every_kind_of_change_reaches_the_topic_with_its_envelope_and_identity(shop: Captured) -> None:
+    look = shop.looking()
+    flows(look)
+    shop.execute(
+        "INSERT INTO app.orders VALUES (2, 'x')",
+        "UPDATE app.orders SET note = 'y' WHERE id = 1",
+        "DELETE FROM app.orders WHERE id = 2",
+        "TRUNCATE app.orders",
+    )
+    eventually(lambda: ops(shop) == ["r", "c", "u", "d", "t"], 60)
+    look.close()
+
+    changes = shop.changes("orders")
+    assert changes[0]["after"] == {"id": 1, "note": "there before"}
+    assert (changes[2]["before"], changes[2]["after"]) == (None, {"id": 1, "note": "y"})
+    # A generated column is in a snapshot, and not in the stream: never in either.
+    assert all("upper_note" not in (change["after"] or {}) for change in changes)
+    identities = [
+        (change["source"]["sequence"], change["transaction"]["total_order"]) for change in changes[1:]
+    ]
+    assert len(set(map(str, identities))) == 4
+    topic = names.topic(shop.name, "app", "orders")
+    headers = [dict(record.headers or ())[wire.HEADER_CONTEXT] for record in records(shop.bootstrap, topic)]
+    assert set(headers) == {wire.CONTEXT_BYTES}
+    transactions = shop.on_topic(f"{names.topic_prefix(shop.name)}-transaction")
+    assert {each["status"] for each in transactions} == {"BEGIN", "END"}
+
+
+def test_the_history_says_what_tables_were_and_when(shop: Captured) -> None:
+    look = shop.looking()
+    flows(look)
+    shop.execute("ALTER TABLE app.orders ADD COLUMN total numeric(10, 2) NOT NULL DEFAULT 0")
+    shop.execute("CREATE TABLE app.keyless (a int)")
+    look.look()
+    shop.execute("DROP TABLE app.keyless")
+    look.look()
+    look.look()
+    look.close()
+    rows = shop.ask(
+        "SELECT table_name, columns, key, dropped, lsn IS NOT NULL FROM onramp.source_tables "
+        "WHERE source = %s ORDER BY seen_at",
+        shop.name,
+        at=shop.published,
+    )
+    assert [(row[0], row[2], row[3]) for row in rows] == [
+        ("orders", ["id"], False),
+        ("orders", ["id"], False),
+        ("keyless", None, False),
+        ("keyless", None, True),
+    ]
+    assert rows[1][1] == [
+        {"name": "id", "type": "integer", "not_null": True, "generated": False},
+        {"name": "note", "type": "text", "not_null": False, "generated": False},
+        {"name": "upper_note", "type": "text", "not_null": False, "generated": True},
+        {"name": "total", "type": "numeric(10,2)", "not_null": True, "generated": False},
+    ]
+    assert all(row[4] for row in rows)
+
+
+def test_tables_whose_names_would_collide_in_kafka_stay_out_and_the_others_flow(shop: Captured) -> None:
+    shop.execute(
+        'CREATE TABLE app."a.b" (id int PRIMARY KEY)',
+        "CREATE TABLE app.a_b (id int PRIMARY KEY)",
+    )
+    look = shop.looking()
+    shown = flows(look)
+    assert "app.a_b stays out: its topic would collide with that of app.a.b" in shown.reason
+    shop.execute(
+        'INSERT INTO app."a.b" VALUES (1)',
+        "INSERT INTO app.a_b VALUES (2)",
+        "INSERT INTO app.orders VALUES (4, 'x')",
+    )
+    eventually(lambda: ops(shop) == ["r", "c"], 60)
+    assert ops(shop, "a.b") == ["c"]
+    assert flows(look).state == "flowing"
+    look.close()
+
+
+def test_columns_that_differ_by_case_are_told_before_they_fail_the_source_and_after(shop: Captured) -> None:
+    shop.execute('CREATE TABLE app.twice (id int PRIMARY KEY, "Id" int)')
+    look = shop.looking()
+    assert "app.twice stays out: columns differ by case alone (id)" in flows(look).reason
+    shop.execute("INSERT INTO app.twice VALUES (3, 3)")
+    shown = eventually(lambda: s if (s := look.look()).state == "failed" else None, 60)
+    assert "differ only by case" in shown.reason
+    look.close()
+
+
+def test_rows_that_changed_without_an_event_are_read_again(shop: Captured) -> None:
+    look = shop.looking()
+    flows(look)
+    look.look()
+    shop.execute("ALTER TABLE app.orders ADD COLUMN paid bool DEFAULT true")
+
+    def reads_again() -> bool:
+        look.look()
+        return ops(shop).count("r") == 2
+
+    eventually(reads_again, 60)
+    look.close()
+    assert shop.changes("orders")[-1]["after"] == {"id": 1, "note": "there before", "paid": True}
+
+
+def test_a_removed_source_leaves_no_slot_no_connector_and_no_offsets(shop: Captured) -> None:
+    look = shop.looking()
+    flows(look)
+    eventually(lambda: shop.api.offsets(shop.connector), 60)
+    assert shop.slot()
+    eventually(look.remove, 60)
+    look.close()
+    assert shop.slot() is None
+    assert shop.api.config(shop.connector) is None
+    # A connector of the same name begins with a snapshot, so nothing of the old one was left.
+    again = shop.looking()
+    flows(again)
+    eventually(lambda: ops(shop) == ["r", "r"], 60)
+    again.close()
+
+
+def test_a_source_that_is_not_prepared_says_what_lacks_and_makes_no_slot(shop: Captured) -> None:
+    shop.execute(f"DROP PUBLICATION {names.publication(shop.name)}")
+    look = shop.looking()
+    shown = look.look()
+    look.close()
+    assert shown.state == "unprepared"
+    assert f"there is no publication {names.publication(shop.name)}" in shown.reason
+    assert "onramp sources sql" in shown.reason
+    assert shop.slot() is None
+    assert shop.api.config(shop.connector) is None

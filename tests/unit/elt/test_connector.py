@@ -1,0 +1,133 @@
+"""What a connector is told: regular expressions that mean one name, and what stays out."""
+
+import re
+
+import pytest
+
+from services.elt.agent.connector import Rendering, TopicSettings, literal
+from services.elt.agent.rereads import rereads
+from services.elt.agent.seen import Column, RowsStamp, Seen, Table, left_out
+from services.elt.setup.prepare import statements
+from shared.kafka_security import Brokers, KafkaSecurity
+from shared.registry.sources import Source
+
+SHOP = Source(
+    dsn_env="ONRAMP_SOURCE_SHOP", schemas=("app", "it's, a"), exclude=("app.tmp_*",), publish="shop"
+)
+TOPICS = TopicSettings(replication=3, min_insync=2, retention_ms=3_600_000)
+
+
+def table(name: str, *columns: Column, oid: int = 1, is_partition: bool = False) -> Table:
+    stamp = RowsStamp(oid=oid, columns={})
+    return Table(
+        oid=oid, schema="app", name=name, columns=columns, rows_stamp=stamp, is_partition=is_partition
+    )
+
+
+def rendered(*tables: Table) -> dict[str, str]:
+    rendering = Rendering(brokers=Brokers("kafka:9092", KafkaSecurity()), topics=TOPICS)
+    seen = Seen(lsn="0/0", tables=tables, left_out=left_out(tables, SHOP))
+    return rendering.config(
+        "shop", SHOP, {"host": "db", "user": "u", "password": "secret", "dbname": "d"}, seen
+    )
+
+
+def test_no_password_is_in_it() -> None:
+    config = rendered()
+    assert "secret" not in str(config)
+    assert config["database.password"] == "${env:ONRAMP_SOURCE_SHOP_PASSWORD}"
+
+
+def test_a_name_is_itself_alone_and_no_comma_ends_it() -> None:
+    assert literal("a.b,c") == r"a\x{2e}b\x{2c}c"
+    schemas = rendered()["schema.include.list"].split(",")
+    assert [_python(each) for each in schemas] == ["app", r"it\x27s\x2c\x20a"]
+
+
+def test_what_is_excluded_partitions_and_generated_columns_stay_out() -> None:
+    generated = Column("total", "integer", not_null=False, generated=True)
+    config = rendered(
+        table("orders", Column("id", "integer", not_null=True, generated=False), generated),
+        table("events_2026", generated, is_partition=True, oid=2),
+    )
+    excluded = [re.compile(_python(each)) for each in config["table.exclude.list"].split(",")]
+    taken = [
+        name
+        for name in ("app.orders", "app.tmp_1", "app.events_2026", "appxtmp_1")
+        if not any(pattern.fullmatch(name) for pattern in excluded)
+    ]
+    assert taken == ["app.orders", "appxtmp_1"]
+    assert config["column.exclude.list"] == r"app\x{2e}orders\x{2e}total"
+
+
+def test_topics_are_made_with_one_partition_and_what_was_asked() -> None:
+    config = rendered()
+    made = {
+        key.removeprefix("topic.creation.default."): value
+        for key, value in config.items()
+        if key.startswith("topic.creation.default.")
+    }
+    assert (made["partitions"], made["replication.factor"], made["min.insync.replicas"]) == ("1", "3", "2")
+    assert (made["retention.ms"], made["retention.bytes"]) == ("3600000", "-1")
+
+
+@pytest.mark.parametrize(
+    ("names", "out"),
+    [
+        (("a.b", "a_b"), ["app.a_b"]),
+        (("a_b", "a.b"), ["app.a.b"]),
+        (("a b", "a_b"), []),  # one topic for both: they are told by `source`
+        (("a", "b"), []),
+        (("a.b", "tmp_1"), []),
+    ],
+)
+def test_of_topics_that_kafka_takes_for_the_same_the_newer_stays_out(
+    names: tuple[str, str], out: list[str]
+) -> None:
+    tables = [table(name, oid=oid) for oid, name in enumerate(names)]
+    assert list(left_out(tables, SHOP)) == out
+
+
+def stamped(columns: dict[str, list[object]], partitions: tuple[int, ...] = (), oid: int = 1) -> RowsStamp:
+    return RowsStamp(oid=oid, columns=columns, partitions=partitions)
+
+
+ID = {"1": ["id", 23, -1, False]}
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "why"),
+    [
+        (stamped(ID), stamped(ID), ""),
+        (stamped(ID), stamped({**ID, "2": ["a", 25, -1, False]}), ""),
+        (stamped(ID), stamped({**ID, "2": ["a", 25, -1, True]}), "the new column a has a default"),
+        (stamped(ID), stamped({"1": ["id", 20, -1, False]}), "the column id has another type"),
+        (stamped(ID), stamped({"1": ["key", 23, -1, False]}), "the column id is named key now"),
+        (stamped(ID), stamped({"1": ["id", 23, -1, True]}), ""),  # a default that rows to come have
+        (stamped(ID, (7, 8)), stamped(ID, (7,)), "a partition was detached or dropped"),
+        (stamped(ID, (7,)), stamped(ID, (7, 8)), "a partition with rows was attached"),
+        (stamped(ID, (7,)), stamped(ID, (7, 9)), ""),  # an empty one
+        (None, stamped(ID, oid=8), "it is new here and has rows"),
+        (None, stamped(ID, oid=9), ""),
+        (stamped(ID, oid=3), stamped(ID, oid=8), "it is new here and has rows"),
+    ],
+)
+def test_a_table_is_read_again_when_its_rows_changed_and_nobody_said_so(
+    before: RowsStamp | None, now: RowsStamp, why: str
+) -> None:
+    there = Table(oid=now.oid, schema="app", name="t", columns=(), rows_stamp=now)
+    found = rereads({"app.t": before} if before else {}, [there], lambda oid: oid == 8)
+    assert found.get("app.t", "") == why
+
+
+def test_the_sql_for_a_dba_quotes_and_publishes_no_other_tables() -> None:
+    printed = statements("shop", SHOP, 'we"ird')
+    assert "ALL TABLES;" not in printed
+    assert 'FOR TABLES IN SCHEMA "app", "it\'s, a"' in printed
+    assert 'CREATE ROLE "we""ird" LOGIN REPLICATION' in printed
+    assert "max_slot_wal_keep_size = '8192MB'" in printed
+
+
+def _python(java: str) -> str:
+    """Return Java's regular expression as Python's."""
+    return re.sub(r"\\x\{(\w+)\}", lambda found: rf"\x{int(found[1], 16):02x}", java)
