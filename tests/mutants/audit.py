@@ -23,6 +23,8 @@ DELETED: Final = "tests/faults/test_audit_of_lives.py"
 REPLAYS: Final = "tests/faults/test_f42_replays.py::test_f42_"
 #: What `onramp admin` keeps, and replays that a restored dump has lost.
 KEPT: Final = "tests/integration/admin/test_audit_of_kept.py::test_"
+#: Kept, grouped, fixed, replayed and discarded through kills and a restored dump, under a whole writer.
+STORY: Final = "tests/faults/test_nothing_forgotten.py"
 _PLANTED: Final = "what_is_planted_in_the_control_database_is_named"
 DESTINATIONS: Final = "tests/integration/writer_tables/test_destinations.py"
 
@@ -401,6 +403,30 @@ SLOW: Final = (
                 "if self._counts[code, source] <= MOST_NAMED:",
                 "if True:",
                 "beyond_the_most_of_a_kind_they_are_a_number",
+            ),
+        )
+    ),
+    *(
+        Mutant(f"{what}, in the whole story", file, old, new, STORY)
+        for what, file, old, new in (
+            (
+                "the name of what a dump has lost",
+                "audit/kept.py",
+                "named.add(Code.REPLAY_LOST",
+                "(Code.REPLAY_LOST",
+            ),
+            (
+                "what a recheck opens",
+                "store/recheck_sql.py",
+                "WHERE e.id = ANY",
+                "WHERE false AND e.id = ANY",
+            ),
+            ("a cause's constraint", "errors/cause.py", "place=constraint or ", "place="),
+            (
+                "a job that goes on after a kill",
+                "store/work_sql.py",
+                "state IN ('running', 'cancelling') AND",
+                "state IN ('running', 'cancelling') AND done_to = 0 AND",
             ),
         )
     ),

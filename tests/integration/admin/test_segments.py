@@ -32,7 +32,8 @@ OVER = """
     UPDATE onramp_admin.events SET state = 'discarded', changed_at = now() - interval '{age}' WHERE {which}
 """
 OURS = """
-    SELECT count(*) FROM onramp_admin.bytes b JOIN onramp_admin.events e ON e.id = b.event WHERE e.topic = 't'
+    SELECT count(*) FROM onramp_admin.bytes b JOIN onramp_admin.events e ON e.id = b.event
+    WHERE e.topic = 'shelf'
 """
 TOPIC_ID = "6f1e3c9a-2f0e-4a57-9f63-1f1b7f4f0a11"
 BYTES = "SELECT count(*) FROM onramp_admin.bytes"
@@ -101,7 +102,7 @@ class Shelf:
 
 def _record(offset: int, value: bytes | None) -> LogRecord:
     told = {
-        "topic": "t",
+        "topic": "shelf",
         "topic_id": TOPIC_ID,
         "partition": 0,
         "offset": offset,
