@@ -10,6 +10,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from shared import wire
 from shared.kafka_security import Brokers, KafkaSecurity, Mechanism, Protocol
 
 
@@ -100,6 +101,12 @@ class RegistrySettings(BaseSettings):
         "file",
         description="Where the registry is kept: `file`, or `kafka` for the topic onramp.registry, which "
         "`onramp apply` writes and all services follow. The same for all of them.",
+    )
+    topic: str = Field(
+        wire.REGISTRY,
+        pattern=r"^onramp\.registry[A-Za-z0-9._-]{0,200}$",
+        description="The topic that the registry is kept in; another name keeps two Onramps on one Kafka "
+        "apart. It begins with onramp.registry, where no sender's event can go.",
     )
     file: Path = Field(
         Path("onramp.yaml"),

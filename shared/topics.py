@@ -35,8 +35,13 @@ OWN_TOPICS: Final = (
     TopicSpec(wire.WRITERS, 1, _COMPACTED),
 )
 
-#: Made by whoever reads or writes it first, see shared/registry.
-REGISTRY_TOPIC: Final = TopicSpec(wire.REGISTRY, 1, _KEPT)
+
+def registry_topic(name: str) -> TopicSpec:
+    """Return the specification of the registry's topic, made by whoever reads or writes it first."""
+    return TopicSpec(name, 1, _KEPT)
+
+
+REGISTRY_TOPIC: Final = registry_topic(wire.REGISTRY)
 
 
 def event_topic(name: str, partitions: int) -> TopicSpec:

@@ -17,8 +17,8 @@ def require_safe(settings: AdminSettings, registry: Registry) -> None:
     if registry.is_read and not registry.snapshot().operators:  # unread, nobody is let in without one
         faults.append(
             f"It would listen on {where} and knows no operator: everybody could read parked events. "
-            "Make a key with `onramp keys new ann --operator admin` and write its hash into "
-            "the registry's file (ONRAMP_REGISTRY_FILE), or listen on 127.0.0.1 (ONRAMP_ADMIN_HOST)."
+            "Make a key with `onramp keys new ann --operator admin` and bring its hash into the registry "
+            "(docs/registry.md), or listen on 127.0.0.1 (ONRAMP_ADMIN_HOST)."
         )
     if not settings.tls_cert_file and not settings.allow_cleartext_http:
         faults.append(

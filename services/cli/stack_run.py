@@ -83,12 +83,14 @@ class StackRun:
 
     def _apply_registry(self) -> None:
         from services.cli.registry.followed_file import FollowedFile
-        from shared.registry.kafka_log import KafkaLog
+        from shared.registry.opened import open_log
+        from shared.settings import RegistrySettings
 
         if self._registry is None:
             return
         where = self._where(kafka=self._stack.bootstrap, dsn=self._stack.dsn)
-        self._followed = FollowedFile(KafkaLog(where.kafka_settings), self._registry, where, self._note)
+        log = open_log(RegistrySettings(), where.kafka_settings)
+        self._followed = FollowedFile(log, self._registry, where, self._note)
         with self._report.step(f"Applying {self._registry}"), self._interrupts.allowed():
             self._followed.look()
 

@@ -277,17 +277,18 @@ async def _watch_kafka(sink: Sink) -> None:
 async def _watch(registry: Registry, budget: ByteBudget, connections: Connections) -> None:
     info = RegistryInfo()
     looking: asyncio.Future[bool] | None = None
+    is_frozen = False
     while True:
         # In a thread: thousands of keys take seconds to read, and no request may wait for that.
         looking = looking or asyncio.ensure_future(asyncio.to_thread(registry.refresh))
         await asyncio.wait({looking}, timeout=_LOOK_SECONDS)
         if looking.done():
-            if looking.exception():
-                logger.error(
-                    "the registry could not be read; the previous one stays in use",
-                    exc_info=looking.exception(),
-                )
+            if failure := looking.exception():
+                logger.error("the registry could not be read; the old one stays", exc_info=failure)
             looking = None
+            if registry.is_read and not is_frozen:
+                gc.freeze()  # thousands of types stay: walking through them takes tens of milliseconds
+                is_frozen = True
         info.show(registry)
         INFLIGHT_BYTES.set(budget.held)
         INFLIGHT_BYTES_LIMIT.set(budget.limit)

@@ -48,6 +48,26 @@ class _Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
+class _Entry(_Frozen):
+    """One of thousands: the next snapshot has most of them again, and does not write them down again."""
+
+    #: Beside what it says: a copy has none yet, and two that say the same are equal.
+    __slots__ = ("_fingerprint",)
+
+    def fingerprint(self) -> bytes:
+        """Return the SHA-256 of the content."""
+        try:
+            known: bytes = object.__getattribute__(self, "_fingerprint")
+        except AttributeError:
+            known = _sha256(self.model_dump(mode="json", by_alias=True))
+            object.__setattr__(self, "_fingerprint", known)
+        return known
+
+
+def _sha256(written: object) -> bytes:
+    return hashlib.sha256(orjson.dumps(written, option=orjson.OPT_SORT_KEYS)).digest()
+
+
 class Destination(_Frozen):
     """Where events land."""
 
@@ -86,7 +106,7 @@ class AlertLimits(_Frozen):
         return self
 
 
-class EventType(_Frozen):
+class EventType(_Entry):
     """What is registered of one event name."""
 
     owner: str = ""
@@ -141,7 +161,7 @@ class KeyHash(_Frozen):
     expires: AwareDatetime | None = None
 
 
-class _Holder(_Frozen):
+class _Holder(_Entry):
     """Whoever has a key: it is known by its hashes, and may expire."""
 
     hashes: tuple[KeyHash, ...] = Field(min_length=1)
@@ -216,11 +236,19 @@ class Snapshot(_Frozen):
         for name in self.event_types:
             if wire.is_reserved(name):
                 raise ValueError(f"the event name {name} is Onramp's own")
-        written = self.model_dump(mode="json", by_alias=True)
-        self._digest = hashlib.sha256(orjson.dumps(written, option=orjson.OPT_SORT_KEYS)).hexdigest()
+        self._digest = self._content().hex()
         for section in ("event_types", "keys", "operators", "sources", "models"):
             object.__setattr__(self, section, MappingProxyType(dict(getattr(self, section))))
         return self
+
+    def _content(self) -> bytes:
+        """Return the SHA-256 of all: piece by piece, because nothing else runs while one piece is made."""
+        sections = ("event_types", "keys", "operators")
+        digest = hashlib.sha256(_sha256(self.model_dump(mode="json", by_alias=True, exclude=set(sections))))
+        for section in sections:
+            for name, entry in sorted(getattr(self, section).items()):
+                digest.update(f"{section}.{name} ".encode() + entry.fingerprint())
+        return digest.digest()
 
 
 #: A registry that knows nothing: every event name is accepted and lands by default.

@@ -46,6 +46,13 @@ REGISTRY: Final = (
         "",
         tests=SOURCES,
     ),
+    Mutant(
+        "what an entry is known by",
+        "model.py",
+        'object.__setattr__(self, "_fingerprint", known)',
+        "pass",
+        tests="tests/unit/shared/test_registry_chain.py::test_what_did_not_change_is_not_written_down_again",
+    ),
     Mutant("looking again at what is unread", "file.py", "else _UNREAD", "else stamp", tests=FILE),
     Mutant("a file that was cut", "file.py", "if ending(text) < self._ending:", "if False:", tests=FILE),
     Mutant(

@@ -16,11 +16,11 @@ from shared.registry.changes import SchemaChange, schema_changes
 from shared.registry.difference import Difference, difference, too_large
 from shared.registry.editor import Editor
 from shared.registry.file import RegistryFileError, line_in, load, placed
-from shared.registry.kafka_log import KafkaLog
 from shared.registry.merge import merged
 from shared.registry.model import Snapshot
+from shared.registry.opened import open_log
 from shared.registry.sources import require_no_clash
-from shared.settings import KafkaSettings
+from shared.settings import KafkaSettings, RegistrySettings
 
 
 class State(StrEnum):
@@ -79,7 +79,7 @@ def finding_line(change: SchemaChange) -> str:
 @contextmanager
 def editing(kafka: KafkaSettings) -> Iterator[Editor]:
     """Open the registry in Kafka to change it. Raises as `Editor` does."""
-    log = KafkaLog(kafka)
+    log = open_log(RegistrySettings(), kafka)
     try:
         yield Editor(log)
     finally:

@@ -113,7 +113,10 @@ def _registry_file(named: Path | None, kafka: str | None) -> Path | None:
     """
     from shared.registry.file import RegistryFileError, load
 
-    file = named or (_USUAL if kafka is None and _USUAL.exists() else None)
+    usual = _USUAL if _USUAL.exists() else None
+    if usual and kafka is not None and named is None:
+        complain(f"{usual} is not applied to brokers that others may use: --registry {usual} applies it")
+    file = named or (usual if kafka is None else None)
     if file is not None:
         try:
             load(file)

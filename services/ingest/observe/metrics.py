@@ -178,6 +178,7 @@ class RegistryInfo:
         found = {
             (limit, name): value
             for name, event_type in types.items()
+            if event_type.alerts.model_fields_set  # this is the event loop, and most have none
             for limit, value in event_type.alerts
             if value is not None
         }

@@ -17,17 +17,13 @@ from shared.registry import Snapshot
 from shared.registry.editor import Editor
 from shared.registry.log import MemoryLog
 from shared.registry.log_registry import LogRegistry
-from shared.settings import KafkaSettings
 
 
 @pytest.fixture
 def log(monkeypatch: pytest.MonkeyPatch) -> MemoryLog:
     log = MemoryLog()
 
-    def memory(_: KafkaSettings) -> MemoryLog:
-        return log
-
-    monkeypatch.setattr(change, "KafkaLog", memory)
+    monkeypatch.setattr(change, "open_log", lambda *_: log)
     return log
 
 

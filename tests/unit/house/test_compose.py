@@ -166,7 +166,7 @@ def test_what_apply_is_told_brings_the_file_into_force(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = MemoryLog()
-    monkeypatch.setattr(change, "KafkaLog", lambda _: log)
+    monkeypatch.setattr(change, "open_log", lambda *_: log)
     for name, value in COMPOSE["services"]["apply"]["environment"].items():
         monkeypatch.setenv(name, value)
     file, words = _made(tmp_path), COMPOSE["services"]["apply"]["command"]

@@ -1,0 +1,49 @@
+"""A registry of one's own, for benches and tests on brokers that others use too."""
+
+import secrets
+from typing import Any
+
+from shared.registry.difference import difference
+from shared.registry.editor import Editor
+from shared.registry.kafka_log import KafkaLog
+from shared.registry.model import Snapshot
+from shared.registry.opened import open_log
+from shared.settings import KafkaSettings, RegistrySettings
+
+
+class OwnRegistry:
+    """A topic of its own, which the services follow that are started with `env`."""
+
+    def __init__(self, bootstrap: str, document: Any = None) -> None:
+        """Make a name; the topic is made with the first document, of nothing unless it is given."""
+        self.bootstrap = bootstrap
+        self._kafka = KafkaSettings(bootstrap=bootstrap)
+        self._settings = RegistrySettings(topic=f"onramp.registry.{secrets.token_hex(6)}")
+        self.put(document or {})
+
+    @property
+    def topic(self) -> str:
+        """The topic's name."""
+        return self._settings.topic
+
+    @property
+    def env(self) -> dict[str, str]:
+        """The environment of services that follow it."""
+        return {"ONRAMP_REGISTRY_SOURCE": "kafka", "ONRAMP_REGISTRY_TOPIC": self.topic}
+
+    def open(self) -> KafkaLog:
+        """Return its log; who opens it closes it."""
+        return open_log(self._settings, self._kafka)
+
+    def put(self, document: Any) -> int | None:
+        """Bring the sections of a document into force; return the offset, None when nothing differs.
+
+        It is no file's: whatever the sections had before gives way.  Raises as `Editor` does.
+        """
+        log = self.open()
+        try:
+            editor = Editor(log)
+            change = difference(editor.chain, Snapshot.model_validate(document))
+            return None if change.is_empty else editor.write(change, "own", "")
+        finally:
+            log.close()
