@@ -16,7 +16,7 @@ export PYTHONPATH := $(CURDIR)
 unexport VIRTUAL_ENV
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo prometheus test lint types format test-unit fuzz mutants proof proof-plan proof-parked bench bench-gateway bench-writer bench-scale bench-errors bench-latency load load-full model bundle clean
+.PHONY: help setup run demo prometheus test lint types format test-unit fuzz mutants proof proof-plan proof-parked bench bench-gateway bench-writer bench-scale bench-errors bench-latency load load-full model bundle clean bench-registry
 
 help: ## Show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -93,6 +93,9 @@ bench-errors: $(STAMP) ## A million parked events: kept, looked at, discarded, r
 
 bench-latency: $(STAMP) ## From when an event was due to its row, at 1,000 a second (ten minutes)
 	$(PY) -m loadtest.bench_latency $(ARGS)
+
+bench-registry: $(STAMP) ## How soon a change of the registry is in force, and what a large one costs (half an hour)
+	$(PY) -m loadtest.bench_registry $(ARGS)
 
 load: $(STAMP) ## The published seed shapes on three brokers, a minute each, verified (ARGS="--web" to watch)
 	$(PY) -m loadtest.run seeds $(ARGS)

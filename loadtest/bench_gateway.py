@@ -113,7 +113,7 @@ def _round(kafka: Kafka, gateways: dict[str, Variant], args: argparse.Namespace)
     rows = {}
     for scenario in (each for each in SCENARIOS if args.only in each.title):
         for gateway in gateways.values():
-            _load(gateway, scenario, _WARM_SECONDS)
+            load(gateway, scenario, _WARM_SECONDS)
         bare = _bare(kafka, scenario, args.seconds)
         for name, gateway in gateways.items():
             rows[Case(scenario, name)] = _measure(gateway, scenario, args.seconds, bare)
@@ -128,7 +128,7 @@ def _bare(kafka: Kafka, scenario: Scenario, seconds: float) -> float:
 
 def _measure(gateway: Variant, scenario: Scenario, seconds: float, bare: float) -> Row:
     before = cost(gateway.pid)
-    result = _load(gateway, scenario, seconds)
+    result = load(gateway, scenario, seconds)
     after = cost(gateway.pid)
     if result["other"]:
         sys.exit(f"{scenario.title}: {result['other']} requests were not answered with 202")
@@ -143,7 +143,8 @@ def _measure(gateway: Variant, scenario: Scenario, seconds: float, bare: float) 
     )
 
 
-def _load(gateway: Variant, scenario: Scenario, seconds: float) -> dict[str, Any]:
+def load(gateway: Variant, scenario: Scenario, seconds: float) -> dict[str, Any]:
+    """Load a gateway from a process of its own; return how many events it took, and how long they took."""
     load = [str(gateway.port), scenario.form, str(scenario.batch), str(scenario.connections), str(seconds)]
     return _run("http_load", *load, "bench", KEY, *([str(gateway.ca_file)] if gateway.ca_file else []))
 

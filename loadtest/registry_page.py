@@ -1,0 +1,63 @@
+"""The page that is made of `python -m loadtest.bench_registry`'s kept results: no figure is typed by hand."""
+
+import json
+from pathlib import Path
+from typing import Any, Final
+
+from loadtest.pages import RESULTS
+
+_PAGE: Final = "registry.md"
+_HEAD: Final = """\
+# The registry
+
+Made by `make bench-registry` from the files beside it; do not edit it by hand. Two figures are the lowest and
+the highest of the rounds. The load average says how busy the machine was with other work, and when it
+ran stands beside each.
+"""
+#: What says how a run was made, and not what it found.
+_ABOUT: Final = {"case", "at", "load_average_before", "load_average_after", "machine", "versions", "command"}
+#: What each case is to reach, in the order of the page.
+_AIMS: Final = {
+    "in-force": "A change is in force in the gateway and in the writer within a second (p99).",
+    "read": "10,000 change sets are read within 3 s.",
+    "types": "With 5,000 types an event costs the gateway at most 5 % more than with an empty registry.",
+    "changing": "While 100 changes pass no request takes longer than 50 ms.",
+    "routes": "500 routed types make the writer at most 10 % slower than none.",
+}
+
+
+def page(results: dict[str, dict[str, Any]]) -> str:
+    """Return the page of all kept results, by their cases."""
+    known = [(case, results[case]) for case in _AIMS if case in results]
+    return "\n".join([_HEAD, *(_section(case, result) for case, result in known)])
+
+
+def _section(case: str, result: dict[str, Any]) -> str:
+    rows = [("figure", ""), ("---", "---:")]
+    rows += [(key.replace("_", " "), _cell(value)) for key, value in result.items() if key not in _ABOUT]
+    table = "\n".join(f"| {' | '.join(cells)} |" for cells in rows)
+    named = ", ".join(f"{key} {value}" for key, value in result["versions"].items())
+    busy = f"{result['load_average_before']} before it, {result['load_average_after']} after it"
+    about = f"`{result['command']}`, {result['at']}. Load average {busy}. {result['machine']}; {named}."
+    return f"## {case}\n\n{_AIMS[case]}\n\n{table}\n\n{about}\n"
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {each:,}" for key, each in value.items())
+    if isinstance(value, list):
+        return " to ".join(f"{each:,}" for each in value)
+    return f"{value:,}"
+
+
+def write(folder: Path = RESULTS) -> None:
+    """Write the page beside its results."""
+    results = {
+        file.stem.removeprefix("registry-"): json.loads(file.read_text("utf-8"))
+        for file in folder.glob("registry-*.json")
+    }
+    (folder / _PAGE).write_text(page(results), "utf-8")
+
+
+if __name__ == "__main__":
+    write()
