@@ -18,9 +18,10 @@ from confluent_kafka.admin import AdminClient, ConfigResource
 
 from shared.settings import KafkaSettings
 from stack.interrupts import Interrupts
+from stack.plan import Plan
 from stack.ports import LOOPBACK, free_port
 from stack.report import Silent
-from stack.up import Plan, Stack
+from stack.up import Stack
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 _DATA: Final = ROOT / ".onramp" / "load"

@@ -7,23 +7,14 @@ arrives, then the writer, then what they stood on.
 
 import fcntl
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
 from stack import ports, services
-from stack.addresses import (
-    ADMIN_PORT,
-    GATEWAY_PORT,
-    KAFKA_PORT,
-    POSTGRES_PORT,
-    WRITER_PORT,
-    Addresses,
-    forget,
-    note,
-)
+from stack.addresses import Addresses, forget, note
+from stack.capture import Capture, source_variables
 from stack.dev_key import dev_key
 from stack.errors import StackError, UnavailableError
 from stack.guard_client import GUARD
@@ -31,6 +22,7 @@ from stack.interrupts import Interrupts
 from stack.jars import ensure_jars
 from stack.kafka import Kafka
 from stack.part_process import Part
+from stack.plan import Plan
 from stack.postgres import Postgres
 from stack.private import private_folder
 from stack.probe import has_landed, post_probe
@@ -39,28 +31,6 @@ from stack.prometheus import JOB_GATEWAY, JOB_WRITER, PORT, Programs, Prometheus
 from stack.report import Report
 
 PROBE_SECONDS = 90.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """What to start and where; the usual ports are wishes, a taken one is replaced."""
-
-    data_dir: Path
-    bootstrap: str | None = None
-    """Brokers to use instead of starting one."""
-    dsn: str | None = None
-    """A database to use instead of starting one."""
-    brokers: int = 1
-    """Of the Kafka that is started: 1, or 3 with every topic on all of them."""
-    gateway_env: Mapping[str, str] = field(default_factory=dict)
-    writer_env: Mapping[str, str] = field(default_factory=dict)
-    kafka_port: int = KAFKA_PORT
-    postgres_port: int = POSTGRES_PORT
-    gateway_port: int = GATEWAY_PORT
-    writer_port: int = WRITER_PORT
-    admin_port: int = ADMIN_PORT
-    prometheus: bool = False
-    """Whether to start a Prometheus that looks at both services."""
 
 
 class Stack:
@@ -125,6 +95,7 @@ class Stack:
         if self._watching is not None:
             self._start_prometheus(self._watching)
         self._start_admin()
+        self._start_capture()
         note(
             self.data_dir,
             Addresses(
@@ -259,6 +230,17 @@ class Stack:
         )
         self._beside.append(self._launch("the admin service", admin))
         self.admin = admin.url
+
+    def _start_capture(self) -> None:
+        """Start what captures sources if the registry names any; events land without it."""
+        variables = source_variables(self.bootstrap)
+        if not variables:
+            return
+        with self._report.step("Starting Kafka Connect, the agent and the modeler for sources"):
+            env = {"ONRAMP_WRITER_DSN": self.dsn, **self._shared_env, **self._plan.writer_env}
+            capture = Capture(self.data_dir, self.bootstrap, variables, env=env)
+            self._beside.append(self._launch("what captures sources", capture))
+            self._wait_ready([capture])
 
     def _find_prometheus(self) -> None:
         with self._step("Looking for Prometheus, or fetching it"):

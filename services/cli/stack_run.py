@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
     from services.cli.registry.followed_file import FollowedFile
     from services.cli.where import Where
+    from stack.plan import Plan
     from stack.report import Report
-    from stack.up import Plan
 
 _CHECK_SECONDS: Final = 0.5
 

@@ -104,8 +104,8 @@ def _memory() -> Check:
 
 
 def _ports() -> Check:
+    from stack.plan import Plan
     from stack.ports import is_free
-    from stack.up import Plan
 
     plan = Plan(data_dir=ROOT)
     usual = {

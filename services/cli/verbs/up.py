@@ -88,7 +88,7 @@ def up(
     """
     from services.cli.terminal import report_to
     from services.cli.where import kafka_and_databases
-    from stack.up import Plan
+    from stack.plan import Plan
 
     _require_supported(brokers, kafka)
     file = _registry_file(registry, kafka)

@@ -50,7 +50,7 @@ def create(
 
     metrics = AgentMetrics()
     watch = Watch(registry, databases, look_at, metrics, look_s=settings.look_s)
-    application = pages(watch.states, metrics.registry)
+    application = pages(watch, metrics.registry)
     application.router.lifespan_context = _watching(watch)
     return application
 

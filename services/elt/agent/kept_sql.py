@@ -151,13 +151,14 @@ class KeptDatabase:
     def record(self, seen: Seen, changed: Sequence[Table], dropped: Sequence[tuple[str, str]]) -> None:
         """Add what changed to the history, dated, with where the source's WAL was."""
         with self._transaction() as cursor:
+            # First: one that was dropped and made again is both.
+            for schema, name in dropped:
+                cursor.execute(_RECORD, (self._source, schema, name, seen.lsn, "[]", None, True))
             for table in changed:
                 columns = [column._asdict() for column in table.columns]
                 key = list(table.key) if table.key else None
                 entry = (self._source, table.schema, table.name, seen.lsn, _json(columns), key, False)
                 cursor.execute(_RECORD, entry)
-            for schema, name in dropped:
-                cursor.execute(_RECORD, (self._source, schema, name, seen.lsn, "[]", None, True))
 
     def keep_tables(self, tables: Mapping[str, RowsStamp], rereads: Mapping[str, str]) -> None:
         """Keep what the tables' rows are now, and which of them must be read again for it."""
@@ -191,9 +192,9 @@ class KeptDatabase:
                 raise
 
 
-def prepared(dsn: str) -> connection:
-    """Open a connection to a database whose schema of the agent is up to date."""
-    conn = psycopg2.connect(
+def connect(dsn: str) -> connection:
+    """Open a connection."""
+    return psycopg2.connect(
         dsn,
         client_encoding="UTF8",
         application_name="onramp-agent",
@@ -201,6 +202,11 @@ def prepared(dsn: str) -> connection:
         keepalives_idle=5,
         options=_OPTIONS,
     )
+
+
+def prepared(dsn: str) -> connection:
+    """Open a connection to a database whose schema of the agent is up to date."""
+    conn = connect(dsn)
     try:
         with conn:
             _MIGRATIONS.apply(conn, "that the source is published to")

@@ -12,7 +12,7 @@ from services.elt.agent.connector import Rendering
 from services.elt.agent.kafka_topics import ChangeTopics, TopicsError
 from services.elt.agent.kept_sql import Kept, KeptDatabase, KeptError, Shown
 from services.elt.agent.rereads import rereads
-from services.elt.agent.seen import Seen, State
+from services.elt.agent.seen import Seen, State, Table
 from services.elt.agent.source_sql import SourceDatabase, SourceError
 from shared.backoff import Backoff
 from shared.registry.sources import Source
@@ -97,7 +97,7 @@ class SourceLook:
         self._reach.kept.close()
 
     def _capture(self, seen: Seen, kept: Kept) -> Shown:
-        self._record(seen)
+        self._record(seen, kept)
         status = self._keep_connector(seen)
         if monotonic() - self._policed_at >= _POLICE_SECONDS:
             self._trouble = self._reach.topics.police(self._name)
@@ -105,17 +105,20 @@ class SourceLook:
         self._read_again(seen, kept, flows=bool(seen.slot and seen.slot.active))
         return self._judge(seen, status)
 
-    def _record(self, seen: Seen) -> None:
+    def _record(self, seen: Seen, kept: Kept) -> None:
         """Add what changed in the catalogue to the tables' history, before changes by it can be read."""
         there = self._reach.kept.history()
         tables = {(t.schema, t.name): t for t in seen.tables if not t.is_partition}
+        dropped = [
+            name
+            for name, (_, _, is_dropped) in there.items()
+            if not is_dropped and (name not in tables or _is_another(tables[name], kept))
+        ]
         changed = [
             table
             for name, table in tables.items()
-            if there.get(name) != ([c._asdict() for c in table.columns], _listed(table.key), False)
-        ]
-        dropped = [
-            name for name, (_, _, is_dropped) in there.items() if name not in tables and not is_dropped
+            if name in dropped
+            or there.get(name) != ([c._asdict() for c in table.columns], _listed(table.key), False)
         ]
         if changed or dropped:
             self._reach.kept.record(seen, changed, dropped)
@@ -264,6 +267,12 @@ class SourceLook:
             self._reach.kept.show(shown)
         except KeptError as also:
             log.warning("how a source is cannot be kept", extra={"source": self._name, "reason": str(also)})
+
+
+def _is_another(table: Table, kept: Kept) -> bool:
+    """Whether a table was dropped, and another one has its name since the last look."""
+    before = (kept.tables or {}).get(table.full_name)
+    return before is not None and before.oid != table.oid
 
 
 def _listed(key: tuple[str, ...] | None) -> list[str] | None:

@@ -41,6 +41,12 @@ class _Watched:
         self.look_s = look_s
         self._thread.start()
 
+    def said(self) -> dict[str, str]:
+        """Return its state and the reason, for people."""
+        if self.shown is None:
+            return {"state": State.STARTING, "reason": "it was not looked at yet"}
+        return {"state": self.shown.state, "reason": self.shown.reason}
+
     def remove(self) -> None:
         """Have it removed, which takes some looks, and then end."""
         self._removing = True
@@ -113,13 +119,13 @@ class Watch:
         self._look_s = look_s
         self._watched: dict[str, _Watched] = {}
         self._wrong: dict[str, str] = {}
+        self._has_looked_back = False
         self._stopping = threading.Event()
 
     def run(self) -> None:
         """Follow the registry until `stop`."""
-        self._remove_unnamed()
         while not self._stopping.is_set():
-            self._follow()
+            self.follow()
             self._stopping.wait(_REGISTRY_SECONDS)
             self._registry.refresh()
         for watched in self._watched.values():
@@ -134,15 +140,22 @@ class Watch:
     def states(self) -> dict[str, dict[str, str]]:
         """Return each source's state and reason, for /readyz."""
         wrong = {name: {"state": State.UNREACHABLE, "reason": why} for name, why in self._wrong.items()}
-        watched = list(self._watched.items())
-        return wrong | {
-            name: {"state": w.shown.state, "reason": w.shown.reason} for name, w in watched if w.shown
-        }
+        return wrong | {name: watched.said() for name, watched in list(self._watched.items())}
 
-    def _follow(self) -> None:
+    @property
+    def is_ready(self) -> bool:
+        """Whether the registry was read and all its sources flow."""
+        return self._has_looked_back and all(s["state"] == State.FLOWING for s in self.states().values())
+
+    def follow(self) -> None:
+        """Watch what the registry names now, and have others removed."""
         if not self._registry.is_read:
             return
         named = self._registry.snapshot().sources
+        self._wrong = {name: why for name, why in self._wrong.items() if name in named}
+        if not self._has_looked_back:
+            self._has_looked_back = True
+            self._remove_unnamed(named)
         for name, watched in list(self._watched.items()):
             if watched.has_ended:
                 del self._watched[name]
@@ -177,11 +190,8 @@ class Watch:
             log.error("a source cannot be followed", extra={"source": name, "reason": why})
         self._wrong[name] = why
 
-    def _remove_unnamed(self) -> None:
+    def _remove_unnamed(self, named: Mapping[str, Source]) -> None:
         """Remove sources that were taken out of the registry while no agent ran."""
-        named = self._registry.snapshot().sources if self._registry.is_read else None
-        if named is None:
-            return
         for database, dsn in self._databases.items():
             try:
                 kept = sources_in(dsn)

@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from services.elt.agent.kept_sql import prepared, translated
+from services.elt.agent.kept_sql import connect, translated
 
 _LIST: Final = """
     SELECT source, state, reason, slot_active, wal_status, retained_bytes, heartbeat_age_s,
@@ -30,9 +30,12 @@ def ask_for_resync(dsn: str, source: str) -> bool:
 
 def _rows(dsn: str, query: str, *arguments: object) -> list[dict[str, Any]]:
     with translated():
-        conn = prepared(dsn)
+        conn = connect(dsn)
         try:
             with conn, conn.cursor() as cursor:
+                cursor.execute("SELECT to_regclass('onramp_agent.sources')")
+                if cursor.fetchone() == (None,):
+                    return []  # no source was ever published here
                 cursor.execute(query, arguments)
                 names = [column.name for column in cursor.description or ()]
                 return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]

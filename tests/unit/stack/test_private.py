@@ -8,9 +8,10 @@ import pytest
 
 from stack.errors import UnavailableError
 from stack.interrupts import Interrupts
+from stack.plan import Plan
 from stack.private import private_folder, secret
 from stack.report import Silent
-from stack.up import Plan, Stack
+from stack.up import Stack
 
 
 def mode(path: Path) -> int:

@@ -1,0 +1,29 @@
+"""What `onramp up` is asked to start, and where."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from stack.addresses import ADMIN_PORT, GATEWAY_PORT, KAFKA_PORT, POSTGRES_PORT, WRITER_PORT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What to start and where; the usual ports are wishes, a taken one is replaced."""
+
+    data_dir: Path
+    bootstrap: str | None = None
+    """Brokers to use instead of starting one."""
+    dsn: str | None = None
+    """A database to use instead of starting one."""
+    brokers: int = 1
+    """Of the Kafka that is started: 1, or 3 with every topic on all of them."""
+    gateway_env: Mapping[str, str] = field(default_factory=dict)
+    writer_env: Mapping[str, str] = field(default_factory=dict)
+    kafka_port: int = KAFKA_PORT
+    postgres_port: int = POSTGRES_PORT
+    gateway_port: int = GATEWAY_PORT
+    writer_port: int = WRITER_PORT
+    admin_port: int = ADMIN_PORT
+    prometheus: bool = False
+    """Whether to start a Prometheus that looks at both services."""

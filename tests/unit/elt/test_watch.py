@@ -1,0 +1,40 @@
+"""What cannot be followed is told by its reason, and an agent that has not read the registry is not ready."""
+
+import pytest
+
+from services.elt.agent.look import SourceLook
+from services.elt.agent.metrics import AgentMetrics
+from services.elt.agent.watch import Watch
+from shared.registry.memory import MemoryRegistry
+from shared.registry.sources import Source
+from tests.fixtures.writer import eventually
+
+SHOP = {"dsn_env": "ONRAMP_SOURCE_NOBODY", "schemas": ["app"], "publish": "shop"}
+
+
+def never(name: str, _source: Source, _dsn: str) -> SourceLook:
+    raise AssertionError(f"{name} is looked at")
+
+
+@pytest.mark.parametrize(
+    ("changed", "env", "told"),
+    [
+        ({}, "", "ONRAMP_SOURCE_NOBODY is not set"),
+        ({"database": "other"}, "postgresql://u@h/d", "no database other is configured"),
+    ],
+)
+def test_a_source_that_cannot_be_followed_says_why_and_the_agent_is_not_ready(
+    changed: dict[str, str], env: str, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ONRAMP_SOURCE_NOBODY", env)
+    registry = MemoryRegistry({"sources": {"shop": {**SHOP, **changed}}})
+    watch = Watch(registry, {}, never, AgentMetrics(), look_s=1)
+    assert not watch.is_ready
+    watch.follow()
+    assert told in watch.states()["shop"]["reason"]
+    assert not watch.is_ready
+    registry.put({"sources": {}})
+    registry.refresh()
+    watch.follow()
+    eventually(lambda: watch.is_ready)
+    assert watch.states() == {}
