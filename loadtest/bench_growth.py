@@ -31,6 +31,7 @@ from loadtest.report import machine, versions
 from shared import wire
 from stack.kafka import Kafka
 from stack.postgres import Postgres
+from stack.registry import OwnRegistry
 from stack.services import Service, writer
 
 #: Nobody listens there.
@@ -203,9 +204,8 @@ def run(case: str, args: argparse.Namespace) -> dict[str, Any]:
         if case == "outage":
             own: dict[str, Any] = {"type": "postgres"}
             types = {"bench_0": {"destinations": [own, own | {"vanity": "away"}]}}
-            registry = Path(name) / "onramp.yaml"
-            registry.write_text(json.dumps({"event_types": types}), "utf-8")
-            settings |= {"databases": json.dumps({"away": _NOWHERE}), "ONRAMP_REGISTRY_FILE": str(registry)}
+            settings |= {"databases": json.dumps({"away": _NOWHERE})}
+            settings |= OwnRegistry(kafka.bootstrap, {"event_types": types}).env
         bench = Bench(kafka, postgres, Path(name), **settings)
         try:
             return {"case": case, "batch_bytes": args.batch_bytes} | CASES[case](bench, args)

@@ -30,7 +30,7 @@ from confluent_kafka import Producer
 from loadtest import registry_page
 from loadtest.background import repeatedly
 from loadtest.bench_gateway import Scenario, load
-from loadtest.bench_writer import parts, produce, run_writer
+from loadtest.bench_writer import Spent, parts, produce, run_writer
 from loadtest.gateways import KEY, Variant
 from loadtest.measure import spread
 from loadtest.pages import RESULTS
@@ -177,7 +177,7 @@ def routes(args: argparse.Namespace) -> dict[str, Any]:
                     bootstrap=kafka.bootstrap, dsn=postgres.dsn, log=Path(folder) / "writer.log", env=env
                 )
                 try:
-                    line, _ = run_writer(writer, conn, args.events, dict)
+                    line, _ = run_writer(writer, conn, args.events, Spent(writer, postgres, kafka))
                 finally:
                     writer.stop()
                     conn.close()

@@ -155,7 +155,7 @@ def measure(args: argparse.Namespace) -> dict[str, object]:
         if case.ddl:
             with conn.cursor() as cursor:
                 cursor.execute(case.ddl)
-        env = case.registry(Path(name)) | {"ONRAMP_WRITER_MASTER": f"local[{args.slots}]"}
+        env = case.registry(kafka.bootstrap) | {"ONRAMP_WRITER_MASTER": f"local[{args.slots}]"}
         service = writer(bootstrap=kafka.bootstrap, dsn=postgres.dsn, log=Path(name) / "writer.log", env=env)
         before = cost(postgres.pid)
         keeps = _admin_beside(kafka, postgres, Path(name)) if args.admin else nullcontext()

@@ -1,12 +1,11 @@
 """What the writer's bench lands: the records of a case, and the table that they go to."""
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Final, NamedTuple
 
 from shared import wire
+from stack.registry import OwnRegistry
 
 LANDING: Final = "landing"
 TYPED: Final = "typed"
@@ -67,14 +66,12 @@ class Case:
         """What has to be there before; empty where the writer makes it."""
         return _TABLES.get(self.form, "")
 
-    def registry(self, folder: Path) -> dict[str, str]:
-        """Return the writer's variables for this case."""
+    def registry(self, bootstrap: str) -> dict[str, str]:
+        """Have what this case routes in a registry of its own; return the writer's variables."""
         if self.form != TYPED:
             return {}
         routed = {"destinations": [{"type": "postgres", "schema": "public", "table": _NAME}]}
-        file = folder / "onramp.yaml"
-        file.write_text(json.dumps({"event_types": {_NAME: routed}}), "utf-8")
-        return {"ONRAMP_REGISTRY_FILE": str(file)}
+        return OwnRegistry(bootstrap, {"event_types": {_NAME: routed}}).env
 
     def messages(self, events: int) -> Iterator[Message]:
         """Yield the backlog, in order."""

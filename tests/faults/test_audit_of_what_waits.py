@@ -4,12 +4,12 @@ The books have one entry for each event that waits for a database, however many 
 the event goes to.
 """
 
-from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
 
+from stack.registry import OwnRegistry
 from tests.fixtures.inline import Inline
 from tests.fixtures.other import Other
 from tests.fixtures.scenes import Scene
@@ -26,7 +26,7 @@ def with_tables(other: Other) -> Other:
     return other
 
 
-def _registry(scene: Scene, other: Other, tmp_path: Path) -> Path:
+def _registry(scene: Scene, other: Other) -> OwnRegistry:
     """The scene's events go to their landing table, and in `other` to three; its packets may too."""
     there: dict[str, Any] = {"type": "postgres", "vanity": other.name}
     typed = [there | {"schema": "public", "table": table} for table in TABLES]
@@ -34,14 +34,12 @@ def _registry(scene: Scene, other: Other, tmp_path: Path) -> Path:
         "event_types": {scene.name: {"destinations": [{"type": "postgres"}, there, *typed]}},
         "grants": [{"topic": scene.topic}],
     }
-    file = tmp_path / "onramp.yaml"
-    file.write_bytes(orjson.dumps(document))
-    return file
+    return scene.register(document)
 
 
-def _writer(scene: Scene, other: Other, tmp_path: Path) -> Inline:
+def _writer(scene: Scene, other: Other) -> Inline:
     databases = orjson.dumps({other.name: other.dsn}).decode()
-    writer = scene.writer(registry=_registry(scene, other, tmp_path), databases=databases)
+    writer = scene.writer(registry=_registry(scene, other), databases=databases)
     assert isinstance(writer, Inline)
     eventually(lambda: set(writer.states.values()) == {"landing"})
     return writer
@@ -63,10 +61,10 @@ def _settled(scene: Scene, events: int) -> None:
 
 
 def test_an_event_for_several_tables_of_a_database_that_is_out_waits_for_each(
-    inline: Scene, with_tables: Other, tmp_path: Path
+    inline: Scene, with_tables: Other
 ) -> None:
     other = with_tables
-    writer = _writer(inline, other, tmp_path)
+    writer = _writer(inline, other)
     inline.produce(event("a", inline.name, n=1))
     _settled(inline, 1)
     other.close()
@@ -80,6 +78,6 @@ def test_an_event_for_several_tables_of_a_database_that_is_out_waits_for_each(
     writer.stop()
     other.open()
     assert sum(line.waiting for line in inline.audited(other).lines) == 3 + 2 + 2 + 1
-    _writer(inline, other, tmp_path)
+    _writer(inline, other)
     eventually(lambda: [_in(other, table) for table in TABLES] == [[1, 2, 3, 4, 5], [1, 2, 3, 4]])
     assert sum(line.waiting for line in inline.audited(other).lines) == 0

@@ -7,7 +7,6 @@ from functools import partial
 from pathlib import Path
 from typing import Self
 
-import orjson
 import psycopg2
 import pytest
 
@@ -124,13 +123,11 @@ class Flow:
             self.sent += 20
 
 
-def test_f32_a_table_that_changes_parks_only_what_does_not_fit_it(inline: Scene, tmp_path: Path) -> None:
+def test_f32_a_table_that_changes_parks_only_what_does_not_fit_it(inline: Scene) -> None:
     execute(inline.dsn, "CREATE TABLE public.t (_id text PRIMARY KEY, n int)")
     make_topics(inline.bootstrap, inline.topic)
     table = {"type": "postgres", "schema": "public", "table": "t"}
-    registry = tmp_path / "onramp.yaml"
-    registry.write_bytes(orjson.dumps({"event_types": {inline.name: {"destinations": [table]}}}))
-    inline.writer(registry=registry)
+    inline.writer(registry=inline.register({"event_types": {inline.name: {"destinations": [table]}}}))
 
     def seen(what: str) -> int:
         return int(rows(inline.dsn, f"SELECT count(*) FROM public.t WHERE {what}")[0][0])  # noqa: S608

@@ -2,10 +2,8 @@
 
 import json
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 
-import orjson
 import psycopg2
 import pytest
 from typer.testing import CliRunner
@@ -24,13 +22,11 @@ from tests.fixtures.writer import delete_records, eventually, ledger_of, rows
 class Pair:
     """A scene whose events land in both databases."""
 
-    def __init__(self, scene: Scene, other: Other, folder: Path) -> None:
+    def __init__(self, scene: Scene, other: Other) -> None:
         self.scene = scene
         self.second, self.name = other.dsn, other.name
-        self._registry = folder / "onramp.yaml"
         destinations = [{"type": "postgres"}, {"type": "postgres", "vanity": self.name}]
-        document = {"event_types": {scene.name: {"destinations": destinations}}}
-        self._registry.write_bytes(orjson.dumps(document))
+        self._registry = scene.register({"event_types": {scene.name: {"destinations": destinations}}})
 
     def writer(self) -> Inline:
         return self.scene.writer(registry=self._registry, databases=json.dumps({self.name: self.second}))
@@ -101,8 +97,8 @@ class Pair:
 
 
 @pytest.fixture
-def pair(inline: Scene, other: Other, tmp_path: Path) -> Pair:
-    return Pair(inline, other, tmp_path)
+def pair(inline: Scene, other: Other) -> Pair:
+    return Pair(inline, other)
 
 
 def test_nothing_is_resolved_where_nothing_is_halted(pair: Pair) -> None:

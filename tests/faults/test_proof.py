@@ -69,8 +69,7 @@ class Proof:
         landings = [{"type": "postgres", "vanity": database.name} for database in (other, hung)]
         destinations = ([table, *landings], [table], [table | there])
         types = {name: {"destinations": to} for name, to in zip(self.names, destinations, strict=True)}
-        self.registry = folder / "onramp.yaml"
-        self.registry.write_bytes(orjson.dumps({"event_types": types}))
+        self.registry = scene.register({"event_types": types})
         share = FLIGHTS // 5
         self.both = good(self.names[0], 0, FLIGHTS - 2 * share)
         self.a = mixed(good(self.names[1], len(self.both), share), broken(self.names[1], BROKEN // 2))

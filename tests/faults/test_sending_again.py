@@ -74,10 +74,8 @@ def admin(ground: Ground, own_database: Database, tmp_path_factory: pytest.TempP
 def person(inline: Scene, ground: Ground, admin: str, tmp_path: Path) -> Person:
     """Events of the scene go to their landing table and to public.mine, which is not there yet."""
     there = {"type": "postgres", "schema": "public", "table": "mine"}
-    document = {"event_types": {inline.name: {"destinations": [{"type": "postgres"}, there]}}}
-    registry = tmp_path / "onramp.yaml"
-    registry.write_bytes(orjson.dumps(document))
-    inline.writer(registry=registry)
+    destinations = [{"type": "postgres"}, there]
+    inline.writer(registry=inline.register({"event_types": {inline.name: {"destinations": destinations}}}))
     return Person(inline, ground, admin, tmp_path / "event.json")
 
 

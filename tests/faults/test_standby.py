@@ -172,7 +172,7 @@ def test_f47_a_database_that_hangs_holds_up_no_end_and_no_successor(
         "ONRAMP_WRITER_DATABASE": hung.name,
         "ONRAMP_WRITER_DATABASES": orjson.dumps({inline.database: inline.dsn}).decode(),
         "ONRAMP_WRITER_STANDBY": "true",
-        "ONRAMP_REGISTRY_FILE": str(inline.route(Other(inline.dsn, inline.database))),
+        **inline.route(Other(inline.dsn, inline.database)).env,
     }
     landing, waiting = both = [Inline(inline.bootstrap, hung.dsn, env) for _ in range(2)]
     try:

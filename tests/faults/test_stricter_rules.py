@@ -107,10 +107,9 @@ def test_a_packet_that_is_refused_when_it_drains_is_parked_once_for_each_destina
     inline: Scene, other: Other, stricter: Callable[[], threading.Event]
 ) -> None:
     make_topics(inline.bootstrap, inline.topic)
-    registry = inline.route(other)
+    inline.route(other)
     grants = [{"topic": inline.topic, "database": name} for name in (other.name, inline.database)]
-    document = orjson.loads(registry.read_bytes()) | {"grants": grants}
-    registry.write_bytes(orjson.dumps(document))
+    registry = inline.register({"grants": grants})
     writer: Any = inline.writer(registry=registry, databases=orjson.dumps({other.name: other.dsn}).decode())
     _send(inline, "first")
     eventually(lambda: landed(other.dsn, inline.name) == 1)

@@ -2,11 +2,11 @@
 
 import hashlib
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, Final
 
 import httpx2
 
+from stack.registry import OwnRegistry
 from tests.integration.admin.keeping import Admin
 
 #: By name: the role, and the events that are seen.
@@ -41,22 +41,21 @@ def key_of(name: str) -> str:
     return f"onramp_{name}_{name * 10}"
 
 
-def registry(*names: str, expired: str = "", senders: str = "shop") -> str:
-    """The registry's file for these operators, and one whose key has expired."""
-    lines = ["keys:", f"  {senders}: {{hashes: [{{sha256: '{_sha256(senders)}'}}]}}", "operators:"]
+def registry(*names: str, expired: str = "", senders: str = "shop") -> dict[str, Any]:
+    """The registry for these operators, and one whose key has expired."""
+    operators = dict[str, Any]()
     for name in (*names, *([expired] if expired else [])):
         role, events = OPERATORS.get(name, ("admin", "*"))
-        ends = ", expires: 2026-01-01T00:00:00Z" if name == expired else ""
-        hashes = f"[{{sha256: '{_sha256(name)}'{ends}}}]"
-        lines.append(f"  {name}: {{role: {role}, events: ['{events}'], hashes: {hashes}}}")
-    return "\n".join([*lines, "...", ""])
+        ends = {"expires": "2026-01-01T00:00:00Z"} if name == expired else {}
+        operators[name] = {"role": role, "events": [events], "hashes": [{"sha256": _sha256(name), **ends}]}
+    return {"keys": {senders: {"hashes": [{"sha256": _sha256(senders)}]}}, "operators": operators}
 
 
 @dataclass
 class Guarded(Admin):
     """The service, asked with the key of one operator."""
 
-    file: Path = Path()
+    registry: OwnRegistry | None = None
     name: str = ""
 
     def of(self, name: str) -> "Guarded":

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from services.cli.app import app
 from stack import services
+from stack.registry import OwnRegistry
 from tests.fixtures.fix_kafka import HasBootstrap
 from tests.fixtures.fix_postgres import HasDsn
 from tests.fixtures.started import started
@@ -48,15 +49,13 @@ def guarded(
     own_topics: HasBootstrap, postgres: HasDsn, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Guarded]:
     folder = tmp_path_factory.mktemp("guarded")
-    file = folder / "onramp.yaml"
-    file.write_text(registry(*OPERATORS, expired="eve"))
-    env = {"ONRAMP_REGISTRY_FILE": str(file)}
+    own = OwnRegistry(own_topics.bootstrap, registry(*OPERATORS, expired="eve"))
     with database_beside(postgres.dsn, "template0") as dsn:
         log = folder / "admin.log"
-        service = services.admin(bootstrap=own_topics.bootstrap, dsn=dsn, log=log, env=env)
+        service = services.admin(bootstrap=own_topics.bootstrap, dsn=dsn, log=log, env=own.env)
         with started(service):
             execute(dsn, EVENTS)
-            yield Guarded(service, dsn, file)
+            yield Guarded(service, dsn, own)
 
 
 def _problem(answer: Any, status: int, code: str) -> dict[str, Any]:
@@ -266,12 +265,9 @@ def test_no_key_is_in_the_log(guarded: Guarded) -> None:
 def test_an_operator_who_is_removed_is_refused_and_without_any_the_service_stays_closed(
     guarded: Guarded,
 ) -> None:
-    replaced = guarded.file.with_suffix(".new")
-    replaced.write_text(registry(*(name for name in OPERATORS if name != "vera")))
-    replaced.replace(guarded.file)
+    guarded.registry.put(registry(*(name for name in OPERATORS if name != "vera")))
     eventually(lambda: guarded.of("vera").get("/v1/groups").status_code == 401, 60)
     assert guarded.of("ada").get("/v1/groups").status_code == 200
-    replaced.write_text("keys: {}\noperators: {}\n...\n")
-    replaced.replace(guarded.file)
+    guarded.registry.put({"keys": {}, "operators": {}})
     eventually(lambda: guarded.of("ada").get("/v1/groups").status_code == 401, 60)
     assert guarded.get("/v1/groups").status_code == 401

@@ -19,6 +19,7 @@ from services.cli.app import app
 from services.cli.registry.change import Wish, apply_file, editing
 from shared.registry.keys import new_key
 from shared.settings import KafkaSettings
+from stack.registry import OwnRegistry
 from stack.services import Service
 from tests.fixtures.fix_kafka import HasBootstrap
 from tests.fixtures.fix_postgres import Database
@@ -35,8 +36,8 @@ ORDERS, REFUNDS = f"orders_{RUN}", f"refunds_{RUN}"
 class Stack:
     """A gateway and a writer that follow the topic, and the command line beside them."""
 
-    def __init__(self, kafka: HasBootstrap, gateway: Service, dsns: dict[str, str], folder: Path) -> None:
-        self.bootstrap, self.gateway, self.dsns = kafka.bootstrap, gateway, dsns
+    def __init__(self, registry: OwnRegistry, gateway: Service, dsns: dict[str, str], folder: Path) -> None:
+        self.bootstrap, self.gateway, self.dsns = registry.bootstrap, gateway, dsns
         self.file = folder / "onramp.yaml"
         names = list(dsns)
         env = {
@@ -44,7 +45,7 @@ class Stack:
             "ONRAMP_WRITER_DATABASES": orjson.dumps({name: dsns[name] for name in names[1:]}).decode(),
             "ONRAMP_WRITER_TOPICS": rf"events\.(orders|refunds)_{RUN}",
             "ONRAMP_WRITER_DISCOVER_MS": "100",
-            "ONRAMP_REGISTRY_SOURCE": "kafka",
+            **registry.env,
         }
         self.writer = Inline(self.bootstrap, dsns[names[0]], env)
 
@@ -63,15 +64,24 @@ class Stack:
 
 
 @pytest.fixture
+def registry(kafka: HasBootstrap, monkeypatch: pytest.MonkeyPatch) -> OwnRegistry:
+    """One that the command line and the services of this test have to themselves."""
+    registry = OwnRegistry(kafka.bootstrap)
+    for name, value in registry.env.items():
+        monkeypatch.setenv(name, value)
+    return registry
+
+
+@pytest.fixture
 def stack(
-    kafka: HasBootstrap,
+    registry: OwnRegistry,
     start_gateway: StartGateway,
     database: Database,
     own_database: Database,
     tmp_path: Path,
 ) -> Iterator[Stack]:
-    gateway = start_gateway(kafka.bootstrap, {"ONRAMP_REGISTRY_SOURCE": "kafka"})
-    stack = Stack(kafka, gateway, {"main": database.dsn, "second": own_database.dsn}, tmp_path)
+    gateway = start_gateway(registry.bootstrap)
+    stack = Stack(registry, gateway, {"main": database.dsn, "second": own_database.dsn}, tmp_path)
     stack.writer.start()
     yield stack
     stack.writer.stop()

@@ -3,12 +3,11 @@
 import asyncio
 import hashlib
 import time
-from pathlib import Path
 
 import httpx2
-import orjson
 import pytest
 
+from stack.registry import OwnRegistry
 from stack.services import Service
 from tests.fixtures.fix_kafka import HasBootstrap
 from tests.fixtures.fix_stack import StartGateway
@@ -34,16 +33,10 @@ async def accepted(service: Service, name: str) -> int:
     raise AssertionError("nothing was refused")
 
 
-async def test_workers_share_a_keys_quota(
-    kafka: HasBootstrap, start_gateway: StartGateway, tmp_path: Path
-) -> None:
-    registry = tmp_path / "onramp.yaml"
+async def test_workers_share_a_keys_quota(kafka: HasBootstrap, start_gateway: StartGateway) -> None:
     shop = {"hashes": [{"sha256": hashlib.sha256(KEY.encode()).hexdigest()}], "events_per_second": RATE}
-    registry.write_bytes(orjson.dumps({"keys": {"shop": shop}}) + b"\n")
-    service = start_gateway(
-        kafka.bootstrap,
-        {"ONRAMP_INGEST_WORKERS": str(WORKERS), "ONRAMP_REGISTRY_FILE": str(registry)},
-    )
+    registry = OwnRegistry(kafka.bootstrap, {"keys": {"shop": shop}})
+    service = start_gateway(kafka.bootstrap, {"ONRAMP_INGEST_WORKERS": str(WORKERS), **registry.env})
     began = time.monotonic()
     alone = await accepted(service, "alone")
     assert alone >= BURST

@@ -13,6 +13,7 @@ import psycopg2
 
 from services.writer.model.connection_budget import OF_A_TASK, OF_THE_DRIVER
 from shared import wire
+from stack.registry import OwnRegistry
 from stack.services import Service
 from tests.fixtures.fix_kafka import HasBootstrap
 from tests.fixtures.fix_postgres import Database
@@ -69,8 +70,7 @@ def test_neither_connections_nor_rows_cross_their_limits_under_load(
     produce(kafka.bootstrap, wire.topic_of(slow), [event(f"s-{i}", slow) for i in range(SLOW)])
     bound = OF_THE_DRIVER + OF_A_TASK
     user, limited = _role(database.dsn, bound)
-    registry = tmp_path / "onramp.yaml"
-    registry.write_bytes(orjson.dumps({"event_types": {slow: {"destinations": [{"vanity": "slow"}]}}}))
+    registry = OwnRegistry(kafka.bootstrap, {"event_types": {slow: {"destinations": [{"vanity": "slow"}]}}})
     with _beside(database.dsn) as slow_dsn, watched(database.dsn, user) as sessions:
         execute(slow_dsn, _TIMED.format(slow))
         databases = {
@@ -85,7 +85,7 @@ def test_neither_connections_nor_rows_cross_their_limits_under_load(
                 "ONRAMP_WRITER_MASTER": f"local[{PARTITIONS}]",
                 "ONRAMP_WRITER_TOPICS": rf"events\.({fast}|{slow})",
                 "ONRAMP_WRITER_DATABASES": orjson.dumps(databases).decode(),
-                "ONRAMP_REGISTRY_FILE": str(registry),
+                **registry.env,
                 "ONRAMP_WRITER_METRICS_S": "0.5",
                 "ONRAMP_WRITER_EVENT_LINES": "100000",
             },
