@@ -102,3 +102,37 @@ def test_a_database_that_does_not_answer_is_said_and_nothing_is_opened(lost: Los
         other.open()
     assert (result.exit_code, f"{other.name} was not asked" in result.output) == (3, True)
     assert lost.states() == {"replayed": EARLY + LATE}
+
+
+def test_a_control_database_of_before_a_replay_learns_what_has_landed(
+    lost: Lost, fresh: Other, tmp_path: Path
+) -> None:
+    file = dump(lost.scene.dsn, tmp_path / "before")
+    lost.replay("--event", lost.scene.name)
+    assert lost.admin is not None
+    lost.admin.kill()
+    restore(file, fresh.dsn)
+    lost.control = fresh.dsn
+    code, said = lost.audited()
+    assert (code, {f["code"] for f in said["findings"]}) == (1, {"double_terminal"})
+    assert len(said["findings"]) == EARLY + LATE
+    where = {"bootstrap": lost.scene.bootstrap, "dsn": fresh.dsn, "env": lost.env}
+    with started(services.admin(**where, log=tmp_path / "next.log")) as lost.admin:
+        lost.replay("--event", lost.scene.name)
+        lost.is_at(5 + EARLY + LATE)
+        assert rows(lost.other.dsn, "SELECT count(*)::int FROM onramp.replayed") == [(EARLY + LATE,)]
+
+
+def test_what_the_control_database_has_lost_is_kept_again(lost: Lost, tmp_path: Path) -> None:
+    assert lost.admin is not None
+    lost.admin.kill()
+    execute(lost.control, "DELETE FROM onramp_admin.events WHERE event_id LIKE 'late-%'")
+    code, said = lost.audited()
+    assert (code, [f["code"] for f in said["findings"]]) == (1, ["not_kept"] * LATE)
+    assert "DELETE FROM onramp_admin.consumed" in said["findings"][0]["fix"]
+    execute(lost.control, "DELETE FROM onramp_admin.consumed")
+    where = {"bootstrap": lost.scene.bootstrap, "dsn": lost.control, "env": lost.env}
+    with started(services.admin(**where, log=tmp_path / "next.log")) as lost.admin:
+        eventually(lambda: lost.states() == {"open": EARLY + LATE}, 120)
+        code, said = lost.audited()
+        assert (code, said["findings"], said["kept"]) == (0, [], {"open": EARLY + LATE})

@@ -24,6 +24,7 @@ REPLAYS: Final = "tests/faults/test_f42_replays.py::test_f42_"
 #: What `onramp admin` keeps, and replays that a restored dump has lost.
 KEPT: Final = "tests/integration/admin/test_audit_of_kept.py::test_"
 #: Kept, grouped, fixed, replayed and discarded through kills and a restored dump, under a whole writer.
+LOST: Final = "tests/faults/test_lost_replays.py::test_"
 STORY: Final = "tests/faults/test_nothing_forgotten.py"
 _PLANTED: Final = "what_is_planted_in_the_control_database_is_named"
 DESTINATIONS: Final = "tests/integration/writer_tables/test_destinations.py"
@@ -403,6 +404,23 @@ SLOW: Final = (
                 "if self._counts[code, source] <= MOST_NAMED:",
                 "if True:",
                 "beyond_the_most_of_a_kind_they_are_a_number",
+            ),
+        )
+    ),
+    *(
+        Mutant(
+            what,
+            "api/recheck.py",
+            old,
+            new,
+            f"{LOST}what_a_dump_of_before_a_replay_has_lost_is_named_and_lands_once",
+        )
+        for what, old, new in (
+            ("that a dry run of a recheck opens nothing", "if lost and not asked.dry_run:", "if lost:"),
+            (
+                "who had a recheck, and why",
+                "record_act(conn, actor, ",
+                "(conn, actor, ",
             ),
         )
     ),
