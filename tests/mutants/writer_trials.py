@@ -132,10 +132,24 @@ TRIALS_ON_KAFKA: Final = (
         f"{_CHANGES}five_samples_are_shown_and_no_value_of_them",
     ),
     Mutant(
+        "that no lock outlives its batch",
+        "trial/task.py",
+        "                databases.drop()\n",
+        "",
+        f"{_CHANGES}neither_lock_nor_copy_is_left_while_kafka_is_waited_for",
+    ),
+    Mutant(
+        "that the registry's topic is not made",
+        "trial/trial.py",
+        'kafka.model_copy(update={"create_topics": False})',
+        "kafka",
+        f"{_CHANGES}the_registry_in_kafka_is_what_is_in_force",
+    ),
+    Mutant(
         "that a copy is undone",
         "trial/copies.py",
         "            self._conn.rollback()\n        except",
         "            self._conn.commit()\n        except",
-        f"{_CHANGES}nothing_is_written_not_even_a_sequence_s_next_value",
+        f"{_CHANGES}neither_lock_nor_copy_is_left_while_kafka_is_waited_for",
     ),
 )

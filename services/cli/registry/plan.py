@@ -3,7 +3,7 @@
 import os
 import sys
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, Final, NoReturn
 
 import typer
 
@@ -33,6 +33,7 @@ EventOption = Annotated[
     list[str] | None,
     typer.Option("--event", help="An event name or a pattern of them; may be repeated.", show_default=False),
 ]
+_REGISTRY: Final = {"ONRAMP_REGISTRY_SOURCE", "ONRAMP_REGISTRY_FILE"}
 
 
 def plan(
@@ -63,6 +64,8 @@ def plan(
     )
     if database not in where.databases:
         raise typer.BadParameter("the default database is not known: give --dsn", param_hint="--dsn")
+    if kafka is None and not _REGISTRY & os.environ.keys():  # the services of `onramp up` follow the topic
+        os.environ["ONRAMP_REGISTRY_SOURCE"] = "kafka"
     os.environ |= {
         "ONRAMP_KAFKA_BOOTSTRAP": where.kafka,
         "ONRAMP_WRITER_DATABASE": database,

@@ -1,7 +1,7 @@
 """Temporary copies of tables: rows go in as PERSIST lands them, are judged, and are rolled back.
 
 A copy is made by `LIKE … INCLUDING ALL`, with what `onramp apply` would add.  It lives in a transaction
-that is rolled back after a second at most: so long may the lock of a reader hold up whoever changes the
+that is rolled back after about a second: so long may the lock of a reader hold up whoever changes the
 table.  A default that takes the next value of a sequence gets a sequence of its own, because no rollback
 gives a value back.
 """

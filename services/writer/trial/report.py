@@ -1,6 +1,7 @@
 """What a trial found, as lines for people and as JSON for programs, and the exit code that says it."""
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -9,6 +10,7 @@ from typing import Any, Final
 
 from services.writer.kafka.history import Held, Window
 from services.writer.model.offsets import total
+from services.writer.trial.reasons import Reason
 from services.writer.trial.survey import Survey
 from services.writer.trial.tally import Newly, Outcomes, Sample, TaskTally, TypeTally, most_first
 from shared.contracts.pair import Kind
@@ -17,6 +19,7 @@ from shared.registry.changes import SchemaChange
 #: What no trial can tell, of any table.
 NOT_TRIED: Final = (
     "what tables have beside columns, checks and keys (foreign keys, triggers), and rows that are there",
+    "changes of sources, and their models",
     "what API keys may send: every event with a name is taken for one that came through the gateway",
 )
 _PROPERTY: Final = "properties"
@@ -41,6 +44,8 @@ class Report:
     window: Window
     surveys: Mapping[str, Survey]
     findings: list[SchemaChange]
+    #: What `onramp apply` would say of entries that others have changed since.
+    merge: list[str]
     #: Both registries are the same.
     same: bool
     seconds: float
@@ -74,10 +79,10 @@ class Report:
 
     def notes(self) -> list[str]:
         """Return what a reader should know of the window."""
-        notes = ["the file changes nothing of what is in force"] if self.same else []
+        notes = [*self.merge, *(["the file changes nothing of what is in force"] if self.same else [])]
         if cut := self.held.cut:
             notes.append(
-                f"Kafka holds less than was asked for: retention has taken the beginning of {len(cut)} "
+                f"Kafka may hold less than was asked for: retention has taken the beginning of {len(cut)} "
                 f"partitions, {cut[0]} among them"
             )
         return notes
@@ -190,7 +195,7 @@ def _newly(each: Newly) -> dict[str, Any]:
     }
 
 
-def _reasons(counted: Any) -> list[dict[str, Any]]:
+def _reasons(counted: Counter[Reason]) -> list[dict[str, Any]]:
     return [{**reason._asdict(), "events": events} for reason, events in most_first(counted)]
 
 
@@ -199,13 +204,18 @@ def _type_lines(name: str, each: TypeTally) -> Iterator[str]:
     for said, side in (("in force", each.old), ("with the file", each.new)):
         untried = f", {side.untried:,} not tried" if side.untried else ""
         yield f"  {said}: {side.refused:,} refused, {side.parked:,} parked, {side.landed:,} landed{untried}"
+        yield from _reason_lines(side.reasons)
     for said, newly in (("newly fails", each.newly_fail), ("newly passes", each.newly_pass)):
         if newly.events:
             yield f"  {said}: {newly.events:,}"
-            for reason, events in most_first(newly.reasons):
-                at = f" {reason.pointer}" if reason.pointer else ""
-                yield shown(f"    {events:,} times {reason.code}{at}: {reason.detail}")
+            yield from _reason_lines(newly.reasons)
             yield from (f"    {_sample(each)}" for each in newly.samples)
+
+
+def _reason_lines(counted: Counter[Reason]) -> Iterator[str]:
+    for reason, events in most_first(counted):
+        at = f" {reason.pointer}" if reason.pointer else ""
+        yield shown(f"    {events:,} times {reason.code}{at}: {reason.detail}")
 
 
 def _sample(sample: Sample) -> str:

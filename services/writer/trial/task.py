@@ -77,10 +77,12 @@ def try_ranges(order: TrialOrder, ranges: Sequence[Range], reader: RangeReader) 
     """Have both rules judge the events of `ranges`, each of a partition of its own; returns the counts."""
     tally = TaskTally()
     with ExitStack() as stack:
-        task = _Task(order, tally, _Databases(order, tally, stack))
+        databases = _Databases(order, tally, stack)
+        task = _Task(order, tally, databases)
         try:
             for read in _gathered(_read(reader, ranges, tally)):
                 task.count(read)
+                databases.drop()
         except InfrastructureError as e:
             tally.failure = e.detail
     return tally
@@ -108,6 +110,11 @@ class _Databases:
         except UntriedError as e:
             self._tally.untried[str(name)] = str(e)
             raise
+
+    def drop(self) -> None:
+        """Let go of all copies, and with them of every lock, before Kafka is waited for."""
+        for copies in self._copies.values():
+            copies.drop()
 
     def _persist(
         self, name: TableName, variant: Variant, rows: pa.Table, reason: str | None

@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from services.writer.driver.routes_from_registry import only_known, topics_of
 from services.writer.driver.spark import Spark
@@ -28,12 +28,15 @@ from shared import wire
 from shared.contracts.json_schema import compile_schema
 from shared.contracts.tables import FieldColumn, columns_of, quoted
 from shared.errors import OWN_TOPIC_MISSING, InfrastructureError
+from shared.registry.chain import Chain
 from shared.registry.changes import schema_changes
 from shared.registry.difference import too_large
-from shared.registry.file import FileRegistry, RegistryFileError, load
+from shared.registry.file import FileRegistry, load, placed
 from shared.registry.kafka_log import KafkaLog
 from shared.registry.log_registry import LogRegistry
+from shared.registry.merge import merged
 from shared.registry.model import EMPTY, Destination, Snapshot
+from shared.registry.sources import require_no_clash
 from shared.settings import KafkaSettings, RegistrySettings
 
 
@@ -85,9 +88,13 @@ def try_change(
     """
     # No connection is kept: a trial has one for each slot, and this process is none.
     databases = [replace(each, keep=False) for each in configured(settings)]
-    old = in_force(registry, kafka)
-    _require_schemas(old, "the registry in force: ")
-    new = changed(old, wish.file, databases)
+    followed = in_force(registry, kafka)
+    new, notes = changed(followed, wish.file, databases)
+    old = followed.snapshot
+    try:
+        _require_schemas(old)
+    except ValueError as e:
+        raise WrongFileError(f"the registry in force: {e}") from None
     surveys = {each.name: _surveyed(each, databases, old, new) for each in databases}
     found = asyncio.run(held(kafka.brokers, _topics(settings, (old, new), wish.events), wish.window))
     order = TrialOrder(
@@ -106,6 +113,7 @@ def try_change(
         window=wish.window,
         surveys=surveys,
         findings=schema_changes(old, new),
+        merge=notes,
         same=old.digest == new.digest,
         seconds=seconds,
     )
@@ -134,54 +142,73 @@ def shares(ranges: Sequence[Range], tasks: int) -> list[list[Range]]:
     return out
 
 
-def in_force(settings: RegistrySettings, kafka: KafkaSettings) -> Snapshot:
-    """Return the registry that services follow; without its topic, which is not made, an empty one.
+class InForce(NamedTuple):
+    """The registry that services follow, and the chain of changes that made it; a file has none."""
+
+    snapshot: Snapshot
+    chain: Chain | None = None
+
+
+def in_force(settings: RegistrySettings, kafka: KafkaSettings) -> InForce:
+    """Return what services follow; without its topic, which is not made, an empty registry.
 
     Raises `RegistryFileError` and `InfrastructureError`.
     """
     if settings.source == "file":
-        return FileRegistry(settings.file, named=settings.named).snapshot()
+        return InForce(FileRegistry(settings.file, named=settings.named).snapshot())
     log = KafkaLog(kafka.model_copy(update={"create_topics": False}))
     registry = LogRegistry(log)
     try:
         log.span()
         registry.refresh()
-        return registry.snapshot()
+        return InForce(registry.snapshot(), registry.chain)
     except InfrastructureError as e:
         if e.fault is OWN_TOPIC_MISSING:
-            return EMPTY
+            return InForce(EMPTY)
         raise
     finally:
         registry.close()
 
 
-def changed(old: Snapshot, file: Path, databases: Sequence[Database]) -> Snapshot:
-    """Return what is in force after the file was applied: sections that it does not name stay.
+class Changed(NamedTuple):
+    """What would be in force after `onramp apply`, and what that would say of what others have changed."""
+
+    snapshot: Snapshot
+    notes: list[str]
+
+
+def changed(old: InForce, file: Path, databases: Sequence[Database]) -> Changed:
+    """Return what the file makes of what is in force: sections that it does not name stay.
 
     Raises `WrongFileError`.
     """
+    notes: list[str] = []
     try:
         wanted = load(file)
-    except RegistryFileError as e:
-        raise WrongFileError(str(e)) from None
-    sections = {name: getattr(each, name) for each in (old, wanted) for name in each.model_fields_set}
-    new = Snapshot(**sections)
-    _require_schemas(new, "")
-    try:
+        if old.chain is not None:
+            mine = merged(old.chain, wanted)
+            wanted, notes = mine.wanted, mine.kept
+            notes += [f"apply would refuse: others have changed {place} as well" for place in mine.clashes]
+        new = Snapshot(
+            **{name: getattr(each, name) for each in (old.snapshot, wanted) for name in each.model_fields_set}
+        )
+        _require_schemas(new)
+        require_no_clash(new.sources, new.models)
         only_known(databases)(new)
-    except ValueError as e:
-        raise WrongFileError(str(e)) from None
+    except ValueError as e:  # a RegistryFileError is one
+        raise WrongFileError(placed(file, str(e))) from None
     if reason := too_large(new):
         raise WrongFileError(reason)
-    return new
+    return Changed(new, notes)
 
 
-def _require_schemas(snapshot: Snapshot, whose: str) -> None:
+def _require_schemas(snapshot: Snapshot) -> None:
+    """Raise `ValueError` unless each schema compiles."""
     for name, event_type in snapshot.event_types.items():
         try:
             compile_schema(event_type.json_schema or {})
         except ValueError as e:
-            raise WrongFileError(f"{whose}event_types.{name}.schema: {e}") from None
+            raise ValueError(f"event_types.{name}.schema: {e}") from None
 
 
 def _surveyed(database: Database, databases: Sequence[Database], old: Snapshot, new: Snapshot) -> Survey:
@@ -223,6 +250,7 @@ def _topics(
     """Return whether a topic is read: by the writer under either registry, and for one of the events."""
     pattern = re.compile(settings.topics)
     named = {topic for side in sides for topic in topics_of(side)}
+    sources = {source for side in sides for source in side.sources}
     own: dict[str, set[str]] = defaultdict(set)
     for side in sides:
         for name, known in side.event_types.items():
@@ -230,6 +258,8 @@ def _topics(
                 own[topic].add(name)
 
     def is_read(topic: str) -> bool:
+        if any(wire.is_change_topic(topic, source) for source in sources):
+            return False  # changes are no events: no event type is about them
         if topic not in named and not pattern.fullmatch(topic):
             return False
         names = own.get(topic, set()) | {topic.removeprefix(wire.EVENT_TOPIC_PREFIX)}

@@ -2,23 +2,39 @@
 
 import json
 import secrets
+from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 import psycopg2
 import pytest
+from confluent_kafka.admin import AdminClient
 
+from services.cli.registry.change import Wish as ApplyWish
+from services.cli.registry.change import apply_file, change_to, editing
 from services.writer.kafka.history import Window
+from services.writer.trial import task
 from services.writer.trial import trial as flow
 from services.writer.trial.report import Exit, Report
-from services.writer.trial.trial import WrongFileError
+from services.writer.trial.rules import rules_of
+from services.writer.trial.trial import Wish, WrongFileError
+from shared import wire
+from shared.registry.model import Snapshot
+from shared.settings import KafkaSettings, RegistrySettings
+from stack.kafka import Kafka
 from stack.ports import free_port
+from tests.fixtures.inline import Reader
 from tests.fixtures.writer import delete_records, event, execute, make_topics, rows
 from tests.integration.trial.conftest import Ground
 from tests.integration.writer_tables.conftest import destination, packet
 
 TABLE = {"destinations": [{"type": "postgres", "schema": "public", "table": "orders"}]}
+LOCKS = """
+    SELECT l.mode FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
+    WHERE a.application_name = 'onramp-writer plan' AND l.relation = 'public.orders'::regclass
+"""
+COPIES = "SELECT relname::text FROM pg_class WHERE relpersistence = 't'"
 END = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s"
 OPEN: dict[str, Any] = {"properties": {"n": {"type": "integer"}}}
 
@@ -120,7 +136,7 @@ def test_nothing_is_written_not_even_a_sequence_s_next_value(ground: Ground) -> 
     report = ground.plan({}, TABLE)
     assert outcomes(report, ground.name) == {"parked": 1, "landed": 50}
     assert (rows(ground.dsn, there), rows(ground.dsn, "TABLE public.orders")) == before
-    assert rows(ground.dsn, "SELECT count(*) FROM pg_class WHERE relpersistence = 't'") == [(0,)]
+    assert rows(ground.dsn, COPIES) == []
 
 
 def test_the_columns_that_apply_would_add_are_there_for_the_new_rules(ground: Ground) -> None:
@@ -157,6 +173,24 @@ def test_a_table_that_apply_would_make_is_tried(ground: Ground) -> None:
 
     absent = ground.plan({}, TABLE)
     assert places(absent, ground.name) == {"unknown_table ": 7}
+
+
+def test_names_that_mean_something_to_sql_are_names(ground: Ground) -> None:
+    odd = """od"d 'x' %s {0}; --"""
+    ground.send(event("a", ground.name, **{odd: 1}), event("b", ground.name, **{odd: "x"}))
+    entry = {
+        "schema": {"properties": {odd: {"type": ["integer", "string"], "description": odd}}},
+        "destinations": [{"type": "postgres", "schema": "public", "table": odd, "create": True}],
+    }
+    made = ground.plan({}, entry)
+    assert outcomes(made, ground.name) == {"landed": 2}
+    quoted = '"' + odd.replace('"', '""') + '"'
+    execute(ground.dsn, f"CREATE TABLE public.{quoted} (_id text PRIMARY KEY)")
+    entry["schema"] = {"properties": {odd: {"type": "integer", "description": odd}}}
+    grown = ground.plan({}, entry)
+    assert outcomes(grown, ground.name) == {"refused": 1, "landed": 1}
+    assert [each["rewrites"] for each in grown.as_dict()["ddl"]] == [False]
+    assert rows(ground.dsn, "SELECT count(*) FROM pg_attribute WHERE attname = %s", odd) == [(0,)]
 
 
 def test_garbage_unknown_names_and_packets_have_lines_of_their_own(ground: Ground) -> None:
@@ -202,7 +236,7 @@ def test_a_database_that_is_out_is_said_and_the_rest_goes_on(ground: Ground) -> 
 def test_a_database_that_goes_away_meanwhile_is_said(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
     execute(ground.dsn, "CREATE TABLE public.orders (_id text PRIMARY KEY, n int)")
     ground.send(*(event(f"a{i}", ground.name, n=i) for i in range(5)))
-    name, usual = urlsplit(ground.dsn).path.lstrip("/"), flow.rules_of
+    name, usual = urlsplit(ground.dsn).path.lstrip("/"), rules_of
 
     def go_away(*arguments: Any) -> Any:
         with closing(psycopg2.connect(urlunsplit(urlsplit(ground.dsn)._replace(path="/postgres")))) as conn:
@@ -258,6 +292,56 @@ def test_a_role_that_may_only_read_is_told_what_it_lacks(ground: Ground) -> None
     assert enough.notes() == ["the file changes nothing of what is in force"]
 
 
+def test_neither_lock_nor_copy_is_left_while_kafka_is_waited_for(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    execute(ground.dsn, "CREATE TABLE public.orders (_id text PRIMARY KEY, n int)")
+    ground.send(*(event(f"a{i}", ground.name, n=i) for i in range(3)))
+    held: list[Any] = []
+    usual = task._gathered
+
+    def gathered(pieces: Any) -> Iterator[Any]:
+        for read in usual(pieces):
+            yield read
+            held.extend([rows(ground.dsn, LOCKS), rows(ground.dsn, COPIES)])
+
+    monkeypatch.setattr(task, "_gathered", gathered)
+    assert outcomes(ground.plan({}, TABLE), ground.name) == {"landed": 3}
+    assert held == [[], []]
+
+
+def test_the_registry_in_kafka_is_what_is_in_force(ground: Ground, own_kafka: Kafka) -> None:
+    ground.bootstrap = own_kafka.bootstrap
+    ground.send(event("a", ground.name, n=1), event("b", ground.name, n="x"))
+    _, file = ground.files(None, {"schema": OPEN})
+    kafka = KafkaSettings(bootstrap=own_kafka.bootstrap)
+    wish = Wish(file=file, window=Window(last=10))
+    topics = AdminClient({"bootstrap.servers": own_kafka.bootstrap})
+
+    def plan() -> Report:
+        in_kafka = RegistrySettings(source="kafka")
+        return flow.try_change(wish, ground.settings(), kafka, in_kafka, lambda _: Reader(kafka.brokers))
+
+    empty = plan()
+    assert (outcomes(empty, ground.name, "old"), outcomes(empty, ground.name)) == (
+        {"landed": 2},
+        {"refused": 1, "landed": 1},
+    )
+    assert set(topics.list_topics(timeout=20).topics) == {ground.topic}, "no topic is made"
+    assert topics.list_consumer_groups().result().valid == []
+    with editing(kafka) as editor:
+        assert apply_file(editor, file, ApplyWish()).state == "applied"
+    with editing(kafka) as editor:
+        other = Snapshot.model_validate({"event_types": {ground.name: {"schema": OPEN}, "by_hand": {}}})
+        change_to(editor, other, ApplyWish())
+    same = plan()
+    assert outcomes(same, ground.name, "old") == outcomes(same, ground.name) == {"refused": 1, "landed": 1}
+    assert same.notes() == [
+        "= event_types.by_hand: no file has named it, so it stays",
+        "the file changes nothing of what is in force",
+    ]
+
+
 def test_what_cannot_be_tried_is_said(ground: Ground) -> None:
     execute(
         ground.dsn,
@@ -306,7 +390,7 @@ def test_a_range_that_kafka_deletes_meanwhile_is_said_and_the_rest_is_read(
     make_topics(ground.bootstrap, ground.topic)
     ground.send(*(event(f"a{i}", ground.name, n=i) for i in range(20)))
     ground.send(*(event(f"b{i}", ground.name, n=i) for i in range(4)), topic=f"{ground.topic}_other")
-    usual = flow.rules_of
+    usual = rules_of
 
     def meanwhile(*arguments: Any) -> Any:
         delete_records(ground.bootstrap, ground.topic, 0, 15)
@@ -317,6 +401,22 @@ def test_a_range_that_kafka_deletes_meanwhile_is_said_and_the_rest_is_read(
     assert (report.exit, report.tally.read) == (Exit.UNCHECKED, 4)
     (said,) = report.unchecked()
     assert said.startswith(f"unread: {ground.topic}/0")
+
+
+def test_changes_of_sources_are_no_events(ground: Ground) -> None:
+    source = f"src_{ground.name}"
+    changes = f"{wire.CHANGE_TOPIC_PREFIX}{source}-public-orders"
+    ground.send(event("a", ground.name, n=1))
+    ground.send(event("b", ground.name, n=1), topic=changes)
+    entry: dict[str, Any] = {"event_types": {ground.name: {}}}
+    assert ground.plan(entry, entry).tally.read == 2
+    with_source = {
+        **entry,
+        "sources": {
+            source: {"dsn_env": "ONRAMP_SOURCE_SHOP", "schemas": ["public"], "publish": "shop"},
+        },
+    }
+    assert ground.plan(entry, with_source).tally.read == 1
 
 
 def test_a_file_that_is_no_registry_is_refused(ground: Ground) -> None:

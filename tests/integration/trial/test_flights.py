@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -16,7 +17,7 @@ from stack import flights
 from stack.java import find_java
 from stack.services import ROOT
 from tests.fixtures.flights import Flight, Sender
-from tests.fixtures.writer import execute, make_topics, rows
+from tests.fixtures.writer import event, execute, make_topics, rows
 from tests.integration.trial.conftest import Ground
 
 FLIGHTS = int(os.environ.get("ONRAMP_PLAN_FLIGHTS", "20000"))
@@ -75,14 +76,32 @@ def most_sessions(dsn: str) -> Iterator[list[int]]:
         watching.join()
 
 
+def test_spark_submit_runs_a_trial_too(ground: Ground) -> None:
+    ground.send(*(event(f"a{i}", ground.name, n=i) for i in range(6_000)), event("b", ground.name, n="x"))
+    in_force, file = ground.files({}, {"schema": {"properties": {"n": {"type": "integer"}}}})
+    submit = Path(sys.executable).with_name("spark-submit")
+    main = ROOT / "services" / "writer" / "trial" / "__main__.py"
+    command = [str(submit), "--master", "local[2]", str(main), "--since", "1h", "--json", str(file)]
+    environment = ground.environment(in_force) | {
+        "JAVA_HOME": str(find_java().home),
+        "PYSPARK_PYTHON": sys.executable,
+        "PYTHONPATH": str(ROOT),
+    }
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, check=False)
+    assert done.returncode == 1, done.stderr.decode()[-3000:]
+    of_type = json.loads(done.stdout)["types"][ground.name]
+    assert (of_type["read"], of_type["newly_fails"]["events"]) == (6_001, 1)
+
+
 def test_a_planted_change_of_a_type_is_found_in_real_flights_and_counted_exactly(ground: Ground) -> None:
     planted = set(random.Random(1).sample(range(FLIGHTS), FLIGHTS // 150))
     make_topics(ground.bootstrap, ground.topic, partitions=PARTITIONS)
     Sender(ground.bootstrap).send(ground.topic, sent(ground.name, planted))
     execute(ground.dsn, TABLE)
     in_force, file = ground.files(registry(["integer", "string", "null"]), registry(["integer", "null"]))
-    command = [sys.executable, "-m", "services.writer.trial", "--last", str(FLIGHTS), "--json", str(file)]
-    environment = {**ground.environment(in_force), "JAVA_HOME": str(find_java().home)}
+    command = [sys.executable, "-m", "services.cli", "plan", str(file), "--last", str(FLIGHTS), "--json"]
+    command += ["--kafka", ground.bootstrap, "--dsn", ground.dsn, "--event", ground.name]
+    environment = ground.environment(in_force)
     with most_sessions(ground.dsn) as sessions:
         done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, check=False)
     assert done.returncode == 1, done.stderr.decode()[-3000:]

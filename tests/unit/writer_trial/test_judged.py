@@ -31,6 +31,7 @@ def side(destinations: int, *parked: str, refused: bool = False, untried: tuple[
         (side(1, refused=True), side(1, "a"), ""),
         (side(1, "a"), side(1, refused=True), ""),
         (side(1, "a"), side(1, "a"), ""),
+        (side(2, "a"), side(2, "a"), ""),
         # One of two destinations.
         (side(2), side(2, "a"), "fails"),
         (side(2, "a"), side(2, "b"), "fails"),

@@ -16,7 +16,7 @@ from services.writer.trial.reasons import Reason
 from services.writer.trial.report import Exit, Report, in_payload, shown
 from services.writer.trial.survey import Survey
 from services.writer.trial.tally import SAMPLES, Newly, Outcomes, Sample, TaskTally, TypeTally, total
-from services.writer.trial.trial import WrongFileError, changed, shares
+from services.writer.trial.trial import InForce, WrongFileError, changed, shares
 from shared.contracts.pair import Finding, Kind
 from shared.registry.changes import SchemaChange
 from shared.registry.model import EMPTY, Snapshot
@@ -83,14 +83,15 @@ def written(folder: Path, text: str) -> Path:
 )
 def test_a_file_that_is_wrong_is_told_where(text: str, says: str, tmp_path: Path) -> None:
     with pytest.raises(WrongFileError, match=says):
-        changed(EMPTY, written(tmp_path, text), DATABASES)
+        changed(InForce(EMPTY), written(tmp_path, text), DATABASES)
     with pytest.raises(WrongFileError, match="cannot be read"):
-        changed(EMPTY, tmp_path / "nowhere.yaml", DATABASES)
+        changed(InForce(EMPTY), tmp_path / "nowhere.yaml", DATABASES)
 
 
 def test_a_section_that_the_file_does_not_name_stays(tmp_path: Path) -> None:
     old = Snapshot.model_validate({"event_types": {"a": {}}, "unknown_names": "refuse"})
-    new = changed(old, written(tmp_path, yaml.safe_dump({"event_types": {"b": {}}})), DATABASES)
+    file = written(tmp_path, yaml.safe_dump({"event_types": {"b": {}}}))
+    new = changed(InForce(old), file, DATABASES).snapshot
     assert (set(new.event_types), new.unknown_names) == ({"b"}, "refuse")
 
 
@@ -101,6 +102,7 @@ def report(tally: TaskTally, survey: Survey | None = None, findings: tuple[Schem
         window=Window(last=5),
         surveys={"onramp": survey or Survey()},
         findings=list(findings),
+        merge=[],
         same=False,
         seconds=1.0,
     )
