@@ -4,7 +4,7 @@ Owns psycopg2 for the admin service.  Everything is read in one read-only transa
 REPEATABLE READ, so a writer at work cannot make the books look wrong.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -19,29 +19,56 @@ from services.admin.findings import Incarnation, Replayed, Source, Table
 from services.admin.spans import Span
 from shared import landing_table, wire
 from shared.errors import DATABASE_UNAVAILABLE, InfrastructureError
-from shared.landing_table import Part
+from shared.landing_table import Column, Part
+
+
+def _typed(columns: Iterable[Column]) -> str:
+    return ", ".join(f"('{c.name}', '{c.type}'::regtype)" for c in columns)
+
 
 _OPTIONS: Final = "-c search_path=pg_catalog,pg_temp -c timezone=UTC"
 _AT_ONCE: Final = 2000
 
 #: The columns that every landing table has, whichever release made it.
 _FIRST: Final = [c for c in landing_table.COLUMNS if not c.is_later and c.part is not Part.ORIGIN]
+#: Those that a table made of an event type's schema has too.
+_SHARED: Final = [c for c in _FIRST if c.name != landing_table.PAYLOAD]
 _RECEIPT: Final = ", ".join(landing_table.named(Part.RECEIPT))
-_EVENT: Final = ", ".join(
-    f"{c.name}::text" if c.type == "jsonb" else c.name for c in _FIRST if c.part in (Part.KEY, Part.CONTENT)
+_EVENT: Final = ", ".join(c.name for c in _SHARED if c.part in (Part.KEY, Part.CONTENT))
+#: Tables with receipts: they are known by their columns, so that one that was moved is still seen.  Landing
+#: tables keep the payload whole; of the others, whose key is `_id` alone, each column that can be compared
+#: with its field is named with its type.
+_IS_LANDING: Final = (
+    f"(each.landing = {len(_FIRST)} AND (n.nspname = '{landing_table.SCHEMA}' OR each.others = 0))"
 )
-#: Landing tables: they are known by their columns, so that one that was moved is still seen.
-_LANDING: Final = f"""
-    SELECT n.nspname, c.relname FROM pg_class c
+_TABLES: Final = f"""
+    SELECT n.nspname::text, c.relname::text,
+           {_IS_LANDING}, each.fields
+    FROM pg_class c
     JOIN pg_namespace n ON n.oid = c.relnamespace
+    CROSS JOIN LATERAL (
+        SELECT count(*) FILTER (WHERE (a.attname, a.atttypid) IN ({_typed(_FIRST)})) AS landing,
+               count(*) FILTER (
+                   WHERE a.attnotnull AND (a.attname, a.atttypid) IN ({_typed(_SHARED)})) AS shared,
+               count(*) FILTER (WHERE a.attname <> ALL (%(own)s)) AS others,
+               coalesce(jsonb_object_agg(a.attname, t.typname) FILTER (
+                   WHERE a.attname <> ALL (%(filled)s) AND t.typname = ANY (%(types)s) AND a.attgenerated = ''
+               ), '{{}}') AS fields
+        FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
+        WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+    ) AS each
     WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND n.nspname <> 'onramp'
       AND has_table_privilege(c.oid, 'SELECT')
-      AND {len(_FIRST)} = (
-        SELECT count(*) FROM pg_attribute a
-        WHERE a.attrelid = c.oid AND NOT a.attisdropped AND (a.attname, a.atttypid) IN (
-            {", ".join(f"('{c.name}', '{c.type}'::regtype)" for c in _FIRST)}))
+      AND ({_IS_LANDING} OR each.shared = {len(_SHARED)} AND EXISTS (
+        SELECT FROM pg_index i JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = i.indkey[0]
+        WHERE i.indrelid = c.oid AND i.indisprimary AND i.indnkeyatts = 1 AND a.attname = '_id'))
     ORDER BY 1, 2
 """  # noqa: S608 - the definition's own names
+_OWN: Final = {
+    "own": [c.name for c in landing_table.COLUMNS],
+    "filled": [c.name for c in landing_table.COLUMNS if c.name != landing_table.PAYLOAD],
+    "types": ["int8", "numeric", "text", "bool", "timestamptz", "date", "uuid", "jsonb"],
+}
 _UNDER: Final = """
     SELECT topic_id::text, topic, partition, start, "end", digest FROM (
         SELECT id, topic_id, topic, partition, start, "end", digest FROM onramp.settled_under
@@ -63,11 +90,11 @@ _REPEATED: Final = f"""
     ORDER BY 1, 2, 3
 """  # noqa: S608 - the definition's own names
 _ROWS: Final = f"""
-    SELECT {_RECEIPT}, {_EVENT} FROM {{}}
+    SELECT {_RECEIPT}, {_EVENT}, {{}} FROM {{}}
     WHERE _topic = %s AND _partition = %s ORDER BY _offset
 """  # noqa: S608 - the definition's own names
 _BY_ID: Final = f"""
-    SELECT {_RECEIPT}, {_EVENT} FROM {{}}
+    SELECT {_RECEIPT}, {_EVENT}, {{}} FROM {{}}
     WHERE _id = ANY (%s)
 """  # noqa: S608 - the definition's own names
 
@@ -81,7 +108,10 @@ class Row(NamedTuple):
     event_name: str
     timestamp: datetime
     version: str
+    #: JSON: the payload, or of a table made of a schema its columns.
     payload: str
+    #: The columns that can be compared with the payload's fields, and their types; None: it is kept whole.
+    fields: Mapping[str, str] | None = None
 
 
 class OutboxRow(NamedTuple):
@@ -108,7 +138,8 @@ class Snapshot:
     waiting: list[OutboxRow] = field(default_factory=list)
     #: Parked events that landed later, or were there already; empty in an older database.
     replayed: dict[Incarnation, list[Replayed]] = field(default_factory=dict)
-    tables: list[Table] = field(default_factory=list)
+    #: Tables with receipts: of those that were made of a schema, the types of columns as `Row.fields`.
+    tables: dict[Table, Mapping[str, str] | None] = field(default_factory=dict)
 
     def load(self) -> Self:
         """Read Onramp's own tables."""
@@ -141,12 +172,16 @@ class Snapshot:
                     edited = None if digest is None else bytes(digest)
                     replayed = Replayed(offset, destination, outcome, to, edited, job and intern(job))
                     self.replayed.setdefault(Incarnation(i, Source(t, p)), []).append(replayed)
-            cursor.execute(_LANDING)
-            self.tables = [Table(self.database, s, t) for s, t in cursor.fetchall() if t != wire.PROBE_EVENT]
+            cursor.execute(_TABLES, _OWN)
+            self.tables = {
+                Table(self.database, s, t): None if is_landing else fields
+                for s, t, is_landing, fields in cursor.fetchall()
+                if t != wire.PROBE_EVENT
+            }
         return self
 
     def counts(self, table: Table) -> dict[Source, int]:
-        """Count the rows of a landing table by where they say that they came from."""
+        """Count the rows of a table by where they say that they came from."""
         return {Source(t, p): n for t, p, n in self._all(_COUNTS, table)}
 
     def repeated(self, table: Table) -> list[tuple[Source, int, int]]:
@@ -158,24 +193,40 @@ class Snapshot:
         name = f"onramp_{table.name}_{source}".replace("/", "_")[:60]
         with self.conn.cursor(name) as cursor:
             cursor.itersize = _AT_ONCE
-            cursor.execute(_in(_ROWS, table), tuple(source))
+            cursor.execute(self._reading(_ROWS, table), tuple(source))
             for row in cursor:
-                yield Row(Source(*row[:2]), *row[2:])
+                yield self._row(table, row)
 
     def by_id(self, table: Table, ids: Sequence[str]) -> dict[str, Row]:
         """Return the rows with these ids, by id."""
         with self.conn.cursor() as cursor:
-            cursor.execute(_in(_BY_ID, table), (list(ids),))
-            return {row[3]: Row(Source(*row[:2]), *row[2:]) for row in cursor.fetchall()}
+            cursor.execute(self._reading(_BY_ID, table), (list(ids),))
+            return {row[3]: self._row(table, row) for row in cursor.fetchall()}
 
     def exists(self, table: Table) -> bool:
-        """Tell whether the database has this landing table."""
+        """Tell whether the database has this table, and it keeps receipts."""
         return table in self.tables
+
+    def _reading(self, statement: str, table: Table) -> sql.Composed:
+        """Return a statement that takes parameters, so a name's % is doubled."""
+        fields = self.tables.get(table)
+        payload = sql.SQL("payload::text")
+        if fields is not None:
+            names = sql.SQL(", ").join(_with_parameters(name) for name in fields)
+            payload = sql.SQL("(SELECT to_jsonb(f) FROM (SELECT {}) AS f)::text").format(names)
+        return sql.SQL(statement).format(payload, _with_parameters(table.schema, table.name))
+
+    def _row(self, table: Table, row: tuple[Any, ...]) -> Row:
+        return Row(Source(*row[:2]), *row[2:], fields=self.tables.get(table))
 
     def _all(self, statement: str, table: Table) -> Iterable[tuple[Any, ...]]:
         with self.conn.cursor() as cursor:
             cursor.execute(_in(statement, table))
             return cursor.fetchall()
+
+
+def _with_parameters(*name: str) -> sql.Identifier:
+    return sql.Identifier(*(part.replace("%", "%%") for part in name))
 
 
 def _in(statement: str, table: Table) -> sql.Composed:

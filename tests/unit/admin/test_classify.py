@@ -1,5 +1,6 @@
 """The audit's own reading of events and rows: what is the same, what is not."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -23,6 +24,7 @@ class FakeRow:
     event_name: str = "order_placed"
     timestamp: datetime = TIME
     version: str = "1"
+    fields: Mapping[str, str] | None = None
 
 
 def _record(value: bytes | None, headers: dict[str, bytes] | None = None) -> LogRecord:
@@ -90,6 +92,28 @@ def test_what_a_record_is(value: bytes | None, headers: dict[str, bytes] | None,
 )
 def test_when_a_row_is_the_event(sent: bytes, row: str, same: bool) -> None:
     assert classify(_record(_event(sent))).same_as(FakeRow(row)) is same
+
+
+@pytest.mark.parametrize(
+    ("sent", "type_", "there", "same"),
+    [
+        (b"1.50", "numeric", "1.5", True),
+        (b'"12"', "int8", "12", True),
+        (b"12", "int8", "13", False),
+        (b"null", "text", "null", True),
+        (b'"x"', "text", "null", False),
+        (b'"x"', "text", '"X"', False),
+        (b"true", "bool", "false", False),
+        (b'"2026-11-21T09:00:00+01:00"', "timestamptz", '"2026-11-21T08:00:00+00:00"', True),
+        (b'"2026-11-21T09:00:00Z"', "timestamptz", '"2026-11-21T08:00:00+00:00"', False),
+        (b'"A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11"', "uuid", '"a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"', True),
+        (b'{"b":[1]}', "jsonb", '{"b": [2]}', False),
+    ],
+)
+def test_when_a_column_has_what_was_sent(sent: bytes, type_: str, there: str, same: bool) -> None:
+    event = classify(_record(_event(b'{"a":%b,"no_column":1}' % sent)))
+    row = FakeRow(f'{{"a": {there}, "not_sent": 5}}', fields={"a": type_, "not_sent": "int8"})
+    assert event.same_as(row) is same
 
 
 def test_other_fields_count_too() -> None:
