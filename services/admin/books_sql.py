@@ -210,14 +210,14 @@ class Snapshot:
     def _reading(self, statement: str, table: Table) -> sql.Composed:
         """Return a statement that takes parameters, so a name's % is doubled."""
         fields = self.tables.get(table)
-        payload = sql.SQL("payload::text")
+        payload: sql.Composable = sql.SQL("payload::text")
         if fields is not None:
             names = sql.SQL(", ").join(_with_parameters(name) for name in fields)
             payload = sql.SQL("(SELECT to_jsonb(f) FROM (SELECT {}) AS f)::text").format(names)
         return sql.SQL(statement).format(payload, _with_parameters(table.schema, table.name))
 
     def _row(self, table: Table, row: tuple[Any, ...]) -> Row:
-        return Row(Source(*row[:2]), *row[2:], fields=self.tables.get(table))
+        return Row._make((Source(*row[:2]), *row[2:], self.tables.get(table)))
 
     def _all(self, statement: str, table: Table) -> Iterable[tuple[Any, ...]]:
         with self.conn.cursor() as cursor:

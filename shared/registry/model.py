@@ -77,11 +77,14 @@ class Destination(_Frozen):
     db_schema: str | None = Field(None, alias="schema")
     table: str | None = None
     create: bool = Field(False, description="Whether `onramp apply` makes the table, and adds columns to it.")
+    unkeyed: bool = Field(False, description="Whether it is known that no key tells a repeat in the table.")
 
     @model_validator(mode="after")
     def _creates_what_is_named(self) -> Self:
         if self.create and not (self.db_schema and self.table):
             raise ValueError("to create a table its schema and table are named")
+        if self.unkeyed and (self.create or not self.table):
+            raise ValueError("unkeyed is said of an existing table: what Onramp makes has a key")
         return self
 
 

@@ -27,6 +27,8 @@ KEPT: Final = "tests/integration/admin/test_audit_of_kept.py::test_"
 LOST: Final = "tests/faults/test_lost_replays.py::test_"
 STORY: Final = "tests/faults/test_nothing_forgotten.py"
 _PLANTED: Final = "what_is_planted_in_the_control_database_is_named"
+#: Tables made of an event type's schema.
+CREATED: Final = "tests/integration/admin/test_audit_of_created.py::test_"
 DESTINATIONS: Final = "tests/integration/writer_tables/test_destinations.py"
 
 QUICK: Final = (
@@ -286,7 +288,7 @@ SLOW: Final = (
     Mutant(
         "knowing what was replayed",
         "audit/receipts.py",
-        "        if replayed and not routed.typed:\n",
+        "        if replayed and self._has_receipts(routed):\n",
         "        if False:\n",
         f"{REPLAYS}a_writer_that_is_killed_in_mid_replay_lands_each_event_once",
     ),
@@ -449,12 +451,46 @@ SLOW: Final = (
         )
     ),
     *(
+        Mutant(f"{fact}, of a table made of a schema", file, old, new, f"{CREATED}{test}")
+        for fact, file, old, new, test in (
+            (
+                "that its rows are looked for",
+                "audit/receipts.py",
+                "return not routed.typed or self._snapshots",
+                "return not routed.typed  # self._snapshots",
+                "what_is_planted",
+            ),
+            (
+                "the values of its columns",
+                "audit/classify.py",
+                "        return all(\n            _same_value(",
+                "        return True or all(\n            _same_value(",
+                "what_is_planted",
+            ),
+            (
+                "that its key is the id",
+                "books_sql.py",
+                "i.indnkeyatts = 1 AND a.attname = '_id'",
+                "i.indnkeyatts = 1",
+                "a_table_whose_key",
+            ),
+            (
+                "that a name's % is doubled",
+                "books_sql.py",
+                'part.replace("%", "%%")',
+                "part",
+                "nothing_of_a_created_table",
+            ),
+        )
+    ),
+    *(
         Mutant(f"{fact} before the first event", "operate/destinations_sql.py", old, new, DESTINATIONS)
         for fact, old, new in (
             ("USAGE", "holds=usage[0]", "holds=True"),
             ("INSERT", "holds=may_insert", "holds=True"),
             ("SELECT on the key", "holds=column.may_select", "holds=True"),
             ("a key", "    if not usable:", "    if False:"),
+            ("that no key is known", "    if wanted.unkeyed:", "    if False:"),
             ("a key that is checked at once", "holds=key.immediate", "holds=True"),
             ("types that fit", "return column.category == _TAKES[field.type]", "return True"),
             ("NOT NULL", "if column.not_null and", "if False and"),

@@ -4,7 +4,7 @@ Asked with the writer's own role, before the first event is parked for want of a
 described by the catalogue, in a reading of its own: nothing here changes anything.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -59,6 +59,8 @@ class Wanted:
     columns: Sequence[FieldColumn] = ()
     #: Fields without a column are dropped, as the contract says.
     discards: bool = False
+    #: It was said that nothing tells a repeat here.
+    unkeyed: bool = False
 
     @property
     def name(self) -> str:
@@ -144,10 +146,9 @@ def _takes(column: _Column, field: FieldColumn) -> bool:
 
 
 def _of_key(keys: list[_Key], columns: dict[str, _Column], wanted: Wanted, role: str) -> Iterator[Fact]:
-    usable = [key for key in keys if key.primary or key.columns == ["_id"]]
+    usable = _usable(keys)
     if not usable:
-        add = "" if "_id" in columns else f"ALTER TABLE {wanted.name} ADD COLUMN _id text;\n"
-        yield Fact(False, "a key tells a repeat", f"{add}CREATE UNIQUE INDEX ON {wanted.name} (_id);")
+        yield _without_key(columns, wanted)
         return
     for key in usable:
         text = f"the key ({', '.join(key.columns)}) is checked at once"
@@ -160,6 +161,31 @@ def _of_key(keys: list[_Key], columns: dict[str, _Column], wanted: Wanted, role:
             yield _fact(holds=name in brought or column.has_default, text=text, sql="")
         grant = f"GRANT SELECT ({quoted(name)}) ON {wanted.name} TO {role};"
         yield _fact(holds=column.may_select, text=f"SELECT on {name}, a part of the key", sql=grant)
+
+
+def key_fact(conn: connection, wanted: Wanted) -> Fact | None:
+    """Return that a repeat can be told in the table, or that it was said that it cannot; None: no table."""
+    with conn.cursor() as asking:
+        table = _one(asking, _TABLE, wanted.schema, wanted.table)
+        if not table or table[1] not in "rp":
+            return None
+        asking.execute(_COLUMNS, (table[0],))
+        columns = {row[0]: _Column(*row) for row in asking.fetchall()}
+        asking.execute(_KEYS, (table[0],))
+        return None if _usable([_Key(*row) for row in asking.fetchall()]) else _without_key(columns, wanted)
+
+
+def _usable(keys: list[_Key]) -> list[_Key]:
+    return [key for key in keys if key.primary or key.columns == ["_id"]]
+
+
+def _without_key(columns: Collection[str], wanted: Wanted) -> Fact:
+    if wanted.unkeyed:
+        return Fact(True, "no key tells a repeat, and `unkeyed: true` says so")
+    add = "" if "_id" in columns else f"ALTER TABLE {wanted.name} ADD COLUMN _id text;\n"
+    or_say = "\n-- or write `unkeyed: true` at the destination: then a repeat is one more row"
+    sql = f"{add}CREATE UNIQUE INDEX ON {wanted.name} (_id);{or_say}"
+    return Fact(False, "a key tells a repeat", sql)
 
 
 def _fact(*, holds: bool, text: str, sql: str) -> Fact:

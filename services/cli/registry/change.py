@@ -129,17 +129,19 @@ def change_to(
     if Kind.UNDECIDED in kinds and not wish.accept:
         reason = "look at what is undecided, then say --accept"
         return result._replace(state=State.UNDECIDED, reason=reason)
-    made = make_tables(where, after, is_dry=wish.is_dry) if where else Made([])
+    changed = differs.put.get("event_types", {})
+    made = make_tables(where, after, changed, is_dry=wish.is_dry) if where else Made([])
     result = result._replace(ddl=made.statements)
     if made.problem or wish.is_dry:
         state = State.REFUSED if made.problem else State.POSSIBLE
-        return result._replace(state=state, reason=made.problem)
-    return _with_record(result, _written(editor, differs, wish, of_file=of_file))
+        return result._replace(state=state, reason=made.problem or made.unseen)
+    return _with_record(result, _written(editor, differs, wish, of_file=of_file), made.unseen)
 
 
-def _with_record(result: Result, written: Result) -> Result:
+def _with_record(result: Result, written: Result, unseen: str) -> Result:
     unused = " (the tables that were made stay, unused)" if result.ddl and written.reason else ""
-    return result._replace(state=written.state, reason=written.reason + unused, offset=written.offset)
+    reason = written.reason + unused or unseen
+    return result._replace(state=written.state, reason=reason, offset=written.offset)
 
 
 def _written(editor: Editor, differs: Difference, wish: Wish, *, of_file: bool) -> Result:

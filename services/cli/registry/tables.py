@@ -1,21 +1,26 @@
 """The tables that event types ask for by `create: true`: made before the change that needs them."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 from services.admin.operate import create_sql
-from services.admin.operate.destinations_sql import Wanted, facts
+from services.admin.operate.destinations_sql import Fact, Wanted, facts, key_fact
 from services.admin.operate.holds_sql import connected
 from services.cli.where import Where
 from shared.contracts.tables import columns_of, quoted
+from shared.errors import DATABASE_UNAVAILABLE, InfrastructureError
 from shared.registry import Destination, EventType, Snapshot
 
 
 class Made(NamedTuple):
-    """The statements that were run, or would be, and why it may not go on; empty if it may."""
+    """The statements that were run, or would be, and why it may not go on; empty if it may.
+
+    `unseen`: which keys could not be looked at.
+    """
 
     statements: list[str]
     problem: str = ""
+    unseen: str = ""
 
 
 class _Table(NamedTuple):
@@ -24,11 +29,16 @@ class _Table(NamedTuple):
     wanted: Wanted
 
 
-def make_tables(where: Where, snapshot: Snapshot, *, is_dry: bool) -> Made:
+def make_tables(where: Where, snapshot: Snapshot, changed: Collection[str], *, is_dry: bool) -> Made:
     """Make what is asked for, and see that events can land there by the writer's rights.
+
+    Nothing is made while a table that one of the `changed` event types names lacks a key that it needs.
 
     Raises `InfrastructureError` when a database cannot be reached.
     """
+    keys = _without_keys(where, snapshot, changed)
+    if keys.problem:
+        return keys
     statements: list[str] = []
     try:
         tables = list(_tables(where, snapshot))
@@ -46,7 +56,40 @@ def make_tables(where: Where, snapshot: Snapshot, *, is_dry: bool) -> Made:
         statements += done.statements
         if lacking := _lacking(table, dsn):
             return Made(statements, f"{table.event_type} cannot land in {table.wanted.name}\n{lacking}")
-    return Made(statements)
+    return Made(statements, unseen=keys.unseen)
+
+
+def _without_keys(where: Where, snapshot: Snapshot, names: Collection[str]) -> Made:
+    """Look at the keys of existing tables that these event types name, where their databases answer."""
+    missing: list[str] = []
+    unseen: list[str] = []
+    for name in sorted(names):
+        for destination in snapshot.event_types[name].destinations:
+            if not destination.table or destination.create:
+                continue
+            database = destination.vanity or destination.database or next(iter(where.databases), "")
+            wanted = Wanted(
+                schema=destination.db_schema or "",
+                table=destination.table,
+                open_schemas=(),
+                unkeyed=destination.unkeyed,
+            )
+            try:
+                fact = _key_of(where, database, wanted)
+            except InfrastructureError as error:
+                unseen.append(f"the key of {wanted.name} was not looked at: {error.detail}")
+                continue
+            if fact and not fact.holds:
+                missing.append(f"event_types.{name}: no key tells a repeat in {wanted.name}\n{fact.sql}")
+    return Made([], "\n".join(missing), "; ".join(unseen))
+
+
+def _key_of(where: Where, database: str, wanted: Wanted) -> Fact | None:
+    if database not in where.databases:
+        reason = f"the database {database or '(none is known)'} is not known here: give --dsn or --databases"
+        raise InfrastructureError(DATABASE_UNAVAILABLE, reason)
+    with connected(database, where.databases[database]) as conn:
+        return key_fact(conn, wanted)
 
 
 def _lacking(table: _Table, dsn: str) -> str:

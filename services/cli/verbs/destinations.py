@@ -29,6 +29,7 @@ class _Place(NamedTuple):
     database: str
     schema: str
     table: str
+    unkeyed: bool
 
     def __str__(self) -> str:
         return f"{self.event_type} → {self.database}.{self.schema}.{self.table}"
@@ -65,6 +66,35 @@ def check(where: Where, *, file: FileOption = Path("onramp.yaml"), as_json: Json
     raise typer.Exit(Exit.OK if all(fact.holds for _, fact in found) else Exit.FAILED)
 
 
+@app.command("list")
+@with_database_options
+def list_(where: Where, *, file: FileOption = Path("onramp.yaml"), as_json: JsonOption = False) -> None:
+    """Print the tables that the file names, and which of them are made by apply or have no key.
+
+    Example:
+    onramp destinations list --file onramp.yaml
+    """
+    found = [
+        (_place(where, name, each), each)
+        for name, event_type in sorted(_registry(file).event_types.items())
+        for each in event_type.destinations
+        if each.table
+    ]
+    if as_json:
+        print(json.dumps([place._asdict() | {"create": each.create} for place, each in found]))
+        return
+    for place, each in found:
+        marks = [
+            mark
+            for mark, is_so in (
+                ("made by apply", each.create),
+                ("unkeyed: a repeat is one more row", each.unkeyed),
+            )
+            if is_so
+        ]
+        print(f"{place}{'  (' + ', '.join(marks) + ')' if marks else ''}")
+
+
 def _registry(file: Path) -> "Snapshot":
     from shared.registry.file import RegistryFileError, load
 
@@ -85,8 +115,8 @@ def _facts(where: Where, snapshot: "Snapshot") -> Iterator[tuple[_Place, "Fact"]
 
 
 def _place(where: Where, name: str, destination: "Destination") -> _Place:
-    database = destination.vanity or destination.database or next(iter(where.databases))
-    return _Place(name, database, destination.db_schema or "", destination.table or "")
+    database = destination.vanity or destination.database or next(iter(where.databases), "(default)")
+    return _Place(name, database, destination.db_schema or "", destination.table or "", destination.unkeyed)
 
 
 def _facts_of(where: Where, place: _Place, event_type: "EventType") -> list["Fact"]:
@@ -109,6 +139,7 @@ def _facts_of(where: Where, place: _Place, event_type: "EventType") -> list["Fac
         open_schemas=where.open_schemas(place.database),
         columns=columns,
         discards=event_type.contract.unknown_fields == "discard",
+        unkeyed=place.unkeyed,
     )
     with connected(place.database, where.databases[place.database]) as conn:
         return facts(conn, wanted)

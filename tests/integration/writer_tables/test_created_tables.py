@@ -81,3 +81,40 @@ def test_a_table_that_is_held_is_waited_for_briefly(database: Database, tmp_path
     assert held.state is State.REFUSED
     assert "55P03" in held.reason
     assert len(log.records) == 1
+
+
+def test_a_table_without_a_key_is_refused_until_somebody_says_that_it_has_none(
+    database: Database, tmp_path: Path
+) -> None:
+    execute(database.dsn, "CREATE TABLE public.log (n int)")
+    log, where = MemoryLog(), Where("", {"onramp": database.dsn})
+
+    def wish(**more: Any) -> Result:
+        place = {"schema": "public", "table": "log", **more}
+        file = tmp_path / "onramp.yaml"
+        file.write_text(yaml.safe_dump({"event_types": {"a": {"destinations": [place]}}}))
+        return apply_file(Editor(log), file, Wish(), where)
+
+    refused = wish()
+    assert refused.state is State.REFUSED
+    assert "event_types.a: no key tells a repeat" in refused.reason
+    assert 'ADD COLUMN _id text;\nCREATE UNIQUE INDEX ON "public"."log" (_id);' in refused.reason
+    assert not log.records
+    assert wish(create=True, unkeyed=True).state is State.REFUSED
+
+    assert wish(unkeyed=True).state is State.APPLIED
+    execute(
+        database.dsn, "ALTER TABLE public.log ADD COLUMN _id text; CREATE UNIQUE INDEX ON public.log (_id)"
+    )
+    assert wish().state is State.APPLIED
+
+
+def test_a_key_that_nobody_can_look_at_is_said_and_refuses_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "onramp.yaml"
+    file.write_text(yaml.safe_dump({"event_types": {"a": {"destinations": [{"schema": "s", "table": "t"}]}}}))
+    out = Where("", {"onramp": "postgresql://x@127.0.0.1:1/x"})
+    for where, why in ((Where("", {}), "give --dsn"), (out, "cannot be reached")):
+        done = apply_file(Editor(MemoryLog()), file, Wish(), where)
+        assert done.state is State.APPLIED
+        assert '"s"."t" was not looked at' in done.reason
+        assert why in done.reason

@@ -161,6 +161,19 @@ def test_fields_that_the_contract_drops_need_no_column(place: Place) -> None:
     assert place.wrong() == []
 
 
+def test_a_table_without_a_key_is_used_if_that_is_said(place: Place) -> None:
+    place.mend()
+    place.run("ALTER TABLE shop.orders DROP CONSTRAINT orders_pkey, ALTER COLUMN _id DROP NOT NULL")
+    (lacking,) = place.wrong()
+    assert lacking["sql"].startswith(
+        'CREATE UNIQUE INDEX ON "shop"."orders" (_id);\n-- or write `unkeyed: true`'
+    )
+    place.registry["destinations"][0]["unkeyed"] = True
+    assert place.wrong() == []
+    assert "no key tells a repeat, and `unkeyed: true` says so" in [fact["text"] for fact in place.facts()]
+    assert place.land("a", "a") == 2
+
+
 def test_for_people_it_prints_the_sql_below_the_fact_and_a_database_that_is_out_is_3(place: Place) -> None:
     place.wrong()
     done = CliRunner().invoke(app, place._command())
@@ -169,3 +182,18 @@ def test_for_people_it_prints_the_sql_below_the_fact_and_a_database_that_is_out_
     assert '  WRONG  the schema shop exists\n         CREATE SCHEMA "shop";\n' in done.stdout
     out = replace(place, dsn="postgresql://x@127.0.0.1:1/x")
     assert CliRunner().invoke(app, out._command()).exit_code == 3
+
+
+def test_what_is_made_and_what_has_no_key_is_listed(tmp_path: Path) -> None:
+    file = tmp_path / "onramp.yaml"
+    made = {"schema": "shop", "table": "orders", "create": True}
+    bare = {"vanity": "two", "schema": "shop", "table": "log", "unkeyed": True}
+    file.write_text(json.dumps({"event_types": {"a": {"destinations": [made, bare, {}]}}}))
+    where = ["--dsn", "postgresql://x@127.0.0.1:1/x", "--file", str(file)]
+    done = CliRunner().invoke(app, ["destinations", "list", *where])
+    assert done.stdout.splitlines() == [
+        "a → onramp.shop.orders  (made by apply)",
+        "a → two.shop.log  (unkeyed: a repeat is one more row)",
+    ]
+    listed = json.loads(CliRunner().invoke(app, ["destinations", "list", *where, "--json"]).stdout)
+    assert [(each["create"], each["unkeyed"]) for each in listed] == [(True, False), (False, True)]
