@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
-from shared.registry.kafka_log import KafkaLog
 from shared.registry.log_registry import LogRegistry
+from shared.registry.opened import open_log
 from shared.registry.sources import PASSWORD_SUFFIX
-from shared.settings import KafkaSettings
+from shared.settings import KafkaSettings, RegistrySettings
 from stack import services
 from stack.connect import Connect
 from stack.part_process import PartProcess, answers_ok
@@ -21,7 +21,7 @@ _HEALTHY_SECONDS: Final = 60.0
 
 def source_variables(bootstrap: str) -> list[str]:
     """Return the variables of DSNs that the sources of the registry in Kafka name; none without sources."""
-    registry = LogRegistry(KafkaLog(KafkaSettings(bootstrap=bootstrap)))
+    registry = LogRegistry(open_log(RegistrySettings(), KafkaSettings(bootstrap=bootstrap)))
     try:
         registry.refresh()
         sources = registry.snapshot().sources if registry.is_read else {}

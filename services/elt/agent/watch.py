@@ -119,7 +119,7 @@ class Watch:
         self._look_s = look_s
         self._watched: dict[str, _Watched] = {}
         self._wrong: dict[str, str] = {}
-        self._has_looked_back = False
+        self._has_looked_back = self._has_followed = False
         self._stopping = threading.Event()
 
     def run(self) -> None:
@@ -145,7 +145,7 @@ class Watch:
     @property
     def is_ready(self) -> bool:
         """Whether the registry was read and all its sources flow."""
-        return self._has_looked_back and all(s["state"] == State.FLOWING for s in self.states().values())
+        return self._has_followed and all(s["state"] == State.FLOWING for s in self.states().values())
 
     def follow(self) -> None:
         """Watch what the registry names now, and have others removed."""
@@ -167,6 +167,7 @@ class Watch:
         for name, source in named.items():
             if name not in self._watched:
                 self._begin(name, source)
+        self._has_followed = True
 
     def _begin(self, name: str, source: Source) -> None:
         dsn = os.environ.get(source.dsn_env)

@@ -17,7 +17,8 @@ def statements(name: str, source: Source, role: str = "") -> str:
     lines = [
         "-- As superuser, in the source's database. The first two need a restart and a reload of the server.",
         "ALTER SYSTEM SET wal_level = 'logical';",
-        f"ALTER SYSTEM SET max_slot_wal_keep_size = '{belt}MB';  -- the belt, should no agent watch",
+        "-- The belt, should no agent watch:",
+        f"ALTER SYSTEM SET max_slot_wal_keep_size = '{belt}MB';",
         f"CREATE ROLE {user} LOGIN REPLICATION PASSWORD '{_PASSWORD}';",
     ]
     for schema in map(identifier, source.schemas):
