@@ -2,6 +2,7 @@
 
 import json
 import time
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
 
 from services.cli.exits import Exit, explain
@@ -76,9 +77,10 @@ class StackRun:
             except StackError as error:
                 code = explain(self._stack.crash() or error)
             finally:
-                if self._followed is not None:
-                    self._followed.close()
-                self._stack.stop()
+                with ExitStack() as last:  # whatever the first of them raises, the stack is stopped
+                    last.callback(self._stack.stop)
+                    if self._followed is not None:
+                        last.callback(self._followed.close)
         return code
 
     def _apply_registry(self) -> None:
