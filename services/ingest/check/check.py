@@ -64,6 +64,8 @@ class Checker:
             self._schemas = self._schemas_of(snapshot)
         # What holds for a name holds for all its events in this request.
         admitted: dict[str, EventType | None] = {}
+        #: Names whose type says something of each event.
+        demanding: set[str] = set()
         reported = ReportedFaults()
         for item in items:
             if item.verdict is None:
@@ -71,8 +73,10 @@ class Checker:
                     name = self._read(item, request.sender.key)
                     if name not in admitted:
                         admitted[name] = self._admit(name, request.sender, snapshot)
+                        if self._demands(name, admitted[name]):
+                            demanding.add(name)
                     item.event_type = admitted[name]
-                    if item.event_type is not None:
+                    if item.event_type is not None and name in demanding:
                         self._check_type(item, name, item.event_type, reported)
                 except UserError as error:
                     item.verdict = error.at(Step.CHECK).kept()
@@ -98,6 +102,9 @@ class Checker:
         if event_type is None:
             self._new_names.admit(sender, name)
         return event_type
+
+    def _demands(self, name: str, event_type: EventType | None) -> bool:
+        return event_type is not None and (event_type.max_bytes is not None or self._schemas.has(name))
 
     def _check_type(
         self, item: BatchItem, name: str, event_type: EventType, reported: ReportedFaults

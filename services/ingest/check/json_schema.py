@@ -52,6 +52,10 @@ class Schemas:
                 self._validators[name] = self._by_text[text] = validator
                 self._schemas[name] = event_type.json_schema
 
+    def has(self, event_name: str) -> bool:
+        """Whether the event type has a schema."""
+        return event_name in self._validators
+
     def check(self, event_name: str, document: Any, size: int, reported: ReportedFaults) -> None:
         """Raise `UserError` SCHEMA_MISMATCH when the event type has a schema and the payload breaks it.
 
