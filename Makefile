@@ -60,6 +60,7 @@ mutants: $(STAMP) ## Remove one protection of the code at a time: the tests must
 	$(PY) -m tests.mutants.secured --all
 	$(PY) -m tests.mutants.stack --all
 	$(PY) -m tests.mutants.writer --all
+	$(PY) -m tests.mutants.elt --all
 	$(PY) -m tests.mutants.audit --all
 	$(PY) -m tests.mutants.client --all
 

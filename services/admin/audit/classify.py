@@ -29,6 +29,7 @@ class Kind(Enum):
     PROBE = auto()
     ENVELOPE = auto()
     PACKET = auto()
+    CHANGE = auto()
     UNROUTABLE = auto()
 
 
@@ -82,8 +83,8 @@ class Event:
         return Counter({_identity(d): _database(d) for d in kept}.values())
 
 
-def classify(record: LogRecord) -> Event:
-    """Return what the record is."""
+def classify(record: LogRecord, topic: str = "") -> Event:
+    """Return what the record of `topic` is; only one of a source has changes."""
     if record.header_count > wire.MOST_HEADERS or _are_too_large(record.headers):
         return Event(Kind.UNROUTABLE, record.offset, value=record.value)
     if not _is_for_us(record.headers):
@@ -92,6 +93,8 @@ def classify(record: LogRecord) -> Event:
         document = json.loads(record.value or b"")
     except UNREADABLE:
         document = None
+    if topic.startswith(wire.CHANGE_TOPIC_PREFIX) and _is_change(document):
+        return Event(Kind.CHANGE, record.offset, document=document, value=record.value)
     match document:
         case {"pipeline_context": _}:
             return Event(Kind.PACKET, record.offset, document=document, value=record.value)
@@ -99,6 +102,14 @@ def classify(record: LogRecord) -> Event:
             kind = Kind.PROBE if name == wire.PROBE_EVENT else Kind.ENVELOPE
             return Event(kind, record.offset, id_, name, document, record.value)
     return Event(Kind.UNROUTABLE, record.offset, value=record.value)
+
+
+def _is_change(document: Any) -> bool:
+    """Tell whether it is a change of a source's table, or what it says of a transaction."""
+    match document:
+        case {"op": str(), "source": {"schema": str(), "table": str()}} | {"status": str(), "id": str()}:
+            return True
+    return False
 
 
 def _are_too_large(headers: Mapping[str, bytes]) -> bool:

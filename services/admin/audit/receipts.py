@@ -87,7 +87,7 @@ class Reading:
                 else:
                     self._report_unknown(ahead)
                 ahead = next(rows, None)
-            self._judge(classify(record), here)
+            self._judge(classify(record, self._incarnation.source.topic), here)
         while ahead is not None:
             self._report_unknown(ahead)
             ahead = next(rows, None)
@@ -127,6 +127,8 @@ class Reading:
             result.filtered += 1
             for _, table, _ in rows:
                 self._report(Code.DOUBLE_TERMINAL, event.offset, f"filtered, and a row of {table}")
+        elif event.kind is Kind.CHANGE and event.offset not in self._refused:
+            result.pairs += 1  # its landing table tells the offset, and is trimmed
         elif event.kind is Kind.PACKET:
             self._judge_packet(event)
         elif event.kind is Kind.UNROUTABLE or event.offset in self._refused:

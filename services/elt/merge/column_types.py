@@ -36,7 +36,11 @@ _INTERVAL: Final = (
 _POINT: Final = "point(({j} ->> 'x')::float8, ({j} ->> 'y')::float8)"
 _BIT: Final = "(CASE {t} WHEN 'true' THEN B'1' WHEN 'false' THEN B'0' END)::{type}"
 _HEX: Final = "decode({t}, 'hex')"
-_HEX_OF_TEXT: Final = "convert_from(decode({t}, 'hex'), 'UTF8')::{type}"
+#: Of none of these types is a text nothing but pairs of hexadecimal digits.
+_HEX_OF_TEXT: Final = (
+    "(CASE WHEN ({t}) ~ '^([0-9a-f]{{2}})+$' THEN convert_from(decode({t}, 'hex'), 'UTF8')"
+    " ELSE {t} END)::{type}"
+)
 _ARRAY: Final = (
     "(CASE jsonb_typeof({j}) WHEN 'array' THEN coalesce((SELECT array_agg({element} ORDER BY a.n)"
     " FROM jsonb_array_elements({j}) WITH ORDINALITY a (e, n)), '{{}}') END)::{type}"

@@ -83,7 +83,7 @@ _REKEY: Final = sql.SQL("""
 """)
 _MISSING: Final = (
     "an update left out a large value that did not change, and the row that has it is not in the public "
-    "table: read the table again from its source (onramp sources resync {table})"
+    "table: read the source again (onramp sources resync {source})"
 )
 
 
@@ -109,9 +109,10 @@ def merge(conn: connection, table: PublicTable, start: int, stop: int) -> None:
     if (at := _one(conn, _NO_KEY)) is not None:
         raise HeldError(
             f"the change at offset {at} has no value for the key ({', '.join(table.key)}): the key has "
-            f"changed; read the table again from its source (onramp sources resync {table.name})"
+            f"changed; read the source again (onramp sources resync {table.source.source})"
         )
-    for span in spans(_pairs(conn, table) if _one(conn, _LEFT_OUT) else [], start, stop):
+    pairs = _pairs(conn, table) if _one(conn, _LEFT_OUT) else []
+    for span in spans([p for p in pairs if start <= p.old and p.new < stop], start, stop):
         if span.pairs:
             _rekey(conn, table, span.pairs)
         else:
@@ -142,7 +143,7 @@ def _pairs(conn: connection, table: PublicTable) -> list[Pair]:
         cursor.execute(_PAIRS)
         found = cursor.fetchall()
     if any(old is None for old, *_ in found):
-        raise HeldError(_MISSING.format(table=table.name))
+        raise HeldError(_MISSING.format(source=table.source.source))
     return [Pair(*row) for row in found]
 
 
@@ -158,13 +159,13 @@ def _merge(conn: connection, table: PublicTable, span: Span) -> None:
                 _CLEAN.format(table=table.identifier, same=same, all=placeholders.ALL, where=where)
             )
         if _one(conn, _LOST):
-            raise HeldError(_MISSING.format(table=table.name))
+            raise HeldError(_MISSING.format(source=table.source.source))
         cursor.execute(_DELETE.format(table=table.identifier, same=same))
         cursor.execute(_upsert(table))
         if keeping := _one(conn, _KEEPING):
             cursor.execute(_UPDATE.format(table=table.identifier, sets=_sets(table), same=same))
             if cursor.rowcount != keeping:
-                raise HeldError(_MISSING.format(table=table.name))
+                raise HeldError(_MISSING.format(source=table.source.source))
 
 
 def _upsert(table: PublicTable) -> sql.Composed:
@@ -201,7 +202,7 @@ def _rekey(conn: connection, table: PublicTable, pairs: Sequence[Pair]) -> None:
     with conn.cursor() as cursor:
         cursor.execute(statement)
         if cursor.rowcount != len(pairs):
-            raise HeldError(_MISSING.format(table=table.name))
+            raise HeldError(_MISSING.format(source=table.source.source))
 
 
 def _one(conn: connection, statement: str) -> Any:

@@ -66,7 +66,7 @@ def merge(conn: connection, table: PublicTable) -> None:
             if cursor.rowcount != leaving:
                 raise HeldError(
                     f"{leaving} rows go that the public table should have, and it has {cursor.rowcount}: "
-                    f"somebody changed it; onramp sources rebuild {table.name} makes it again"
+                    f"somebody changed it; onramp sources rebuild {table.source} makes it again"
                 )
         cursor.execute(
             _INSERT.format(

@@ -82,16 +82,16 @@ class Merge:
                 f"changes have a column {', '.join(unknown)} that the schema history does not have yet: the "
                 "agent adds it within seconds; if not, look whether it runs"
             )
-        seen, drops = stage_sql.mark(conn), position.drops
-        cut, is_new = self._begins_at(conn, landing, start, stop, position)
+        is_new = position.clear_at is not None and position.clear_at <= stop
+        mark = stage_sql.mark(conn, max(start, position.clear_at or 0) if is_new else start)
+        cut, drops = self._begins_at(conn, landing, start, stop, position), position.drops
         if cut is not None:
             stage_sql.cut(conn, cut)
             with conn.cursor() as cursor:
                 cursor.execute(sql.SQL("DELETE FROM {}").format(self.table.identifier))
         carried = self._apply(conn, start, stop, None if cut is not None else position.carried)
-        marks = [
-            m for m in (stage_sql.mark(conn) if is_new else seen, None if is_new else position.mark) if m
-        ]
+        # What is sent again after a snapshot may be of before it; only a resync has a log of its own.
+        marks = [m for m in (mark, None if is_new else position.mark) if m]
         if self._dropped_behind(conn, position):
             drops = len(self.source.dropped_at)
         to = Advance(
@@ -101,17 +101,15 @@ class Merge:
 
     def _begins_at(
         self, conn: connection, landing: sql.Identifier, start: int, stop: int, position: Position
-    ) -> tuple[int | None, bool]:
-        """Return the last offset at which the table begins empty, and whether its log begins there too."""
+    ) -> int | None:
+        """Return the last offset at which the table begins empty."""
         new = [stage_sql.last_snapshot(conn, landing, start)]
         if position.clear_at is not None and position.clear_at <= stop:
             new.append(position.clear_at)
         if position.drops < len(self.source.dropped_at):
             new.append(stage_sql.first_after(conn, self.source.dropped_at[-1]))
-        begins = [at for at in new if at is not None]
-        truncated = stage_sql.last_truncate(conn)
-        everything = begins if truncated is None else [*begins, truncated]
-        return max(everything, default=None), bool(begins)
+        new.append(stage_sql.last_truncate(conn))
+        return max((at for at in new if at is not None), default=None)
 
     def _dropped_behind(self, conn: connection, position: Position) -> bool:
         pending = position.drops < len(self.source.dropped_at)

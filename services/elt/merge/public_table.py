@@ -9,7 +9,7 @@ from psycopg2 import sql
 
 from services.elt.merge.column_types import ColumnType, UnsupportedTypeError, column_type
 from services.elt.merge.held import HeldError
-from services.elt.merge.history_sql import SourceTable
+from services.elt.merge.history_sql import SourceTable, TableName
 
 #: For people: where the source's log has the last change of a row, and when it was committed.
 LSN: Final = "_lsn"
@@ -33,6 +33,8 @@ class PublicTable:
 
     schema: str
     name: str
+    #: The table at its source, as `onramp sources` takes it.
+    source: TableName
     types: dict[str, ColumnType]
     key: tuple[str, ...]
     cleaning: Cleaning = Cleaning()
@@ -91,7 +93,14 @@ def public_table(schema: str, table: SourceTable, cleaning: Cleaning) -> PublicT
                 f"column {column.name} is of type {e}, which does not arrive as it is: exclude the table, "
                 "or let the source give the column another type"
             ) from None
-    return PublicTable(schema=schema, name=table.name.table, types=types, key=table.key, cleaning=cleaning)
+    return PublicTable(
+        schema=schema,
+        name=table.name.table,
+        source=table.name,
+        types=types,
+        key=table.key,
+        cleaning=cleaning,
+    )
 
 
 def _listed(names: Iterable[str]) -> str:

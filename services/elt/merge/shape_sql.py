@@ -47,7 +47,7 @@ def ensure(conn: connection, table: PublicTable) -> None:
             except (psycopg2.DataError, psycopg2.errors.UniqueViolation, psycopg2.ProgrammingError) as e:
                 raise HeldError(
                     f"the public table cannot be changed as its source was (SQLSTATE {e.pgcode}): make "
-                    f"it again (onramp sources rebuild {table.name}), or change it by hand"
+                    f"it again (onramp sources rebuild {table.source}), or change it by hand"
                 ) from None
 
 

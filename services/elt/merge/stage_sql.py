@@ -91,7 +91,8 @@ _TRUNCATED: Final = "SELECT max(at) + 1 FROM pg_temp.onramp_batch WHERE op = 't'
 _AFTER_DROP: Final = "SELECT min(at) FROM pg_temp.onramp_batch WHERE lsn > %s"
 _CUT: Final = "DELETE FROM pg_temp.onramp_batch WHERE at < %s"
 _MARK: Final = """
-    SELECT commit, ord FROM pg_temp.onramp_batch WHERE ord IS NOT NULL ORDER BY commit DESC, ord DESC LIMIT 1
+    SELECT commit, ord FROM pg_temp.onramp_batch
+    WHERE ord IS NOT NULL AND at >= %s ORDER BY commit DESC, ord DESC LIMIT 1
 """
 #: The shapes of rows are few: one row of each is looked at.
 _UNKNOWN: Final = """
@@ -199,10 +200,10 @@ def cut(conn: connection, start: int) -> None:
         cursor.execute(_CUT, (start,))
 
 
-def mark(conn: connection) -> Identity | None:
-    """Return the greatest identity in the stage."""
+def mark(conn: connection, start: int) -> Identity | None:
+    """Return the greatest identity in the stage from `start` on."""
     with conn.cursor() as cursor:
-        cursor.execute(_MARK)
+        cursor.execute(_MARK, (start,))
         found = cursor.fetchone()
     return Identity(*found) if found else None
 

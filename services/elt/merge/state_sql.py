@@ -148,7 +148,8 @@ def advance(conn: connection, name: TableName, to: Advance) -> None:
         cursor.execute(_ADVANCE, (*moved, to.changes, to.repeats, *name))
 
 
-def hold(conn: connection, name: TableName, reason: str) -> None:
-    """Say why the table does not go on."""
+def hold(conn: connection, name: TableName, reason: str) -> bool:
+    """Say why the table does not go on; returns whether that is news."""
     with conn.cursor() as cursor:
         cursor.execute(_HOLD, (reason, *name, reason))
+        return bool(cursor.rowcount)

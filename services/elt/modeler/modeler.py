@@ -191,8 +191,9 @@ class Modeler:
     def _hold(self, conn: connection, name: TableName, reason: str) -> None:
         conn.rollback()
         with conn:
-            state_sql.hold(conn, name, reason)
-        log.error("a table is held, others go on", extra={"table": str(name), "reason": reason})
+            is_news = state_sql.hold(conn, name, reason)
+        if is_news:
+            log.error("a table is held, others go on", extra={"table": str(name), "reason": reason})
 
     def _is_database_out(self, name: TableName, error: psycopg2.Error) -> bool:
         """Hold the table for an error of its own; returns whether it goes on as soon as the database does."""
@@ -236,7 +237,7 @@ def _only(table: SourceTable, model: Model, fed: Sequence[Feed]) -> Feed | None:
     if len(fed) > 1 or model.topic_id not in (None, fed[0].topic_id):
         raise HeldError(
             "its changes come from more than one topic, or the topic was made again, and offsets of two do "
-            f"not compare: read the table again from its source (onramp sources resync {table.name})"
+            f"not compare: read the source again (onramp sources resync {table.name.source})"
         )
     if fed[0].parked > model.parked_known:
         raise HeldError(

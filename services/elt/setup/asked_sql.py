@@ -16,6 +16,18 @@ _RESYNC: Final = """
         out_of_sync_why = coalesce(out_of_sync_why, 'somebody asked for a resync')
     WHERE source = %s RETURNING 1
 """
+#: What landed before `trimmed_to` is gone; what was parked and replayed meanwhile is among the rest.
+_REBUILD: Final = """
+    UPDATE onramp.models m SET next_offset = 0, clear_at = 0, carried = NULL, last_commit = NULL,
+        last_order = NULL, drops = 0, reason = NULL, held_since = NULL, parked_known = (
+            SELECT coalesce(sum(t.events), 0) FROM onramp.totals t
+            WHERE t.destination = 'landing.' || m.landing AND t.outcome = 'parked')
+    WHERE source = %s AND schema_name = %s AND table_name = %s AND trimmed_to IS NULL
+    RETURNING pg_notify('onramp_landing', '')
+"""
+_TRIMMED: Final = """
+    SELECT trimmed_to FROM onramp.models WHERE source = %s AND schema_name = %s AND table_name = %s
+"""
 
 
 def listed(dsn: str) -> list[dict[str, Any]]:
@@ -26,6 +38,21 @@ def listed(dsn: str) -> list[dict[str, Any]]:
 def ask_for_resync(dsn: str, source: str) -> bool:
     """Ask the agent to read a source again; whether it is published to this database. Raises `KeptError`."""
     return bool(_rows(dsn, _RESYNC, source))
+
+
+def rebuild(dsn: str, source: str, schema: str, table: str) -> str:
+    """Have the modeler merge a table again from the beginning of what landed. Raises `KeptError`.
+
+    Returns why that cannot be; empty when it is done.
+    """
+    if _rows(dsn, _REBUILD, source, schema, table):
+        return ""
+    if _rows(dsn, _TRIMMED, source, schema, table):
+        return (
+            "the beginning of what landed is trimmed (keep_landing), so it cannot be merged again: "
+            f"read the source again by `onramp sources resync {source}`"
+        )
+    return "it is not published here: `onramp sources list` shows what is"
 
 
 def _rows(dsn: str, query: str, *arguments: object) -> list[dict[str, Any]]:

@@ -16,7 +16,7 @@ from services.writer.persist.copy_new_rows import copy_first
 from services.writer.persist.insert import insert
 from services.writer.persist.insert_spec import Field, InsertSpec
 from services.writer.persist.row_results import PersistResult, all_parked, assemble
-from services.writer.postgres.answer_cache import AnswerCache
+from services.writer.postgres.answer_cache import AnswerCache, StaleAnswerError
 from services.writer.postgres.database import Database
 from shared import change_table
 from shared.errors import UserError
@@ -48,14 +48,23 @@ def append(conn: connection, database: Database, target: Target, rows: pa.Table)
         return all_parked(rows, e)
     spec = InsertSpec(target, _FIELDS)
     changes = rows.select(["_partition", "_offset", PAYLOAD]).rename_columns([f.name for f in _FIELDS])
-    landed = copy_first(
-        conn,
-        database,
-        spec,
-        changes,
-        copy=lambda part: copy_into(conn, spec.table, part, jsonb=_JSONB),
-        insert=lambda part: insert(conn, database, spec, _as_text(part), _nothing_changed),
-    )
+
+    def confirm() -> None:
+        _known.forget((database.dsn, target.table))
+        if _ensure_table(conn, database, target):
+            raise StaleAnswerError
+
+    try:
+        landed = copy_first(
+            conn,
+            database,
+            spec,
+            changes,
+            copy=lambda part: copy_into(conn, spec.table, part, jsonb=_JSONB),
+            insert=lambda part: insert(conn, database, spec, _as_text(part), confirm),
+        )
+    except StaleAnswerError:  # somebody had dropped it
+        return append(conn, database, target, rows)
     return assemble(rows, landed.landed, landed.errors)
 
 
@@ -69,13 +78,10 @@ def _as_text(rows: pa.Table) -> list[pa.Array]:
     return [column.combine_chunks().cast(pa.string()) for column in rows.columns]
 
 
-def _nothing_changed() -> None:
-    """No owner alters these tables: what rejected a row is its value."""
-
-
-def _ensure_table(conn: connection, database: Database, target: Target) -> None:
+def _ensure_table(conn: connection, database: Database, target: Target) -> bool:
+    """Make the table unless it exists; returns whether it was made."""
     if _known.get((database.dsn, target.table)):
-        return
+        return False
     table = sql.Identifier(target.schema, target.table)
     with conn.cursor() as cursor:
         cursor.execute(_EXISTS, (table.as_string(conn),))
@@ -83,6 +89,7 @@ def _ensure_table(conn: connection, database: Database, target: Target) -> None:
     if not exists:
         landing.change(database, _creation(target))
     _known.put((database.dsn, target.table), True)
+    return not exists
 
 
 def _creation(target: Target) -> sql.Composed:

@@ -4,6 +4,7 @@ import pytest
 
 from services.elt.merge.held import HeldError
 from services.elt.merge.public_table import Cleaning
+from shared import failpoints
 from tests.fixtures.changes import UNAVAILABLE, Stream
 from tests.integration.elt.desk import Desk
 
@@ -42,6 +43,23 @@ def test_order_is_the_topics_and_not_the_lsns(desk: Desk) -> None:
     late.add("u", None, {"id": 1, "note": "second"}, lsn=1500)
     desk.tell().land(late).merge()
     assert desk.rows() == [(1, "second")]
+
+
+def test_a_merge_that_ends_before_its_commit_did_nothing(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk.key = None
+    desk.tell().land(Stream().insert(id=1, note="a"))
+
+    def die(name: str) -> None:
+        if name == "modeler.before_commit":
+            raise ConnectionError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(failpoints, "reach", die)
+        with pytest.raises(ConnectionError):
+            desk.merge()
+    assert (desk.rows(), desk.model()["next_offset"]) == ([], 0)
+    desk.merge()
+    assert desk.rows() == [(1, "a")]
 
 
 @pytest.mark.parametrize("most", [1, 2, 100])
@@ -119,6 +137,15 @@ def test_a_snapshot_begins_the_table_empty(desk: Desk, most: int) -> None:
     assert desk.rows() == [(0, "s"), (1, "s"), (2, "s"), (9, "n")]
     desk.land(Stream(at=5000).snapshot(rows[:1])).merge(most)
     assert desk.rows() == [(0, "s")]
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 100])
+def test_what_is_sent_again_after_a_snapshot_is_of_before_it(desk: Desk, most: int) -> None:
+    stream = Stream().insert(id=1, note="a").update(id=1, note="b")
+    before = list(stream.values)
+    desk.tell().land(stream, Stream().snapshot([{"id": 1, "note": "c"}, {"id": 2, "note": "d"}]))
+    desk.merge(most).land(before).merge(most)
+    assert desk.rows() == [(1, "c"), (2, "d")]
 
 
 @pytest.mark.parametrize("most", [1, 2, 100])

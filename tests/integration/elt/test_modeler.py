@@ -7,7 +7,9 @@ from contextlib import closing, contextmanager
 
 import psycopg2
 import pytest
+from typer.testing import CliRunner
 
+from services.cli.app import app
 from services.elt.modeler.modeler import Modeler
 from services.elt.modeler.published import Published, is_one_condition
 from services.elt.modeler.settings import ModelerSettings
@@ -163,6 +165,24 @@ def test_what_is_old_and_merged_is_trimmed(desk: Desk) -> None:
         eventually(lambda: desk.bench.one("SELECT count(*) FROM landing.shop__app__orders") == 1)
     assert desk.bench.one("SELECT trimmed_to FROM onramp.models") == 2
     assert desk.rows() == [(1, "a"), (2, "b"), (3, "c")]
+
+
+def test_a_table_is_made_again_from_what_landed(desk: Desk) -> None:
+    desk.tell().land(Stream().insert(id=1, note="a").update(id=1, note="b"))
+    with running(desk, OFTEN):
+        eventually(_there(desk, [(1, "b")]))
+        desk.bench.execute("UPDATE shop.orders SET note = 'by hand'")
+        said = CliRunner().invoke(app, ["sources", "rebuild", "shop.app.orders", "--dsn", desk.bench.dsn])
+        assert said.exit_code == 0, said.output
+        eventually(_there(desk, [(1, "b")]))
+
+
+def test_what_is_trimmed_cannot_be_made_again(desk: Desk) -> None:
+    desk.tell().land(Stream().insert(id=1, note="a")).merge()
+    desk.bench.execute("UPDATE onramp.models SET trimmed_to = 1")
+    said = CliRunner().invoke(app, ["sources", "rebuild", "shop.app.orders", "--dsn", desk.bench.dsn])
+    assert (said.exit_code, "onramp sources resync shop" in said.output) == (1, True)
+    assert desk.model()["next_offset"] == 1
 
 
 @pytest.mark.parametrize(

@@ -62,6 +62,14 @@ def test_a_task_that_runs_twice_lands_changes_once(changes: Bench) -> None:
     assert len(_landed(changes)) == 2
 
 
+def test_a_landing_table_that_somebody_dropped_is_made_again(changes: Bench) -> None:
+    first, second = Stream().insert(id=1).insert(id=2).values
+    _settle(changes, [first])
+    changes.execute(f"DROP TABLE {LANDED}")
+    assert _settle(changes, [second], first=1) == Landed((), 1, 0)
+    assert [offset for offset, *_ in _landed(changes)] == [1]
+
+
 def test_a_repeat_of_the_connector_lands_too(changes: Bench) -> None:
     _settle(changes, [*Stream().insert(id=1).again(1).values])
     assert [offset for offset, *_ in _landed(changes)] == [0, 1], (

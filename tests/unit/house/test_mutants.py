@@ -6,6 +6,7 @@ from tests.mutants import (
     audit,
     client,
     contracts,
+    elt,
     gateway,
     gateway_kafka,
     registry,
@@ -34,6 +35,7 @@ LISTED += [
 LISTED += [("shared/contracts", m) for m in contracts.CONTRACTS]
 LISTED += [("shared", m) for m in (*secured.QUICK, *secured.SLOW)]
 LISTED += [("clients/python/onramp_client", m) for m in client.QUICK]
+LISTED += [("services/elt", m) for m in elt.MERGE]
 LISTED += [("stack", m) for m in stack.STACK]
 LISTED += [("services/writer", m) for m in (*writer.QUICK, *writer.SLOWER)]
 LISTED += [("services/admin", m) for m in (*audit.QUICK, *audit.SLOW)]

@@ -1,0 +1,96 @@
+"""The whole path, real in each part: a source, Kafka Connect, the writer with Spark, the modeler."""
+
+import threading
+from collections.abc import Iterator
+
+import orjson
+import pytest
+
+from services.elt.modeler.modeler import Modeler
+from services.elt.modeler.published import Published
+from services.elt.modeler.settings import ModelerSettings
+from tests.fixtures.fix_stack import StartWriter
+from tests.fixtures.sources import Captured, flows
+from tests.fixtures.writer import eventually
+
+
+@pytest.fixture
+def warehouse(
+    shop: Captured, start_writer: StartWriter, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[None]:
+    """A writer that reads the source's topics, and a modeler."""
+    name = shop.published.rsplit("/", 1)[1].partition("?")[0]
+    registry = tmp_path_factory.mktemp("registry") / "onramp.yaml"
+    source = shop.source.model_dump(mode="json", exclude_none=True)
+    registry.write_bytes(orjson.dumps({"sources": {shop.name: source}}))
+    start_writer(
+        shop.bootstrap,
+        shop.published,
+        {
+            "ONRAMP_WRITER_TOPICS": "none",
+            "ONRAMP_WRITER_DATABASE": name,
+            "ONRAMP_WRITER_STANDBY": "false",
+            "ONRAMP_WRITER_DISCOVER_MS": "100",
+            "ONRAMP_REGISTRY_FILE": str(registry),
+        },
+    )
+    published = Published(sources={shop.name: shop.source}, models={})
+    modeler = Modeler(name, shop.published, lambda: published, ModelerSettings(look_s=0.1, retry_s=0.5))
+    thread = threading.Thread(target=modeler.run)
+    thread.start()
+    yield
+    modeler.stop()
+    thread.join(30)
+
+
+def _rows(shop: Captured, table: str, columns: str, at: str) -> list[str]:
+    return sorted(str(row) for row in shop.ask(f"SELECT {columns} FROM {table}", at=at))  # noqa: S608
+
+
+def _differ(shop: Captured, table: str, columns: str) -> str:
+    """Return how the public table differs from the source's, as texts; empty when it does not."""
+    public = f"{shop.name}.{table}"
+    there = shop.ask("SELECT to_regclass(%s) IS NOT NULL", public, at=shop.published)
+    held = shop.ask("SELECT reason FROM onramp.models WHERE reason IS NOT NULL", at=shop.published)
+    if there != [(True,)]:
+        return f"it is not there; held: {held}"
+    theirs = _rows(shop, f"app.{table}", columns, "")
+    ours = _rows(shop, public, columns, shop.published)
+    return "" if theirs == ours else f"{held} theirs: {theirs[:3]} ours: {ours[:3]}"
+
+
+def _equal(shop: Captured, table: str, columns: str) -> bool:
+    try:
+        eventually(lambda: not _differ(shop, table, columns), 30)
+    except AssertionError:
+        pytest.fail(_differ(shop, table, columns))
+    return True
+
+
+@pytest.mark.usefixtures("warehouse")
+def test_public_tables_are_what_the_source_has(shop: Captured) -> None:
+    look = shop.looking()
+    flows(look)
+    shop.execute(
+        "CREATE TABLE app.loose (a int, b text); ALTER TABLE app.loose REPLICA IDENTITY FULL",
+        "INSERT INTO app.orders (id, note) SELECT i, repeat(md5(i::text), 300) FROM generate_series(2, 40) i",
+        "ALTER TABLE app.orders ALTER COLUMN note SET STORAGE EXTERNAL",
+    )
+    look.look()
+    shop.execute(
+        "INSERT INTO app.loose SELECT 1, 'x' FROM generate_series(1, 3)",
+        "UPDATE app.orders SET id = id + 1000 WHERE id BETWEEN 5 AND 15",
+        "UPDATE app.orders SET id = id WHERE id > 20; DELETE FROM app.orders WHERE id = 20",
+        "DELETE FROM app.loose WHERE ctid = (SELECT min(ctid) FROM app.loose)",
+        "UPDATE app.loose SET b = 'y' WHERE ctid = (SELECT min(ctid) FROM app.loose)",
+    )
+    assert _equal(shop, "orders", "id, note")
+    assert _equal(shop, "loose", "a, b")
+    shop.execute(
+        "TRUNCATE app.orders; INSERT INTO app.orders (id, note) VALUES (7, 'after')",
+        "ALTER TABLE app.orders ADD n int",
+    )
+    look.look()
+    shop.execute("INSERT INTO app.orders (id, note, n) VALUES (8, 'more', 3)")
+    assert _equal(shop, "orders", "id, note, n")
+    look.close()
