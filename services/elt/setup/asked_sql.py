@@ -4,6 +4,8 @@ from typing import Any, Final
 
 from services.elt.agent.kept_sql import connect, translated
 
+_SOURCES: Final = "onramp_agent.sources"
+_MODELS: Final = "onramp.models"
 _LIST: Final = """
     SELECT source, state, reason, slot_active, wal_status, retained_bytes, heartbeat_age_s,
            looked_at, extract(epoch FROM clock_timestamp() - looked_at)::float8 AS looked_s_ago,
@@ -32,12 +34,12 @@ _TRIMMED: Final = """
 
 def listed(dsn: str) -> list[dict[str, Any]]:
     """Return the sources published to a database, each as the agent saw it last. Raises `KeptError`."""
-    return _rows(dsn, _LIST)
+    return _rows(dsn, _SOURCES, _LIST)
 
 
 def ask_for_resync(dsn: str, source: str) -> bool:
     """Ask the agent to read a source again; whether it is published to this database. Raises `KeptError`."""
-    return bool(_rows(dsn, _RESYNC, source))
+    return bool(_rows(dsn, _SOURCES, _RESYNC, source))
 
 
 def rebuild(dsn: str, source: str, schema: str, table: str) -> str:
@@ -45,9 +47,9 @@ def rebuild(dsn: str, source: str, schema: str, table: str) -> str:
 
     Returns why that cannot be; empty when it is done.
     """
-    if _rows(dsn, _REBUILD, source, schema, table):
+    if _rows(dsn, _MODELS, _REBUILD, source, schema, table):
         return ""
-    if _rows(dsn, _TRIMMED, source, schema, table):
+    if _rows(dsn, _MODELS, _TRIMMED, source, schema, table):
         return (
             "the beginning of what landed is trimmed (keep_landing), so it cannot be merged again: "
             f"read the source again by `onramp sources resync {source}`"
@@ -55,12 +57,12 @@ def rebuild(dsn: str, source: str, schema: str, table: str) -> str:
     return "it is not published here: `onramp sources list` shows what is"
 
 
-def _rows(dsn: str, query: str, *arguments: object) -> list[dict[str, Any]]:
+def _rows(dsn: str, table: str, query: str, *arguments: object) -> list[dict[str, Any]]:
     with translated():
         conn = connect(dsn)
         try:
             with conn, conn.cursor() as cursor:
-                cursor.execute("SELECT to_regclass('onramp_agent.sources')")
+                cursor.execute("SELECT to_regclass(%s)", (table,))
                 if cursor.fetchone() == (None,):
                     return []  # no source was ever published here
                 cursor.execute(query, arguments)
