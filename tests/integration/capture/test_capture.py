@@ -1,8 +1,14 @@
 """What is committed at a source is on Kafka, as the writer needs it, and its tables' history beside it."""
 
 from services.elt.agent import names
+from services.elt.setup.check_sql import facts
+from services.elt.setup.prepare import statements
 from shared import wire
-from tests.fixtures.sources import Captured, flows
+from tests.fixtures.sources import (
+    Captured,
+    flows,
+    password_of,
+)
 from tests.fixtures.writer import eventually, records
 
 
@@ -139,3 +145,65 @@ def test_a_source_that_is_not_prepared_says_what_lacks_and_makes_no_slot(shop: C
     assert "onramp sources sql" in shown.reason
     assert shop.slot() is None
     assert shop.api.config(shop.connector) is None
+
+
+def test_names_that_collide_when_dots_part_them_are_two_topics(shop: Captured) -> None:
+    shop.execute(
+        "CREATE SCHEMA app_x",
+        "CREATE TABLE app_x.y (id int PRIMARY KEY)",
+        'CREATE TABLE app."x.y" (id int PRIMARY KEY)',
+        "CREATE TABLE app.x_y (id int PRIMARY KEY)",
+        f"ALTER PUBLICATION {names.publication(shop.name)} ADD TABLES IN SCHEMA app_x",
+        "DROP TABLE app.x_y",
+    )
+    look = shop.looking(schemas=("app", "app_x"))
+    assert flows(look).reason == ""
+    shop.execute("INSERT INTO app_x.y VALUES (1)", 'INSERT INTO app."x.y" VALUES (2)')
+    eventually(lambda: [c["after"]["id"] for c in shop.changes("y", "app_x")] == [1], 60)
+    eventually(lambda: [c["after"]["id"] for c in shop.changes("x.y")] == [2], 60)
+    look.close()
+
+
+def test_what_sql_prints_is_all_that_a_role_needs(shop: Captured) -> None:
+    role = f"{shop.name}_role"
+    printed = statements(shop.name, shop.source, role)
+    shop.execute(f"DROP PUBLICATION {names.publication(shop.name)}")
+    for statement in printed.split(";\n"):
+        if "ALTER SYSTEM" not in statement:
+            shop.execute(statement)
+    password = password_of(shop.dsn)
+    shop.execute(f"ALTER ROLE {role} PASSWORD '{password}'")
+    superuser, shop.dsn = shop.dsn, shop.dsn.replace("//onramp:", f"//{role}:")
+    try:
+        found = list(facts(shop.name, shop.source, shop.dsn, rows=True))
+        assert {fact.level for fact in found} == {"ok"}, found
+        look = shop.looking()
+        flows(look)
+        eventually(lambda: ops(shop) == ["r"], 60)
+        # Also a table that is made later, by whoever made those before.
+        made = "CREATE TABLE app.later (id int PRIMARY KEY); INSERT INTO app.later VALUES (7)"
+        shop.execute_as(superuser, made)
+        eventually(lambda: "c" in ops(shop, "later"), 60)
+        eventually(look.remove, 60)
+        assert shop.slot() is None
+        look.close()
+    finally:
+        shop.dsn = superuser
+        shop.execute(f"DROP OWNED BY {role}", f"DROP ROLE {role}")
+
+
+def test_check_tells_what_fails_the_application_and_what_comes_out_wrong(shop: Captured) -> None:
+    shop.execute(
+        "CREATE TABLE app.bare (a int, moments timestamptz[], at date, squares int[])",
+        "INSERT INTO app.bare VALUES (1, NULL, '0044-03-15 BC', '{{1,2},{3,4}}')",
+        "CREATE TABLE app.full (a int)",
+        "ALTER TABLE app.full REPLICA IDENTITY FULL",
+    )
+    found = {fact.what: fact.level for fact in facts(shop.name, shop.source, shop.dsn, rows=True)}
+    told = "app.bare has no identity: once published the application's UPDATE and DELETE fail"
+    assert found[told] == "wrong"
+    assert found["app.bare.at has dates before Christ: they would come out wrong"] == "wrong"
+    assert found["app.bare.squares has arrays of several dimensions: they would come out wrong"] == "wrong"
+    assert found["app.full has no key: of two equal rows a delete takes one, and it is read slowly"] == "warn"
+    assert found["app.orders, by id"] == "ok"
+    assert not any("moments" in what for what in found)

@@ -1,0 +1,120 @@
+"""`python -m tests.mutants.sources`: what keeps captured changes whole, and the tests that hold each."""
+
+from typing import Final
+
+from tests.mutants.machine import Mutant, run
+
+CAPTURE: Final = "tests/integration/capture/test_capture.py"
+WAL: Final = "tests/integration/capture/test_wal.py"
+EVERY_KIND: Final = f"{CAPTURE}::test_every_kind_of_change_reaches_the_topic_with_its_envelope_and_identity"
+BUDGET: Final = f"{WAL}::test_at_the_budget_the_slot_goes_and_a_resync_brings_everything_back"
+UNIT: Final = "tests/unit/elt/test_connector.py"
+
+QUICK: Final = (
+    Mutant(
+        "partitions' own names",
+        "connector.py",
+        "for t in seen.tables if t.is_partition",
+        "for t in ()",
+        tests=UNIT,
+    ),
+    Mutant("commas in names", "connector.py", "c if c in _PLAIN else", "c if True else", tests=UNIT),
+    Mutant(
+        "topics that Kafka takes for the same",
+        "seen.py",
+        'topics[_topic(table).replace(".", "_")]',
+        "topics[_topic(table)]",
+        tests=UNIT,
+    ),
+    Mutant("a column with another name", "rereads.py", "elif old[0] != name:", "elif False:", tests=UNIT),
+)
+SLOW: Final = (
+    Mutant(
+        "TRUNCATE",
+        "connector.py",
+        '"skipped.operations": "none"',
+        '"skipped.operations": "t"',
+        tests=EVERY_KIND,
+    ),
+    Mutant(
+        "generated columns",
+        "connector.py",
+        '**_listed("column.exclude.list", _generated(seen.tables)),',
+        "",
+        tests=EVERY_KIND,
+    ),
+    Mutant("the context header", "connector.py", '"transforms": "context",', "", tests=EVERY_KIND),
+    Mutant(
+        "changes' identity",
+        "connector.py",
+        '"provide.transaction.metadata": "true"',
+        '"provide.transaction.metadata": "false"',
+        tests=EVERY_KIND,
+    ),
+    Mutant(
+        "the delimiter",
+        "names.py",
+        'DELIMITER: Final = "-"',
+        'DELIMITER: Final = "."',
+        tests=f"{CAPTURE}::test_names_that_collide_when_dots_part_them_are_two_topics",
+    ),
+    Mutant(
+        "heartbeats that write",
+        "connector.py",
+        '"heartbeat.action.query":',
+        '"heartbeat.action.unknown":',
+        tests=f"{WAL}::test_heartbeats_free_what_other_databases_write",
+    ),
+    Mutant(
+        "the mark",
+        "look.py",
+        "if kept.out_of_sync_at is None and (why := self._why_out_of_sync(seen)):",
+        "if why := '':",
+        tests=BUDGET,
+    ),
+    Mutant(
+        "freeing WAL while Connect is away",
+        "look.py",
+        "except ConnectError as error:\n            trouble",
+        "except KeyError as error:\n            trouble",
+        tests=BUDGET,
+    ),
+    Mutant(
+        "a worker that comes back is stopped",
+        "look.py",
+        "self._reach.connect.stop(connector)\n        return status",
+        "pass\n        return status",
+        tests=BUDGET,
+    ),
+    Mutant(
+        "a snapshot at a resync",
+        "look.py",
+        "self._reach.connect.delete_offsets(names.connector(self._name))",
+        "pass",
+        tests=BUDGET,
+    ),
+    Mutant(
+        "a slot that is gone",
+        "look.py",
+        'return "its slot is gone" if lost else ""',
+        'return ""',
+        tests=f"{WAL}::test_a_slot_that_somebody_dropped_is_no_silent_gap",
+    ),
+    Mutant(
+        "reading again",
+        "look.py",
+        "self._reach.topics.read_again(self._name, pending)",
+        "pass",
+        tests=f"{CAPTURE}::test_rows_that_changed_without_an_event_are_read_again",
+    ),
+    Mutant(
+        "offsets that outlive a connector",
+        "look.py",
+        "            connect.delete_offsets(connector)\n",
+        "",
+        tests=f"{CAPTURE}::test_a_removed_source_leaves_no_slot_no_connector_and_no_offsets",
+    ),
+)
+
+if __name__ == "__main__":
+    run("services/elt/agent", QUICK, SLOW)
