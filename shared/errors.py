@@ -656,6 +656,13 @@ STORE_UNAVAILABLE: Final = _waiting(
     "See that ONRAMP_ADMIN_STORE names a folder that is mounted and has room, or a bucket that may be used. "
     "Meanwhile bytes stay in the control database.",
 )
+BAD_EDITS: Final = _rejected(
+    "bad_edits",
+    422,
+    Step.RECEIVE,
+    "A line of the edited events is none that can be taken; none of them was.",
+    "Correct or leave out the line that `detail` names: edit payloads alone of what `download` wrote.",
+)
 BAD_FIX: Final = _rejected(
     "bad_fix",
     422,

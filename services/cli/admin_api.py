@@ -1,14 +1,17 @@
 """What a verb asks of the admin service: its answers as documents, its problems as sentences."""
 
+import http.client
 import json
 import os
+import shutil
 import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, BinaryIO, Final, Self
 
 import orjson
 import typer
@@ -20,6 +23,8 @@ from services.cli.options import DATA_DIR
 KEY_FILE: Final[ContextVar[Path | None]] = ContextVar("key_file", default=None)
 _THIS_MACHINE: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 _SECONDS: Final = 30.0
+#: Of each read of a file: the service looks at all of one before it answers.
+_FILE_SECONDS: Final = 600.0
 _MOST: Final = 500
 _OF_A_SERVER: Final = 500
 
@@ -68,6 +73,22 @@ class AdminApi:
         """Send a document and return the answer's bytes."""
         return self._ask(path, json.dumps(document).encode())
 
+    def upload(self, path: str, file: BinaryIO, size: int, kind: str, **query: str) -> dict[str, Any]:
+        """Send a file's `size` bytes, a part at a time, and return the answer's document."""
+        headers = self._headers | {"Content-Type": kind, "Content-Length": str(size)}
+        url = f"{self._url}{path}?{urllib.parse.urlencode(query)}"
+        with self._answer(urllib.request.Request(url, file, headers, method="POST"), _FILE_SECONDS) as answer:  # noqa: S310
+            found: dict[str, Any] = json.loads(answer.read())
+            return found
+
+    def copy(self, path: str, document: Mapping[str, Any], file: BinaryIO) -> Mapping[str, str]:
+        """Send a document, and write the answer's bytes into a file; return the answer's headers."""
+        headers = self._headers | {"Content-Type": "application/json"}
+        asked = urllib.request.Request(f"{self._url}{path}", orjson.dumps(document), headers)  # noqa: S310
+        with self._answer(asked, _FILE_SECONDS) as answer:
+            shutil.copyfileobj(answer, file)
+            return {name.lower(): value for name, value in answer.headers.items()}
+
     def pages(self, listed: str, count: int, **filters: object) -> Iterator[dict[str, Any]]:
         """Yield the first `count` entries of a list, page by page."""
         cursor = None
@@ -82,14 +103,20 @@ class AdminApi:
         headers = self._headers | ({} if body is None else {"Content-Type": "application/json"})
         url = f"{self._url}{path}"
         request = urllib.request.Request(url, body, headers, method=method)  # noqa: S310 - as given
+        with self._answer(request, _SECONDS) as answer:
+            found: bytes = answer.read()
+            return found
+
+    @contextmanager
+    def _answer(self, request: urllib.request.Request, seconds: float) -> Iterator[Any]:
         try:
-            with _OPENER.open(request, timeout=_SECONDS) as answer:
-                found: bytes = answer.read()
-                return found
+            with _OPENER.open(request, timeout=seconds) as answer:
+                yield answer
+                return
         except urllib.error.HTTPError as error:
             complain(_sentence(error))
             code = Exit.UNAVAILABLE if error.code >= _OF_A_SERVER else Exit.FAILED
-        except (OSError, ValueError):
+        except (OSError, ValueError, http.client.HTTPException):
             complain(f"the admin service at {self._url} does not answer: start it with `onramp admin`")
             code = Exit.UNAVAILABLE
         raise typer.Exit(code)

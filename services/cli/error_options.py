@@ -50,6 +50,21 @@ FixOption = Annotated[
     ),
 ]
 
+EditedOption = Annotated[
+    Path | None,
+    typer.Option(
+        help="Only the events of this file of `download`, with the payloads as you have edited them.",
+        show_default=False,
+    ),
+]
+ToOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Land in this table of the same database (SCHEMA.TABLE), not in the one they were parked for.",
+        show_default=False,
+    ),
+]
+
 
 def fix_of(given: str | None) -> orjson.Fragment | None:
     """Return a fix as it was written: numbers in it keep all their digits."""

@@ -9,6 +9,8 @@ _JOBS: Final = "tests/integration/admin/test_jobs.py::test_"
 _REPLAYS: Final = "tests/integration/admin/test_replay_jobs.py::test_"
 _RECHECK: Final = "tests/integration/admin/test_recheck.py::test_"
 _FIXES: Final = "tests/unit/admin/test_fixes.py::test_"
+_LINES: Final = "tests/unit/admin/test_edited_lines.py::test_"
+_EDITS: Final = "tests/integration/admin/test_edits.py::test_"
 _REHEARSALS: Final = "tests/integration/admin/test_rehearsal_jobs.py::test_"
 _API: Final = "tests/integration/admin/test_admin_api.py::test_"
 _WAITS: Final = "tests/faults/test_what_waits.py::test_"
@@ -253,6 +255,41 @@ KEEPER: Final = (
         "        fix.apply(document)\n        edited = exact.dumps(document)\n"
         "        return Edited(edited, sha256(edited).digest())\n",
         f"{_FIXES}s26_whatever_a_patch_says_all_but_the_payload_stays_byte_for_byte",
+    ),
+    Mutant(
+        "that a line of edited events cannot say another id, name or place",
+        "fixes/edited_lines.py",
+        "    if changed:\n",
+        "    if False:\n",
+        f"{_LINES}s26_a_line_that_says_another_id_name_or_place_is_refused",
+    ),
+    Mutant(
+        "that a payload becomes one line of the bytes that it has",
+        "fixes/edited_lines.py",
+        ".translate(_SPACES)",
+        "",
+        f"{_LINES}a_line_comes_back_as_the_events_payload_with_its_numbers_and_escapes",
+    ),
+    Mutant(
+        "that what is edited is an event again",
+        "fixes/payloads.py",
+        "    strict_json.check_depth(whole, strict_json.loads(whole))\n",
+        "",
+        f"{_LINES}an_edit_that_would_be_no_event_is_refused",
+    ),
+    Mutant(
+        "that an edit is of one event of a file",
+        "store/edits_sql.py",
+        "        if edit.event not in added or first[edit.event] != number:\n",
+        "        if False:\n",
+        f"{_EDITS}a_line_that_cannot_be_taken_is_named_and_none_of_the_others_is",
+    ),
+    Mutant(
+        "that an attempt that is staged again has its other table",
+        "store/staging_sql.py",
+        "            *by,\n",
+        "            by.job,\n            None,\n",
+        f"{_REPLAYS}another_table_is_staged_and_also_when_an_attempt_is_staged_again",
     ),
     Mutant(
         "that numbers keep their text through a fix",

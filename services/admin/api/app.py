@@ -9,6 +9,7 @@ from fastapi.responses import JSONResponse
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from services.admin.api import cursors, views
+from services.admin.api.edits import add_edits
 from services.admin.api.entry import Entry
 from services.admin.api.jobs import add_jobs
 from services.admin.api.metrics import AdminMetrics
@@ -65,6 +66,7 @@ def api(
     _add_acts(app, dsn)
     add_jobs(app, dsn, databases)
     add_recheck(app, dsn, databases)
+    add_edits(app, dsn, segments)
     return app
 
 

@@ -15,7 +15,7 @@ from services.admin.store import jobs_sql, rehearse_sql, results_sql, sets_sql
 from services.admin.store.control_sql import transaction
 from services.admin.store.jobs_sql import Job, Plan
 from services.admin.store.read_sql import record_act
-from shared.errors import NO_FILTER, SET_CHANGED, UserError
+from shared.errors import BAD_QUERY, NO_FILTER, SET_CHANGED, UserError
 
 _SHOWN: Final = 200
 _RESULT: Final = ("outcome", "reason", "events")
@@ -35,11 +35,13 @@ def add_jobs(app: FastAPI, dsn: str, databases: Mapping[str, str]) -> None:
         any event of its set has changed since.
         """
         actor, only = asking.acting(asked.actor), asking.only
+        require_same_database(asked.to, databases)
         filters = _set_of(asked) | ({} if only is None else {"only": only})
         with transaction(dsn) as conn:
             if asked.rehearsed is None:
                 events = sets_sql.frozen(conn, filters, asked.upto)
-                plan = Plan(fix=fix, with_triggers=asked.with_triggers)
+                is_edited = asked.filters.edits is not None and asked.kind in {"rehearse", "replay"}
+                plan = Plan(fix, is_edited, asked.to, asked.with_triggers)
             else:
                 events, plan = rehearse_sql.rehearsed(conn, asked.rehearsed, databases, only)
             counted = sets_sql.count(conn, asked.kind, events, databases)
@@ -84,6 +86,15 @@ def _set_of(asked: JobRequest) -> dict[str, Any]:
     if not filters and asked.rehearsed is None:
         raise UserError(NO_FILTER, "filters: give at least one")
     return filters
+
+
+def require_same_database(to: str | None, databases: Mapping[str, str]) -> None:
+    """Raise `UserError` if a database is named: an event stays in its own."""
+    name, _, table = (to or "").partition(".")
+    if name in databases and "." in table:
+        raise UserError(
+            BAD_QUERY, f"to: give schema.table, without the database ({name}): events stay in theirs"
+        )
 
 
 async def _fix_of(request: Request) -> str | None:

@@ -11,6 +11,8 @@ LAST_PARTITION: Final = 2**31 - 1
 #: Postgres has no NUL in texts.
 _PATTERN: Final = r"^[^\x00]*$"
 Id = Annotated[int, Path(ge=1, le=LAST_ID)]
+#: A schema and a table of it.
+_Table = Annotated[str | None, Field(min_length=3, max_length=128, pattern=r"^[^.\x00]+\.[^\x00]+$")]
 _Text = Annotated[str | None, Field(min_length=1, max_length=512, pattern=_PATTERN)]
 
 
@@ -56,7 +58,10 @@ class PartQuery(ListQuery):
 
 
 class EventFilters(BaseModel):
-    """What tells events of a set from others; `since` and `until` are when they were parked."""
+    """What tells events of a set from others; `since` and `until` are when they were parked.
+
+    `edits`: those that an upload has edited payloads of.
+    """
 
     model_config = ConfigDict(extra="forbid")
 
@@ -65,6 +70,7 @@ class EventFilters(BaseModel):
     event_name: _Text = None
     event_id: _Text = None
     destination: _Text = None
+    edits: Annotated[int | None, Field(ge=1, le=LAST_ID)] = None
     since: AwareDatetime | None = None
     until: AwareDatetime | None = None
 
@@ -110,7 +116,8 @@ class JobRequest(Actor):
     """What is to be done to which events, why, and how fast (events a second at most).
 
     `rehearsed` of a replay: the rehearsal whose set and plan it takes.  `with_triggers` of a rehearsal: also
-    in tables whose owner has triggers on them.
+    in tables whose owner has triggers on them.  `to`: the table (schema.table of the same database) that
+    events land in instead of the one that they were parked for.
     """
 
     kind: Literal["discard", "restore", "replay", "rehearse"]
@@ -127,6 +134,7 @@ class JobRequest(Actor):
             description="Steps that edit each payload, one after the other; its numbers are taken as written."
         ),
     ] = None
+    to: _Table = None
     rehearsed: Annotated[int | None, Field(ge=1, le=LAST_ID)] = None
 
     @model_validator(mode="after")
@@ -135,11 +143,22 @@ class JobRequest(Actor):
             raise ValueError("with_triggers is for a rehearsal")
         if self.fix is not None and self.kind not in {"rehearse", "replay"}:
             raise ValueError("fix is for a rehearsal or a replay")
+        if self.fix is not None and self.filters.edits is not None:
+            raise ValueError("fix and edits: give one of them")
+        if self.to is not None and self.kind not in {"rehearse", "replay"}:
+            raise ValueError("to is for a rehearsal or a replay")
         if self.rehearsed is not None and (
-            self.kind != "replay" or self.filters.model_fields_set or self.fix
+            self.kind != "replay" or self.filters.model_fields_set or self.fix or self.to
         ):
-            raise ValueError("rehearsed is for a replay, whose set and fix it has: give no others")
+            raise ValueError("rehearsed is for a replay, whose set, fix and table it has: give no others")
         return self
+
+
+class DownloadRequest(Reveal):
+    """Which events, in which state, somebody has to see, and why."""
+
+    filters: EventFilters
+    state: Annotated[str, Field(min_length=1, max_length=64, pattern=_PATTERN)] = "open"
 
 
 class RecheckRequest(Actor):

@@ -34,6 +34,8 @@ NEEDS: Final[Mapping[str, Need]] = {
     "GET /v1/jobs/{number}": Need("viewer"),
     "POST /v1/jobs/{number}/cancel": Need("operator"),
     "POST /v1/recheck": Need("operator", all_events=True),
+    "POST /v1/download": Need("admin"),
+    "POST /v1/edits": Need("operator"),
     "GET /v1/acts": Need("admin", all_events=True),
 }
 #: Of the service itself, also without a key.

@@ -11,10 +11,11 @@ import msgspec
 from services.admin.fixes import exact
 from services.admin.fixes.steps import MOST_BYTES, Fix
 from shared import strict_json
-from shared.errors import FIX_DOES_NOT_APPLY, OnrampError, UserError
+from shared.errors import BAD_EDITS, FIX_DOES_NOT_APPLY, OnrampError, UserError
 
 #: Of an envelope, and of a packet.
 _BODIES: Final = ("payload", "data")
+_PREFIX: Final = "the fix does not apply: "
 _MEMBERS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
@@ -38,6 +39,26 @@ def fixed(value: bytes, fix: Fix) -> Edited:
         raise _inapplicable(e.detail) from None
     except RecursionError:
         raise _inapplicable("the event is nested too deep") from None
+
+
+def payload_of(value: bytes) -> bytes:
+    """Return the very bytes of an event's payload.  Raises `UserError`: it has none that is an object."""
+    try:
+        return bytes(_MEMBERS.decode(value)[_body_of(exact.loads(value))])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise _inapplicable("the event is no JSON") from None
+    except UserError as e:
+        raise UserError(BAD_EDITS, e.detail.removeprefix(_PREFIX)) from None
+
+
+def edited(value: bytes, payload: bytes) -> Edited:
+    """Return an event with these bytes as its payload.  Raises `UserError` BAD_EDITS, without any value."""
+    try:
+        return _with_body(value, _body_of(exact.loads(value)), payload)
+    except UserError as e:
+        raise UserError(BAD_EDITS, e.detail.removeprefix(_PREFIX)) from None
+    except RecursionError:
+        raise UserError(BAD_EDITS, "it is nested too deep") from None
 
 
 def _body_of(document: Any) -> str:
@@ -66,4 +87,4 @@ def _with_body(value: bytes, body: str, edited: bytes) -> Edited:
 
 
 def _inapplicable(why: str) -> OnrampError:
-    return UserError(FIX_DOES_NOT_APPLY, f"the fix does not apply: {why}")
+    return UserError(FIX_DOES_NOT_APPLY, f"{_PREFIX}{why}")

@@ -63,6 +63,7 @@ FILTERS: Final = {
     "topic": f"topic_id IN ({_TOPIC_IDS}) AND topic = %s",
     "partition": "partition = %s",
     "offset": '"offset" = %s',
+    "edits": "id IN (SELECT event FROM onramp_admin.edits WHERE upload = %s)",
     "assignee": "assignee = %s",
     "since": "parked_at >= %s",
     "until": "parked_at < %s",

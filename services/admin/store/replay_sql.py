@@ -21,6 +21,7 @@ from services.admin.store.staging_sql import (
     Destination,
     Found,
     Load,
+    Staging,
     attempt_of,
     by_database,
     destination_named,
@@ -65,7 +66,7 @@ class Settled:
 
 
 def settle(
-    conn: connection, job: int, uuid: str, databases: Mapping[str, str], load: Load, *, cancelling: bool
+    conn: connection, job: int, by: Staging, databases: Mapping[str, str], load: Load, *, cancelling: bool
 ) -> Settled:
     """Stage what is marked and not staged, or take it back; give events the states that they have got."""
     results: Counter[tuple[str, str]] = Counter()
@@ -78,7 +79,7 @@ def settle(
                 continue
             try:
                 found = _ask(
-                    destination_named(databases, database), uuid, attempts, load, cancelling=cancelling
+                    destination_named(databases, database), by, attempts, load, cancelling=cancelling
                 )
             except InfrastructureError as e:
                 waits[database] = e.detail
@@ -106,11 +107,11 @@ def outstanding(conn: connection, job: int) -> int:
 
 
 def _ask(
-    where: Destination, uuid: str, attempts: Sequence[Attempt], load: Load, *, cancelling: bool
+    where: Destination, by: Staging, attempts: Sequence[Attempt], load: Load, *, cancelling: bool
 ) -> list[Found]:
     if cancelling:
-        return staging_sql.withdraw(where, uuid, attempts)
-    return staging_sql.follow(where, uuid, attempts, load)
+        return staging_sql.withdraw(where, by, attempts)
+    return staging_sql.follow(where, by, attempts, load)
 
 
 def _marked(conn: connection, job: int, after: int) -> list[Attempt]:

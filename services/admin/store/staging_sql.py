@@ -40,7 +40,7 @@ _LOOK: Final = f"""
         LEFT JOIN onramp.replays s USING (topic_id, partition, "offset", destination, attempt)
 """  # noqa: S608 - our own words
 _STAGE: Final = """
-    INSERT INTO onramp.replays (topic_id, topic, partition, "offset", destination, attempt, job, value,
+    INSERT INTO onramp.replays (topic_id, topic, partition, "offset", destination, attempt, job, "to", value,
                                 sha256, received_at, timestamp)
     VALUES %s ON CONFLICT DO NOTHING
 """
@@ -76,6 +76,13 @@ class Attempt:
     timestamp: datetime
 
 
+class Staging(NamedTuple):
+    """By which job (its UUID) attempts are staged, and for which other table (schema.table), if any."""
+
+    job: str
+    to: str | None = None
+
+
 class Found(NamedTuple):
     """What a database says of an attempt: its outcome and reason, else whether it is staged."""
 
@@ -89,7 +96,7 @@ class Found(NamedTuple):
 Load = Callable[[list[int]], Loaded]
 
 
-def follow(where: Destination, job: str, attempts: Sequence[Attempt], load: Load) -> list[Found]:
+def follow(where: Destination, by: Staging, attempts: Sequence[Attempt], load: Load) -> list[Found]:
     """Return what became of `attempts`, and stage those that are neither staged nor known.
 
     One whose bytes cannot be had has failed for that reason.  Raises `InfrastructureError`.
@@ -98,18 +105,18 @@ def follow(where: Destination, job: str, attempts: Sequence[Attempt], load: Load
         found = _look(cur, attempts)
         missing = {f.id for f in found if f.outcome is None and not f.staged}
         loaded = load(list(missing)) if missing else Loaded()
-        _stage(cur, job, [a for a in attempts if a.id in missing and a.id not in loaded.lost], loaded)
+        _stage(cur, by, [a for a in attempts if a.id in missing and a.id not in loaded.lost], loaded)
     return [lost(f, loaded.lost[f.id]) if f.id in loaded.lost else f for f in found]
 
 
-def withdraw(where: Destination, job: str, attempts: Sequence[Attempt]) -> list[Found]:
+def withdraw(where: Destination, by: Staging, attempts: Sequence[Attempt]) -> list[Found]:
     """Take `attempts` back; return those that became something, and those that were taken back.
 
     What is not there is staged first (without its value: nobody else sees it), so that what is taken back is
     what was deleted here, and by nobody else.  Raises `InfrastructureError`.
     """
     with InDestination(where) as cur:
-        _stage(cur, job, attempts, Loaded())
+        _stage(cur, by, attempts, Loaded())
         cur.execute(_UNSTAGE, columns(attempts))
         deleted = {number for (number,) in cur.fetchall()}
         found = _look(cur, attempts)  # a later statement: it sees what landed while we waited
@@ -162,7 +169,7 @@ def _look(cur: cursor, attempts: Sequence[Attempt]) -> list[Found]:
     return [Found(*row) for row in cur.fetchall()]
 
 
-def _stage(cur: cursor, job: str, attempts: Sequence[Attempt], loaded: Loaded) -> None:
+def _stage(cur: cursor, by: Staging, attempts: Sequence[Attempt], loaded: Loaded) -> None:
     if not attempts:
         return
     # In the order in which the writer takes them: two that lock never wait for each other in a circle.
@@ -175,7 +182,7 @@ def _stage(cur: cursor, job: str, attempts: Sequence[Attempt], loaded: Loaded) -
             a.offset,
             a.destination,
             a.attempt,
-            job,
+            *by,
             _binary(loaded.values.get(a.id)),
             _binary(loaded.digests.get(a.id)),
             a.received_at,

@@ -17,12 +17,12 @@ from services.admin.fixes import exact
 from services.admin.fixes.payloads import fixed
 from services.admin.fixes.steps import Fix
 from services.admin.segments.folder import Segments
-from services.admin.store import rehearse_sql, replay_sql
+from services.admin.store import edits_sql, rehearse_sql, replay_sql
 from services.admin.store.bytes_sql import Loaded, load
 from services.admin.store.control_sql import connect, prepare, translated
 from services.admin.store.jobs_sql import JOB, Job
 from services.admin.store.sets_sql import STEPS, condition, rows
-from services.admin.store.staging_sql import Load
+from services.admin.store.staging_sql import Load, Staging
 from shared import failpoints
 from shared.errors import UserError
 
@@ -96,6 +96,8 @@ class JobSession:
     def _loader(self, job: Job) -> Load:
         """Return what loads events as they shall land: a rehearsal and its replay have the same."""
         loader = partial(load, self.conn, self.segments)
+        if job.is_edited:
+            return partial(edits_sql.with_edits, self.conn, job.events.filters["edits"], loader)
         return loader if job.fix is None else partial(_edited, loader, Fix(exact.loads(job.fix.encode())))
 
     def _do(self, job: Job) -> None:
@@ -145,7 +147,7 @@ def _do_batch(conn: connection, job: Job, databases: Iterable[str], most: int = 
 def _do_replay(conn: connection, job: Job, databases: Mapping[str, str], load: Load) -> None:
     """See what became of marked events, stage or take back what is to be; then mark more."""
     cancelling = job.state == "cancelling"
-    seen = replay_sql.settle(conn, job.id, job.uuid, databases, load, cancelling=cancelling)
+    seen = replay_sql.settle(conn, job.id, Staging(job.uuid, job.to), databases, load, cancelling=cancelling)
     left = replay_sql.outstanding(conn, job.id)
     batch, walked = _Batch(job.done_to, 0, 0, job.walked), job.walked
     if not cancelling and not walked and left < replay_sql.MOST_STAGED:

@@ -3,7 +3,6 @@
 import getpass
 import time
 from collections.abc import Callable, Mapping
-from enum import StrEnum
 from typing import Annotated, Any, Final
 
 import typer
@@ -17,20 +16,22 @@ from services.cli.error_options import (
     CodeOption,
     CountOption,
     DestinationOption,
+    EditedOption,
     EventOption,
     FixOption,
     GroupOption,
     IdOption,
     ReasonOption,
     SubjectOption,
+    ToOption,
     fix_of,
 )
-from services.cli.exits import Exit, complain
+from services.cli.exits import Exit
 from services.cli.options import JsonOption
+from services.cli.parked.edits import edits_of
 from services.cli.show.kept_errors import (
     print_acts,
     print_counted,
-    print_group,
     print_job,
     print_jobs,
     print_rehearsal,
@@ -111,6 +112,8 @@ def rehearse(
     event_id: IdOption = None,
     destination: DestinationOption = None,
     fix: FixOption = None,
+    edited: EditedOption = None,
+    to: ToOption = None,
     with_triggers: TriggersOption = False,
     actor: ActorOption = "",
     rate: RateOption = None,
@@ -127,19 +130,21 @@ def rehearse(
 
     onramp errors rehearse --group 3 --fix '{"rename": "/cost", "to": "/price"}'
     """
+    api, actor = AdminApi.at(admin), actor or getpass.getuser()
     filters = {"group": group, "code": code, "event_name": event, "event_id": event_id}
+    filters |= {"edits": edits_of(api, edited, actor)}
     asked: dict[str, Any] = {
         "kind": "rehearse",
         "filters": filters | {"destination": destination},
         "rate": rate,
     }
     asked |= {
-        "actor": actor or getpass.getuser(),
+        "actor": actor,
         "reason": reason,
         "with_triggers": with_triggers,
         "fix": fix_of(fix),
+        "to": to,
     }
-    api = AdminApi.at(admin)
     job = _ended(api, api.post("/v1/jobs", asked))
     print_rehearsal(job, as_json=as_json)
     would_land = {"landed", "duplicate"}.issuperset(result["outcome"] for result in job["results"])
@@ -156,6 +161,8 @@ def replay(
     destination: DestinationOption = None,
     rehearsed: RehearsedOption = None,
     fix: FixOption = None,
+    edited: EditedOption = None,
+    to: ToOption = None,
     actor: ActorOption = "",
     rate: RateOption = None,
     dry_run: DryRunOption = False,
@@ -173,14 +180,23 @@ def replay(
     onramp errors replay --rehearsed 7 --reason "all of them would land"
 
     onramp errors replay --group 3 --fix fix.json --reason "the price had a comma"
+
+    onramp errors replay --group 3 --to public.flights_2025 --reason "its route was removed"
     """
     filters = {"group": group, "code": code, "event_name": event, "event_id": event_id}
-    given = {"destination": destination} | filters
-    asked: dict[str, Any] = {"kind": "replay", "rate": rate, "rehearsed": rehearsed, "fix": fix_of(fix)}
+    api, actor = AdminApi.at(admin), actor or getpass.getuser()
+    given = {"destination": destination, "edits": edits_of(api, edited, actor)} | filters
+    asked: dict[str, Any] = {
+        "kind": "replay",
+        "rate": rate,
+        "rehearsed": rehearsed,
+        "fix": fix_of(fix),
+        "to": to,
+    }
     if rehearsed is None or any(given.values()):
         asked |= {"filters": given}
-    asked |= {"actor": actor or getpass.getuser(), "reason": reason}
-    _start(AdminApi.at(admin), asked, dry_run=dry_run, yes=yes, as_json=as_json)
+    asked |= {"actor": actor, "reason": reason}
+    _start(api, asked, dry_run=dry_run, yes=yes, as_json=as_json)
 
 
 def jobs(
@@ -229,46 +245,6 @@ def acts(
     """
     filters = {"actor": actor, "act": act, "subject": subject}
     print_acts(AdminApi.at(admin).pages("acts", lines, **filters), as_json=as_json)
-
-
-class GroupState(StrEnum):
-    """What can be decided about a group."""
-
-    open = "open"
-    acknowledged = "acknowledged"
-    ignored = "ignored"
-    resolved = "resolved"
-
-
-def mark(
-    group: Annotated[int, typer.Argument(help="The group's number.")],
-    *,
-    state: Annotated[GroupState | None, typer.Option(help="Its new state.", show_default=False)] = None,
-    assignee: Annotated[
-        str | None, typer.Option(help="Whose it is; empty: nobody's.", show_default=False)
-    ] = None,
-    reason: Annotated[str | None, typer.Option(help="Why: it is written down.", show_default=False)] = None,
-    actor: ActorOption = "",
-    admin: AdminOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Say that a group of parked events is acknowledged, ignored, resolved or open, or whose it is.
-
-    A resolved group that gets another event is open again; an ignored one stays ignored. Examples:
-
-    onramp errors mark 3 --state acknowledged --assignee bob
-
-    onramp errors mark 3 --state ignored --reason "a partner's tests"
-    """
-    if state is None and assignee is None:
-        complain("give --state or --assignee: nothing is to be changed")
-        raise typer.Exit(Exit.USAGE)
-    asked: dict[str, Any] = {"actor": actor or getpass.getuser(), "reason": reason}
-    if state is not None:
-        asked["state"] = state.value
-    if assignee is not None:
-        asked["assignee"] = assignee or None
-    print_group(AdminApi.at(admin).post(f"/v1/groups/{group}", asked, "PATCH"), as_json=as_json)
 
 
 def _start(api: AdminApi, asked: Mapping[str, Any], *, dry_run: bool, yes: bool, as_json: bool) -> None:

@@ -22,6 +22,8 @@ from services.cli.error_options import (
 )
 from services.cli.exits import Exit, complain, exits_when_unavailable
 from services.cli.options import JsonOption, WriterOption
+from services.cli.parked.edits import download
+from services.cli.parked.mark import mark
 from services.cli.parked.recheck import recheck
 from services.cli.show.error_events import Printer
 from services.cli.show.kept_errors import (
@@ -236,8 +238,9 @@ app.command()(error_jobs.restore)
 app.command()(error_jobs.rehearse)
 app.command()(error_jobs.replay)
 app.command()(error_jobs.jobs)
-app.command()(error_jobs.mark)
+app.command()(mark)
 app.command()(recheck)
+app.command()(download)
 
 
 def _number_of(api: AdminApi, key: str) -> int:

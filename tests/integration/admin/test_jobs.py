@@ -114,6 +114,9 @@ def test_a4_a_job_without_a_filter_is_refused(admin: Admin, filters: dict[str, A
         {"kind": "discard", "filters": {"code": "x"}, "fix": [{"drop": "/a"}]},
         {"kind": "replay", "rehearsed": 1, "fix": [{"drop": "/a"}]},
         {"kind": "replay", "filters": {"code": "x"}, "rehearsed": 1},
+        {"kind": "discard", "filters": {"code": "x"}, "to": "shop.orders"},
+        {"kind": "replay", "rehearsed": 1, "to": "shop.orders"},
+        {"kind": "replay", "filters": {"code": "x"}, "to": "orders"},
     ],
 )
 def test_a_plan_that_is_none_is_refused(admin: Admin, asked: dict[str, Any]) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
+import orjson
 import psycopg2
 import pytest
 from typer.testing import CliRunner
@@ -28,6 +29,8 @@ ROUTES = [
     ("GET", "/v1/events/1"),
     ("POST", "/v1/events/1/reveal"),
     ("POST", "/v1/jobs"),
+    ("POST", "/v1/download"),
+    ("POST", "/v1/edits"),
     ("GET", "/v1/jobs"),
     ("GET", "/v1/jobs/1"),
     ("POST", "/v1/jobs/1/cancel"),
@@ -69,6 +72,19 @@ def _only(guarded: Guarded, name: str | None) -> list[int]:
     """The ids of events of one name."""
     found = guarded.rows("SELECT id, event_name FROM onramp_admin.events ORDER BY id")
     return [number for number, event_name in found if event_name == name]
+
+
+def test_who_may_see_values_downloads_those_of_their_events_alone(guarded: Guarded) -> None:
+    asked = {"filters": {"code": "planted"}, **REVEAL}
+    for name in ("vera", "otto", "olga"):
+        _problem(guarded.of(name).ask("POST", "/v1/download", json=asked), 403, "not_allowed")
+    _problem(guarded.of("vera").ask("POST", "/v1/edits"), 403, "not_allowed")
+    seen = guarded.of("adam").ask("POST", "/v1/download", json=asked).content.splitlines()
+    wanted = sorted(_only(guarded, "order_made") + _only(guarded, "order_lost"))
+    assert [orjson.loads(line)["event"] for line in seen] == wanted
+    body = b'{"event":%d,"payload":{}}' % _only(guarded, "pay_made")[0]
+    said = _problem(guarded.of("olga").ask("POST", "/v1/edits", content=body), 422, "bad_edits")
+    assert said["detail"] == "line 1: there is no event of this number"
 
 
 def _group(guarded: Guarded, name: str) -> int:

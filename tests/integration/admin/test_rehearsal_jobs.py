@@ -57,6 +57,17 @@ def test_a_rehearsal_asks_about_what_a_fix_has_edited_and_its_replay_has_the_sam
     assert desk.job(replay).fix == fix.text
 
 
+def test_a_rehearsal_asks_about_another_table_and_its_replay_has_the_same(desk: Desk) -> None:
+    job = desk.start("rehearse", Plan(to="shop.orders"))
+    desk.work(1)
+    assert desk.stage.rows('SELECT DISTINCT "to" FROM onramp.rehearsals') == [("shop.orders",)]
+    desk.answer("landed", *EVERY)
+    desk.work(1)
+    desk.start_rehearsed(job)
+    desk.work(2)
+    assert desk.stage.rows('SELECT DISTINCT "to" FROM onramp.replays') == [("shop.orders",)]
+
+
 def test_a_rehearsal_goes_page_by_page_and_asks_again_what_was_dropped(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:

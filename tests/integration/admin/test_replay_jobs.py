@@ -104,6 +104,22 @@ def test_a_fix_edits_what_is_staged_and_what_it_does_not_fit_fails_for_that_reas
     assert (b'{"n":1.10}' in found, digest) == (True, sha256(found).digest())
 
 
+def test_another_table_is_staged_and_also_when_an_attempt_is_staged_again(desk: Desk) -> None:
+    def to() -> list[tuple[str, int]]:
+        return desk.stage.rows('SELECT "to", count(*)::int FROM onramp.replays GROUP BY 1')
+
+    job = desk.start(plan=Plan(to="shop.orders"))
+    desk.work()
+    assert to() == [("shop.orders", 5)]
+    desk.stage.execute('DELETE FROM onramp.replays WHERE "offset" < 3')  # the writer drops what is old
+    desk.work()
+    assert to() == [("shop.orders", 5)]
+    desk.play("parked", *EVERY, reason="""'{"code":"not_routed"}'""")
+    desk.work()
+    said = "Replayed: today's routes do not bring the event to the table that it was parked for."
+    assert desk.results(job) == [("failed", said, 5)]
+
+
 def test_beyond_the_most_causes_of_a_job_they_are_counted_together(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,6 +11,7 @@ from fastapi import FastAPI
 from starlette.requests import Request
 
 from services.admin.api.app import api
+from services.admin.api.jobs import require_same_database
 from services.admin.api.operators import LOCAL, Caller, Operators
 from services.admin.api.rights import NEEDS, require_right
 from services.admin.keep.keeper import KeeperStatus
@@ -38,6 +39,13 @@ def test_every_route_says_what_it_needs() -> None:
 def _methods(route: Any) -> set[str]:
     found: set[str] = route.methods
     return found
+
+
+def test_an_event_stays_in_its_own_database() -> None:
+    with pytest.raises(UserError, match="without the database"):
+        require_same_database("main.shop.orders", {"main": ""})
+    for to in (None, "shop.orders", "main.orders", "other.shop.orders"):
+        require_same_database(to, {"main": ""})
 
 
 def _ask(caller: Caller, path: str = "/v1/new") -> None:
