@@ -36,8 +36,8 @@ _SHARED: Final = [c for c in _FIRST if c.name != landing_table.PAYLOAD]
 _RECEIPT: Final = ", ".join(landing_table.named(Part.RECEIPT))
 _EVENT: Final = ", ".join(c.name for c in _SHARED if c.part in (Part.KEY, Part.CONTENT))
 #: Tables with receipts: they are known by their columns, so that one that was moved is still seen.  Landing
-#: tables keep the payload whole; of the others, whose key is `_id` alone, each column that can be compared
-#: with its field is named with its type.
+#: tables keep the payload whole; of the others, whose only key is `_id` (what another key refuses has no row
+#: with its id), each column that can be compared with its field is named with its type.
 _IS_LANDING: Final = (
     f"(each.landing = {len(_FIRST)} AND (n.nspname = '{landing_table.SCHEMA}' OR each.others = 0))"
 )
@@ -59,9 +59,10 @@ _TABLES: Final = f"""
     ) AS each
     WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND n.nspname <> 'onramp'
       AND has_table_privilege(c.oid, 'SELECT')
-      AND ({_IS_LANDING} OR each.shared = {len(_SHARED)} AND EXISTS (
-        SELECT FROM pg_index i JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = i.indkey[0]
-        WHERE i.indrelid = c.oid AND i.indisprimary AND i.indnkeyatts = 1 AND a.attname = '_id'))
+      AND ({_IS_LANDING} OR each.shared = {len(_SHARED)} AND (
+        SELECT bool_and(i.indnkeyatts = 1 AND i.indpred IS NULL AND coalesce(a.attname = '_id', false))
+        FROM pg_index i LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = i.indkey[0]
+        WHERE i.indrelid = c.oid AND (i.indisunique OR i.indisexclusion)))
     ORDER BY 1, 2
 """  # noqa: S608 - the definition's own names
 _OWN: Final = {

@@ -81,3 +81,15 @@ def test_a_table_whose_key_is_another_than_the_id_is_checked_by_count(stage: Sta
     report = stage.audit()
     assert not report.findings
     assert any("keeps no receipts" in said for said in report.unchecked)
+
+
+@pytest.mark.parametrize("key", ["(n)", "(n, _id)", "((lower(_id)))", "(_id) WHERE n = 1"])
+def test_a_table_with_a_key_beside_the_id_is_checked_by_count(stage: Stage, key: str) -> None:
+    """What that key refuses counts as a repeat, and no row has its id."""
+    stage.execute(create_table("public", "two", columns_of(SCHEMA)))
+    stage.execute(f"CREATE UNIQUE INDEX ON public.two {key}")
+    routes = Routes("onramp", event_routes=(EventRoute(stage.name, "onramp", "public", "two"),))
+    stage.settle(event("e-0", stage.name, n=1), event("e-1", stage.name, n=1), routes=routes)
+    report = stage.audit()
+    assert not report.findings
+    assert any("keeps no receipts" in said for said in report.unchecked)
