@@ -92,6 +92,21 @@ class KafkaLogs:
         """Return the partitions of every topic."""
         return {topic: sorted(leaders) for topic, leaders in (await self._leaders()).items()}
 
+    async def replicas(self) -> dict[str, dict[int, int]]:
+        """Return how many replicas each partition is to have, by topic."""
+        with self._translated():
+            topics = await self._admin.describe_topics()
+        return {t["topic"]: {p["partition"]: len(p["replicas"]) for p in t["partitions"]} for t in topics}
+
+    async def offsets_at(self, sources: Iterable[Source], timestamp: int) -> dict[Source, int]:
+        """Return each partition's first offset from `timestamp` (ms) on; none if nothing came since."""
+        asked = {TopicPartition(*source): timestamp for source in sources}
+        if not asked:
+            return {}
+        with self._translated():
+            found = await self._consumer.offsets_for_times(asked)
+        return {Source(*p): at.offset for p, at in found.items() if at is not None}
+
     async def _leaders(self) -> dict[str, dict[int, int]]:
         """Return the broker that leads each partition, by topic; -1 where none does."""
         with self._translated():

@@ -3,7 +3,7 @@
 import typer
 
 from services.cli.exits import HELP, Exit, explain
-from services.cli.registry import access, apply, export, plan, rebuild, sources
+from services.cli.registry import access, apply, export, plan, rebuild, sources, topics
 from services.cli.verbs import (
     admin,
     audit,
@@ -47,6 +47,7 @@ app.add_typer(databases.app, name="databases")
 app.add_typer(destinations.app, name="destinations")
 app.add_typer(partitions.app, name="partitions")
 sources.app.command()(rebuild.rebuild)
+app.add_typer(topics.app, name="topics")
 app.add_typer(sources.app, name="sources")
 app.command()(audit.audit)
 app.command()(top.top)

@@ -5,7 +5,7 @@ from typing import Annotated, Final
 
 from pydantic import AfterValidator
 
-_RETENTION: Final = r"[1-9]\d{0,4}[hd]"
+RETENTION: Final = r"[1-9]\d{0,4}[hd]"
 
 
 def matching(pattern: str, message: str) -> AfterValidator:
@@ -20,4 +20,4 @@ def matching(pattern: str, message: str) -> AfterValidator:
     return AfterValidator(check)
 
 
-Retention = Annotated[str, matching(_RETENTION, "a retention is hours or days: 36h, 30d")]
+Retention = Annotated[str, matching(RETENTION, "a retention is hours or days: 36h, 30d")]

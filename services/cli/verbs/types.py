@@ -2,15 +2,18 @@
 
 import getpass
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import orjson
 import typer
 
 from services.cli.event_lines import batches_in
 from services.cli.exits import Exit, complain, exits_when_unavailable, finish
 from services.cli.options import JsonOption
-from services.cli.where import Where, with_database_options
+from services.cli.registry.topics import newest_values
+from services.cli.where import Where, with_database_options, with_where_options
 
 if TYPE_CHECKING:
     from services.admin.operate.holds_sql import Held
@@ -28,8 +31,18 @@ HoldArgument = Annotated[
 ]
 NameArgument = Annotated[str, typer.Argument(help="The event name.")]
 SamplesArgument = Annotated[
-    Path, typer.Argument(help="Lines of JSON, events or their payloads; `-` is standard input.")
+    Path | None,
+    typer.Argument(
+        help="Lines of JSON, events or their payloads; `-` is standard input.", show_default=False
+    ),
 ]
+TopicOption = Annotated[
+    str | None,
+    typer.Option(
+        "--topic", help="Take the newest records of this topic instead of a file.", show_default=False
+    ),
+]
+LastOption = Annotated[int, typer.Option("--last", min=1, max=10_000, help="So many of them.")]
 OldArgument = Annotated[Path, typer.Argument(help="The registry's file as it is in force.")]
 NewArgument = Annotated[Path, typer.Argument(help="The file as it is to be.")]
 AcceptOption = Annotated[
@@ -135,27 +148,37 @@ def park(
 
 
 @app.command()
-def infer(name: NameArgument, file: SamplesArgument) -> None:
+@with_where_options
+def infer(
+    where: Where,
+    name: NameArgument,
+    file: SamplesArgument = None,
+    *,
+    topic: TopicOption = None,
+    last: LastOption = 1000,
+) -> None:
     """Print an event type for the registry's file, with the schema that all samples have in common.
 
-    Of lines that are events those of other names are passed over. Required is what every sample has; a
-    text is a date-time, a date or a uuid if it is one in every sample. Exits with 1 without a
-    sample. Example:
+    Of lines, or of a topic's newest records, those that are events of other names are passed over. Required
+    is what every sample has; a text is a date-time, a date or a uuid if it is one in every sample. Exits
+    with 1 without a sample. Examples:
 
     onramp types infer order_placed events.jsonl
+
+    onramp types infer order_placed --topic order_placed --last 500
     """
-    import orjson
     import yaml
 
     from shared.contracts.infer import Samples
 
+    if (file is None) == (topic is None):
+        raise typer.BadParameter("name a file of samples, or --topic: one of the two")
     samples = Samples()
-    for batch in batches_in(file, _SAMPLES_AT_ONCE):
-        for payload in (_payload_of(orjson.loads(line), name) for _, line in batch):
-            if payload is not None:
-                samples.add(payload)
+    for document in _lines(file) if file else _records(where, topic or "", last):
+        if (payload := _payload_of(document, name)) is not None:
+            samples.add(payload)
     if not (schema := samples.schema()):
-        complain(f"{file} has no payload of {name}")
+        complain(f"{file or topic} has no payload of {name}")
         raise typer.Exit(Exit.FAILED)
     print(
         yaml.safe_dump({"event_types": {name: {"schema": schema}}}, sort_keys=False, allow_unicode=True),
@@ -229,6 +252,25 @@ def _confirm(holds: "list[Held]") -> None:
     if not typer.confirm("Park what waits there?"):
         complain("nothing was changed")
         raise typer.Exit(Exit.FAILED)
+
+
+def _lines(file: Path) -> Iterator[object]:
+    for batch in batches_in(file, _SAMPLES_AT_ONCE):
+        for _, line in batch:
+            yield orjson.loads(line)
+
+
+def _records(where: Where, topic: str, last: int) -> Iterator[object]:
+    """Yield the events among a topic's newest records: whatever is none of them is no sample."""
+    with exits_when_unavailable():
+        values = newest_values(where, topic, last)
+    for value in values:
+        try:
+            document = orjson.loads(value)
+        except orjson.JSONDecodeError:
+            continue
+        if isinstance(document, dict) and {"metadata", "event_name", "payload"} <= document.keys():
+            yield document
 
 
 def _payload_of(document: object, name: str) -> object:

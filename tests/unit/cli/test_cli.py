@@ -34,6 +34,7 @@ VERBS = (
     "databases",
     "destinations",
     "partitions",
+    "topics",
     "sources",
     "admin",
     "audit",

@@ -1,0 +1,87 @@
+"""Makes the topic of an event type as the gateway would, with what a person wants otherwise."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.errors import KafkaError, NoError, TopicAlreadyExistsError, for_code
+
+from shared import wire
+from shared.errors import KAFKA_UNAVAILABLE, InfrastructureError
+from shared.registry import EventType
+from shared.registry.texts import RETENTION
+from shared.settings import KafkaSettings
+from shared.topics import event_topic
+
+_HOUR_MS: Final = 3_600_000
+_REQUEST_MS: Final = 10_000
+#: The bound of the gateway's own setting.
+_MOST_PARTITIONS: Final = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What a person asks for; None: as the gateway would make it."""
+
+    topic: str
+    partitions: int | None = None
+    replication: int | None = None
+    retention: str | None = None
+
+
+def spec_of(wanted: Wanted, types: Mapping[str, EventType], kafka: KafkaSettings) -> NewTopic:
+    """Return what is to be made.
+
+    Raises:
+        ValueError: the gateway would use no such topic, or another; the message says what it takes.
+    """
+    own = [t for name, t in types.items() if (t.topic or wire.topic_of(name)) == wanted.topic]
+    name = wanted.topic.removeprefix(wire.EVENT_TOPIC_PREFIX)
+    is_usual = wanted.topic != name and wire.EVENT_NAME.fullmatch(name)
+    if not own and (not is_usual or wire.is_reserved(name)):
+        raise ValueError("no event goes there: name an event, or a topic that an event type has")
+    said = next((t.partitions for t in own if t.partitions), None)
+    if said and wanted.partitions not in (None, said):
+        raise ValueError(f"the registry says {said} partitions: change them there, or leave it out here")
+    replication = wanted.replication or kafka.replication
+    if replication < kafka.min_insync:
+        text = f"{replication} replicas are less than ONRAMP_KAFKA_MIN_INSYNC={kafka.min_insync}"
+        raise ValueError(f"{text}: no event could be accepted")
+    partitions = wanted.partitions or said or kafka.partitions
+    if partitions > _MOST_PARTITIONS:
+        raise ValueError(f"at most {_MOST_PARTITIONS} partitions: each costs a millisecond of every batch")
+    spec = event_topic(wanted.topic, partitions)
+    config = {"min.insync.replicas": str(kafka.min_insync), **spec.config}
+    retention = wanted.retention or next((t.retention for t in own if t.retention), None)
+    if retention:
+        config["retention.ms"] = str(_milliseconds(retention))
+    return NewTopic(spec.name, spec.partitions, replication, topic_configs=config)
+
+
+async def create(spec: NewTopic, kafka: KafkaSettings) -> str:
+    """Make the topic; return why Kafka refused, empty if it did not. Raises `InfrastructureError`."""
+    admin = AIOKafkaAdminClient(**kafka.brokers.aiokafka(), request_timeout_ms=_REQUEST_MS)
+    try:
+        await admin.start()
+        response = await admin.create_topics([spec])
+    except (KafkaError, OSError) as e:
+        text = f"Kafka at {kafka.bootstrap} does not answer: {type(e).__name__}"
+        raise InfrastructureError(KAFKA_UNAVAILABLE, text) from None
+    finally:
+        await admin.close()
+    ((_, code, *_),) = response.topic_errors
+    error = for_code(code)
+    if error is NoError:
+        return ""
+    if error is TopicAlreadyExistsError:
+        return "it is there already: `onramp topics list` prints what it has"
+    return f"Kafka refuses: {error.__name__}"
+
+
+def _milliseconds(retention: str) -> int:
+    if not re.fullmatch(RETENTION, retention):
+        raise ValueError("a retention is hours or days: 36h, 30d")
+    hours = int(retention[:-1]) * (24 if retention.endswith("d") else 1)
+    return hours * _HOUR_MS

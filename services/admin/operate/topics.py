@@ -1,0 +1,81 @@
+"""What there is of the events' topics, as a person asks for it: their facts, and their newest records."""
+
+import time
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from services.admin.kafka_logs import KafkaLogs, LogRecord
+from shared import wire
+from shared.kafka_security import Brokers
+
+_RATE_SECONDS: Final = 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicFacts:
+    """One topic.  `retention_ms` -1: without end; a partition without a leader is not in the counts."""
+
+    topic: str
+    partitions: int
+    replicas: int
+    retention_ms: int
+    #: Records that Kafka holds: the last offset but the first, holes included.
+    events: int
+    #: Records of the last minute, a second.
+    rate: float
+    #: Records that the writer has not settled yet.
+    lag: int
+    leaderless: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it for programs."""
+        return asdict(self)
+
+
+async def facts(brokers: Brokers) -> list[TopicFacts]:
+    """Return the topics that are neither Kafka's nor Onramp's own. Raises `InfrastructureError`."""
+    async with KafkaLogs(brokers) as logs:
+        replicas = await logs.replicas()
+        names = sorted(t for t in replicas if not t.startswith(("__", "onramp.")))
+        spans = await logs.spans(names)
+        settings = await logs.settings(names)
+        settled = await logs.group_offsets()
+        before = await logs.offsets_at(spans, int((time.time() - _RATE_SECONDS) * 1000))
+    found = []
+    for name in names:
+        own = {s: span for s, span in spans.items() if s.topic == name}
+        found.append(
+            TopicFacts(
+                topic=name,
+                partitions=len(replicas[name]),
+                replicas=min(replicas[name].values(), default=0),
+                retention_ms=int(settings.get(name, {}).get("retention.ms", "-1")),
+                events=sum(end - first for first, end in own.values()),
+                rate=round(sum(end - before.get(s, end) for s, (_, end) in own.items()) / _RATE_SECONDS, 2),
+                lag=sum(max(end - max(settled.get(s, 0), first), 0) for s, (first, end) in own.items()),
+                leaderless=len(replicas[name]) - len(own),
+            )
+        )
+    return found
+
+
+async def newest(brokers: Brokers, topic: str, last: int) -> list[LogRecord] | None:
+    """Return the newest records of all partitions, `last` at most, by time; None: there is no such topic.
+
+    Raises `InfrastructureError`.
+    """
+    async with KafkaLogs(brokers) as logs:
+        if topic not in await logs.topics():
+            return None
+        spans = {
+            source: (max(end - last, first), end)
+            for source, (first, end) in (await logs.spans([topic])).items()
+        }
+        records = [record async for record in logs.read(spans)]
+    records.sort(key=lambda r: (r.timestamp, r.source, r.offset))
+    return records[-last:]
+
+
+def topic_of(name: str) -> str:
+    """Return the topic that a person means: an event's name is as good as its topic."""
+    return wire.topic_of(name) if wire.EVENT_NAME.fullmatch(name) else name

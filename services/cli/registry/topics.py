@@ -1,0 +1,186 @@
+"""`onramp topics`: the events' topics, and what their newest records look like."""
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from services.cli.exits import Exit, complain, exits_when_unavailable, finish
+from services.cli.options import JsonOption
+from services.cli.where import Where, with_where_options
+
+if TYPE_CHECKING:
+    from services.admin.kafka_logs import LogRecord
+    from services.admin.operate.topics import TopicFacts
+    from shared.registry import Snapshot
+
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+
+TopicArgument = Annotated[str, typer.Argument(help="The topic, or the name of its event type.")]
+LastOption = Annotated[int, typer.Option("--last", min=1, max=1000, help="So many of the newest records.")]
+PartitionsOption = Annotated[int | None, typer.Option(min=1, help="Its partitions.", show_default=False)]
+ReplicationOption = Annotated[int | None, typer.Option(min=1, help="Its replicas.", show_default=False)]
+RetentionOption = Annotated[
+    str | None, typer.Option(help="How long it keeps events: 36h, 30d.", show_default=False)
+]
+_HEAD: Final = ("topic", "type", "partitions", "replicas", "retention", "events", "events/s", "lag")
+_DAY_MS: Final = 86_400_000
+
+
+@app.callback()
+def topics() -> None:
+    """See the topics of events, and what the newest records on them look like.
+
+    Examples:
+    onramp topics list
+
+    onramp topics sample order_placed --last 5
+
+    onramp topics create order_placed --partitions 6 --retention 30d
+    """
+
+
+@app.command(name="list")
+@with_where_options
+def list_(where: Where, *, as_json: JsonOption = False) -> None:
+    """Print each topic with its event type, partitions, replicas, retention, events, rate and lag.
+
+    Onramp's own topics are not among them. The rate is of the last minute; the lag is what the writer
+    has not settled. Exits with 3 when Kafka cannot be reached. Example:
+
+    onramp topics list --json
+    """
+    from services.admin.operate.topics import facts
+
+    with exits_when_unavailable():
+        found = asyncio.run(facts(where.brokers))
+        types = _types(_registry(where))
+    if as_json:
+        print(json.dumps([each.as_dict() | {"event_type": types.get(each.topic)} for each in found]))
+        return
+    rows = [_HEAD, *(_row(each, types.get(each.topic, "-")) for each in found)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        print("  ".join(map(str.ljust, row, widths)).rstrip())
+
+
+@app.command()
+@with_where_options
+def sample(where: Where, topic: TopicArgument, *, last: LastOption = 10, as_json: JsonOption = False) -> None:
+    """Print the newest records of a topic as the shapes of their values; of personal fields not even those.
+
+    Letters are shown as `a` or `A`, digits as `9`. A name with control characters is printed escaped. Exits
+    with 1 when there is no such topic, 3 when Kafka cannot be reached. Example:
+
+    onramp topics sample order_placed --last 5
+    """
+    with exits_when_unavailable():
+        name, records = _newest(where, topic, last)
+        personal = _personal(_registry(where), name)
+    shown = [_shown(record, personal) for record in records]
+    if as_json:
+        print(json.dumps(shown))
+        return
+    for each in shown:
+        print(f"{each['partition']}/{each['offset']} {json.dumps(each['event'])}")
+
+
+@app.command()
+@with_where_options
+def create(
+    where: Where,
+    topic: TopicArgument,
+    *,
+    partitions: PartitionsOption = None,
+    replication: ReplicationOption = None,
+    retention: RetentionOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Make a topic as the gateway would at its first event, but for what is said here.
+
+    Unless said, partitions and retention are those of the registry's event type, else Kafka's and those of
+    ONRAMP_KAFKA_*. Exits with 1 when the gateway would make another or Kafka refuses, 3 when it cannot
+    be reached. Example:
+
+    onramp topics create order_placed --partitions 6 --retention 30d
+    """
+    from services.admin.operate import kafka_new_topic, topics
+
+    name = topics.topic_of(topic)
+    wanted = kafka_new_topic.Wanted(
+        topic=name, partitions=partitions, replication=replication, retention=retention
+    )
+    with exits_when_unavailable():
+        try:
+            spec = kafka_new_topic.spec_of(wanted, _registry(where).event_types, where.kafka_settings)
+            refused = asyncio.run(kafka_new_topic.create(spec, where.kafka_settings))
+        except ValueError as error:
+            refused = str(error)
+    made = {"topic": name, "made": not refused, "reason": refused}
+    problem = f"{json.dumps(name)} was not made: {refused}"
+    finish(made, worked=not refused, as_json=as_json, done=f"{name} is made.", problem=problem)
+
+
+def newest_values(where: Where, topic: str, last: int) -> list[bytes]:
+    """Return what a topic's newest records hold. Raises `InfrastructureError`; exits without the topic."""
+    return [record.value for record in _newest(where, topic, last)[1] if record.value is not None]
+
+
+def _newest(where: Where, topic: str, last: int) -> "tuple[str, list[LogRecord]]":
+    from services.admin.operate import topics
+
+    for name in dict.fromkeys((topics.topic_of(topic), topic)):
+        records = asyncio.run(topics.newest(where.brokers, name, last))
+        if records is not None:
+            return name, records
+    complain(f"there is no topic {json.dumps(topic)}: `onramp topics list` prints those that there are")
+    raise typer.Exit(Exit.FAILED)
+
+
+def _registry(where: Where) -> "Snapshot":
+    from services.cli.registry.change import editing
+
+    with editing(where.kafka_settings) as editor:
+        return editor.chain.snapshot()
+
+
+def _types(registry: "Snapshot") -> dict[str, str]:
+    """Return the event types by topic; of several on one topic all their names."""
+    from shared import wire
+
+    named: dict[str, list[str]] = {}
+    for name, event_type in sorted(registry.event_types.items()):
+        named.setdefault(event_type.topic or wire.topic_of(name), []).append(name)
+    return {topic: ", ".join(names) for topic, names in named.items()}
+
+
+def _personal(registry: "Snapshot", topic: str) -> list[str]:
+    from shared import wire
+
+    return [
+        pointer
+        for name, event_type in registry.event_types.items()
+        if (event_type.topic or wire.topic_of(name)) == topic
+        for pointer in event_type.personal
+    ]
+
+
+def _shown(record: "LogRecord", personal: list[str]) -> dict[str, Any]:
+    from shared.mask import masked
+
+    place = {"partition": record.source.partition, "offset": record.offset, "timestamp": record.timestamp}
+    return place | {"event": masked(record.value, personal)}
+
+
+def _row(each: "TopicFacts", event_type: str) -> tuple[str, ...]:
+    keeps = "without end" if each.retention_ms < 0 else f"{each.retention_ms / _DAY_MS:g} d"
+    numbers = (
+        str(each.partitions),
+        str(each.replicas),
+        keeps,
+        str(each.events),
+        str(each.rate),
+        str(each.lag),
+    )
+    return (each.topic, event_type, *numbers)

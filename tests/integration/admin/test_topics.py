@@ -1,0 +1,135 @@
+"""`onramp topics` and `types infer --topic`: what Kafka has, the shape of its newest records, no value."""
+
+import json
+from typing import Any
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from services.cli.app import app
+from services.cli.registry import topics as verb
+from shared.registry import Snapshot
+from tests.fixtures.writer import envelope, event, make_topics
+from tests.integration.admin.conftest import Stage
+
+SECRET = b'{"name":"Ann\\u001b[31m","born":"1990-01-02","mail":"ann@example.com","n":%d}'
+
+
+@pytest.fixture
+def known(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> Stage:
+    """A topic with four settled events and one that is not, whose type has a personal field."""
+    snapshot = Snapshot.model_validate({"event_types": {stage.name: {"personal": ["/mail"]}}})
+    monkeypatch.setattr(verb, "_registry", lambda _: snapshot)
+    stage.settle(*(envelope(f"e-{n}", stage.name, SECRET % n) for n in range(4)))
+    stage.send(b"\x1b]0;no json\x07")
+    return stage
+
+
+def run(stage: Stage, *command: str) -> Any:
+    return CliRunner().invoke(app, [*command, "--kafka", stage.bootstrap])
+
+
+def test_a_topic_is_listed_with_what_kafka_says_of_it(known: Stage) -> None:
+    done = run(known, "topics", "list", "--json")
+    assert done.exit_code == 0, done.output
+    listed = {each["topic"]: each for each in json.loads(done.stdout)}
+    assert not [name for name in listed if name.startswith(("onramp.", "__"))]
+    mine = listed[known.partition.topic]
+    assert (mine["partitions"], mine["replicas"], mine["leaderless"]) == (1, 1, 0)
+    assert (mine["event_type"], mine["events"], mine["lag"]) == (known.name, 5, 1)
+    assert mine["retention_ms"] > 0
+    assert mine["rate"] == round(5 / 60, 2)
+    assert f"{known.partition.topic}  {known.name}" in run(known, "topics", "list").stdout
+
+
+def test_a_sample_shows_no_value_and_no_control_character(known: Stage) -> None:
+    for named in (known.name, known.partition.topic):
+        done = run(known, "topics", "sample", named, "--last", "2", "--json")
+        assert done.exit_code == 0, done.output
+        event_, garbage = json.loads(done.stdout)
+        assert (event_["offset"], garbage["offset"]) == (3, 4)
+        assert event_["event"]["payload"]["mail"] == "***"
+        assert garbage["event"] == "12 bytes, no JSON"
+    said = run(known, "topics", "sample", known.name).stdout
+    assert "Aaa" in said
+    assert not [secret for secret in ("Ann", "1990", "example", "\x1b", "\x07") if secret in said]
+
+
+def test_a_topic_that_is_not_there_is_said_and_not_made(known: Stage) -> None:
+    done = run(known, "topics", "sample", "no_such\x1b[31m")
+    assert done.exit_code == 1
+    assert "there is no topic" in done.output
+    assert "\x1b" not in done.output
+
+
+def test_a_schema_is_found_in_the_newest_records(known: Stage) -> None:
+    known.send(event("other", "another_name", else_=1))
+    done = run(known, "types", "infer", known.name, "--topic", known.name)
+    assert done.exit_code == 0, done.output
+    schema = yaml.safe_load(done.stdout)["event_types"][known.name]["schema"]
+    assert schema["properties"]["born"] == {"type": "string", "format": "date"}
+    assert schema["properties"]["n"] == {"type": "integer"}
+    assert sorted(schema["required"]) == ["born", "mail", "n", "name"]
+    none = run(known, "types", "infer", known.name, "--topic", known.name, "--last", "1")
+    assert none.exit_code == 1
+    assert "has no payload" in none.output
+    assert run(known, "types", "infer", known.name).exit_code == 2
+
+
+def test_an_empty_topic_has_no_records(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verb, "_registry", lambda _: Snapshot())
+    make_topics(stage.bootstrap, f"{stage.partition.topic}_empty", partitions=3)
+    done = run(stage, "topics", "sample", f"{stage.partition.topic}_empty", "--json")
+    assert (done.exit_code, json.loads(done.stdout)) == (0, [])
+
+
+def test_a_topic_is_made_as_the_gateway_would_but_for_what_is_said(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = f"{stage.name}_new"
+    said = {"event_types": {name: {"partitions": 3, "retention": "36h"}}}
+    monkeypatch.setattr(verb, "_registry", lambda _: Snapshot.model_validate(said))
+    assert "the registry says 3" in run(stage, "topics", "create", name, "--partitions", "4").output
+    assert run(stage, "topics", "create", name).exit_code == 0
+    again = run(stage, "topics", "create", name)
+    assert (again.exit_code, "it is there already" in again.output) == (1, True)
+    other = f"{stage.name}_more"
+    done = run(stage, "topics", "create", other, "--partitions", "5", "--retention", "2d", "--json")
+    assert (done.exit_code, json.loads(done.stdout)["made"]) == (0, True)
+    listed = {each["topic"]: each for each in json.loads(run(stage, "topics", "list", "--json").stdout)}
+    hour = 3_600_000
+    for topic, partitions, kept in ((f"events.{name}", 3, 36), (f"events.{other}", 5, 48)):
+        made = listed[topic]
+        assert (made["partitions"], made["replicas"], made["retention_ms"]) == (partitions, 1, kept * hour)
+
+
+@pytest.mark.parametrize(
+    ("command", "why"),
+    [
+        (["onramp.registry"], "no event goes there"),
+        (["__consumer_offsets"], "no event goes there"),
+        (["onramp_mine"], "no event goes there"),
+        (["../x\x1b[31m"], "no event goes there"),
+        (["a", "--retention", "1 day"], "hours or days"),
+        (["a", "--partitions", "1001"], "at most 1000"),
+        (["a", "--replication", "3"], "Kafka refuses: InvalidReplicationFactorError"),
+    ],
+)
+def test_what_no_gateway_would_make_is_refused(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, command: list[str], why: str
+) -> None:
+    monkeypatch.setattr(verb, "_registry", lambda _: Snapshot())
+    done = run(stage, "topics", "create", *command)
+    assert done.exit_code == 1, done.output
+    assert why in done.output
+    assert "\x1b" not in done.output
+
+
+def test_fewer_replicas_than_a_202_stands_on_are_refused(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verb, "_registry", lambda _: Snapshot())
+    monkeypatch.setenv("ONRAMP_KAFKA_MIN_INSYNC", "2")
+    done = run(stage, "topics", "create", "a", "--replication", "1")
+    assert (done.exit_code, "no event could be accepted" in done.output) == (1, True)
