@@ -5,6 +5,7 @@ kept.  A table that fails is held with its reason and tried again later; the oth
 """
 
 import logging
+import math
 import select
 import threading
 import time
@@ -97,7 +98,7 @@ class Modeler:
         while not self._stop.is_set() and (left := deadline - time.monotonic()) > 0:
             if merging and any(future.done() for future in self._merging.values()):
                 return
-            if select.select([conn], [], [], min(left, _TICK) if merging else left)[0]:
+            if is_readable(conn.fileno(), min(left, _TICK) if merging else left):
                 conn.poll()
                 if conn.notifies:
                     conn.notifies.clear()
@@ -218,6 +219,13 @@ class Modeler:
                         log.info("landed changes are trimmed", extra={"table": str(name), "changes": n})
         except psycopg2.Error as e:
             log.warning("landing is not trimmed", extra={"database": self._name, "reason": e.pgcode})
+
+
+def is_readable(fileno: int, seconds: float) -> bool:
+    """Wait for something to read; `select.select` would refuse a process with a thousand open files."""
+    waiting = select.poll()
+    waiting.register(fileno, select.POLLIN)
+    return bool(waiting.poll(math.ceil(seconds * 1000)))
 
 
 def _require_own_name(name: TableName, all_names: Iterable[TableName], published: Published) -> None:

@@ -1,6 +1,5 @@
 """A source's topic holds changes: they are appended as they are to their landing table, by the ledger."""
 
-import select
 from contextlib import closing
 from typing import Any
 from uuid import UUID
@@ -8,6 +7,7 @@ from uuid import UUID
 import psycopg2
 import pytest
 
+from services.elt.modeler.modeler import is_readable
 from services.writer.model.offsets import Partition
 from services.writer.model.routes import Routes, SourceRoute
 from services.writer.settle import without_target
@@ -135,9 +135,7 @@ def test_the_transaction_says_so_and_one_that_lands_no_change_says_nothing(chang
             cursor.execute(f"LISTEN {change_table.CHANNEL}")
         changes.settle(arrivals([event()]))
         _settle(changes, [*Stream().insert(id=1).values])
-        eventually(
-            lambda: select.select([listening], [], [], 0.1)[0] and (listening.poll() or listening.notifies)
-        )
+        eventually(lambda: is_readable(listening.fileno(), 0.1) and (listening.poll() or listening.notifies))
         assert len(listening.notifies) == 1
 
 
