@@ -181,6 +181,7 @@ def pages(asked: Asked, times: int) -> dict[str, Any]:
     last = asked.ask("/v1/events?limit=1")["events"][0]["id"]
     pick = random.Random(1)  # noqa: S311 - the same each time
     paths: dict[str, Callable[[], str]] = {
+        "counts": lambda: "/v1/counts",
         "groups": lambda: "/v1/groups?limit=50",
         "open groups of a code": lambda: f"/v1/groups?limit=50&state=open&code={_CODE}",
         "one group, ten samples": lambda: f"/v1/groups/{pick.choice(groups)}",

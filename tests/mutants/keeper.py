@@ -14,6 +14,7 @@ _EDITS: Final = "tests/integration/admin/test_edits.py::test_"
 _REHEARSALS: Final = "tests/integration/admin/test_rehearsal_jobs.py::test_"
 _API: Final = "tests/integration/admin/test_admin_api.py::test_"
 _WAITS: Final = "tests/faults/test_what_waits.py::test_"
+_COUNTS: Final = "tests/integration/admin/test_counts.py::test_"
 _ERRORS: Final = "tests/integration/admin/test_errors.py::test_"
 
 _FILES: Final = "tests/unit/admin/test_segments.py::test_"
@@ -430,5 +431,27 @@ KEEPER: Final = (
         "oldest_ms + keeps - time.time() * 1000",
         "keeps",
         "tests/unit/admin/test_unsettled.py",
+    ),
+    Mutant(
+        "that changes of states are counted",
+        "store/sql/0009_groups.sql",
+        "    GROUP BY 1, 2 HAVING sum(n) <> 0;\n",
+        "    GROUP BY 1, 2 HAVING sum(n) > 9999999;\n",
+        f"{_COUNTS}counts_are_what_the_rows_say_whatever_has_changed_them",
+    ),
+    Mutant(
+        "that what changes states counts in no row of others",
+        "store/sql/0009_groups.sql",
+        "    RETURN NULL;\n",
+        "    UPDATE onramp_admin.groups g SET state = g.state FROM after WHERE g.id = after.group_id;\n"
+        "    RETURN NULL;\n",
+        f"{_COUNTS}the_keeper_and_jobs_do_not_wait_for_each_other_to_count",
+    ),
+    Mutant(
+        "that what is beyond the most groups is counted by its events",
+        "store/read_sql.py",
+        "WHERE g.fingerprint <> %s\n",
+        "WHERE g.fingerprint IS DISTINCT FROM decode(md5(%s::text), 'hex')\n",
+        f"{_COUNTS}what_is_beyond_the_most_groups_is_counted_by_its_events",
     ),
 )

@@ -13,6 +13,8 @@ from shared.errors import InfrastructureError
 log = logging.getLogger(__name__)
 
 _IDLE_SECONDS: Final = 0.5
+#: Batches until what they have counted is summed up.
+_SUM_UP_AFTER: Final = 64
 
 
 class JobRunner(UntilStopped):
@@ -36,8 +38,14 @@ class JobRunner(UntilStopped):
     async def _work(self) -> None:
         session = await asyncio.to_thread(JobSession.open, self._dsn, self._databases, self._segments)
         try:
+            counted = 1  # by one that was killed, perhaps
             while not self.stopped:
-                if not await asyncio.to_thread(session.work):
+                worked = await asyncio.to_thread(session.work)
+                counted += worked
+                if counted >= _SUM_UP_AFTER or (counted and not worked):
+                    await asyncio.to_thread(session.sum_up)
+                    counted = 0
+                if not worked:
                     await self.pause(_IDLE_SECONDS)
         finally:
             await asyncio.to_thread(session.close)

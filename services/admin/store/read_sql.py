@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
-from psycopg2 import sql
+from psycopg2 import Binary, sql
 from psycopg2.extensions import connection
 
-from services.admin.errors.cause import Cause
+from services.admin.errors.cause import OTHERS, Cause
 
 _GROUP: Final = """
     SELECT id, step, code, sqlstate, destination, "column", place, event_name, json_type, state, assignee,
@@ -30,8 +30,23 @@ _CHANGE: Final = """
 """
 _ACTS_DONE: Final = "SELECT id, at, actor, act, subject, reason FROM onramp_admin.acts"
 _ACT: Final = "INSERT INTO onramp_admin.acts (actor, act, subject, reason) VALUES (%s, %s, %s, %s)"
+#: Of each group what was kept of it and what has moved since; what is in "others" is counted one by one, for
+#: that group has no name, and those who see some events alone see theirs of it.
 _COUNTS: Final = """
-    SELECT state, code, event_name, destination, count(*) FROM onramp_admin.events{where}
+    WITH moved AS (
+        SELECT id AS group_id, 'open' AS state, events FROM onramp_admin.groups
+        UNION ALL SELECT group_id, state, events FROM onramp_admin.moves
+    ), of_groups AS (
+        SELECT group_id, state, sum(events) AS events FROM moved GROUP BY 1, 2 HAVING sum(events) <> 0
+    )
+    SELECT state, code, event_name, destination, sum(events)::bigint FROM (
+        SELECT m.state, coalesce(g.code, '') AS code, g.event_name,
+               coalesce(g.destination, '') AS destination, m.events
+        FROM of_groups m JOIN onramp_admin.groups g ON g.id = m.group_id WHERE g.fingerprint <> %s
+        UNION ALL
+        SELECT state, code, event_name, destination, count(*) FROM onramp_admin.events
+        WHERE group_id = (SELECT id FROM onramp_admin.groups WHERE fingerprint = %s) GROUP BY 1, 2, 3, 4
+    ) counted{where}
     GROUP BY 1, 2, 3, 4 ORDER BY 5 DESC, 1, 2, 3, 4 LIMIT %s
 """
 #: The ids of topics, by jumping from one to the next in the index of places, which begins with them.
@@ -115,7 +130,7 @@ class Group(NamedTuple):
 
 
 class Count(NamedTuple):
-    """How many events are alike."""
+    """How many events are alike; in a `destination` that is a pointer indices are `*`."""
 
     state: str
     code: str
@@ -167,7 +182,9 @@ def events(conn: connection, filters: Filters, after: Sequence[Any] | None, limi
 def counts(conn: connection, most: int, only: Only = None) -> list[Count]:
     """Return how many events are alike, the `most` largest counts."""
     where, values = _where({"only": only})
-    return [Count(*row) for row in _rows(conn, sql.SQL(_COUNTS.format(where=where)), [*values, most])]
+    others = Binary(OTHERS.fingerprint)
+    values = [others, others, *values, most]
+    return [Count(*row) for row in _rows(conn, sql.SQL(_COUNTS.format(where=where)), values)]
 
 
 def parts(conn: connection, filters: Filters, after: Sequence[Any] | None, limit: int) -> list[Part]:

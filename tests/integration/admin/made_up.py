@@ -1,0 +1,45 @@
+"""Parked events that no writer has parked, kept in a control database of the test's own."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import orjson
+
+from services.admin.errors.kept import KeptEvent, kept
+from services.admin.findings import Source
+from services.admin.kafka_logs import LogRecord
+from services.admin.store.keeper_sql import KeeperSession
+from shared import wire
+from tests.integration.admin.conftest import database_beside
+
+TOPIC_ID = "01234567-89ab-cdef-0123-456789abcdef"
+
+
+def parked(offset: int, value: bytes | None = b"{}", timestamp: int = 0, **reason: Any) -> KeptEvent:
+    """An event as the keeper keeps it; `reason`: what its record says beside its place."""
+    told = {"topic": "t", "topic_id": TOPIC_ID, "partition": 0, "offset": offset, "code": "x"}
+    record = LogRecord(
+        source=Source(wire.USER_ERRORS, 0),
+        offset=offset,
+        timestamp=timestamp,
+        key=b"k",
+        value=value,
+        header_count=1,
+        headers={"onramp-error": orjson.dumps(told | {"destination": "onramp.s.t"} | reason)},
+    )
+    found = kept(record)
+    assert found is not None
+    return found
+
+
+@contextmanager
+def keeping(server: str) -> Iterator[tuple[str, KeeperSession]]:
+    """A control database and its keeper."""
+    with database_beside(server, "template0") as dsn:
+        session = KeeperSession.open(dsn)
+        assert session is not None
+        try:
+            yield dsn, session
+        finally:
+            session.close()

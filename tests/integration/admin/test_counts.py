@@ -1,0 +1,153 @@
+"""Counts: what is added up with each change says what the rows say, and nobody who counts waits."""
+
+from contextlib import closing
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import psycopg2
+import pytest
+
+from services.admin.store import control_sql, jobs_sql, keeper_sql, read_sql, sets_sql
+from services.admin.store.control_sql import transaction
+from services.admin.store.work_sql import JobSession
+from tests.fixtures.fix_postgres import HasDsn
+from tests.fixtures.writer import execute, rows
+from tests.integration.admin.conftest import database_beside
+from tests.integration.admin.made_up import keeping, parked
+
+ROWS = """
+    SELECT state, code, event_name, destination, count(*) FROM onramp_admin.events
+    GROUP BY 1, 2, 3, 4 ORDER BY 5 DESC, 1, 2, 3, 4
+"""
+READ = """
+    SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_xact_user_tables
+    WHERE relid = 'onramp_admin.events'::regclass
+"""
+
+
+OLD = """
+    INSERT INTO onramp_admin.groups (fingerprint, version, code, destination, events, first_seen, last_seen)
+    SELECT decode(md5(n::text), 'hex'), 1, 'x', 'd_' || n, 30, now(), now() FROM generate_series(1, 3) n;
+    INSERT INTO onramp_admin.events (topic_id, topic, partition, "offset", destination, group_id, code,
+                                     parked_at, reason, size, state)
+    SELECT gen_random_uuid(), 't', 0, n, g.destination, g.id, 'x', now(), '{}', 0,
+           (ARRAY['open', 'discarded', 'replayed'])[n % (1 + g.id) + 1]
+    FROM onramp_admin.groups g, generate_series(1, 30) n WHERE g.id < 3;
+    UPDATE onramp_admin.groups SET events = 0 WHERE id = 3
+"""
+
+
+def counted(dsn: str, only: list[str] | None = None) -> list[tuple[Any, ...]]:
+    with transaction(dsn) as conn:
+        return [tuple(count) for count in read_sql.counts(conn, 1_000, only)]
+
+
+def run(dsn: str, kind: str, **filters: Any) -> None:
+    """Have a job done."""
+    session = JobSession.open(dsn)
+    with transaction(dsn) as conn:
+        events = sets_sql.frozen(conn, filters)
+        jobs_sql.add(conn, kind, events, ("ann", "why"), rate=None, counted=1)
+    while session.work():
+        execute(dsn, "UPDATE onramp_admin.jobs SET next_at = now()")
+    session.close()
+
+
+def test_counts_are_what_the_rows_say_whatever_has_changed_them(postgres: HasDsn) -> None:
+    with keeping(postgres.dsn) as (dsn, keeper):
+        events = [parked(n, event_name=f"n_{n % 7}", code=f"c_{n % 3}") for n in range(100)]
+        keeper.keep(events, {})
+        keeper.keep([*events[90:], parked(200, event_name="n_1", code="c_1")], {})  # ten of them again
+        assert counted(dsn) == rows(dsn, ROWS)
+        assert sum(events for *_, events in counted(dsn)) == 101
+        run(dsn, "discard", code="c_1")
+        run(dsn, "restore", event_name="n_2")
+        execute(dsn, "UPDATE onramp_admin.events SET state = 'replaying', attempt = 1 WHERE id % 5 = 0")
+        execute(dsn, "UPDATE onramp_admin.events SET state = 'replayed' WHERE id % 10 = 0")
+        execute(dsn, "UPDATE onramp_admin.events SET gone = true")
+        keeper.keep([parked(300, event_name="n_1", code="c_1")], {})
+        assert len({state for state, *_ in counted(dsn)}) == 4
+        assert counted(dsn) == rows(dsn, ROWS)
+        session = JobSession.open(dsn)
+        session.sum_up()
+        ((left,),) = rows(dsn, "SELECT count(*) - count(DISTINCT (group_id, state)) FROM onramp_admin.moves")
+        assert left == 0
+        session.close()
+        assert counted(dsn) == rows(dsn, ROWS)
+
+
+def test_what_was_kept_by_a_release_before_is_counted(
+    postgres: HasDsn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for file in files("services.admin.store").joinpath("sql").iterdir():
+        if file.name < "0009":
+            (tmp_path / file.name).write_bytes(file.read_bytes())
+    with database_beside(postgres.dsn, "template0") as dsn:
+        with monkeypatch.context() as of_before, closing(psycopg2.connect(dsn)) as conn, conn:
+            of_before.setattr(control_sql, "_FILES", tmp_path)
+            control_sql.prepare(conn)
+        execute(dsn, OLD)
+        JobSession.open(dsn).close()
+        assert len(counted(dsn)) == 5
+        assert counted(dsn) == rows(dsn, ROWS)
+
+
+def test_a_change_that_is_rolled_back_is_not_counted(postgres: HasDsn) -> None:
+    with keeping(postgres.dsn) as (dsn, keeper), closing(psycopg2.connect(dsn)) as conn:
+        keeper.keep([parked(n) for n in range(3)], {})
+        with conn.cursor() as cursor:
+            cursor.execute("UPDATE onramp_admin.events SET state = 'discarded'")
+        conn.rollback()
+        assert counted(dsn) == [("open", "x", None, "onramp.s.t", 3)]
+
+
+def test_counting_reads_no_event(postgres: HasDsn) -> None:
+    with keeping(postgres.dsn) as (dsn, keeper):
+        keeper.keep([parked(n, event_name=f"n_{n % 7}") for n in range(1_000)], {})
+        run(dsn, "discard", event_name="n_1")
+        with transaction(dsn) as conn, conn.cursor() as cursor:
+            cursor.execute(READ)
+            before = cursor.fetchall()  # what this connection has not told yet
+            assert len(read_sql.counts(conn, 1_000)) == 7
+            cursor.execute(READ)
+            assert cursor.fetchall() == before
+
+
+def test_what_is_beyond_the_most_groups_is_counted_by_its_events(
+    postgres: HasDsn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keeper_sql, "MOST_GROUPS", 2)
+    with keeping(postgres.dsn) as (dsn, keeper):
+        for n in range(10):
+            keeper.keep([parked(n, event_name=f"n_{n % 5}", code="data_rejected")], {})
+        assert counted(dsn) == rows(dsn, ROWS)
+        assert [name for _, _, name, _, _ in counted(dsn, ["n_4"])] == ["n_4"]
+        run(dsn, "discard", event_name="n_4")
+        assert counted(dsn) == rows(dsn, ROWS)
+
+
+def test_the_keeper_and_jobs_do_not_wait_for_each_other_to_count(postgres: HasDsn) -> None:
+    """All in one group: two jobs' changes are under way while the keeper keeps and somebody sums up."""
+    with (
+        keeping(postgres.dsn) as (dsn, keeper),
+        closing(psycopg2.connect(dsn, options="-c lock_timeout=3s")) as one,
+        closing(psycopg2.connect(dsn, options="-c lock_timeout=3s")) as other,
+    ):
+        keeper.keep([parked(n) for n in range(10)], {})
+        session = JobSession.open(dsn)
+        for conn in (one, other, session.conn, keeper.conn):
+            with conn, conn.cursor() as cursor:
+                cursor.execute("SET lock_timeout = '3s'")
+        for conn, parity in ((one, 0), (other, 1)):
+            with conn.cursor() as cursor:
+                cursor.execute(
+                    "UPDATE onramp_admin.events SET state = 'discarded' WHERE id %% 2 = %s", (parity,)
+                )
+        assert keeper.keep([parked(n) for n in range(10, 15)], {}) == 5
+        session.sum_up()
+        one.commit()
+        session.sum_up()
+        other.commit()
+        session.close()
+        assert counted(dsn) == rows(dsn, ROWS)
