@@ -1,5 +1,6 @@
 """`python -m services.admin`: keeps parked events, and serves them to operators."""
 
+import os
 import signal
 import ssl
 import sys
@@ -15,6 +16,7 @@ from services.admin.safety import UnsafeSetupError, require_safe
 from services.admin.segments.folder import Segments
 from services.admin.settings import AdminSettings
 from shared.logs import set_up
+from shared.malloc import return_large_blocks, share_heaps
 from shared.read_settings import WrongSettingsError, read_settings, warn_of_unknown
 from shared.registry.file import RegistryFileError
 from shared.registry.opened import open_registry
@@ -22,6 +24,8 @@ from shared.settings import KafkaSettings, RegistrySettings
 
 #: The writer's setting that names the default database.
 _DEFAULT_DSN: Final = "ONRAMP_WRITER_DSN"
+#: Of its threads one or two work at a time.
+_HEAPS: Final = 2
 
 
 def main() -> None:
@@ -49,12 +53,21 @@ def main() -> None:
             f"or the writer's default one in {_DEFAULT_DSN} (docs/settings.md)."
         )
     set_up("admin", settings.log_level)
+    _return_memory()
     warn_of_unknown(AdminSettings, KafkaSettings, RegistrySettings)
     segments = Segments(settings.store) if settings.store else None
     app = create(
         kafka.brokers, dsn, destinations.by_name(), registry, segments, local=is_loopback(settings.host)
     )
     _serve(app, settings, tls)
+
+
+def _return_memory() -> None:
+    """Have what a slice, a segment or a job needed for a moment go back to the system."""
+    return_large_blocks()
+    share_heaps(_HEAPS)
+    # As pyarrow is imported: its own allocator keeps what it had.
+    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 
 
 def _serve(app: FastAPI, settings: AdminSettings, tls: ssl.SSLContext | None) -> None:

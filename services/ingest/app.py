@@ -5,7 +5,6 @@ ends; then syslog stops to receive, because its messages need the sink; the sink
 """
 
 import asyncio
-import ctypes
 import gc
 import logging
 import ssl
@@ -57,6 +56,7 @@ from services.ingest.syslog.listener import Syslog
 from shared import wire
 from shared.errors import UserError
 from shared.logs import set_up
+from shared.malloc import return_large_blocks
 from shared.registry import Registry
 from shared.registry.opened import open_registry
 from shared.settings import KafkaSettings, RegistrySettings
@@ -73,9 +73,6 @@ _LOOK_SECONDS: Final = 1.0
 _KAFKA_SECONDS: Final = 10.0
 _SWITCH_SECONDS: Final = 0.001
 _GC_ALLOCATIONS: Final = 50_000
-#: From glibc's malloc.h.
-_M_MMAP_THRESHOLD: Final = -3
-_LARGE_BLOCK: Final = 128 * 1024
 
 
 class State(TypedDict):
@@ -124,7 +121,7 @@ def create() -> Gateway:
     """Construct the gateway of this process from the environment (uvicorn's workers call this)."""
     _collect_garbage_rarely()
     _switch_threads_often()
-    _return_large_blocks()
+    return_large_blocks()
     settings, kafka = IngestSettings(), KafkaSettings()
     set_up("ingest", settings.log_level)
     compiler = Compiler()
@@ -246,16 +243,6 @@ def _collect_garbage_rarely() -> None:
 def _switch_threads_often() -> None:
     """Let the event loop wait 1 ms and not 5 ms, the default, for a thread that parses a heavy body."""
     sys.setswitchinterval(_SWITCH_SECONDS)
-
-
-def _return_large_blocks() -> None:
-    """Have malloc return blocks above 128 KiB to the system as soon as they are free.
-
-    glibc begins so and then keeps ever larger ones on its heap, where a flood leaves as many holes.
-    """
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    if mallopt is not None:  # glibc's alone
-        mallopt(_M_MMAP_THRESHOLD, _LARGE_BLOCK)
 
 
 def _partitions_of(registry: Registry) -> Callable[[str], int | None]:

@@ -367,7 +367,7 @@ QUICK: Final = (
 )
 
 SLOW: Final = (
-    Mutant("returning large blocks", "app.py", "    _return_large_blocks()\n", "", tests=FLOODS),
+    Mutant("returning large blocks", "app.py", "    return_large_blocks()\n", "", tests=FLOODS),
     Mutant(
         "our own deadline", "send/kafka_sink.py", "if self._expire(monotonic()):", "if False:", tests=KAFKA
     ),

@@ -7,13 +7,14 @@ was cut or recreated is read again from its start, and nothing is kept twice.
 import asyncio
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from services.admin.errors.kept import KeptEvent, kept
 from services.admin.findings import Source
 from services.admin.kafka_logs import KafkaLogs, LogRecord, no_leader
+from services.admin.keep.read_ahead import ReadAhead, Slice
 from services.admin.store.keeper_sql import KeeperSession
 from services.admin.until_stopped import UntilStopped
 from shared import wire
@@ -89,14 +90,18 @@ class Keeper(UntilStopped):
         lost = no_leader(logs.leaderless) if logs.leaderless else ""
         self._tell("keeping", lost)
         until, at = time.monotonic() + _LOOK_SECONDS, since
+        async with ReadAhead(self._slices(logs, since)) as ahead:
+            while not self.stopped and time.monotonic() < until and (found := await ahead.take()):
+                if found.next_offsets != at:
+                    self.status.kept += await asyncio.to_thread(session.keep, *found)
+                    at = found.next_offsets
+                    self.status.behind = sum(max(end - at[s], 0) for s, (_, end) in spans.items())
+
+    async def _slices(self, logs: KafkaLogs, since: Mapping[Source, int]) -> AsyncGenerator[Slice, None]:
+        """Yield what each poll brings, also when that is nothing."""
         async for poll in logs.polls(since):
-            if poll.next_offsets != at:
-                events = self._events(poll.records)
-                self.status.kept += await asyncio.to_thread(session.keep, events, poll.next_offsets)
-                at = poll.next_offsets
-                self.status.behind = sum(max(end - at[s], 0) for s, (_, end) in spans.items())
-            if self.stopped or time.monotonic() > until:
-                return
+            events = await asyncio.to_thread(self._events, poll.records) if poll.records else []
+            yield Slice(events, poll.next_offsets)
 
     def _events(self, records: list[LogRecord]) -> list[KeptEvent]:
         events = []

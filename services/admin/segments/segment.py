@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Self
 
 from services.admin.segments.folder import Segments
 from shared.errors import SEGMENT_DAMAGED, SEGMENT_MISSING, OnrampError, UserError
@@ -72,8 +72,9 @@ def read(segments: Segments, name: str, wanted: Mapping[int, int]) -> Read:
     found = Read()
     try:
         with _opened(segments, name) as file:
+            looked_for = _Wanted.of(wanted)
             for at in range(file.num_row_groups):
-                if ids := _inside(file.metadata.row_group(at), wanted):
+                if ids := looked_for.inside(file.metadata.row_group(at)):
                     _take(found, name, file, at, ids)
     except UserError as e:
         found.lost |= {event: e for event in wanted if event not in found.values}
@@ -101,13 +102,27 @@ def _take(found: Read, name: str, file: Any, at: int, ids: list[int]) -> None:
         found.lost.pop(event, None)
 
 
-def _inside(row_group: Any, wanted: Mapping[int, int]) -> list[int]:
-    groups, events = (row_group.column(n).statistics for n in (0, 1))
-    return [
-        event
-        for event, group in wanted.items()
-        if groups.min <= group <= groups.max and events.min <= event <= events.max
-    ]
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """The events that are wanted, as columns: thousands are compared with each row group."""
+
+    groups: Any
+    events: Any
+
+    @classmethod
+    def of(cls, wanted: Mapping[int, int]) -> Self:
+        import numpy as np  # noqa: PLC0415 - see folder.py
+
+        count = len(wanted)
+        return cls(np.fromiter(wanted.values(), np.int64, count), np.fromiter(wanted, np.int64, count))
+
+    def inside(self, row_group: Any) -> list[int]:
+        """Return those that may be in the row group."""
+        groups, events = (row_group.column(n).statistics for n in (0, 1))
+        is_inside = (groups.min <= self.groups) & (self.groups <= groups.max)
+        is_inside &= (events.min <= self.events) & (self.events <= events.max)
+        found: list[int] = self.events[is_inside].tolist()
+        return found
 
 
 def _batches(segments: Segments, name: str) -> Iterator[list[Row]]:

@@ -30,11 +30,9 @@ from shared.errors import InfrastructureError
 
 #: At most so many are staged ahead of the writer.
 MOST_STAGED: Final = 10_000
-#: Of one look: the bytes of those that it stages are in memory.
-_AT_ONCE: Final = 1_000
 _MARKED: Final = f"""
     SELECT {COLUMNS} FROM onramp_admin.events e
-    WHERE e.job = %s AND e.state = 'replaying' AND e.id > %s ORDER BY e.id LIMIT %s
+    WHERE e.job = %s AND e.state = 'replaying' ORDER BY e.id
 """  # noqa: S608 - our own words
 _OUTSTANDING: Final = "SELECT count(*) FROM onramp_admin.events WHERE job = %s AND state = 'replaying'"
 #: By the writer's outcome: the event's state.
@@ -70,25 +68,18 @@ def settle(
 ) -> Settled:
     """Stage what is marked and not staged, or take it back; give events the states that they have got."""
     results: Counter[tuple[str, str]] = Counter()
-    waits: dict[str, str] = {}
-    after = 0
-    while rows := _marked(conn, job, after):
-        after = rows[-1].id
-        for database, attempts in by_database(rows, databases).items():
-            if database in waits:
-                continue
-            try:
-                found = _ask(
-                    destination_named(databases, database), by, attempts, load, cancelling=cancelling
-                )
-            except InfrastructureError as e:
-                waits[database] = e.detail
-                continue
-            done = [f for f in found if f.outcome is not None or cancelling]
-            _give_states(conn, job, done)
-            results.update(_result(f.outcome, f.reason) for f in done if f.outcome is not None)
+    waits: list[str] = []
+    for database, attempts in by_database(_marked(conn, job), databases).items():
+        try:
+            found = _ask(destination_named(databases, database), by, attempts, load, cancelling=cancelling)
+        except InfrastructureError as e:
+            waits.append(e.detail)
+            continue
+        done = [f for f in found if f.outcome is not None or cancelling]
+        _give_states(conn, job, done)
+        results.update(_result(f.outcome, f.reason) for f in done if f.outcome is not None)
     results_sql.add(conn, job, results)
-    return Settled(results, "; ".join(sorted(waits.values())) or None)
+    return Settled(results, "; ".join(sorted(waits)) or None)
 
 
 def _result(outcome: str, reason: str | None) -> tuple[str, str]:
@@ -114,9 +105,10 @@ def _ask(
     return staging_sql.follow(where, by, attempts, load)
 
 
-def _marked(conn: connection, job: int, after: int) -> list[Attempt]:
+def _marked(conn: connection, job: int) -> list[Attempt]:
+    """Return what is marked: never more than is staged ahead."""
     with conn.cursor() as cur:
-        cur.execute(_MARKED, (job, after, _AT_ONCE))
+        cur.execute(_MARKED, (job,))
         return [attempt_of(row) for row in cur.fetchall()]
 
 

@@ -4,7 +4,7 @@ The writer takes and removes staged rows, and writes `onramp.replayed` with the 
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -26,8 +26,13 @@ _CONNECT_SECONDS: Final = 5
 #: What `attempt_of` takes.
 COLUMNS: Final = """
     e.id, e.topic_id::text, e.topic, e.partition, e."offset", e.destination, e.attempt, e.parked_at,
-    e.reason::text
+    e.reason::text, e.size
 """
+#: Of what is loaded and staged at once, in one transaction: the writer takes it while more is loaded.
+_MOST_EVENTS: Final = 5_000
+_MOST_BYTES: Final = 8 * 2**20
+#: Of one statement.
+_ROWS: Final = 500
 KEYS: Final = """
     SELECT * FROM unnest(%s::bigint[], %s::uuid[], %s::int4[], %s::int8[], %s::text[], %s::int4[])
         AS k (id, topic_id, partition, "offset", destination, attempt)
@@ -74,6 +79,7 @@ class Attempt:
     attempt: int
     received_at: datetime | None
     timestamp: datetime
+    size: int
 
 
 class Staging(NamedTuple):
@@ -101,12 +107,30 @@ def follow(where: Destination, by: Staging, attempts: Sequence[Attempt], load: L
 
     One whose bytes cannot be had has failed for that reason.  Raises `InfrastructureError`.
     """
+    why: dict[int, OnrampError] = {}
     with InDestination(where) as cur:
         found = _look(cur, attempts)
         missing = {f.id for f in found if f.outcome is None and not f.staged}
-        loaded = load(list(missing)) if missing else Loaded()
-        _stage(cur, by, [a for a in attempts if a.id in missing and a.id not in loaded.lost], loaded)
-    return [lost(f, loaded.lost[f.id]) if f.id in loaded.lost else f for f in found]
+        for some in _parts([a for a in attempts if a.id in missing]):
+            loaded = load([a.id for a in some])
+            _stage(cur, by, [a for a in some if a.id not in loaded.lost], loaded)
+            cur.connection.commit()
+            why |= loaded.lost
+    return [lost(f, why[f.id]) if f.id in why else f for f in found]
+
+
+def _parts(attempts: Iterable[Attempt]) -> Iterator[list[Attempt]]:
+    """Yield attempts, so many that their bytes fit into memory."""
+    part: list[Attempt] = []
+    size = 0
+    for attempt in attempts:
+        if part and (len(part) >= _MOST_EVENTS or size + attempt.size > _MOST_BYTES):
+            yield part
+            part, size = [], 0
+        part.append(attempt)
+        size += attempt.size
+    if part:
+        yield part
 
 
 def withdraw(where: Destination, by: Staging, attempts: Sequence[Attempt]) -> list[Found]:
@@ -190,7 +214,7 @@ def _stage(cur: cursor, by: Staging, attempts: Sequence[Attempt], loaded: Loaded
         )
         for a in ordered
     ]
-    execute_values(cur, _STAGE, rows, page_size=len(rows))
+    execute_values(cur, _STAGE, rows, page_size=_ROWS)
 
 
 def _binary(value: bytes | None) -> Any:
@@ -211,7 +235,7 @@ def columns(attempts: Sequence[Attempt]) -> tuple[list[Any], ...]:
 
 def attempt_of(row: Sequence[Any]) -> Attempt:
     """Return the attempt of a row of `COLUMNS`."""
-    number, topic_id, topic, partition, offset, destination, attempt, parked_at, reason = row
+    number, topic_id, topic, partition, offset, destination, attempt, parked_at, reason, size = row
     told = orjson.loads(reason)
     return Attempt(
         id=number,
@@ -223,6 +247,7 @@ def attempt_of(row: Sequence[Any]) -> Attempt:
         attempt=attempt,
         received_at=_time(told.get("received_at")),
         timestamp=_time(told.get("timestamp")) or parked_at,
+        size=size,
     )
 
 

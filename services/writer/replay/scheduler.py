@@ -8,7 +8,8 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Final
+from time import monotonic
+from typing import Final, NamedTuple
 
 from services.writer.model.routes import Routes
 from services.writer.plan.row_rates import RateLimiter
@@ -21,8 +22,10 @@ from shared.errors import InfrastructureError
 
 log = logging.getLogger(__name__)
 
-#: The admin service stages a part of a job ahead: the next part comes soon.
+#: The admin service stages a part of a job ahead: the next part comes soon, and is looked for so often...
 _AGAIN_SECONDS: Final = 0.2
+#: ... for so long after the last one.
+_LOOKED_FOR_SECONDS: Final = 10.0
 
 
 @dataclass(slots=True)
@@ -32,8 +35,16 @@ class _Replays:
     _: KW_ONLY
     due: bool = False
     backoff: Backoff = field(default_factory=Backoff)
-    task: "asyncio.Task[Counter[str]] | None" = None
+    task: "asyncio.Task[_Done] | None" = None
     ended: Counter[str] = field(default_factory=Counter)
+    looked_for_until: float = 0.0
+
+
+class _Done(NamedTuple):
+    """What a run did: how many attempts ended how, and how many questions it answered."""
+
+    ended: Counter[str]
+    answered: int
 
 
 class ReplayScheduler:
@@ -89,10 +100,12 @@ class ReplayScheduler:
             if due and self._may_land(name):
                 replays.task = asyncio.create_task(in_own_thread(_run, replays, routes))
 
-    def _end(self, replays: _Replays, ended: Counter[str]) -> None:
-        """Run again soon while attempts end; else wait to be told that something is staged."""
-        replays.ended += ended
-        replays.due = ended.total() > 0
+    def _end(self, replays: _Replays, done: _Done) -> None:
+        """Run again soon while a job is under way; else wait to be told that something is staged."""
+        replays.ended += done.ended
+        if done.ended or done.answered:
+            replays.looked_for_until = monotonic() + _LOOKED_FOR_SECONDS
+        replays.due = monotonic() < replays.looked_for_until
         if replays.due:
             replays.backoff.succeed()
             replays.backoff.pause(_AGAIN_SECONDS)
@@ -108,8 +121,6 @@ class ReplayScheduler:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _run(replays: _Replays, routes: Routes) -> Counter[str]:
-    """Land what is staged, then answer what is asked; returns how many attempts ended how (blocking)."""
-    ended = replays.replay.run(routes)
-    replays.rehearsal.run(routes)
-    return ended
+def _run(replays: _Replays, routes: Routes) -> _Done:
+    """Land what is staged, then answer what is asked (blocking)."""
+    return _Done(replays.replay.run(routes), replays.rehearsal.run(routes))

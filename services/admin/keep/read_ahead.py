@@ -1,0 +1,63 @@
+"""Reads ahead of who stores: while a slice is stored the next one comes, and what came meanwhile is one.
+
+Reading and storing each wait for another machine, so one after the other they take twice as long; and a
+larger slice counts its groups once.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Final, NamedTuple, Self
+
+from services.admin.errors.kept import KeptEvent
+from services.admin.findings import Source
+
+#: So many polls are read ahead, of about a megabyte each.
+_MOST_AHEAD: Final = 4
+
+
+class Slice(NamedTuple):
+    """Events to keep, and the next offset of each partition behind them."""
+
+    events: list[KeptEvent]
+    next_offsets: dict[Source, int]
+
+
+class ReadAhead:
+    """What an iterator of slices brings, read in a task of its own; to be entered."""
+
+    def __init__(self, slices: AsyncGenerator[Slice, None]) -> None:
+        self._slices = slices
+        self._read: asyncio.Queue[Slice] = asyncio.Queue(_MOST_AHEAD)
+
+    async def __aenter__(self) -> Self:
+        self._reading = asyncio.create_task(self._fill())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._reading.cancel()
+        await asyncio.gather(self._reading, return_exceptions=True)
+
+    async def take(self) -> Slice | None:
+        """Wait for a slice, and return it with all that are there behind it; None at the iterator's end.
+
+        Raises what the iterator raises, once what came before is taken.
+        """
+        taking = asyncio.create_task(self._read.get())
+        try:
+            await asyncio.wait({taking, self._reading}, return_when=asyncio.FIRST_COMPLETED)
+            if not taking.done():
+                await self._reading
+                return None
+            found = taking.result()
+        finally:
+            taking.cancel()
+        while not self._read.empty():
+            more = self._read.get_nowait()
+            found = Slice(found.events + more.events, more.next_offsets)
+        return found
+
+    async def _fill(self) -> None:
+        async with aclosing(self._slices) as slices:
+            async for found in slices:
+                await self._read.put(found)
