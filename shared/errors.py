@@ -485,6 +485,12 @@ GIVEN_UP: Final = _parked(
     "The event waited for its table or its event type, and an operator gave it up.",
     "When what held it up is fixed, replay it: `onramp errors replay`.",
 )
+DATABASE_RETIRED: Final = _parked(
+    "database_retired",
+    Step.PERSIST,
+    "The event waited for a database that is not configured any more, and an operator retired it.",
+    "Send it again, or discard it; when a database has that name again, replay it: `onramp errors`.",
+)
 INTERNAL_SORT: Final = _parked(
     "internal_sort",
     Step.SORT,

@@ -4,6 +4,7 @@ from typing import Final
 
 from tests.mutants.machine import Mutant
 
+_RETIRED: Final = "tests/faults/test_retired.py::test_"
 _CHANGE: Final = "tests/faults/test_databases_change.py::test_"
 _OWNERS: Final = "tests/faults/test_owners.py::test_"
 _SILENCE: Final = "tests/integration/writer/test_silence.py::test_"
@@ -126,6 +127,43 @@ DATABASES: Final = (
         '    threading.Thread(target=run, name="database", daemon=True).start()\n',
         "    loop.run_in_executor(None, run)\n",
         "tests/unit/writer/test_database_threads.py",
+    ),
+    Mutant(
+        "the end of a retired database's markers",
+        "driver/take_over.py",
+        " and not plan_log.retirements.is_over(\n"
+        "            header.database, record.partition, record.offset\n        )",
+        "",
+        f"{_RETIRED}what_waits_for_a_retired_database_is_parked_and_the_books_balance",
+    ),
+    Mutant(
+        "the end of a retired database's baselines",
+        "partitions/retirements.py",
+        "                names.pop(of[0], None)\n",
+        "                pass\n",
+        f"{_RETIRED}what_waits_for_a_retired_database_is_parked_and_the_books_balance",
+    ),
+    Mutant(
+        "the audit's knowledge of retired databases",
+        "../admin/audit/balance.py",
+        "sorted(absent - self.books.settled.retired)",
+        "sorted(absent)",
+        f"{_RETIRED}what_waits_for_a_retired_database_is_parked_and_the_books_balance",
+    ),
+    Mutant(
+        "parking before it is said that a database is retired",
+        "recover/retire.py",
+        '        failpoints.reach("writer.before_retired")\n',
+        "        await self._record(self._plan_log.retirements.done_entries(name, word, upto))\n"
+        '        failpoints.reach("writer.before_retired")\n',
+        f"{_RETIRED}who_dies_before_it_is_said_parks_the_same_events_again",
+    ),
+    Mutant(
+        "a word about a configured database that counts for nothing",
+        "recover/retire.py",
+        "        if name in self._databases.names:\n",
+        "        if name in ():\n",
+        f"{_RETIRED}a_word_about_a_database_that_is_configured_counts_for_nothing",
     ),
     Mutant(
         "what waits for a database that is not configured is said",

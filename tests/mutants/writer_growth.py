@@ -341,8 +341,8 @@ OUTAGES: Final = (
     Mutant(
         "reading what was closed together",
         "driver/take_over.py",
-        "elif isinstance(header, (RangeMarker, EmptyRanges)):",
-        "elif isinstance(header, RangeMarker):",
+        "elif isinstance(header, (RangeMarker, EmptyRanges)) and",
+        "elif isinstance(header, RangeMarker) and",
         f"{_OUTAGES}what_passed_a_database_by_is_known_after_a_restart_and_after_a_crash",
     ),
     Mutant(

@@ -28,7 +28,7 @@ HOLDS: Final = (
         "settle/waiting_table.py",
         "AND event_type = %s {_GIVEN_UP}",
         "AND (event_type = %s OR true) {_GIVEN_UP}",
-        f"{_GIVEN_UP}of_a_table_with_several_holds_only_those_that_are_given_up_are_parked",
+        f"{_GIVEN_UP}what_waits_of_other_types_is_not_walked_over",
     ),
     Mutant(
         "that what cannot be given up stops no other",

@@ -23,8 +23,12 @@ class Sums:
         source, baseline = self.incarnation.source, self.books.baseline(self.incarnation)
         if not baseline:
             return f"{source}: no baseline was ever written, so its sums cannot be checked"
-        if unknown := sorted(baseline.keys() - self.books.databases.keys()):
+        absent = baseline.keys() - self.books.databases.keys()
+        if unknown := sorted(absent - self.books.settled.retired):
             return f"{source}: the sums need the database {', '.join(unknown)}, which was not given"
+        if absent and self.result is None:  # with receipts, what went to the others is told apart
+            names = ", ".join(sorted(absent))
+            return f"{source}: its events went to {names} too, which is retired: --deep tells them apart"
         return None
 
     def are_of_one_moment(self, in_motion: str | None) -> bool:

@@ -15,7 +15,7 @@ from shared.unreadable import UNREADABLE
 
 LANDING_SCHEMA: Final = "events"
 #: Entries that the writer asks for and the audit does not.
-_NOT_ASKED: Final = ("plan", "pin", "leader", "halt")
+_NOT_ASKED: Final = ("plan", "pin", "leader", "halt", "retire")
 
 
 class Totals(NamedTuple):
@@ -41,6 +41,10 @@ class Succession(msgspec.Struct):
 class _Answer(msgspec.Struct):
     how: str
     by: str
+
+
+class _Retired(msgspec.Struct):
+    upto: dict[int, int] | None = None
 
 
 class _Route(msgspec.Struct):
@@ -75,6 +79,8 @@ class SettledLog:
     successions: dict[tuple[str, int], Succession] = field(default_factory=dict)
     #: Who answered the last halt, by (topic, partition).
     answered_by: dict[tuple[str, int], str] = field(default_factory=dict)
+    #: Databases that an operator has retired: their part of the books is not to be had.
+    retired: set[str] = field(default_factory=set)
     #: Entries that nobody of Onramp's has written.
     foreign: int = 0
     _choices: dict[str, list[frozenset[Routed]]] = field(default_factory=dict)
@@ -98,6 +104,7 @@ class SettledLog:
             incarnation = (rest[0], int(rest[1]))
             first = msgspec.json.decode(value, type=dict[str, int])
             # Found again at the end: the topic's newest incarnation is the one that was seen last.
+            self.retired -= first.keys() - self.baselines.get(incarnation, {}).keys()
             self.baselines[incarnation] = {**self.baselines.pop(incarnation, {}), **first}
         elif kind == "totals":
             incarnation = (rest[0], int(rest[1]))
@@ -108,6 +115,9 @@ class SettledLog:
         elif kind == "word":
             by = msgspec.json.decode(value, type=_Answer).by
             self.answered_by[rest[0], int(rest[1])] = by if by.isprintable() else "somebody"
+        elif kind == "retired":
+            if msgspec.json.decode(value, type=_Retired).upto is not None:
+                self.retired.add(rest[0])
         elif kind not in _NOT_ASKED:
             raise ValueError(kind)
 

@@ -1,5 +1,6 @@
-"""`onramp databases`: which are halted and why, and resolving a halt."""
+"""`onramp databases`: which are halted and why, resolving a halt, and retiring one that is gone."""
 
+import asyncio
 import json
 from enum import StrEnum
 from typing import Annotated
@@ -7,8 +8,8 @@ from typing import Annotated
 import typer
 
 from services.cli.exits import Exit, complain, exits_when_unavailable, finish
-from services.cli.options import JsonOption
-from services.cli.where import Where, with_database_options
+from services.cli.options import JsonOption, WriterOption
+from services.cli.where import Where, with_database_options, with_where_options
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
@@ -21,6 +22,7 @@ class How(StrEnum):
     skip = "skip"
 
 
+ReasonOption = Annotated[str, typer.Option(help="Why: it is kept with each event that is parked.")]
 NameArgument = Annotated[str, typer.Argument(help="The database's public name.")]
 
 
@@ -48,7 +50,7 @@ HowArgument = Annotated[
 
 @app.callback()
 def databases() -> None:
-    """See which databases are halted, and resolve a halt.
+    """See which databases are halted, resolve a halt, and retire a database that is gone.
 
     A database is halted when its ledger is behind what the writer knows to be settled there:
     a dump was restored, or rows of the ledger were changed. Its events wait until an
@@ -57,6 +59,8 @@ def databases() -> None:
     onramp databases list
 
     onramp databases resolve onramp refill
+
+    onramp databases retire warehouse --reason "moved to the lake"
     """
 
 
@@ -104,6 +108,59 @@ def resolve(where: Where, name: NameArgument, how: HowArgument, *, as_json: Json
         done=f"The writer is told: {how}. `onramp databases list` says when {name} is not halted any more.",
         problem=f"{name} is not halted, so there is nothing to resolve; `onramp databases list` says what is",
     )
+
+
+@app.command()
+@with_where_options
+def retire(
+    where: Where,
+    name: NameArgument,
+    *,
+    reason: ReasonOption,
+    writer: WriterOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Give up a database that is no longer configured: the running writer parks what waits for it.
+
+    The writer does so within a minute. What is parked is kept with the code database_retired: it can be
+    downloaded, sent again, or discarded. A database that is configured is not retired, and exits with 1:
+    take it out of the writer's settings first. One that comes back under that name begins with the events
+    of that moment; with its old ledger it is halted, and skip is the answer. Example:
+
+    onramp databases retire warehouse --reason "moved to the lake"
+    """
+    from services.admin.operate import kafka_retire as words
+
+    with exits_when_unavailable():
+        configured = [*where.databases, *_configured(writer or where.writer)]
+        if name in configured:
+            problem = (
+                f"{name} is configured: take it out of the writer's settings and restart the writer first"
+            )
+        elif not (found := asyncio.run(words.known(where.brokers, name))).has_past:
+            problem = f"{name} {'is retired already' if found.is_retired else 'was never known here'}"
+        else:
+            asyncio.run(words.retire(where.brokers, name, reason))
+            problem = ""
+    finish(
+        {"database": name, "told": not problem},
+        worked=not problem,
+        as_json=as_json,
+        done=f"The writer is told. `onramp errors waiting` names {name} until all of it is parked.",
+        problem=problem,
+    )
+
+
+def _configured(url: str) -> list[str]:
+    """Return the databases that the running writer knows; none when it does not answer, which is printed."""
+    from services.cli.writer_status import WriterStatus
+    from stack.errors import UnavailableError
+
+    try:
+        return list(WriterStatus.of(url).document["databases"]) if url else []
+    except UnavailableError as error:
+        complain(f"{error} Whether the database is configured is for the writer to see, when it runs")
+        return []
 
 
 def _state(name: str, dsn: str) -> dict[str, str] | None:

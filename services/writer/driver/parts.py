@@ -19,6 +19,7 @@ from services.writer.plan.row_rates import RateLimiter
 from services.writer.postgres.database import Database
 from services.writer.recover.databases import Databases
 from services.writer.recover.diverted_index import DivertedIndex
+from services.writer.recover.retire import Retire
 from services.writer.settle.pause_policy import PausePolicy
 from services.writer.settle.work_order import TaskReport, WorkOrder
 from shared import failpoints
@@ -43,6 +44,7 @@ class Parts:
     rate_limiter: RateLimiter
     pause_policy: PausePolicy
     event_lines: int
+    retire: Retire
     strikes: Strikes = field(default_factory=Strikes)
 
     def order(

@@ -1,7 +1,7 @@
 """Reconciles between two batches, under any load, what others may have changed.
 
-That is: the group's offsets, outboxes that are not empty, ledgers that somebody restored, and the
-settings of Onramp's own topics.
+That is: the group's offsets, outboxes that are not empty, ledgers that somebody restored, the settings of
+Onramp's own topics, and databases that somebody has retired.
 """
 
 import logging
@@ -30,7 +30,7 @@ class Reconciler:
         self._recommit_all = Every(_RECOMMIT_SECONDS)
 
     async def tick(self) -> None:
-        """When due: commit rewound offsets again, relay outboxes, compare ledgers and check topics.
+        """When due: commit rewound offsets again, relay outboxes, compare ledgers, check topics, retire.
 
         The model's rules `recommit` and `idle_compare`.  Raises `InfrastructureError` (FENCED).
         """
@@ -40,6 +40,8 @@ class Reconciler:
         await check_fenced(self._parts)
         await self._check_own_topics()
         await self._recommit()
+        if await self._parts.retire.tick():
+            self._parts.status.update_unknown_databases(self._parts.databases.unknown())
         await self._parts.databases.relay(self._parts.databases.landing())
         await self._parts.databases.compare()
         self._every.restart()

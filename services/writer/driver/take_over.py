@@ -21,6 +21,7 @@ from services.writer.postgres.database import Database
 from services.writer.recover.databases import Databases
 from services.writer.recover.diverted_index import DivertedIndex
 from services.writer.recover.drain import Drainer
+from services.writer.recover.retire import Retire
 from services.writer.settings import WriterSettings
 from services.writer.settle.pause_policy import PausePolicy
 from shared import wire
@@ -58,11 +59,12 @@ class Successor:
         rate_limiter = RateLimiter(
             {d.name: d.max_rows_per_second for d in self._configured if d.max_rows_per_second}
         )
+        drainer = self._drainer(cluster, index, rate_limiter, epoch)
         databases = Databases(
             self._configured,
             plan_log=plan_log,
             index=index,
-            drainer=self._drainer(cluster, index, rate_limiter, epoch),
+            drainer=drainer,
             rate_limiter=rate_limiter,
             epoch=epoch,
             brokers=self._brokers,
@@ -72,29 +74,40 @@ class Successor:
         self._status.update_unknown_databases(databases.unknown())
         for database in self._configured:
             self._status.update_connection_limit(database, spark.slots)
+        partitions = PartitionTracker(
+            cluster=cluster,
+            databases=databases,
+            plan_log=plan_log,
+            group=group,
+            epoch=epoch,
+            index=index,
+            rate_limiter=rate_limiter,
+            fair_share=FairShare(),
+            sizes=ByteSizes(self._settings.batch_bytes),
+        )
         return Parts(
             spark=spark,
             cluster=cluster,
             databases=databases,
             plan_log=plan_log,
             index=index,
-            partitions=PartitionTracker(
-                cluster=cluster,
-                databases=databases,
-                plan_log=plan_log,
-                group=group,
-                epoch=epoch,
-                index=index,
-                rate_limiter=rate_limiter,
-                fair_share=FairShare(),
-                sizes=ByteSizes(self._settings.batch_bytes),
-            ),
+            partitions=partitions,
             brokers=self._brokers,
             epoch=epoch,
             status=self._status,
             rate_limiter=rate_limiter,
             pause_policy=self._pause_policy,
             event_lines=self._settings.wanted_event_lines,
+            retire=Retire(
+                cluster,
+                databases,
+                plan_log,
+                index,
+                drainer=drainer,
+                brokers=self._brokers,
+                record=partitions.record,
+                event_lines=self._settings.wanted_event_lines,
+            ),
             strikes=self._strikes,
         )
 
@@ -124,6 +137,8 @@ async def _read_logs(cluster: Cluster, process: str) -> tuple[PlanLog, DivertedI
         header = parse_header(dict(record.headers))
         if header is None:
             cluster.foreign.pass_over(wire.SYSTEM_ERRORS, record.partition, record.offset)
-        elif isinstance(header, (RangeMarker, EmptyRanges)):
+        elif isinstance(header, (RangeMarker, EmptyRanges)) and not plan_log.retirements.is_over(
+            header.database, record.partition, record.offset
+        ):
             index.add(header, RecordMetadata(record.partition, record.offset), record.timestamp / 1000)
     return plan_log, index

@@ -84,14 +84,13 @@ class Status:
 
     def update_unknown_databases(self, events: Mapping[str, int]) -> None:
         """Take how many events wait on Kafka for databases that are not configured, and log each."""
+        ended = dict.fromkeys(self.unknown_databases.keys() - events.keys(), 0)
         self.unknown_databases = dict(events)
-        for name, waiting in events.items():
+        for name, waiting in (ended | self.unknown_databases).items():
             self._show_waiting(name, "kafka", waiting, None)
-            log.error(
-                "events wait for a database that is not configured: they are kept, and land when it is "
-                "configured again under that name",
-                extra={"database": name, "waiting": waiting},
-            )
+        for name, waiting in events.items():
+            extra = {"database": name, "waiting": waiting}
+            log.error("events wait for a database that is not configured; it can be retired", extra=extra)
 
     def update_registry(self, digest: str, *, is_valid: bool = True) -> None:
         """Take the digest of the registry that events are routed by, and whether its file says the same."""

@@ -21,6 +21,7 @@ from services.writer.model.next_offsets import Position
 from services.writer.model.offsets import Partition, Range
 from services.writer.model.routes import Routes
 from services.writer.partitions.partition_halts import Entry, IncarnationKey, PartitionHalts
+from services.writer.partitions.retirements import Retirements
 from shared.unreadable import UNREADABLE
 
 
@@ -89,6 +90,7 @@ class PlanLog:
     leaders: dict[IncarnationKey, int] = field(default_factory=dict)
     #: Halted partitions, the decisions about them, and accepted incarnations.
     halts: PartitionHalts = field(default_factory=PartitionHalts)
+    retirements: Retirements = field(default_factory=Retirements)
     #: The next offset to read of the topic; the writer applies its own entries when it appends them.
     read_to: int = 0
 
@@ -120,7 +122,9 @@ class PlanLog:
         elif kind == _LEADER:
             incarnation = (rest[0], int(rest[1]))
             self.leaders[incarnation] = max(self.leaders.get(incarnation, 0), _decode_epoch(value))
-        elif not self.halts.apply(kind, rest, value):
+        elif not (
+            self.halts.apply(kind, rest, value) or self.retirements.apply(kind, rest, value, self.baselines)
+        ):
             raise ValueError(kind)
 
     def planned_ranges(self, partition: Partition, topic_id: str) -> list[tuple[Range, Routes]]:

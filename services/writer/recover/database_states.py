@@ -1,11 +1,41 @@
-"""The state of each database, and what a batch may do with it."""
+"""Each database's state: up, out until its breaker lets it be tried again, or halted; what it may take."""
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
 
 from services.writer.postgres.database import Database
 from services.writer.recover.diverted_index import DivertedIndex
-from services.writer.recover.health import Health
+from shared.backoff import Backoff
 from shared.errors import DATABASE_UNAVAILABLE, InfrastructureError
+
+
+@dataclass(slots=True, kw_only=True)
+class Health:
+    """What the driver knows of one database."""
+
+    up: bool = False
+    halted: str | None = None
+    #: Whether the halt is recorded in the database, where an operator resolves it.
+    recorded: bool = False
+    #: The operator's decision about what is missing: refill or skip.
+    resolution: str | None = None
+    #: Why it is out.
+    reason: str | None = None
+    #: Waiting does not help: an operator must act.
+    needs_operator: bool = False
+    #: When it is tried again, or its halt is looked at.
+    backoff: Backoff = field(default_factory=Backoff)
+
+    def mark_up(self) -> None:
+        """It answers and is claimed."""
+        self.up, self.reason, self.needs_operator = True, None, False
+        self.backoff.succeed()
+
+    def mark_out(self, reason: str, *, needs_operator: bool = False) -> None:
+        """It failed: it is tried again after a growing backoff."""
+        self.reason, self.needs_operator = reason, needs_operator
+        self.up = False
+        self.backoff.fail()
 
 
 class DatabaseStates:

@@ -26,10 +26,9 @@ from services.writer.postgres.migrations import migrate
 from services.writer.recover import database_halts, owner
 from services.writer.recover.claims import Claims
 from services.writer.recover.database_halts import Gap
-from services.writer.recover.database_states import DatabaseStates
+from services.writer.recover.database_states import DatabaseStates, Health
 from services.writer.recover.diverted_index import DivertedIndex
 from services.writer.recover.drain import Drainer
-from services.writer.recover.health import Health
 from services.writer.recover.owner import Owner
 from services.writer.recover.release_scheduler import ReleaseScheduler
 from services.writer.replay.scheduler import ReplayScheduler

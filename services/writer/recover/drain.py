@@ -79,7 +79,7 @@ class Drainer:
         """Return the markers of `database` that cannot drain, each with the count of events that are left."""
         waiting = self._index.next(database.name)
         incomplete = {w.marker.range: replace(w.marker, count=0) for w in waiting}
-        async for marker, events in self._ranges(database.name, waiting):
+        async for marker, events in self.ranges(database.name, waiting):
             if _problem(marker, events, routes):
                 incomplete[marker.range] = replace(marker, count=len(events))
             else:
@@ -102,7 +102,7 @@ class Drainer:
     ) -> int:
         """Land the ranges of `waiting`, whose markers are on the topic in this order."""
         drained = 0
-        async for marker, events in self._ranges(database.name, waiting):
+        async for marker, events in self.ranges(database.name, waiting):
             known = _routes_of(database, marker, events, routes)
             # Empty ranges that were added meanwhile too: batches go on beside this.
             await self._advance_empty(database, [marker.range.incarnation])
@@ -137,7 +137,7 @@ class Drainer:
                 conn, [r for r in ranges if next_offsets[r.partition] < r.end], self._epoch, digest
             )
 
-    async def _ranges(
+    async def ranges(
         self, database: str, waiting: Sequence[DivertedRange]
     ) -> AsyncIterator[tuple[RangeMarker, Events]]:
         """Read the topic and yield each marker of `waiting` with its events, in the order of the topic."""

@@ -205,8 +205,10 @@ def test_what_waits_of_other_types_is_not_walked_over(hall: Hall) -> None:
     hall.bench.execute("ANALYZE onramp.waiting")
     with closing(psycopg2.connect(hall.bench.dsn)) as conn:
         ((given_up,), found) = holds.given_up(conn), waiting_table.tables(conn)
-    ((table, types),) = found.items()
+        ((table, types),) = found.items()
+        (taken,) = waiting_table.take_given_up(conn, table, given_up, 1000, waiting_table.START)
     assert types == {"ours", "theirs"}
+    assert taken.records.column("offset").to_pylist() == [*range(2000, 20001, 2000)]
     with closing(psycopg2.connect(hall.bench.dsn, cursor_factory=Explained)) as conn:
         waiting_table.take_given_up(conn, table, given_up, 1000, waiting_table.START)
     assert removed == [0]

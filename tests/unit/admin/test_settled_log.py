@@ -37,3 +37,19 @@ def test_a_name_that_is_no_text_for_a_terminal_is_not_said() -> None:
             f"word/events.x/{n}".encode(), json.dumps({"halt": "h", "how": "accept", "by": by}).encode()
         )
     assert log.answered_by == {("events.x", 0): "ann", ("events.x", 1): "somebody"}
+
+
+def test_a_retired_database_is_asked_for_no_more_until_it_is_first_seen_again() -> None:
+    log = SettledLog()
+
+    def said(key: str, value: dict[str, Any]) -> set[str]:
+        log.apply(key.encode(), json.dumps(value).encode())
+        return log.retired
+
+    said("baseline/t/0", {"shop": 0, "lake": 3})
+    assert said("retire/lake", {"id": "a", "by": "ann", "reason": "sold"}) == set()
+    assert said("retired/lake", {"id": "a", "upto": None}) == set()  # it was configured
+    assert said("retired/lake", {"id": "b", "upto": {"0": 7}}) == {"lake"}
+    assert said("baseline/t/0", {"shop": 0}) == {"lake"}
+    assert said("baseline/u/0", {"shop": 0, "lake": 9}) == set()
+    assert log.foreign == 0

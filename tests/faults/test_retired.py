@@ -1,0 +1,127 @@
+"""A database that is gone for good: what waits for it is parked once, and its past here ends."""
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+import pytest
+from typer.testing import CliRunner
+
+from services.admin.operate import kafka_retire
+from services.cli.app import app
+from services.writer.partitions.plan_log import PlanLog
+from shared import failpoints, wire
+from shared.kafka_security import Brokers
+from tests.fixtures.inline import Inline, KilledError
+from tests.fixtures.other import Other
+from tests.fixtures.scenes import Scene
+from tests.fixtures.writer import Kept, eventually, landed, records
+
+
+@pytest.fixture
+def gone(inline: Scene, other: Other) -> Iterator[Scene]:
+    """30 events have landed in the scene's own database; 10 have in the other one, and 20 wait for it."""
+    writer = inline.writer_into(other)
+    inline.send(10)
+    eventually(lambda: (inline.landed(), landed(other.dsn, inline.name)) == (10, 10))
+    other.close()
+    inline.send(20)
+    eventually(lambda: inline.landed() == 30)
+    eventually(lambda: inline.group() == inline.settled() != {})
+    writer.stop()
+    inline.route()
+    yield inline
+    other.open()
+
+
+def said(scene: Scene, name: str, *more: str) -> Any:
+    where = ["--kafka", scene.bootstrap, "--dsn", scene.dsn, "--database", scene.database, *more]
+    return CliRunner().invoke(app, ["databases", "retire", name, "--reason", "it was sold", "--json", *where])
+
+
+def parked(scene: Scene) -> list[Kept]:
+    found = records(scene.bootstrap, wire.USER_ERRORS)
+    return [r for r in found if (r.key or b"").startswith(f"{scene.topic}/".encode())]
+
+
+def waits_for(writer: Inline, other: Other) -> int | None:
+    """Return what the writer says waits for the other database; of others' tests something may be there."""
+    return writer.unknown.get(other.name)
+
+
+def settled(scene: Scene) -> PlanLog:
+    log = PlanLog()
+    for record in records(scene.bootstrap, wire.SETTLED):
+        log.read(record.key, record.value)
+    return log
+
+
+def test_what_waits_for_a_retired_database_is_parked_and_the_books_balance(gone: Scene, other: Other) -> None:
+    writer: Inline = gone.writer()
+    eventually(lambda: waits_for(writer, other) == 20)
+    configured = orjson.dumps({other.name: other.dsn}).decode()
+    refused = said(gone, other.name, "--databases", configured)
+    assert (refused.exit_code, orjson.loads(refused.stdout)["told"]) == (1, False)
+    assert said(gone, "nobody").exit_code == 1
+    assert said(gone, other.name).exit_code == 0
+    eventually(lambda: waits_for(writer, other) is None)
+    waits = f'onramp_writer_waiting_events{{database="{other.name}",where="kafka"}}'
+    eventually(lambda: writer.shown[waits] == 0)
+
+    found = parked(gone)
+    assert len(found) == len({r.key for r in found}) == 20
+    for record in found:
+        error = orjson.loads(record.headers["onramp-error"])
+        assert (error["code"], error["destination"]) == (
+            "database_retired",
+            f"{other.name}.events.{gone.name}",
+        )
+        assert error["detail"].endswith("it was sold")
+        assert orjson.loads(record.value or b"")["metadata"]["id"] == error["id"]
+    gone.audited()
+    assert other.name not in {name for names in settled(gone).baselines.values() for name in names}
+    assert said(gone, other.name).exit_code == 1
+
+    writer.stop()
+    again: Inline = gone.writer()
+    assert waits_for(again, other) is None
+    gone.send(3)
+    eventually(lambda: gone.landed() == 33)
+    gone.audited()
+    assert len(parked(gone)) == 20
+
+
+def test_who_dies_before_it_is_said_parks_the_same_events_again(
+    gone: Scene, other: Other, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def die(name: str) -> None:
+        if name == "writer.before_retired":
+            raise KilledError(name)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(failpoints, "reach", die)
+        writer: Inline = gone.writer(wait=False)
+        assert said(gone, other.name).exit_code == 0
+        assert isinstance(writer.ended(), KilledError)
+    again: Inline = gone.writer()
+    eventually(lambda: waits_for(again, other) is None)
+    found = parked(gone)
+    assert (len(found), len({r.key for r in found})) == (40, 20)
+    gone.audited()
+
+
+def test_a_word_about_a_database_that_is_configured_counts_for_nothing(gone: Scene, other: Other) -> None:
+    """It was said while no writer ran, by somebody with other settings."""
+    asyncio.run(kafka_retire.retire(Brokers(gone.bootstrap), other.name, "it was sold"))
+    writer = gone.writer_into(other)
+    eventually(lambda: other.name not in settled(gone).retirements.pending())
+    writer.stop()
+    alone: Inline = gone.writer()
+    eventually(lambda: waits_for(alone, other) == 20)
+    assert parked(gone) == []
+    alone.stop()
+    other.open()
+    gone.writer_into(other)
+    eventually(lambda: landed(other.dsn, gone.name) == 30)
+    gone.audited(other)
