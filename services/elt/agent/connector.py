@@ -12,6 +12,12 @@ from shared.registry.sources import PASSWORD_SUFFIX, Source
 
 #: Rows of an event's topic may have as much (shared/topics.py), and what Debezium says of them.
 MOST_BYTES: Final = 16 << 20
+_REQUEST_BYTES: Final = 256 << 10
+#: Of each row that waits to be sent Kafka Connect keeps objects five times its size: with the default of
+#: 32 MB a snapshot filled its heap, and it did little but collect garbage. One row must fit.
+_BUFFER_BYTES: Final = MOST_BYTES + (1 << 20)
+#: Rows that are read and not yet with the producer, for the same reason: half of the default.
+_QUEUED: Final = 4096
 _PLAIN: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")
 _ANY: Final = {"*": ".*", "?": "."}
 _HEARTBEAT_MS: Final = 1000
@@ -84,6 +90,8 @@ def _reach(name: str, source: Source, dsn: Mapping[str, str]) -> dict[str, str]:
         "retriable.restart.connector.wait.ms": "1000",
         "slot.retry.delay.ms": "1000",
         "poll.interval.ms": "20",
+        "max.queue.size": str(_QUEUED),
+        "max.batch.size": str(_QUEUED // 4),
     }
 
 
@@ -125,6 +133,9 @@ def _write(name: str) -> dict[str, str]:
         "transforms.context.value.literal": wire.CONTEXT_BYTES.decode(),
         "producer.override.max.request.size": str(MOST_BYTES),
         "producer.override.linger.ms": "0",
+        # One request is on its way at a time, so that order holds: it must not be the default's 14 rows.
+        "producer.override.batch.size": str(_REQUEST_BYTES),
+        "producer.override.buffer.memory": str(_BUFFER_BYTES),
     }
 
 

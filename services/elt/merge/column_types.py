@@ -100,7 +100,7 @@ _UNKNOWN_TYPES: Final = frozenset(
     ]
 )
 _TYPE: Final = re.compile(
-    r'(?P<base>[a-z0-9_]+(?: [a-z]+)*|"char")(?:\((?P<mod>[^()]*)\))?(?P<zone> with(?:out)? time zone)?'
+    r'(?P<base>[a-z0-9_]+(?: [a-z]+)*?|"char")(?:\((?P<mod>[^()]*)\))?(?P<zone> with(?:out)? time zone)?'
 )
 _REFUSED: Final = frozenset({"bit varying", "varbit"})
 

@@ -1,0 +1,47 @@
+"""How a source's column is published: by the name that `format_type` has for its type."""
+
+import pytest
+
+from services.elt.merge.column_types import UnsupportedTypeError, column_type
+
+
+@pytest.mark.parametrize(
+    "declared",
+    [
+        "timestamp with time zone",
+        "timestamp without time zone",
+        "timestamp(3) with time zone",
+        "timestamp(6) without time zone",
+        "time with time zone",
+        "time without time zone",
+        "timestamp with time zone[]",
+        "double precision",
+        "character varying",
+        "character varying(30)",
+        "numeric(8,1)",
+        "interval day to second",
+        "interval second(3)",
+        "bit(1)",
+        '"char"',
+    ],
+)
+def test_a_type_of_postgres_is_published_as_itself(declared: str) -> None:
+    assert column_type(declared).declared == declared
+
+
+@pytest.mark.parametrize("declared", ["mood", "app.mood", '"Mood"', "citext"])
+def test_a_type_of_the_sources_own_is_published_as_text(declared: str) -> None:
+    assert column_type(declared).declared == "text"
+
+
+@pytest.mark.parametrize("declared", ["bit(3)", "bit varying(3)", "bit varying"])
+def test_what_does_not_arrive_as_it_is_is_refused(declared: str) -> None:
+    with pytest.raises(UnsupportedTypeError):
+        column_type(declared)
+
+
+def test_times_are_made_of_the_number_that_a_change_has() -> None:
+    """Without a zone it is microseconds since 1970, or milliseconds with up to three digits."""
+    assert "1000000 * interval" not in (in_ms := column_type("timestamp(3) without time zone").template)
+    assert "/ 1000)" in in_ms
+    assert "/ 1000000)" in column_type("timestamp without time zone").template
