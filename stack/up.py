@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from stack import ports, services
+from stack import ports, services, source_demo
 from stack.addresses import Addresses, forget, note
 from stack.capture import Capture, source_variables
 from stack.dev_key import dev_key
@@ -52,12 +52,14 @@ class Stack:
         self._lock: IO[str] | None = None
         self._shared_env = {"ONRAMP_REGISTRY_SOURCE": "kafka"}
         self._postgres_port = plan.postgres_port
+        self._postgres: Postgres | None = None
         self.bootstrap = plan.bootstrap or ""
         self.dsn = plan.dsn or ""
         self.gateway = ""
         self.writer = ""
         self.admin = ""
         self.prometheus = ""
+        self.source = ""
         self._watching: Programs | None = None
         #: Parts without which events land as before.
         self._beside: list[Part] = []
@@ -90,6 +92,9 @@ class Stack:
         if self._plan.prometheus:
             self._find_prometheus()
         self._start_kafka_and_postgres()
+        if self._plan.source_demo:
+            with self._step("Making a second database, of flights and what belongs to them"):
+                source_demo.make(self._postgres, self.bootstrap)
         self._before_services()
         self._start_services()
         if self._watching is not None:
@@ -185,6 +190,7 @@ class Stack:
                 self._postgres_port = self._port("Postgres", plan.postgres_port)
                 postgres = Postgres(plan.data_dir / "postgres", self._postgres_port)
                 started.append(self._launch("Postgres", postgres))
+                self._postgres = postgres
                 self.dsn = postgres.dsn
             self._wait_ready(started)
 
@@ -238,6 +244,9 @@ class Stack:
             return
         with self._report.step("Starting Kafka Connect, the agent and the modeler for sources"):
             env = {"ONRAMP_WRITER_DSN": self.dsn, **self._shared_env, **self._plan.writer_env}
+            if source_demo.DSN_ENV in variables:
+                self.source = source_demo.dsn(self._postgres)
+                env |= {source_demo.DSN_ENV: self.source} if self.source else {}
             capture = Capture(self.data_dir, self.bootstrap, variables, env=env)
             self._beside.append(self._launch("what captures sources", capture))
             self._wait_ready([capture])

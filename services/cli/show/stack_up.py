@@ -81,7 +81,25 @@ def where_to_look(stack: "Stack") -> list[str]:
         "and see its row:",
         f"  {_psql()} '{dsn}' -c '{select}'",
         "",
+        *(_of_source(stack, dsn) if stack.source else []),
         "Ctrl-C stops everything.",
+    ]
+
+
+def _of_source(stack: "Stack", dsn: str) -> list[str]:
+    """Return how to change a row of the demo's source, and to see it change here."""
+    from stack.source_demo import NAME, SCHEMA, TABLES
+
+    update = f"UPDATE {SCHEMA}.airlines SET name = 'Ours' WHERE carrier = 'UA'"  # noqa: S608 - constants of ours
+    select = f"SELECT * FROM {NAME}.airlines WHERE carrier = 'UA'"  # noqa: S608
+    return [
+        f"A second database is captured: its tables {', '.join(TABLES)} of the schema {SCHEMA}",
+        f"are tables of {NAME} here. Its rows are being read now (bin/onramp sources list); then change one:",
+        f"  {_psql()} '{stack.source}' -c \"{update}\"",
+        "and see it here:",
+        f"  {_psql()} '{dsn}' -c \"{select}\"",
+        "Try also DELETE, TRUNCATE, ALTER TABLE and a new table there.",
+        "",
     ]
 
 

@@ -11,6 +11,7 @@ from services.cli.exits import Exit, complain
 from services.cli.options import DATA_DIR, DatabaseOption, DatabasesOption, DataDirOption
 from services.cli.stack_run import StackRun
 from stack import flights
+from stack.plan import Plan
 
 _USUAL: Final = Path("onramp.yaml")
 GivenDsnOption = Annotated[
@@ -54,6 +55,15 @@ PrometheusOption = Annotated[
     ),
 ]
 
+SourceDemoOption = Annotated[
+    bool,
+    typer.Option(
+        "--source-demo",
+        help="Make a second database of flights, airlines, airports, planes and weather, and capture it: "
+        "change a row there, and see it here.",
+    ),
+]
+
 
 def up(
     *,
@@ -67,6 +77,7 @@ def up(
     events: EventsOption = flights.TOTAL,
     leave: ExitOption = False,
     prometheus: PrometheusOption = False,
+    source_demo: SourceDemoOption = False,
     as_json: ResultAsJsonOption = False,
 ) -> None:
     """Start Kafka, Postgres, the gateway and the writer, and send real flights through them.
@@ -84,13 +95,14 @@ def up(
 
     onramp up --registry shop.yaml     event types and keys; edit the file and see it work
 
+    onramp up --events 0 --source-demo     the changes of another database as rows here
+
     onramp up --prometheus        and see its alerts on http://127.0.0.1:9090
     """
     from services.cli.terminal import report_to
     from services.cli.where import kafka_and_databases
-    from stack.plan import Plan
 
-    _require_supported(brokers, kafka)
+    _require_supported(brokers, kafka, foreign_demo=source_demo and dsn is not None)
     file = _registry_file(registry, kafka)
     plan = Plan(
         data_dir=data_dir.absolute(),
@@ -98,6 +110,7 @@ def up(
         dsn=dsn,
         brokers=brokers,
         prometheus=prometheus,
+        source_demo=source_demo,
         writer_env={"ONRAMP_WRITER_DATABASE": database, "ONRAMP_WRITER_DATABASES": databases},
     )
     report = report_to(sys.stderr if as_json else sys.stdout)
@@ -126,7 +139,9 @@ def _registry_file(named: Path | None, kafka: str | None) -> Path | None:
     return file
 
 
-def _require_supported(brokers: int, kafka: str | None) -> None:
+def _require_supported(brokers: int, kafka: str | None, *, foreign_demo: bool) -> None:
+    if foreign_demo:
+        raise typer.BadParameter("its database is made only without --dsn", param_hint="--source-demo")
     if brokers not in (1, 3):
         raise typer.BadParameter(f"{brokers} are not supported: 1 or 3", param_hint="--brokers")
     if kafka is not None and brokers != 1:
