@@ -86,7 +86,8 @@ def _databases(status: "WriterStatus") -> Entries:
         seconds = status.oldest.get(name, 0.0)
         if state == "landing" and not events:
             continue
-        entry = {"database": name, "state": state, "why": document["reasons"].get(name), "waiting": events}
+        entry = {"database": name, "state": state, "since": document["since"].get(name)}
+        entry |= {"why": document["reasons"].get(name), "waiting": events}
         entry["oldest"] = (now - timedelta(seconds=seconds)).isoformat() if seconds else None
         found.append(entry | {"next": _next(state, name, is_running=True)})
     return found

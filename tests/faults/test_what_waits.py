@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from datetime import UTC, datetime
 from typing import Any
 
 import psycopg2
@@ -67,21 +68,28 @@ def test_what_waits_is_told_with_why_since_when_and_what_ends_it(inline: Scene, 
     eventually(lambda: writer.states == {inline.database: "landing", other.name: "landing"})
     with _answering(writer) as url:
         assert _waiting(inline, url)["databases"] == []
+        began = datetime.now(UTC)
         other.close()
         with closing(psycopg2.connect(inline.dsn)) as owner, owner.cursor() as cursor:
             cursor.execute(f"LOCK TABLE events.{inline.name}")
             inline.send(7)
             eventually(lambda: inline.totals().get("waiting") == 7, 120)
             eventually(lambda: writer.states[other.name] == "out" and inline.group() == inline.settled())
-            found = _waiting(inline, url)
+            found, text = _waiting(inline, url), _text(inline, url)
+            [later] = _waiting(inline, url)["databases"]
         [hold], [database] = found["holds"], found["databases"]
         assert (hold["database"], hold["kind"], hold["state"]) == (inline.database, "table", "blocked")
         assert (hold["name"], hold["waiting"], hold["sqlstate"]) == (f"events.{inline.name}", 7, "55P03")
         assert "55P03" in hold["why"]
-        assert hold["since"] <= hold["oldest"] or hold["oldest"]
+        now = datetime.now(UTC)
+        for each in (hold, database):
+            assert began <= datetime.fromisoformat(each["since"]) <= now
+            assert began <= datetime.fromisoformat(each["oldest"]) <= now
+        assert later["since"] == database["since"]
+        assert f"{other.name} is out since {database['since'][:19]}, 7 waiting" in text
         assert "tries again by itself" in hold["next"]
         assert (database["database"], database["state"], database["waiting"]) == (other.name, "out", 7)
-        assert database["oldest"]
+        assert "tries again by itself" in database["next"]
         assert other.name in database["why"]
         assert found["unsettled"] == []
         other.open()
@@ -97,5 +105,10 @@ def test_what_waits_is_told_with_why_since_when_and_what_ends_it(inline: Scene, 
 
 
 def _waiting_nothing(scene: Scene, url: str) -> bool:
+    return "is blocked" not in _text(scene, url)
+
+
+def _text(scene: Scene, url: str) -> str:
+    """`errors waiting`, for people."""
     where = ["--kafka", scene.bootstrap, "--dsn", scene.dsn, "--database", scene.database]
-    return "is blocked" not in _onramp("errors", "waiting", "--writer", url, *where).stdout
+    return str(_onramp("errors", "waiting", "--writer", url, *where).stdout)

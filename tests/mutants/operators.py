@@ -6,11 +6,16 @@ from tests.mutants.machine import Mutant
 
 _TESTS: Final = "tests/integration/admin/test_operators.py::test_"
 _API: Final = "tests/integration/admin/test_admin_api.py::test_"
+_ACTS: Final = "tests/integration/admin/test_acts.py::test_"
 _UNIT: Final = "tests/unit/admin/test_rights.py::test_"
 _CLOSED: Final = f"{_TESTS}nothing_is_answered_without_a_key_that_is_valid_now"
 _ROLES: Final = f"{_TESTS}a_viewer_sees_an_operator_acts_an_admin_reads_values"
 _SEEN: Final = f"{_TESTS}a8_lists_groups_and_ids_show_an_operator_its_own_events_alone"
 _JOBS: Final = f"{_TESTS}a_job_counts_and_changes_what_its_operator_sees_and_others_do_not_see_it"
+_EDITED: Final = (
+    "tests/faults/test_a12_edited_replays.py::"
+    "test_a12_an_edited_event_lands_with_its_id_its_lineage_and_by_the_rights_of_today"
+)
 
 OPERATORS: Final = (
     Mutant(
@@ -163,6 +168,59 @@ OPERATORS: Final = (
         '            read_sql.record_act(conn, actor, "reveal", f"event {number}", wanted.reason)\n',
         "",
         f"{_TESTS}who_saw_a_value_and_why_is_written_down_and_stays",
+    ),
+    *(
+        Mutant(
+            f"that whoever {what} is written down",
+            file,
+            old,
+            "",
+            f"{_ACTS}s24_whoever_sees_or_does_something_is_written_down_by_the_name_of_their_key",
+        )
+        for what, file, old in (
+            (
+                "downloads values",
+                "api/edits.py",
+                '            record_act(conn, actor, "download", named, asked.reason)\n',
+            ),
+            (
+                "edits events",
+                "api/edits.py",
+                '        record_act(conn, actor, "edit", f"{count} events as edits {upload}", None)\n',
+            ),
+            (
+                "decides about a group",
+                "api/app.py",
+                'read_sql.record_act(conn, actor, f"set {said}", f"group {number}", change.reason)',
+            ),
+            (
+                "starts a job",
+                "api/jobs.py",
+                '            record_act(conn, actor, f"start {asked.kind}", f"job {job}", asked.reason)\n',
+            ),
+        )
+    ),
+    Mutant(
+        "that an act is written down with what is done",
+        "api/jobs.py",
+        '            record_act(conn, actor, f"start {asked.kind}", f"job {job}", asked.reason)\n',
+        "        with transaction(dsn) as after:\n"
+        '            record_act(after, actor, f"start {asked.kind}", f"job {job}", asked.reason)\n',
+        f"{_ACTS}s24_what_cannot_be_written_down_is_neither_shown_nor_done",
+    ),
+    Mutant(
+        "that a sender is told apart by the key and not by its name",
+        "api/operators.py",
+        "if operator is not None and any(matches):",
+        "if operator is not None:",
+        f"{_ACTS}a13_a_sender_with_an_operators_name_is_a_sender",
+    ),
+    Mutant(
+        "that an operator edits what it sees",
+        "api/edits.py",
+        "edits_sql.keep(conn, segments, file, actor, asking.only)",
+        "edits_sql.keep(conn, segments, file, actor, None)",
+        _EDITED,
     ),
     Mutant(
         "that acts stay",

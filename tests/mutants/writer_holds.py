@@ -125,6 +125,13 @@ HOLDS: Final = (
 #: They need a Kafka and a gateway.
 HALTS: Final = (
     Mutant(
+        "that a database's state is as old as it is",
+        "observe/state_times.py",
+        "if name not in self._known or self._known[name][0] != state:",
+        "if True:",
+        "tests/faults/test_what_waits.py::test_what_waits_is_told_with_why_since_when_and_what_ends_it",
+    ),
+    Mutant(
         "markers drain by their ranges",
         "recover/diverted_index.py",
         "for w in _in_order(ranges_of.waiting)]",

@@ -9,6 +9,14 @@ _REPLAYS: Final = "tests/integration/writer/test_replays.py::test_"
 _KILLED: Final = (
     "tests/faults/test_f42_replays.py::test_f42_a_writer_that_is_killed_in_mid_replay_lands_each_event_once"
 )
+_BESIDE: Final = (
+    "tests/faults/test_f39_replays_beside_live_events.py::"
+    "test_f39_live_events_land_while_a_replay_of_many_is_under_way"
+)
+_EDITED: Final = (
+    "tests/faults/test_a12_edited_replays.py::"
+    "test_a12_an_edited_event_lands_with_its_id_its_lineage_and_by_the_rights_of_today"
+)
 
 #: Under a whole writer.
 REPLAYS_KILLED: Final = (
@@ -25,6 +33,34 @@ REPLAYS_KILLED: Final = (
         "            if stats_of.staged:\n",
         "            if False:\n",
         _KILLED,
+    ),
+    Mutant(
+        "the thread that a replay has to itself",
+        "replay/scheduler.py",
+        "asyncio.create_task(in_own_thread(_run, replays, routes))",
+        "asyncio.create_task(asyncio.sleep(0, _run(replays, routes)))",
+        _BESIDE,
+    ),
+    Mutant(
+        "the pages of a replay",
+        "replay/replay.py",
+        "_AT_ONCE: Final = 1_000",
+        "_AT_ONCE: Final = 1_000_000",
+        _BESIDE,
+    ),
+    Mutant(
+        "the routes of today, for what is replayed",
+        "replay/place.py",
+        "            if target.database == self._database and name == destination:\n",
+        "            if name == destination:\n",
+        _EDITED,
+    ),
+    Mutant(
+        "that a replay says which bytes it landed",
+        "replay/staged.py",
+        "            None if staged.sha256 is None else Binary(staged.sha256),\n",
+        "            None,\n",
+        _EDITED,
     ),
 )
 REPLAYS: Final = (

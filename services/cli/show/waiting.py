@@ -26,7 +26,8 @@ def _hold_line(hold: Entry) -> str:
 
 
 def _database_line(database: Entry) -> str:
-    head = f"{database['database']} is {database['state']}, {_waiting(database)} on Kafka"
+    since = f" since {_time(database['since'])}" if database["since"] else ""
+    head = f"{database['database']} is {database['state']}{since}, {_waiting(database)} on Kafka"
     why = f"; {database['why']}" if database["why"] else ""
     return f"{head}{why}. Next: {database['next']}"
 

@@ -16,6 +16,7 @@ from services.writer.observe.database_stats import DatabaseSizes, DatabaseStats
 from services.writer.observe.lag import Lag, OpenTransaction, ages_at
 from services.writer.observe.metrics import Metrics
 from services.writer.observe.series import Labels
+from services.writer.observe.state_times import StateTimes
 from services.writer.persist import landing
 from services.writer.postgres.database import Database
 from services.writer.settle import outcome_counts
@@ -44,6 +45,7 @@ class Status:
         for result in (*_RESULTS, "parked"):
             self.metrics.records.labels(result)  # at 0 from the start: the first batch is an increase
         self.databases: dict[str, str] = {}
+        self.state_times = StateTimes()
         self.holds: Sequence[Mapping[str, str]] = []
         #: Why, by halted partition.
         self.halted_partitions: dict[Partition, str] = {}
@@ -67,12 +69,9 @@ class Status:
         self._turned = 0.0
 
     def update(self, databases: Mapping[str, str], halted: Mapping[Partition, str]) -> None:
-        """Take the databases' states and the halted partitions with their reasons.
-
-        The loop calls it on every turn, many times a second, so it only keeps them: the page
-        is made when somebody reads it.
-        """
+        """Keep the databases' states and the halted partitions with their reasons, many times a second."""
         self.databases, self.halted_partitions = dict(databases), dict(halted)
+        self.state_times.update(databases)
         self._turned = time()
         self._consuming = bool({"landing", "draining"} & set(databases.values()))
         out = ", ".join(f"{n} is {s}" for n, s in databases.items() if s != "landing")
@@ -264,8 +263,7 @@ class Status:
 
     def update_retentions(self, seconds: Mapping[str, float]) -> None:
         """Take for how long topics keep a record."""
-        shown: dict[Labels, float] = {(topic,): kept for topic, kept in seconds.items()}
-        self.metrics.series.show(self.metrics.retention, shown, min)
+        self.metrics.series.show(self.metrics.retention, {(topic,): s for topic, s in seconds.items()}, min)
 
     def update_kafka(self, *, reachable: bool) -> None:
         """Take whether Kafka answers."""

@@ -122,6 +122,7 @@ def readyz(status: Status) -> Answer:
         "status": status.state,
         "reason": reason,
         "databases": status.databases,
+        "since": status.state_times.since(),
         "reasons": status.reasons,
         "remarks": status.warnings,
         "batch_seconds": status.batch_seconds(),

@@ -34,6 +34,7 @@ from shared import wire
 from shared.kafka_security import Brokers
 from stack import services
 from stack.kafka import Kafka
+from stack.registry import OwnRegistry
 from tests.fixtures.fix_kafka import HasBootstrap
 from tests.fixtures.fix_postgres import Database, HasDsn
 from tests.fixtures.started import started
@@ -50,6 +51,7 @@ from tests.fixtures.writer import (
     rows,
 )
 from tests.integration.admin.desk import EVERY, Desk, desk_of
+from tests.integration.admin.guarded import EVENTS, OPERATORS, Guarded, registry
 from tests.integration.admin.keeping import Admin
 
 EPOCH = 1
@@ -273,3 +275,18 @@ def admin(
         started(services.admin(bootstrap=own_topics.bootstrap, dsn=dsn, log=log)) as service,
     ):
         yield Admin(service, dsn)
+
+
+@pytest.fixture(scope="module")
+def guarded(
+    own_topics: HasBootstrap, postgres: HasDsn, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Guarded]:
+    """An admin service of which every operator has a key."""
+    folder = tmp_path_factory.mktemp("guarded")
+    own = OwnRegistry(own_topics.bootstrap, registry(*OPERATORS, expired="eve"))
+    with database_beside(postgres.dsn, "template0") as dsn:
+        log = folder / "admin.log"
+        service = services.admin(bootstrap=own_topics.bootstrap, dsn=dsn, log=log, env=own.env)
+        with started(service):
+            execute(dsn, EVENTS)
+            yield Guarded(service, dsn, own)

@@ -1,6 +1,5 @@
 """Operators over the socket: each sees and does what the registry says, and who did what is written down."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from services.cli.app import app
-from stack import services
-from stack.registry import OwnRegistry
-from tests.fixtures.fix_kafka import HasBootstrap
-from tests.fixtures.fix_postgres import HasDsn
-from tests.fixtures.started import started
 from tests.fixtures.writer import eventually, execute
-from tests.integration.admin.conftest import database_beside
-from tests.integration.admin.guarded import EVENTS, OPERATORS, Guarded, key_of, registry
+from tests.integration.admin.guarded import OPERATORS, Guarded, key_of, registry
 
 #: What asks for something, of every kind.
 ROUTES = [
@@ -45,20 +38,6 @@ REHEARSAL = """
     VALUES ('rehearse', '{"code": "planted"}', 100, 'otto', 'x', 0, 'done')
 """
 REVEAL = {"reason": "the sender asks"}
-
-
-@pytest.fixture(scope="module")
-def guarded(
-    own_topics: HasBootstrap, postgres: HasDsn, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Guarded]:
-    folder = tmp_path_factory.mktemp("guarded")
-    own = OwnRegistry(own_topics.bootstrap, registry(*OPERATORS, expired="eve"))
-    with database_beside(postgres.dsn, "template0") as dsn:
-        log = folder / "admin.log"
-        service = services.admin(bootstrap=own_topics.bootstrap, dsn=dsn, log=log, env=own.env)
-        with started(service):
-            execute(dsn, EVENTS)
-            yield Guarded(service, dsn, own)
 
 
 def _problem(answer: Any, status: int, code: str) -> dict[str, Any]:
@@ -110,7 +89,7 @@ def test_nothing_is_answered_without_a_key_that_is_valid_now(
     _problem(twice, 401, "unauthenticated")
     in_url = guarded.ask(method, path, params={"key": key_of("ada"), "authorization": good})
     assert (in_url.status_code, in_url.headers["www-authenticate"]) == (401, "Bearer")
-    _problem(guarded.of("shop").ask(method, path), 403, "not_allowed")  # A13
+    _problem(guarded.of("shop").ask(method, path), 403, "not_allowed")
 
 
 def test_how_the_service_is_says_nothing_of_events_without_a_key(guarded: Guarded) -> None:
