@@ -16,7 +16,7 @@ export PYTHONPATH := $(CURDIR)
 unexport VIRTUAL_ENV
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo prometheus test lint types format test-unit fuzz mutants proof proof-plan proof-parked bench bench-gateway bench-writer bench-scale bench-errors bench-latency load load-full model bundle clean bench-registry
+.PHONY: help setup run demo prometheus test lint types format test-unit fuzz mutants proof proof-plan proof-parked proof-sources bench bench-gateway bench-writer bench-scale bench-errors bench-latency load load-full model bundle clean bench-registry
 
 help: ## Show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -72,6 +72,9 @@ proof-plan: $(STAMP) ## `onramp plan` over all 336,776 flights finds a planted c
 
 proof-parked: $(STAMP) ## 50,000 flights, three faults, an outage of a minute, kills, a restored dump: nothing parked is forgotten
 	ONRAMP_PARKED_FLIGHTS=50000 $(PY) -m pytest tests/faults/test_nothing_forgotten.py --timeout 3600 $(ARGS)
+
+proof-sources: $(STAMP) ## Five seeds: the demo's whole tables change while Connect, writer, modeler, agent and Postgres are killed
+	ONRAMP_SOURCES_SEEDS=5 $(PY) -m pytest tests/faults/test_sources_proof.py --timeout 3600 $(ARGS)
 
 bench-gateway: $(STAMP) ## The gateway beside a bare Kafka producer: CPU per event, latency, memory
 	$(PY) -m loadtest.bench_gateway $(ARGS)

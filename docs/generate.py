@@ -109,6 +109,7 @@ OTHER_VARIABLES: Final[Mapping[str, str]] = {
     "ONRAMP_CACHE": "Folder for downloaded jars, instead of `$XDG_CACHE_HOME/onramp` or `~/.cache/onramp`.",
     "ONRAMP_POSTGRES_PASSWORD": "Password of the database in `docker-compose.yml`; `onramp` unless set.",
     "ONRAMP_LOAD_ORDER": "Load runs only: the file in which a run tells its generator what to send.",
+    "ONRAMP_SOURCES_SEEDS": "Tests only: how many seeds change whole tables (`make proof-sources`).",
     "ONRAMP_PARKED_FLIGHTS": "Tests only: among how many flights events are parked (`make proof-parked`).",
     "ONRAMP_PLAN_FLIGHTS": "Tests only: over how many flights a change is planned (`make proof-plan`).",
     "ONRAMP_PROOF_FLIGHTS": "Tests only: how many flights the proof sends (`make proof`).",

@@ -1,6 +1,7 @@
 """Kafka Connect's REST interface, as far as the agent uses it."""
 
 import json
+import re
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -9,6 +10,8 @@ from http import HTTPStatus
 from typing import Any, Final
 
 _SECONDS: Final = 15.0
+#: A row's value in Java's words for one that it cannot read: it is not for logs.
+_VALUE: Final = re.compile(r'((?:[Ii]nput|[Vv]alue|[Ss]tring|[Ss]yntax)[^:"]*:? ?)".*"')
 _MOST_REASON: Final = 300
 
 
@@ -60,7 +63,7 @@ class ConnectApi:
         return ConnectorStatus(
             connector=found["connector"]["state"],
             tasks=tuple(task["state"] for task in tasks),
-            reason=next((_cause(trace) for trace in traces if trace), ""),
+            reason=next((cause(trace) for trace in traces if trace), ""),
         )
 
     def restart(self, name: str) -> None:
@@ -118,7 +121,8 @@ def _refusal(method: str, path: str, error: urllib.error.HTTPError) -> str:
     return f"Kafka Connect answers {error.code} to {method} {path or '/'}: {said[:_MOST_REASON]}"
 
 
-def _cause(trace: str) -> str:
+def cause(trace: str) -> str:
     """Return the last cause that a stack trace of Java names: the first lines wrap it."""
     lines = [line for line in trace.splitlines() if line and not line[0].isspace()]
-    return lines[-1].removeprefix("Caused by: ")[:_MOST_REASON] if lines else ""
+    cause = lines[-1].removeprefix("Caused by: ") if lines else ""
+    return _VALUE.sub(r'\1"…"', cause)[:_MOST_REASON]

@@ -12,7 +12,14 @@ import psycopg2
 from psycopg2 import sql
 from psycopg2.extensions import connection
 
-from services.elt.merge import keyed_sql, keyless_sql, shape_sql, stage_sql, state_sql
+from services.elt.merge import (
+    keyed_sql,
+    keyless_sql,
+    shape_sql,
+    stage_sql,
+    state_sql,
+    superseded_sql,
+)
 from services.elt.merge.held import HeldError, NotYetError
 from services.elt.merge.history_sql import SourceTable
 from services.elt.merge.public_table import PublicTable
@@ -48,7 +55,23 @@ class Merge:
         return change_table.name_of(*self.source.name)
 
     def run(self, conn: connection) -> bool:
-        """Merge what landed; returns whether there is more.  Raises `HeldError`, or psycopg2's error."""
+        """Merge what landed; returns whether there is more.  Raises `HeldError`, or psycopg2's error.
+
+        What does not fit is passed over where the table was read again after it.
+        """
+        try:
+            return self._run(conn)
+        except NotYetError:
+            raise
+        except HeldError:
+            conn.rollback()
+            if self.topic_id is None or not superseded_sql.pass_over(
+                conn, self.source, self.table, self.topic_id
+            ):
+                raise
+            return True
+
+    def _run(self, conn: connection) -> bool:
         if not shape_sql.matches(conn, self.table):
             conn.rollback()
             shape_sql.ensure(conn, self.table)

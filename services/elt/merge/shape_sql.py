@@ -30,7 +30,13 @@ _PATIENCE: Final = "SET LOCAL lock_timeout = '2s'"
 
 def ensure(conn: connection, table: PublicTable) -> None:
     """Make `table`, or change it to what the history has; commits.  Raises `HeldError`, psycopg2's errors."""
-    with conn, conn.cursor() as cursor:
+    with conn:
+        change(conn, table)
+
+
+def change(conn: connection, table: PublicTable) -> None:
+    """Do so within the caller's transaction."""
+    with conn.cursor() as cursor:
         cursor.execute(_COLUMNS, (table.identifier.as_string(conn),))
         columns = dict(cursor.fetchall())
         if columns and not {name for name, _ in OWN} <= columns.keys():
@@ -41,13 +47,14 @@ def ensure(conn: connection, table: PublicTable) -> None:
         changes = list(_altered(conn, table, columns)) if columns else [_creation(table)]
         if changes:
             cursor.execute(_PATIENCE)
-        for change in changes:
+        for statement in changes:
             try:
-                cursor.execute(change)
+                cursor.execute(statement)
             except (psycopg2.DataError, psycopg2.errors.UniqueViolation, psycopg2.ProgrammingError) as e:
                 raise HeldError(
-                    f"the public table cannot be changed as its source was (SQLSTATE {e.pgcode}): make "
-                    f"it again (onramp sources rebuild {table.source}), or change it by hand"
+                    f"the public table cannot be changed as its source was (SQLSTATE {e.pgcode}): it goes on "
+                    "when the agent has had the table read again; if it does not, onramp sources rebuild "
+                    f"{table.source}, or change it by hand"
                 ) from None
 
 

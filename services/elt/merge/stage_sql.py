@@ -90,6 +90,8 @@ _STARTS: Final = sql.SQL("""
 _TRUNCATED: Final = "SELECT max(at) + 1 FROM pg_temp.onramp_batch WHERE op = 't'"
 _AFTER_DROP: Final = "SELECT min(at) FROM pg_temp.onramp_batch WHERE lsn > %s"
 _CUT: Final = "DELETE FROM pg_temp.onramp_batch WHERE at < %s"
+_CUT_FROM: Final = "DELETE FROM pg_temp.onramp_batch WHERE at >= %s"
+_COUNT: Final = "SELECT count(*) FROM pg_temp.onramp_batch"
 _MARK: Final = """
     SELECT commit, ord FROM pg_temp.onramp_batch
     WHERE ord IS NOT NULL AND at >= %s ORDER BY commit DESC, ord DESC LIMIT 1
@@ -198,6 +200,13 @@ def cut(conn: connection, start: int) -> None:
     """Forget what came before `start`: the table begins empty there."""
     with conn.cursor() as cursor:
         cursor.execute(_CUT, (start,))
+
+
+def cut_from(conn: connection, end: int) -> int:
+    """Forget what comes from `end` on; returns how many are left."""
+    with conn.cursor() as cursor:
+        cursor.execute(_CUT_FROM, (end,))
+    return int(_one(conn, sql.SQL(_COUNT)))
 
 
 def mark(conn: connection, start: int) -> Identity | None:

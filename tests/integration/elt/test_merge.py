@@ -179,6 +179,25 @@ def test_columns_that_come_and_change_their_type(desk: Desk) -> None:
     assert desk.rows() == [(1, 7, None), (2, 8, "e")]
 
 
+@pytest.mark.parametrize("most", [1, 100])
+def test_values_that_a_new_type_does_not_take_are_passed_over_when_the_table_is_read_again(
+    desk: Desk, most: int
+) -> None:
+    desk.tell().land(Stream().insert(id=1, note="a")).merge()
+    before = Stream(at=1100).insert(id=2, note="bb").update(id=1, note="aa")
+    desk.columns["note"] = "integer"
+    desk.tell().land(before)
+    with pytest.raises(HeldError, match="read again"):
+        desk.merge(most)
+    assert desk.bench.rows("SELECT id, note FROM shop.orders") == [(1, "a")], "people may still look at it"
+    desk.land(Stream(at=1300).snapshot([{"id": 1, "note": 2}, {"id": 2, "note": 2}]))
+    desk.land(Stream(at=1400).insert(id=3, note=3)).merge(most)
+    assert desk.rows() == [(1, 2), (2, 2), (3, 3)]
+    assert desk.model()["changes"] == 6
+    desk.land(before).merge(most)  # the connector was killed amid it
+    assert desk.rows() == [(1, 2), (2, 2), (3, 3)]
+
+
 def test_a_column_that_the_history_does_not_have_yet_is_waited_for(desk: Desk) -> None:
     desk.tell().land(Stream().insert(id=1, note="a", extra="e"))
     with pytest.raises(HeldError, match="extra"):

@@ -1,0 +1,69 @@
+"""What landed before a table was read again need not fit the table as it is now: it is passed over.
+
+A column whose type was changed by USING leaves changes and public rows that no cast takes; the agent has
+the table read again, and from there on the table begins empty anyway.
+"""
+
+from typing import Final
+
+from psycopg2 import sql
+from psycopg2.extensions import connection
+
+from services.elt.merge import shape_sql, stage_sql, state_sql
+from services.elt.merge.history_sql import SourceTable
+from services.elt.merge.public_table import PublicTable
+from services.elt.merge.state_sql import Advance, Position
+from shared import change_table
+
+_HAS_SNAPSHOT: Final = sql.SQL("""
+    SELECT EXISTS (SELECT FROM {landing} WHERE _offset >= %s AND _offset < %s AND change ->> 'op' = 'r')
+""")
+
+
+def pass_over(conn: connection, source: SourceTable, table: PublicTable, topic_id: str) -> bool:
+    """Go on where the table was last read again, with the table emptied and changed; whether there is such.
+
+    In one transaction.  Raises `HeldError` where even an empty table cannot be changed.
+    """
+    with conn:
+        position = state_sql.lock(conn, source.name)
+        if position is None:
+            return False
+        name = change_table.name_of(*source.name)
+        landing = sql.Identifier(change_table.SCHEMA, name)
+        settled = state_sql.settled_to(conn, name, topic_id)
+        at = _read_again_at(conn, landing, table, position.next_offset, settled)
+        if at is None or (at == position.next_offset and shape_sql.matches(conn, table)):
+            return False
+        to = _advance(conn, source, topic_id, position, at)
+        with conn.cursor() as cursor:
+            cursor.execute(sql.SQL("DELETE FROM {}").format(table.identifier))
+        shape_sql.change(conn, table)
+        state_sql.advance(conn, source.name, to)
+    return True
+
+
+def _read_again_at(
+    conn: connection, landing: sql.Identifier, table: PublicTable, start: int, settled: int
+) -> int | None:
+    """Return the offset of the last snapshot's first row; all until `settled` is staged then."""
+    with conn.cursor() as cursor:
+        cursor.execute(_HAS_SNAPSHOT.format(landing=landing), (start, settled))
+        if cursor.fetchone() != (True,):
+            return None
+    stage_sql.fill(conn, landing, table.key, start, settled)
+    at = stage_sql.last_snapshot(conn, landing, start)
+    return None if at is None else int(at)
+
+
+def _advance(conn: connection, source: SourceTable, topic_id: str, position: Position, at: int) -> Advance:
+    """Return the position at the snapshot, as if what is before it had been merged."""
+    skipped = stage_sql.cut_from(conn, at)
+    is_new = position.clear_at is not None and position.clear_at <= at
+    first = max(position.next_offset, position.clear_at or 0) if is_new else position.next_offset
+    # Of what is passed over some may be sent again behind the snapshot.
+    marks = [m for m in (stage_sql.mark(conn, first), None if is_new else position.mark) if m]
+    drops, dropped_at = position.drops, source.dropped_at
+    if drops < len(dropped_at) and stage_sql.first_after(conn, dropped_at[-1]) is not None:
+        drops = len(dropped_at)
+    return Advance(topic_id, at, max(marks, default=None), None, drops, skipped)
