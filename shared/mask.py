@@ -33,7 +33,7 @@ def masked(value: bytes | None, personal: Iterable[str] = ()) -> Any:
         document = orjson.loads(value or b"")
     except orjson.JSONDecodeError:
         return f"{len(value or b'')} bytes, no JSON"
-    hidden = {(body, *_tokens(pointer)) for pointer in personal for body in _BODIES}
+    hidden = {(body, *pointer_tokens(pointer)) for pointer in personal for body in _BODIES}
     return _masked(document, (), hidden)
 
 
@@ -44,7 +44,8 @@ def shape(text: str) -> str:
     return plain + ("…" if len(text) > _LONGEST else "")
 
 
-def _tokens(pointer: str) -> _Path:
+def pointer_tokens(pointer: str) -> _Path:
+    """Return the names and indices that a JSON Pointer goes through."""
     return tuple(token.replace("~1", "/").replace("~0", "~") for token in pointer.split("/")[1:])
 
 

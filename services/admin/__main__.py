@@ -57,7 +57,13 @@ def main() -> None:
     warn_of_unknown(AdminSettings, KafkaSettings, RegistrySettings)
     segments = Segments(settings.store) if settings.store else None
     app = create(
-        kafka.brokers, dsn, destinations.by_name(), registry, segments, local=is_loopback(settings.host)
+        kafka.brokers,
+        dsn,
+        destinations.by_name(),
+        registry,
+        segments,
+        local=is_loopback(settings.host),
+        looks_per_hour=settings.rehearsed_groups_per_hour,
     )
     _serve(app, settings, tls)
 

@@ -16,6 +16,7 @@ from services.admin.api.operators import Operators
 from services.admin.jobs.runner import JobRunner
 from services.admin.keep.keeper import Keeper
 from services.admin.keep.packer import Packer
+from services.admin.looks.looker import Looker
 from services.admin.registry_watch import RegistryWatch
 from services.admin.segments.folder import Segments
 from shared.kafka_security import Brokers
@@ -30,12 +31,14 @@ def create(
     segments: Segments | None = None,
     *,
     local: bool,
+    looks_per_hour: int,
 ) -> FastAPI:
     """Return the service's application; its keeper and its jobs run for as long as the application does.
 
     Without operators at its start it is open to this machine if it is `local`, until there are some.
     """
     keeper, packer, jobs = Keeper(brokers, dsn), Packer(dsn, segments), JobRunner(dsn, databases, segments)
+    looker = Looker(dsn, databases, registry, segments, per_hour=looks_per_hour)
     operators = Operators(registry, local=local)
     watch = RegistryWatch(registry, operators.see)
 
@@ -45,12 +48,12 @@ def create(
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         metrics.process.show_build()
         measuring = asyncio.create_task(metrics.process.watch("admin"), name="process-watch")
-        tasks = [asyncio.create_task(part.run()) for part in (watch, keeper, packer, jobs)]
+        tasks = [asyncio.create_task(part.run()) for part in (watch, keeper, packer, jobs, looker)]
         try:
             yield
         finally:
             measuring.cancel()
-            for part in (jobs, packer, keeper, watch):
+            for part in (looker, jobs, packer, keeper, watch):
                 part.stop()
             await asyncio.gather(*tasks)
             registry.close()

@@ -32,6 +32,13 @@ class AdminSettings(BaseSettings):
         "folder, or s3://bucket/path (credentials as the AWS tools take them). Without it they stay in the "
         "database.",
     )
+    rehearsed_groups_per_hour: int = Field(
+        3600,
+        ge=0,
+        description="So many groups of parked events at most are asked each hour whether ten of their events "
+        "would land now, those first whose last answer is oldest. The writer rehearses them, which costs a "
+        "database what landing as many rows does; 0 asks about none.",
+    )
     tls_cert_file: Path | None = Field(
         None,
         description="The certificate and its chain, as PEM; without it HTTP is cleartext. Read again when it "

@@ -15,6 +15,9 @@ _REHEARSALS: Final = "tests/integration/admin/test_rehearsal_jobs.py::test_"
 _API: Final = "tests/integration/admin/test_admin_api.py::test_"
 _WAITS: Final = "tests/faults/test_what_waits.py::test_"
 _COUNTS: Final = "tests/integration/admin/test_counts.py::test_"
+_FACETS: Final = "tests/integration/admin/test_facets.py::test_"
+_OF_FACETS: Final = "tests/unit/admin/test_facets.py::test_"
+_LOOKS: Final = "tests/integration/admin/test_looks.py::test_"
 _ERRORS: Final = "tests/integration/admin/test_errors.py::test_"
 
 _FILES: Final = "tests/unit/admin/test_segments.py::test_"
@@ -453,5 +456,54 @@ KEEPER: Final = (
         "WHERE g.fingerprint <> %s\n",
         "WHERE g.fingerprint IS DISTINCT FROM decode(md5(%s::text), 'hex')\n",
         f"{_COUNTS}what_is_beyond_the_most_groups_is_counted_by_its_events",
+    ),
+    Mutant(
+        "that facets count what is new alone",
+        "store/keeper_sql.py",
+        "    if kept < len(new):\n",
+        "    if False:\n",
+        f"{_FACETS}each_event_is_counted_once_whatever_is_read_again",
+    ),
+    Mutant(
+        "that the values of a facet are bounded",
+        "errors/facets.py",
+        "        if len(self.values) > MOST:\n",
+        "        if False:\n",
+        f"{_OF_FACETS}a_million_versions_take_little_room_and_no_event_is_lost",
+    ),
+    Mutant(
+        "that rare values stay counted",
+        "errors/facets.py",
+        "                self.others += events\n",
+        "                pass\n",
+        f"{_OF_FACETS}a_million_versions_take_little_room_and_no_event_is_lost",
+    ),
+    Mutant(
+        "that of personal values no shape is shown",
+        "errors/facets.py",
+        "    return any(path[: len(each)]",
+        "    return False and any(path[: len(each)]",
+        f"{_OF_FACETS}of_what_is_personal_no_shape_is_shown {_FACETS}of_personal_fields_facets_show_no_shape",
+    ),
+    Mutant(
+        "that a round of looks outlives a kill",
+        "looks/looks_sql.py",
+        "_UNDER_WAY), {})]\n",
+        "_UNDER_WAY), {}) if row[0] < 0]\n",
+        f"{_LOOKS}a_kill_in_a_round_is_gone_on_with_by_the_next_service",
+    ),
+    Mutant(
+        "that the oldest look comes first",
+        "looks/looks_sql.py",
+        "ORDER BY l.asked_at NULLS FIRST, g.id LIMIT",
+        "ORDER BY g.id LIMIT",
+        f"{_LOOKS}the_oldest_look_comes_first_ten_of_a_group_and_closed_groups_never",
+    ),
+    Mutant(
+        "that another registry is a reason to look",
+        "looks/looks_sql.py",
+        " OR l.registry <> %(registry)s)",
+        ")",
+        f"{_LOOKS}it_is_asked_again_after_an_hour_or_another_registry_and_not_before",
     ),
 )

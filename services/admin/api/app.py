@@ -60,7 +60,7 @@ def api(
     app.add_middleware(Entry, operators=operators)
     answer_with_problems(app, lambda request: _record_refusal(dsn, request))
     _add_state(app, keeper, operators, metrics or AdminMetrics())
-    _add_groups(app, dsn, segments)
+    _add_groups(app, dsn, segments, operators.personal)
     _add_events(app, dsn, segments)
     _add_parts(app, dsn)
     _add_acts(app, dsn)
@@ -91,7 +91,7 @@ def _add_state(app: FastAPI, keeper: KeeperStatus, operators: Operators, metrics
         return JSONResponse(said, 200 if keeper.state in _READY else 503)
 
 
-def _add_groups(app: FastAPI, dsn: str, segments: Segments | None) -> None:
+def _add_groups(app: FastAPI, dsn: str, segments: Segments | None, personal: views.Personal) -> None:
     @app.get("/v1/groups")
     def list_groups(query: Annotated[GroupQuery, Query()], asking: Asking) -> dict[str, Any]:
         """Groups of parked events with one cause each, the one that grew last first."""
@@ -99,13 +99,15 @@ def _add_groups(app: FastAPI, dsn: str, segments: Segments | None) -> None:
 
     @app.get("/v1/groups/{number}")
     def show_group(number: Id, asking: Asking) -> dict[str, Any]:
-        """One group, with what ten of its events look like."""
+        """One group, with what differs among its events, and what ten of them look like."""
         with transaction(dsn) as conn:
             found = read_sql.group(conn, number, asking.only)
             if found is None:
                 raise not_kept("group")
             last = read_sql.last_of_group(conn, number, _SAMPLES)
-            return views.group(found) | {"samples": views.samples(last, load(conn, segments, last))}
+            facets = views.facets(read_sql.facets(conn, number), found.cause, personal)
+            samples = views.samples(last, load(conn, segments, last))
+            return views.group(found) | {"facets": facets, "samples": samples}
 
     @app.patch("/v1/groups/{number}")
     def change_group(number: Id, change: GroupChange, asking: Asking) -> dict[str, Any]:

@@ -67,6 +67,16 @@ class Operators:
         """Whether the registry was read: before that nobody is let in."""
         return self._registry.is_read
 
+    def personal(self, event_name: str | None) -> tuple[str, ...]:
+        """Return pointers to the fields of an event type that nobody sees even the shapes of, unasked.
+
+        Of a name that is not known: what any type calls personal.
+        """
+        known = self._registry.snapshot().event_types
+        if event_name is not None and event_name in known:
+            return known[event_name].personal
+        return tuple(pointer for each in known.values() for pointer in each.personal)
+
     def caller(self, headers: Headers) -> Caller:
         """Return who sent these headers.
 

@@ -1,14 +1,19 @@
 """Groups and events as the API shows them: masked, with a sentence; values of payloads are in none."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import orjson
 
+from services.admin.errors.cause import Cause
+from services.admin.errors.facets import Facets, is_personal
 from services.admin.errors.sentence import sentence
 from services.admin.store.bytes_sql import Loaded
 from services.admin.store.read_sql import Act, Event, Group, Part
 from shared.mask import masked
+
+#: Pointers to the personal fields of the events of a name.
+Personal = Callable[[str | None], Sequence[str]]
 
 
 def group(found: Group) -> dict[str, Any]:
@@ -22,6 +27,7 @@ def group(found: Group) -> dict[str, Any]:
         "first_seen": found.first_seen.isoformat(),
         "last_seen": found.last_seen.isoformat(),
         "cause": found.cause._asdict(),
+        "would_land_now": None if found.look is None else orjson.loads(found.look),
     }
 
 
@@ -40,6 +46,12 @@ def part(found: Part) -> dict[str, Any]:
 def act(found: Act) -> dict[str, Any]:
     """Return an act."""
     return found._asdict() | {"at": found.at.isoformat()}
+
+
+def facets(found: Facets, cause: Cause, personal: Personal) -> dict[str, Any]:
+    """Return what differs within a group; of values that are personal not even the shapes."""
+    hidden = is_personal(cause.column, cause.place, personal(cause.event_name))
+    return found.shown(shapes=not hidden)
 
 
 def samples(events: Sequence[int], loaded: Loaded) -> list[Any]:

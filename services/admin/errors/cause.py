@@ -11,6 +11,8 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
+from shared.mask import shape
+
 #: Of what `fingerprint` is made; another choice of fields is another version, and groups of both live on.
 VERSION: Final = 1
 #: At most so many groups are told apart: event names, and with them causes, are anybody's to make up.
@@ -56,18 +58,25 @@ OTHERS: Final = Cause(None, "others", None, None, None, None, None, None)
 
 def cause_of(reason: Mapping[str, Any], value: bytes | None) -> Cause:
     """Return the cause of a parked event by its reason (`onramp-error`) and its bytes."""
+    return cause_and_shape(reason, value)[0]
+
+
+def cause_and_shape(reason: Mapping[str, Any], value: bytes | None) -> tuple[Cause, str | None]:
+    """Return the cause, and what the value at its column or pointer looks like (`9,99`), if it has one."""
     told = {name: _text(reason.get(name)) for name in ("step", "code", "sqlstate", "destination")}
     column, constraint = _text(reason.get("column")), _text(reason.get("constraint"))
     pointer, name = _text(reason.get("pointer")), _text(reason.get("event_name"))
     name = name and name[:_LONGEST_NAME]
     document = _parsed(value) if column or pointer or not name else None
-    return Cause(
+    found = _found(document, reason, column, pointer or "") if column or pointer else None
+    cause = Cause(
         **told | {"destination": _pattern(told["destination"])},
         column=column,
         place=constraint or _pattern(pointer),
         event_name=name or _name_in(document),
-        json_type=_type_at(document, reason, column, pointer or "") if column or pointer else None,
+        json_type=_type_of(found) if column or pointer else None,
     )
+    return cause, _shape_of(found) if column or pointer else None
 
 
 def _text(told: object) -> str | None:
@@ -92,14 +101,14 @@ def _name_in(document: object) -> str | None:
     return name if isinstance(name, str) and name.isascii() and name.isidentifier() else None
 
 
-def _type_at(document: object, reason: Mapping[str, Any], column: str | None, pointer: str) -> str:
-    """Return the type at the column (a landing table's is a member of the event) or the pointer."""
+def _found(document: object, reason: Mapping[str, Any], column: str | None, pointer: str) -> object:
+    """Return the value at the column (a landing table's is a member of the event) or the pointer."""
     if not column:
-        return _type_of(_at(document, pointer))
+        return _at(document, pointer)
     if not isinstance(document, dict):
-        return _ABSENT
+        return _NOTHING
     bodies = [document] if reason.get("typed") is False else [document.get(name) for name in _BODIES]
-    return next((_type_of(b[column]) for b in bodies if isinstance(b, dict) and column in b), _ABSENT)
+    return next((b[column] for b in bodies if isinstance(b, dict) and column in b), _NOTHING)
 
 
 def _at(document: object, pointer: str) -> object:
@@ -122,3 +131,10 @@ def _type_of(value: object) -> str:
         return "null" if value is None else "boolean"
     kinds = ((int, "integer"), (float, "number"), (str, "string"), (list, "array"), (dict, "object"))
     return next((name for kind, name in kinds if isinstance(value, kind)), _ABSENT)
+
+
+def _shape_of(value: object) -> str:
+    """Return what masks show of a text or a number, else its type, which no shape is."""
+    if isinstance(value, str | int | float) and not isinstance(value, bool):
+        return shape(value if isinstance(value, str) else repr(value)).replace("\0", "\\0")
+    return _type_of(value)

@@ -9,7 +9,7 @@ from uuid import UUID
 
 import orjson
 
-from services.admin.errors.cause import Cause, cause_of
+from services.admin.errors.cause import Cause, cause_and_shape
 from services.admin.errors.records import ErrorEvent, parked
 from services.admin.kafka_logs import LogRecord
 
@@ -49,6 +49,9 @@ class KeptEvent:
     parked_at: datetime
     reason: str
     value: bytes | None
+    version: str | None
+    #: What the value at its column or pointer looks like; None: it is of none.
+    shape: str | None
 
     @property
     def key(self) -> tuple[str, str, int, int, str]:
@@ -67,7 +70,7 @@ def kept(record: LogRecord) -> KeptEvent | None:
     place = None if event is None else place_of(event)
     if event is None or place is None:
         return None
-    cause = cause_of(event.reason, event.value)
+    cause, shape = cause_and_shape(event.reason, event.value)
     return KeptEvent(
         **place._asdict(),
         cause=cause,
@@ -77,6 +80,8 @@ def kept(record: LogRecord) -> KeptEvent | None:
         parked_at=datetime.fromtimestamp(min(max(event.timestamp, 0), _LAST_MS) / 1000, UTC),
         reason=orjson.dumps(dict(event.reason)).decode(),
         value=event.value,
+        version=_optional(event.reason, "version"),
+        shape=shape,
     )
 
 

@@ -10,11 +10,13 @@ from io import StringIO
 from itertools import count
 from typing import Any, Final, Self
 
+import orjson
 from psycopg2 import Binary
 from psycopg2.extensions import connection, cursor
 from psycopg2.extras import execute_values
 
 from services.admin.errors.cause import MOST_GROUPS, OTHERS, VERSION, Cause
+from services.admin.errors.facets import Facets
 from services.admin.errors.kept import KeptEvent
 from services.admin.findings import Source
 from services.admin.store.control_sql import connect, prepare, translated
@@ -54,7 +56,18 @@ _ADD_EVENTS: Final = """
         FROM new JOIN pg_temp.slice s USING (topic_id, topic, partition, "offset", destination)
         WHERE s.value IS NOT NULL ORDER BY new.id
     )
-    SELECT group_id, count(*), min(parked_at), max(parked_at) FROM new GROUP BY 1 ORDER BY 1
+    SELECT group_id, count(*), min(parked_at), max(parked_at), min(id) FROM new GROUP BY 1 ORDER BY 1
+"""
+#: Which of a slice were new: nobody else adds events, so their ids are later.
+_NEW: Final = """
+    SELECT s.n FROM pg_temp.slice s
+        JOIN onramp_admin.events e USING (topic_id, topic, partition, "offset", destination)
+    WHERE e.id >= %s
+"""
+_FACETS: Final = "SELECT group_id, counts::text FROM onramp_admin.facets WHERE group_id = ANY (%s)"
+_SET_FACETS: Final = """
+    INSERT INTO onramp_admin.facets (group_id, counts) VALUES %s
+    ON CONFLICT (group_id) DO UPDATE SET counts = excluded.counts
 """
 #: A cause that comes back is no longer resolved.
 _COUNT: Final = """
@@ -111,7 +124,8 @@ class KeeperSession:
         with translated(), self.conn, self.conn.cursor() as cur:
             added = self._add_groups(cur, unique)
             groups = self._groups | added
-            kept = _add_events(cur, unique, [_group_of(groups, event.cause) for event in unique])
+            of_events = [_group_of(groups, event.cause) for event in unique]
+            kept = _add_events(cur, unique, of_events, groups.get(OTHERS.fingerprint))
             _move(cur, next_offsets)
             failpoints.reach("admin.before_commit")
         failpoints.reach("admin.after_commit")
@@ -151,15 +165,35 @@ def _group_of(groups: Mapping[bytes, int], cause: Cause) -> int:
     return groups[OTHERS.fingerprint] if found is None else found
 
 
-def _add_events(cur: cursor, events: Sequence[KeptEvent], groups: Sequence[int]) -> int:
+def _add_events(cur: cursor, events: Sequence[KeptEvent], groups: Sequence[int], others: int | None) -> int:
     """Add those that are new, with their bytes and counts; return how many were."""
     cur.execute(_SLICE)
     cur.copy_expert(_COPY, _slice(events, groups))
     cur.execute(_ADD_EVENTS)
     counts = cur.fetchall()
+    if not counts:
+        return 0
     # In order of ids: two transactions that count never wait for each other in a circle.
-    _values(cur, _COUNT, counts)
-    return sum(new for _, new, *_ in counts)
+    _values(cur, _COUNT, [row[:4] for row in counts])
+    kept: int = sum(row[1] for row in counts)
+    new = [*zip(groups, events, strict=True)]
+    if kept < len(new):
+        cur.execute(_NEW, (min(row[4] for row in counts),))
+        new = [new[n] for (n,) in cur.fetchall()]
+    _count_facets(cur, new, others)
+    return kept
+
+
+def _count_facets(cur: cursor, new: Iterable[tuple[int, KeptEvent]], others: int | None) -> None:
+    """Count what differs within groups."""
+    of_groups: dict[int, list[KeptEvent]] = {}
+    for group, event in new:
+        of_groups.setdefault(group, []).append(event)
+    cur.execute(_FACETS, (list(of_groups),))
+    known = {group: Facets.of(orjson.loads(counts)) for group, counts in cur.fetchall()}
+    for group, events in of_groups.items():
+        known.setdefault(group, Facets()).add(events, shapes=group != others)
+    _values(cur, _SET_FACETS, [(group, facets.stored()) for group, facets in known.items()])
 
 
 def _slice(events: Sequence[KeptEvent], groups: Sequence[int]) -> StringIO:

@@ -4,14 +4,19 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
+import orjson
 from psycopg2 import Binary, sql
 from psycopg2.extensions import connection
 
 from services.admin.errors.cause import OTHERS, Cause
+from services.admin.errors.facets import Facets
 
 _GROUP: Final = """
     SELECT id, step, code, sqlstate, destination, "column", place, event_name, json_type, state, assignee,
-           events, first_seen, last_seen
+           events, first_seen, last_seen, (
+               SELECT json_build_object('would_land', l.would_land, 'of', l.events, 'at', l.answered_at,
+                                        'why', l.why, 'waits', l.waits)::text
+               FROM onramp_admin.looks l WHERE l.group_id = groups.id)
     FROM onramp_admin.groups
 """
 _EVENT: Final = """
@@ -22,6 +27,7 @@ _EVENT: Final = """
 _PART: Final = """
     SELECT id, destination, event_name, step, code, hour, events FROM onramp_admin.parts
 """
+_FACETS: Final = "SELECT counts::text FROM onramp_admin.facets WHERE group_id = %s"
 _LAST: Final = "SELECT id FROM onramp_admin.events WHERE group_id = %s ORDER BY id DESC LIMIT %s"
 _CHANGE: Final = """
     UPDATE onramp_admin.groups SET state = coalesce(%(state)s, state),
@@ -118,7 +124,7 @@ Only = Sequence[str] | None
 
 
 class Group(NamedTuple):
-    """Parked events of one cause."""
+    """Parked events of one cause; `look`: whether some of them would land, as JSON, once that was asked."""
 
     id: int
     cause: Cause
@@ -127,6 +133,7 @@ class Group(NamedTuple):
     events: int
     first_seen: datetime
     last_seen: datetime
+    look: str | None
 
 
 class Count(NamedTuple):
@@ -212,6 +219,12 @@ def event(conn: connection, number: int, only: Only = None) -> Event | None:
 def last_of_group(conn: connection, group_id: int, count: int) -> list[int]:
     """Return the last events of a group, the newest first."""
     return [event for (event,) in _rows(conn, sql.SQL(_LAST), (group_id, count))]
+
+
+def facets(conn: connection, group_id: int) -> Facets:
+    """Return what differs among the events of a group."""
+    found = _rows(conn, sql.SQL(_FACETS), (group_id,))
+    return Facets.of(orjson.loads(found[0][0])) if found else Facets()
 
 
 def change_group(conn: connection, number: int, changed: Mapping[str, Any], only: Only = None) -> bool:

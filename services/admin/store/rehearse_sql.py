@@ -72,7 +72,7 @@ def work(conn: connection, job: Job, databases: Mapping[str, str], load: Load) -
         _execute(conn, progress | {"waits": "the writer has not answered yet"})
         return
     _forget(job, databases, by_database(page, databases))
-    results = Counter(_result(f) for f in found)
+    results = Counter(result_of(f) for f in found)
     results_sql.add(conn, job.id, results)
     progress |= {"answered": len(found), "failed": _failed(results)}
     if page:
@@ -128,7 +128,7 @@ def _forget(job: Job, databases: Mapping[str, str], names: Iterable[str]) -> Non
             continue
 
 
-def _result(found: Found) -> tuple[str, str]:
+def result_of(found: Found) -> tuple[str, str]:
     """Return what would come of an event, and why if it would not land."""
     if found.outcome in {results_sql.LANDED, results_sql.DUPLICATE}:
         return str(found.outcome), ""
@@ -144,7 +144,7 @@ def _samples(load: Load, found: Sequence[Found]) -> str:
     """Return some events with what would come of them, masked."""
     some = sorted(found)[:SAMPLES]
     values = load([f.id for f in some]).values
-    shown = [{"event": f.id, "outcome": _result(f)[0], "row": masked(values.get(f.id))} for f in some]
+    shown = [{"event": f.id, "outcome": result_of(f)[0], "row": masked(values.get(f.id))} for f in some]
     return orjson.dumps(shown).decode()
 
 

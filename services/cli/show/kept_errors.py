@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 Entry = Mapping[str, Any]
+#: Of a group, what is no field of one line.
+_OWN_LINES = frozenset({"cause", "facets", "samples", "would_land_now"})
 
 
 def print_groups(groups: Iterable[Entry], *, as_json: bool) -> None:
@@ -18,8 +20,10 @@ def print_group(group: Entry, *, as_json: bool) -> None:
     if as_json:
         print(json.dumps(group))
         return
-    print_fields({name: value for name, value in group.items() if name not in {"cause", "samples"}})
+    print_fields({name: value for name, value in group.items() if name not in _OWN_LINES})
     print_fields({name: value for name, value in group["cause"].items() if value is not None})
+    _print_look(group["would_land_now"])
+    print_fields({name: _facet(facet) for name, facet in group["facets"].items()})
     for sample in group["samples"]:
         print(_safe(f"  {json.dumps(sample, ensure_ascii=False)}"))
 
@@ -139,7 +143,30 @@ def _print_each(entries: Iterable[Entry], line_of: Callable[[Entry], str], *, as
 
 def _group_line(group: Entry) -> str:
     head = f"{group['id']:>6}  {group['events']:>9,}  {group['state']:<12}  {_time(group['last_seen'])}"
-    return f"{head}  {group['sentence']}"
+    return f"{head}  {_look(group['would_land_now'])}  {group['sentence']}"
+
+
+def _look(look: Entry | None) -> str:
+    """Return how many of how many events would land."""
+    return f"{look['would_land']:>2}/{look['of']:<2}" if look and look["at"] else "  -  "
+
+
+def _print_look(look: Entry | None) -> None:
+    """Print how many events would land now, of when that is, and what would come of the others."""
+    if look and look["at"]:
+        print(f"would land now: {look['would_land']} of {look['of']}, as of {_time(look['at'])}")
+        for result in look["why"]:
+            print(_safe(f"  {result['events']:>9,}  {result['outcome']:<9}  {result['reason']}"))
+    else:
+        print("would land now: not known")
+    if look and look["waits"]:
+        print(_safe(f"no later answer: {look['waits']}"))
+
+
+def _facet(facet: Entry) -> str:
+    """Return the values of a facet with their counts, the first of them first."""
+    said = [f"{value['value'] or '-'} ({value['events']:,})" for value in facet["values"]]
+    return ", ".join([*said, *([f"others ({facet['others']:,})"] if facet["others"] else [])])
 
 
 def _act_line(act: Entry) -> str:

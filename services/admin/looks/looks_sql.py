@@ -1,0 +1,210 @@
+"""Rounds of looks: which events of which groups are asked about, and what the writer has answered.
+
+A round is written down before its events are asked about, and its answers with its end: whoever is killed in
+between leaves a round that the next one goes on with.  It is no job: nobody has started it, it changes
+nothing, and 10,000 groups would be as many jobs each hour.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final, NamedTuple, Self
+from uuid import uuid4
+
+import orjson
+from psycopg2 import sql
+from psycopg2.extensions import connection
+from psycopg2.extras import execute_values
+
+from services.admin.segments.folder import Segments
+from services.admin.store import rehearsals_sql, results_sql
+from services.admin.store.bytes_sql import load
+from services.admin.store.control_sql import connect, prepare, translated
+from services.admin.store.rehearsals_sql import Question
+from services.admin.store.rehearse_sql import result_of
+from services.admin.store.sets_sql import condition, rows
+from services.admin.store.staging_sql import COLUMNS, Found, attempt_of, by_database, destination_named
+from shared import failpoints
+from shared.errors import InfrastructureError
+
+#: Of a group so many are asked about: the last ones that a replay would take.
+EVENTS: Final = 10
+#: Groups of one round.  Its events are one page of the writer: it rehearses a person's next one after it.
+AT_ONCE: Final = 20
+#: Until a group is looked at again; if its database or the writer did not answer, sooner.
+AGAIN: Final = "1 hour"
+_SOONER: Final = "5 minutes"
+#: A writer that has not answered for so long is away.
+_PATIENCE: Final = "2 minutes"
+_STATEMENT_MS: Final = 60_000
+#: One service looks; any number that nothing else uses.
+_LOCK: Final = 7_203_155_020
+_NONE: Final = "none of its open events can be replayed"
+_SILENT: Final = "the writer has not answered"
+#: The oldest look first.  `moves` says whether there is an open event: to find none may be to read a million.
+_DUE: Final = """
+    SELECT g.id FROM onramp_admin.groups g
+        LEFT JOIN onramp_admin.looks l ON l.group_id = g.id
+        LEFT JOIN (
+            SELECT group_id, sum(events) AS events FROM onramp_admin.moves WHERE state = 'open' GROUP BY 1
+        ) m ON m.group_id = g.id
+    WHERE g.state IN ('open', 'acknowledged') AND g.events + coalesce(m.events, 0) > 0
+        AND (l.group_id IS NULL OR l.next_at <= now() OR l.registry <> %(registry)s)
+    ORDER BY l.asked_at NULLS FIRST, g.id LIMIT %(most)s
+"""
+_LAST: Final = """
+    SELECT g.id, coalesce(array_agg(e.id), '{{}}') FROM unnest(%(groups)s::bigint[]) g (id), LATERAL (
+        SELECT e.id FROM onramp_admin.events e
+        WHERE e.group_id = g.id AND {} ORDER BY e.id DESC LIMIT %(most)s
+    ) e GROUP BY 1
+"""
+_BEGIN: Final = """
+    INSERT INTO onramp_admin.looks (group_id, round, asked, registry, asked_at, next_at, waits) VALUES %s
+    ON CONFLICT (group_id) DO UPDATE SET round = excluded.round, asked = excluded.asked,
+        registry = excluded.registry, asked_at = now(), next_at = excluded.next_at, waits = excluded.waits
+"""
+_BEGUN: Final = f"(%s, %s, %s, %s, now(), now() + interval '{AGAIN}', %s)"
+_UNDER_WAY: Final = f"""
+    SELECT group_id, round::text, asked, asked_at < now() - interval '{_PATIENCE}'
+    FROM onramp_admin.looks WHERE round IS NOT NULL ORDER BY round, group_id
+"""  # noqa: S608 - our own numbers
+_EVENTS: Final = f"SELECT {COLUMNS} FROM onramp_admin.events e WHERE e.id = ANY (%(ids)s)"  # noqa: S608 - our own words
+_ANSWERED: Final = """
+    UPDATE onramp_admin.looks SET round = NULL, answered_at = now(), waits = NULL, events = %(events)s,
+        would_land = %(would_land)s, why = %(why)s::json
+    WHERE group_id = %(group)s
+"""
+_WAITS: Final = f"""
+    UPDATE onramp_admin.looks SET round = NULL, waits = %(waits)s, next_at = now() + interval '{_SOONER}'
+    WHERE group_id = %(group)s
+"""  # noqa: S608 - our own numbers
+
+
+class _Asked(NamedTuple):
+    """One group of a round: the events that are asked about, and whether that is too long ago."""
+
+    group: int
+    round: str
+    events: Sequence[int]
+    is_late: bool
+
+
+@dataclass(slots=True)
+class _Answers:
+    """What is known of events: answers, and why there are none."""
+
+    found: dict[int, Found] = field(default_factory=dict)
+    waits: dict[int, str] = field(default_factory=dict)
+    #: Databases that answered.
+    reached: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class LookSession:
+    """The connection of the one who looks; to be closed when a method has raised `InfrastructureError`."""
+
+    conn: connection
+    databases: Mapping[str, str]
+    segments: Segments | None = None
+
+    @classmethod
+    def open(cls, dsn: str, databases: Mapping[str, str], segments: Segments | None = None) -> Self | None:
+        """Connect and become the one who looks; None while another service does."""
+        conn = connect(dsn, statement_ms=_STATEMENT_MS)
+        is_ours = False
+        try:
+            with translated(), conn, conn.cursor() as cur:
+                prepare(conn)
+                cur.execute("SELECT pg_try_advisory_lock(%s)", (_LOCK,))
+                is_ours = cur.fetchone() == (True,)
+        finally:
+            if not is_ours:
+                conn.close()
+        return cls(conn, databases, segments) if is_ours else None
+
+    def close(self) -> None:
+        """Give the lock back."""
+        self.conn.close()
+
+    def begin(self, registry: str, most: int = AT_ONCE) -> int:
+        """Begin a round of the groups that are due, by the registry of this digest; return how many."""
+        with translated(), self.conn:
+            groups = [n for (n,) in rows(self.conn, sql.SQL(_DUE), {"registry": registry, "most": most})]
+            if not groups:
+                return 0
+            of_kind, values = condition("rehearse", self.databases)
+            values |= {"groups": groups, "most": EVENTS}
+            events = dict(rows(self.conn, sql.SQL(_LAST).format(of_kind), values))
+            number = str(uuid4())
+            begun = [
+                (
+                    n,
+                    number if n in events else None,
+                    events.get(n, []),
+                    registry,
+                    None if n in events else _NONE,
+                )
+                for n in groups
+            ]
+            with self.conn.cursor() as cur:
+                execute_values(cur, _BEGIN, begun, template=_BEGUN)
+        failpoints.reach("admin.look_begun")
+        return len(groups)
+
+    def go_on(self) -> bool:
+        """Ask about a round's events, or write down their answers; return whether one is under way."""
+        with translated(), self.conn:
+            asked = [_Asked(*row) for row in rows(self.conn, sql.SQL(_UNDER_WAY), {})]
+            round_ = [each for each in asked if each.round == asked[0].round]
+            if not round_:
+                return False
+            answers = self._ask(round_)
+            ended = [of for of in round_ if _is_over(of, answers)]
+            if len(ended) < len(round_):
+                return True
+            for name in answers.reached:
+                rehearsals_sql.forget(destination_named(self.databases, name), round_[0].round)
+            with self.conn.cursor() as cur:
+                for each in round_:
+                    cur.execute(*_written(each, answers))
+        return True
+
+    def _ask(self, asked: Sequence[_Asked]) -> _Answers:
+        answers = _Answers()
+        ids = [event for each in asked for event in each.events]
+        attempts = [attempt_of(row) for row in rows(self.conn, sql.SQL(_EVENTS), {"ids": ids})]
+        question = Question(asked[0].round, None, False)
+        for name, some in by_database(attempts, self.databases).items():
+            try:
+                where = destination_named(self.databases, name)
+                found = rehearsals_sql.ask(where, question, some, partial(load, self.conn, self.segments))
+            except InfrastructureError as e:
+                answers.waits |= {attempt.id: e.detail for attempt in some}
+                continue
+            answers.reached.append(name)
+            answers.found |= {f.id: f for f in found if f.outcome is not None}
+        return answers
+
+
+def _is_over(asked: _Asked, answers: _Answers) -> bool:
+    """Whether all its events are answered, or cannot be for now."""
+    return asked.is_late or all(n in answers.found or n in answers.waits for n in asked.events)
+
+
+def _written(asked: _Asked, answers: _Answers) -> tuple[str, dict[str, Any]]:
+    """Return the statement that ends a group's part of a round, and its parameters."""
+    unknown = [n for n in asked.events if n not in answers.found]
+    if unknown:
+        return _WAITS, {"group": asked.group, "waits": answers.waits.get(unknown[0], _SILENT)}
+    would_land, why = _counted(answers.found[n] for n in asked.events)
+    said = {"group": asked.group, "events": len(asked.events), "would_land": would_land}
+    return _ANSWERED, said | {"why": orjson.dumps(why).decode().replace("\\u0000", "")}
+
+
+def _counted(found: Iterable[Found]) -> tuple[int, list[dict[str, Any]]]:
+    """Return how many would land, and what would come of the others."""
+    results = Counter(result_of(each) for each in found)
+    others = [(key, n) for key, n in results.most_common() if key[0] != results_sql.LANDED]
+    why = [{"outcome": outcome, "reason": reason, "events": n} for (outcome, reason), n in others]
+    return results.total() - sum(n for _, n in others), why
