@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, Self
+from typing import Final, NamedTuple, Self
 
 import psycopg2
 from psycopg2.extensions import connection
@@ -59,7 +59,14 @@ _WITHOUT_BYTES: Final = f"""
             ORDER BY s.first_event DESC LIMIT 1
         ), false) END
 """  # noqa: S608 - our own words
-_FIX: Final = "SELECT fix::text FROM onramp_admin.jobs WHERE uuid = %s AND NOT is_edited"
+_FIX: Final = "SELECT fix::text, is_edited FROM onramp_admin.jobs WHERE uuid = %s"
+_PAYLOAD: Final = """
+    SELECT d.payload FROM onramp_admin.jobs j
+        JOIN onramp_admin.edits d ON d.upload = (j.filters ->> 'edits')::bigint
+        JOIN onramp_admin.events e ON e.id = d.event
+    WHERE j.uuid = %s AND (e.topic_id, e.topic, e.partition, e."offset", e.destination)
+        = (%s::uuid, %s, %s, %s, %s)
+"""
 
 
 class KeptAs(NamedTuple):
@@ -67,6 +74,13 @@ class KeptAs(NamedTuple):
 
     sha256: bytes | None
     state: str
+
+
+class EditOf(NamedTuple):
+    """How a job edited payloads: by steps, or each by hand."""
+
+    fix: str | None
+    by_hand: bool
 
 
 class KeptRange(NamedTuple):
@@ -134,12 +148,19 @@ class Kept:
         """Yield the events whose bytes are in no place, or are others in the database."""
         return self._places("without_bytes", _WITHOUT_BYTES)
 
-    def fix_of(self, job: str) -> str | None:
-        """Return the steps by which a job edited payloads; None: it has none, or is not known."""
+    def edit_of(self, job: str) -> EditOf | None:
+        """Return how a job edited payloads; None: it is not known."""
         with _translated(), self.conn.cursor() as cur:
             cur.execute(_FIX, (job,))
-            row: tuple[Any, ...] | None = cur.fetchone()
-            return row[0] if row else None
+            row = cur.fetchone()
+            return EditOf(*row) if row else None
+
+    def payload_of(self, job: str, place: Place) -> bytes | None:
+        """Return the payload that somebody sent for an event of a job; None: it is not there."""
+        with _translated(), self.conn.cursor() as cur:
+            cur.execute(_PAYLOAD, (job, *place))
+            row = cur.fetchone()
+            return bytes(row[0]) if row else None
 
     def _places(self, name: str, statement: str) -> Iterator[Place]:
         """Yield what `statement` finds; the server sends a part at a time."""

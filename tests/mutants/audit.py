@@ -307,6 +307,13 @@ SLOW: Final = (
         f"{REPLAYS}what_the_audit_says_of_replays_that_a_dump_has_lost",
     ),
     Mutant(
+        "comparing what was edited by hand",
+        "audit/replays.py",
+        "return None if payload is None else payloads.edited(value, payload)",
+        "return None",
+        f"{KEPT}a_row_that_is_not_what_was_sent_back_is_named",
+    ),
+    Mutant(
         "replays that nothing says",
         "audit/replays.py",
         "if counted[outcome] != said[outcome]:",
@@ -403,8 +410,8 @@ SLOW: Final = (
             (
                 "that the edit is the one that landed",
                 "audit/replays",
-                "return edited.value if edited.sha256 == replayed.sha256 else None",
-                "return edited.value",
+                "return edited.value if edited is not None and edited.sha256 == replayed.sha256 else None",
+                "return edited and edited.value",
                 "an_edit_that_nobody_knows_is_said_and_not_judged",
             ),
             (

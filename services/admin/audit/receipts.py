@@ -234,7 +234,7 @@ class Reading:
     def _judge_replayed(self, event: Event, table: Table, replayed: Replayed, rows: list[Row]) -> None:
         as_landed: Event | None = event
         if rows and replayed.sha256 is not None:
-            edited = self._edits.edited(event.value, replayed)
+            edited = self._edits.edited(event.value, replayed, self._incarnation)
             as_landed = None if edited is None else event.edited(edited)
             self.result.edits_unknown += edited is None
         same = as_landed is None or all(map(as_landed.same_as, rows))

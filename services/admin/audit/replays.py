@@ -9,11 +9,12 @@ from typing import Final, NamedTuple
 
 from services.admin.audit.books import Books, DatabaseBooks
 from services.admin.books_sql import Row
+from services.admin.errors.kept import Place
 from services.admin.findings import Code, Finding, Incarnation, Replayed, Source, Table
-from services.admin.fixes import exact
-from services.admin.fixes.payloads import fixed
+from services.admin.fixes import exact, payloads
+from services.admin.fixes.payloads import Edited
 from services.admin.fixes.steps import Fix
-from services.admin.kept_sql import Kept
+from services.admin.kept_sql import EditOf, Kept
 from shared.errors import UserError
 
 _OUTCOMES: Final = {"landed": "replayed", "duplicate": "replayed_duplicate"}
@@ -40,30 +41,37 @@ class ReplayedEvents:
 
 
 class Edits:
-    """What replays have made of payloads: by the job's fix, applied again."""
+    """What replays have made of payloads: by the job's fix, applied again, or as somebody sent them."""
 
     def __init__(self, kept: Kept | None) -> None:
         self._kept = kept
-        self._fixes: dict[str, Fix | None] = {}
+        self._edits: dict[str, EditOf | None] = {}
+        self._fixes: dict[str, Fix] = {}
 
-    def edited(self, value: bytes | None, replayed: Replayed) -> bytes | None:
+    def edited(self, value: bytes | None, replayed: Replayed, of: Incarnation) -> bytes | None:
         """Return the bytes that landed; None: nobody knows them."""
-        fix = self._fix(replayed.job)
-        if fix is None or value is None:
+        if value is None or replayed.job is None or self._kept is None:
             return None
         try:
-            edited = fixed(value, fix)
+            edited = self._edited(self._kept, replayed.job, value, _place(of, replayed))
         except UserError:
             return None
-        return edited.value if edited.sha256 == replayed.sha256 else None
+        return edited.value if edited is not None and edited.sha256 == replayed.sha256 else None
 
-    def _fix(self, job: str | None) -> Fix | None:
-        if job is None or self._kept is None:
-            return None
-        if job not in self._fixes:
-            text = self._kept.fix_of(job)
-            self._fixes[job] = None if text is None else Fix(exact.loads(text.encode()))
-        return self._fixes[job]
+    def _edited(self, kept: Kept, job: str, value: bytes, place: Place) -> Edited | None:
+        if job not in self._edits:
+            self._edits[job] = edit = kept.edit_of(job)
+            if edit is not None and edit.fix is not None:
+                self._fixes[job] = Fix(exact.loads(edit.fix.encode()))
+        edit = self._edits[job]
+        if edit is not None and edit.by_hand:
+            payload = kept.payload_of(job, place)
+            return None if payload is None else payloads.edited(value, payload)
+        return payloads.fixed(value, self._fixes[job]) if job in self._fixes else None
+
+
+def _place(of: Incarnation, replayed: Replayed) -> Place:
+    return Place(of.topic_id, *of.source, replayed.offset, replayed.destination)
 
 
 def check_replayed(books: Books, incarnation: Incarnation) -> Iterator[Finding]:

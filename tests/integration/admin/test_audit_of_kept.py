@@ -1,5 +1,6 @@
 """The audit reads the control database: what is parked is kept, replays are known, edits are what landed."""
 
+import io
 from collections.abc import Iterator
 from dataclasses import replace
 from urllib.parse import urlsplit
@@ -8,6 +9,8 @@ import pytest
 
 from services.admin.audit import kept
 from services.admin.fixes.steps import Fix
+from services.admin.store import edits_sql
+from services.admin.store.control_sql import transaction
 from services.admin.store.jobs_sql import Plan
 from services.writer.model.routes import Routes
 from services.writer.replay.replay import Replay
@@ -129,6 +132,41 @@ def test_an_edited_row_is_what_the_edit_made_of_the_event(replayed: Desk) -> Non
     assert (report.findings, report.unchecked) == ([], [])
     replayed.stage.execute(NOT_EDITED.format(t=replayed.stage.table))
     assert found(replayed) == {("corrupt", 2)}
+
+
+@pytest.fixture
+def by_hand(desk: Desk) -> Desk:
+    """Two events were downloaded, edited by hand, sent back, and landed by the writer's own code."""
+    with transaction(desk.dsn) as conn:
+        wanted = edits_sql.ids(conn, {"event_name": desk.stage.name})[:2]
+        found = edits_sql.lines(conn, None, wanted)
+        edited = [line.replace(b'{"a":"\\u0000"}', b'{ "n":%d.50}' % n) for n, line in enumerate(found)]
+        upload, _ = edits_sql.keep(conn, None, io.BytesIO(b"".join(edited)), "ann", None)
+    desk.start(plan=Plan(is_edited=True), edits=upload)
+    desk.work()
+    Replay(desk.stage.database).run(Routes("onramp"))
+    desk.work()
+    assert [state for _, state, _ in desk.states()] == ["replayed", "replayed", "open", "open", "open"]
+    return desk
+
+
+def test_an_event_that_was_edited_by_hand_lands_as_it_was_sent_back(by_hand: Desk) -> None:
+    [first, second] = by_hand.stage.rows(f"SELECT payload::text FROM {by_hand.stage.table} ORDER BY _offset")  # noqa: S608
+    assert (first, second) == (('{"n": 0.50}',), ('{"n": 1.50}',))
+    report = by_hand.stage.audit(control=by_hand.dsn)
+    assert (report.findings, report.unchecked) == ([], [])
+
+
+def test_a_row_that_is_not_what_was_sent_back_is_named(by_hand: Desk) -> None:
+    by_hand.stage.execute(f"UPDATE {by_hand.stage.table} SET payload = '{{\"n\": 0.50}}' WHERE _offset = 1")  # noqa: S608
+    assert found(by_hand) == {("corrupt", 1)}
+
+
+def test_an_edit_by_hand_that_is_gone_is_said_and_not_judged(by_hand: Desk) -> None:
+    execute(by_hand.dsn, "DELETE FROM onramp_admin.edits")
+    report = by_hand.stage.audit(control=by_hand.dsn)
+    assert report.findings == []
+    assert "2 edited rows" in report.unchecked[0]
 
 
 def test_an_edit_that_nobody_knows_is_said_and_not_judged(replayed: Desk) -> None:
