@@ -9,6 +9,7 @@ from psycopg2.extensions import connection, parse_dsn
 
 from services.elt.agent.seen import Seen, Table
 from services.elt.agent.source_sql import SourceDatabase, SourceError
+from services.elt.merge.column_types import UnsupportedTypeError, column_type
 from services.elt.setup.prepare import identifier
 from shared.registry.sources import Source
 
@@ -23,6 +24,7 @@ _UNLOGGED: Final = """
     SELECT n.nspname || '.' || c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
     WHERE n.nspname = ANY(%s) AND c.relkind IN ('r', 'p') AND c.relpersistence = 'u'
 """
+_LEAVE_OUT: Final = 'models: leave the column out ("{}": null), or exclude the table'
 _TIMES: Final = ("date", "timestamp without time zone", "timestamp with time zone")
 
 
@@ -71,12 +73,27 @@ def role_of(dsn: str) -> str:
         return ""
 
 
+def of_types(table: Table) -> Iterator[Fact]:
+    """Yield a fact for each column whose type would hold the table once it is captured."""
+    for column in table.columns:
+        try:
+            column_type(column.type)
+        except UnsupportedTypeError:
+            yield Fact(
+                "wrong",
+                f"{table.full_name}.{column.name} is of the type {column.type}, of which changes tell too"
+                " little: it would hold the table",
+                _LEAVE_OUT.format(column.name),
+            )
+
+
 def _of_tables(conn: connection, source: Source, seen: Seen, *, rows: bool) -> Iterator[Fact]:
     tables = {t.full_name: t for t in seen.tables if not t.is_partition and t.full_name not in seen.left_out}
     with conn.cursor() as cursor:
         cursor.execute(_IDENTITY, ([table.oid for table in tables.values()],))
         for name, identity, has_key, may_read in sorted(cursor.fetchall()):
             yield from _of_one(tables[name], identity, has_key=has_key, may_read=may_read)
+            yield from of_types(tables[name])
             if rows and may_read:
                 yield from _of_rows(cursor, tables[name])
         cursor.execute(_UNLOGGED, (list(source.schemas),))
@@ -117,7 +134,7 @@ def _of_rows(cursor: Any, table: Table) -> Iterator[Fact]:
                 yield Fact(
                     "wrong",
                     f"{table.full_name}.{column.name} has {what}: they would come out wrong",
-                    f'models: leave the column out ("{column.name}": null), or exclude the table',
+                    _LEAVE_OUT.format(column.name),
                 )
 
 

@@ -1,0 +1,23 @@
+"""What `onramp sources check` says of columns whose changes tell too little to make their values again."""
+
+from services.elt.agent.seen import Column, RowsStamp, Table
+from services.elt.setup.check_sql import of_types
+
+
+def _table(**types: str) -> Table:
+    columns = tuple(Column(name, type_, not_null=False, generated=False) for name, type_ in types.items())
+    stamp = RowsStamp(oid=1, columns={})
+    return Table(oid=1, schema="app", name="t", columns=columns, rows_stamp=stamp)
+
+
+def test_each_column_that_would_hold_its_table_is_named_with_its_type_and_how_to_leave_it_out() -> None:
+    told = list(of_types(_table(a="bit(8)", b="integer", c="bit varying", d="bit(8)[]")))
+    assert [fact.level for fact in told] == ["wrong"] * 3
+    named = zip(told, (("a", "bit(8)"), ("c", "bit varying"), ("d", "bit(8)[]")), strict=True)
+    for fact, (column, type_) in named:
+        assert fact.what.startswith(f"app.t.{column} is of the type {type_},")
+        assert f'"{column}": null' in fact.fix
+
+
+def test_nothing_is_said_of_types_that_arrive_as_they_are() -> None:
+    assert list(of_types(_table(a="bit(1)", b="text[]", c="mood", d="timestamp with time zone"))) == []
