@@ -106,6 +106,8 @@ OTHER_VARIABLES: Final[Mapping[str, str]] = {
     "ONRAMP_SOURCE_SHOP": "The DSN of a source: its `dsn_env` in the registry says which variable has it.",
     "ONRAMP_SOURCE_SHOP_PASSWORD": "The password in that DSN alone, for Kafka Connect, which reads no DSN.",
     "ONRAMP_EVENT_NAME": "The Lambda in clients/python: what the records of its queue or stream are called.",
+    "ONRAMP_REGISTRY_FILE": "Of earlier releases: no service reads a file, nor starts with this.",
+    "ONRAMP_REGISTRY_SOURCE": "Of earlier releases, as the one before: `file` is refused.",
     "ONRAMP_CACHE": "Folder for downloaded jars, instead of `$XDG_CACHE_HOME/onramp` or `~/.cache/onramp`.",
     "ONRAMP_POSTGRES_PASSWORD": "Password of the database in `docker-compose.yml`; `onramp` unless set.",
     "ONRAMP_LOAD_ORDER": "Load runs only: the file in which a run tells its generator what to send.",

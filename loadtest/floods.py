@@ -1,6 +1,6 @@
 """Floods of hostile clients, and the most memory that the gateway had under each.
 
-``python -m loadtest.floods`` starts a gateway for each, without Kafka, which no flood needs, and prints
+``python -m loadtest.floods`` starts Kafka, which has the registry, and a gateway for each flood, and prints
 a table; ``--out`` keeps the figures.  A flood is over when every client has seen the start of an answer.
 """
 
@@ -13,20 +13,17 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from loadtest import report
 from stack import services
+from stack.kafka import Kafka
 from stack.ports import LOOPBACK
-from stack.processes import wait_for
-from stack.services import Service
 
 MIB: Final = 2**20
 #: What the process may have beside its budget.
 BESIDE: Final = 100 * MIB
-_NO_KAFKA: Final = "127.0.0.1:1"
 _HEAD: Final = b"POST /v1/events HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 #: Few bytes on the wire and a large answer: each event's fault is told.
 _FAULTS: Final = gzip.compress(b"[" + b"{}," * 1_999 + b"{}]")
@@ -117,7 +114,13 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()
     limit = args.budget + BESIDE / MIB
-    rows = [_measured(name, args.budget * MIB, args.clients) for name in FLOODS]
+    with tempfile.TemporaryDirectory(prefix="onramp-floods-") as folder:
+        kafka = Kafka(Path(folder))
+        try:
+            kafka.start()
+            rows = [_measured(name, kafka.bootstrap, args.budget * MIB, args.clients) for name in FLOODS]
+        finally:
+            kafka.stop()
     print(f"{report.machine()}; {args.clients} clients, a budget of {args.budget} MiB\n")
     print("| flood | MiB before | MiB at most | limit |")
     print("|-|-|-|-|")
@@ -129,27 +132,18 @@ def main() -> None:
         args.out.write_text(json.dumps(figures, indent=1) + "\n", "utf-8")
 
 
-def _measured(name: str, budget: int, clients: int) -> dict[str, Any]:
+def _measured(name: str, bootstrap: str, budget: int, clients: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="onramp-floods-") as folder:
         env = {"ONRAMP_INGEST_INFLIGHT_BYTES": str(budget)}
-        gateway = services.gateway(bootstrap=_NO_KAFKA, log=Path(folder) / "gateway.log", env=env)
+        gateway = services.gateway(bootstrap=bootstrap, log=Path(folder) / "gateway.log", env=env)
         try:
             gateway.start()
-            wait_for(partial(listens, gateway), gateway.child, 60, waiting_for="it does not listen")
+            gateway.wait_ready()
             before = peak(gateway.pid)
             asyncio.run(flood(name, gateway.port, clients))
             return {"flood": name, "before_mib": before / MIB, "most_mib": peak(gateway.pid) / MIB}
         finally:
             gateway.stop()
-
-
-def listens(gateway: Service) -> bool:
-    """Tell whether the gateway takes connections; it need not reach Kafka."""
-    try:
-        socket.create_connection((LOOPBACK, gateway.port)).close()
-    except OSError:
-        return False
-    return True
 
 
 if __name__ == "__main__":

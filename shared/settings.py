@@ -5,7 +5,7 @@ them all with their defaults and reasons, and a test holds the two together.
 """
 
 from pathlib import Path
-from typing import Literal, Self
+from typing import Self
 
 from pydantic import Field, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -97,24 +97,9 @@ class RegistrySettings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="ONRAMP_REGISTRY_", frozen=True)
 
-    source: Literal["file", "kafka"] = Field(
-        "file",
-        description="Where the registry is kept: `file`, or `kafka` for the topic onramp.registry, which "
-        "`onramp apply` writes and all services follow. The same for all of them.",
-    )
     topic: str = Field(
         wire.REGISTRY,
         pattern=r"^onramp\.registry[A-Za-z0-9._-]{0,200}$",
         description="The topic that the registry is kept in; another name keeps two Onramps on one Kafka "
         "apart. It begins with onramp.registry, where no sender's event can go.",
     )
-    file: Path = Field(
-        Path("onramp.yaml"),
-        description="The registry's file; without it every event name is accepted and no key is known. "
-        "If a file is named here and does not exist, the service does not start.",
-    )
-
-    @property
-    def named(self) -> bool:
-        """Whether the file was named explicitly: then it must exist."""
-        return "file" in self.model_fields_set

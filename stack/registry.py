@@ -14,26 +14,41 @@ from shared.settings import KafkaSettings, RegistrySettings
 class OwnRegistry:
     """A topic of its own, which the services follow that are started with `env`."""
 
-    def __init__(self, bootstrap: str, document: Any = None) -> None:
-        """Make a name; the topic is made with the first document, of nothing unless it is given."""
+    def __init__(
+        self,
+        bootstrap: str,
+        document: Any = None,
+        *,
+        kafka: KafkaSettings | None = None,
+        of_file: bool = False,
+    ) -> None:
+        """Make a name; the topic is made with the first document, of nothing unless it is given.
+
+        Args:
+            bootstrap: the brokers.
+            document: the sections that are in force.
+            kafka: how the brokers are reached, if they ask who one is.
+            of_file: what the document says is a file's, as `onramp apply` writes it.
+        """
         self.bootstrap = bootstrap
-        self._kafka = KafkaSettings(bootstrap=bootstrap)
-        self._settings = RegistrySettings(topic=f"onramp.registry.{secrets.token_hex(6)}")
+        self._kafka = kafka or KafkaSettings(bootstrap=bootstrap)
+        self._of_file = of_file
+        self.settings = RegistrySettings(topic=f"onramp.registry.{secrets.token_hex(6)}")
         self.put(document or {})
 
     @property
     def topic(self) -> str:
         """The topic's name."""
-        return self._settings.topic
+        return self.settings.topic
 
     @property
     def env(self) -> dict[str, str]:
         """The environment of services that follow it."""
-        return {"ONRAMP_REGISTRY_SOURCE": "kafka", "ONRAMP_REGISTRY_TOPIC": self.topic}
+        return {"ONRAMP_REGISTRY_TOPIC": self.topic}
 
     def open(self) -> KafkaLog:
         """Return its log; who opens it closes it."""
-        return open_log(self._settings, self._kafka)
+        return open_log(self.settings, self._kafka)
 
     def put(self, document: Any) -> int | None:
         """Bring the sections of a document into force; return the offset, None when nothing differs.
@@ -44,6 +59,6 @@ class OwnRegistry:
         try:
             editor = Editor(log)
             change = difference(editor.chain, Snapshot.model_validate(document))
-            return None if change.is_empty else editor.write(change, "own", "")
+            return None if change.is_empty else editor.write(change, "own", "", of_file=self._of_file)
         finally:
             log.close()

@@ -50,7 +50,7 @@ class Stack:
         self._interrupts = interrupts
         self._parts: list[tuple[str, Part]] = []
         self._lock: IO[str] | None = None
-        self._shared_env = {"ONRAMP_REGISTRY_SOURCE": "kafka"}
+        self._shared_env: dict[str, str] = {}
         self._postgres_port = plan.postgres_port
         self._postgres: Postgres | None = None
         self.bootstrap = plan.bootstrap or ""

@@ -18,7 +18,6 @@ from services.admin.settings import AdminSettings
 from shared.logs import set_up
 from shared.malloc import return_large_blocks, share_heaps
 from shared.read_settings import WrongSettingsError, read_settings, warn_of_unknown
-from shared.registry.file import RegistryFileError
 from shared.registry.opened import open_registry
 from shared.settings import KafkaSettings, RegistrySettings
 
@@ -39,7 +38,7 @@ def main() -> None:
         registry = open_registry(named, kafka)
         require_safe(settings, registry)
         tls = settings.tls()
-    except (WrongSettingsError, UnsafeSetupError, RegistryFileError) as e:
+    except (WrongSettingsError, UnsafeSetupError) as e:
         sys.exit(f"The admin service does not start:\n{e}")
     except OSError as e:
         sys.exit(

@@ -19,7 +19,6 @@ from services.ingest.safety import UnsafeSetupError, require_safe
 from services.ingest.settings import STOP_SECONDS, IngestSettings
 from shared.logs import set_up
 from shared.read_settings import WrongSettingsError, read_settings, warn_of_unknown
-from shared.registry.file import RegistryFileError
 from shared.registry.opened import open_registry
 from shared.settings import KafkaSettings, RegistrySettings
 
@@ -40,10 +39,8 @@ def main() -> None:
     try:
         # Here as well as in the workers: a supervisor would restart failing workers forever.
         require_safe(settings, kafka, open_registry(registry, kafka, check_schemas))
-    except UnsafeSetupError as e:
+    except (UnsafeSetupError, WrongSettingsError) as e:
         sys.exit(f"The gateway does not start:\n{e}")
-    except RegistryFileError as e:
-        sys.exit(f"The gateway does not start: {e}.")
     try:
         settings.tls()
     except OSError as e:

@@ -12,7 +12,7 @@ from shared.registry import Registry
 from shared.settings import KafkaSettings
 
 _PRODUCTION_REPLICAS: Final = 2
-_MAKE_KEY: Final = "Make one with `onramp keys new NAME` and write its hash into the registry's file"
+_MAKE_KEY: Final = "Make one with `onramp keys new NAME` and have its hash in the registry (`onramp apply`)"
 
 
 class UnsafeSetupError(ValueError):

@@ -10,7 +10,6 @@ from services.writer.driver.app import WriterProcess
 from services.writer.settings import WriterSettings
 from shared import logs
 from shared.read_settings import WrongSettingsError, read_settings, warn_of_unknown
-from shared.registry.file import RegistryFileError
 from shared.settings import KafkaSettings, RegistrySettings
 
 log = logging.getLogger(__name__)
@@ -19,7 +18,7 @@ EXIT_USAGE: Final = 2
 
 
 def main() -> int:
-    """Run until told to stop; return the exit code, 2 for wrong settings or a wrong registry."""
+    """Run until told to stop; return the exit code, 2 for wrong settings."""
     logs.set_up("writer")
     try:
         settings, kafka = read_settings(WriterSettings), read_settings(KafkaSettings)
@@ -33,8 +32,8 @@ def main() -> int:
     os.environ.setdefault("ONRAMP_FAILPOINT_PID", str(os.getpid()))
     try:
         return asyncio.run(WriterProcess(settings, kafka, registry).run())
-    except RegistryFileError as e:
-        log.error("the registry is wrong: the writer does not start", extra={"reason": str(e)})  # noqa: TRY400
+    except WrongSettingsError as e:
+        log.error("a setting is wrong: the writer does not start", extra={"reason": str(e)})  # noqa: TRY400
         return EXIT_USAGE
 
 

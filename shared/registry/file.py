@@ -1,12 +1,9 @@
-"""The registry as a file, ``onramp.yaml``: validated as a whole, reloaded when it changes.
+"""``onramp.yaml``, the file that people write and `onramp apply` brings into force: validated as a whole.
 
-A file is replaced by editors, config maps and `mv` in as many ways, so a change is whatever
-`stat` says.  Whatever is wrong with it, the last valid snapshot stays in place, loudly and
-once per change, and it is checked again: a registry that stopped reloading silently would keep
-accepting keys that were removed.
+No service reads it.  It is replaced by editors, config maps and `mv` in as many ways, so a change of it
+is whatever `stat` says.
 """
 
-import logging
 from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
@@ -15,16 +12,10 @@ from typing import Any, Final
 from pydantic import BaseModel, ValidationError
 
 from shared.registry import model, strict_yaml
-from shared.registry.memory import refuse_emptied
-from shared.registry.model import EMPTY, Snapshot
-from shared.registry.port import Check, no_check
-
-logger = logging.getLogger(__name__)
+from shared.registry.model import Snapshot
 
 #: By which it is told that a file is another: times, size and inode.
 Stamp = tuple[int, int, int]
-#: Equal to no file's: it is read again at the next look.
-_UNREAD: Final = (-1, -1, -1)
 _END: Final = "..."
 #: As people write them.
 _FIELDS: Final = sorted(
@@ -41,89 +32,20 @@ class RegistryFileError(ValueError):
     """The file is not a valid registry; the message says where."""
 
 
-class UnreadableFileError(RegistryFileError):
-    """The file's content is not known, which may pass without the file changing."""
-
-
-class FileRegistry:
-    """Reads one file.  One that is not there is an empty registry, unless somebody `named` it."""
-
-    def __init__(self, path: Path, check: Check = no_check, *, named: bool = False) -> None:
-        """Load the file.
-
-        Raises:
-            RegistryFileError: it is wrong, or named and not there; a service must not start
-                on half of it, nor accept everybody because of a misspelt path.
-        """
-        self._path = path
-        self._check = check
-        self._stamp: Stamp | None = stamp_of(path)
-        if named and self._stamp is None:
-            raise RegistryFileError(f"{path} is not there: write it, or leave ONRAMP_REGISTRY_FILE out")
-        self._snapshot, self._ending = EMPTY, 0
-        self._logged = ""
-        if self._stamp:
-            text = _read(path)
-            self._snapshot, self._ending = _snapshot_of(path, text, EMPTY, check), ending(text)
-
-    def snapshot(self) -> Snapshot:
-        """Return the present snapshot.  Costs nothing."""
-        return self._snapshot
-
-    @property
-    def is_read(self) -> bool:
-        """Always: it is read before there is one."""
-        return True
-
-    def close(self) -> None:
-        """Nothing is held."""
-
-    @property
-    def is_valid(self) -> bool:
-        """Whether the snapshot is what the file says."""
-        return not self._logged
-
-    def refresh(self) -> bool:
-        """Read the file again if it changed; return whether the snapshot changed.  Never raises."""
-        stamp = stamp_of(self._path)
-        if stamp == self._stamp:
-            return False
-        try:
-            return self._take_over(stamp)
-        except UnreadableFileError as e:
-            self._stamp = None if stamp is None else _UNREAD
-            self._log(str(e))
-        except RegistryFileError as e:
-            self._stamp = stamp
-            self._logged = ""  # each change is logged once, also for the same reason
-            self._log(str(e))
-        except Exception as e:  # noqa: BLE001 - whatever it is, the file must be checked again
-            self._stamp = _UNREAD
-            self._log(type(e).__name__)
-        return False
-
-    def _take_over(self, stamp: Stamp | None) -> bool:
-        text = _read(self._path)
-        if ending(text) < self._ending:
-            raise RegistryFileError(
-                f"{self._path} does not end as before: it was cut, or is still being written"
-            )
-        snapshot = _snapshot_of(self._path, text, self._snapshot, self._check)
-        changed = snapshot.digest != self._snapshot.digest
-        self._snapshot, self._ending, self._stamp, self._logged = snapshot, ending(text), stamp, ""
-        if changed:
-            logger.info("registry loaded", extra={"digest": snapshot.digest})
-        return changed
-
-    def _log(self, reason: str) -> None:
-        if reason != self._logged:
-            logger.error("the registry is wrong; the old one stays", extra={"reason": reason})
-        self._logged = reason
-
-
-def load(path: Path, check: Check = no_check) -> Snapshot:
+def load(path: Path) -> Snapshot:
     """Load the file.  Raises `RegistryFileError` with all that is wrong and where."""
-    return _snapshot_of(path, _read(path), EMPTY, check)
+    text = _read(path)
+    try:
+        document = strict_yaml.loads(text)
+    except ValueError as e:
+        raise RegistryFileError(f"{path} {e}") from None
+    if document is not None and not isinstance(document, dict):
+        raise RegistryFileError(f"{path} must hold a mapping")
+    try:
+        return Snapshot.model_validate(document or {})
+    except ValidationError as e:
+        told = [_told(path, text, each) for each in e.errors(include_input=False)]
+        raise RegistryFileError("; ".join(told)) from None
 
 
 def _read(path: Path) -> str:
@@ -132,26 +54,7 @@ def _read(path: Path) -> str:
     except UnicodeDecodeError:
         raise RegistryFileError(f"{path} is not text in UTF-8") from None
     except OSError as e:
-        raise UnreadableFileError(f"{path} cannot be read: {type(e).__name__}") from e
-
-
-def _snapshot_of(path: Path, text: str, before: Snapshot, check: Check) -> Snapshot:
-    try:
-        document = strict_yaml.loads(text)
-    except ValueError as e:
-        raise RegistryFileError(f"{path} {e}") from None
-    if document is not None and not isinstance(document, dict):
-        raise RegistryFileError(f"{path} must hold a mapping")
-    try:
-        refuse_emptied(document or {}, before)
-        snapshot = Snapshot.model_validate(document or {})
-        check(snapshot)
-    except ValidationError as e:
-        told = [_told(path, text, each) for each in e.errors(include_input=False)]
-        raise RegistryFileError("; ".join(told)) from None
-    except ValueError as e:
-        raise RegistryFileError(placed(path, str(e))) from None
-    return snapshot
+        raise RegistryFileError(f"{path} cannot be read: {type(e).__name__}") from e
 
 
 def placed(path: Path, reason: str) -> str:

@@ -1,7 +1,6 @@
-"""The registry in memory: for tests, and for a gateway that has no file."""
+"""The registry in memory, for tests."""
 
 import logging
-from collections.abc import Mapping
 from typing import Any
 
 from pydantic import ValidationError
@@ -13,7 +12,7 @@ logger = logging.getLogger(__name__)
 
 
 class MemoryRegistry:
-    """Holds what `put` was given, as a file holds what was written."""
+    """Holds the document that `put` was given."""
 
     def __init__(self, document: dict[str, Any] | None = None, check: Check = no_check) -> None:
         self._check = check
@@ -41,7 +40,6 @@ class MemoryRegistry:
     def refresh(self) -> bool:
         """Take over the document if it is valid; return whether the snapshot changed."""
         try:
-            refuse_emptied(self._document or {}, self._snapshot)
             snapshot = Snapshot.model_validate(self._document or {})
             self._check(snapshot)
         except ValueError as e:  # pydantic's ValidationError is one
@@ -54,23 +52,6 @@ class MemoryRegistry:
         changed = snapshot.digest != self._snapshot.digest
         self._snapshot = snapshot
         return changed
-
-
-def refuse_emptied(document: Mapping[str, Any], before: Snapshot) -> None:
-    """Raise `ValueError` for a document without `keys`, `operators` or `sources` when there were some before.
-
-    An empty or cut file looks like that. In development a gateway without keys accepts everybody, and the
-    slot of a source that is named no more is dropped.
-    """
-    for section, known in (
-        ("keys", before.keys),
-        ("operators", before.operators),
-        ("sources", before.sources),
-    ):
-        if known and section not in document:
-            raise ValueError(
-                f"there is no `{section}` where there were {len(known)}: `{section}: {{}}` removes all"
-            )
 
 
 def reasons(error: ValueError) -> list[str]:

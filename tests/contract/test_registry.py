@@ -1,18 +1,15 @@
-"""What every registry promises, asked of the one in memory, of the file and of the log."""
+"""What every registry promises, asked of the one in memory and of the log."""
 
 import secrets
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
-import yaml
 
 from shared.registry import Registry, Snapshot
 from shared.registry.chain import NAMED, Chain
-from shared.registry.file import FileRegistry, RegistryFileError
 from shared.registry.kafka_log import KafkaLog
 from shared.registry.log import MemoryLog, RegistryLog
 from shared.registry.log_registry import LogRegistry
@@ -47,17 +44,8 @@ def refuse_marked(snapshot: Snapshot) -> None:
         raise ValueError("the service refuses this")
 
 
-@pytest.fixture(params=["memory", "file"])
-def documents(request: pytest.FixtureRequest, tmp_path: Path) -> Rig:
-    """Registries whose source is one document: what it leaves out is away."""
-    if request.param == "memory":
-        memory = MemoryRegistry(GOOD, refuse_marked)
-        return Rig(memory, memory.put)
-    return of_file(tmp_path)
-
-
-@pytest.fixture(params=["memory", "file", "log", "kafka"])
-def rig(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Rig]:
+@pytest.fixture(params=["memory", "log", "kafka"])
+def rig(request: pytest.FixtureRequest) -> Iterator[Rig]:
     if request.param == "kafka":
         bootstrap = request.getfixturevalue("kafka").bootstrap
         log = KafkaLog(
@@ -68,11 +56,9 @@ def rig(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Rig]:
         log.close()
     elif request.param == "log":
         yield of_log(MemoryLog())
-    elif request.param == "memory":
+    else:
         memory = MemoryRegistry(GOOD, refuse_marked)
         yield Rig(memory, memory.put)
-    else:
-        yield of_file(tmp_path)
 
 
 def of_log(log: RegistryLog) -> Rig:
@@ -108,19 +94,6 @@ def as_whole_documents(log: RegistryLog) -> Callable[[Any], None]:
     return put
 
 
-def of_file(tmp_path: Path) -> Rig:
-    path = tmp_path / "onramp.yaml"
-    written = 0
-
-    def put(document: Any) -> None:
-        nonlocal written
-        written += 1
-        path.write_text(yaml.safe_dump(document) + "#" * written)
-
-    put(GOOD)
-    return Rig(FileRegistry(path, refuse_marked), put)
-
-
 def test_the_snapshot_is_what_was_written(rig: Rig) -> None:
     order = rig.registry.snapshot().event_types["order_placed"]
 
@@ -136,18 +109,9 @@ REFUSED: dict[str, Any] = {**GOOD, "event_types": {"refused_by_the_service": {}}
 
 
 def test_it_says_whether_the_snapshot_is_what_was_written(rig: Rig) -> None:
-    says_whether_it_is_valid(rig, REFUSED)
-
-
-@pytest.mark.parametrize("wrong", [{"keyz": {}}, {}])
-def test_a_wrong_document_is_no_valid_one(documents: Rig, wrong: Any) -> None:
-    says_whether_it_is_valid(documents, wrong)
-
-
-def says_whether_it_is_valid(rig: Rig, wrong: Any) -> None:
     assert rig.registry.is_read
     assert rig.registry.is_valid
-    rig.put(wrong)
+    rig.put(REFUSED)
     rig.registry.refresh()
     rig.registry.refresh()  # which does not look again
     assert not rig.registry.is_valid
@@ -194,15 +158,6 @@ def test_no_change_is_the_same_snapshot(rig: Rig) -> None:
     ],
 )
 def test_what_is_wrong_leaves_the_old_one(rig: Rig, wrong: Any) -> None:
-    leaves_the_old_one(rig, wrong)
-
-
-@pytest.mark.parametrize("lacking", [{}, {"event_types": {"order_placed": {}}}])
-def test_a_document_without_its_keys_leaves_the_old_one(documents: Rig, lacking: Any) -> None:
-    leaves_the_old_one(documents, lacking)
-
-
-def leaves_the_old_one(rig: Rig, wrong: Any) -> None:
     before = rig.registry.snapshot().digest
     rig.put(wrong)
 
@@ -224,23 +179,3 @@ def test_hashes_are_not_in_logs(rig: Rig, caplog: pytest.LogCaptureFixture) -> N
 def test_a_snapshot_cannot_be_changed(rig: Rig) -> None:
     with pytest.raises(TypeError):
         rig.registry.snapshot().keys["shop"] = None  # type: ignore[index]
-
-
-def test_a_service_does_not_start_on_a_wrong_file(tmp_path: Path) -> None:
-    path = tmp_path / "onramp.yaml"
-    for text in ("keys: [", "- a list", "keys: {shop: {}}", "\x00"):
-        path.write_text(text)
-        with pytest.raises(RegistryFileError):
-            FileRegistry(path)
-
-
-def test_a_file_that_is_not_there_is_empty_and_may_come(tmp_path: Path) -> None:
-    path = tmp_path / "onramp.yaml"
-    registry = FileRegistry(path)
-    assert not registry.snapshot().keys
-
-    path.write_text(yaml.safe_dump(GOOD))
-    assert registry.refresh()
-    path.unlink()
-    assert not registry.refresh()  # a file that vanishes revokes nothing by accident
-    assert "shop" in registry.snapshot().keys

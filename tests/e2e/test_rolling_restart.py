@@ -20,10 +20,12 @@ from services.admin.audit.run import Request, audit
 from shared import wire
 from shared.kafka_security import Brokers, KafkaSecurity
 from shared.registry.keys import new_key
+from shared.settings import KafkaSettings
 from stack import services
 from stack.families import family_of
 from stack.kafka import Kafka
 from stack.postgres import Postgres
+from stack.registry import OwnRegistry
 from stack.services import Service
 from tests.fixtures.authority import Authority
 from tests.fixtures.balancer import Balancer
@@ -143,8 +145,18 @@ def site(tmp_path: Path) -> Iterator[Site]:
             "ONRAMP_KAFKA_CA_FILE": str(authority.ca),
             "ONRAMP_KAFKA_USERNAME": USER,
             "ONRAMP_KAFKA_PASSWORD_FILE": str(password_file),
-            "ONRAMP_REGISTRY_FILE": str(_registry(tmp_path, digest)),
         }
+        as_user = KafkaSettings(
+            bootstrap=brokers.bootstrap,
+            security_protocol="SASL_SSL",
+            ca_file=authority.ca,
+            username=USER,
+            password_file=password_file,
+            replication=3,
+            min_insync=2,
+        )
+        keys = {"shop": {"hashes": [{"sha256": digest}], "events": ["*"]}}
+        env |= OwnRegistry(brokers.bootstrap, {"keys": keys}, kafka=as_user).env
         of_gateway = env | {
             "ONRAMP_INGEST_DRAIN_SECONDS": str(_DRAIN_SECONDS),
             "ONRAMP_INGEST_GRACE_SECONDS": "25",
@@ -198,12 +210,6 @@ def test_a_rolling_restart_and_a_dead_broker_lose_nothing(
     report = asyncio.run(audit(Request(site.brokers, {_DATABASE: site.dsn}, topic, deep=True)))
     assert (report.findings, report.unsettled) == ([], 0)
     _no_secret_is_seen(site)
-
-
-def _registry(folder: Path, digest: str) -> Path:
-    file = folder / "onramp.yaml"
-    file.write_text(f'keys:\n  shop:\n    hashes:\n      - sha256: "{digest}"\n    events: ["*"]\n')
-    return file
 
 
 def _no_secret_is_seen(site: Site) -> None:

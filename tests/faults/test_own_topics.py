@@ -15,6 +15,7 @@ from confluent_kafka.admin import (
 
 from shared import wire
 from shared.topics import OWN_TOPICS
+from stack.registry import OwnRegistry
 from tests.fixtures.inline import Inline
 from tests.fixtures.scenes import QUICK, Scene
 from tests.fixtures.writer import event, eventually
@@ -91,13 +92,16 @@ def test_f49_what_is_missing_and_not_ours_to_make_is_said_with_the_command(
     alone: Scene, start_alone: Callable[..., Inline]
 ) -> None:
     alone.produce(event("e-1", alone.name))
+    registry = OwnRegistry(alone.bootstrap)
     env = QUICK | {"ONRAMP_WRITER_TOPICS": re.escape(alone.topic), "ONRAMP_KAFKA_CREATE_TOPICS": "false"}
+    env |= registry.env
     writer = start_alone(alone.bootstrap, alone.dsn, env, wait=False)
     eventually(lambda: "own_topic_missing" in writer.trouble)
     made = dict(_commanded(writer.trouble))
     assert list(made) == [spec.name for spec in OWN_TOPICS]
     admin = AdminClient({"bootstrap.servers": alone.bootstrap})
-    assert not any(name.startswith("onramp.") for name in admin.list_topics(timeout=20).topics)
+    there = [name for name in admin.list_topics(timeout=20).topics if name.startswith("onramp.")]
+    assert there == [registry.topic]
     settled = made.pop(wire.SETTLED)
     for future in admin.create_topics(list(made.values())).values():
         future.result(20)

@@ -19,13 +19,6 @@ REGISTRY: Final = (
         tests=FILE,
     ),
     Mutant(
-        "whatever is wrong with the file",
-        "file.py",
-        "except Exception as e:",
-        "except KeyError as e:",
-        tests=FILE,
-    ),
-    Mutant(
         "limits between which something is",
         "model.py",
         "low >= high",
@@ -40,27 +33,11 @@ REGISTRY: Final = (
         tests=SOURCES,
     ),
     Mutant(
-        "a file that lost its sources",
-        "memory.py",
-        '        ("sources", before.sources),\n',
-        "",
-        tests=SOURCES,
-    ),
-    Mutant(
         "what an entry is known by",
         "model.py",
         'object.__setattr__(self, "_fingerprint", known)',
         "pass",
         tests="tests/unit/shared/test_registry_chain.py::test_what_did_not_change_is_not_written_down_again",
-    ),
-    Mutant("looking again at what is unread", "file.py", "else _UNREAD", "else stamp", tests=FILE),
-    Mutant("a file that was cut", "file.py", "if ending(text) < self._ending:", "if False:", tests=FILE),
-    Mutant(
-        "a file that was emptied",
-        "memory.py",
-        "if known and section not in document:",
-        "if False:",
-        tests=FILE,
     ),
     Mutant(
         "what a schema may unfold to",
@@ -68,9 +45,6 @@ REGISTRY: Final = (
         "if reason := fault_of(schema):",
         "if reason := None:",
         tests=FILE,
-    ),
-    Mutant(
-        "a named file that is away", "file.py", "if named and self._stamp is None:", "if False:", tests=FILE
     ),
 )
 

@@ -9,6 +9,13 @@ WATCH: Final = "tests/unit/ingest/test_registry_watch.py"
 
 REGISTRY_LOG: Final = (
     Mutant(
+        "a file that is named in vain",
+        "opened.py",
+        "    _require_no_file()\n    return",
+        "    return",
+        tests="tests/unit/shared/test_registry_opened.py",
+    ),
+    Mutant(
         "following the last that counted",
         "chain.py",
         "if change.after != self.last:",

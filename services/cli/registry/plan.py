@@ -3,7 +3,7 @@
 import os
 import sys
 from pathlib import Path
-from typing import Annotated, Final, NoReturn
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -33,7 +33,6 @@ EventOption = Annotated[
     list[str] | None,
     typer.Option("--event", help="An event name or a pattern of them; may be repeated.", show_default=False),
 ]
-_REGISTRY: Final = {"ONRAMP_REGISTRY_SOURCE", "ONRAMP_REGISTRY_FILE"}
 
 
 def plan(
@@ -51,9 +50,9 @@ def plan(
 ) -> None:
     """Try a change of the registry on the events that Kafka holds; nothing is written.
 
-    Each event is judged by the registry in force (ONRAMP_REGISTRY_SOURCE and ONRAMP_REGISTRY_FILE), and
-    by the file. Exits with 1 when an event newly fails or the file is wrong, with 4 when nothing does and not
-    all could be tried, and with 3 when Kafka cannot be read. Examples:
+    Each event is judged by the registry in force, and by the file. Exits with 1 when an event newly fails or
+    the file is wrong, with 4 when nothing does and not all could be tried, and with 3 when Kafka cannot be
+    read. Examples:
 
     onramp plan onramp.yaml --since 24h
 
@@ -64,8 +63,6 @@ def plan(
     )
     if database not in where.databases:
         raise typer.BadParameter("the default database is not known: give --dsn", param_hint="--dsn")
-    if kafka is None and not _REGISTRY & os.environ.keys():  # the services of `onramp up` follow the topic
-        os.environ["ONRAMP_REGISTRY_SOURCE"] = "kafka"
     os.environ |= {
         "ONRAMP_KAFKA_BOOTSTRAP": where.kafka,
         "ONRAMP_WRITER_DATABASE": database,

@@ -139,7 +139,7 @@ def add(
 ) -> None:
     """Add a source to the registry in Kafka; the agent captures it from then on.
 
-    With a registry in a file, write it there instead (docs/sources.md). Exits with 1 when there is one of
+    Or write it in onramp.yaml, for `onramp apply` (docs/sources.md). Exits with 1 when there is one of
     that name, or it is refused. Example:
 
     onramp sources add shop --dsn-env ONRAMP_SOURCE_SHOP --schema app --publish shop

@@ -17,9 +17,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
-FileOption = Annotated[
-    Path, typer.Option("--file", help="The registry's file.", envvar="ONRAMP_REGISTRY_FILE")
-]
+FileOption = Annotated[Path, typer.Option("--file", help="The registry's file.")]
 
 
 class _Place(NamedTuple):

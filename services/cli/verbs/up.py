@@ -37,7 +37,6 @@ RegistryOption = Annotated[
     typer.Option(
         help="The registry's file, applied at the start and whenever it changes; without it onramp.yaml of "
         "this folder, if it is there and Kafka is the embedded one.",
-        envvar="ONRAMP_REGISTRY_FILE",
         show_default=False,
     ),
 ]

@@ -10,7 +10,6 @@ from services.elt.agent.settings import AgentSettings, PublishDatabases
 from shared.logs import set_up
 from shared.read_settings import WrongSettingsError, read_settings, warn_of_unknown
 from shared.registry import Snapshot
-from shared.registry.file import RegistryFileError
 from shared.registry.opened import open_registry
 from shared.registry.sources import require_no_clash
 from shared.settings import KafkaSettings, RegistrySettings
@@ -24,7 +23,7 @@ def main() -> None:
         settings, kafka = read_settings(AgentSettings), read_settings(KafkaSettings)
         databases = read_settings(PublishDatabases).by_name()
         registry = open_registry(read_settings(RegistrySettings), kafka, _fits)
-    except (WrongSettingsError, RegistryFileError) as e:
+    except WrongSettingsError as e:
         sys.exit(f"The agent does not start:\n{e}")
     if not databases:
         sys.exit(

@@ -8,7 +8,6 @@ from services.elt.modeler.databases import WriterDatabases
 from services.elt.modeler.settings import ModelerSettings
 from shared.logs import set_up
 from shared.read_settings import WrongSettingsError, read_settings, warn_of_unknown
-from shared.registry.file import RegistryFileError
 from shared.registry.opened import open_registry
 from shared.settings import KafkaSettings, RegistrySettings
 
@@ -18,7 +17,7 @@ def main() -> None:
     try:
         settings, databases = read_settings(ModelerSettings), read_settings(WriterDatabases)
         registry = open_registry(read_settings(RegistrySettings), read_settings(KafkaSettings))
-    except (WrongSettingsError, RegistryFileError) as e:
+    except WrongSettingsError as e:
         sys.exit(f"The modeler does not start:\n{e}")
     if not databases.by_name():
         sys.exit(

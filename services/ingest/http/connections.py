@@ -1,7 +1,7 @@
 """The bound on HTTP connections, shared by address: who only holds a place makes room for others.
 
-Each connection is a file descriptor, and without descriptors the gateway reaches neither Kafka nor its
-registry's file.  When all places are taken, a newcomer gets that of a connection which waits for its
+Each connection is a file descriptor, and without descriptors the gateway does not reach Kafka, which has
+its registry too.  When all places are taken, a newcomer gets that of a connection which waits for its
 client (idle, silent, slow to send or to read): of the address with most connections the one that has
 waited longest.  A request that is being answered never makes room.
 """

@@ -92,7 +92,7 @@ class Status:
             log.error("events wait for a database that is not configured; it can be retired", extra=extra)
 
     def update_registry(self, digest: str, *, is_valid: bool = True) -> None:
-        """Take the digest of the registry that events are routed by, and whether its file says the same."""
+        """Take the digest of the registry that events are routed by, and whether the topic says the same."""
         self.metrics.registry_refused.set(not is_valid)
         self.metrics.series.show(self.metrics.registry_info, {(digest,): 1.0}, max)
 

@@ -18,7 +18,6 @@ from services.writer.trial.trial import Wish, WrongFileError, try_change
 from shared import logs
 from shared.errors import InfrastructureError
 from shared.read_settings import WrongSettingsError, read_settings
-from shared.registry.file import RegistryFileError
 from shared.settings import KafkaSettings, RegistrySettings
 
 log = logging.getLogger(__name__)
@@ -44,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     os.nice(_NICE)
     try:
         report = try_change(wish, *settings)
-    except (WrongFileError, RegistryFileError) as e:
+    except WrongFileError as e:
         return _complain(str(e), Exit.FAILED)
     except InfrastructureError as e:
         return _complain(e.detail, Exit.UNAVAILABLE)

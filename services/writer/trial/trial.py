@@ -31,11 +31,11 @@ from shared.errors import OWN_TOPIC_MISSING, InfrastructureError
 from shared.registry.chain import Chain
 from shared.registry.changes import schema_changes
 from shared.registry.difference import too_large
-from shared.registry.file import FileRegistry, load, placed
-from shared.registry.kafka_log import KafkaLog
+from shared.registry.file import load, placed
 from shared.registry.log_registry import LogRegistry
 from shared.registry.merge import merged
 from shared.registry.model import EMPTY, Destination, Snapshot
+from shared.registry.opened import open_log
 from shared.registry.sources import require_no_clash
 from shared.settings import KafkaSettings, RegistrySettings
 
@@ -83,7 +83,6 @@ def try_change(
 
     Raises:
         WrongFileError: the file is no registry, or none that this writer could follow.
-        RegistryFileError: the registry that is in force is wrong.
         InfrastructureError: Kafka cannot be read.
     """
     # No connection is kept: a trial has one for each slot, and this process is none.
@@ -143,7 +142,7 @@ def shares(ranges: Sequence[Range], tasks: int) -> list[list[Range]]:
 
 
 class InForce(NamedTuple):
-    """The registry that services follow, and the chain of changes that made it; a file has none."""
+    """The registry that services follow, and the chain of changes that made it; None without its topic."""
 
     snapshot: Snapshot
     chain: Chain | None = None
@@ -152,11 +151,9 @@ class InForce(NamedTuple):
 def in_force(settings: RegistrySettings, kafka: KafkaSettings) -> InForce:
     """Return what services follow; without its topic, which is not made, an empty registry.
 
-    Raises `RegistryFileError` and `InfrastructureError`.
+    Raises `InfrastructureError`.
     """
-    if settings.source == "file":
-        return InForce(FileRegistry(settings.file, named=settings.named).snapshot())
-    log = KafkaLog(kafka.model_copy(update={"create_topics": False}))
+    log = open_log(settings, kafka.model_copy(update={"create_topics": False}))
     registry = LogRegistry(log)
     try:
         log.span()

@@ -1,15 +1,15 @@
-"""The agent as a process: it follows the registry's file, shows how sources are, and does what people ask."""
+"""The agent as a process: it follows the registry, shows how sources are, and does what people ask."""
 
 import sys
 from pathlib import Path
 
 import pytest
-import yaml
 from typer.testing import CliRunner
 
 from services.cli.app import app
 from stack.ports import free_port
 from stack.processes import Command
+from stack.registry import OwnRegistry
 from stack.services import ROOT, Service
 from tests.fixtures.sources import ENV, Captured
 from tests.fixtures.started import started
@@ -18,13 +18,13 @@ from tests.fixtures.writer import eventually
 run = CliRunner()
 
 
-def agent(shop: Captured, file: Path, folder: Path) -> Service:
+def agent(shop: Captured, registry: OwnRegistry, folder: Path) -> Service:
     port = free_port()
     env = {
         "PYTHONPATH": str(ROOT),
         "ONRAMP_KAFKA_BOOTSTRAP": shop.bootstrap,
         "ONRAMP_WRITER_DSN": shop.published,
-        "ONRAMP_REGISTRY_FILE": str(file),
+        **registry.env,
         "ONRAMP_AGENT_CONNECT_URL": shop.connect.url,
         "ONRAMP_AGENT_HTTP_PORT": str(port),
         ENV: shop.dsn,
@@ -37,14 +37,13 @@ def agent(shop: Captured, file: Path, folder: Path) -> Service:
 def test_a_source_that_left_the_registry_while_no_agent_ran_is_removed_by_the_next(
     shop: Captured, tmp_path: Path
 ) -> None:
-    file = tmp_path / "onramp.yaml"
     named = {"dsn_env": ENV, "schemas": ["app"], "publish": shop.name}
-    file.write_text(yaml.safe_dump({"sources": {shop.name: named}}))
-    with started(agent(shop, file, tmp_path)):
+    registry = OwnRegistry(shop.bootstrap, {"sources": {shop.name: named}})
+    with started(agent(shop, registry, tmp_path)):
         assert shop.slot()
-    file.write_text("sources: {}\n")
+    registry.put({"sources": {}})
     assert shop.slot()
-    with started(agent(shop, file, tmp_path)):
+    with started(agent(shop, registry, tmp_path)):
         eventually(lambda: shop.slot() is None)
 
 

@@ -3,26 +3,23 @@
 import threading
 from collections.abc import Iterator
 
-import orjson
 import pytest
 
 from services.elt.modeler.modeler import Modeler
 from services.elt.modeler.published import Published
 from services.elt.modeler.settings import ModelerSettings
+from stack.registry import OwnRegistry
 from tests.fixtures.fix_stack import StartWriter
 from tests.fixtures.sources import Captured, flows
 from tests.fixtures.writer import eventually
 
 
 @pytest.fixture
-def warehouse(
-    shop: Captured, start_writer: StartWriter, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[None]:
+def warehouse(shop: Captured, start_writer: StartWriter) -> Iterator[None]:
     """A writer that reads the source's topics, and a modeler."""
     name = shop.published.rsplit("/", 1)[1].partition("?")[0]
-    registry = tmp_path_factory.mktemp("registry") / "onramp.yaml"
     source = shop.source.model_dump(mode="json", exclude_none=True)
-    registry.write_bytes(orjson.dumps({"sources": {shop.name: source}}))
+    registry = OwnRegistry(shop.bootstrap, {"sources": {shop.name: source}})
     start_writer(
         shop.bootstrap,
         shop.published,
@@ -31,7 +28,7 @@ def warehouse(
             "ONRAMP_WRITER_DATABASE": name,
             "ONRAMP_WRITER_STANDBY": "false",
             "ONRAMP_WRITER_DISCOVER_MS": "100",
-            "ONRAMP_REGISTRY_FILE": str(registry),
+            **registry.env,
         },
     )
     published = Published(sources={shop.name: shop.source}, models={})

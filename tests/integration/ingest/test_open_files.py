@@ -7,14 +7,15 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import httpx2
-import orjson
 import pytest
 
 from shared.registry.keys import new_key
 from stack import services
 from stack.ports import LOOPBACK
+from stack.registry import OwnRegistry
 from stack.services import Service
 from tests.fixtures.fix_kafka import HasBootstrap
 from tests.fixtures.ingest import JSON, one, until
@@ -27,26 +28,20 @@ SHOP, SHOP_HASH = new_key("shop")
 LATER, LATER_HASH = new_key("later")
 
 
-def registered(**keys: str) -> bytes:
-    return orjson.dumps({"keys": {name: {"hashes": [{"sha256": of}]} for name, of in keys.items()}})
+def registered(**keys: str) -> dict[str, Any]:
+    return {"keys": {name: {"hashes": [{"sha256": of}]} for name, of in keys.items()}}
 
 
 @pytest.fixture
-def registry(tmp_path: Path) -> Path:
-    path = tmp_path / "onramp.yaml"
-    path.write_bytes(registered(shop=SHOP_HASH))
-    return path
-
-
-def admit_later(registry: Path) -> None:
-    registry.write_bytes(registered(shop=SHOP_HASH, later=LATER_HASH))
+def registry(kafka: HasBootstrap) -> OwnRegistry:
+    return OwnRegistry(kafka.bootstrap, registered(shop=SHOP_HASH))
 
 
 @pytest.fixture
-def poor(kafka: HasBootstrap, registry: Path, tmp_path: Path) -> Iterator[Service]:
+def poor(kafka: HasBootstrap, registry: OwnRegistry, tmp_path: Path) -> Iterator[Service]:
     env = {
         "ONRAMP_INGEST_WORKERS": str(WORKERS),
-        "ONRAMP_REGISTRY_FILE": str(registry),
+        **registry.env,
         "ONRAMP_INGEST_READ_SECONDS": "300",
     }
     service = services.gateway(bootstrap=kafka.bootstrap, log=tmp_path / "gateway.log", env=env)
@@ -70,7 +65,7 @@ async def shown(service: Service, metric: str) -> float:
 
 
 async def test_silent_connections_leave_files_for_kafka_and_the_registry(
-    poor: Service, registry: Path
+    poor: Service, registry: OwnRegistry
 ) -> None:
     with ExitStack() as held:
         for _ in range(SILENT):
@@ -79,9 +74,9 @@ async def test_silent_connections_leave_files_for_kafka_and_the_registry(
             silent.setblocking(False)
             await asyncio.get_running_loop().sock_connect(silent, (LOOPBACK, poor.port))
 
-        # New names need connections to Kafka, and a new key the registry's file.
+        # New names need connections to Kafka, and a new key the registry.
         assert [await sent(poor, f"poor_{n}", SHOP) for n in range(4)] == [202] * 4
-        admit_later(registry)
+        await asyncio.to_thread(registry.put, registered(shop=SHOP_HASH, later=LATER_HASH))
 
         async def admitted() -> bool:
             return [await sent(poor, f"poor_{n}", LATER) for n in range(4, 8)] == [202] * 4

@@ -1,14 +1,13 @@
 """No flood takes a gateway's memory beyond its budget, and what a process has beside it anyway."""
 
 import asyncio
-from functools import partial
 from pathlib import Path
 
 import pytest
 
 from loadtest import floods
 from stack import services
-from stack.processes import wait_for
+from tests.fixtures.fix_kafka import HasBootstrap
 
 #: Of the 100 MiB beside the budget a gateway that does nothing has two thirds.
 BESIDE = 34 * floods.MIB
@@ -21,14 +20,14 @@ SIZES = {
 
 
 @pytest.mark.parametrize("name", floods.FLOODS)
-def test_no_flood_takes_more_than_its_budget(name: str, tmp_path: Path) -> None:
+def test_no_flood_takes_more_than_its_budget(name: str, kafka: HasBootstrap, tmp_path: Path) -> None:
     mib, clients = SIZES.get(name, (64, 100))
     budget = mib * floods.MIB
     env = {"ONRAMP_INGEST_INFLIGHT_BYTES": str(budget)}
-    gateway = services.gateway(bootstrap="127.0.0.1:1", log=tmp_path / "gateway.log", env=env)
+    gateway = services.gateway(bootstrap=kafka.bootstrap, log=tmp_path / "gateway.log", env=env)
     try:
         gateway.start()
-        wait_for(partial(floods.listens, gateway), gateway.child, 120, waiting_for="it does not listen")
+        gateway.wait_ready(120)
         before = floods.peak(gateway.pid)
         asyncio.run(floods.flood(name, gateway.port, clients))
         most = floods.peak(gateway.pid)

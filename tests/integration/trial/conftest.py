@@ -15,7 +15,8 @@ from services.writer.kafka.history import Window
 from services.writer.settings import WriterSettings
 from services.writer.trial.report import Report
 from services.writer.trial.trial import Wish, try_change
-from shared.settings import KafkaSettings, RegistrySettings
+from shared.settings import KafkaSettings
+from stack.registry import OwnRegistry
 from tests.fixtures.fix_kafka import HasBootstrap
 from tests.fixtures.fix_postgres import Database
 from tests.fixtures.inline import Reader
@@ -40,13 +41,25 @@ class Ground:
         make_topics(self.bootstrap, topic or self.topic, partitions=partitions)
         produce(self.bootstrap, topic or self.topic, values)
 
-    def files(self, old: Mapping[str, Any] | None, new: Mapping[str, Any]) -> tuple[Path, Path]:
-        """Write both registries; each is an event type's entry, or a document with `event_types`."""
-        paths = self.folder / "in_force.yaml", self.folder / "onramp.yaml"
-        for path, entry in zip(paths, (old, new), strict=True):
-            document = entry if entry and "event_types" in entry else {"event_types": {self.name: entry}}
-            path.write_text(yaml.safe_dump(document if entry is not None else {"event_types": {}}))
-        return paths
+    def registries(
+        self, old: Mapping[str, Any] | None, new: Mapping[str, Any] | None
+    ) -> tuple[OwnRegistry, Path]:
+        """Bring one registry into force, as a file does, and write the other.
+
+        Each is an event type's entry, or a document with `event_types`.
+        """
+        return OwnRegistry(self.bootstrap, self._document(old), of_file=True), self.file(new)
+
+    def file(self, entry: Mapping[str, Any] | None) -> Path:
+        """Write a registry's file."""
+        path = self.folder / "onramp.yaml"
+        path.write_text(yaml.safe_dump(self._document(entry)))
+        return path
+
+    def _document(self, entry: Mapping[str, Any] | None) -> Mapping[str, Any]:
+        if entry is None:
+            return {"event_types": {}}
+        return entry if "event_types" in entry else {"event_types": {self.name: entry}}
 
     def settings(self, **options: Any) -> WriterSettings:
         topics = rf".*{self.name}.*"
@@ -60,17 +73,17 @@ class Ground:
         window: Window | None = None,
         events: Iterable[str] = (),
     ) -> Report:
-        in_force, file = self.files(old, new)
+        in_force, file = self.registries(old, new)
         kafka = KafkaSettings(bootstrap=self.bootstrap)
         return try_change(
             Wish(file=file, window=window or Window(last=1_000_000), events=tuple(events)),
             self.settings(),
             kafka,
-            RegistrySettings(file=in_force),
+            in_force.settings,
             lambda _: Reader(kafka.brokers),
         )
 
-    def environment(self, in_force: Path) -> dict[str, str]:
+    def environment(self, in_force: OwnRegistry) -> dict[str, str]:
         """Return what the program reads."""
         return {
             **os.environ,
@@ -78,7 +91,7 @@ class Ground:
             "ONRAMP_WRITER_DSN": self.dsn,
             "ONRAMP_WRITER_DATABASES": orjson.dumps(self.databases).decode(),
             "ONRAMP_WRITER_TOPICS": rf".*{self.name}.*",
-            "ONRAMP_REGISTRY_FILE": str(in_force),
+            **in_force.env,
         }
 
 

@@ -313,13 +313,13 @@ def test_neither_lock_nor_copy_is_left_while_kafka_is_waited_for(
 def test_the_registry_in_kafka_is_what_is_in_force(ground: Ground, own_kafka: Kafka) -> None:
     ground.bootstrap = own_kafka.bootstrap
     ground.send(event("a", ground.name, n=1), event("b", ground.name, n="x"))
-    _, file = ground.files(None, {"schema": OPEN})
+    file = ground.file({"schema": OPEN})
     kafka = KafkaSettings(bootstrap=own_kafka.bootstrap)
     wish = Wish(file=file, window=Window(last=10))
     topics = AdminClient({"bootstrap.servers": own_kafka.bootstrap})
 
     def plan() -> Report:
-        in_kafka = RegistrySettings(source="kafka")
+        in_kafka = RegistrySettings()
         return flow.try_change(wish, ground.settings(), kafka, in_kafka, lambda _: Reader(kafka.brokers))
 
     empty = plan()

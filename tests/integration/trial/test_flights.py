@@ -78,7 +78,7 @@ def most_sessions(dsn: str) -> Iterator[list[int]]:
 
 def test_spark_submit_runs_a_trial_too(ground: Ground) -> None:
     ground.send(*(event(f"a{i}", ground.name, n=i) for i in range(6_000)), event("b", ground.name, n="x"))
-    in_force, file = ground.files({}, {"schema": {"properties": {"n": {"type": "integer"}}}})
+    in_force, file = ground.registries({}, {"schema": {"properties": {"n": {"type": "integer"}}}})
     submit = Path(sys.executable).with_name("spark-submit")
     main = ROOT / "services" / "writer" / "trial" / "__main__.py"
     command = [str(submit), "--master", "local[2]", str(main), "--since", "1h", "--json", str(file)]
@@ -98,7 +98,7 @@ def test_a_planted_change_of_a_type_is_found_in_real_flights_and_counted_exactly
     make_topics(ground.bootstrap, ground.topic, partitions=PARTITIONS)
     Sender(ground.bootstrap).send(ground.topic, sent(ground.name, planted))
     execute(ground.dsn, TABLE)
-    in_force, file = ground.files(registry(["integer", "string", "null"]), registry(["integer", "null"]))
+    in_force, file = ground.registries(registry(["integer", "string", "null"]), registry(["integer", "null"]))
     command = [sys.executable, "-m", "services.cli", "plan", str(file), "--last", str(FLIGHTS), "--json"]
     command += ["--kafka", ground.bootstrap, "--dsn", ground.dsn, "--event", ground.name]
     environment = ground.environment(in_force)

@@ -12,16 +12,17 @@ from services.ingest.auth.api_keys import ApiKeys
 from services.ingest.auth.quotas import Quotas
 from shared.errors import UserError
 from shared.registry.bearer import bearer
-from shared.registry.file import FileRegistry
+from shared.registry.file import load
+from shared.registry.memory import MemoryRegistry
+from shared.registry.strict_yaml import loads
 
 RUNNER = CliRunner()
 
 
-def test_the_key_opens_a_door_with_what_is_to_be_written_down(tmp_path: Path) -> None:
+def test_the_key_opens_a_door_with_what_is_to_be_written_down() -> None:
     printed = RUNNER.invoke(app, ["keys", "new", "shop"]).stdout
-    (tmp_path / "onramp.yaml").write_text(printed[printed.index("keys:\n") :])
     (key,) = [word for word in printed.split() if word.startswith("onramp_shop_")]
-    senders = ApiKeys(FileRegistry(tmp_path / "onramp.yaml"), Quotas())
+    senders = ApiKeys(MemoryRegistry(loads(printed[printed.index("keys:\n") :])), Quotas())
 
     assert senders.authenticate([(b"authorization", b"Bearer " + key.encode())]).name == "shop"
     with pytest.raises(UserError):
@@ -32,7 +33,7 @@ def test_an_operators_key_is_written_down_with_its_role(tmp_path: Path) -> None:
     printed = RUNNER.invoke(app, ["keys", "new", "ann", "--operator", "viewer"]).stdout
     (tmp_path / "onramp.yaml").write_text(printed[printed.index("operators:\n") :])
     (key,) = [word for word in printed.split() if word.startswith("onramp_ann_")]
-    snapshot = FileRegistry(tmp_path / "onramp.yaml").snapshot()
+    snapshot = load(tmp_path / "onramp.yaml")
     given = bearer(f"Bearer {key}".encode())
 
     assert given is not None

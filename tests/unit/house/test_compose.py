@@ -154,7 +154,6 @@ def test_all_services_take_the_registry_from_where_apply_puts_it() -> None:
     assert (apply["restart"], apply["healthcheck"]) == ("no", {"disable": True})
     for name in ("gateway", "writer", "admin"):
         service = COMPOSE["services"][name]
-        assert service["environment"]["ONRAMP_REGISTRY_SOURCE"] == "kafka"
         assert service["depends_on"]["apply"]["condition"] == "service_completed_successfully"
         kafka = {k: v for k, v in service["environment"].items() if k.startswith("ONRAMP_KAFKA_")}
         mine = {k: v for k, v in apply["environment"].items() if k.startswith("ONRAMP_KAFKA_")}

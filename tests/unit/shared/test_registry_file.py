@@ -1,15 +1,16 @@
-"""The registry never dies in silence: whatever its file is, the old state holds and revocation works."""
+"""Whatever the registry's file is, the state before holds, what is wrong is said, and revocation works."""
 
-import logging
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from shared.registry.file import FileRegistry, RegistryFileError
+from services.cli.registry.change import Result, State, Wish, apply_file
+from shared.registry.editor import Editor
+from shared.registry.file import RegistryFileError, load
+from shared.registry.log import MemoryLog
 from shared.registry.model import ApiKey, KeyHash, Snapshot
-from shared.settings import RegistrySettings
 
 HASH = "ab" * 32
 KEY = f'  shop: {{hashes: [{{sha256: "{HASH}"}}]}}\n'
@@ -27,14 +28,11 @@ WRONG = {
     "a key twice": f"keys:\n{KEY}{KEY}",
     "a section twice": f"keys:\n{KEY}keys:\n{OTHER}",
     "a field twice": f'keys:\n  shop: {{hashes: [{{sha256: "{HASH}"}}], expires: null, expires: null}}\n',
-    "empty": "",
-    "only a comment": "# keys will come\n",
-    "no keys any more": "event_types: {order_placed: {}}\n",
     "cut within a key": GOOD[:-20],
-    "cut at its last line's end": GOOD[:-1],
     "cut at its section": "keys:\n",
     "100,000 brackets": "keys: " + "[" * 100_000 + "]" * 100_000,
     "100,000 dashes": "- " * 100_000,
+    "a tab before a key": "keys:\n\tshop: {}\n",
     "brackets without end": "keys: " + "[" * 100_000,
     "another encoding": GOOD.encode("utf-16").decode("latin-1"),
     "a NUL": GOOD + "\0",
@@ -45,122 +43,91 @@ WRONG = {
 }
 
 
+#: They name no keys, which takes none away: `keys: {}` does.
+SILENT = {
+    "empty": "",
+    "only a comment": "# keys will come\n",
+    "no keys any more": "event_types: {order_placed: {}}\n",
+}
+
+
+class InForce:
+    """A registry that is changed by a file alone."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._log = MemoryLog()
+
+    def apply(self, text: str) -> Result:
+        self.path.write_text(text)
+        return apply_file(Editor(self._log), self.path, Wish())
+
+    @property
+    def snapshot(self) -> Snapshot:
+        return Editor(self._log).chain.snapshot()
+
+    @property
+    def keys(self) -> list[str]:
+        return list(self.snapshot.keys)
+
+    def revokes(self) -> bool:
+        return self.apply(f"# without shop\nkeys:\n{OTHER}").state is State.APPLIED and self.keys == ["other"]
+
+
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    file = tmp_path / "onramp.yaml"
-    file.write_text(GOOD)
-    return file
+    return tmp_path / "onramp.yaml"
 
 
-def keys(registry: FileRegistry) -> list[str]:
-    return list(registry.snapshot().keys)
-
-
-def revoke(path: Path) -> None:
-    path.write_text(f"# without shop\nkeys:\n{OTHER}")
+@pytest.fixture
+def in_force(path: Path) -> InForce:
+    made = InForce(path)
+    assert made.apply(GOOD).state is State.APPLIED
+    return made
 
 
 @pytest.mark.parametrize("text", WRONG.values(), ids=list(WRONG))
-def test_whatever_is_wrong_the_old_state_holds_and_revocation_still_works(
-    path: Path, text: str, caplog: pytest.LogCaptureFixture
+def test_whatever_is_wrong_the_state_before_holds_and_revocation_still_works(
+    in_force: InForce, text: str
 ) -> None:
-    registry = FileRegistry(path)
-    path.write_text(text)
+    result = in_force.apply(text)
+    assert result.state is State.REFUSED
+    assert "onramp.yaml" in result.reason
+    assert HASH not in str(result)
+    assert in_force.keys == ["shop", "other"]
+    assert in_force.revokes()
 
-    assert not registry.refresh()
-    assert keys(registry) == ["shop", "other"]
-    assert "the old one stays" in caplog.text
-    assert HASH not in str([vars(record) for record in caplog.records])
-    revoke(path)
-    assert registry.refresh()
-    assert keys(registry) == ["other"]
+
+@pytest.mark.parametrize("text", SILENT.values(), ids=list(SILENT))
+def test_what_says_nothing_of_keys_revokes_none(in_force: InForce, text: str) -> None:
+    in_force.apply(text)
+    assert in_force.keys == ["shop", "other"]
+    assert in_force.revokes()
 
 
 @pytest.mark.parametrize("text", [WRONG["a date that no calendar has"], WRONG["a key twice"]])
-def test_a_service_does_not_start_on_it_and_says_where(path: Path, text: str) -> None:
+def test_it_is_said_where_it_is_wrong(path: Path, text: str) -> None:
     path.write_text(text)
 
     with pytest.raises(
         RegistryFileError, match=r"line 3, column \d+: (not a timestamp|the key 'shop' comes twice)"
     ):
-        FileRegistry(path)
+        load(path)
 
 
-def test_a_file_that_vanishes_or_cannot_be_read_is_said_once(
-    path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    registry = FileRegistry(path)
-    path.unlink()
+def test_a_file_that_cannot_be_read_says_why(path: Path) -> None:
+    with pytest.raises(RegistryFileError, match="cannot be read: FileNotFoundError"):
+        load(path)
     path.mkdir()
-    for _ in range(3):
-        assert not registry.refresh()
-    path.rmdir()
-    for _ in range(3):
-        assert not registry.refresh()
-
-    assert keys(registry) == ["shop", "other"]
-    assert [vars(record)["reason"].rpartition(" ")[2] for record in caplog.records] == [
-        "IsADirectoryError",
-        "FileNotFoundError",
-    ]
-    revoke(path)
-    assert registry.refresh()
-
-
-def test_a_read_that_fails_once_is_tried_again(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    registry = FileRegistry(path)
-    revoke(path)
-    with monkeypatch.context() as patched:
-        patched.setattr(Path, "read_text", refused)
-        assert not registry.refresh()
-
-    assert registry.refresh()
-    assert keys(registry) == ["other"]
-
-
-def refused(*_: object) -> str:
-    raise PermissionError
+    with pytest.raises(RegistryFileError, match="cannot be read: IsADirectoryError"):
+        load(path)
 
 
 def test_depth_is_refused_before_libyaml_ends_the_process(path: Path) -> None:
     path.write_text("keys: " + "[" * 150 + "]" * 150)
 
     with pytest.raises(RegistryFileError, match="nested deeper than 100 levels"):
-        FileRegistry(path)
-
-
-def test_what_nobody_foresaw_is_looked_at_again_although_the_file_stays_as_it_is(
-    path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    failing = False
-
-    def check(_: Snapshot) -> None:
-        if failing:
-            raise MemoryError(HASH)
-
-    registry = FileRegistry(path, check)
-    failing = True
-    revoke(path)
-    assert not registry.refresh()
-    assert not registry.refresh()
-    failing = False
-    assert registry.refresh()
-
-    assert keys(registry) == ["other"]
-    assert [vars(record)["reason"] for record in caplog.records if record.levelno == logging.ERROR] == [
-        "MemoryError"
-    ]
-    assert HASH not in caplog.text
-
-
-def test_an_end_mark_tells_a_file_that_was_cut_between_two_keys(path: Path) -> None:
-    path.write_text(GOOD + "...\n")
-    registry = FileRegistry(path)
-    path.write_text(f"keys:\n{KEY}")
-
-    assert not registry.refresh()
-    path.write_text(f"keys:\n{KEY}...\n")
-    assert registry.refresh()
+        load(path)
 
 
 OPERATOR = (
@@ -168,14 +135,12 @@ OPERATOR = (
 )
 
 
-def test_operators_do_not_vanish_with_their_section(path: Path) -> None:
-    path.write_text(GOOD + OPERATOR.format(role="viewer", events="order_*"))
-    registry = FileRegistry(path)
-    path.write_text(GOOD + "# no operators any more\n")
-    assert (registry.refresh(), registry.is_valid) == (False, False)
-    assert registry.snapshot().operators["ann"].events == ("order_*",)
-    path.write_text(GOOD + "# none, and that is meant\noperators: {}\n")
-    assert (registry.refresh(), dict(registry.snapshot().operators)) == (True, {})
+def test_operators_do_not_vanish_with_their_section(in_force: InForce) -> None:
+    in_force.apply(GOOD + OPERATOR.format(role="viewer", events="order_*"))
+    in_force.apply(GOOD + "# no operators any more\n")
+    assert in_force.snapshot.operators["ann"].events == ("order_*",)
+    in_force.apply(GOOD + "# none, and that is meant\noperators: {}\n")
+    assert dict(in_force.snapshot.operators) == {}
 
 
 @pytest.mark.parametrize(
@@ -184,28 +149,12 @@ def test_operators_do_not_vanish_with_their_section(path: Path) -> None:
 def test_an_operators_role_and_patterns_have_a_form(path: Path, role: str, events: str) -> None:
     path.write_text(GOOD + OPERATOR.format(role=role, events=events))
     with pytest.raises(RegistryFileError, match=r"operators\.ann"):
-        FileRegistry(path)
+        load(path)
 
 
-def test_all_keys_are_revoked_by_saying_so(path: Path) -> None:
-    registry = FileRegistry(path)
-    path.write_text("keys: {}\n")
-
-    assert registry.refresh()
-    assert not keys(registry)
-
-
-def test_a_named_file_that_is_not_there_stops_the_start(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    missing = tmp_path / "onrmap.yaml"
-    assert not RegistrySettings().named
-    monkeypatch.setenv("ONRAMP_REGISTRY_FILE", str(missing))
-    settings = RegistrySettings()
-
-    with pytest.raises(RegistryFileError, match=r"onrmap\.yaml is not there"):
-        FileRegistry(settings.file, named=settings.named)
-    assert not keys(FileRegistry(settings.file))
+def test_all_keys_are_revoked_by_saying_so(in_force: InForce) -> None:
+    assert in_force.apply("keys: {}\n").state is State.APPLIED
+    assert not in_force.keys
 
 
 @pytest.mark.parametrize(
@@ -252,7 +201,7 @@ def test_a_schema_that_is_no_plain_json_is_refused_before_anything_walks_through
     lines = "\n".join(f"      {line}" for line in schema.splitlines())
     path.write_text(f"event_types:\n  order_placed:\n    schema:\n{lines}\n")
     with pytest.raises(RegistryFileError, match=rf"order_placed\.schema: .*{says}"):
-        FileRegistry(path)
+        load(path)
 
 
 @pytest.mark.parametrize(

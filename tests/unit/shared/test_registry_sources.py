@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from shared.registry import Snapshot
 from shared.registry.chain import Chain
 from shared.registry.difference import difference
-from shared.registry.memory import MemoryRegistry, reasons
+from shared.registry.memory import reasons
 from shared.registry.sources import Source, bytes_of, require_no_clash
 from shared.registry.strict_yaml import loads
 from tests.unit.shared.test_registry_chain import record
@@ -107,13 +107,3 @@ def test_a_change_set_puts_and_deletes_sources_by_name() -> None:
     assert change.lines(chain.document()) == ["- sources.old", "~ sources.shop: exclude"]
     chain.take(1, record(0, change.put, delete=change.delete))
     assert chain.snapshot().sources == wanted.sources
-
-
-def test_a_file_that_lost_its_sources_removes_none() -> None:
-    registry = MemoryRegistry({"sources": {"shop": SHOP}})
-    registry.put({"event_types": {}})
-    assert not registry.refresh()
-    assert list(registry.snapshot().sources) == ["shop"]
-    registry.put({"sources": {}})
-    assert registry.refresh()
-    assert not registry.snapshot().sources
