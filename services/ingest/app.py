@@ -68,6 +68,8 @@ logger = logging.getLogger(__name__)
 _LAST_SECONDS: Final = 1.0
 #: Often enough that a revoked key is rejected within two seconds.
 _REFRESH_SECONDS: Final = 0.5
+#: A worker that cannot read the registry in this time serves without: 503, and its /healthz.
+_FIRST_LOOK_SECONDS: Final = 5.0
 #: What is shown does not wait longer for a look at a Kafka that is out.
 _LOOK_SECONDS: Final = 1.0
 _KAFKA_SECONDS: Final = 10.0
@@ -155,7 +157,10 @@ def create() -> Gateway:
         await sink.start()
         await syslog.start()
         await admin.start(gateway)
-        watching = asyncio.create_task(_watch(registry, budget, connections), name="registry-watch")
+        # Connections are taken afterwards: of several workers one that has read it serves meanwhile.
+        first = asyncio.ensure_future(asyncio.to_thread(registry.refresh))
+        await asyncio.wait({first}, timeout=_FIRST_LOOK_SECONDS)
+        watching = asyncio.create_task(_watch(registry, budget, connections, first), name="registry-watch")
         PROCESS.show_build()
         measuring = asyncio.create_task(PROCESS.watch("gateway"), name="process-watch")
         asking = asyncio.create_task(_watch_kafka(sink), name="kafka-watch")
@@ -261,9 +266,13 @@ async def _watch_kafka(sink: Sink) -> None:
         await asyncio.sleep(_KAFKA_SECONDS)
 
 
-async def _watch(registry: Registry, budget: ByteBudget, connections: Connections) -> None:
+async def _watch(
+    registry: Registry,
+    budget: ByteBudget,
+    connections: Connections,
+    looking: asyncio.Future[bool] | None = None,
+) -> None:
     info = RegistryInfo()
-    looking: asyncio.Future[bool] | None = None
     is_frozen = False
     while True:
         # In a thread: thousands of keys take seconds to read, and no request may wait for that.

@@ -4,9 +4,13 @@ jsonschema-rs would fetch a remote `$ref` and open `file://` (SSRF), so its retr
 """
 
 from collections.abc import Mapping
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 import jsonschema_rs
+
+#: Steps back that one match of a pattern may take, some tens of ms at most; without look-around and
+#: references to groups a pattern takes none.  With the library's own million an event takes seconds.
+_PATTERNS: Final = jsonschema_rs.FancyRegexOptions(backtrack_limit=10_000)
 
 
 def compile_schema(schema: Mapping[str, Any]) -> Any:
@@ -16,7 +20,9 @@ def compile_schema(schema: Mapping[str, Any]) -> Any:
         ValueError: it is no JSON Schema, or refers to another document.
     """
     try:
-        return jsonschema_rs.validator_for(dict(schema), validate_formats=True, retriever=_reject_reference)
+        return jsonschema_rs.validator_for(
+            dict(schema), validate_formats=True, retriever=_reject_reference, pattern_options=_PATTERNS
+        )
     except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as e:
         raise ValueError(getattr(e, "message", str(e))) from None
 

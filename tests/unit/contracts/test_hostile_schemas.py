@@ -1,0 +1,66 @@
+"""Schemas that would read files, exhaust the stack or run a pattern for minutes: refused, or bounded."""
+
+from typing import Any
+
+import jsonschema_rs
+import pytest
+
+from shared.contracts.faults import faults
+from shared.contracts.json_schema import compile_schema
+from shared.registry import Snapshot
+
+#: Each needs more steps than anybody can wait for, with an engine that steps back without a bound.
+CATASTROPHIC = [r"^(?:a?){30}a{30}(?=$)\b!", r"(a*)*\1b$", r"(a|aa)+(?<!x)$\b!"]
+
+
+def nested(depth: int) -> dict[str, Any]:
+    schema: dict[str, Any] = {}
+    for _ in range(depth):
+        schema = {"properties": {"a": schema}}
+    return schema
+
+
+@pytest.mark.parametrize("place", ["http://127.0.0.1:1/x", "file:///etc/passwd", "https://example.com/x#/y"])
+def test_a_reference_to_another_document_is_not_followed(place: str) -> None:
+    with pytest.raises(ValueError, match="may not refer to another document"):
+        compile_schema({"properties": {"a": {"$ref": place}}})
+
+
+def test_depth_is_refused_by_its_place() -> None:
+    with pytest.raises(ValueError, match=r"a\.schema\n.*nested deeper than 100"):
+        Snapshot.model_validate({"event_types": {"a": {"schema": nested(1000)}}})
+
+
+def test_a_schema_of_a_megabyte_is_one() -> None:
+    schema = {"enum": ["x" * 1_000_000]}
+    Snapshot.model_validate({"event_types": {"a": {"schema": schema}}})
+    assert not compile_schema(schema).is_valid("x")
+
+
+def test_what_takes_more_than_ten_thousand_steps_is_given_up() -> None:
+    [error] = compile_schema({"pattern": r"(\w+) \1"}).iter_errors("a" * 500)
+    assert isinstance(error.kind, jsonschema_rs.ValidationErrorKind.BacktrackLimitExceeded)
+
+
+@pytest.mark.parametrize("pattern", CATASTROPHIC)
+def test_a_pattern_without_end_is_given_up_and_the_event_is_told_by_its_place(pattern: str) -> None:
+    schema = {"properties": {"name": {"type": "string", "pattern": pattern}}}
+    validator = compile_schema(schema)
+    payload = {"name": "a" * 40 + "!"}
+    [error] = validator.iter_errors(payload)
+    assert isinstance(error.kind, jsonschema_rs.ValidationErrorKind.BacktrackLimitExceeded)
+    [fault] = faults(validator, schema, payload, 50)
+    assert fault == {"pointer": "/payload/name", "detail": f"expected pattern {pattern}"}
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text"),
+    [
+        ("^(a+)+$", "a" * 100_000),
+        ("^(?=.*[A-Z])(?=.*[0-9])[A-Za-z0-9 ]+$", "Abc1 " * 20_000),
+        (r"^(?!.*forbidden).*$", "allowed " * 20_000),
+        (r"^(\w+) \1$", "word word"),
+    ],
+)
+def test_patterns_of_every_day_are_within_the_bound(pattern: str, text: str) -> None:
+    assert compile_schema({"type": "string", "pattern": pattern}).is_valid(text)
