@@ -460,7 +460,7 @@ KEEPER: Final = (
     Mutant(
         "that facets count what is new alone",
         "store/keeper_sql.py",
-        "    if kept < len(new):\n",
+        "    if sum(row[1] for row in counts) < len(new):\n",
         "    if False:\n",
         f"{_FACETS}each_event_is_counted_once_whatever_is_read_again",
     ),

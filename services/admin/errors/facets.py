@@ -4,7 +4,6 @@ Values are anybody's to make up, so of each facet few are counted by name.  One 
 others and comes again starts anew: its count is then of what came since, and all counts still add up.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Self
@@ -19,8 +18,8 @@ MOST: Final = 64
 #: Of which so many are shown.
 SHOWN: Final = 10
 _BODIES: Final = ("payload", "data")
-_HOUR: Final = "%Y-%m-%dT%H:00Z"
-_Counts = Counter[str | None]
+#: Of a time in ISO 8601, down to the hour.
+_HOUR: Final = len("2026-01-01T00")
 
 
 class Value(NamedTuple):
@@ -35,7 +34,7 @@ class _Facet:
     """The values of one facet; `newest`: of too many the newest stay, else the most frequent."""
 
     newest: bool
-    values: _Counts = field(default_factory=_Counts)
+    values: dict[str | None, int] = field(default_factory=dict)
     others: int = 0
 
     def ranked(self) -> list[Value]:
@@ -45,8 +44,12 @@ class _Facet:
             return sorted(found, key=lambda v: v.value or "", reverse=True)
         return sorted(found, key=lambda v: (-v.events, v.value or ""))
 
-    def add(self, more: _Counts) -> None:
-        self.values.update(more)
+    def add(self, value: str | None) -> None:
+        """Count one event: a plain dict, for this is once for each that is kept."""
+        self.values[value] = self.values.get(value, 0) + 1
+
+    def bound(self) -> None:
+        """Count what is rare together."""
         if len(self.values) > MOST:
             for value, events in self.ranked()[MOST // 2 :]:
                 del self.values[value]
@@ -65,7 +68,7 @@ class Facets:
         facets = cls()
         for name, (values, others) in stored.items():
             facet = facets._facets[name]
-            facet.values, facet.others = Counter(dict(values)), others
+            facet.values, facet.others = dict(values), others
         return facets
 
     def stored(self) -> str:
@@ -75,14 +78,14 @@ class Facets:
 
     def add(self, events: Iterable[KeptEvent], *, shapes: bool) -> None:
         """Count events; their values' `shapes` only where all of them are of one place."""
-        counts = {name: _Counts() for name in self._facets}
+        version, shape, hour = (self._facets[name] for name in ("version", "shape", "hour"))
         for event in events:
-            counts["version"][event.version] += 1
-            counts["hour"][event.parked_at.strftime(_HOUR)] += 1
+            version.add(event.version)
+            hour.add(f"{event.parked_at.isoformat()[:_HOUR]}:00Z")
             if shapes and event.shape is not None:
-                counts["shape"][event.shape] += 1
-        for name, more in counts.items():
-            self._facets[name].add(more)
+                shape.add(event.shape)
+        for facet in self._facets.values():
+            facet.bound()
 
     def shown(self, *, shapes: bool) -> dict[str, dict[str, Any]]:
         """Return by facet its first values, and how many events have another one."""

@@ -22,6 +22,8 @@ from services.admin.findings import Source
 from services.admin.store.control_sql import connect, prepare, translated
 from shared import failpoints
 
+#: Groups whose facets are in memory, of some kilobytes each.
+_MOST_FACETS: Final = 4_000
 #: A slice is a few megabytes; a database that takes longer is out.
 _STATEMENT_MS: Final = 60_000
 #: The one keeper's; any number that nothing else uses.
@@ -90,6 +92,8 @@ class KeeperSession:
     conn: connection
     #: Of the groups that are stored, by fingerprint: nobody else adds one.
     _groups: dict[bytes, int] = field(default_factory=dict)
+    #: Of groups that came lately, as stored: nobody else counts them.
+    _facets: dict[int, Facets] = field(default_factory=dict)
 
     @classmethod
     def open(cls, dsn: str) -> Self | None:
@@ -125,12 +129,27 @@ class KeeperSession:
             added = self._add_groups(cur, unique)
             groups = self._groups | added
             of_events = [_group_of(groups, event.cause) for event in unique]
-            kept = _add_events(cur, unique, of_events, groups.get(OTHERS.fingerprint))
+            new = _add_events(cur, unique, of_events)
+            self._count_facets(cur, new, groups.get(OTHERS.fingerprint))
             _move(cur, next_offsets)
             failpoints.reach("admin.before_commit")
         failpoints.reach("admin.after_commit")
         self._groups = groups
-        return kept
+        return len(new)
+
+    def _count_facets(self, cur: cursor, new: Iterable[tuple[int, KeptEvent]], others: int | None) -> None:
+        """Count what differs within groups."""
+        of_groups: dict[int, list[KeptEvent]] = {}
+        for group, event in new:
+            of_groups.setdefault(group, []).append(event)
+        if unknown := [group for group in of_groups if group not in self._facets]:
+            if len(self._facets) > _MOST_FACETS:
+                self._facets, unknown = {}, list(of_groups)
+            cur.execute(_FACETS, (unknown,))
+            self._facets |= {group: Facets.of(orjson.loads(counts)) for group, counts in cur.fetchall()}
+        for group, events in of_groups.items():
+            self._facets.setdefault(group, Facets()).add(events, shapes=group != others)
+        _values(cur, _SET_FACETS, [(group, self._facets[group].stored()) for group in of_groups])
 
     def _add_groups(self, cur: cursor, events: Sequence[KeptEvent]) -> dict[bytes, int]:
         """Add the groups that are new, as far as there may be more, and "others" when there may not."""
@@ -165,35 +184,23 @@ def _group_of(groups: Mapping[bytes, int], cause: Cause) -> int:
     return groups[OTHERS.fingerprint] if found is None else found
 
 
-def _add_events(cur: cursor, events: Sequence[KeptEvent], groups: Sequence[int], others: int | None) -> int:
-    """Add those that are new, with their bytes and counts; return how many were."""
+def _add_events(
+    cur: cursor, events: Sequence[KeptEvent], groups: Sequence[int]
+) -> list[tuple[int, KeptEvent]]:
+    """Add those that are new, with their bytes and counts; return them with their groups."""
     cur.execute(_SLICE)
     cur.copy_expert(_COPY, _slice(events, groups))
     cur.execute(_ADD_EVENTS)
     counts = cur.fetchall()
     if not counts:
-        return 0
+        return []
     # In order of ids: two transactions that count never wait for each other in a circle.
     _values(cur, _COUNT, [row[:4] for row in counts])
-    kept: int = sum(row[1] for row in counts)
     new = [*zip(groups, events, strict=True)]
-    if kept < len(new):
+    if sum(row[1] for row in counts) < len(new):
         cur.execute(_NEW, (min(row[4] for row in counts),))
         new = [new[n] for (n,) in cur.fetchall()]
-    _count_facets(cur, new, others)
-    return kept
-
-
-def _count_facets(cur: cursor, new: Iterable[tuple[int, KeptEvent]], others: int | None) -> None:
-    """Count what differs within groups."""
-    of_groups: dict[int, list[KeptEvent]] = {}
-    for group, event in new:
-        of_groups.setdefault(group, []).append(event)
-    cur.execute(_FACETS, (list(of_groups),))
-    known = {group: Facets.of(orjson.loads(counts)) for group, counts in cur.fetchall()}
-    for group, events in of_groups.items():
-        known.setdefault(group, Facets()).add(events, shapes=group != others)
-    _values(cur, _SET_FACETS, [(group, facets.stored()) for group, facets in known.items()])
+    return new
 
 
 def _slice(events: Sequence[KeptEvent], groups: Sequence[int]) -> StringIO:
