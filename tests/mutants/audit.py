@@ -403,9 +403,16 @@ SLOW: Final = (
             (
                 "that an edited row is what the edit made",
                 "audit/receipts",
-                "same = as_landed is None or ",
-                "same = replayed.sha256 is not None or ",
+                "return as_landed is None or ",
+                "return replayed.sha256 is not None or ",
                 "an_edited_row_is_what_the_edit_made_of_the_event",
+            ),
+            (
+                "that a replayed row of another table is what landed",
+                "audit/receipts",
+                "elif wrong := wrong_row(",
+                "elif wrong := replayed.to is None and wrong_row(",
+                "an_edited_row_in_another_table_is_compared_too",
             ),
             (
                 "that the edit is the one that landed",

@@ -281,6 +281,24 @@ KEEPER: Final = (
         "",
         f"{_LINES}an_edit_that_would_be_no_event_is_refused",
     ),
+    *(
+        Mutant(
+            what,
+            "store/segments_sql.py",
+            old,
+            new,
+            f"{_SEGMENTS}what_was_sent_back_stays_until_all_of_its_events_are_over",
+        )
+        for what, old, new in (
+            ("that edits stay while an event of them is open", "AND ({_OVER}) IS NOT TRUE", "AND false"),
+            (
+                "that edits stay while a job of them runs",
+                "j.state IN ('running', 'cancelling') AND j",
+                "false AND j",
+            ),
+            ("that edits are removed at last", "            cur.execute(_DROP_UPLOADS)\n", ""),
+        )
+    ),
     Mutant(
         "that an edit is of one event of a file",
         "store/edits_sql.py",

@@ -179,9 +179,16 @@ class Reading:
         self._count_waiting_too(event, judged)
         self.result.events_unjudged += self.result.unjudged.total() > unjudged_before
         tables = {r.table for r in possible}
-        for _, table, _ in rows:
-            if table not in tables and not self._replayed[table.database].landed_in(event.offset, table):
+        for _, table, row in rows:
+            if table in tables:
+                continue
+            replayed = self._replayed[table.database].landed_in(event.offset, table)
+            if replayed is None:
                 self._report(Code.PHANTOM, event.offset, f"a row of {table}, where its event does not go")
+            elif wrong := wrong_row(
+                replayed._replace(to=None), [row], table, same=self._is_same(event, replayed, [row])
+            ):
+                self._report(wrong.code, event.offset, wrong.detail)
 
     def _count_waiting_too(self, event: Event, by_database: Mapping[str, int]) -> None:
         """Count an event that waits for a database once for each of its tables there."""
@@ -232,14 +239,18 @@ class Reading:
             self._judge_row(event, routed, rows)
 
     def _judge_replayed(self, event: Event, table: Table, replayed: Replayed, rows: list[Row]) -> None:
+        same = self._is_same(event, replayed, rows)
+        if wrong := wrong_row(replayed, rows, table, same=same):
+            self._report(wrong.code, event.offset, wrong.detail)
+
+    def _is_same(self, event: Event, replayed: Replayed, rows: list[Row]) -> bool:
+        """Tell whether the rows are what landed by the replay, as far as anybody knows that."""
         as_landed: Event | None = event
         if rows and replayed.sha256 is not None:
             edited = self._edits.edited(event.value, replayed, self._incarnation)
             as_landed = None if edited is None else event.edited(edited)
             self.result.edits_unknown += edited is None
-        same = as_landed is None or all(map(as_landed.same_as, rows))
-        if wrong := wrong_row(replayed, rows, table, same=same):
-            self._report(wrong.code, event.offset, wrong.detail)
+        return as_landed is None or all(map(as_landed.same_as, rows))
 
     def _judge_row(self, event: Event, routed: Routed, rows: list[Row]) -> None:
         """Judge an event that is not parked and does not wait."""

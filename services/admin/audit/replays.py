@@ -35,9 +35,9 @@ class ReplayedEvents:
         """Return what became of the event that was parked for `table`."""
         return self._parked_for.get((offset, str(table)))
 
-    def landed_in(self, offset: int, table: Table) -> bool:
-        """Tell whether the event landed in `table` instead of the one that it was parked for."""
-        return (offset, str(table)) in self._landed_in
+    def landed_in(self, offset: int, table: Table) -> Replayed | None:
+        """Return the replay by which the event landed in `table`, another than it was parked for."""
+        return self._landed_in.get((offset, str(table)))
 
 
 class Edits:

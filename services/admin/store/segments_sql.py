@@ -71,6 +71,22 @@ _GONE: Final = f"""
     UPDATE onramp_admin.events SET gone = true
     WHERE id BETWEEN %s AND %s AND NOT gone AND sha256 IS NOT NULL AND {_OVER} RETURNING id
 """  # noqa: S608 - our own words
+#: A job that is done needs its upload for the audit, as long as the bytes of its events stay.
+_DROP_UPLOADS: Final = f"""
+    WITH unused AS (
+        SELECT id FROM onramp_admin.uploads u
+        WHERE NOT EXISTS (
+            SELECT FROM onramp_admin.edits d JOIN onramp_admin.events e ON e.id = d.event
+            WHERE d.upload = u.id AND ({_OVER}) IS NOT TRUE
+        ) AND NOT EXISTS (
+            SELECT FROM onramp_admin.jobs j
+            WHERE j.state IN ('running', 'cancelling') AND j.filters ->> 'edits' = u.id::text
+        )
+    ), edits AS (
+        DELETE FROM onramp_admin.edits d USING unused WHERE d.upload = unused.id
+    )
+    DELETE FROM onramp_admin.uploads u USING unused WHERE u.id = unused.id
+"""  # noqa: S608 - our own words
 
 
 class Segment(NamedTuple):
@@ -159,9 +175,11 @@ class PackerSession:
     def expire(self) -> list[OnrampError]:
         """Remove the bytes of what was replayed or discarded long ago; return what could not be rewritten.
 
-        A segment is deleted when all of its events are over, and rewritten when half of them are.
+        A segment is deleted when all of its events are over, and rewritten when half of them are.  What
+        somebody sent back is deleted when all of its events are over.
         """
         with translated(), self.conn, self.conn.cursor() as cur:
+            cur.execute(_DROP_UPLOADS)
             cur.execute(_SEGMENTS)
             found = [Segment(*row) for row in cur.fetchall()]
         failed: list[OnrampError] = []

@@ -134,19 +134,24 @@ def test_an_edited_row_is_what_the_edit_made_of_the_event(replayed: Desk) -> Non
     assert found(replayed) == {("corrupt", 2)}
 
 
-@pytest.fixture
-def by_hand(desk: Desk) -> Desk:
-    """Two events were downloaded, edited by hand, sent back, and landed by the writer's own code."""
+def replay_two_by_hand(desk: Desk, to: str | None = None) -> None:
+    """Download two events, edit them by hand, send them back, and have the writer's own code land them."""
     with transaction(desk.dsn) as conn:
         wanted = edits_sql.ids(conn, {"event_name": desk.stage.name})[:2]
         found = edits_sql.lines(conn, None, wanted)
         edited = [line.replace(b'{"a":"\\u0000"}', b'{ "n":%d.50}' % n) for n, line in enumerate(found)]
         upload, _ = edits_sql.keep(conn, None, io.BytesIO(b"".join(edited)), "ann", None)
-    desk.start(plan=Plan(is_edited=True), edits=upload)
+    desk.start(plan=Plan(is_edited=True, to=to), edits=upload)
     desk.work()
     Replay(desk.stage.database).run(Routes("onramp"))
     desk.work()
     assert [state for _, state, _ in desk.states()] == ["replayed", "replayed", "open", "open", "open"]
+
+
+@pytest.fixture
+def by_hand(desk: Desk) -> Desk:
+    """Two events have landed as somebody edited them."""
+    replay_two_by_hand(desk)
     return desk
 
 
@@ -160,6 +165,18 @@ def test_an_event_that_was_edited_by_hand_lands_as_it_was_sent_back(by_hand: Des
 def test_a_row_that_is_not_what_was_sent_back_is_named(by_hand: Desk) -> None:
     by_hand.stage.execute(f"UPDATE {by_hand.stage.table} SET payload = '{{\"n\": 0.50}}' WHERE _offset = 1")  # noqa: S608
     assert found(by_hand) == {("corrupt", 1)}
+
+
+def test_an_edited_row_in_another_table_is_compared_too(desk: Desk) -> None:
+    table = desk.stage.table.rpartition(".")[0] + ".by_hand"
+    desk.stage.execute(f"CREATE TABLE {table} (LIKE {desk.stage.table} INCLUDING ALL)")
+    replay_two_by_hand(desk, to=table)
+    assert desk.stage.rows(f"SELECT payload->>'n' FROM {table} ORDER BY 1") == [("0.50",), ("1.50",)]  # noqa: S608
+    assert desk.stage.rows(f"SELECT FROM {desk.stage.table} WHERE _offset < 2") == []
+    report = desk.stage.audit(control=desk.dsn)
+    assert (report.findings, report.unchecked) == ([], [])
+    desk.stage.execute(f"UPDATE {table} SET payload = '{{\"n\": 0.50}}' WHERE _offset = 1")  # noqa: S608
+    assert found(desk) == {("corrupt", 1)}
 
 
 def test_an_edit_by_hand_that_is_gone_is_said_and_not_judged(by_hand: Desk) -> None:

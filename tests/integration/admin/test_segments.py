@@ -31,6 +31,16 @@ AN_HOUR_AGO = "UPDATE onramp_admin.bytes SET kept_at = now() - interval '61 minu
 OVER = """
     UPDATE onramp_admin.events SET state = 'discarded', changed_at = now() - interval '{age}' WHERE {which}
 """
+UPLOAD = """
+    WITH upload AS (INSERT INTO onramp_admin.uploads (actor) VALUES ('{}') RETURNING id)
+    INSERT INTO onramp_admin.edits (upload, event, payload)
+    SELECT upload.id, e.id, '{{}}' FROM upload, onramp_admin.events e WHERE {}
+"""
+JOB = """
+    INSERT INTO onramp_admin.jobs (kind, filters, upto, actor, reason, counted, is_edited)
+    SELECT 'replay', json_build_object('edits', id), 9, 'bob', 'prices', 2, true
+    FROM onramp_admin.uploads WHERE actor = 'bob'
+"""
 OURS = """
     SELECT count(*) FROM onramp_admin.bytes b JOIN onramp_admin.events e ON e.id = b.event
     WHERE e.topic = 'shelf'
@@ -225,6 +235,27 @@ def test_a_segment_that_is_damaged_is_not_rewritten_and_holds_up_nothing(shelf: 
     assert shelf.names()[0] == first
     assert shelf.names()[1] != second
     assert shelf.rows('SELECT count(*) FROM onramp_admin.events WHERE gone AND "offset" < 6') == [(0,)]
+
+
+def test_what_was_sent_back_stays_until_all_of_its_events_are_over(shelf: Shelf) -> None:
+    shelf.keep(4)
+    for upload, events in (("ann", '"offset" < 2'), ("bob", '"offset" >= 2')):
+        execute(shelf.dsn, UPLOAD.format(upload, events))
+    left = """
+        SELECT actor, count(event) FROM onramp_admin.uploads u JOIN onramp_admin.edits ON upload = u.id
+        GROUP BY 1
+    """
+    execute(shelf.dsn, OVER.format(age="8 days", which='"offset" = 0'))  # the other one is open
+    execute(shelf.dsn, OVER.format(age="8 days", which='"offset" = 2'))
+    execute(shelf.dsn, OVER.format(age="6 days 23 hours", which='"offset" = 3'))  # it may be restored
+    assert (shelf.expire(), sorted(shelf.rows(left))) == ([], [("ann", 2), ("bob", 2)])
+    execute(shelf.dsn, "UPDATE onramp_admin.events SET state = 'replaying' WHERE \"offset\" = 1")
+    execute(shelf.dsn, OVER.format(age="8 days", which='"offset" = 3'))
+    execute(shelf.dsn, JOB)  # it has not seen yet that its events are over
+    assert (shelf.expire(), sorted(shelf.rows(left))) == ([], [("ann", 2), ("bob", 2)])
+    execute(shelf.dsn, "UPDATE onramp_admin.jobs SET state = 'done'")
+    assert (shelf.expire(), shelf.rows(left)) == ([], [("ann", 2)])
+    assert shelf.rows("SELECT actor FROM onramp_admin.uploads") == [("ann",)]
 
 
 @pytest.mark.parametrize("place", ["admin.segment_written", "admin.segment_recorded"])
