@@ -82,12 +82,6 @@ _PLAIN_TYPES: Final = frozenset(
 #: Those whose bytes of text Debezium sends, as types that it does not know.
 _UNKNOWN_TYPES: Final = frozenset(
     [
-        "line",
-        "lseg",
-        "box",
-        "path",
-        "polygon",
-        "circle",
         "tsquery",
         "pg_lsn",
         "jsonpath",
@@ -102,7 +96,8 @@ _UNKNOWN_TYPES: Final = frozenset(
 _TYPE: Final = re.compile(
     r'(?P<base>[a-z0-9_]+(?: [a-z]+)*?|"char")(?:\((?P<mod>[^()]*)\))?(?P<zone> with(?:out)? time zone)?'
 )
-_REFUSED: Final = frozenset({"bit varying", "varbit"})
+#: Shapes come as several kinds of objects, and an open path as a closed one.
+_REFUSED: Final = frozenset(["bit varying", "varbit", "line", "lseg", "box", "path", "polygon", "circle"])
 
 
 class UnsupportedTypeError(Exception):
@@ -133,7 +128,8 @@ def column_type(declared: str) -> ColumnType:
     if match is None:
         return ColumnType("text", _PLAIN)
     base, modifier = match["base"], match["mod"] or ""
-    if base in _REFUSED or (base == "bit" and modifier not in ("", "1")):
+    loses_its_zone = base == "time" and match["zone"] == " with time zone"  # it comes in UTC
+    if base in _REFUSED or loses_its_zone or (base == "bit" and modifier not in ("", "1")):
         raise UnsupportedTypeError(declared)
     template = _template(base, modifier, match["zone"] or "")
     return ColumnType(declared, template) if template else ColumnType("text", _PLAIN)
@@ -146,7 +142,7 @@ def _template(base: str, modifier: str, zone: str) -> str | None:
     if base == "timestamp":
         return _ZONED if zone == " with time zone" else _since_1970(modifier)
     if base == "time":
-        return _PLAIN if zone == " with time zone" else _TIME
+        return _TIME
     if base.split(maxsplit=1)[0] == "interval":
         return _INTERVAL
     if base in _UNKNOWN_TYPES:

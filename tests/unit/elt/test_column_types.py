@@ -12,7 +12,6 @@ from services.elt.merge.column_types import UnsupportedTypeError, column_type
         "timestamp without time zone",
         "timestamp(3) with time zone",
         "timestamp(6) without time zone",
-        "time with time zone",
         "time without time zone",
         "timestamp with time zone[]",
         "double precision",
@@ -34,7 +33,20 @@ def test_a_type_of_the_sources_own_is_published_as_text(declared: str) -> None:
     assert column_type(declared).declared == "text"
 
 
-@pytest.mark.parametrize("declared", ["bit(3)", "bit varying(3)", "bit varying"])
+@pytest.mark.parametrize(
+    "declared",
+    [
+        "bit(3)",
+        "bit varying(3)",
+        "bit varying",
+        "time with time zone",
+        "time(3) with time zone",
+        "time with time zone[]",
+        "line",
+        "path",
+        "box[]",
+    ],
+)
 def test_what_does_not_arrive_as_it_is_is_refused(declared: str) -> None:
     with pytest.raises(UnsupportedTypeError):
         column_type(declared)

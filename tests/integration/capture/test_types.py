@@ -1,0 +1,133 @@
+"""Each type of a source's column: what its changes make of a value, from a snapshot and from the stream."""
+
+from contextlib import closing
+from typing import Any, Final, NamedTuple
+
+import orjson
+import psycopg2
+from psycopg2 import sql
+
+from services.elt.merge.column_types import column_type
+from services.elt.setup.check_sql import facts
+from tests.fixtures.sources import Captured, flows
+from tests.fixtures.writer import eventually
+
+#: A type, and SQL of an ordinary value, an extreme one and, where there is one, an empty one.
+TYPES: Final = {
+    "smallint": ("7", "-32768", "0"),
+    "integer": ("7", "-2147483648", "0"),
+    "bigint": ("7", "-9223372036854775808", "0"),
+    "real": ("1.5", "'-Infinity'", "'NaN'"),
+    "double precision": ("1.5", "1.7976931348623157e308", "'Infinity'"),
+    "numeric": ("1.50", "12345678901234567890.123456789012345678901", "'NaN'"),
+    "numeric(10,2)": ("1.50", "-99999999.99", "0"),
+    "money": ("'1.50'", "'-92233720368547758.08'", "'0'"),
+    "boolean": ("true", "false", "false"),
+    "text": ("'a'", "E'\\u00e9\\n\\\\x41'", "''"),
+    "character varying(10)": ("'a'", "'0123456789'", "''"),
+    "character(3)": ("'a'", "'abc'", "''"),
+    '"char"': ("'a'", "'z'", "'0'"),
+    "name": ("'a'", "repeat('n', 63)", "''"),
+    "bytea": ("'\\x0102'", "'\\x00ff5c'", "''"),
+    "uuid": ("'00000000-0000-0000-0000-000000000001'", "'ffffffff-ffff-ffff-ffff-ffffffffffff'", "NULL"),
+    "json": ("'{\"a\": 1}'", '\'{"a": 1, "a": 1e99}\'', "'{}'"),
+    "jsonb": ("'{\"a\": 1}'", "'[12345678901234567890.5]'", "'null'"),
+    "date": ("'2026-02-28'", "'9999-12-31'", "'0001-01-01'"),
+    "time without time zone": ("'12:34:56.789012'", "'24:00'", "'00:00'"),
+    "timestamp without time zone": ("'2026-02-28 12:34:56.789012'", "'infinity'", "'0001-01-01'"),
+    "timestamp(3) without time zone": ("'2026-02-28 12:34:56.789'", "'9999-12-31 23:59:59.999'", "NULL"),
+    "timestamp with time zone": ("'2026-02-28 12:34:56.789012+02'", "'9999-12-31 23:59:59Z'", "NULL"),
+    "inet": ("'10.0.0.1'", "'2001:db8::1/64'", "'0.0.0.0/0'"),
+    "cidr": ("'10.0.0.0/8'", "'2001:db8::/32'", "'0.0.0.0/0'"),
+    "macaddr": ("'08:00:2b:01:02:03'", "'ff:ff:ff:ff:ff:ff'", "NULL"),
+    "macaddr8": ("'08:00:2b:01:02:03:04:05'", "'ff:ff:ff:ff:ff:ff:ff:ff'", "NULL"),
+    "oid": ("7", "4294967295", "0"),
+    "int4range": ("'[1,5)'", "'(,)'", "'empty'"),
+    "int8range": ("'[1,5)'", "'(,)'", "'empty'"),
+    "numrange": ("'[1.5,5]'", "'(,)'", "'empty'"),
+    "tsrange": ("'[2026-01-01,2026-01-02)'", "'(,)'", "'empty'"),
+    "tstzrange": ("'[2026-01-01Z,2026-01-02Z)'", "'(,)'", "'empty'"),
+    "daterange": ("'[2026-01-01,2026-01-02)'", "'(,)'", "'empty'"),
+    "tsvector": ("'a:1 b:2'", "'a:1A,16383B'", "''"),
+    "point": ("'(1,2)'", "'(1e300,-0.1)'", "'(0,0)'"),
+    "bit(1)": ("B'1'", "B'0'", "NULL"),
+    "tsquery": ("'a & b'", "'!a | b:*'", "''"),
+    "pg_lsn": ("'16/B374D848'", "'FFFFFFFF/FFFFFFFF'", "'0/0'"),
+    "jsonpath": ("'$.a'", "'$[*] ? (@.b > 1)'", "NULL"),
+    "int4multirange": ("'{[1,5),[7,9)}'", "'{(,)}'", "'{}'"),
+    "datemultirange": ("'{[2026-01-01,2026-01-02)}'", "'{(,)}'", "'{}'"),
+    "integer[]": ("'{1,2}'", "'{NULL,-2147483648}'", "'{}'"),
+    "text[]": ("'{a,b}'", '\'{NULL,"","a,b"}\'', "'{}'"),
+    "boolean[]": ("'{t,f}'", "'{NULL}'", "'{}'"),
+    "uuid[]": ("'{00000000-0000-0000-0000-000000000001}'", "'{NULL}'", "'{}'"),
+    "numeric(10,2)[]": ("'{1.50}'", "'{-99999999.99,NULL}'", "'{}'"),
+}
+#: Whose changes tell too little: refused, with the column and its type.
+REFUSED: Final = (
+    *("bit(8)", "bit varying(8)", "time with time zone", "time with time zone[]"),
+    *("line", "lseg", "box", "path", "polygon", "circle"),
+)
+
+
+class Seen(NamedTuple):
+    """A value of a column as the source has it, and as a change tells it, both as texts."""
+
+    type: str
+    op: str
+    row: int
+    theirs: str | None
+    ours: str | None
+
+
+def _insert(first: int) -> str:
+    rows = [[values[n] for values in TYPES.values()] for n in range(3)] + [["NULL"] * len(TYPES)]
+    texts = (f"({first + n}, {', '.join(row)})" for n, row in enumerate(rows))
+    return "; ".join(f"INSERT INTO app.types VALUES {text}" for text in texts)  # noqa: S608
+
+
+def _published(conn: Any, type_: str, change: dict[str, Any], column: str) -> str | None:
+    told = sql.SQL("{}::jsonb").format(sql.Literal(orjson.dumps(change["after"][column]).decode()))
+    query = sql.SQL("SELECT ({})::text").format(column_type(type_).value(told))
+    with conn.cursor() as cursor:
+        try:
+            cursor.execute(query)
+            return str(found) if (found := cursor.fetchone()[0]) is not None else None
+        except psycopg2.Error as error:
+            return f"{error.pgcode}: {change['after'][column]!r}"
+
+
+def test_each_type_comes_out_as_it_is_from_snapshot_and_stream(shop: Captured) -> None:
+    columns = ", ".join(f"c{n} {type_}" for n, type_ in enumerate(TYPES))
+    shop.execute(
+        f"CREATE TABLE app.types (id int PRIMARY KEY, {columns})",
+        _insert(1),
+    )
+    look = shop.looking()
+    flows(look)
+    shop.execute(_insert(11))
+    eventually(lambda: len(shop.changes("types")) == 8, 60)
+    look.close()
+
+    differ = []
+    with closing(psycopg2.connect(shop.published, options="-c timezone=UTC")) as conn:
+        conn.autocommit = True
+        for change in shop.changes("types"):
+            for n, type_ in enumerate(TYPES):
+                row = change["after"]["id"]
+                query = f"SET timezone = 'UTC'; SELECT c{n}::text FROM app.types WHERE id = %s"  # noqa: S608
+                ((theirs,),) = shop.ask(query, row)
+                seen = Seen(type_, change["op"], row, theirs, _published(conn, type_, change, f"c{n}"))
+                if seen.theirs != seen.ours:
+                    differ.append(seen)
+    assert {change["op"] for change in shop.changes("types")} == {"r", "c"}
+    assert differ == []
+
+
+def test_a_column_of_a_type_whose_changes_tell_too_little_is_named(shop: Captured) -> None:
+    refused = ", ".join(f"r{n} {type_}" for n, type_ in enumerate(REFUSED))
+    shop.execute(f"CREATE TABLE app.refused (id int PRIMARY KEY, {refused})")
+    told = {fact.what: fact for fact in facts(shop.name, shop.source, shop.dsn, rows=False)}
+    for n, type_ in enumerate(REFUSED):
+        (what,) = [what for what in told if what.startswith(f"app.refused.r{n} is of the type {type_},")]
+        assert told[what].level == "wrong"
+        assert f'leave the column out ("r{n}": null), or exclude the table' in told[what].fix
