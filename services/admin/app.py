@@ -37,7 +37,8 @@ def create(
 
     Without operators at its start it is open to this machine if it is `local`, until there are some.
     """
-    keeper, packer, jobs = Keeper(brokers, dsn), Packer(dsn, segments), JobRunner(dsn, databases, segments)
+    keeper, packer = Keeper(brokers, dsn), Packer(dsn, segments)
+    jobs = JobRunner(dsn, databases, registry, segments)
     looker = Looker(dsn, databases, registry, segments, per_hour=looks_per_hour)
     operators = Operators(registry, local=local)
     watch = RegistryWatch(registry, operators.see)

@@ -234,6 +234,15 @@ class Snapshot(_Frozen):
         """The SHA-256 of the content: equal content, equal digest."""
         return self._digest
 
+    def personal_of(self, event_name: str | None) -> tuple[str, ...]:
+        """Return the pointers that a view of an event of this name has to hide.
+
+        Of an event whose type is not known it hides what any type calls personal.
+        """
+        if event_name is not None and event_name in self.event_types:
+            return self.event_types[event_name].personal
+        return tuple(sorted({pointer for each in self.event_types.values() for pointer in each.personal}))
+
     @model_validator(mode="after")
     def _sealed(self) -> Self:
         for name in self.event_types:

@@ -7,6 +7,7 @@ from tests.mutants.machine import Mutant
 _TESTS: Final = "tests/integration/admin/test_operators.py::test_"
 _API: Final = "tests/integration/admin/test_admin_api.py::test_"
 _ACTS: Final = "tests/integration/admin/test_acts.py::test_"
+_PERSONAL: Final = "tests/integration/admin/test_personal.py::test_"
 _UNIT: Final = "tests/unit/admin/test_rights.py::test_"
 _CLOSED: Final = f"{_TESTS}nothing_is_answered_without_a_key_that_is_valid_now"
 _ROLES: Final = f"{_TESTS}a_viewer_sees_an_operator_acts_an_admin_reads_values"
@@ -112,6 +113,27 @@ OPERATORS: Final = (
         "                on_refusal(request)\n",
         "                pass\n",
         _SEEN,
+    ),
+    Mutant(
+        "that an event shows nothing that its type calls personal",
+        "api/app.py",
+        "views.shape(number, loaded, personal(found.event_name))",
+        "views.shape(number, loaded, ())",
+        f"{_PERSONAL}an_event_and_its_group_hide_what_its_type_calls_personal",
+    ),
+    Mutant(
+        "that a group's samples show nothing that its type calls personal",
+        "api/app.py",
+        "load(conn, segments, last), personal(found.cause.event_name))",
+        "load(conn, segments, last), ())",
+        f"{_PERSONAL}an_event_and_its_group_hide_what_its_type_calls_personal",
+    ),
+    Mutant(
+        "that a rehearsal's rows show nothing that is personal",
+        "store/rehearse_sql.py",
+        "known.personal_of(names[f.id])",
+        "()",
+        f"{_PERSONAL}the_rows_of_a_rehearsal_hide_what_is_personal",
     ),
     Mutant(
         "that a cursor is of what its reader sees",

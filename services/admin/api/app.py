@@ -61,7 +61,7 @@ def api(
     answer_with_problems(app, lambda request: _record_refusal(dsn, request))
     _add_state(app, keeper, operators, metrics or AdminMetrics())
     _add_groups(app, dsn, segments, operators.personal)
-    _add_events(app, dsn, segments)
+    _add_events(app, dsn, segments, operators.personal)
     _add_parts(app, dsn)
     _add_acts(app, dsn)
     add_jobs(app, dsn, databases)
@@ -106,7 +106,7 @@ def _add_groups(app: FastAPI, dsn: str, segments: Segments | None, personal: vie
                 raise not_kept("group")
             last = read_sql.last_of_group(conn, number, _SAMPLES)
             facets = views.facets(read_sql.facets(conn, number), found.cause, personal)
-            samples = views.samples(last, load(conn, segments, last))
+            samples = views.samples(last, load(conn, segments, last), personal(found.cause.event_name))
             return views.group(found) | {"facets": facets, "samples": samples}
 
     @app.patch("/v1/groups/{number}")
@@ -122,7 +122,7 @@ def _add_groups(app: FastAPI, dsn: str, segments: Segments | None, personal: vie
         return show_group(number, asking)
 
 
-def _add_events(app: FastAPI, dsn: str, segments: Segments | None) -> None:
+def _add_events(app: FastAPI, dsn: str, segments: Segments | None, personal: views.Personal) -> None:
     @app.get("/v1/counts")
     def count_events(asking: Asking) -> dict[str, Any]:
         """How many events there are of each state, code, event name and destination: the largest counts."""
@@ -142,7 +142,8 @@ def _add_events(app: FastAPI, dsn: str, segments: Segments | None) -> None:
             if found is None:
                 raise not_kept("event")
             loaded = load(conn, segments, [number])
-            return views.event(found, whole=True) | {"shape": views.shape(number, loaded)}
+            shape = views.shape(number, loaded, personal(found.event_name))
+            return views.event(found, whole=True) | {"shape": shape}
 
     @app.post("/v1/events/{number}/reveal", response_class=Response)
     def reveal(number: Id, wanted: Reveal, asking: Asking) -> Response:

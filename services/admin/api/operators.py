@@ -72,10 +72,7 @@ class Operators:
 
         Of a name that is not known: what any type calls personal.
         """
-        known = self._registry.snapshot().event_types
-        if event_name is not None and event_name in known:
-            return known[event_name].personal
-        return tuple(pointer for each in known.values() for pointer in each.personal)
+        return self._registry.snapshot().personal_of(event_name)
 
     def caller(self, headers: Headers) -> Caller:
         """Return who sent these headers.

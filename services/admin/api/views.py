@@ -1,6 +1,6 @@
 """Groups and events as the API shows them: masked, with a sentence; values of payloads are in none."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import orjson
@@ -54,13 +54,16 @@ def facets(found: Facets, cause: Cause, personal: Personal) -> dict[str, Any]:
     return found.shown(shapes=not hidden)
 
 
-def samples(events: Sequence[int], loaded: Loaded) -> list[Any]:
-    """Return what events look like."""
-    return [shape(event, loaded) for event in events]
+def samples(events: Sequence[int], loaded: Loaded, hidden: Iterable[str]) -> list[Any]:
+    """Return what events of one name look like."""
+    return [shape(event, loaded, hidden) for event in events]
 
 
-def shape(event: int, loaded: Loaded) -> Any:
-    """Return what an event looks like, or why that is not known; None: it has no value."""
+def shape(event: int, loaded: Loaded, hidden: Iterable[str]) -> Any:
+    """Return what an event looks like, or why that is not known; None: it has no value.
+
+    `hidden`: JSON Pointers into its payload, of which not even the shape is shown.
+    """
     if event in loaded.lost:
         return f"not read: {loaded.lost[event].fault.code}"
-    return masked(loaded.values[event]) if event in loaded.values else None
+    return masked(loaded.values[event], hidden) if event in loaded.values else None

@@ -9,6 +9,7 @@ from services.admin.segments.folder import Segments
 from services.admin.store.work_sql import JobSession
 from services.admin.until_stopped import UntilStopped
 from shared.errors import InfrastructureError
+from shared.registry import Registry
 
 log = logging.getLogger(__name__)
 
@@ -20,10 +21,18 @@ _SUM_UP_AFTER: Final = 64
 class JobRunner(UntilStopped):
     """Looks for a job's next batch, and does it."""
 
-    def __init__(self, dsn: str, databases: Mapping[str, str], segments: Segments | None = None) -> None:
+    def __init__(
+        self,
+        dsn: str,
+        databases: Mapping[str, str],
+        registry: Registry,
+        segments: Segments | None = None,
+    ) -> None:
+        """`registry` says what is personal, and so in no sample."""
         super().__init__()
         self._dsn = dsn
         self._databases = databases
+        self._registry = registry
         self._segments = segments
 
     async def run(self) -> None:
@@ -36,7 +45,9 @@ class JobRunner(UntilStopped):
                 await self.pause(_IDLE_SECONDS)
 
     async def _work(self) -> None:
-        session = await asyncio.to_thread(JobSession.open, self._dsn, self._databases, self._segments)
+        session = await asyncio.to_thread(
+            JobSession.open, self._dsn, self._databases, self._segments, self._registry.snapshot
+        )
         try:
             counted = 1  # by one that was killed, perhaps
             while not self.stopped:

@@ -5,7 +5,7 @@ before that asks again.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import orjson
@@ -29,6 +29,7 @@ from services.admin.store.staging_sql import (
 )
 from shared.errors import NOT_KEPT, SET_CHANGED, InfrastructureError, UserError
 from shared.mask import masked
+from shared.registry import Snapshot
 
 #: Events that are asked about at once.
 MOST_ASKED: Final = 5_000
@@ -37,6 +38,7 @@ _PAGE: Final = """
     SELECT {columns} FROM onramp_admin.events e
     WHERE e.id > %(done_to)s AND {set} AND {condition} ORDER BY e.id LIMIT %(most)s
 """
+_NAMES: Final = "SELECT id, event_name FROM onramp_admin.events WHERE id = ANY (%(events)s)"
 _PROGRESS: Final = """
     UPDATE onramp_admin.jobs SET done_to = %(done_to)s, changed = changed + %(answered)s,
         failed = failed + %(failed)s, waits = %(waits)s, state = %(state)s,
@@ -48,8 +50,14 @@ _PROGRESS: Final = """
 """
 
 
-def work(conn: connection, job: Job, databases: Mapping[str, str], load: Load) -> None:
-    """Ask about the next page, or count its answers."""
+def work(
+    conn: connection,
+    job: Job,
+    databases: Mapping[str, str],
+    load: Load,
+    snapshot: Callable[[], Snapshot],
+) -> None:
+    """Ask about the next page, or count its answers; the registry's `snapshot` says what samples hide."""
     progress: dict[str, Any] = {
         "job": job.id,
         "done_to": job.done_to,
@@ -76,7 +84,7 @@ def work(conn: connection, job: Job, databases: Mapping[str, str], load: Load) -
     results_sql.add(conn, job.id, results)
     progress |= {"answered": len(found), "failed": _failed(results)}
     if page:
-        progress |= {"done_to": page[-1].id, "samples": _samples(load, found)}
+        progress |= {"done_to": page[-1].id, "samples": _samples(conn, load, found, snapshot())}
     _execute(conn, progress | {"state": "running" if len(page) == _most(job) else "done"})
 
 
@@ -140,11 +148,19 @@ def _failed(results: Mapping[tuple[str, str], int]) -> int:
     return sum(n for (outcome, _), n in results.items() if outcome == results_sql.FAILED)
 
 
-def _samples(load: Load, found: Sequence[Found]) -> str:
+def _samples(conn: connection, load: Load, found: Sequence[Found], known: Snapshot) -> str:
     """Return some events with what would come of them, masked."""
     some = sorted(found)[:SAMPLES]
     values = load([f.id for f in some]).values
-    shown = [{"event": f.id, "outcome": result_of(f)[0], "row": masked(values.get(f.id))} for f in some]
+    names = dict(rows(conn, sql.SQL(_NAMES), {"events": [f.id for f in some]}))
+    shown = [
+        {
+            "event": f.id,
+            "outcome": result_of(f)[0],
+            "row": masked(values.get(f.id), known.personal_of(names[f.id])),
+        }
+        for f in some
+    ]
     return orjson.dumps(shown).decode()
 
 

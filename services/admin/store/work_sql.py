@@ -5,7 +5,7 @@ one goes on.  An event changes only from the state that the job starts from: of 
 event one gets it.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, NamedTuple, Self
@@ -25,6 +25,7 @@ from services.admin.store.sets_sql import STEPS, condition, rows
 from services.admin.store.staging_sql import Load, Staging
 from shared import failpoints
 from shared.errors import UserError
+from shared.registry.model import EMPTY, Snapshot
 
 _BATCH: Final = 5_000
 #: A batch is thousands of rows.
@@ -79,16 +80,22 @@ class JobSession:
     #: Of replays: destination databases by their names.
     databases: Mapping[str, str] = field(default_factory=dict)
     segments: Segments | None = None
+    #: Returns the registry in force, or raises `InfrastructureError`: it says what is personal.
+    snapshot: Callable[[], Snapshot] = lambda: EMPTY
 
     @classmethod
     def open(
-        cls, dsn: str, databases: Mapping[str, str] | None = None, segments: Segments | None = None
+        cls,
+        dsn: str,
+        databases: Mapping[str, str] | None = None,
+        segments: Segments | None = None,
+        snapshot: Callable[[], Snapshot] = lambda: EMPTY,
     ) -> Self:
         """Connect, and see that the schema is there."""
         conn = connect(dsn, statement_ms=_STATEMENT_MS)
         with translated(), conn:
             prepare(conn)
-        return cls(conn, databases or {}, segments)
+        return cls(conn, databases or {}, segments, snapshot)
 
     def close(self) -> None:
         """Close the connection."""
@@ -120,7 +127,7 @@ class JobSession:
             _do_replay(self.conn, job, self.databases, self._loader(job))
             return
         if job.kind == "rehearse":
-            rehearse_sql.work(self.conn, job, self.databases, self._loader(job))
+            rehearse_sql.work(self.conn, job, self.databases, self._loader(job), self.snapshot)
             return
         batch = _do_batch(self.conn, job, ())
         progress = {"job": job.id, "changed": batch.changed, "looked_at": batch.looked_at}

@@ -175,7 +175,8 @@ def test_a8_lists_groups_and_ids_show_an_operator_its_own_events_alone(guarded: 
     ):
         asking = guarded.of("adam")
         hidden = _problem(asking.ask(method, path, json=body), 404, "not_kept")
-        nowhere = path.replace(path.split("/")[3], "999999")
+        parts = path.split("/")
+        nowhere = "/".join([*parts[:3], "999999", *parts[4:]])
         assert asking.ask(method, nowhere, json=body).json() == hidden  # no word tells them apart
         [act] = _acts(guarded, actor="adam", subject=f"{method} {path}")
         assert act["act"] == "refused"
