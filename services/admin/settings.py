@@ -29,8 +29,8 @@ class AdminSettings(BaseSettings):
     store: str = Field(
         "",
         description="Where the bytes of parked events go from the control database, each hour or 64 MB: a "
-        "folder, or s3://bucket/path (credentials as the AWS tools take them). Without it they stay in the "
-        "database.",
+        "folder, or s3://bucket/path (credentials as the AWS tools take them; other servers than AWS with "
+        "?endpoint_override=host:port, and &scheme=http without TLS). Without it they stay in the database.",
     )
     rehearsed_groups_per_hour: int = Field(
         3600,

@@ -300,6 +300,13 @@ KEEPER: Final = (
         )
     ),
     Mutant(
+        "that a write that fails half way leaves no file",
+        "segments/folder.py",
+        "        except BaseException as e:\n",
+        "        except OSError as e:\n",
+        f"{_FILES}a_write_that_fails_half_way_leaves_no_file",
+    ),
+    Mutant(
         "that an edit is of one event of a file",
         "store/edits_sql.py",
         "        if edit.event not in added or first[edit.event] != number:\n",

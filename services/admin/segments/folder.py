@@ -5,12 +5,16 @@ service that has no folder for segments never loads it.
 """
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import PurePosixPath
-from typing import Any
+from typing import Any, Final
 
 from shared.errors import STORE_UNAVAILABLE, InfrastructureError
+
+#: What a bucket's server, or the way to it, refuses by: NO_SUCH_BUCKET, ACCESS_DENIED, NETWORK_CONNECTION.
+_S3_CODE: Final = re.compile(r"AWS Error ([A-Z_]{1,50}) during ")
 
 
 class Segments:
@@ -30,7 +34,7 @@ class Segments:
             self._require_base(fs, base)
             raise
         except OSError as e:
-            raise _unavailable(e) from None
+            raise unavailable(e) from None
         with file:
             yield file
 
@@ -50,10 +54,13 @@ class Segments:
             if _is_local(fs):
                 _sync(path)
                 _sync(str(PurePosixPath(path).parent))
-        except OSError as e:
+        except BaseException as e:
+            # Closing completes the file of whatever failed, in a bucket too.
             with suppress(OSError):
                 fs.delete_file(path)
-            raise _unavailable(e) from None
+            if isinstance(e, OSError):
+                raise unavailable(e) from None
+            raise
 
     def names(self, folder: str) -> list[str]:
         """Return the files in `folder`, unfinished ones too.  Raises `InfrastructureError`."""
@@ -64,7 +71,7 @@ class Segments:
             selector = FileSelector(f"{base}/{folder}", allow_not_found=True)
             return sorted(f"{folder}/{found.base_name}" for found in fs.get_file_info(selector))
         except OSError as e:
-            raise _unavailable(e) from None
+            raise unavailable(e) from None
 
     def remove(self, name: str) -> None:
         """Remove a file; one that is not there is removed.  Raises `InfrastructureError`."""
@@ -74,7 +81,7 @@ class Segments:
         except FileNotFoundError:
             return
         except OSError as e:
-            raise _unavailable(e) from None
+            raise unavailable(e) from None
 
     def _open(self) -> tuple[Any, str]:
         if self._opened is None:
@@ -87,7 +94,7 @@ class Segments:
                 else:
                     fs, base = LocalFileSystem(), os.path.abspath(self._where)  # noqa: PTH100 - as pyarrow's
             except (OSError, ArrowInvalid) as e:
-                raise _unavailable(e) from None
+                raise unavailable(e) from None
             self._opened = fs, base.rstrip("/")
         return self._opened
 
@@ -111,8 +118,13 @@ def _sync(path: str) -> None:
         os.close(handle)
 
 
-def _unavailable(error: Exception) -> InfrastructureError:
+def unavailable(error: Exception) -> InfrastructureError:
     """Return it without the words of a library, which may name credentials."""
     number = getattr(error, "errno", None)
-    said = os.strerror(number) if number else type(error).__name__
+    if number:
+        said = os.strerror(number)
+    elif code := _S3_CODE.search(str(error)):
+        said = f"S3 says {code[1]}"
+    else:
+        said = type(error).__name__
     return InfrastructureError(STORE_UNAVAILABLE, f"the folder of segments (ONRAMP_ADMIN_STORE): {said}")

@@ -1,12 +1,13 @@
 """Segments: whole or not there, read by row groups that are needed, and damage is of those events alone."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from services.admin.segments import segment
-from services.admin.segments.folder import Segments
+from services.admin.segments.folder import Segments, unavailable
 from services.admin.segments.segment import Row
 from shared.errors import SEGMENT_DAMAGED, SEGMENT_MISSING, STORE_UNAVAILABLE, InfrastructureError, UserError
 
@@ -44,6 +45,24 @@ def test_a_missing_file_is_named_and_a_folder_that_is_away_is_waited_for(
     with pytest.raises(InfrastructureError) as error:
         segment.read(away, NAME, {1: 1})
     assert error.value.fault is STORE_UNAVAILABLE
+
+
+def test_a_write_that_fails_half_way_leaves_no_file(segments: Segments, tmp_path: Path) -> None:
+    def rows() -> Iterator[Row]:
+        yield from ROWS
+        raise UserError(SEGMENT_DAMAGED, "what these rows are read from")
+
+    with pytest.raises(UserError):
+        segment.write(segments, "installation/half.parquet", rows())
+    assert segments.names("installation") == [NAME]
+    assert [file.name for file in (tmp_path / "installation").iterdir()] == [Path(NAME).name]
+
+
+def test_what_a_bucket_refuses_by_is_said_and_nothing_else_of_the_error() -> None:
+    error = OSError(
+        "When x in bucket 'b': AWS Error NO_SUCH_BUCKET during PutObject operation: key AKIA, abc"
+    )
+    assert str(unavailable(error).detail).endswith("(ONRAMP_ADMIN_STORE): S3 says NO_SUCH_BUCKET")
 
 
 def test_damage_loses_the_events_of_its_row_group_alone(segments: Segments, tmp_path: Path) -> None:
