@@ -408,6 +408,13 @@ SLOW: Final = (
                 "an_edited_row_is_what_the_edit_made_of_the_event",
             ),
             (
+                "that the audit drops the values of what is parked",
+                "audit/collect",
+                "event.key, ParkedEvent(event.source, event.offset, intern(event.destination))",
+                "event.key, event",
+                "what_is_collected_of_parked_events_has_their_places_and_no_values",
+            ),
+            (
                 "that a replayed row of another table is what landed",
                 "audit/receipts",
                 "elif wrong := wrong_row(",

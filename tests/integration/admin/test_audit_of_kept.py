@@ -1,6 +1,9 @@
 """The audit reads the control database: what is parked is kept, replays are known, edits are what landed."""
 
+import asyncio
+import gc
 import io
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from urllib.parse import urlsplit
@@ -8,12 +11,16 @@ from urllib.parse import urlsplit
 import pytest
 
 from services.admin.audit import kept
+from services.admin.audit.books import Books
+from services.admin.audit.collect import collect
 from services.admin.fixes.steps import Fix
+from services.admin.kafka_logs import KafkaLogs
 from services.admin.store import edits_sql
 from services.admin.store.control_sql import transaction
 from services.admin.store.jobs_sql import Plan
 from services.writer.model.routes import Routes
 from services.writer.replay.replay import Replay
+from shared.kafka_security import Brokers
 from tests.fixtures.fix_postgres import HasDsn
 from tests.fixtures.writer import event, execute, rows
 from tests.integration.admin.conftest import database_beside, disconnect
@@ -224,3 +231,21 @@ def test_what_is_on_its_way_to_the_topic_is_not_kept_yet(desk: Desk) -> None:
     report = desk.stage.audit(control=desk.dsn, deep=False)
     assert report.not_yet_kept == 1
     assert {f.detail for f in report.findings if "control database" in f.detail} == set()
+
+
+def test_what_is_collected_of_parked_events_has_their_places_and_no_values(desk: Desk) -> None:
+    async def collected() -> Books:
+        async with KafkaLogs(Brokers(desk.stage.bootstrap)) as logs:
+            return await collect(logs, {}, re.compile(re.escape(desk.stage.partition.topic)))
+
+    books = asyncio.run(collected())
+    assert sorted(event.offset for event in books.parked.values()) == [*EVERY, 5]
+    reached: dict[int, object] = {}
+    ahead: list[object] = [books.parked]
+    while ahead:
+        here = ahead.pop()
+        if id(here) not in reached and not isinstance(here, type):
+            reached[id(here)] = here
+            ahead += gc.get_referents(here)
+    texts = [str(each) for each in reached.values() if isinstance(each, bytes | str)]
+    assert [text for text in texts if "metadata" in text or "no json" in text] == []
