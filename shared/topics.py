@@ -44,6 +44,6 @@ def registry_topic(name: str) -> TopicSpec:
 REGISTRY_TOPIC: Final = registry_topic(wire.REGISTRY)
 
 
-def event_topic(name: str, partitions: int) -> TopicSpec:
-    """Return the specification of an event type's topic."""
-    return TopicSpec(name, partitions)
+def event_topic(name: str, partitions: int = 0, retention_ms: int | None = None) -> TopicSpec:
+    """Return the specification of an event type's topic; without a retention it is Kafka's."""
+    return TopicSpec(name, partitions, {} if retention_ms is None else {"retention.ms": str(retention_ms)})

@@ -59,7 +59,9 @@ from shared.logs import set_up
 from shared.malloc import return_large_blocks
 from shared.registry import Registry
 from shared.registry.opened import open_registry
+from shared.registry.texts import milliseconds
 from shared.settings import KafkaSettings, RegistrySettings
+from shared.topics import TopicSpec, event_topic
 
 logger = logging.getLogger(__name__)
 
@@ -148,7 +150,7 @@ def create() -> Gateway:
         budget,
         deadline_seconds=settings.deadline_seconds,
         wedged_seconds=settings.wedged_seconds,
-        partitions_of=_partitions_of(registry),
+        spec_of=_spec_of(registry),
         options=BatchOptions(settings.linger_ms / 1000, settings.compression),
     )
 
@@ -250,14 +252,15 @@ def _switch_threads_often() -> None:
     sys.setswitchinterval(_SWITCH_SECONDS)
 
 
-def _partitions_of(registry: Registry) -> Callable[[str], int | None]:
-    def partitions_of(topic: str) -> int | None:
+def _spec_of(registry: Registry) -> Callable[[str], TopicSpec]:
+    def spec_of(topic: str) -> TopicSpec:
         for name, event_type in registry.snapshot().event_types.items():
             if topic == (event_type.topic or wire.topic_of(name)):
-                return event_type.partitions
-        return None
+                keeps = milliseconds(event_type.retention) if event_type.retention else None
+                return event_topic(topic, event_type.partitions or 0, keeps)
+        return event_topic(topic)
 
-    return partitions_of
+    return spec_of
 
 
 async def _watch_kafka(sink: Sink) -> None:

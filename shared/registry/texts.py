@@ -6,6 +6,7 @@ from typing import Annotated, Final
 from pydantic import AfterValidator
 
 RETENTION: Final = r"[1-9]\d{0,4}[hd]"
+_HOUR_MS: Final = 3_600_000
 
 
 def matching(pattern: str, message: str) -> AfterValidator:
@@ -18,6 +19,13 @@ def matching(pattern: str, message: str) -> AfterValidator:
         return value
 
     return AfterValidator(check)
+
+
+def milliseconds(retention: str) -> int:
+    """Return how long a retention is.  Raises `ValueError`: it is none."""
+    if not re.fullmatch(RETENTION, retention):
+        raise ValueError("a retention is hours or days: 36h, 30d")
+    return int(retention[:-1]) * (24 if retention.endswith("d") else 1) * _HOUR_MS
 
 
 Retention = Annotated[str, matching(RETENTION, "a retention is hours or days: 36h, 30d")]

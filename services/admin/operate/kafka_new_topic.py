@@ -1,6 +1,5 @@
 """Makes the topic of an event type as the gateway would, with what a person wants otherwise."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -11,11 +10,10 @@ from aiokafka.errors import KafkaError, NoError, TopicAlreadyExistsError, for_co
 from shared import wire
 from shared.errors import KAFKA_UNAVAILABLE, InfrastructureError
 from shared.registry import EventType
-from shared.registry.texts import RETENTION
+from shared.registry.texts import milliseconds
 from shared.settings import KafkaSettings
 from shared.topics import event_topic
 
-_HOUR_MS: Final = 3_600_000
 _REQUEST_MS: Final = 10_000
 #: The bound of the gateway's own setting.
 _MOST_PARTITIONS: Final = 1000
@@ -52,11 +50,9 @@ def spec_of(wanted: Wanted, types: Mapping[str, EventType], kafka: KafkaSettings
     partitions = wanted.partitions or said or kafka.partitions
     if partitions > _MOST_PARTITIONS:
         raise ValueError(f"at most {_MOST_PARTITIONS} partitions: each costs a millisecond of every batch")
-    spec = event_topic(wanted.topic, partitions)
-    config = {"min.insync.replicas": str(kafka.min_insync), **spec.config}
     retention = wanted.retention or next((t.retention for t in own if t.retention), None)
-    if retention:
-        config["retention.ms"] = str(_milliseconds(retention))
+    spec = event_topic(wanted.topic, partitions, milliseconds(retention) if retention else None)
+    config = {"min.insync.replicas": str(kafka.min_insync), **spec.config}
     return NewTopic(spec.name, spec.partitions, replication, topic_configs=config)
 
 
@@ -78,10 +74,3 @@ async def create(spec: NewTopic, kafka: KafkaSettings) -> str:
     if error is TopicAlreadyExistsError:
         return "it is there already: `onramp topics list` prints what it has"
     return f"Kafka refuses: {error.__name__}"
-
-
-def _milliseconds(retention: str) -> int:
-    if not re.fullmatch(RETENTION, retention):
-        raise ValueError("a retention is hours or days: 36h, 30d")
-    hours = int(retention[:-1]) * (24 if retention.endswith("d") else 1)
-    return hours * _HOUR_MS

@@ -17,7 +17,7 @@ from aiokafka import AIOKafkaProducer
 
 from services.ingest.send.byte_budget import ByteBudget
 from services.ingest.send.kafka_producer import ProducerManager
-from services.ingest.send.kafka_topics import PartitionsOf, TopicManager
+from services.ingest.send.kafka_topics import SpecOf, TopicManager
 from services.ingest.send.partition_queue import (
     BatchOptions,
     BatchResult,
@@ -40,13 +40,13 @@ from shared.errors import (
     UserError,
 )
 from shared.settings import KafkaSettings
+from shared.topics import event_topic
 
 logger = logging.getLogger(__name__)
 
 _SWEEP_SECONDS: Final = 0.1
 _HEALTH_SECONDS: Final = 0.5
-#: Large enough that a batch of 500 is one record batch, small enough for the default
-#: max.message.bytes of 1 MB.
+#: Large enough that a batch of 500 is one record batch; the default max.message.bytes is 1 MB.
 _BATCH_BYTES: Final = 512 * 1024
 #: A record's frame, key and headers: what the broker counts beside the value.
 _RECORD_OVERHEAD: Final = 1024
@@ -70,13 +70,13 @@ class KafkaSink:
         *,
         deadline_seconds: float,
         wedged_seconds: float,
-        partitions_of: PartitionsOf = lambda _: None,
+        spec_of: SpecOf = event_topic,
         options: BatchOptions = _DEFAULT_OPTIONS,
     ) -> None:
         self._kafka = kafka
         self._budget = budget
         self._deadline_seconds = deadline_seconds
-        self._topics = TopicManager(kafka, partitions_of)
+        self._topics = TopicManager(kafka, spec_of)
         self._second_producers = ProducerManager(self._build_second, wedged_seconds)
         self._second = SecondProducer(self._second_producers.live_producer, self._topics.forget)
         self._producers = ProducerManager(self._build, wedged_seconds, self._second)

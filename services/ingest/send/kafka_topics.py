@@ -28,7 +28,7 @@ from services.ingest.send.kafka_topic_settings import TopicState
 from services.ingest.sink import Health
 from shared.errors import KAFKA_UNREACHABLE, TOPIC_MISSING, TOPIC_UNSAFE, InfrastructureError
 from shared.settings import KafkaSettings
-from shared.topics import event_topic
+from shared.topics import TopicSpec
 
 logger = logging.getLogger(__name__)
 
@@ -43,16 +43,16 @@ _REREAD_SECONDS: Final = 30.0
 _AT_A_TIME: Final = 100
 
 
-#: Returns how many partitions the registry wants a new topic to have, None if it does not say.
-PartitionsOf = Callable[[str], int | None]
+#: Returns what the registry says of a new topic.
+SpecOf = Callable[[str], TopicSpec]
 
 
 class TopicManager:
     """Ensures that topics exist with safe settings; remembers those that do."""
 
-    def __init__(self, settings: KafkaSettings, partitions_of: PartitionsOf) -> None:
+    def __init__(self, settings: KafkaSettings, spec_of: SpecOf) -> None:
         self._settings = settings
-        self._partitions_of = partitions_of
+        self._spec_of = spec_of
         self._known: dict[str, TopicState] = {}
         self._wanted: dict[str, asyncio.Future[TopicState]] = {}
         self._ensuring: dict[str, asyncio.Future[TopicState]] = {}
@@ -201,10 +201,10 @@ class TopicManager:
         return there
 
     def _spec(self, topic: str) -> NewTopic:
-        spec = event_topic(topic, self._partitions_of(topic) or self._settings.partitions)
+        spec = self._spec_of(topic)
         return NewTopic(
             spec.name,
-            num_partitions=spec.partitions,
+            num_partitions=spec.partitions or self._settings.partitions,
             replication_factor=self._settings.replication,
             topic_configs={kafka_topic_settings.MIN_ISR: str(self._settings.min_insync), **spec.config},
         )

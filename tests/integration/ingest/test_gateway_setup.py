@@ -12,6 +12,8 @@ import httpx2
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from services.admin.kafka_logs import KafkaLogs
+from shared.kafka_security import Brokers
 from shared.registry.keys import new_key
 from stack.registry import OwnRegistry
 from stack.services import Service
@@ -39,8 +41,13 @@ async def post(
 
 REGISTRY = {
     "keys": {"shop": {"hashes": [{"sha256": HASH}], "events": ["setup_*"]}},
-    "event_types": {"setup_typed": {"partitions": 5, "schema": {"required": ["amount"]}}},
+    "event_types": {"setup_typed": {"partitions": 5, "retention": "36h", "schema": {"required": ["amount"]}}},
 }
+
+
+async def retention(kafka: HasBootstrap, topic: str) -> str | None:
+    async with KafkaLogs(Brokers(kafka.bootstrap)) as logs:
+        return (await logs.settings([topic]))[topic].get("retention.ms")
 
 
 async def test_the_registry_decides_and_a_revocation_works_within_two_seconds(
@@ -56,6 +63,8 @@ async def test_the_registry_decides_and_a_revocation_works_within_two_seconds(
     batch = [envelope(f"id-{n}", "setup_typed", amount=n) for n in range(40)]
     spread = (await post(client, service, body(batch), KEY)).json()["results"]
     assert {each["receipt"]["partition"] for each in spread} == {0, 1, 2, 3, 4}
+    assert await retention(kafka, "events.setup_typed") == str(36 * 3_600_000)
+    assert await retention(kafka, "events.setup_a") != str(36 * 3_600_000)
 
     with closing(registry.open()) as log:
         await asyncio.to_thread(log.append, b"keys: [this is no change set")

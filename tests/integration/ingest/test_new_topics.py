@@ -12,6 +12,7 @@ from services.ingest.send.kafka_topic_settings import TopicState
 from services.ingest.send.kafka_topics import TopicManager
 from shared.errors import KAFKA_UNREACHABLE, TOPIC_MISSING, InfrastructureError
 from shared.settings import KafkaSettings
+from shared.topics import event_topic
 from tests.fixtures.fix_kafka import HasBootstrap
 from tests.fixtures.ingest import until
 
@@ -24,7 +25,7 @@ MOST = "events.too_many_partitions_"
 async def manager(kafka: HasBootstrap) -> AsyncIterator[TopicManager]:
     manager = TopicManager(
         KafkaSettings(bootstrap=kafka.bootstrap),
-        lambda topic: 20_000 if topic.startswith(MOST) else 1,
+        lambda topic: event_topic(topic, 20_000 if topic.startswith(MOST) else 1),
     )
     yield manager
     await manager.stop()
