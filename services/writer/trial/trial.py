@@ -87,6 +87,7 @@ def try_change(
     """
     # No connection is kept: a trial has one for each slot, and this process is none.
     databases = [replace(each, keep=False) for each in configured(settings)]
+    _require_registry(wish.file)
     followed = in_force(registry, kafka)
     new, notes = changed(followed, wish.file, databases)
     old = followed.snapshot
@@ -197,6 +198,14 @@ def changed(old: InForce, file: Path, databases: Sequence[Database]) -> Changed:
     if reason := too_large(new):
         raise WrongFileError(reason)
     return Changed(new, notes)
+
+
+def _require_registry(file: Path) -> None:
+    """Raise `WrongFileError` before anybody waits for Kafka."""
+    try:
+        load(file)
+    except ValueError as e:
+        raise WrongFileError(placed(file, str(e))) from None
 
 
 def _require_schemas(snapshot: Snapshot) -> None:

@@ -66,5 +66,5 @@ def test_a_file_that_is_no_registry_is_1_and_says_where(
 def test_no_kafka_is_3_and_no_secret_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     assert program.main(["new.yaml"]) == Exit.UNAVAILABLE
     said = capsys.readouterr().err
-    assert "cannot be read" in said
+    assert "cannot be reached" in said
     assert "secret" not in said
