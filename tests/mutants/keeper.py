@@ -70,8 +70,8 @@ KEEPER: Final = (
     Mutant(
         "that a segment which is damaged is not rewritten",
         "segments/segment.py",
-        "            except (OSError, pa.ArrowException):\n                raise _damaged(name) from None\n",
-        "            except (OSError, pa.ArrowException):\n                continue\n",
+        "                require_there(e)\n                raise _damaged(name) from None\n",
+        "                require_there(e)\n                continue\n",
         f"{_FILES}damage_loses_the_events_of_its_row_group_alone",
     ),
     Mutant(

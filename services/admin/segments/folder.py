@@ -118,6 +118,12 @@ def _sync(path: str) -> None:
         os.close(handle)
 
 
+def require_there(error: Exception) -> None:
+    """Raise `InfrastructureError` where a read failed for the folder's sake; else it is the file's own."""
+    if getattr(error, "errno", None) or _S3_CODE.search(str(error)):
+        raise unavailable(error) from None
+
+
 def unavailable(error: Exception) -> InfrastructureError:
     """Return it without the words of a library, which may name credentials."""
     number = getattr(error, "errno", None)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any, Final, NamedTuple, Self
 
-from services.admin.segments.folder import Segments
+from services.admin.segments.folder import Segments, require_there
 from shared.errors import SEGMENT_DAMAGED, SEGMENT_MISSING, OnrampError, UserError
 
 #: Of a row group, before compression.
@@ -92,7 +92,8 @@ def _take(found: Read, name: str, file: Any, at: int, ids: list[int]) -> None:
     try:
         table = file.read_row_group(at, columns=[_EVENT, _VALUE])
         table = table.filter(pc.is_in(table[_EVENT], value_set=pa.array(ids, pa.int64())))
-    except (OSError, pa.ArrowException):
+    except (OSError, pa.ArrowException) as e:
+        require_there(e)
         # A group's ids are in several row groups at times, so this one need not have had them.
         found.lost |= {event: _damaged(name) for event in ids if event not in found.values}
         return
@@ -132,7 +133,8 @@ def _batches(segments: Segments, name: str) -> Iterator[list[Row]]:
         for at in range(file.num_row_groups):
             try:
                 columns = file.read_row_group(at).to_pydict()
-            except (OSError, pa.ArrowException):
+            except (OSError, pa.ArrowException) as e:
+                require_there(e)
                 raise _damaged(name) from None
             yield [Row(*row) for row in zip(*(columns[n] for n in (_GROUP, _EVENT, _VALUE)), strict=True)]
 
@@ -149,7 +151,8 @@ def _opened(segments: Segments, name: str) -> Iterator[Any]:
             file = ParquetFile(handle, page_checksum_verification=True)
         except FileNotFoundError:
             raise UserError(SEGMENT_MISSING, f"segment {name} is not there") from None
-        except (OSError, pa.ArrowException):
+        except (OSError, pa.ArrowException) as e:
+            require_there(e)
             raise _damaged(name) from None
         yield file
 

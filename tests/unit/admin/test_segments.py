@@ -2,7 +2,9 @@
 
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -45,6 +47,41 @@ def test_a_missing_file_is_named_and_a_folder_that_is_away_is_waited_for(
     with pytest.raises(InfrastructureError) as error:
         segment.read(away, NAME, {1: 1})
     assert error.value.fault is STORE_UNAVAILABLE
+
+
+class _GoesAway:
+    """A file whose reads fail from the second one on, as those of a folder that goes away do."""
+
+    def __init__(self, file: Any, error: OSError) -> None:
+        self._file, self._error, self._reads = file, error, 0
+
+    def __getattr__(self, name: str) -> Any:
+        if name in {"read", "read_buffer"}:
+            self._reads += 1
+            if self._reads > 3:
+                raise self._error
+        return getattr(self._file, name)
+
+
+@pytest.mark.parametrize(
+    "error", [OSError(116, "Stale file handle"), OSError("AWS Error NETWORK_CONNECTION during GetObject")]
+)
+def test_a_folder_that_goes_away_in_mid_read_has_damaged_nothing(
+    segments: Segments, monkeypatch: pytest.MonkeyPatch, error: OSError
+) -> None:
+    reading = segments.reading
+
+    @contextmanager
+    def goes_away(name: str) -> Iterator[Any]:
+        with reading(name) as file:
+            yield _GoesAway(file, error)
+
+    monkeypatch.setattr(segments, "reading", goes_away)
+    with pytest.raises(InfrastructureError) as told:
+        segment.read(segments, NAME, WANTED)
+    assert told.value.fault is STORE_UNAVAILABLE
+    with pytest.raises(InfrastructureError):
+        list(segment.read_all(segments, NAME))
 
 
 def test_a_write_that_fails_half_way_leaves_no_file(segments: Segments, tmp_path: Path) -> None:
