@@ -138,16 +138,20 @@ def test_a_topic_that_was_made_again_holds_the_table(desk: Desk) -> None:
 
 
 def test_changes_that_wait_behind_a_lock_are_not_passed_over(desk: Desk) -> None:
-    desk.tell().land(Stream().insert(id=1, note="a"))
+    desk.tell().land(Stream().insert(id=1, note="a").insert(id=2, note="b").insert(id=3, note="c"))
+    landing = "landing.shop__app__orders"
+    desk.bench.execute(f"CREATE TABLE public.waits AS SELECT * FROM {landing} WHERE _offset = 1")  # noqa: S608
+    desk.bench.execute(f"DELETE FROM {landing} WHERE _offset = 1")  # noqa: S608
     desk.bench.execute(
-        "INSERT INTO onramp.waiting SELECT topic_id, topic, partition, 0, 'landing.shop__app__orders', "
+        "INSERT INTO onramp.waiting SELECT topic_id, topic, partition, 1, 'landing.shop__app__orders', "
         "'landing', 'shop__app__orders', false, 'x', 'x', '', NULL, now() FROM onramp.ledger "
         "WHERE topic LIKE 'cdc%'"
     )
     with running(desk, OFTEN):
-        eventually(_there(desk, []))
-        desk.bench.execute("DELETE FROM onramp.waiting")
         eventually(_there(desk, [(1, "a")]))
+        desk.bench.execute(f"INSERT INTO {landing} SELECT * FROM public.waits")  # noqa: S608
+        desk.bench.execute("DELETE FROM onramp.waiting")
+        eventually(_there(desk, [(1, "a"), (2, "b"), (3, "c")]))
 
 
 def test_the_models_of_the_registry_clean(desk: Desk) -> None:
