@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Self
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
-from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import KafkaError
 
 from services.admin.findings import Source
 from shared import wire
 from shared.errors import KAFKA_UNAVAILABLE, InfrastructureError
+from shared.kafka_group_offsets import GroupOffsetsClient
 from shared.kafka_security import Brokers
 from shared.polling import poll
 
@@ -25,6 +25,8 @@ log = logging.getLogger(__name__)
 _POLL_MS: Final = 200
 _FETCH_WAIT_MS: Final = 25
 _TIMEOUT_MS: Final = 10_000
+#: For so long a group's coordinator may move, read its log, or be made with Kafka's first group.
+_COORDINATOR_SECONDS: Final = 10.0
 #: So many polls in a row that bring nothing, and it is asked who leads.
 _SILENT_POLLS: Final = 25
 
@@ -69,7 +71,7 @@ class KafkaLogs:
         with self._translated():
             common = {**self._brokers.aiokafka(), "request_timeout_ms": _TIMEOUT_MS}
             async with AsyncExitStack() as parts:
-                self._admin = AIOKafkaAdminClient(**common)
+                self._admin = GroupOffsetsClient(**common)
                 parts.push_async_callback(self._admin.close)
                 await self._admin.start()
                 self._consumer = AIOKafkaConsumer(
@@ -151,7 +153,7 @@ class KafkaLogs:
     async def group_offsets(self) -> dict[Source, int]:
         """Return the committed offsets of the writer's group."""
         with self._translated():
-            offsets = await self._admin.list_consumer_group_offsets(wire.WRITER_GROUP)
+            offsets = await self._admin.group_offsets(wire.WRITER_GROUP, _COORDINATOR_SECONDS)
         return {Source(p.topic, p.partition): o.offset for p, o in offsets.items() if o.offset >= 0}
 
     async def read(self, spans: Mapping[Source, tuple[int, int]]) -> AsyncIterator[LogRecord]:

@@ -16,7 +16,7 @@ from services.writer.kafka.cluster import Cluster
 from shared import wire
 from shared.kafka_security import Brokers
 from shared.settings import KafkaSettings
-from shared.topics import OWN_TOPICS
+from shared.topics import OWN_TOPICS, REGISTRY_TOPIC
 from stack.kafka import Kafka
 from tests.faults.conftest import StartInline
 from tests.fixtures.fix_postgres import Database
@@ -42,7 +42,10 @@ class Three:
         self.make(f"events.{self.beside}", [1, 2])
         one = {"min.insync.replicas": "1"}
         there = self.admin.list_topics(timeout=20).topics
-        new = {t.name: NewTopic(t.name, t.partitions, 3, config={**t.config, **one}) for t in OWN_TOPICS}
+        new = {
+            t.name: NewTopic(t.name, t.partitions, 3, config={**t.config, **one})
+            for t in (*OWN_TOPICS, REGISTRY_TOPIC)
+        }
         # Of one replica each, as a partition is that the third alone holds; the first two hold these.
         config = new[wire.SYSTEM_ERRORS].config
         new[wire.SYSTEM_ERRORS] = NewTopic(

@@ -8,6 +8,7 @@ _ACCEPTED: Final = "tests/unit/writer/test_accepted_again.py"
 _ANY_BROKER: Final = "tests/unit/writer/test_any_broker.py"
 _BROKERS: Final = "tests/faults/test_lost_brokers.py"
 _CUTS: Final = "tests/unit/writer/test_cuts.py"
+_GROUP_OFFSETS: Final = "tests/unit/shared/test_kafka_group_offsets.py"
 _LEADERS: Final = "tests/unit/writer/test_leaders.py"
 _LOGS: Final = "tests/faults/test_cut_logs.py::test_f44_"
 _OWN: Final = "tests/faults/test_own_topics.py::test_f49_"
@@ -181,17 +182,17 @@ CUTS: Final = (
     ),
     Mutant(
         "patience with a coordinator that is not ready",
-        "kafka/any_broker.py",
+        "../../shared/kafka_group_offsets.py",
         "if time.monotonic() >= until:",
         "if True:",
-        _ANY_BROKER,
+        _GROUP_OFFSETS,
     ),
     Mutant(
         "the error of an answer without offsets",
-        "kafka/any_broker.py",
-        'if code := getattr(answer, "error_code", 0):',
+        "../../shared/kafka_group_offsets.py",
+        'if node_id is not None and (code := getattr(answer, "error_code", 0)):',
         "if code := 0:",
-        _ANY_BROKER,
+        _GROUP_OFFSETS,
     ),
     Mutant(
         "a look at the group's offsets while their coordinator is away",

@@ -6,27 +6,20 @@ frozen: it would fail, and end the writer's session, though two of three brokers
 
 import asyncio
 import random
-import time
 from collections.abc import Iterable
 from typing import Any, Final
 
-from aiokafka import TopicPartition
-from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import (
-    GroupCoordinatorNotAvailableError,
-    GroupLoadInProgressError,
     KafkaConnectionError,
     KafkaError,
     NodeNotReadyError,
-    NotCoordinatorForGroupError,
     RequestTimedOutError,
     StaleMetadata,
-    for_code,
 )
-from aiokafka.structs import OffsetAndMetadata
 
 from services.writer.kafka.topic_ids import TopicIdsRequest, topic_ids
+from shared.kafka_group_offsets import GroupOffsetsClient
 from shared.kafka_security import Brokers
 
 #: A broker that takes longer is skipped while there is another; each round waits twice as long.
@@ -43,15 +36,9 @@ _UNANSWERED: Final = (
     StaleMetadata,
     TimeoutError,
 )
-#: The coordinator of a group moves, or reads what the group has committed.
-_NOT_READY: Final = (
-    GroupCoordinatorNotAvailableError,
-    GroupLoadInProgressError,
-    NotCoordinatorForGroupError,
-)
 
 
-class AnyBroker(AIOKafkaAdminClient):  # type: ignore[misc]  # aiokafka has no types
+class AnyBroker(GroupOffsetsClient):
     """An admin client that survives a silent broker.  Raises aiokafka's errors after `_ROUNDS` rounds."""
 
     def __init__(self, brokers: Brokers) -> None:
@@ -74,20 +61,9 @@ class AnyBroker(AIOKafkaAdminClient):  # type: ignore[misc]  # aiokafka has no t
         kept = {name: int(settings[0][1]) for error, _, _, name, settings in described if not error}
         return {name: milliseconds / 1000 for name, milliseconds in kept.items() if milliseconds >= 0}
 
-    async def group_offsets(self, group: str, seconds: float) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the offsets of `group`; for `seconds` it waits for a coordinator that is not ready yet."""
-        until = time.monotonic() + seconds
-        while True:
-            try:
-                return dict(await self.list_consumer_group_offsets(group))
-            except _NOT_READY:
-                if time.monotonic() >= until:
-                    raise
-            await asyncio.sleep(_AGAIN_SECONDS)
-
     async def _send_request(self, request: Any, node_id: int | None = None) -> Any:
         if node_id is not None:
-            return _without_error(await super()._send_request(request, node_id))
+            return await super()._send_request(request, node_id)
         error: Exception = NodeNotReadyError("no broker is known")
         for n in range(_ROUNDS):
             for node in self._by_silence():
@@ -111,10 +87,3 @@ class AnyBroker(AIOKafkaAdminClient):  # type: ignore[misc]  # aiokafka has no t
         nodes = [broker.nodeId for broker in self._client.cluster.brokers()]
         random.shuffle(nodes)
         return sorted(nodes, key=self._silent.__contains__)
-
-
-def _without_error(answer: Any) -> Any:
-    """Return `answer`; raises its error, which aiokafka ignores: a group that loads would have no offsets."""
-    if code := getattr(answer, "error_code", 0):
-        raise for_code(code)
-    return answer

@@ -41,6 +41,7 @@ OWNERS = {
         "services/ingest/send/partition_queue.py",
         "services/ingest/send/second_producer.py",
         "shared/registry/kafka_log.py",  # the gateway, the writer and the command line read one log
+        "shared/kafka_group_offsets.py",  # the writer and the admin service ask for one group's offsets
         "services/writer/kafka/any_broker.py",
         "services/writer/driver/app.py",  # its errors alone: the loop decides what waits
         "services/writer/kafka/history.py",

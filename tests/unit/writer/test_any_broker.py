@@ -5,17 +5,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from aiokafka import TopicPartition
 from aiokafka.errors import (
-    GroupCoordinatorNotAvailableError,
-    GroupLoadInProgressError,
     KafkaConnectionError,
     KafkaError,
     NodeNotReadyError,
-    NotCoordinatorForGroupError,
     RequestTimedOutError,
 )
-from aiokafka.structs import OffsetAndMetadata
 
 from services.writer.kafka import any_broker
 from services.writer.kafka.any_broker import AnyBroker
@@ -92,38 +87,3 @@ def test_what_one_broker_must_answer_is_asked_of_no_other() -> None:
     with pytest.raises(NodeNotReadyError):
         asyncio.run(admin._send_request("are you the coordinator?", 1))
     assert client.asked == [1]
-
-
-class _Loads:
-    """A coordinator that answers with these errors until it has read its log."""
-
-    def __init__(self, *errors: type[KafkaError]) -> None:
-        self._errors = list(errors)
-
-    async def __call__(self, _: object) -> dict[TopicPartition, OffsetAndMetadata]:
-        if self._errors:
-            raise self._errors.pop(0)
-        return {TopicPartition("events.a", 0): OffsetAndMetadata(7, "")}
-
-
-def test_a_coordinator_that_is_not_ready_yet_is_waited_for_and_no_longer_than_asked(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    errors = (GroupCoordinatorNotAvailableError, GroupLoadInProgressError, NotCoordinatorForGroupError)
-    admin, _ = _admin({})
-    monkeypatch.setattr(admin, "list_consumer_group_offsets", _Loads(*errors))
-    offsets = asyncio.run(admin.group_offsets("onramp-writer", _JOBS_PATIENCE))
-    assert [o.offset for o in offsets.values()] == [7]
-    for error in errors:
-        monkeypatch.setattr(admin, "list_consumer_group_offsets", _Loads(error))
-        with pytest.raises(error):
-            asyncio.run(admin.group_offsets("onramp-writer", 0))
-
-
-def test_a_group_that_loads_is_not_one_without_offsets() -> None:
-    loads = SimpleNamespace(topics=[], error_code=GroupLoadInProgressError.errno)
-    admin, client = _admin({1: loads})
-    with pytest.raises(GroupLoadInProgressError):
-        asyncio.run(admin.list_consumer_group_offsets("onramp-writer", group_coordinator_id=1))
-    client._brokers[1] = SimpleNamespace(topics=[], error_code=0)
-    assert asyncio.run(admin.list_consumer_group_offsets("onramp-writer", group_coordinator_id=1)) == {}

@@ -1,0 +1,52 @@
+"""An admin client of Kafka that tells a group without offsets from one whose coordinator is not ready.
+
+aiokafka drops the error of an OffsetFetch answer (its `list_consumer_group_offsets` reads the topics
+alone), so a coordinator that still reads its log looks like a group that has committed nothing; and
+one that is moving, or was never asked for before, is an error that passes within seconds.
+"""
+
+import asyncio
+import time
+from typing import Any, Final
+
+from aiokafka import TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.errors import (
+    GroupCoordinatorNotAvailableError,
+    GroupLoadInProgressError,
+    NotCoordinatorForGroupError,
+    for_code,
+)
+from aiokafka.structs import OffsetAndMetadata
+
+_AGAIN_SECONDS: Final = 0.2
+#: The coordinator of a group moves, or reads what the group has committed, or its log is being made.
+_NOT_READY: Final = (
+    GroupCoordinatorNotAvailableError,
+    GroupLoadInProgressError,
+    NotCoordinatorForGroupError,
+)
+
+
+class GroupOffsetsClient(AIOKafkaAdminClient):  # type: ignore[misc]  # aiokafka has no types
+    """An admin client whose answers from one certain broker raise the error that they carry."""
+
+    async def group_offsets(self, group: str, seconds: float) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Return the offsets of `group`; for `seconds` it waits for a coordinator that is not ready yet.
+
+        Raises aiokafka's errors.
+        """
+        until = time.monotonic() + seconds
+        while True:
+            try:
+                return dict(await self.list_consumer_group_offsets(group))
+            except _NOT_READY:
+                if time.monotonic() >= until:
+                    raise
+            await asyncio.sleep(_AGAIN_SECONDS)
+
+    async def _send_request(self, request: Any, node_id: int | None = None) -> Any:
+        answer = await super()._send_request(request, node_id)
+        if node_id is not None and (code := getattr(answer, "error_code", 0)):
+            raise for_code(code)
+        return answer
