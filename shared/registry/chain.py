@@ -11,7 +11,7 @@ from enum import StrEnum
 from hashlib import sha256
 from typing import Annotated, Any, Final, Literal, NamedTuple
 
-from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from shared.errors import UserError
 from shared.registry.memory import reasons
@@ -25,6 +25,10 @@ FORMAT: Final = 1
 NOTHING: Final = -1
 #: Sections whose entries have names; the others are replaced as a whole.
 NAMED: Final = tuple(name for name, field in Snapshot.model_fields.items() if field.default_factory is dict)
+#: So many entries of a section are judged at a time, and so many reasons of a record are told.
+_AT_ONCE: Final = 500
+_REASONS: Final = 20
+_SECTIONS: Final = {name: TypeAdapter[Any](Snapshot.model_fields[name].annotation or Any) for name in NAMED}
 
 
 def _of_names(delete: Mapping[str, tuple[str, ...]]) -> Mapping[str, tuple[str, ...]]:
@@ -47,6 +51,15 @@ class ChangeSet(BaseModel):
     of_file: Annotated[bool, Field(strict=True)] = False
     put: Snapshot = Field(default_factory=Snapshot)
     delete: Annotated[Mapping[str, tuple[str, ...]], AfterValidator(_of_names)] = Field(default_factory=dict)
+
+
+class _WrongSectionError(Exception):
+    """Entries of a section are wrong; their places are told without it."""
+
+    def __init__(self, section: str, error: ValidationError) -> None:
+        super().__init__(section)
+        self.section = section
+        self.error = error
 
 
 class Ruling(StrEnum):
@@ -118,7 +131,7 @@ class Chain:
         if number > FORMAT and document.get("after") == self.last:  # any other is void in each format
             return Verdict(Ruling.NEWER, f"its format is {number}, this release knows {FORMAT}")
         try:
-            change = ChangeSet.model_validate(document)
+            change = ChangeSet.model_validate(_with_read_sections(document))
         except Exception as e:  # noqa: BLE001 - a record that stays for ever must stop no reader
             return Verdict(Ruling.CORRUPT, _reason(e))
         void = self._why_void(change)
@@ -164,8 +177,42 @@ def _document_of(value: bytes) -> object:
         return None
 
 
+def _with_read_sections(document: dict[str, Any]) -> dict[str, Any]:
+    """Return the change set with the entries of its large sections read, some at a time.
+
+    A record of 12 MB whose 500,000 names are all wrong would else cost every reader 3 s, a reason of 46 MB
+    and a gigabyte: now it is refused by the first that are wrong.  Raises `_WrongSectionError`.
+    """
+    put = document.get("put")
+    if not isinstance(put, dict):
+        return document
+    large = {
+        name: put[name] for name in NAMED if isinstance(put.get(name), dict) and len(put[name]) > _AT_ONCE
+    }
+    read = {name: _read_section(name, list(entries.items())) for name, entries in large.items()}
+    return {**document, "put": {**put, **read}} if read else document
+
+
+def _read_section(section: str, entries: list[tuple[str, Any]]) -> dict[str, Any]:
+    adapter = _SECTIONS[section]
+    read: dict[str, Any] = {}
+    for at in range(0, len(entries), _AT_ONCE):
+        try:
+            read |= adapter.validate_python(dict(entries[at : at + _AT_ONCE]))
+        except ValidationError as e:
+            raise _WrongSectionError(section, e) from e
+    return read
+
+
 def _reason(error: Exception) -> str:
-    return "; ".join(reasons(error)) if isinstance(error, ValidationError) else type(error).__name__
+    if isinstance(error, _WrongSectionError):
+        told = [f"put.{error.section}.{reason}" for reason in reasons(error.error)]
+    elif isinstance(error, ValidationError):
+        told = reasons(error)
+    else:
+        return type(error).__name__
+    more = [f"and {len(told) - _REASONS} more"] if len(told) > _REASONS else []
+    return "; ".join((*told[:_REASONS], *more))
 
 
 def digest_of(value: bytes | None) -> bytes:

@@ -40,6 +40,14 @@ REGISTRY: Final = (
         tests="tests/unit/shared/test_registry_chain.py::test_what_did_not_change_is_not_written_down_again",
     ),
     Mutant(
+        "judging a large record some entries at a time",
+        "chain.py",
+        "and len(put[name]) > _AT_ONCE",
+        "and len(put[name]) > 10**9",
+        tests="tests/unit/shared/test_registry_chain.py::test_of_a_record_that_is_wrong_throughout"
+        "_the_first_entries_are_judged_and_some_told",
+    ),
+    Mutant(
         "what a schema may unfold to",
         "model.py",
         "if reason := fault_of(schema):",

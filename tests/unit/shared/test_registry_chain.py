@@ -119,6 +119,19 @@ def test_garbage_is_no_change_set(garbage: bytes | None) -> None:
     assert chain.last == 1
 
 
+def test_of_a_record_that_is_wrong_throughout_the_first_entries_are_judged_and_some_told() -> None:
+    wrong = {"event_types": {f"Wrong {n}": {} for n in range(3_000)}}
+    verdict = Chain().judge(record(-1, wrong))
+    assert verdict.ruling is Ruling.CORRUPT
+    first, *_, last = verdict.reason.split("; ")
+    assert first.startswith("put.event_types.Wrong 0")
+    assert last == "and 480 more"  # of 500 that were judged; 2,500 were not
+    right = record(-1, {"event_types": {f"right_{n}": {"owner": "x"} for n in range(3_000)}})
+    chain, rulings = of(right)
+    assert rulings == [Ruling.COUNTED]
+    assert chain.snapshot() == Snapshot.model_validate(orjson.loads(right)["put"])
+
+
 def test_what_a_later_release_wrote_ends_what_is_known_and_only_where_it_may_count() -> None:
     later = record(0, format=FORMAT + 1, news=True)
     chain, rulings = of(
