@@ -49,24 +49,24 @@ REGISTRY_EDIT: Final = (
         "if False:",
         tests=EDIT,
     ),
-    Mutant("breaks", "services/cli/registry/change.py", "if Kind.BREAK in kinds:", "if False:", tests=EDIT),
+    Mutant("breaks", "services/admin/registry/change.py", "if Kind.BREAK in kinds:", "if False:", tests=EDIT),
     Mutant(
         "what is undecided",
-        "services/cli/registry/change.py",
+        "services/admin/registry/change.py",
         "if Kind.UNDECIDED in kinds and not wish.accept:",
         "if False:",
         tests=EDIT,
     ),
     Mutant(
         "a dry run",
-        "services/cli/registry/change.py",
+        "services/admin/registry/change.py",
         "if made.problem or wish.is_dry:",
         "if made.problem:",
         tests=EDIT,
     ),
     Mutant(
         "schemas that do not compile",
-        "services/cli/registry/change.py",
+        "services/admin/registry/change.py",
         "if reason := _wrong(after, differs):",
         "if reason := '':",
         tests=EDIT,
@@ -146,13 +146,13 @@ MADE: Final = "tests/integration/writer_tables/test_created_tables.py"
 TABLES: Final = (
     Mutant(
         "the writer's rights in a table that was made",
-        "services/cli/registry/tables.py",
+        "services/admin/registry/tables.py",
         "if lacking := _lacking(table, dsn):",
         'if lacking := "":',
         tests=MADE,
     ),
     Mutant(
-        "a dry run makes no table", "services/cli/registry/tables.py", "if is_dry:", "if False:", tests=MADE
+        "a dry run makes no table", "services/admin/registry/tables.py", "if is_dry:", "if False:", tests=MADE
     ),
     Mutant(
         "a short wait for a table's lock",

@@ -1,18 +1,12 @@
 """`onramp access explain`: whether a key may send an event, and which line of the registry says so."""
 
 import json
-from collections.abc import Iterator
-from datetime import UTC, datetime
-from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from services.cli.exits import Exit, complain, exits_when_unavailable
 from services.cli.options import DATA_DIR, DataDirOption, JsonOption, KafkaOption
-
-if TYPE_CHECKING:
-    from shared.registry import ApiKey, Snapshot
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
@@ -48,7 +42,8 @@ def explain(
 
     onramp access explain --key shop --event order_placed --destination onramp.public.orders
     """
-    from services.cli.registry.change import editing
+    from services.admin.registry.access import answers
+    from services.admin.registry.change import editing
     from services.cli.where import kafka_settings
     from shared.errors import UserError
 
@@ -61,48 +56,12 @@ def explain(
             raise typer.Exit(Exit.FAILED) from None
     said = list(answers(snapshot, key, event, destination))
     may = all(yes for yes, _ in said)
-    if as_json:
-        print(json.dumps({"may": may, "lines": [{"yes": yes, "line": line} for yes, line in said]}))
-    else:
-        print(
-            "\n".join(["yes" if may else "no", *(f"  {'yes' if y else 'NO '}  {line}" for y, line in said)])
-        )
+    _print(said, may=may, as_json=as_json)
     raise typer.Exit(Exit.OK if may else Exit.FAILED)
 
 
-def answers(snapshot: "Snapshot", name: str, event: str, destination: str) -> Iterator[tuple[bool, str]]:
-    """Yield each line that decides, and whether it says yes; the first no is the last line."""
-    from shared import wire
-
-    key = snapshot.keys.get(name)
-    if key is None:
-        yield False, f"keys: there is no {name}"
+def _print(said: list[tuple[bool, str]], *, may: bool, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps({"may": may, "lines": [{"yes": yes, "line": line} for yes, line in said]}))
         return
-    if not key.live_hashes(datetime.now(UTC)):
-        yield False, f"keys.{name}.expires: none of its secrets is valid any more"
-        return
-    yield True, f"keys.{name}.hashes: a secret is valid"
-    if wire.is_reserved(event) or not wire.EVENT_NAME.fullmatch(event):
-        yield False, f"{event:.70} is no event name for senders"
-        return
-    yield _covered(key.events, event, f"keys.{name}.events")
-    yield _named(snapshot, key, name, event)
-    if destination:
-        yield _covered(key.destinations, destination, f"keys.{name}.destinations")
-
-
-def _named(snapshot: "Snapshot", key: "ApiKey", name: str, event: str) -> tuple[bool, str]:
-    if event in snapshot.event_types:
-        return True, f"event_types.{event}: it is registered"
-    if snapshot.unknown_names == "refuse":
-        return False, f"unknown_names: refuse, and event_types has no {event}"
-    if not key.max_new_names:
-        return False, f"keys.{name}.max_new_names: 0, and event_types has no {event}"
-    return True, f"unknown_names: accept, up to {key.max_new_names} of keys.{name}.max_new_names"
-
-
-def _covered(patterns: tuple[str, ...], name: str, place: str) -> tuple[bool, str]:
-    for n, pattern in enumerate(patterns):
-        if fnmatchcase(name, pattern):
-            return True, f"{place}.{n}: {pattern!r} covers {name}"
-    return False, f"{place}: none of {len(patterns)} covers {name}"
+    print("\n".join(["yes" if may else "no", *(f"  {'yes' if y else 'NO '}  {line}" for y, line in said)]))

@@ -11,7 +11,7 @@ from services.cli.options import JsonOption
 from services.cli.where import Where, with_where_options
 
 if TYPE_CHECKING:
-    from services.cli.registry.change import Result
+    from services.admin.registry.change import Result
 
 FileArgument = Annotated[Path, typer.Argument(help="The registry's file, as docs/registry.md describes it.")]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Print what would change, and change nothing.")]
@@ -57,7 +57,7 @@ def apply(
 
     onramp apply onramp.yaml --reason "orders have a currency"
     """
-    from services.cli.registry.change import Wish, apply_file, editing
+    from services.admin.registry.change import Wish, apply_file, editing
     from shared.errors import UserError
 
     wish = Wish(actor=actor, reason=reason, accept=accept, is_dry=dry_run, overwrite=overwrite)

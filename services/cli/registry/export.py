@@ -19,7 +19,7 @@ def export(
     """
     import yaml
 
-    from services.cli.registry.change import editing
+    from services.admin.registry.change import editing
     from services.cli.where import kafka_settings
     from shared.errors import UserError
 

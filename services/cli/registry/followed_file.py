@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from services.cli.registry.change import Result, State, Wish, apply_file
+from services.admin.registry.change import Result, State, Wish, apply_file
 from services.cli.where import Where
 from shared.errors import InfrastructureError, UserError
 from shared.registry.editor import Editor

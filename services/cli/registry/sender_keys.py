@@ -1,11 +1,10 @@
 """`onramp keys create|list|rotate|revoke`: keys of senders in the registry in Kafka, each act one change."""
 
 import json
-import re
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,6 +12,7 @@ from services.cli.exits import Exit, complain, exits_when_unavailable
 from services.cli.options import DATA_DIR, DataDirOption, JsonOption, KafkaOption
 
 if TYPE_CHECKING:
+    from services.admin.registry.sender_keys import Keys
     from shared.registry import ApiKey
 
 KeyArgument = Annotated[str, typer.Argument(help="Whose key it is, as `onramp keys list` prints it.")]
@@ -27,10 +27,6 @@ OverlapOption = Annotated[
     str, typer.Option("--overlap", help="How long the old secrets go on: 30m, 24h, 7d; 0m ends them now.")
 ]
 ReasonOption = Annotated[str, typer.Option("--reason", help="Why: it is kept with the change.")]
-_UNITS: Final = {"m": "minutes", "h": "hours", "d": "days"}
-_SPAN: Final = re.compile(r"(\d{1,4})([mhd])")
-
-Keys = Mapping[str, "ApiKey"]
 
 
 def create(
@@ -49,22 +45,15 @@ def create(
 
     onramp keys create shop --event "order_*" --reason "the new shop"
     """
+    from services.admin.registry.sender_keys import created
     from shared.registry.keys import new_key
-    from shared.registry.model import ApiKey, KeyHash
 
     secret, sha256 = new_key(name)
 
-    def created(keys: Keys) -> dict[str, "ApiKey"]:
-        if name in keys:
-            raise ValueError(f"there is a key {name}: rotate it, or revoke it first")
-        granted: dict[str, object] = {"hashes": (KeyHash(sha256=sha256),)}
-        if event:
-            granted["events"] = event
-        if destination:
-            granted["destinations"] = destination
-        return {**keys, name: ApiKey.model_validate(granted)}
+    def with_one(keys: "Keys") -> "Keys":
+        return created(keys, name, sha256, events=event or (), destinations=destination or ())
 
-    _change(created, reason, kafka, data_dir)
+    _change(with_one, reason, kafka, data_dir)
     _tell(name, secret, as_json=as_json)
 
 
@@ -83,15 +72,15 @@ def rotate(
 
     onramp keys rotate shop --overlap 24h
     """
-    from shared.registry.keys import new_key, rotated
+    from services.admin.registry.sender_keys import overlap_of, with_another_secret
+    from shared.registry.keys import new_key
 
-    until = datetime.now(UTC) + _span(overlap)
+    try:
+        until = datetime.now(UTC) + overlap_of(overlap)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--overlap") from None
     secret, sha256 = new_key(name)
-
-    def with_another(keys: Keys) -> dict[str, "ApiKey"]:
-        return {**keys, name: rotated(_known(keys, name), sha256, until)}
-
-    _change(with_another, reason, kafka, data_dir)
+    _change(lambda keys: with_another_secret(keys, name, sha256, until), reason, kafka, data_dir)
     _tell(name, secret, as_json=as_json)
 
 
@@ -108,12 +97,9 @@ def revoke(
 
     onramp keys revoke shop --reason "its laptop was lost"
     """
+    from services.admin.registry.sender_keys import without
 
-    def without(keys: Keys) -> dict[str, "ApiKey"]:
-        _known(keys, name)
-        return {other: key for other, key in keys.items() if other != name}
-
-    _change(without, reason, kafka, data_dir)
+    _change(lambda keys: without(keys, name), reason, kafka, data_dir)
     print(f"{name} is revoked.")
 
 
@@ -126,37 +112,28 @@ def list_(
 
     onramp keys list
     """
+    from services.admin.registry.sender_keys import told
+
     found: list[dict[str, object]] = []
 
-    def look(keys: Keys) -> Keys:
-        found.extend(_told(name, key) for name, key in sorted(keys.items()))
+    def look(keys: "Keys") -> "Keys":
+        found.extend(told(name, key) for name, key in sorted(keys.items()))
         return keys
 
     _change(look, "", kafka, data_dir)
     print(json.dumps(found) if as_json else "\n".join(map(_line, found)) or "There is no key.")
 
 
-def _told(name: str, key: "ApiKey") -> dict[str, object]:
-    end = key.last_moment()
-    return {
-        "name": name,
-        "secrets": len(key.live_hashes(datetime.now(UTC))),
-        "expires": end and end.isoformat(),
-        "events": list(key.events),
-        "destinations": list(key.destinations),
-    }
-
-
-def _line(told: dict[str, object]) -> str:
-    until = told["expires"] or "revoked"
-    return f"{told['name']}: {told['secrets']} live until {until}, sends {told['events']}"
+def _line(key: dict[str, object]) -> str:
+    until = key["expires"] or "revoked"
+    return f"{key['name']}: {key['secrets']} live until {until}, sends {key['events']}"
 
 
 def _change(
-    change: Callable[[Keys], Mapping[str, "ApiKey"]], reason: str, kafka: str | None, data_dir: Path
+    change: "Callable[[Keys], Mapping[str, ApiKey]]", reason: str, kafka: str | None, data_dir: Path
 ) -> None:
     """Bring into force what `change` makes of the keys; end the verb with 1 when that cannot be."""
-    from services.cli.registry.change import State, Wish, change_to, editing
+    from services.admin.registry.change import State, Wish, change_to, editing
     from services.cli.where import kafka_settings
     from shared.errors import UserError
     from shared.registry import Snapshot
@@ -178,19 +155,6 @@ def _first_line(error: ValueError) -> str:
     from shared.registry.memory import reasons
 
     return "; ".join(reasons(error))
-
-
-def _known(keys: Keys, name: str) -> "ApiKey":
-    if name not in keys:
-        raise ValueError(f"there is no key {name}: `onramp keys list` prints what there is")
-    return keys[name]
-
-
-def _span(text: str) -> timedelta:
-    found = _SPAN.fullmatch(text)
-    if not found:
-        raise typer.BadParameter("minutes, hours or days are expected: 30m, 24h, 7d", param_hint="--overlap")
-    return timedelta(**{_UNITS[found[2]]: int(found[1])})
 
 
 def _tell(name: str, secret: str, *, as_json: bool) -> None:

@@ -14,7 +14,7 @@ from services.cli.options import DATA_DIR, DataDirOption, JsonOption, KafkaOptio
 from services.cli.where import Where, with_database_options
 
 if TYPE_CHECKING:
-    from services.cli.registry.change import Result
+    from services.admin.registry.change import Result
     from shared.registry import Snapshot
     from shared.registry.sources import Source
 
@@ -221,7 +221,7 @@ def _source(name: str, snapshot: "Snapshot") -> "Source":
 
 
 def _registry(file: Path | None, kafka: str | None, data_dir: Path) -> "Snapshot":
-    from services.cli.registry.change import editing
+    from services.admin.registry.change import editing
     from services.cli.where import kafka_settings
     from shared.errors import UserError
     from shared.registry.file import RegistryFileError, load
@@ -240,7 +240,7 @@ def _registry(file: Path | None, kafka: str | None, data_dir: Path) -> "Snapshot
 def _changed(change: Any, reason: str, kafka: str | None, data_dir: Path) -> "Result":
     from pydantic import ValidationError
 
-    from services.cli.registry.change import Wish, change_to, editing
+    from services.admin.registry.change import Wish, change_to, editing
     from services.cli.where import kafka_settings
     from shared.errors import UserError
     from shared.registry import Snapshot

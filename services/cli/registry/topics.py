@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -52,10 +52,11 @@ def list_(where: Where, *, as_json: JsonOption = False) -> None:
     onramp topics list --json
     """
     from services.admin.operate.topics import facts
+    from services.admin.registry.of_topics import types_by_topic
 
     with exits_when_unavailable():
         found = asyncio.run(facts(where.brokers))
-        types = _types(_registry(where))
+        types = {topic: ", ".join(names) for topic, names in types_by_topic(_registry(where)).items()}
     if as_json:
         print(json.dumps([each.as_dict() | {"event_type": types.get(each.topic)} for each in found]))
         return
@@ -75,14 +76,16 @@ def sample(where: Where, topic: TopicArgument, *, last: LastOption = 10, as_json
 
     onramp topics sample order_placed --last 5
     """
+    from services.admin.registry.of_topics import personal_of, shown
+
     with exits_when_unavailable():
         name, records = _newest(where, topic, last)
-        personal = _personal(_registry(where), name)
-    shown = [_shown(record, personal) for record in records]
+        personal = personal_of(_registry(where), name)
+    found = [shown(record, personal) for record in records]
     if as_json:
-        print(json.dumps(shown))
+        print(json.dumps(found))
         return
-    for each in shown:
+    for each in found:
         print(f"{each['partition']}/{each['offset']} {json.dumps(each['event'])}")
 
 
@@ -139,38 +142,10 @@ def _newest(where: Where, topic: str, last: int) -> "tuple[str, list[LogRecord]]
 
 
 def _registry(where: Where) -> "Snapshot":
-    from services.cli.registry.change import editing
+    from services.admin.registry.change import editing
 
     with editing(where.kafka_settings) as editor:
         return editor.chain.snapshot()
-
-
-def _types(registry: "Snapshot") -> dict[str, str]:
-    """Return the event types by topic; of several on one topic all their names."""
-    from shared import wire
-
-    named: dict[str, list[str]] = {}
-    for name, event_type in sorted(registry.event_types.items()):
-        named.setdefault(event_type.topic or wire.topic_of(name), []).append(name)
-    return {topic: ", ".join(names) for topic, names in named.items()}
-
-
-def _personal(registry: "Snapshot", topic: str) -> list[str]:
-    from shared import wire
-
-    return [
-        pointer
-        for name, event_type in registry.event_types.items()
-        if (event_type.topic or wire.topic_of(name)) == topic
-        for pointer in event_type.personal
-    ]
-
-
-def _shown(record: "LogRecord", personal: list[str]) -> dict[str, Any]:
-    from shared.mask import masked
-
-    place = {"partition": record.source.partition, "offset": record.offset, "timestamp": record.timestamp}
-    return place | {"event": masked(record.value, personal)}
 
 
 def _row(each: "TopicFacts", event_type: str) -> tuple[str, ...]:

@@ -1,9 +1,8 @@
 """`onramp destinations`: whether events can land where the registry says, before the first one comes."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,24 +12,12 @@ from services.cli.where import Where, with_database_options
 
 if TYPE_CHECKING:
     from services.admin.operate.destinations_sql import Fact
-    from shared.registry import Destination, EventType, Snapshot
+    from services.admin.registry.checks import Place
+    from shared.registry import Snapshot
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 FileOption = Annotated[Path, typer.Option("--file", help="The registry's file.")]
-
-
-class _Place(NamedTuple):
-    """A destination of an event type, with the database that it means."""
-
-    event_type: str
-    database: str
-    schema: str
-    table: str
-    unkeyed: bool
-
-    def __str__(self) -> str:
-        return f"{self.event_type} → {self.database}.{self.schema}.{self.table}"
 
 
 @app.callback()
@@ -54,9 +41,15 @@ def check(where: Where, *, file: FileOption = Path("onramp.yaml"), as_json: Json
 
     onramp destinations check --file onramp.yaml
     """
+    from services.admin.registry.checks import facts_of, tables_of
+
     where.require_database()
     with exits_when_unavailable():
-        found = [(place, fact) for place, fact in _facts(where, _registry(file))]
+        found = [
+            (place, fact)
+            for place, event_type, _ in tables_of(where, _registry(file))
+            for fact in facts_of(where, place, event_type)
+        ]
     if as_json:
         print(json.dumps([place._asdict() | fact._asdict() for place, fact in found]))
     else:
@@ -72,12 +65,9 @@ def list_(where: Where, *, file: FileOption = Path("onramp.yaml"), as_json: Json
     Example:
     onramp destinations list --file onramp.yaml
     """
-    found = [
-        (_place(where, name, each), each)
-        for name, event_type in sorted(_registry(file).event_types.items())
-        for each in event_type.destinations
-        if each.table
-    ]
+    from services.admin.registry.checks import tables_of
+
+    found = [(place, each) for place, _, each in tables_of(where, _registry(file))]
     if as_json:
         print(json.dumps([place._asdict() | {"create": each.create} for place, each in found]))
         return
@@ -103,47 +93,7 @@ def _registry(file: Path) -> "Snapshot":
         raise typer.Exit(Exit.FAILED) from None
 
 
-def _facts(where: Where, snapshot: "Snapshot") -> Iterator[tuple[_Place, "Fact"]]:
-    for name, event_type in sorted(snapshot.event_types.items()):
-        for destination in event_type.destinations:
-            if destination.table:
-                place = _place(where, name, destination)
-                for fact in _facts_of(where, place, event_type):
-                    yield place, fact
-
-
-def _place(where: Where, name: str, destination: "Destination") -> _Place:
-    database = destination.vanity or destination.database or next(iter(where.databases), "(default)")
-    return _Place(name, database, destination.db_schema or "", destination.table or "", destination.unkeyed)
-
-
-def _facts_of(where: Where, place: _Place, event_type: "EventType") -> list["Fact"]:
-    from services.admin.operate.destinations_sql import Fact, Wanted, facts
-    from services.admin.operate.holds_sql import connected
-    from shared.contracts.tables import columns_of, quoted
-
-    if place.database not in where.databases:
-        return [
-            Fact(False, f"the database {place.database} is known; known are {', '.join(where.databases)}")
-        ]
-    try:
-        quoted(place.schema), quoted(place.table)
-        columns = columns_of(event_type.json_schema or {})
-    except ValueError as error:
-        return [Fact(False, f"names that a table can have: {error}")]
-    wanted = Wanted(
-        schema=place.schema,
-        table=place.table,
-        open_schemas=where.open_schemas(place.database),
-        columns=columns,
-        discards=event_type.contract.unknown_fields == "discard",
-        unkeyed=place.unkeyed,
-    )
-    with connected(place.database, where.databases[place.database]) as conn:
-        return facts(conn, wanted)
-
-
-def _print(found: list[tuple[_Place, "Fact"]]) -> None:
+def _print(found: "list[tuple[Place, Fact]]") -> None:
     last = None
     for place, fact in found:
         if place != last:

@@ -11,8 +11,8 @@ import psycopg2
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from services.cli.registry.change import Wish as ApplyWish
-from services.cli.registry.change import apply_file, change_to, editing
+from services.admin.registry.change import Wish as ApplyWish
+from services.admin.registry.change import apply_file, change_to, editing
 from services.writer.kafka.history import Window
 from services.writer.trial import task
 from services.writer.trial import trial as flow

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit, urlunsplit
 import psycopg2
 import yaml
 
-from services.cli.registry.change import Result, State, Wish, apply_file
+from services.admin.registry.change import Result, State, Wish, apply_file
 from services.cli.where import Where
 from shared.registry.editor import Editor
 from shared.registry.log import MemoryLog

@@ -7,7 +7,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from services.cli.registry.change import State
+from services.admin.registry.change import State
 from services.cli.registry.followed_file import FollowedFile
 from shared.errors import KAFKA_UNAVAILABLE, InfrastructureError
 from shared.registry import Snapshot

@@ -8,8 +8,8 @@ import orjson
 import pytest
 from typer.testing import CliRunner
 
+from services.admin.registry import change
 from services.cli.app import app
-from services.cli.registry import change
 from services.ingest.auth.api_keys import ApiKeys
 from services.ingest.auth.quotas import Quotas
 from shared.errors import UserError

@@ -16,9 +16,9 @@ from typer.testing import CliRunner
 
 from docs import generate
 from services.admin import safety as admin
+from services.admin.registry import change
 from services.admin.settings import AdminSettings
 from services.cli.app import app
-from services.cli.registry import change
 from services.ingest.check.json_schema import check_schemas
 from services.ingest.safety import UnsafeSetupError, require_safe
 from services.ingest.settings import IngestSettings

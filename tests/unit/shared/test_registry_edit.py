@@ -8,7 +8,7 @@ import orjson
 import pytest
 import yaml
 
-from services.cli.registry.change import State, Wish, apply_file
+from services.admin.registry.change import State, Wish, apply_file
 from shared.errors import KAFKA_UNAVAILABLE, REGISTRY_CONFLICT, InfrastructureError, UserError
 from shared.registry import Snapshot
 from shared.registry.chain import FORMAT

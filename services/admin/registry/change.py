@@ -7,8 +7,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from services.cli.registry.tables import Made, make_tables
-from services.cli.where import Where
+from services.admin.registry.places import Places
+from services.admin.registry.tables import Made, make_tables
 from shared.contracts.json_schema import compile_schema
 from shared.contracts.pair import Kind
 from shared.errors import UserError
@@ -86,7 +86,7 @@ def editing(kafka: KafkaSettings) -> Iterator[Editor]:
         log.close()
 
 
-def apply_file(editor: Editor, file: Path, wish: Wish, where: Where | None = None) -> Result:
+def apply_file(editor: Editor, file: Path, wish: Wish, where: Places | None = None) -> Result:
     """Bring what the file says into force, or say why not; tables are made in `where`.
 
     Raises `InfrastructureError`.
@@ -107,7 +107,7 @@ def apply_file(editor: Editor, file: Path, wish: Wish, where: Where | None = Non
 
 
 def change_to(
-    editor: Editor, wanted: Snapshot, wish: Wish, where: Where | None = None, *, of_file: bool = False
+    editor: Editor, wanted: Snapshot, wish: Wish, where: Places | None = None, *, of_file: bool = False
 ) -> Result:
     """Bring the sections that `wanted` names into force: checks, then tables, then the record.
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from services.admin.operate import create_sql
 from services.admin.operate.destinations_sql import Fact, Wanted, facts, key_fact
 from services.admin.operate.holds_sql import connected
-from services.cli.where import Where
+from services.admin.registry.places import Places
 from shared.contracts.tables import columns_of, quoted
 from shared.errors import DATABASE_UNAVAILABLE, InfrastructureError
 from shared.registry import Destination, EventType, Snapshot
@@ -29,7 +29,7 @@ class _Table(NamedTuple):
     wanted: Wanted
 
 
-def make_tables(where: Where, snapshot: Snapshot, changed: Collection[str], *, is_dry: bool) -> Made:
+def make_tables(where: Places, snapshot: Snapshot, changed: Collection[str], *, is_dry: bool) -> Made:
     """Make what is asked for, and see that events can land there by the writer's rights.
 
     Nothing is made while a table that one of the `changed` event types names lacks a key that it needs.
@@ -59,7 +59,7 @@ def make_tables(where: Where, snapshot: Snapshot, changed: Collection[str], *, i
     return Made(statements, unseen=keys.unseen)
 
 
-def _without_keys(where: Where, snapshot: Snapshot, names: Collection[str]) -> Made:
+def _without_keys(where: Places, snapshot: Snapshot, names: Collection[str]) -> Made:
     """Look at the keys of existing tables that these event types name, where their databases answer."""
     missing: list[str] = []
     unseen: list[str] = []
@@ -84,7 +84,7 @@ def _without_keys(where: Where, snapshot: Snapshot, names: Collection[str]) -> M
     return Made([], "\n".join(missing), "; ".join(unseen))
 
 
-def _key_of(where: Where, database: str, wanted: Wanted) -> Fact | None:
+def _key_of(where: Places, database: str, wanted: Wanted) -> Fact | None:
     if database not in where.databases:
         reason = f"the database {database or '(none is known)'} is not known here: give --dsn or --databases"
         raise InfrastructureError(DATABASE_UNAVAILABLE, reason)
@@ -99,14 +99,14 @@ def _lacking(table: _Table, dsn: str) -> str:
     return "\n".join(line for fact in found for line in (f"-- {fact.text}", fact.sql))
 
 
-def _tables(where: Where, snapshot: Snapshot) -> Iterator[_Table]:
+def _tables(where: Places, snapshot: Snapshot) -> Iterator[_Table]:
     for name, event_type in sorted(snapshot.event_types.items()):
         for destination in event_type.destinations:
             if destination.create:
                 yield _table(where, name, event_type, destination)
 
 
-def _table(where: Where, name: str, event_type: EventType, destination: Destination) -> _Table:
+def _table(where: Places, name: str, event_type: EventType, destination: Destination) -> _Table:
     database = destination.vanity or destination.database or next(iter(where.databases), "")
     place = f"event_types.{name}"
     if database not in where.databases:

@@ -1,0 +1,33 @@
+"""What the registry says of the events' topics: whose they are, and what their records may show."""
+
+from typing import Any
+
+from services.admin.kafka_logs import LogRecord
+from shared import wire
+from shared.mask import masked
+from shared.registry import Snapshot
+
+
+def types_by_topic(registry: Snapshot) -> dict[str, list[str]]:
+    """Return the event types of each topic that has any."""
+    named: dict[str, list[str]] = {}
+    for name, event_type in sorted(registry.event_types.items()):
+        named.setdefault(event_type.topic or wire.topic_of(name), []).append(name)
+    return named
+
+
+def personal_of(registry: Snapshot, topic: str) -> list[str]:
+    """Return the pointers that a view of a topic's records has to hide.
+
+    Of a topic that is no type's it hides what any type calls personal.
+    """
+    types = types_by_topic(registry).get(topic)
+    if types is None:
+        return list(registry.personal_of(None))
+    return [pointer for name in types for pointer in registry.event_types[name].personal]
+
+
+def shown(record: LogRecord, personal: list[str]) -> dict[str, Any]:
+    """Return a record as the shape of its values, with its place."""
+    place = {"partition": record.source.partition, "offset": record.offset, "timestamp": record.timestamp}
+    return place | {"event": masked(record.value, personal)}

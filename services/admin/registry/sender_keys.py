@@ -1,0 +1,66 @@
+"""Keys of senders, changed one by one: what becomes of all of them, as whoever changes them brings it in."""
+
+import re
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from shared.registry import ApiKey, KeyHash
+from shared.registry.keys import rotated
+
+Keys = Mapping[str, ApiKey]
+
+_UNITS: Final = {"m": "minutes", "h": "hours", "d": "days"}
+_SPAN: Final = re.compile(r"(\d{1,4})([mhd])")
+
+
+def created(
+    keys: Keys, name: str, sha256: str, *, events: Sequence[str] = (), destinations: Sequence[str] = ()
+) -> dict[str, ApiKey]:
+    """Return the keys with another one. Raises `ValueError`: there is one of that name."""
+    if name in keys:
+        raise ValueError(f"there is a key {name}: rotate it, or revoke it first")
+    granted: dict[str, object] = {"hashes": (KeyHash(sha256=sha256),)}
+    if events:
+        granted["events"] = events
+    if destinations:
+        granted["destinations"] = destinations
+    return {**keys, name: ApiKey.model_validate(granted)}
+
+
+def with_another_secret(keys: Keys, name: str, sha256: str, until: datetime) -> dict[str, ApiKey]:
+    """Return the keys with another secret of one, whose old ones end at `until`. Raises `ValueError`."""
+    return {**keys, name: rotated(known(keys, name), sha256, until)}
+
+
+def without(keys: Keys, name: str) -> dict[str, ApiKey]:
+    """Return the keys without one. Raises `ValueError`: it is not there."""
+    known(keys, name)
+    return {other: key for other, key in keys.items() if other != name}
+
+
+def known(keys: Keys, name: str) -> ApiKey:
+    """Return a key that is there. Raises `ValueError`."""
+    if name not in keys:
+        raise ValueError(f"there is no key {name}: `onramp keys list` prints what there is")
+    return keys[name]
+
+
+def told(name: str, key: ApiKey) -> dict[str, Any]:
+    """Return a key as people may see it: what it may and until when, no hash."""
+    end = key.last_moment()
+    return {
+        "name": name,
+        "secrets": len(key.live_hashes(datetime.now(UTC))),
+        "expires": end and end.isoformat(),
+        "events": list(key.events),
+        "destinations": list(key.destinations),
+    }
+
+
+def overlap_of(text: str) -> timedelta:
+    """Return how long old secrets go on. Raises `ValueError`."""
+    found = _SPAN.fullmatch(text)
+    if not found:
+        raise ValueError("minutes, hours or days are expected: 30m, 24h, 7d")
+    return timedelta(**{_UNITS[found[2]]: int(found[1])})
