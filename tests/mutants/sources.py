@@ -8,6 +8,8 @@ CAPTURE: Final = "tests/integration/capture/test_capture.py"
 WAL: Final = "tests/integration/capture/test_wal.py"
 EVERY_KIND: Final = f"{CAPTURE}::test_every_kind_of_change_reaches_the_topic_with_its_envelope_and_identity"
 BUDGET: Final = f"{WAL}::test_at_the_budget_the_slot_goes_and_a_resync_brings_everything_back"
+POLICED: Final = "tests/integration/capture/test_topics.py"
+REFUSED: Final = "tests/integration/tls/test_sources.py::test_what_the_agent_may_not_set_on_a_topic_is_told"
 UNIT: Final = "tests/unit/elt/test_connector.py"
 
 QUICK: Final = (
@@ -113,6 +115,41 @@ SLOW: Final = (
         "            connect.delete_offsets(connector)\n",
         "",
         tests=f"{CAPTURE}::test_a_removed_source_leaves_no_slot_no_connector_and_no_offsets",
+    ),
+    Mutant(
+        "policing what topics keep",
+        "kafka_topics.py",
+        "for done in await admin.alter_configs([resource]):",
+        "for done in ():",
+        tests=POLICED,
+    ),
+    Mutant(
+        "policing of partitions",
+        "kafka_topics.py",
+        "if topics[name] != 1",
+        "if topics[name] < 1",
+        tests=POLICED,
+    ),
+    Mutant(
+        "policing that a longer retention passes",
+        "kafka_topics.py",
+        "and (kept == -1 or 0 <= must <= kept)",
+        "and must == kept",
+        tests=POLICED,
+    ),
+    Mutant(
+        "policing: what Kafka refuses to set",
+        "kafka_topics.py",
+        "if refused:",
+        "if False:",
+        tests=REFUSED,
+    ),
+    Mutant(
+        "policing: what Kafka refuses to tell",
+        "kafka_topics.py",
+        "if code:\n                    yield",
+        "if False:\n                    yield",
+        tests=REFUSED,
     ),
 )
 

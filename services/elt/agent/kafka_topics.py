@@ -5,7 +5,7 @@ Owns aiokafka for the agent. Each question has a connection of its own: they are
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Iterable
+from collections.abc import AsyncIterator, Coroutine, Iterable
 from typing import Any, Final, TypeVar
 from uuid import uuid4
 
@@ -13,7 +13,7 @@ import orjson
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
-from aiokafka.errors import KafkaError, TopicAlreadyExistsError
+from aiokafka.errors import KafkaError, TopicAlreadyExistsError, for_code
 
 from services.elt.agent import names
 from services.elt.agent.connector import TopicSettings, literal
@@ -23,6 +23,8 @@ log = logging.getLogger(__name__)
 
 _SECONDS: Final = 20.0
 _REQUEST_MS: Final = 5_000
+#: Where Kafka says that a setting is from: somebody set it on the topic.
+_OF_TOPIC: Final = 1
 _POLICED: Final = ("cleanup.policy", "retention.ms", "retention.bytes")
 
 T = TypeVar("T")
@@ -40,7 +42,7 @@ class ChangeTopics:
         self._settings = settings
 
     def police(self, source: str) -> list[str]:
-        """Set what would lose changes, and return what cannot be set: topics of several partitions."""
+        """Set what would lose changes, and return why what cannot be set is wrong, and how to fix it."""
         return _run(self._police(source))
 
     def ends(self, source: str, tables: Iterable[tuple[str, str]]) -> dict[tuple[str, str], int]:
@@ -61,29 +63,36 @@ class ChangeTopics:
             prefix = f"{names.topic_prefix(source)}{names.DELIMITER}"
             topics = {t["topic"]: len(t["partitions"]) for t in await admin.describe_topics()}
             ours = [name for name in topics if name.startswith(prefix)]
-            await self._set_retention(admin, [name for name in ours if name != names.signal_topic(source)])
+            carriers = sorted(name for name in ours if name != names.signal_topic(source))
+            trouble = [why async for why in self._set_retention(admin, carriers)]
         finally:
             await admin.close()
-        return [
-            f"the topic {name} has {topics[name]} partitions and must have one: its changes have no order"
+        return trouble + [
+            f"the topic {name} has {topics[name]} partitions and must have one, for the order of changes is "
+            "its offset, and Kafka takes no partition back: exclude the table, or remove the source "
+            f"(onramp sources remove {source}) and add it by another name"
             for name in sorted(ours)
             if topics[name] != 1
         ]
 
-    async def _set_retention(self, admin: AIOKafkaAdminClient, topics: list[str]) -> None:
+    async def _set_retention(self, admin: AIOKafkaAdminClient, topics: list[str]) -> AsyncIterator[str]:
+        """Set what topics keep, and yield why that of one cannot be read or set."""
         if not topics:
             return
         wanted = {key: self._settings.config[key] for key in _POLICED}
         asked = [ConfigResource(ConfigResourceType.TOPIC, name) for name in topics]
         for answer in await admin.describe_configs(asked):
             for code, _, _, name, entries in answer.resources:
-                is_ = {entry[0]: entry[1] for entry in entries}
-                if code or _keeps(is_, wanted):
-                    continue
-                own = {entry[0]: entry[1] for entry in entries if entry[3] == 1}
-                log.warning("a topic of changes gets settings", extra={"topic": name, **wanted})
-                resource = ConfigResource(ConfigResourceType.TOPIC, name, configs=own | wanted)
-                await admin.alter_configs([resource])
+                if code:
+                    yield _refused(name, "cannot be read", code, "DESCRIBE_CONFIGS", wanted)
+                elif not _keeps({entry[0]: entry[1] for entry in entries}, wanted):
+                    own = {entry[0]: entry[1] for entry in entries if entry[3] == _OF_TOPIC}
+                    log.warning("a topic of changes gets settings", extra={"topic": name, **wanted})
+                    resource = ConfigResource(ConfigResourceType.TOPIC, name, configs=own | wanted)
+                    for done in await admin.alter_configs([resource]):
+                        for refused, *_ in done.resources:
+                            if refused:
+                                yield _refused(name, "cannot be set", refused, "ALTER_CONFIGS", wanted)
 
     async def _ends(self, source: str, tables: list[tuple[str, str]]) -> dict[tuple[str, str], int]:
         consumer = AIOKafkaConsumer(**self._brokers.aiokafka(), request_timeout_ms=_REQUEST_MS)
@@ -141,6 +150,14 @@ def _keeps(is_: dict[str, Any], wanted: dict[str, str]) -> bool:
         is_.get("cleanup.policy") == wanted["cleanup.policy"]
         and is_.get("retention.bytes") == wanted["retention.bytes"]
         and (kept == -1 or 0 <= must <= kept)
+    )
+
+
+def _refused(topic: str, what: str, code: int, right: str, wanted: dict[str, str]) -> str:
+    settings = ", ".join(f"{key}={value}" for key, value in wanted.items())
+    return (
+        f"what the topic {topic} keeps {what} ({for_code(code).__name__}), and changes that it drops before "
+        f"they are read are lost: let the agent's user {right}, or have {settings} set there"
     )
 
 
