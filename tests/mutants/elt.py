@@ -6,6 +6,7 @@ from tests.mutants.machine import Mutant, run
 
 _MERGE: Final = "tests/integration/elt/test_merge.py::test_"
 _MODELER: Final = "tests/integration/elt/test_modeler.py::test_"
+_PUBLISHED: Final = "tests/integration/elt/test_published_table.py::test_"
 _STREAMS: Final = "tests/integration/elt/test_streams.py"
 
 MERGE: Final = (
@@ -114,9 +115,37 @@ MERGE: Final = (
     Mutant(
         "a table of somebody else",
         "merge/shape_sql.py",
-        "        if columns and not",
-        "        if False and not",
+        "    if now.oid is not None and not is_ours and not",
+        "    if False and not",
         f"{_MERGE}a_table_of_somebody_else_is_not_touched",
+    ),
+    Mutant(
+        "the public table as it was left",
+        "merge/shape_sql.py",
+        "        made_sql.require_as_left(table, position.made, now)\n",
+        "        pass\n",
+        f"{_PUBLISHED}what_somebody_changed_holds_the_table_until_a_rebuild",
+    ),
+    Mutant(
+        "the memory of values that were cut",
+        "merge/merge_sql.py",
+        "                if isinstance(e, made_sql.DamagedError):\n",
+        "                if False:\n",
+        f"{_PUBLISHED}a_name_that_is_put_back_is_enough_and_a_type_is_not",
+    ),
+    Mutant(
+        "that a resync begins a table without rows",
+        "merge/superseded_sql.py",
+        "(stage_sql.last_snapshot(conn, landing, start), cleared)",
+        "(stage_sql.last_snapshot(conn, landing, start), None)",
+        f"{_PUBLISHED}a_resync_heals_it_also_when_no_row_is_left",
+    ),
+    Mutant(
+        "columns by their numbers",
+        "merge/made_sql.py",
+        "(is_here and found.number != was.number)",
+        "False",
+        f"{_PUBLISHED}what_somebody_changed_holds_the_table_until_a_rebuild",
     ),
     Mutant(
         "a hold of one table alone",

@@ -15,6 +15,7 @@ from psycopg2.extensions import connection
 from services.elt.merge import (
     keyed_sql,
     keyless_sql,
+    made_sql,
     shape_sql,
     stage_sql,
     state_sql,
@@ -63,23 +64,25 @@ class Merge:
             return self._run(conn)
         except NotYetError:
             raise
-        except HeldError:
+        except HeldError as e:
             conn.rollback()
             if self.topic_id is None or not superseded_sql.pass_over(
                 conn, self.source, self.table, self.topic_id
             ):
+                if isinstance(e, made_sql.DamagedError):
+                    made_sql.note(conn, self.source.name, str(e))
                 raise
             return True
 
     def _run(self, conn: connection) -> bool:
-        if not shape_sql.matches(conn, self.table):
-            conn.rollback()
-            shape_sql.ensure(conn, self.table)
+        position = None
         try:
             with conn:
                 position = state_sql.lock(conn, self.source.name)
                 if position is None:
                     return False
+                if not shape_sql.ensure(conn, self.table, position):
+                    return True  # of a transaction of its own: the table was locked against readers
                 to, more = self._merge(conn, position)
                 failpoints.reach("modeler.before_advance")
                 state_sql.advance(conn, self.source.name, to)

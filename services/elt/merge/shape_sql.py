@@ -1,7 +1,7 @@
 """Makes public tables as the schema history has them, each change in a transaction of its own.
 
 Nothing that people may look at is dropped: a column that the source has no more stays, and is null in new
-rows.  A table that somebody else made is not touched.
+rows.  A table that somebody else made is not touched, and one that somebody changed is told before.
 """
 
 from collections.abc import Iterator
@@ -11,13 +11,12 @@ import psycopg2
 from psycopg2 import sql
 from psycopg2.extensions import connection
 
+from services.elt.merge import made_sql
 from services.elt.merge.held import HeldError
+from services.elt.merge.made_sql import Shape
 from services.elt.merge.public_table import OWN, PublicTable
+from services.elt.merge.state_sql import Position
 
-_COLUMNS: Final = """
-    SELECT a.attname::text, format_type(a.atttypid, a.atttypmod)
-    FROM pg_attribute a WHERE a.attrelid = to_regclass(%s) AND a.attnum > 0 AND NOT a.attisdropped
-"""
 _KEY: Final = """
     SELECT c.conname::text, array(SELECT a.attname::text FROM unnest(c.conkey) WITH ORDINALITY k (n, i)
                                   JOIN pg_attribute a ON a.attrelid = c.conrelid AND a.attnum = k.n
@@ -28,23 +27,35 @@ _KEY: Final = """
 _PATIENCE: Final = "SET LOCAL lock_timeout = '2s'"
 
 
-def ensure(conn: connection, table: PublicTable) -> None:
-    """Make `table`, or change it to what the history has; commits.  Raises `HeldError`, psycopg2's errors."""
-    with conn:
-        change(conn, table)
+def ensure(conn: connection, table: PublicTable, position: Position) -> bool:
+    """Make `table`, or change it to what the history has; whether it was that already.
+
+    In the caller's transaction, which has locked its position.  Raises `HeldError`, psycopg2's errors.
+    """
+    now = made_sql.seen(conn, table)
+    if position.clear_at != position.next_offset:  # else it begins empty right here
+        made_sql.require_as_left(table, position.made, now)
+    if is_whole(conn, table, position.made, now):
+        return True
+    change(conn, table, position.made, now)
+    return False
 
 
-def change(conn: connection, table: PublicTable) -> None:
-    """Do so within the caller's transaction."""
+def is_whole(conn: connection, table: PublicTable, made: Shape | None, now: Shape) -> bool:
+    """Whether the table is there, with these columns and this key, and that is kept."""
+    return now.oid is not None and made_sql.is_as_kept(table, made, now) and not [*_altered(conn, table, now)]
+
+
+def change(conn: connection, table: PublicTable, made: Shape | None, now: Shape) -> None:
+    """Make or change the table, and keep how it is then."""
+    is_ours = made is not None and (made.place, made.oid) == (now.place, now.oid)
+    if now.oid is not None and not is_ours and not {name for name, _ in OWN} <= now.columns.keys():
+        raise HeldError(
+            f"there is a table {table.schema}.{table.name} already that is not Onramp's: rename it, or "
+            "publish the source in another schema (publish)"
+        )
+    changes = [_creation(table)] if now.oid is None else [*_altered(conn, table, now)]
     with conn.cursor() as cursor:
-        cursor.execute(_COLUMNS, (table.identifier.as_string(conn),))
-        columns = dict(cursor.fetchall())
-        if columns and not {name for name, _ in OWN} <= columns.keys():
-            raise HeldError(
-                f"there is a table {table.schema}.{table.name} already that is not Onramp's: rename it, or "
-                "publish the source in another schema (publish)"
-            )
-        changes = list(_altered(conn, table, columns)) if columns else [_creation(table)]
         if changes:
             cursor.execute(_PATIENCE)
         for statement in changes:
@@ -56,14 +67,7 @@ def change(conn: connection, table: PublicTable) -> None:
                     "when the agent has had the table read again; if it does not, onramp sources rebuild "
                     f"{table.source}, or change it by hand"
                 ) from None
-
-
-def matches(conn: connection, table: PublicTable) -> bool:
-    """Whether the table is there, with these columns and this key."""
-    with conn.cursor() as cursor:
-        cursor.execute(_COLUMNS, (table.identifier.as_string(conn),))
-        columns = dict(cursor.fetchall())
-    return bool(columns) and not list(_altered(conn, table, columns))
+    made_sql.keep(conn, table, made)
 
 
 def _creation(table: PublicTable) -> sql.Composed:
@@ -76,14 +80,14 @@ def _creation(table: PublicTable) -> sql.Composed:
     )
 
 
-def _altered(conn: connection, table: PublicTable, columns: dict[str, str]) -> Iterator[sql.Composed]:
+def _altered(conn: connection, table: PublicTable, now: Shape) -> Iterator[sql.Composed]:
     alter = sql.SQL("ALTER TABLE {} ").format(table.identifier)
-    for name, kind in table.types.items():
-        if name not in columns:
-            yield alter + sql.SQL("ADD COLUMN ") + _definition(name, kind.declared)
-        elif columns[name] != kind.declared:
+    for name, declared in (*((n, kind.declared) for n, kind in table.types.items()), *OWN):
+        if name not in now.columns:
+            yield alter + sql.SQL("ADD COLUMN ") + _definition(name, declared)
+        elif name in table.types and now.columns[name].type != declared:
             yield alter + sql.SQL("ALTER COLUMN {0} TYPE {1} USING {0}::text::{1}").format(
-                sql.Identifier(name), sql.SQL(kind.declared)
+                sql.Identifier(name), sql.SQL(declared)
             )
     found = _key(conn, table)
     if (tuple(found[1]) if found else ()) != table.key:

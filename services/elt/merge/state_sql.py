@@ -8,6 +8,7 @@ from psycopg2.extensions import connection
 from psycopg2.extras import execute_values
 
 from services.elt.merge.history_sql import TableName
+from services.elt.merge.made_sql import Shape
 from services.elt.merge.stage_sql import Identity
 from shared import change_table
 
@@ -29,7 +30,7 @@ _FEEDS: Final = """
     HAVING bool_or(t.outcome IN ('landed', 'duplicate'))
 """
 _LOCK: Final = """
-    SELECT next_offset, last_commit, last_order, clear_at, carried, drops FROM onramp.models
+    SELECT next_offset, last_commit, last_order, clear_at, carried, drops, made FROM onramp.models
     WHERE source = %s AND schema_name = %s AND table_name = %s FOR UPDATE SKIP LOCKED
 """
 _LEDGER: Final = "SELECT next_offset FROM onramp.ledger WHERE topic_id = %s AND partition = 0"
@@ -75,6 +76,8 @@ class Position(NamedTuple):
     clear_at: int | None
     carried: Mapping[str, Any] | None
     drops: int
+    #: The public table as the modeler left it.
+    made: Shape | None = None
 
 
 class Advance(NamedTuple):
@@ -121,9 +124,9 @@ def lock(conn: connection, name: TableName) -> Position | None:
         row = cursor.fetchone()
     if row is None:
         return None
-    next_offset, commit, order, clear_at, carried, drops = row
+    next_offset, commit, order, clear_at, carried, drops, made = row
     mark = None if commit is None else Identity(commit, order)
-    return Position(next_offset, mark, clear_at, carried, drops)
+    return Position(next_offset, mark, clear_at, carried, drops, None if made is None else Shape.of(made))
 
 
 def settled_to(conn: connection, landing: str, topic_id: str) -> int:

@@ -9,7 +9,7 @@ from typing import Final
 from psycopg2 import sql
 from psycopg2.extensions import connection
 
-from services.elt.merge import shape_sql, stage_sql, state_sql
+from services.elt.merge import made_sql, shape_sql, stage_sql, state_sql
 from services.elt.merge.history_sql import SourceTable
 from services.elt.merge.public_table import PublicTable
 from services.elt.merge.state_sql import Advance, Position
@@ -32,28 +32,34 @@ def pass_over(conn: connection, source: SourceTable, table: PublicTable, topic_i
         name = change_table.name_of(*source.name)
         landing = sql.Identifier(change_table.SCHEMA, name)
         settled = state_sql.settled_to(conn, name, topic_id)
-        at = _read_again_at(conn, landing, table, position.next_offset, settled)
-        if at is None or (at == position.next_offset and shape_sql.matches(conn, table)):
+        at = _begins_at(conn, landing, table, position, settled)
+        now = made_sql.seen(conn, table)
+        if at is None or (at == position.next_offset and shape_sql.is_whole(conn, table, position.made, now)):
             return False
         to = _advance(conn, source, topic_id, position, at)
-        with conn.cursor() as cursor:
-            cursor.execute(sql.SQL("DELETE FROM {}").format(table.identifier))
-        shape_sql.change(conn, table)
+        made_sql.empty(conn, table, now)
+        shape_sql.change(conn, table, position.made, now)
         state_sql.advance(conn, source.name, to)
     return True
 
 
-def _read_again_at(
-    conn: connection, landing: sql.Identifier, table: PublicTable, start: int, settled: int
+def _begins_at(
+    conn: connection, landing: sql.Identifier, table: PublicTable, position: Position, settled: int
 ) -> int | None:
-    """Return the offset of the last snapshot's first row; all until `settled` is staged then."""
+    """Return where the table begins empty; all until `settled` is staged then.
+
+    The last snapshot's first row, or where a resync or a rebuild has it begin: of a table without rows a
+    snapshot says nothing.
+    """
+    start, cleared = position.next_offset, position.clear_at
     with conn.cursor() as cursor:
         cursor.execute(_HAS_SNAPSHOT.format(landing=landing), (start, settled))
-        if cursor.fetchone() != (True,):
-            return None
+        has_snapshot = cursor.fetchone() == (True,)
+    if not has_snapshot and (cleared is None or cleared > settled):
+        return None
     stage_sql.fill(conn, landing, table.key, start, settled)
-    at = stage_sql.last_snapshot(conn, landing, start)
-    return None if at is None else int(at)
+    begins = (stage_sql.last_snapshot(conn, landing, start), cleared)
+    return max((max(at, start) for at in begins if at is not None and at <= settled), default=None)
 
 
 def _advance(conn: connection, source: SourceTable, topic_id: str, position: Position, at: int) -> Advance:
