@@ -4,8 +4,8 @@ import re
 import shlex
 import subprocess
 
+from loadtest.same_rows import differing
 from stack.source_demo import DATABASE, NAME, SCHEMA, TABLES
-from tests.fixtures.same_rows import differing
 from tests.fixtures.up import StartUp
 from tests.fixtures.writer import eventually, rows
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import psycopg2
 import pytest
 
+from loadtest.same_rows import differing
 from services.admin.audit.run import Request, audit
 from shared.kafka_security import Brokers
 from stack import services, source_demo
@@ -24,7 +25,6 @@ from stack.processes import Child
 from stack.services import Service
 from tests.fixtures.churn import Churn
 from tests.fixtures.fix_postgres import FAST
-from tests.fixtures.same_rows import differing
 from tests.fixtures.started import started
 from tests.fixtures.writer import eventually, rows
 
