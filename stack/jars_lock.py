@@ -6,6 +6,7 @@ would bring a newer Kafka than the worker that loads it.
 
 import sys
 import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from stack.cache import sha256_of
@@ -47,15 +48,20 @@ def main() -> None:
             "broker": _with_dependencies(BROKER, folder),
             "connect": [*_with_dependencies(CONNECT, folder), *DEBEZIUM],
         }
-        text = _HEADER
-        for name, jars in sets.items():
-            text += f"\n[{name}]\njars = [\n"
-            for coordinates in jars:
-                digest = sha256_of(fetch(coordinates, folder))
-                text += f'    {{ coordinates = "{coordinates}", sha256 = "{digest}" }},\n'
-            text += "]\n"
-    LOCK_FILE.write_text(text, "utf-8")
+        LOCK_FILE.write_text(_HEADER + locked_sets(sets, folder), "utf-8")
     sys.stdout.write(f"{LOCK_FILE.name}: {sum(map(len, sets.values()))} jars\n")
+
+
+def locked_sets(sets: Mapping[str, Sequence[str]], scratch: Path) -> str:
+    """Return the lock of `sets` (coordinates by name), each jar downloaded to `scratch` for its checksum."""
+    text = ""
+    for name, jars in sets.items():
+        text += f"\n[{name}]\njars = [\n"
+        for coordinates in jars:
+            digest = sha256_of(fetch(coordinates, scratch))
+            text += f'    {{ coordinates = "{coordinates}", sha256 = "{digest}" }},\n'
+        text += "]\n"
+    return text
 
 
 def _with_dependencies(roots: tuple[str, ...], folder: Path) -> list[str]:

@@ -11,6 +11,7 @@ pytest_plugins = (
     "tests.fixtures.fix_kafka",
     "tests.fixtures.fix_postgres",
     "tests.fixtures.fix_prometheus",
+    "tests.fixtures.fix_s3",
     "tests.fixtures.fix_stack",
     "tests.fixtures.fix_tls",
 )

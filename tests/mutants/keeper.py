@@ -21,6 +21,7 @@ _LOOKS: Final = "tests/integration/admin/test_looks.py::test_"
 _ERRORS: Final = "tests/integration/admin/test_errors.py::test_"
 
 _FILES: Final = "tests/unit/admin/test_segments.py::test_"
+_BUCKET: Final = "tests/integration/admin/test_bucket.py::test_"
 _SEGMENTS: Final = "tests/integration/admin/test_segments.py::test_"
 
 KEEPER: Final = (
@@ -102,6 +103,27 @@ KEEPER: Final = (
         "            self._require_base(fs, base)\n",
         "            pass\n",
         f"{_FILES}a_missing_file_is_named_and_a_folder_that_is_away_is_waited_for",
+    ),
+    Mutant(
+        "that an empty bucket is one that is there",
+        "segments/folder.py",
+        "            found = fs.get_file_info(base if _is_local(fs) else bucket)\n",
+        "            found = fs.get_file_info(base)\n",
+        f"{_BUCKET}an_empty_bucket_has_lost_its_files_and_is_there",
+    ),
+    Mutant(
+        "that a missing bucket is not taken for an empty one when its files are listed",
+        "segments/folder.py",
+        "        if not (found or _is_local(fs)):",
+        "        if False:",
+        f"{_BUCKET}a_bucket_that_is_not_there_is_not_taken_for_an_empty_one",
+    ),
+    Mutant(
+        "that a missing bucket is not taken for an empty one when a file is removed",
+        "segments/folder.py",
+        "        except FileNotFoundError:\n            self._require_base(fs, base)\n        except",
+        "        except FileNotFoundError:\n            pass\n        except",
+        f"{_BUCKET}a_bucket_that_is_not_there_is_not_taken_for_an_empty_one",
     ),
     Mutant(
         "that a replay job names an event whose bytes are lost, and stages no other bytes for it",

@@ -13,8 +13,22 @@ from typing import Any, Final
 
 from shared.errors import STORE_UNAVAILABLE, InfrastructureError
 
-#: What a bucket's server, or the way to it, refuses by: NO_SUCH_BUCKET, ACCESS_DENIED, NETWORK_CONNECTION.
-_S3_CODE: Final = re.compile(r"AWS Error ([A-Z_]{1,50}) during ")
+#: What a bucket's server, or the way to it, refuses by: NO_SUCH_BUCKET, ACCESS_DENIED, NETWORK_CONNECTION;
+#: where the library has no word, UNKNOWN and the status.
+_S3_CODE: Final = re.compile(r"AWS Error ([A-Z_]{1,50}(?: \(HTTP status \d{3}\))?) during ")
+_NO_BUCKET: Final = "there is no bucket {}: make it (nothing here makes one), or correct ONRAMP_ADMIN_STORE"
+_RIGHTS: Final = (
+    "correct AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or let that key list, read, write and delete"
+)
+#: What to do about it.
+_ADVICE: Final = {
+    "NO_SUCH_BUCKET": "make the bucket (nothing here makes one), or correct ONRAMP_ADMIN_STORE",
+    "ACCESS_DENIED": _RIGHTS,
+    "INVALID_ACCESS_KEY_ID": _RIGHTS,
+    "SIGNATURE_DOES_NOT_MATCH": _RIGHTS,
+    "NETWORK_CONNECTION": "see that the server of the bucket answers from here, at the address that "
+    "ONRAMP_ADMIN_STORE has",
+}
 
 
 class Segments:
@@ -48,7 +62,8 @@ class Segments:
         fs, base = self._open()
         path = f"{base}/{name}"
         try:
-            fs.create_dir(str(PurePosixPath(path).parent), recursive=True)
+            if _is_local(fs):  # a bucket has none
+                fs.create_dir(str(PurePosixPath(path).parent), recursive=True)
             with fs.open_output_stream(path) as sink:
                 yield sink
             if _is_local(fs):
@@ -69,9 +84,12 @@ class Segments:
         fs, base = self._open()
         try:
             selector = FileSelector(f"{base}/{folder}", allow_not_found=True)
-            return sorted(f"{folder}/{found.base_name}" for found in fs.get_file_info(selector))
+            found = sorted(f"{folder}/{each.base_name}" for each in fs.get_file_info(selector))
         except OSError as e:
             raise unavailable(e) from None
+        if not (found or _is_local(fs)):  # a folder is made by the first who writes, a bucket is not
+            self._require_base(fs, base)
+        return found
 
     def remove(self, name: str) -> None:
         """Remove a file; one that is not there is removed.  Raises `InfrastructureError`."""
@@ -79,7 +97,7 @@ class Segments:
         try:
             fs.delete_file(f"{base}/{name}")
         except FileNotFoundError:
-            return
+            self._require_base(fs, base)
         except OSError as e:
             raise unavailable(e) from None
 
@@ -99,11 +117,24 @@ class Segments:
         return self._opened
 
     def _require_base(self, fs: Any, base: str) -> None:
-        """Tell a file that is lost from a folder that is not mounted."""
+        """Tell a file that is lost from a folder that is not mounted, or a bucket that is not there.
+
+        A bucket has no folders: ours is not there while no file is in it.
+        """
         from pyarrow.fs import FileType  # noqa: PLC0415 - see above
 
-        if fs.get_file_info(base).type == FileType.NotFound:
-            raise InfrastructureError(STORE_UNAVAILABLE, "the folder itself is not there: is it mounted?")
+        bucket = base.partition("/")[0]
+        try:
+            found = fs.get_file_info(base if _is_local(fs) else bucket)
+        except OSError as e:
+            raise unavailable(e) from None
+        if found.type == FileType.NotFound:
+            what = (
+                "the folder itself is not there: is it mounted?"
+                if _is_local(fs)
+                else _NO_BUCKET.format(bucket)
+            )
+            raise InfrastructureError(STORE_UNAVAILABLE, what)
 
 
 def _is_local(fs: Any) -> bool:
@@ -130,7 +161,8 @@ def unavailable(error: Exception) -> InfrastructureError:
     if number:
         said = os.strerror(number)
     elif code := _S3_CODE.search(str(error)):
-        said = f"S3 says {code[1]}"
+        advice = _ADVICE.get(code[1])
+        said = f"S3 says {code[1]}" + (f": {advice}" if advice else "")
     else:
         said = type(error).__name__
     return InfrastructureError(STORE_UNAVAILABLE, f"the folder of segments (ONRAMP_ADMIN_STORE): {said}")

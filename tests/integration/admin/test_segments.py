@@ -1,36 +1,22 @@
 """Segments: bytes leave the control database once, whole, and come back as they were, or not at all."""
 
-import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import orjson
 import pytest
 
-from services.admin.errors.kept import kept
-from services.admin.findings import Source
-from services.admin.kafka_logs import LogRecord
-from services.admin.segments.folder import Segments
-from services.admin.store import bytes_sql, segments_sql
-from services.admin.store.control_sql import transaction
-from services.admin.store.keeper_sql import KeeperSession
+from services.admin.store import segments_sql
 from services.admin.store.segments_sql import PackerSession
-from shared import wire
 from shared.errors import BYTES_REMOVED, SEGMENT_DAMAGED, SEGMENT_MISSING
 from stack import services
 from tests.fixtures.fix_kafka import HasBootstrap
 from tests.fixtures.fix_postgres import HasDsn
 from tests.fixtures.started import started
-from tests.fixtures.writer import eventually, execute, rows
+from tests.fixtures.writer import eventually, execute
 from tests.integration.admin.conftest import database_beside
 from tests.integration.admin.keeping import Admin
+from tests.integration.admin.shelf import AN_HOUR_AGO, BYTES, OURS, OVER, Shelf
 
-AN_HOUR_AGO = "UPDATE onramp_admin.bytes SET kept_at = now() - interval '61 minutes'"
-OVER = """
-    UPDATE onramp_admin.events SET state = 'discarded', changed_at = now() - interval '{age}' WHERE {which}
-"""
 UPLOAD = """
     WITH upload AS (INSERT INTO onramp_admin.uploads (actor) VALUES ('{}') RETURNING id)
     INSERT INTO onramp_admin.edits (upload, event, payload)
@@ -41,92 +27,6 @@ JOB = """
     SELECT 'replay', json_build_object('edits', id), 9, 'bob', 'prices', 2, true
     FROM onramp_admin.uploads WHERE actor = 'bob'
 """
-OURS = """
-    SELECT count(*) FROM onramp_admin.bytes b JOIN onramp_admin.events e ON e.id = b.event
-    WHERE e.topic = 'shelf'
-"""
-TOPIC_ID = "6f1e3c9a-2f0e-4a57-9f63-1f1b7f4f0a11"
-BYTES = "SELECT count(*) FROM onramp_admin.bytes"
-NAMES = "SELECT name FROM onramp_admin.segments ORDER BY first_event"
-
-
-@dataclass
-class Shelf:
-    """A control database, and the folder of its segments."""
-
-    dsn: str
-    folder: Path
-
-    @property
-    def segments(self) -> Segments:
-        return Segments(str(self.folder))
-
-    def keep(self, count: int, at: int = 0) -> dict[int, bytes]:
-        """Keep that many events of three groups; return the bytes by offset."""
-        values = {n: os.urandom(200) for n in range(at, at + count)}
-        session = KeeperSession.open(self.dsn)
-        assert session is not None
-        found = [kept(_record(n, value)) for n, value in values.items()]
-        session.keep([e for e in found if e], {Source(wire.USER_ERRORS, 0): at + count})
-        session.close()
-        return values
-
-    def open(self) -> PackerSession:
-        session = PackerSession.open(self.dsn, self.segments)
-        assert session is not None
-        return session
-
-    def pack(self) -> int:
-        execute(self.dsn, AN_HOUR_AGO)
-        session = self.open()
-        try:
-            return session.pack()
-        finally:
-            session.close()
-
-    def expire(self) -> list[Any]:
-        session = self.open()
-        try:
-            return session.expire()
-        finally:
-            session.close()
-
-    def load(self) -> tuple[dict[int, bytes], dict[int, Any]]:
-        """All bytes by offset, and why others cannot be had."""
-        offsets = dict(self.rows('SELECT id, "offset" FROM onramp_admin.events'))
-        with transaction(self.dsn) as conn:
-            found = bytes_sql.load(conn, self.segments, offsets)
-        values = {offsets[e]: value for e, value in found.values.items()}
-        return values, {offsets[e]: why.fault for e, why in found.lost.items()}
-
-    @property
-    def files(self) -> list[str]:
-        return sorted(str(f.relative_to(self.folder)) for f in self.folder.rglob("*") if f.is_file())
-
-    def rows(self, statement: str) -> list[tuple[Any, ...]]:
-        return rows(self.dsn, statement)
-
-    def names(self) -> list[str]:
-        return [name for (name,) in self.rows(NAMES)]
-
-
-def _record(offset: int, value: bytes | None) -> LogRecord:
-    told = {
-        "topic": "shelf",
-        "topic_id": TOPIC_ID,
-        "partition": 0,
-        "offset": offset,
-    }
-    told |= {"code": "data_rejected", "step": "persist", "destination": "onramp.a.b"}
-    return LogRecord(
-        source=Source(wire.USER_ERRORS, 0),
-        offset=offset,
-        timestamp=1_760_000_000_000,
-        key=b"k",
-        value=value,
-        header_count=1,
-        headers={"onramp-error": orjson.dumps(told | {"event_name": f"name_{offset % 3}"})},
-    )
 
 
 @pytest.fixture
