@@ -14,6 +14,7 @@ from typing import IO
 
 from stack import ports, services, source_demo
 from stack.addresses import Addresses, forget, note
+from stack.beside import Beside
 from stack.capture import Capture, source_variables
 from stack.dev_key import dev_key
 from stack.errors import StackError, UnavailableError
@@ -61,8 +62,7 @@ class Stack:
         self.prometheus = ""
         self.source = ""
         self._watching: Programs | None = None
-        #: Parts without which events land as before.
-        self._beside: list[Part] = []
+        self._beside = Beside(report)
         self.api_key = ""
 
     @property
@@ -114,6 +114,7 @@ class Stack:
 
     def check(self) -> None:
         """Raise if a part that others need has ended by itself; the message shows its log's end."""
+        self._beside.look()
         for _, part in self._parts:
             if part not in self._beside:
                 part.check()
@@ -234,7 +235,7 @@ class Stack:
                 **plan.writer_env,
             },
         )
-        self._beside.append(self._launch("the admin service", admin))
+        self._beside.add("the admin service", self._launch("the admin service", admin))
         self.admin = admin.url
 
     def _start_capture(self) -> None:
@@ -248,7 +249,7 @@ class Stack:
                 self.source = source_demo.dsn(self._postgres)
                 env |= {source_demo.DSN_ENV: self.source} if self.source else {}
             capture = Capture(self.data_dir, self.bootstrap, variables, env=env)
-            self._beside.append(self._launch("what captures sources", capture))
+            self._beside.add("what captures sources", self._launch("what captures sources", capture))
             self._wait_ready([capture])
 
     def _find_prometheus(self) -> None:
@@ -261,8 +262,7 @@ class Stack:
             prometheus = Prometheus(
                 self.data_dir / "prometheus", targets, programs=programs, port=self._port("Prometheus", PORT)
             )
-            self._beside.append(self._launch("Prometheus", prometheus))
-            self._wait_ready(self._beside[-1:])
+            self._wait_ready([self._beside.add("Prometheus", self._launch("Prometheus", prometheus))])
             self.prometheus = prometheus.url
 
     def _wait_ready(self, started: list[Part]) -> None:

@@ -53,8 +53,12 @@ def _read(path: Path) -> str:
         return path.read_text("utf-8")
     except UnicodeDecodeError:
         raise RegistryFileError(f"{path} is not text in UTF-8") from None
+    except FileNotFoundError as e:
+        raise RegistryFileError(
+            f"{path} is not there: name the registry's file; `onramp export` prints what is in force"
+        ) from e
     except OSError as e:
-        raise RegistryFileError(f"{path} cannot be read: {type(e).__name__}") from e
+        raise RegistryFileError(f"{path} cannot be read: {e.strerror or type(e).__name__}") from e
 
 
 def placed(path: Path, reason: str) -> str:

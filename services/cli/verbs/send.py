@@ -34,7 +34,12 @@ UrlOption = Annotated[
     ),
 ]
 KeyOption = Annotated[
-    str | None, typer.Option(help="API key: `onramp up` prints one.", envvar="ONRAMP_API_KEY")
+    str | None,
+    typer.Option(
+        help="API key; without it, and without --url, that of `onramp up`.",
+        envvar="ONRAMP_API_KEY",
+        show_default=False,
+    ),
 ]
 BatchOption = Annotated[int, typer.Option(min=1, max=10_000, help="Most events in one request.")]
 WaitOption = Annotated[float, typer.Option(min=0, help="Seconds to go on trying while it is away.")]
@@ -65,10 +70,12 @@ def send(
     my-program | onramp send -
     """
     from stack import addresses
+    from stack.dev_key import known_dev_key
 
     if (file is None) == (event is None):
         raise typer.BadParameter("give either a FILE (- for standard input) or --event NAME")
-    url = url or addresses.known(data_dir).gateway
+    if url is None:  # the key of this folder is for its own gateway alone
+        url, key = addresses.known(data_dir).gateway, key or known_dev_key(data_dir)
     receipts = Receipts(as_json=as_json)
     client = _client(url, key, batch, wait, receipts)
     batches = iter([one_event(event, payload, event_id)]) if event is not None else batches_in(file, batch)

@@ -10,6 +10,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from services.cli.app import app
+from stack import addresses
+from stack.dev_key import dev_key
 from tests.fixtures.worst import Worst, page, problem, results, serving
 from tests.fixtures.writer import eventually
 
@@ -54,6 +56,15 @@ def test_a_key_that_is_refused_is_told(worst: Worst) -> None:
     assert result.exit_code == 1
     assert result.stdout.splitlines()[0].startswith("e0 rejected (401): unauthenticated")
     assert "secret" not in result.output
+
+
+def test_the_key_of_the_running_stack_goes_to_its_own_gateway_alone(worst: Worst, tmp_path: Path) -> None:
+    key = dev_key(tmp_path)
+    addresses.note(tmp_path, addresses.Addresses(gateway=worst.url))
+    for options, given in (([], f"Bearer {key}"), (["--url", worst.url], None)):
+        command = ["send", "--event", "a", "--data-dir", str(tmp_path), *options]
+        assert CliRunner().invoke(app, command).exit_code == 0
+        assert worst.asked[-1].headers.get("authorization") == given
 
 
 def test_patience_ends_with_what_was_said_last(worst: Worst) -> None:

@@ -116,10 +116,10 @@ def test_it_is_said_where_it_is_wrong(path: Path, text: str) -> None:
 
 
 def test_a_file_that_cannot_be_read_says_why(path: Path) -> None:
-    with pytest.raises(RegistryFileError, match="cannot be read: FileNotFoundError"):
+    with pytest.raises(RegistryFileError, match="is not there: name the registry's file"):
         load(path)
     path.mkdir()
-    with pytest.raises(RegistryFileError, match="cannot be read: IsADirectoryError"):
+    with pytest.raises(RegistryFileError, match="cannot be read: Is a directory"):
         load(path)
 
 
