@@ -18,6 +18,7 @@ _COUNTS: Final = "tests/integration/admin/test_counts.py::test_"
 _FACETS: Final = "tests/integration/admin/test_facets.py::test_"
 _OF_FACETS: Final = "tests/unit/admin/test_facets.py::test_"
 _LOOKS: Final = "tests/integration/admin/test_looks.py::test_"
+_FROZEN: Final = "tests/integration/admin/test_frozen.py::test_"
 _ERRORS: Final = "tests/integration/admin/test_errors.py::test_"
 
 _FILES: Final = "tests/unit/admin/test_segments.py::test_"
@@ -552,5 +553,19 @@ KEEPER: Final = (
         " OR l.registry <> %(registry)s)",
         ")",
         f"{_LOOKS}it_is_asked_again_after_an_hour_or_another_registry_and_not_before",
+    ),
+    Mutant(
+        "a deadline for what jobs ask a destination that freezes",
+        "../../shared/postgres/answering.py",
+        "own_watch().used(dsn, patience_s)",
+        "own_watch().used(dsn, 3600.0)",
+        f"{_FROZEN}f47_a_destination_that_freezes_in_mid_statement_stops_no_other_job",
+    ),
+    Mutant(
+        "that jobs wait for a silent destination once",
+        "../../shared/postgres/answering.py",
+        "    if SILENCES.lasts(dsn):\n",
+        "    if False:\n",
+        "tests/unit/shared/test_answering.py",
     ),
 )

@@ -17,10 +17,10 @@ from services.admin.store.staging_sql import (
     KEYS,
     Attempt,
     Destination,
-    InDestination,
     attempt_of,
     by_database,
     columns,
+    in_destination,
 )
 from shared.errors import NOT_CONFIGURED, InfrastructureError
 
@@ -117,6 +117,6 @@ def reopen(conn: connection, lost: Iterable[Lost]) -> list[int]:
 
 def _unknown(where: Destination, attempts: Sequence[Attempt]) -> dict[int, bool]:
     """Return the events of which no attempt has landed there, and whether one is staged."""
-    with InDestination(where) as cur:
+    with in_destination(where) as cur:
         cur.execute(_LOOK, columns(attempts))
         return {event: staged for event, landed, staged in cur.fetchall() if not landed}

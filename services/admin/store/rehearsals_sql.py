@@ -7,7 +7,7 @@ from psycopg2 import Binary
 from psycopg2.extras import execute_values
 
 from services.admin.store import staging_sql
-from services.admin.store.staging_sql import KEYS, Attempt, Destination, Found, InDestination, Load, columns
+from services.admin.store.staging_sql import KEYS, Attempt, Destination, Found, Load, columns, in_destination
 from shared.errors import OnrampError
 
 #: Of one statement: the values of those that it asks about are in memory.
@@ -40,7 +40,7 @@ def ask(where: Destination, asked: Question, attempts: Sequence[Attempt], load: 
 
     One whose bytes cannot be had has failed for that reason.  Raises `InfrastructureError`.
     """
-    with InDestination(where) as cur:
+    with in_destination(where) as cur:
         cur.execute(_LOOK, (*columns(attempts), asked.job))
         found = [Found(*row) for row in cur.fetchall()]
         known = {f.id for f in found if f.staged}
@@ -58,7 +58,7 @@ def ask(where: Destination, asked: Question, attempts: Sequence[Attempt], load: 
 
 def forget(where: Destination, job: str) -> None:
     """Remove all that the job has asked.  Raises `InfrastructureError`."""
-    with InDestination(where) as cur:
+    with in_destination(where) as cur:
         cur.execute(_FORGET, (job,))
 
 

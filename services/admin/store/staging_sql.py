@@ -5,19 +5,21 @@ The writer takes and removes staged rows, and writes `onramp.replayed` with the 
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 import orjson
 import psycopg2
 from psycopg2 import Binary
-from psycopg2.extensions import cursor
+from psycopg2.extensions import connection, cursor
 from psycopg2.extras import execute_values
 
 from services.admin.store.bytes_sql import Loaded
 from shared.errors import DATABASE_UNAVAILABLE, NOT_CONFIGURED, InfrastructureError, OnrampError
+from shared.postgres.answering import answering
 
 _OPTIONS: Final = (
     "-c search_path=pg_catalog,pg_temp -c timezone=UTC -c statement_timeout=30000 -c lock_timeout=5000"
@@ -108,7 +110,7 @@ def follow(where: Destination, by: Staging, attempts: Sequence[Attempt], load: L
     One whose bytes cannot be had has failed for that reason.  Raises `InfrastructureError`.
     """
     why: dict[int, OnrampError] = {}
-    with InDestination(where) as cur:
+    with in_destination(where) as cur:
         found = _look(cur, attempts)
         missing = {f.id for f in found if f.outcome is None and not f.staged}
         for some in _parts([a for a in attempts if a.id in missing]):
@@ -139,7 +141,7 @@ def withdraw(where: Destination, by: Staging, attempts: Sequence[Attempt]) -> li
     What is not there is staged first (without its value: nobody else sees it), so that what is taken back is
     what was deleted here, and by nobody else.  Raises `InfrastructureError`.
     """
-    with InDestination(where) as cur:
+    with in_destination(where) as cur:
         _stage(cur, by, attempts, Loaded())
         cur.execute(_UNSTAGE, columns(attempts))
         deleted = {number for (number,) in cur.fetchall()}
@@ -147,39 +149,30 @@ def withdraw(where: Destination, by: Staging, attempts: Sequence[Attempt]) -> li
     return [f for f in found if f.outcome is not None or f.id in deleted]
 
 
-class InDestination:
-    """A transaction in a destination database; its errors are `InfrastructureError`."""
+@contextmanager
+def in_destination(where: Destination) -> Iterator[cursor]:
+    """Run the block as a transaction in a destination database, which is never waited for in silence.
 
-    def __init__(self, where: Destination) -> None:
-        self._dsn = where.dsn
-        self._database = where.name
+    Its errors are `InfrastructureError`.
+    """
+    try:
+        with answering(f"database {where.name}", where.dsn, partial(_connect, where.dsn)) as conn:
+            yield conn.cursor()
+            conn.commit()
+    except psycopg2.Error as e:
+        state = e.pgcode or "none (it cannot be reached)"
+        detail = f"database {where.name}: SQLSTATE {state}"
+        raise InfrastructureError(DATABASE_UNAVAILABLE, detail) from None
 
-    def __enter__(self) -> cursor:
-        try:
-            self._conn = psycopg2.connect(
-                self._dsn,
-                client_encoding="UTF8",
-                application_name="onramp-admin",
-                connect_timeout=_CONNECT_SECONDS,
-                options=_OPTIONS,
-            )
-        except psycopg2.Error as e:
-            raise self._translated(e) from None
-        return self._conn.cursor()
 
-    def __exit__(self, kind: object, error: object, _: object) -> None:
-        with closing(self._conn):
-            if kind is None:
-                try:
-                    self._conn.commit()
-                except psycopg2.Error as e:
-                    raise self._translated(e) from None
-            elif isinstance(error, psycopg2.Error):
-                raise self._translated(error) from None
-
-    def _translated(self, error: psycopg2.Error) -> InfrastructureError:
-        state = error.pgcode or "none (it cannot be reached)"
-        return InfrastructureError(DATABASE_UNAVAILABLE, f"database {self._database}: SQLSTATE {state}")
+def _connect(dsn: str) -> connection:
+    return psycopg2.connect(
+        dsn,
+        client_encoding="UTF8",
+        application_name="onramp-admin",
+        connect_timeout=_CONNECT_SECONDS,
+        options=_OPTIONS,
+    )
 
 
 def lost(found: Found, why: OnrampError) -> Found:

@@ -8,8 +8,8 @@ import os
 import threading
 from collections import defaultdict
 from collections.abc import Iterator
-from concurrent.futures import Future
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
+from functools import partial
 from typing import Final
 
 import psycopg2
@@ -18,8 +18,9 @@ from psycopg2.extensions import TRANSACTION_STATUS_IDLE, connection, parse_dsn
 from services.writer.model.connection_budget import OF_THE_DRIVER
 from services.writer.postgres import unusable
 from services.writer.postgres.database import Database, translate
-from services.writer.postgres.deadlines import Use, Watch
-from shared.errors import DATABASE_UNAVAILABLE, InfrastructureError
+from shared.errors import InfrastructureError
+from shared.postgres.answering import opened, own_watch, silent
+from shared.postgres.deadlines import Use, Watch
 
 #: The encoding of what psycopg2 sends; with another one, from a role's or a database's settings, texts would
 #: be changed.
@@ -27,8 +28,6 @@ ENCODING: Final = "UTF8"
 #: Roles that own tables; they use `ddl_dsn` if it is configured.
 _OWNERS: Final = frozenset({"ddl", "migrate"})
 _ALWAYS_COMMITTED: Final = frozenset({"ddl", "standby"})
-#: Seconds between two checks, by a thread that waits for a connection, that it may still come.
-_LOOK_SECONDS: Final = 0.05
 
 
 class Pool:
@@ -96,16 +95,10 @@ class Pool:
                 raise _silent(database)
 
     def _connect(self, database: Database, role: str, use: Use) -> connection:
-        """Connect in a thread, because libpq would wait for a silent server; give up when `use` is cut."""
-        future: Future[connection] = Future()
-        threading.Thread(target=_connecting, args=(future, database, role), daemon=True).start()
-        while not use.silent.is_set():
-            with suppress(TimeoutError):
-                conn = future.result(_LOOK_SECONDS)
-                self._watch.attach(use, conn)
-                return conn
-        future.add_done_callback(_discard_late)
-        raise _silent(database)
+        conn = opened(partial(connect, database, role), self._watch, use)
+        if conn is None:
+            raise _silent(database)
+        return conn
 
     def _give_back(self, database: Database, role: str, conn: connection | None) -> None:
         with self._lock:
@@ -126,7 +119,6 @@ class Pool:
 
 
 _POOLS: dict[tuple[int, str], Pool] = {}
-_WATCHES: dict[int, Watch] = {}
 _POOLS_LOCK: Final = threading.Lock()
 
 
@@ -155,8 +147,7 @@ def _pool_of(database: Database) -> Pool:
     with _POOLS_LOCK:
         pid = os.getpid()
         if (pid, database.dsn) not in _POOLS:
-            watch = _WATCHES.get(pid) or _WATCHES.setdefault(pid, Watch())
-            _POOLS[pid, database.dsn] = Pool(watch)
+            _POOLS[pid, database.dsn] = Pool(own_watch())
         return _POOLS[pid, database.dsn]
 
 
@@ -187,24 +178,7 @@ def _dsn(database: Database, role: str) -> str:
 
 
 def _silent(database: Database) -> InfrastructureError:
-    return InfrastructureError(
-        DATABASE_UNAVAILABLE,
-        f"database {database.name} does not answer: in {database.silent_s:g} s its server did not even say "
-        "that it is there",
-    )
-
-
-def _connecting(future: "Future[connection]", database: Database, role: str) -> None:
-    try:
-        future.set_result(connect(database, role))
-    except BaseException as e:  # noqa: BLE001 - raised in the waiting thread
-        future.set_exception(e)
-
-
-def _discard_late(future: "Future[connection]") -> None:
-    """Close a connection that came after its deadline."""
-    if not future.exception():
-        discard(future.result())
+    return silent(f"database {database.name}", database.silent_s)
 
 
 def connect(database: Database, role: str) -> connection:

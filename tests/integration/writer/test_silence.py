@@ -11,10 +11,10 @@ import psycopg2
 import pytest
 from psycopg2.extensions import make_dsn
 
-from services.writer.postgres import pool
 from services.writer.postgres.database import Database
 from services.writer.postgres.pool import transaction
 from shared.errors import DATABASE_UNAVAILABLE, InfrastructureError
+from shared.postgres import answering
 from stack.ports import LOOPBACK
 from stack.postgres import Postgres
 from tests.fixtures.silent import Stopped, black_holes
@@ -151,7 +151,7 @@ def test_f47_a_connection_to_a_black_hole_is_given_up() -> None:
 @pytest.mark.timeout(90)
 def test_f47_a_connection_that_nobody_hears_of_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     # A resolver that hangs is before libpq's own limit begins to count.
-    monkeypatch.setattr(pool, "_connecting", lambda *_: None)
+    monkeypatch.setattr(answering, "_opening", lambda *_: None)
     with black_holes(1) as [dsn]:
         nowhere = replace(database_of(dsn), silent_s=_SILENT_S)
         with pytest.raises(InfrastructureError, match="does not answer"), transaction(nowhere, "land"):

@@ -79,8 +79,6 @@ OWNERS = {
         "services/writer/persist/persist.py",
         "services/writer/postgres/pool.py",
         "services/writer/postgres/unusable.py",
-        "services/writer/postgres/signs_of_life.py",
-        "services/writer/postgres/deadlines.py",
         "services/writer/postgres/database.py",
         "services/writer/recover/release.py",  # hands its connection on
         "services/writer/recover/waiting_rows.py",
@@ -99,6 +97,7 @@ OWNERS = {
         "services/writer/trial/survey.py",
         "services/writer/trial/task.py",  # its errors alone: a table that fails is one, the others go on
         "shared/migrations.py",
+        "shared/postgres/*.py",
         "stack/*.py",
     ],
     "pyspark": ["services/writer/driver/spark.py", "services/writer/driver/worker_daemon.py"],

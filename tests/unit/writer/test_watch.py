@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import pytest
 
-from services.writer.postgres.deadlines import Use, Watch
+from shared.postgres.deadlines import Use, Watch
 
 _PATIENCE_S = 0.8
 _LONG_S = 60.0

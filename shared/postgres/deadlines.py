@@ -21,7 +21,7 @@ from typing import Final
 
 from psycopg2.extensions import connection
 
-from services.writer.postgres.signs_of_life import Address, Moved, Question, address_of, moved, peer_of
+from shared.postgres.signs_of_life import Address, Moved, Question, address_of, moved, peer_of
 
 #: Turns of the watch within the shortest patience (the seconds without a sign of life).
 _TURNS: Final = 10

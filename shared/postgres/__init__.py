@@ -1,0 +1,1 @@
+"""Connections to Postgres that no silent server holds: signs of life, deadlines, what was silent."""

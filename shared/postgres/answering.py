@@ -1,0 +1,134 @@
+"""Opens connections that no silent server holds, and remembers who was silent.
+
+A server that was silent is asked beside all work whether it is back; until then nobody waits for it again.
+So who works for many databases in turn spends its time on those that answer.
+"""
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import closing, contextmanager, suppress
+from typing import Final
+
+import psycopg2
+from psycopg2.extensions import connection
+
+from shared.errors import DATABASE_UNAVAILABLE, InfrastructureError
+from shared.postgres.deadlines import Use, Watch
+from shared.postgres.signs_of_life import Address, Question, address_of
+
+#: Seconds without any sign of life, for who may wait a little.
+PATIENCE_S: Final = 3.0
+#: Seconds between two checks, by a thread that waits for a connection, that it may still come.
+_LOOK_SECONDS: Final = 0.05
+#: Seconds that a server which was silent has for its answer; then it is asked again.
+_ASK_SECONDS: Final = 5.0
+
+_WATCHES: dict[int, Watch] = {}
+_LOCK: Final = threading.Lock()
+
+
+@contextmanager
+def answering(
+    name: str, dsn: str, open_: Callable[[], connection], patience_s: float = PATIENCE_S
+) -> Iterator[connection]:
+    """Lend the connection that `open_` opens to the block, and close it; it is not committed.
+
+    Raises `InfrastructureError` (`name` does not answer) when its server gives no sign of life for
+    `patience_s` seconds, and at once while it is known not to; other errors as they are.
+    """
+    if SILENCES.lasts(dsn):
+        raise silent(name, patience_s)
+    with own_watch().used(dsn, patience_s) as use:
+        try:
+            conn = opened(open_, own_watch(), use)
+            if conn is not None:
+                with closing(conn):
+                    yield conn
+                return
+        except Exception:
+            if not use.silent.is_set():  # else it is the error that the cut has caused
+                raise
+    SILENCES.add(dsn, use.address)
+    raise silent(name, patience_s)
+
+
+def opened(open_: Callable[[], connection], watch: Watch, use: Use) -> connection | None:
+    """Connect in a thread, because libpq would wait for a silent server; None when `use` is cut before."""
+    future: Future[connection] = Future()
+    threading.Thread(target=_opening, args=(future, open_), daemon=True).start()
+    while not use.silent.is_set():
+        with suppress(TimeoutError):
+            conn = future.result(_LOOK_SECONDS)
+            watch.attach(use, conn)
+            return conn
+    future.add_done_callback(_discard_late)
+    return None
+
+
+def own_watch() -> Watch:
+    """Return the watch of this process: threads do not live on in a forked one."""
+    with _LOCK:
+        pid = os.getpid()
+        return _WATCHES.get(pid) or _WATCHES.setdefault(pid, Watch())
+
+
+def silent(name: str, patience_s: float) -> InfrastructureError:
+    """Return what is raised for a server that gave no sign of life."""
+    return InfrastructureError(
+        DATABASE_UNAVAILABLE,
+        f"{name} does not answer: in {patience_s:g} s its server did not even say that it is there",
+    )
+
+
+class Silences:
+    """The servers that were silent: each is asked by a thread of its own until it answers."""
+
+    def __init__(self) -> None:
+        self._asked: dict[str, tuple[Address, Question]] = {}
+        self._lock = threading.Lock()
+
+    def add(self, dsn: str, address: Address | None) -> None:
+        """Note that the server of `dsn` was silent; one whose address only libpq knows cannot be asked."""
+        where = address or address_of(dsn)
+        if where is not None:
+            self._ask(dsn, where)
+
+    def lasts(self, dsn: str) -> bool:
+        """Whether it was silent, and has not answered since."""
+        with self._lock:
+            asked = self._asked.get(dsn)
+        if asked is None:
+            return False
+        where, question = asked
+        if question.answered:
+            with self._lock:
+                self._asked.pop(dsn, None)
+            return False
+        if not question.open:
+            self._ask(dsn, where)
+        return True
+
+    def _ask(self, dsn: str, where: Address) -> None:
+        with suppress(RuntimeError, MemoryError):  # no room for a thread; asked next time
+            question = Question(where, _ASK_SECONDS)
+            with self._lock:
+                self._asked[dsn] = (where, question)
+
+
+SILENCES: Final = Silences()
+
+
+def _opening(future: "Future[connection]", open_: Callable[[], connection]) -> None:
+    try:
+        future.set_result(open_())
+    except BaseException as e:  # noqa: BLE001 - raised in the waiting thread
+        future.set_exception(e)
+
+
+def _discard_late(future: "Future[connection]") -> None:
+    """Close a connection that came after its deadline."""
+    if not future.exception():
+        with suppress(psycopg2.Error):
+            future.result().close()

@@ -1,0 +1,77 @@
+"""A destination database that accepts and answers nothing: its own jobs wait and say so, the others go on."""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+
+import psycopg2
+import pytest
+
+from services.admin.jobs.runner import JobRunner
+from services.admin.store.work_sql import JobSession
+from services.writer.postgres.migrations import migrate
+from shared.registry.memory import MemoryRegistry
+from stack.postgres import Postgres
+from tests.fixtures.silent import Stopped
+from tests.fixtures.writer import database_of, eventually, execute, rows
+from tests.integration.admin.desk import EVERY, Desk
+
+#: Two of five events are of another type, and for the other database.
+OTHERS = """
+    UPDATE onramp_admin.events SET destination = 'frozen.events.x', event_name = 'x' WHERE "offset" < 2
+"""
+WAITS = "SELECT count(*) FROM pg_locks WHERE NOT granted"
+
+
+@pytest.fixture
+def server(own_postgres: Postgres) -> Iterator[Stopped]:
+    server = Stopped(own_postgres)
+    yield server
+    server.go_on()
+
+
+@contextmanager
+def running(desk: Desk) -> Iterator[None]:
+    """The service's runner works at the desk's jobs."""
+    runner = JobRunner(desk.dsn, desk.session.databases, MemoryRegistry({}))
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_until_complete, args=(runner.run(),))
+    thread.start()
+    try:
+        yield
+    finally:
+        loop.call_soon_threadsafe(runner.stop)
+        thread.join()
+        loop.close()
+
+
+@contextmanager
+def locked(dsn: str, table: str) -> Iterator[None]:
+    """Who asks that table waits, over the block."""
+    with closing(psycopg2.connect(dsn)) as holder, holder.cursor() as cursor:
+        cursor.execute(f"LOCK TABLE {table}")
+        yield
+
+
+@pytest.mark.timeout(300)
+def test_f47_a_destination_that_freezes_in_mid_statement_stops_no_other_job(
+    desk: Desk, own_postgres: Postgres, server: Stopped
+) -> None:
+    migrate(database_of(own_postgres.dsn))
+    execute(desk.dsn, OTHERS)
+    desk.session = JobSession(desk.session.conn, {"onramp": desk.stage.dsn, "frozen": own_postgres.dsn})
+    its_own = desk.start("replay", event_name="x")
+    with running(desk):
+        with locked(own_postgres.dsn, "onramp.replays"):
+            eventually(lambda: rows(own_postgres.dsn, WAITS) == [(1,)])
+            server.stop()
+            other = desk.start("rehearse")
+            eventually(lambda: desk.asked() == [2, 3, 4])
+            desk.answer("landed", *EVERY)
+            eventually(lambda: desk.job(other).state == "done")
+            eventually(lambda: "frozen does not answer" in str(desk.job(its_own).waits))
+            server.go_on()
+        staged = 'SELECT "offset" FROM onramp.replays ORDER BY 1'
+        eventually(lambda: rows(own_postgres.dsn, staged) == [(0,), (1,)])
+        eventually(lambda: desk.job(its_own).waits is None)
