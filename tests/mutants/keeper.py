@@ -235,8 +235,8 @@ KEEPER: Final = (
     Mutant(
         "that a replay job stages again what was dropped",
         "store/staging_sql.py",
-        "[a for a in attempts if a.id in missing]",
-        "[a for a in attempts if a.id in missing and a.id % 2]",
+        "for a in attempts if a.id in missing]",
+        "for a in attempts if a.id in missing and a.id % 2]",
         f"{_REPLAYS}what_was_dropped_is_staged_again_under_its_attempt",
     ),
     Mutant(
@@ -567,5 +567,12 @@ KEEPER: Final = (
         "    if SILENCES.lasts(dsn):\n",
         "    if False:\n",
         "tests/unit/shared/test_answering.py",
+    ),
+    Mutant(
+        "that a replay job stages a part in its turn",
+        "store/staging_sql.py",
+        "islice(_parts([a for a in attempts if a.id in missing]), 1)",
+        "_parts([a for a in attempts if a.id in missing])",
+        f"{_REPLAYS}a_replay_stages_a_part_and_gives_others_their_turn",
     ),
 )

@@ -193,4 +193,11 @@ REHEARSALS: Final = (
         "return None and _unknown",
         f"{_REHEARSALS}what_cannot_be_tried_is_unknown_and_the_others_are_answered",
     ),
+    Mutant(
+        "that a rehearsal waits for no long replay",
+        "replay/scheduler.py",
+        "replay.run(routes, between=answer)",
+        "replay.run(routes)",
+        f"{_REHEARSALS}a_rehearsal_is_answered_between_the_pages_of_a_long_replay",
+    ),
 )

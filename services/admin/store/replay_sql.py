@@ -51,6 +51,8 @@ class Settled:
 
     results: Counter[tuple[str, str]] = field(default_factory=Counter)
     waits: str | None = None
+    #: Whether there was something to stage: the next part of it is due.
+    has_staged: bool = False
 
     @property
     def failed(self) -> int:
@@ -69,17 +71,19 @@ def settle(
     """Stage what is marked and not staged, or take it back; give events the states that they have got."""
     results: Counter[tuple[str, str]] = Counter()
     waits: list[str] = []
+    has_staged = False
     for database, attempts in by_database(_marked(conn, job), databases).items():
         try:
             found = _ask(destination_named(databases, database), by, attempts, load, cancelling=cancelling)
         except InfrastructureError as e:
             waits.append(e.detail)
             continue
+        has_staged |= not cancelling and any(f.outcome is None and not f.staged for f in found)
         done = [f for f in found if f.outcome is not None or cancelling]
         _give_states(conn, job, done)
         results.update(_result(f.outcome, f.reason) for f in done if f.outcome is not None)
     results_sql.add(conn, job, results)
-    return Settled(results, "; ".join(sorted(waits)) or None)
+    return Settled(results, "; ".join(sorted(waits)) or None, has_staged)
 
 
 def _result(outcome: str, reason: str | None) -> tuple[str, str]:

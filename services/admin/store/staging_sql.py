@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
+from itertools import islice
 from typing import Any, Final, NamedTuple
 
 import orjson
@@ -30,7 +31,7 @@ COLUMNS: Final = """
     e.id, e.topic_id::text, e.topic, e.partition, e."offset", e.destination, e.attempt, e.parked_at,
     e.reason::text, e.size
 """
-#: Of what is loaded and staged at once, in one transaction: the writer takes it while more is loaded.
+#: Of what is loaded and staged in one step: other jobs have their turn before the next.
 _MOST_EVENTS: Final = 5_000
 _MOST_BYTES: Final = 8 * 2**20
 #: Of one statement.
@@ -105,7 +106,7 @@ Load = Callable[[list[int]], Loaded]
 
 
 def follow(where: Destination, by: Staging, attempts: Sequence[Attempt], load: Load) -> list[Found]:
-    """Return what became of `attempts`, and stage those that are neither staged nor known.
+    """Return what became of `attempts`, and stage a part of those that are neither staged nor known.
 
     One whose bytes cannot be had has failed for that reason.  Raises `InfrastructureError`.
     """
@@ -113,10 +114,9 @@ def follow(where: Destination, by: Staging, attempts: Sequence[Attempt], load: L
     with in_destination(where) as cur:
         found = _look(cur, attempts)
         missing = {f.id for f in found if f.outcome is None and not f.staged}
-        for some in _parts([a for a in attempts if a.id in missing]):
+        for some in islice(_parts([a for a in attempts if a.id in missing]), 1):
             loaded = load([a.id for a in some])
             _stage(cur, by, [a for a in some if a.id not in loaded.lost], loaded)
-            cur.connection.commit()
             why |= loaded.lost
     return [lost(f, why[f.id]) if f.id in why else f for f in found]
 

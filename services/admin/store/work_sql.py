@@ -180,7 +180,7 @@ def _do_replay(conn: connection, job: Job, databases: Mapping[str, str], load: L
         state = "cancelled" if cancelling else "done"
     progress = {"job": job.id, "state": state, "walked": walked, "done_to": batch.last}
     progress |= {"replayed": seen.replayed, "failed": seen.failed, "waits": seen.waits}
-    is_busy = bool(seen.replayed + seen.failed + batch.looked_at)
+    is_busy = bool(seen.replayed + seen.failed + batch.looked_at + seen.has_staged)
     _execute(conn, _REPLAY_PROGRESS, progress | {"looked_at": batch.looked_at, "is_busy": is_busy})
 
 

@@ -8,6 +8,7 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Final
 
 import orjson
@@ -82,13 +83,15 @@ class Rehearsal:
         self._may_land = may_land
         self._at_once = min(_AT_ONCE, self._rate_limiter.burst(database.name) or _AT_ONCE)
 
-    def run(self, routes: Routes) -> int:
-        """Answer all that is asked; return how many answers that were (blocking).
+    def run(self, routes: Routes, pages: int | None = None) -> int:
+        """Answer all that is asked, or so many pages of it; return how many answers that were (blocking).
 
         Raises `InfrastructureError` when the database fails.
         """
         answered = 0
-        while self._may_land() and (page := self._take()):
+        for _ in count() if pages is None else range(pages):
+            if not self._may_land() or (page := self._take()) is None:
+                break
             verdicts = self._rehearse(page, routes)
             with transaction(self._database, "driver") as conn:
                 _answer(conn, page.job, verdicts)

@@ -62,15 +62,16 @@ class Replay:
         #: What the last transaction has taken.
         self._page: Sequence[Staged] = ()
 
-    def run(self, routes: Routes) -> Counter[str]:
+    def run(self, routes: Routes, between: Callable[[], None] = lambda: None) -> Counter[str]:
         """Land what is staged and can land now; return how many attempts ended how (blocking).
 
-        Raises `InfrastructureError` when the database fails.
+        `between` is called after each page.  Raises `InfrastructureError` when the database fails.
         """
         self._routes, self._ended, self._passed_over = routes, Counter(), set()
         after: Key | None = START
         while after is not None and self._may_land():
             after = self._step(after)
+            between()
         return self._ended
 
     def _step(self, after: Key) -> Key | None:

@@ -35,12 +35,12 @@ class _Replays:
     _: KW_ONLY
     due: bool = False
     backoff: Backoff = field(default_factory=Backoff)
-    task: "asyncio.Task[_Done] | None" = None
+    task: "asyncio.Task[Done] | None" = None
     ended: Counter[str] = field(default_factory=Counter)
     looked_for_until: float = 0.0
 
 
-class _Done(NamedTuple):
+class Done(NamedTuple):
     """What a run did: how many attempts ended how, and how many questions it answered."""
 
     ended: Counter[str]
@@ -100,7 +100,7 @@ class ReplayScheduler:
             if due and self._may_land(name):
                 replays.task = asyncio.create_task(in_own_thread(_run, replays, routes))
 
-    def _end(self, replays: _Replays, done: _Done) -> None:
+    def _end(self, replays: _Replays, done: Done) -> None:
         """Run again soon while a job is under way; else wait to be told that something is staged."""
         replays.ended += done.ended
         if done.ended or done.answered:
@@ -121,6 +121,26 @@ class ReplayScheduler:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _run(replays: _Replays, routes: Routes) -> _Done:
-    """Land what is staged, then answer what is asked (blocking)."""
-    return _Done(replays.replay.run(routes), replays.rehearsal.run(routes))
+def _run(replays: _Replays, routes: Routes) -> Done:
+    return land_and_answer(replays.replay, replays.rehearsal, routes)
+
+
+def land_and_answer(replay: Replay, rehearsal: Rehearsal, routes: Routes) -> Done:
+    """Land what is staged, and answer what is asked between its pages: nobody waits for a long replay's end.
+
+    Blocking.  Raises `InfrastructureError` when the database fails.
+    """
+    answered = 0
+    fails = False
+
+    def answer() -> None:
+        nonlocal answered, fails
+        if fails:
+            return
+        try:
+            answered += rehearsal.run(routes, pages=1)
+        except InfrastructureError:  # it is raised when nothing is left to land, if it lasts
+            fails = True
+
+    ended = replay.run(routes, between=answer)
+    return Done(ended, answered + rehearsal.run(routes))

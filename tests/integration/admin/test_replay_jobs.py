@@ -12,7 +12,7 @@ from services.admin.fixes import exact
 from services.admin.fixes.payloads import fixed
 from services.admin.fixes.steps import Fix
 from services.admin.segments.folder import Segments
-from services.admin.store import replay_sql, results_sql, segments_sql, sets_sql
+from services.admin.store import replay_sql, results_sql, segments_sql, sets_sql, staging_sql
 from services.admin.store.control_sql import transaction
 from services.admin.store.jobs_sql import Plan
 from services.admin.store.segments_sql import PackerSession
@@ -253,3 +253,20 @@ def test_what_has_no_place_to_land_is_not_replayed(desk: Desk) -> None:
     execute(desk.dsn, OLDER)
     execute(desk.dsn, TOMBSTONE)
     assert counted({"onramp": desk.stage.dsn}) == 3
+
+
+def test_a_replay_stages_a_part_and_gives_others_their_turn(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(staging_sql, "_MOST_BYTES", 1)
+    desk.start()
+    desk.session.work()  # marked
+    desk.session.work()
+    assert desk.staged() == [(0, 1)]
+    rehearsal = desk.start("rehearse", event_name="x")  # of nothing: done when it has its turn
+    desk.session.work()
+    desk.session.work()
+    assert (desk.job(rehearsal).state, len(desk.staged())) == ("done", 2)
+    for _ in range(3):  # at once: it waits for nobody
+        desk.session.work()
+    assert desk.staged() == [(n, 1) for n in EVERY]

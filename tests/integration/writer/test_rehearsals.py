@@ -8,8 +8,11 @@ import pytest
 
 from services.writer.model.routes import EventRoute, Routes
 from services.writer.replay.rehearse import Rehearsal
+from services.writer.replay.replay import Replay
+from services.writer.replay.scheduler import land_and_answer
 from tests.fixtures.writer import PARTITION, TOPIC_ID, database_of, envelope, event
 from tests.integration.writer.hall import Hall
+from tests.integration.writer.test_replays import Stage
 
 JOB = "00000000-0000-0000-0000-00000000000b"
 OTHER = "00000000-0000-0000-0000-00000000000c"
@@ -109,3 +112,21 @@ def test_what_cannot_be_tried_is_unknown_and_the_others_are_answered(asking: Ask
 def test_what_nobody_fetches_is_dropped(asking: Asking) -> None:
     asking.ask(0, event("a"), age="61 min")
     assert (asking.run(), asking.answers()) == (0, [])
+
+
+def test_a_rehearsal_is_answered_between_the_pages_of_a_long_replay(asking: Asking) -> None:
+    for offset in range(3):
+        Stage(asking.hall).stage(offset, event(f"r-{offset}"))
+    seen = []
+
+    def may_land() -> bool:
+        seen.append(asking.answers(OTHER))
+        if len(seen) == 1:
+            asking.ask(7, event("b"), job=OTHER)
+        return True
+
+    database = database_of(asking.bench.dsn, **asking.hall.settings)
+    replay = Replay(database, may_land=may_land, at_once=1)
+    done = land_and_answer(replay, Rehearsal(database, may_land=lambda: True), Routes("onramp"))
+    assert seen[:2] == [[], [(7, "landed", None)]]
+    assert (dict(done.ended), done.answered) == ({"landed": 3}, 1)
