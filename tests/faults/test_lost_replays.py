@@ -126,7 +126,7 @@ def test_a_control_database_of_before_a_replay_learns_what_has_landed(
 def test_what_the_control_database_has_lost_is_kept_again(lost: Lost, tmp_path: Path) -> None:
     assert lost.admin is not None
     lost.admin.kill()
-    execute(lost.control, "DELETE FROM onramp_admin.events WHERE event_id LIKE 'late-%'")
+    execute(lost.control, "DELETE FROM onramp_admin.parked WHERE event_id LIKE 'late-%'")
     code, said = lost.audited()
     assert (code, [f["code"] for f in said["findings"]]) == (1, ["not_kept"] * LATE)
     assert "DELETE FROM onramp_admin.consumed" in said["findings"][0]["fix"]

@@ -466,8 +466,8 @@ SLOW: Final = (
             (
                 "what a recheck opens",
                 "store/recheck_sql.py",
-                "WHERE e.id = ANY",
-                "WHERE false AND e.id = ANY",
+                "WHERE s.event = ANY",
+                "WHERE false AND s.event = ANY",
             ),
             ("a cause's constraint", "errors/cause.py", "place=constraint or ", "place="),
             (

@@ -14,6 +14,7 @@ _EDITS: Final = "tests/integration/admin/test_edits.py::test_"
 _REHEARSALS: Final = "tests/integration/admin/test_rehearsal_jobs.py::test_"
 _API: Final = "tests/integration/admin/test_admin_api.py::test_"
 _WAITS: Final = "tests/faults/test_what_waits.py::test_"
+_STATES: Final = "tests/integration/admin/test_states.py::test_"
 _COUNTS: Final = "tests/integration/admin/test_counts.py::test_"
 _FACETS: Final = "tests/integration/admin/test_facets.py::test_"
 _OF_FACETS: Final = "tests/unit/admin/test_facets.py::test_"
@@ -185,10 +186,17 @@ KEEPER: Final = (
     ),
     Mutant(
         "that of two jobs one changes an event",
+        "store/work_sql.py",
+        " AND batch.fits AND s.state = %(from)s RETURNING",
+        " AND batch.fits RETURNING",
+        f"{_STATES}a_job_that_waited_for_an_event_leaves_it_to_who_had_it",
+    ),
+    Mutant(
+        "that a job counts what it leads from",
         "store/sets_sql.py",
         'sql.SQL(f"e.state = %(from)s AND {step.holds}")',
         "sql.SQL(f\"e.state <> %(from)s || '!' AND {step.holds}\")",
-        f"{_JOBS}a5_a6_of_jobs_at_once_each_event_goes_to_one",
+        f"{_JOBS}a7_what_is_discarded_is_not_discarded_again_and_a_set_that_changed_is_refused",
     ),
     Mutant(
         "that the set of a job is frozen",

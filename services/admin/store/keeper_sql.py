@@ -45,7 +45,7 @@ _COPY: Final = "COPY pg_temp.slice FROM STDIN"
 #: An event that is there is passed over.  Ids are given in the order of the slice.
 _ADD_EVENTS: Final = """
     WITH new AS (
-        INSERT INTO onramp_admin.events (topic_id, topic, partition, "offset", destination, group_id, code,
+        INSERT INTO onramp_admin.parked (topic_id, topic, partition, "offset", destination, group_id, code,
                                          event_id, event_name, parked_at, reason, size, sha256)
         SELECT topic_id, topic, partition, "offset", destination, group_id, code,
                event_id, event_name, parked_at, reason, size, sha256
@@ -63,7 +63,7 @@ _ADD_EVENTS: Final = """
 #: Which of a slice were new: nobody else adds events, so their ids are later.
 _NEW: Final = """
     SELECT s.n FROM pg_temp.slice s
-        JOIN onramp_admin.events e USING (topic_id, topic, partition, "offset", destination)
+        JOIN onramp_admin.parked e USING (topic_id, topic, partition, "offset", destination)
     WHERE e.id >= %s
 """
 _FACETS: Final = "SELECT group_id, counts::text FROM onramp_admin.facets WHERE group_id = ANY (%s)"

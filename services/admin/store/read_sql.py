@@ -28,7 +28,7 @@ _PART: Final = """
     SELECT id, destination, event_name, step, code, hour, events FROM onramp_admin.parts
 """
 _FACETS: Final = "SELECT counts::text FROM onramp_admin.facets WHERE group_id = %s"
-_LAST: Final = "SELECT id FROM onramp_admin.events WHERE group_id = %s ORDER BY id DESC LIMIT %s"
+_LAST: Final = "SELECT id FROM onramp_admin.parked WHERE group_id = %s ORDER BY id DESC LIMIT %s"
 _CHANGE: Final = """
     UPDATE onramp_admin.groups SET state = coalesce(%(state)s, state),
         assignee = CASE WHEN %(assign)s THEN %(assignee)s ELSE assignee END
@@ -58,9 +58,9 @@ _COUNTS: Final = """
 #: The ids of topics, by jumping from one to the next in the index of places, which begins with them.
 _TOPIC_IDS: Final = """
     WITH RECURSIVE topic (id) AS (
-        (SELECT topic_id FROM onramp_admin.events ORDER BY topic_id LIMIT 1)
+        (SELECT topic_id FROM onramp_admin.parked ORDER BY topic_id LIMIT 1)
         UNION ALL
-        SELECT (SELECT topic_id FROM onramp_admin.events WHERE topic_id > topic.id ORDER BY topic_id LIMIT 1)
+        SELECT (SELECT topic_id FROM onramp_admin.parked WHERE topic_id > topic.id ORDER BY topic_id LIMIT 1)
         FROM topic WHERE topic.id IS NOT NULL
     )
     SELECT id FROM topic

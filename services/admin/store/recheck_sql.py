@@ -45,14 +45,14 @@ _LOOK: Final = f"""
 """  # noqa: S608 - our own words
 _OPEN: Final = """
     WITH opened AS (
-        UPDATE onramp_admin.events e SET state = 'open', failed = %(why)s, changed_at = now()
-        WHERE e.id = ANY (%(ids)s) AND e.state IN ('replayed', 'replayed_duplicate')
-        RETURNING e.id, e.group_id
+        UPDATE onramp_admin.states s SET state = 'open', failed = %(why)s, changed_at = now()
+        WHERE s.event = ANY (%(ids)s) AND s.state IN ('replayed', 'replayed_duplicate')
+        RETURNING s.event, s.group_id
     ), again AS (
         UPDATE onramp_admin.groups g SET state = 'open'
         WHERE g.state = 'resolved' AND g.id IN (SELECT group_id FROM opened)
     )
-    SELECT id FROM opened
+    SELECT event FROM opened
 """
 _WHY: Final = orjson.dumps(
     {

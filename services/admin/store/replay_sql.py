@@ -34,14 +34,14 @@ _MARKED: Final = f"""
     SELECT {COLUMNS} FROM onramp_admin.events e
     WHERE e.job = %s AND e.state = 'replaying' ORDER BY e.id
 """  # noqa: S608 - our own words
-_OUTSTANDING: Final = "SELECT count(*) FROM onramp_admin.events WHERE job = %s AND state = 'replaying'"
+_OUTSTANDING: Final = "SELECT count(*) FROM onramp_admin.states WHERE job = %s AND state = 'replaying'"
 #: By the writer's outcome: the event's state.
 _PARKED: Final = "parked"
 _STATES: Final = {"landed": "replayed", "duplicate": "replayed_duplicate", _PARKED: "open", None: "open"}
 _SETTLE: Final = """
-    UPDATE onramp_admin.events e SET state = new.state, failed = new.failed::json, changed_at = now()
-    FROM unnest(%s::bigint[], %s::text[], %s::text[]) new (id, state, failed)
-    WHERE e.id = new.id AND e.job = %s AND e.state = 'replaying'
+    UPDATE onramp_admin.states s SET state = new.state, failed = new.failed::json, changed_at = now()
+    FROM unnest(%s::bigint[], %s::text[], %s::text[]) new (event, state, failed)
+    WHERE s.event = new.event AND s.job = %s AND s.state = 'replaying'
 """
 
 

@@ -41,7 +41,7 @@ _DUE: Final = f"""
     ) w WHERE upto - size < %s
 """  # noqa: S608 - our own numbers
 _ROWS: Final = """
-    SELECT e.group_id, b.event, b.value FROM onramp_admin.bytes b JOIN onramp_admin.events e ON e.id = b.event
+    SELECT e.group_id, b.event, b.value FROM onramp_admin.bytes b JOIN onramp_admin.parked e ON e.id = b.event
     WHERE b.event BETWEEN %s AND %s ORDER BY 1, 2
 """
 _ADD: Final = """
@@ -68,8 +68,9 @@ _SEGMENTS: Final = f"""
     FROM onramp_admin.segments s ORDER BY 1
 """  # noqa: S608 - our own words
 _GONE: Final = f"""
-    UPDATE onramp_admin.events SET gone = true
-    WHERE id BETWEEN %s AND %s AND NOT gone AND sha256 IS NOT NULL AND {_OVER} RETURNING id
+    UPDATE onramp_admin.states s SET gone = true FROM onramp_admin.parked p
+    WHERE p.id = s.event AND p.id BETWEEN %s AND %s AND NOT gone AND sha256 IS NOT NULL AND {_OVER}
+    RETURNING p.id
 """  # noqa: S608 - our own words
 #: A job that is done needs its upload for the audit, as long as the bytes of its events stay.
 _DROP_UPLOADS: Final = f"""

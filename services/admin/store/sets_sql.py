@@ -13,7 +13,7 @@ from services.admin.store.read_sql import FILTERS
 #: How long a discard can be undone.
 UNDO_DAYS: Final = 7
 _LAST_ID: Final = 2**63 - 1
-_LAST: Final = "SELECT coalesce(max(id), 0) FROM onramp_admin.events e WHERE {}"
+_LAST: Final = "SELECT coalesce(max(id), 0) FROM onramp_admin.parked e WHERE {}"
 _COUNT: Final = "SELECT count(*) FROM onramp_admin.events e WHERE {set} AND {condition}"
 _CHANGED: Final = """
     SELECT EXISTS (SELECT FROM onramp_admin.events e WHERE {set} AND e.changed_at > %(since)s)

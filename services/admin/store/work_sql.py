@@ -36,11 +36,12 @@ _NEXT: Final = f"""{JOB} WHERE state IN ('running', 'cancelling') AND next_at <=
 """
 _CHANGE: Final = """
     WITH batch AS (
-        SELECT id FROM onramp_admin.events e WHERE e.id > %(done_to)s AND {set} ORDER BY id LIMIT %(most)s
+        SELECT e.id, {condition} AS fits FROM onramp_admin.events e
+        WHERE e.id > %(done_to)s AND e.stated > %(done_to)s AND {set} ORDER BY e.id LIMIT %(most)s
     ), changed AS (
-        UPDATE onramp_admin.events e
+        UPDATE onramp_admin.states s
         SET state = %(to)s, job = %(job)s, attempt = attempt + %(attempts)s, changed_at = now()
-        FROM batch WHERE e.id = batch.id AND {condition} RETURNING e.id
+        FROM batch WHERE s.event = batch.id AND batch.fits AND s.state = %(from)s RETURNING s.event
     )
     SELECT (SELECT max(id) FROM batch), (SELECT count(*) FROM batch), (SELECT count(*) FROM changed)
 """

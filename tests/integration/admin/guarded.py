@@ -24,7 +24,7 @@ EVENTS: Final = """
     SELECT decode(md5('g' || n), 'hex'), 1, 'planted',
            (ARRAY['order_made', 'order_lost', 'pay_made', NULL])[n], 4, now(), now()
     FROM generate_series(1, 4) n;
-    INSERT INTO onramp_admin.events (topic_id, topic, partition, "offset", destination, group_id, code,
+    INSERT INTO onramp_admin.parked (topic_id, topic, partition, "offset", destination, group_id, code,
                                      event_id, event_name, parked_at, reason, size)
     SELECT '00000000-0000-0000-0000-000000000000', 't', id, n, 'd', id, 'planted', 'e', event_name, now(),
            '{"detail":"private"}', 3

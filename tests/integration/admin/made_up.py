@@ -9,8 +9,12 @@ import orjson
 from services.admin.errors.kept import KeptEvent, kept
 from services.admin.findings import Source
 from services.admin.kafka_logs import LogRecord
+from services.admin.store import jobs_sql, sets_sql
+from services.admin.store.control_sql import transaction
 from services.admin.store.keeper_sql import KeeperSession
+from services.admin.store.work_sql import JobSession
 from shared import wire
+from tests.fixtures.writer import execute
 from tests.integration.admin.conftest import database_beside
 
 TOPIC_ID = "01234567-89ab-cdef-0123-456789abcdef"
@@ -43,3 +47,14 @@ def keeping(server: str) -> Iterator[tuple[str, KeeperSession]]:
             yield dsn, session
         finally:
             session.close()
+
+
+def run(dsn: str, kind: str, **filters: Any) -> None:
+    """Have a job done."""
+    session = JobSession.open(dsn)
+    with transaction(dsn) as conn:
+        events = sets_sql.frozen(conn, filters)
+        jobs_sql.add(conn, kind, events, ("ann", "why"), rate=None, counted=1)
+    while session.work():
+        execute(dsn, "UPDATE onramp_admin.jobs SET next_at = now()")
+    session.close()

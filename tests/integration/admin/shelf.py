@@ -21,7 +21,8 @@ from tests.fixtures.writer import execute, rows
 
 AN_HOUR_AGO = "UPDATE onramp_admin.bytes SET kept_at = now() - interval '61 minutes'"
 OVER = """
-    UPDATE onramp_admin.events SET state = 'discarded', changed_at = now() - interval '{age}' WHERE {which}
+    UPDATE onramp_admin.states SET state = 'discarded', changed_at = now() - interval '{age}'
+    FROM onramp_admin.parked WHERE id = event AND {which}
 """
 OURS = """
     SELECT count(*) FROM onramp_admin.bytes b JOIN onramp_admin.events e ON e.id = b.event

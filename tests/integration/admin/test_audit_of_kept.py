@@ -28,9 +28,10 @@ from tests.integration.admin.desk import EVERY, Desk
 
 DROP = Fix([{"drop": "/a"}])
 NOT_EDITED = "UPDATE {t} SET payload = '{{\"n\": 1}}' WHERE _offset = 2"
-BEFORE = "UPDATE onramp_admin.events SET state = '{}', attempt = 0, job = NULL"
+BEFORE = "UPDATE onramp_admin.states SET state = '{}', attempt = 0, job = NULL"
 BYTES_OF_1 = '{} WHERE event = (SELECT id FROM onramp_admin.events WHERE "offset" = 1)'
-OF_1 = 'UPDATE onramp_admin.events SET {} WHERE "offset" = 1'
+OF_1 = 'UPDATE onramp_admin.parked SET {} WHERE "offset" = 1'
+STATE_OF_1 = BYTES_OF_1.format("UPDATE onramp_admin.states SET {}")
 
 
 def found(desk: Desk, *, deep: bool = True) -> set[tuple[str, int | None]]:
@@ -92,17 +93,17 @@ def test_without_a_control_database_nothing_of_it_is_said(desk: Desk) -> None:
 @pytest.mark.parametrize(
     ("plant", "named"),
     [
-        ('DELETE FROM onramp_admin.events WHERE "offset" = 1', {("not_kept", 1)}),
-        ("DELETE FROM onramp_admin.events WHERE destination = ''", {("not_kept", 5)}),
+        ('DELETE FROM onramp_admin.parked WHERE "offset" = 1', {("not_kept", 1)}),
+        ("DELETE FROM onramp_admin.parked WHERE destination = ''", {("not_kept", 5)}),
         (OF_1.format("sha256 = sha256('x')"), {("corrupt", 1), ("not_kept", 1)}),
         (OF_1.format("sha256 = NULL"), {("corrupt", 1)}),
         (OF_1.format("\"offset\" = 0, destination = 'onramp.x.y'"), {("not_kept", 1), ("wrong_total", None)}),
         (OF_1.format('"offset" = 9'), {("not_kept", 1)}),
-        (OF_1.format("state = 'discarded'"), {("unattributed", 1)}),
-        (OF_1.format("state = 'replayed'"), {("replay_lost", 1)}),
-        (OF_1.format("state = 'replayed_duplicate'"), {("replay_lost", 1)}),
-        (OF_1.format("state = 'replaying'"), set()),
-        (OF_1.format("gone = true"), set()),
+        (STATE_OF_1.format("state = 'discarded'"), {("unattributed", 1)}),
+        (STATE_OF_1.format("state = 'replayed'"), {("replay_lost", 1)}),
+        (STATE_OF_1.format("state = 'replayed_duplicate'"), {("replay_lost", 1)}),
+        (STATE_OF_1.format("state = 'replaying'"), set()),
+        (STATE_OF_1.format("gone = true"), set()),
         (BYTES_OF_1.format("UPDATE onramp_admin.bytes SET value = 'x'"), {("not_kept", 1)}),
         (BYTES_OF_1.format("DELETE FROM onramp_admin.bytes"), {("not_kept", 1)}),
     ],
@@ -214,7 +215,7 @@ def test_a_control_database_of_before_a_replay_is_contradicted_and_a_replay_heal
 
 def test_a_log_that_was_recreated_is_kept_from_its_start(desk: Desk) -> None:
     execute(desk.dsn, "UPDATE onramp_admin.consumed SET next_offset = next_offset + 1000000")
-    execute(desk.dsn, 'DELETE FROM onramp_admin.events WHERE "offset" = 1')
+    execute(desk.dsn, 'DELETE FROM onramp_admin.parked WHERE "offset" = 1')
     report = desk.stage.audit(control=desk.dsn)
     assert (report.findings, report.not_yet_kept) == ([], 1)
 

@@ -8,21 +8,21 @@ from typing import Any
 import psycopg2
 import pytest
 
-from services.admin.store import control_sql, jobs_sql, keeper_sql, read_sql, sets_sql
+from services.admin.store import control_sql, keeper_sql, read_sql
 from services.admin.store.control_sql import transaction
 from services.admin.store.work_sql import JobSession
 from tests.fixtures.fix_postgres import HasDsn
 from tests.fixtures.writer import execute, rows
 from tests.integration.admin.conftest import database_beside
-from tests.integration.admin.made_up import keeping, parked
+from tests.integration.admin.made_up import keeping, parked, run
 
 ROWS = """
     SELECT state, code, event_name, destination, count(*) FROM onramp_admin.events
     GROUP BY 1, 2, 3, 4 ORDER BY 5 DESC, 1, 2, 3, 4
 """
 READ = """
-    SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_xact_user_tables
-    WHERE relid = 'onramp_admin.events'::regclass
+    SELECT relid, seq_tup_read + idx_tup_fetch FROM pg_stat_xact_user_tables
+    WHERE relid IN ('onramp_admin.parked'::regclass, 'onramp_admin.states'::regclass)
 """
 
 
@@ -43,17 +43,6 @@ def counted(dsn: str, only: list[str] | None = None) -> list[tuple[Any, ...]]:
         return [tuple(count) for count in read_sql.counts(conn, 1_000, only)]
 
 
-def run(dsn: str, kind: str, **filters: Any) -> None:
-    """Have a job done."""
-    session = JobSession.open(dsn)
-    with transaction(dsn) as conn:
-        events = sets_sql.frozen(conn, filters)
-        jobs_sql.add(conn, kind, events, ("ann", "why"), rate=None, counted=1)
-    while session.work():
-        execute(dsn, "UPDATE onramp_admin.jobs SET next_at = now()")
-    session.close()
-
-
 def test_counts_are_what_the_rows_say_whatever_has_changed_them(postgres: HasDsn) -> None:
     with keeping(postgres.dsn) as (dsn, keeper):
         events = [parked(n, event_name=f"n_{n % 7}", code=f"c_{n % 3}") for n in range(100)]
@@ -63,9 +52,9 @@ def test_counts_are_what_the_rows_say_whatever_has_changed_them(postgres: HasDsn
         assert sum(events for *_, events in counted(dsn)) == 101
         run(dsn, "discard", code="c_1")
         run(dsn, "restore", event_name="n_2")
-        execute(dsn, "UPDATE onramp_admin.events SET state = 'replaying', attempt = 1 WHERE id % 5 = 0")
-        execute(dsn, "UPDATE onramp_admin.events SET state = 'replayed' WHERE id % 10 = 0")
-        execute(dsn, "UPDATE onramp_admin.events SET gone = true")
+        execute(dsn, "UPDATE onramp_admin.states SET state = 'replaying', attempt = 1 WHERE event % 5 = 0")
+        execute(dsn, "UPDATE onramp_admin.states SET state = 'replayed' WHERE event % 10 = 0")
+        execute(dsn, "UPDATE onramp_admin.states SET gone = true")
         keeper.keep([parked(300, event_name="n_1", code="c_1")], {})
         assert len({state for state, *_ in counted(dsn)}) == 4
         assert counted(dsn) == rows(dsn, ROWS)
@@ -97,7 +86,7 @@ def test_a_change_that_is_rolled_back_is_not_counted(postgres: HasDsn) -> None:
     with keeping(postgres.dsn) as (dsn, keeper), closing(psycopg2.connect(dsn)) as conn:
         keeper.keep([parked(n) for n in range(3)], {})
         with conn.cursor() as cursor:
-            cursor.execute("UPDATE onramp_admin.events SET state = 'discarded'")
+            cursor.execute("UPDATE onramp_admin.states SET state = 'discarded'")
         conn.rollback()
         assert counted(dsn) == [("open", "x", None, "onramp.s.t", 3)]
 
@@ -142,7 +131,7 @@ def test_the_keeper_and_jobs_do_not_wait_for_each_other_to_count(postgres: HasDs
         for conn, parity in ((one, 0), (other, 1)):
             with conn.cursor() as cursor:
                 cursor.execute(
-                    "UPDATE onramp_admin.events SET state = 'discarded' WHERE id %% 2 = %s", (parity,)
+                    "UPDATE onramp_admin.states SET state = 'discarded' WHERE event %% 2 = %s", (parity,)
                 )
         assert keeper.keep([parked(n) for n in range(10, 15)], {}) == 5
         session.sum_up()

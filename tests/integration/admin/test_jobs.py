@@ -25,21 +25,21 @@ PLANT = """
     WITH planted AS (
         INSERT INTO onramp_admin.groups (fingerprint, version, event_name, events, first_seen, last_seen)
         VALUES (decode(md5('{name}'), 'hex'), 1, '{name}', {count}, now(), now()) RETURNING id)
-    INSERT INTO onramp_admin.events (topic_id, topic, partition, "offset", destination, group_id, code,
+    INSERT INTO onramp_admin.parked (topic_id, topic, partition, "offset", destination, group_id, code,
                                      event_name, parked_at, reason, size)
     SELECT '{topic_id}', '{name}', 0, n, 'd', id, 'x', '{name}', now(), '{{}}', 0
     FROM planted, generate_series(1, {count}) n
 """
 LATER = """
-    INSERT INTO onramp_admin.events (topic_id, topic, partition, "offset", destination, group_id, code,
+    INSERT INTO onramp_admin.parked (topic_id, topic, partition, "offset", destination, group_id, code,
                                      event_name, parked_at, reason, size)
     SELECT topic_id, topic, partition, "offset" + 100, destination, group_id, code, event_name, parked_at,
            reason, size
     FROM onramp_admin.events WHERE event_name = '{name}'
 """
 OLD = """
-    UPDATE onramp_admin.events SET changed_at = now() - interval '7 days 1 second'
-    WHERE event_name = '{name}' AND "offset" <= 4
+    UPDATE onramp_admin.states SET changed_at = now() - interval '7 days 1 second'
+    FROM onramp_admin.parked WHERE id = event AND event_name = '{name}' AND "offset" <= 4
 """
 BY = {"actor": "ann", "reason": "the sender has sent them again"}
 

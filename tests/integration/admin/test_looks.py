@@ -104,11 +104,12 @@ def test_the_oldest_look_comes_first_ten_of_a_group_and_closed_groups_never(desk
                   (ARRAY['open', 'open', 'ignored', 'resolved', 'acknowledged'])[n], 40 * (n <> 2)::int,
                   now(), now()
            FROM generate_series(1, 5) n;
-           INSERT INTO onramp_admin.events (topic_id, topic, partition, "offset", destination, group_id, code,
-                                            parked_at, reason, size, sha256, state)
-           SELECT gen_random_uuid(), 't', 0, n, 'onramp.a.b', g.id, g.code, now(), '{}', 0, '',
-                  CASE WHEN n > 20 THEN 'discarded' ELSE 'open' END
-           FROM onramp_admin.groups g, generate_series(1, 40) n WHERE g.events = 40""",
+           INSERT INTO onramp_admin.parked (topic_id, topic, partition, "offset", destination, group_id, code,
+                                            parked_at, reason, size, sha256)
+           SELECT gen_random_uuid(), 't', 0, n, 'onramp.a.b', g.id, g.code, now(), '{}', 0, ''
+           FROM onramp_admin.groups g, generate_series(1, 40) n WHERE g.events = 40;
+           UPDATE onramp_admin.states SET state = 'discarded' FROM onramp_admin.parked
+           WHERE id = event AND "offset" > 20""",
     )
     session = opened(desk)
     first = """

@@ -69,7 +69,7 @@ def test_what_is_lost_is_open_again_with_the_reason_and_its_attempt(replayed: De
 
 
 def test_what_landed_by_another_attempt_is_not_lost(replayed: Desk) -> None:
-    execute(replayed.dsn, "UPDATE onramp_admin.events SET attempt = 7")
+    execute(replayed.dsn, "UPDATE onramp_admin.states SET attempt = 7")
     assert recheck(replayed) == []
 
 
@@ -110,7 +110,8 @@ def test_a_database_that_is_out_or_not_configured_is_named_and_its_events_stay(r
 
 
 def test_what_has_no_bytes_any_more_is_said(replayed: Desk) -> None:
-    execute(replayed.dsn, 'UPDATE onramp_admin.events SET gone = true WHERE "offset" = 0')
+    first = "SELECT min(id) FROM onramp_admin.parked"
+    execute(replayed.dsn, f"UPDATE onramp_admin.states SET gone = true WHERE event = ({first})")  # noqa: S608
     replayed.stage.execute("DELETE FROM onramp.replayed")
     assert [each.gone for each in look(replayed).lost] == [True, False, False, False]
 

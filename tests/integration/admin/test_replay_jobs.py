@@ -23,11 +23,11 @@ from tests.integration.admin.desk import EVERY, Desk
 
 #: An event whose record did not say its topic's id, and one without a value.
 OLDER = """
-    UPDATE onramp_admin.events SET topic_id = '00000000-0000-0000-0000-000000000000' WHERE "offset" = 0
+    UPDATE onramp_admin.parked SET topic_id = '00000000-0000-0000-0000-000000000000' WHERE "offset" = 0
 """
 TOMBSTONE = """
     DELETE FROM onramp_admin.bytes USING onramp_admin.events e WHERE event = e.id AND e."offset" = 4;
-    UPDATE onramp_admin.events SET sha256 = NULL WHERE "offset" = 4
+    UPDATE onramp_admin.parked SET sha256 = NULL WHERE "offset" = 4
 """
 LOST = """
     SELECT s.name FROM onramp_admin.segments s JOIN onramp_admin.events e ON e.id = s.first_event

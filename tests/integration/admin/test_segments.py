@@ -95,7 +95,7 @@ def test_f49_a_segment_that_is_lost_or_damaged_is_named_and_the_others_are_read(
 
 def test_bytes_that_are_not_what_was_kept_are_never_given(shelf: Shelf) -> None:
     values = shelf.keep(6)
-    execute(shelf.dsn, "UPDATE onramp_admin.events SET sha256 = '\\x00' WHERE \"offset\" < 3")
+    execute(shelf.dsn, "UPDATE onramp_admin.parked SET sha256 = '\\x00' WHERE \"offset\" < 3")
     expected = ({n: v for n, v in values.items() if n >= 3}, dict.fromkeys(range(3), SEGMENT_DAMAGED))
     assert shelf.load() == expected
     assert shelf.pack() == 6
@@ -149,7 +149,7 @@ def test_what_was_sent_back_stays_until_all_of_its_events_are_over(shelf: Shelf)
     execute(shelf.dsn, OVER.format(age="8 days", which='"offset" = 2'))
     execute(shelf.dsn, OVER.format(age="6 days 23 hours", which='"offset" = 3'))  # it may be restored
     assert (shelf.expire(), sorted(shelf.rows(left))) == ([], [("ann", 2), ("bob", 2)])
-    execute(shelf.dsn, "UPDATE onramp_admin.events SET state = 'replaying' WHERE \"offset\" = 1")
+    execute(shelf.dsn, "UPDATE onramp_admin.states SET state = 'replaying' WHERE state = 'open'")
     execute(shelf.dsn, OVER.format(age="8 days", which='"offset" = 3'))
     execute(shelf.dsn, JOB)  # it has not seen yet that its events are over
     assert (shelf.expire(), sorted(shelf.rows(left))) == ([], [("ann", 2), ("bob", 2)])
