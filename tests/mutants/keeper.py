@@ -137,9 +137,9 @@ KEEPER: Final = (
     Mutant(
         "the keeper's offsets in the events' transaction",
         "store/keeper_sql.py",
-        "            added = self._add_groups(cur, unique)\n",
+        "            causes = self._counted_under(unique)\n",
         "            _move(cur, next_offsets)\n            self.conn.commit()\n"
-        "            added = self._add_groups(cur, unique)\n",
+        "            causes = self._counted_under(unique)\n",
         f"{_KEEPER}f42_a_keeper_that_is_killed_in_mid_slice_keeps_each_event_once",
     ),
     Mutant(
@@ -165,9 +165,9 @@ KEEPER: Final = (
     ),
     Mutant(
         "the keeper's most groups",
-        "store/keeper_sql.py",
-        "            new = new[:room]\n",
-        "            pass\n",
+        "errors/groups.py",
+        " and len(added) < room",
+        "",
         f"{_KEEPER}beyond_the_most_groups_causes_are_counted_together",
     ),
     Mutant(
@@ -509,8 +509,8 @@ KEEPER: Final = (
     Mutant(
         "that what is beyond the most groups is counted by its events",
         "store/read_sql.py",
-        "WHERE g.fingerprint <> %s\n",
-        "WHERE g.fingerprint IS DISTINCT FROM decode(md5(%s::text), 'hex')\n",
+        "        WHERE g.id NOT IN (TABLE others)\n",
+        "",
         f"{_COUNTS}what_is_beyond_the_most_groups_is_counted_by_its_events",
     ),
     Mutant(
@@ -582,5 +582,12 @@ KEEPER: Final = (
         "islice(_parts([a for a in attempts if a.id in missing]), 1)",
         "_parts([a for a in attempts if a.id in missing])",
         f"{_REPLAYS}a_replay_stages_a_part_and_gives_others_their_turn",
+    ),
+    Mutant(
+        "that an event name uses up its own groups alone",
+        "errors/groups.py",
+        "counts[name] < bound and ",
+        "",
+        f"{_KEEPER}a_name_whose_fields_are_ids_uses_up_its_own_groups_alone",
     ),
 )

@@ -10,7 +10,8 @@ from shared.errors import FIX_DOES_NOT_APPLY, TABLE
 def sentence(cause: Cause) -> str:
     """Return it: what the error table says, and where."""
     if cause.code == OTHERS.code:
-        return "Causes beyond the number of groups that are told apart."
+        of = f" of event {cause.event_name}" if cause.event_name else ""
+        return f"Causes beyond the number of groups that are told apart{of}."
     fault = TABLE.get(cause.code or "")
     title = fault.title.rstrip(".") if fault else f"Error {cause.code}"
     parts = [

@@ -4,7 +4,8 @@ The keeper's advisory lock is of the connection that it writes through: a keeper
 has lost both at once, so two of them never write.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from io import StringIO
 from itertools import count
@@ -15,8 +16,9 @@ from psycopg2 import Binary
 from psycopg2.extensions import connection, cursor
 from psycopg2.extras import execute_values
 
-from services.admin.errors.cause import MOST_GROUPS, OTHERS, VERSION, Cause
+from services.admin.errors.cause import MOST_GROUPS, VERSION, Cause
 from services.admin.errors.facets import Facets
+from services.admin.errors.groups import MOST_OF_A_NAME, counted_under, is_others
 from services.admin.errors.kept import KeptEvent
 from services.admin.findings import Source
 from services.admin.store.control_sql import connect, prepare, translated
@@ -28,7 +30,7 @@ _MOST_FACETS: Final = 4_000
 _STATEMENT_MS: Final = 60_000
 #: The one keeper's; any number that nothing else uses.
 _LOCK: Final = 7_203_155_012
-_GROUPS: Final = "SELECT fingerprint, id FROM onramp_admin.groups"
+_GROUPS: Final = "SELECT fingerprint, id, event_name FROM onramp_admin.groups"
 _ADD_GROUPS: Final = """
     INSERT INTO onramp_admin.groups (fingerprint, version, step, code, sqlstate, destination, "column", place,
                                      event_name, json_type, first_seen, last_seen)
@@ -92,6 +94,8 @@ class KeeperSession:
     conn: connection
     #: Of the groups that are stored, by fingerprint: nobody else adds one.
     _groups: dict[bytes, int] = field(default_factory=dict)
+    #: How many of them are of each event name.
+    _of_names: Counter[str | None] = field(default_factory=Counter)
     #: Of groups that came lately, as stored: nobody else counts them.
     _facets: dict[int, Facets] = field(default_factory=dict)
 
@@ -100,14 +104,14 @@ class KeeperSession:
         """Prepare the schema and become the keeper; None while another one is."""
         conn = connect(dsn, statement_ms=_STATEMENT_MS)
         try:
-            groups = _become_keeper(conn)
+            found = _become_keeper(conn)
         except BaseException:
             conn.close()
             raise
-        if groups is None:
+        if found is None:
             conn.close()
             return None
-        return cls(conn, groups)
+        return cls(conn, {bytes(f): n for f, n, _ in found}, Counter(name for _, _, name in found))
 
     def close(self) -> None:
         """Give the lock back."""
@@ -126,18 +130,23 @@ class KeeperSession:
             by_key.setdefault(event.key, event)
         unique = list(by_key.values())
         with translated(), self.conn, self.conn.cursor() as cur:
-            added = self._add_groups(cur, unique)
+            causes = self._counted_under(unique)
+            added, of_names = self._add_groups(cur, unique, causes)
             groups = self._groups | added
-            of_events = [_group_of(groups, event.cause) for event in unique]
+            of_events = [groups[cause.fingerprint] for cause in causes]
             new = _add_events(cur, unique, of_events)
-            self._count_facets(cur, new, groups.get(OTHERS.fingerprint))
+            self._count_facets(
+                cur, new, {n for n, cause in zip(of_events, causes, strict=True) if is_others(cause)}
+            )
             _move(cur, next_offsets)
             failpoints.reach("admin.before_commit")
         failpoints.reach("admin.after_commit")
-        self._groups = groups
+        self._groups, self._of_names = groups, self._of_names + of_names
         return len(new)
 
-    def _count_facets(self, cur: cursor, new: Iterable[tuple[int, KeptEvent]], others: int | None) -> None:
+    def _count_facets(
+        self, cur: cursor, new: Iterable[tuple[int, KeptEvent]], others: Container[int]
+    ) -> None:
         """Count what differs within groups."""
         of_groups: dict[int, list[KeptEvent]] = {}
         for group, event in new:
@@ -148,25 +157,32 @@ class KeeperSession:
             cur.execute(_FACETS, (unknown,))
             self._facets |= {group: Facets.of(orjson.loads(counts)) for group, counts in cur.fetchall()}
         for group, events in of_groups.items():
-            self._facets.setdefault(group, Facets()).add(events, shapes=group != others)
+            self._facets.setdefault(group, Facets()).add(events, shapes=group not in others)
         _values(cur, _SET_FACETS, [(group, self._facets[group].stored()) for group in of_groups])
 
-    def _add_groups(self, cur: cursor, events: Sequence[KeptEvent]) -> dict[bytes, int]:
-        """Add the groups that are new, as far as there may be more, and "others" when there may not."""
-        first: dict[bytes, KeptEvent] = {}
-        for event in events:
-            first.setdefault(event.cause.fingerprint, event)
-        new = [(f, event.cause, event) for f, event in first.items() if f not in self._groups]
-        room = max(MOST_GROUPS - len(self._groups), 0)
-        if len(new) > room and OTHERS.fingerprint not in self._groups:
-            new = [*new[:room], (OTHERS.fingerprint, OTHERS, new[room][2])]
-        else:
-            new = new[:room]
-        rows = [(Binary(f), VERSION, *cause, event.parked_at, event.parked_at) for f, cause, event in new]
-        return {bytes(f): group for f, group in _values(cur, _ADD_GROUPS, rows)}
+    def _counted_under(self, events: Sequence[KeptEvent]) -> list[Cause]:
+        return counted_under(
+            [event.cause for event in events],
+            self._groups,
+            self._of_names,
+            most=MOST_GROUPS,
+            most_of_a_name=MOST_OF_A_NAME,
+        )
+
+    def _add_groups(
+        self, cur: cursor, events: Sequence[KeptEvent], causes: Sequence[Cause]
+    ) -> tuple[dict[bytes, int], Counter[str | None]]:
+        """Add the groups that are new; return them, and how many of each event name."""
+        new: dict[bytes, tuple[Cause, KeptEvent]] = {}
+        for event, cause in zip(events, causes, strict=True):
+            if cause.fingerprint not in self._groups:
+                new.setdefault(cause.fingerprint, (cause, event))
+        rows = [(Binary(f), VERSION, *c, event.parked_at, event.parked_at) for f, (c, event) in new.items()]
+        added = {bytes(f): group for f, group in _values(cur, _ADD_GROUPS, rows)}
+        return added, Counter(cause.event_name for cause, _ in new.values())
 
 
-def _become_keeper(conn: connection) -> dict[bytes, int] | None:
+def _become_keeper(conn: connection) -> list[tuple[Any, ...]] | None:
     """Take the keeper's lock and return the groups that there are; None when another one has it."""
     with translated():
         with conn:
@@ -176,12 +192,7 @@ def _become_keeper(conn: connection) -> dict[bytes, int] | None:
             if cur.fetchone() != (True,):
                 return None
             cur.execute(_GROUPS)
-            return {bytes(fingerprint): group for fingerprint, group in cur.fetchall()}
-
-
-def _group_of(groups: Mapping[bytes, int], cause: Cause) -> int:
-    found = groups.get(cause.fingerprint)
-    return groups[OTHERS.fingerprint] if found is None else found
+            return cur.fetchall()
 
 
 def _add_events(

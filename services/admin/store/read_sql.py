@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 import orjson
-from psycopg2 import Binary, sql
+from psycopg2 import sql
 from psycopg2.extensions import connection
 
 from services.admin.errors.cause import OTHERS, Cause
@@ -36,10 +36,13 @@ _CHANGE: Final = """
 """
 _ACTS_DONE: Final = "SELECT id, at, actor, act, subject, reason FROM onramp_admin.acts"
 _ACT: Final = "INSERT INTO onramp_admin.acts (actor, act, subject, reason) VALUES (%s, %s, %s, %s)"
-#: Of each group what was kept of it and what has moved since; what is in "others" is counted one by one, for
-#: that group has no name, and those who see some events alone see theirs of it.
+#: Of each group what was kept of it and what has moved since; what is in "others" (of all, or of a name) is
+#: counted one by one, for it has no code or destination, and those who see some events alone see theirs.
 _COUNTS: Final = """
-    WITH moved AS (
+    WITH others AS (
+        SELECT id FROM onramp_admin.groups
+        WHERE code = %s AND (step, destination, "column", place, json_type) IS NULL
+    ), moved AS (
         SELECT id AS group_id, 'open' AS state, events FROM onramp_admin.groups
         UNION ALL SELECT group_id, state, events FROM onramp_admin.moves
     ), of_groups AS (
@@ -48,10 +51,11 @@ _COUNTS: Final = """
     SELECT state, code, event_name, destination, sum(events)::bigint FROM (
         SELECT m.state, coalesce(g.code, '') AS code, g.event_name,
                coalesce(g.destination, '') AS destination, m.events
-        FROM of_groups m JOIN onramp_admin.groups g ON g.id = m.group_id WHERE g.fingerprint <> %s
+        FROM of_groups m JOIN onramp_admin.groups g ON g.id = m.group_id
+        WHERE g.id NOT IN (TABLE others)
         UNION ALL
         SELECT state, code, event_name, destination, count(*) FROM onramp_admin.events
-        WHERE group_id = (SELECT id FROM onramp_admin.groups WHERE fingerprint = %s) GROUP BY 1, 2, 3, 4
+        WHERE group_id = ANY (ARRAY(TABLE others)) GROUP BY 1, 2, 3, 4
     ) counted{where}
     GROUP BY 1, 2, 3, 4 ORDER BY 5 DESC, 1, 2, 3, 4 LIMIT %s
 """
@@ -189,8 +193,7 @@ def events(conn: connection, filters: Filters, after: Sequence[Any] | None, limi
 def counts(conn: connection, most: int, only: Only = None) -> list[Count]:
     """Return how many events are alike, the `most` largest counts."""
     where, values = _where({"only": only})
-    others = Binary(OTHERS.fingerprint)
-    values = [others, others, *values, most]
+    values = [OTHERS.code, *values, most]
     return [Count(*row) for row in _rows(conn, sql.SQL(_COUNTS.format(where=where)), values)]
 
 

@@ -12,7 +12,8 @@ from services.admin.errors.cause import Cause
 from services.admin.errors.kept import kept
 from services.admin.findings import Source
 from services.admin.kafka_logs import LogRecord
-from services.admin.store import keeper_sql
+from services.admin.store import keeper_sql, read_sql
+from services.admin.store.control_sql import transaction
 from services.admin.store.keeper_sql import KeeperSession
 from shared import wire
 from stack import services
@@ -21,6 +22,7 @@ from tests.fixtures.started import started
 from tests.fixtures.writer import envelope, event, eventually, rows
 from tests.integration.admin.conftest import Stage, database_beside
 from tests.integration.admin.keeping import Admin
+from tests.integration.admin.made_up import keeping, parked
 
 BAD = b'{"secret":"hunter2 \\u0000","total":"9,99"}'
 TEXTS = """
@@ -206,6 +208,33 @@ def test_beyond_the_most_groups_causes_are_counted_together(
         counts = rows(dsn, "SELECT code, event_name, events FROM onramp_admin.groups ORDER BY id")
         assert counts == [("x", "name_0", 1), ("x", None, 5), ("others", None, 4)]
         assert _books(dsn) == [(0,)]
+
+
+def test_a_name_whose_fields_are_ids_uses_up_its_own_groups_alone(
+    postgres: HasDsn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keeper_sql, "MOST_GROUPS", 6)
+    monkeypatch.setattr(keeper_sql, "MOST_OF_A_NAME", 2)
+    with keeping(postgres.dsn) as (dsn, session):
+        for n in range(4):
+            session.keep([parked(n, event_name="flood", pointer=f"/payload/id_{n}")], {})
+        session.keep([parked(n, event_name="flood", pointer=f"/payload/id_{n}") for n in range(4, 20)], {})
+        session.close()
+        again = KeeperSession.open(dsn)
+        assert again is not None
+        again.keep([parked(n, event_name="flood", pointer=f"/payload/id_{n}") for n in range(20, 30)], {})
+        again.keep([parked(30, event_name="sale", pointer="/payload/total")], {})
+        again.close()
+        groups = rows(dsn, "SELECT code, event_name, place, events FROM onramp_admin.groups ORDER BY id")
+        assert groups == [
+            ("x", "flood", "/payload/id_0", 1),
+            ("x", "flood", "/payload/id_1", 1),
+            ("others", "flood", None, 28),
+            ("x", "sale", "/payload/total", 1),
+        ]
+        with transaction(dsn) as conn:
+            counts = read_sql.counts(conn, 10, ["flood"])
+        assert [(c.code, c.event_name, c.events) for c in counts] == [("x", "flood", 30)]
 
 
 def test_fingerprints_are_of_the_cause_alone_and_the_same_on_any_machine() -> None:
