@@ -617,8 +617,8 @@ NOT_KEPT: Final = _rejected(
     "not_kept",
     404,
     Step.RECEIVE,
-    "There is no such event, group or path.",
-    "Look for it with GET /v1/events or GET /v1/groups; /openapi.json lists every path.",
+    "There is nothing of this id or name, and no such path.",
+    "Look for it in its list, as GET /v1/events, /v1/groups or /v1/types; /openapi.json lists every path.",
 )
 NO_FILTER: Final = _rejected(
     "no_filter",
@@ -682,6 +682,35 @@ FIX_DOES_NOT_APPLY: Final = _rejected(
     Step.RECEIVE,
     "The fix does not apply to the event's payload.",
     "Rehearse a fix that fits, or replay these events by another; the event is as it was.",
+)
+IF_MATCH_MISSING: Final = _rejected(
+    "if_match_missing",
+    428,
+    Step.RECEIVE,
+    "A change of the registry says which state it is a change of.",
+    "Read it (GET /v1/registry), and send that answer's ETag as If-Match; * changes whatever is in force.",
+)
+REGISTRY_CHANGED: Final = _rejected(
+    "registry_changed",
+    412,
+    Step.RECEIVE,
+    "The registry is not the one that was read.",
+    "Read it again (GET /v1/registry), see what others changed, and send the change with that answer's ETag.",
+)
+REGISTRY_REFUSED: Final = _rejected(
+    "registry_refused",
+    422,
+    Step.RECEIVE,
+    "The registry cannot be as this change would make it.",
+    "Correct what `detail`, `errors` and `findings` name (docs/registry.md); what is undecided, and somebody "
+    "has looked at, passes with accept=true.",
+)
+TOPIC_REFUSED: Final = _rejected(
+    "topic_refused",
+    409,
+    Step.RECEIVE,
+    "The topic cannot be made or changed like this.",
+    "Look at what there is (GET /v1/topics), and ask for what `detail` allows.",
 )
 INTERNAL_ADMIN: Final = _waiting(
     "internal_admin",

@@ -12,6 +12,7 @@ from fastapi import FastAPI
 from services.admin.api.local import is_loopback
 from services.admin.app import create
 from services.admin.destinations import DestinationSettings
+from services.admin.registry.desk import RegistryDesk
 from services.admin.safety import UnsafeSetupError, require_safe
 from services.admin.segments.folder import Segments
 from services.admin.settings import AdminSettings
@@ -61,6 +62,7 @@ def main() -> None:
         destinations.by_name(),
         registry,
         segments,
+        desk=RegistryDesk(kafka, named, destinations.places()),
         local=is_loopback(settings.host),
         looks_per_hour=settings.rehearsed_groups_per_hour,
     )

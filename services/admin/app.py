@@ -17,6 +17,8 @@ from services.admin.jobs.runner import JobRunner
 from services.admin.keep.keeper import Keeper
 from services.admin.keep.packer import Packer
 from services.admin.looks.looker import Looker
+from services.admin.registry.desk import RegistryDesk
+from services.admin.registry_api.routes import add_registry
 from services.admin.registry_watch import RegistryWatch
 from services.admin.segments.folder import Segments
 from shared.kafka_security import Brokers
@@ -30,6 +32,7 @@ def create(
     registry: Registry,
     segments: Segments | None = None,
     *,
+    desk: RegistryDesk,
     local: bool,
     looks_per_hour: int,
 ) -> FastAPI:
@@ -58,7 +61,8 @@ def create(
                 part.stop()
             await asyncio.gather(*tasks)
             registry.close()
+            desk.close()
 
-    return api(
-        dsn, databases, keeper.status, operators, lifespan=lifespan, segments=segments, metrics=metrics
-    )
+    app = api(dsn, databases, keeper.status, operators, lifespan=lifespan, segments=segments, metrics=metrics)
+    add_registry(app, dsn, desk)
+    return app

@@ -5,6 +5,8 @@ from typing import Any
 from pydantic import SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from services.admin.registry.places import KnownPlaces
+
 
 class DestinationSettings(BaseSettings):
     """What the writer's settings say of databases; the rest of them is none of the admin service's."""
@@ -18,10 +20,19 @@ class DestinationSettings(BaseSettings):
     databases: dict[str, Any] = {}
 
     def by_name(self) -> dict[str, str]:
-        """Return the DSNs by public name."""
+        """Return the DSNs by public name, the default one first."""
         further = {name: _dsn(given) for name, given in self.databases.items()}
         default = {self.database: further.get(self.database) or self.dsn.get_secret_value()}
-        return {name: dsn for name, dsn in (further | default).items() if dsn}
+        return {name: dsn for name, dsn in (default | further | default).items() if dsn}
+
+    def places(self) -> KnownPlaces:
+        """Return the same with the schemas that databases open, and who owns tables where others write."""
+        said = {name: given for name, given in self.databases.items() if isinstance(given, dict)}
+        schemas = {
+            n: tuple(map(str, each)) for n, of in said.items() if isinstance(each := of.get("schemas"), list)
+        }
+        owners = {name: dsn for name, of in said.items() if isinstance(dsn := of.get("ddl_dsn"), str)}
+        return KnownPlaces(self.by_name(), schemas, owners)
 
 
 def _dsn(given: object) -> str:

@@ -89,6 +89,8 @@ class Chain:
         self.last = NOTHING
         #: Of the last that counted: a log that was made anew has another one there.
         self.last_digest = b""
+        #: The offsets of those that counted, in their order.
+        self.counted: list[int] = []
         self.end = 0
         #: Whether a later release has written: what is in force from there on is unknown here.
         self.is_outgrown = False
@@ -103,6 +105,7 @@ class Chain:
         if verdict.ruling is Ruling.COUNTED and verdict.change is not None:
             self._change(verdict.change)
             self.last, self.last_digest = offset, digest_of(value)
+            self.counted.append(offset)
         self.is_outgrown |= verdict.ruling is Ruling.NEWER
         return verdict
 

@@ -5,6 +5,7 @@ from typing import Final
 from tests.mutants.keeper import KEEPER
 from tests.mutants.machine import Mutant, run
 from tests.mutants.operators import OPERATORS
+from tests.mutants.registry_api import REGISTRY_API
 
 UNIT: Final = "tests/unit/admin"
 STAGE: Final = "tests/integration/admin/test_settled_under.py"
@@ -257,6 +258,7 @@ QUICK: Final = (
 SLOW: Final = (
     *KEEPER,
     *OPERATORS,
+    *REGISTRY_API,
     Mutant(
         "what Kafka deleted before it was settled is lost",
         "audit/run.py",

@@ -5,6 +5,7 @@ without keys is decided by the first registry that is read: revoking the last op
 """
 
 from datetime import UTC, datetime
+from fnmatch import fnmatchcase
 from typing import Final, NamedTuple
 
 from starlette.datastructures import Headers
@@ -29,6 +30,14 @@ class Caller(NamedTuple):
     def only(self) -> list[str] | None:
         """The patterns of the event names that it sees; None: it sees all events."""
         return None if _ALL in self.events else sorted(self.events)
+
+    def sees(self, *event_names: str) -> bool:
+        """Whether it sees events of all these names; of none only who sees all events."""
+        if self.only is None:
+            return True
+        return bool(event_names) and all(
+            any(fnmatchcase(name, pattern) for pattern in self.events) for name in event_names
+        )
 
     def may(self, role: Role) -> bool:
         """Whether it may do what this role may."""

@@ -36,6 +36,14 @@ OnRefusal = Callable[[Request], None]
 _BY_STATUS: Final = {404: NOT_KEPT, 405: METHOD_NOT_ALLOWED}
 
 
+class RefusalError(UserError):
+    """An error whose answer says more, by names."""
+
+    def __init__(self, fault: Fault, detail: str, **more: Any) -> None:
+        super().__init__(fault, detail)
+        self.more = more
+
+
 def answer_with_problems(app: FastAPI, on_refusal: OnRefusal) -> None:
     """Have `app` answer every error as a problem, after `on_refusal` of what is not for its caller."""
 
@@ -46,7 +54,7 @@ def answer_with_problems(app: FastAPI, on_refusal: OnRefusal) -> None:
                 on_refusal(request)
         except InfrastructureError as e:
             return problem(e.fault, e.detail)
-        return problem(error.fault, error.detail)
+        return problem(error.fault, error.detail, **(error.more if isinstance(error, RefusalError) else {}))
 
     app.add_exception_handler(OnrampError, of_ours)
     app.add_exception_handler(RequestValidationError, _of_parameters)

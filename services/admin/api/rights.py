@@ -37,6 +37,24 @@ NEEDS: Final[Mapping[str, Need]] = {
     "POST /v1/download": Need("admin"),
     "POST /v1/edits": Need("operator"),
     "GET /v1/acts": Need("admin", all_events=True),
+    "GET /v1/registry": Need("viewer", all_events=True),
+    "PUT /v1/registry": Need("admin", all_events=True),
+    "GET /v1/registry/history": Need("viewer", all_events=True),
+    "GET /v1/types": Need("viewer"),
+    "GET /v1/types/{name}": Need("viewer"),
+    # A type names topics and tables, where the events of others may be.
+    "PUT /v1/types/{name}": Need("admin", all_events=True),
+    "DELETE /v1/types/{name}": Need("admin", all_events=True),
+    "GET /v1/keys": Need("viewer", all_events=True),
+    "POST /v1/keys": Need("admin", all_events=True),
+    "POST /v1/keys/{name}/rotate": Need("admin", all_events=True),
+    "POST /v1/keys/{name}/revoke": Need("admin", all_events=True),
+    "GET /v1/destinations": Need("viewer"),
+    "GET /v1/destinations/check": Need("viewer"),
+    "GET /v1/access": Need("viewer", all_events=True),
+    "GET /v1/topics": Need("viewer"),
+    "GET /v1/topics/{name}/sample": Need("viewer"),
+    "POST /v1/topics": Need("admin", all_events=True),
 }
 #: Of the service itself, also without a key.
 _OPEN: Final = frozenset({"GET /healthz", "GET /readyz"})

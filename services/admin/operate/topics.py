@@ -1,6 +1,8 @@
 """What there is of the events' topics, as a person asks for it: their facts, and their newest records."""
 
+import heapq
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
@@ -32,11 +34,20 @@ class TopicFacts:
         return asdict(self)
 
 
-async def facts(brokers: Brokers) -> list[TopicFacts]:
+#: Which of the topics are asked for, of all their names in order.
+Pick = Callable[[list[str]], list[str]]
+
+
+def is_own(topic: str) -> bool:
+    """Whether it is Kafka's or Onramp's own."""
+    return topic.startswith(("__", "onramp."))
+
+
+async def facts(brokers: Brokers, pick: Pick = list) -> list[TopicFacts]:
     """Return the topics that are neither Kafka's nor Onramp's own. Raises `InfrastructureError`."""
     async with KafkaLogs(brokers) as logs:
         replicas = await logs.replicas()
-        names = sorted(t for t in replicas if not t.startswith(("__", "onramp.")))
+        names = pick(sorted(t for t in replicas if not is_own(t)))
         spans = await logs.spans(names)
         settings = await logs.settings(names)
         settled = await logs.group_offsets()
@@ -71,9 +82,14 @@ async def newest(brokers: Brokers, topic: str, last: int) -> list[LogRecord] | N
             source: (max(end - last, first), end)
             for source, (first, end) in (await logs.spans([topic])).items()
         }
-        records = [record async for record in logs.read(spans)]
-    records.sort(key=lambda r: (r.timestamp, r.source, r.offset))
-    return records[-last:]
+        kept: list[tuple[tuple[int, object, int], LogRecord]] = []
+        async for record in logs.read(spans):  # of many partitions, and no more of them held than asked for
+            (heapq.heappush if len(kept) < last else heapq.heappushpop)(kept, (_age(record), record))
+    return [record for _, record in sorted(kept)]
+
+
+def _age(record: LogRecord) -> tuple[int, object, int]:
+    return record.timestamp, record.source, record.offset
 
 
 def topic_of(name: str) -> str:

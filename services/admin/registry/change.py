@@ -77,9 +77,9 @@ def finding_line(change: SchemaChange) -> str:
 
 
 @contextmanager
-def editing(kafka: KafkaSettings) -> Iterator[Editor]:
-    """Open the registry in Kafka to change it. Raises as `Editor` does."""
-    log = open_log(RegistrySettings(), kafka)
+def editing(kafka: KafkaSettings, named: RegistrySettings | None = None) -> Iterator[Editor]:
+    """Open the registry in Kafka to change it; the environment's unless named. Raises as `Editor` does."""
+    log = open_log(named or RegistrySettings(), kafka)
     try:
         yield Editor(log)
     finally:

@@ -16,6 +16,13 @@ def types_by_topic(registry: Snapshot) -> dict[str, list[str]]:
     return named
 
 
+def events_of(registry: Snapshot, topic: str) -> list[str]:
+    """Return the names of the events that a gateway puts on a topic, as far as the registry tells."""
+    usual = topic.removeprefix(wire.EVENT_TOPIC_PREFIX)
+    unsaid = [usual] if usual != topic and wire.EVENT_NAME.fullmatch(usual) else []
+    return sorted({*types_by_topic(registry).get(topic, []), *unsaid})
+
+
 def personal_of(registry: Snapshot, topic: str) -> list[str]:
     """Return the pointers that a view of a topic's records has to hide.
 

@@ -15,12 +15,16 @@ from services.admin.api.jobs import require_same_database
 from services.admin.api.operators import LOCAL, Caller, Operators
 from services.admin.api.rights import NEEDS, require_right
 from services.admin.keep.keeper import KeeperStatus
+from services.admin.registry.desk import RegistryDesk
+from services.admin.registry.places import KnownPlaces
+from services.admin.registry_api.routes import add_registry
 from services.admin.safety import UnsafeSetupError, require_safe
 from services.admin.settings import AdminSettings
 from shared.errors import UserError
 from shared.registry.log import MemoryLog
 from shared.registry.log_registry import LogRegistry
 from shared.registry.memory import MemoryRegistry
+from shared.settings import KafkaSettings, RegistrySettings
 
 SERVED = {"GET /healthz", "GET /readyz"}
 OPERATORS = {"operators": {"ann": {"role": "admin", "hashes": [{"sha256": "ab" * 32}]}}}
@@ -28,7 +32,9 @@ OPERATORS = {"operators": {"ann": {"role": "admin", "hashes": [{"sha256": "ab" *
 
 def _service(operators: Operators | None = None) -> FastAPI:
     operators = operators or Operators(MemoryRegistry(), local=True)
-    return api("", {}, KeeperStatus(), operators, lifespan=lambda _: nullcontext())  # type: ignore[arg-type,return-value]
+    app = api("", {}, KeeperStatus(), operators, lifespan=lambda _: nullcontext())  # type: ignore[arg-type,return-value]
+    add_registry(app, "", RegistryDesk(KafkaSettings(), RegistrySettings(), KnownPlaces({})))
+    return app
 
 
 def test_every_route_says_what_it_needs() -> None:

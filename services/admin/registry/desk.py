@@ -1,0 +1,110 @@
+"""The registry as a service reads and changes it for others: what is in force, its history, editors."""
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final, NamedTuple
+
+from services.admin.registry.change import editing
+from services.admin.registry.places import Places
+from shared.errors import OVERLOADED, REGISTRY_UNREAD, InfrastructureError
+from shared.registry import Snapshot
+from shared.registry.chain import Chain, ChangeSet
+from shared.registry.editor import Editor
+from shared.registry.log_registry import LogRegistry
+from shared.registry.opened import open_log
+from shared.settings import KafkaSettings, RegistrySettings
+from shared.strict_json import loads
+
+#: Changes at once: each reads the whole log, and the log decides which of them counts.
+MOST_CHANGES: Final = 4
+_TURN_SECONDS: Final = 10.0
+
+
+class Seen(NamedTuple):
+    """What is in force, and the offsets of the change sets that made it, in their order."""
+
+    tag: str
+    offset: int
+    document: dict[str, Any]
+    snapshot: Snapshot
+    counted: list[int]
+
+
+class Change(NamedTuple):
+    """A change set that counted, and its offset."""
+
+    offset: int
+    change: ChangeSet
+
+
+class RegistryDesk:
+    """Reads the log when it is asked, so whoever has changed something sees it; for many threads."""
+
+    def __init__(self, kafka: KafkaSettings, named: RegistrySettings, places: Places) -> None:
+        self.kafka = kafka
+        self.places = places
+        self._named = named
+        self._log = open_log(named, kafka)
+        self._registry = LogRegistry(self._log)
+        #: A log is asked by one at a time.
+        self._reading = threading.Lock()
+        self._changing = threading.BoundedSemaphore(MOST_CHANGES)
+        self._seen: tuple[Chain, Seen] | None = None
+
+    def look(self) -> Seen:
+        """Return what is in force at this moment.
+
+        Raises:
+            InfrastructureError: the log cannot be read, or is not the registry that it was.
+        """
+        with self._turn():
+            self._registry.refresh()
+            chain = self._registry.chain
+            if chain is None or self._registry.trouble:
+                raise InfrastructureError(REGISTRY_UNREAD, self._registry.trouble)
+            if self._seen is None or self._seen[0] is not chain or self._seen[1].offset != chain.last:
+                seen = Seen(
+                    tag_of(chain), chain.last, chain.document(), chain.snapshot(), list(chain.counted)
+                )
+                self._seen = chain, seen
+            return self._seen[1]
+
+    def changes(self, offsets: Sequence[int]) -> list[Change]:
+        """Return the change sets at offsets that counted. Raises `InfrastructureError`."""
+        if not offsets:
+            return []
+        wanted = set(offsets)
+        with self._turn():
+            records = self._log.read(min(wanted), max(wanted) + 1)
+        found = [each for each in records if each.offset in wanted]
+        return [Change(each.offset, ChangeSet.model_validate(loads(each.value or b""))) for each in found]
+
+    @contextmanager
+    def editing(self) -> Iterator[Editor]:
+        """Open the registry to change it. Raises as `Editor` does, and when too many change it at once."""
+        if not self._changing.acquire(timeout=_TURN_SECONDS):
+            raise InfrastructureError(OVERLOADED, f"{MOST_CHANGES} changes of the registry are under way")
+        try:
+            with editing(self.kafka, self._named) as editor:
+                yield editor
+        finally:
+            self._changing.release()
+
+    def close(self) -> None:
+        """Let go of the log."""
+        self._registry.close()
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        if not self._reading.acquire(timeout=_TURN_SECONDS):
+            raise InfrastructureError(REGISTRY_UNREAD, "others wait for Kafka already")
+        try:
+            yield
+        finally:
+            self._reading.release()
+
+
+def tag_of(chain: Chain) -> str:
+    """Return by what a state is known again: the last offset that counted, and of which log it is."""
+    return f"{chain.last}-{chain.last_digest[:4].hex()}"

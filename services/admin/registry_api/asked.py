@@ -1,0 +1,187 @@
+"""What may be asked of these routes: parameters, bodies with their bounds, and the state that is changed."""
+
+import re
+from collections.abc import Callable, Coroutine
+from typing import Annotated, Any, Final, Self, TypeVar
+
+from fastapi import Depends, Path, Request
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from starlette.requests import ClientDisconnect
+
+from services.admin.api.problems import RefusalError
+from services.admin.api.queries import Actor, ListQuery
+from shared import wire
+from shared.errors import (
+    BAD_REQUEST,
+    BODY_TOO_LARGE,
+    IF_MATCH_MISSING,
+    REGISTRY_CHANGED,
+    REGISTRY_REFUSED,
+    UserError,
+)
+from shared.registry.texts import RETENTION
+from shared.strict_json import loads
+
+#: Of a whole registry, which is one record of Kafka's.
+MOST_REGISTRY: Final = 15 << 20
+#: Of one event type, with its schema.
+MOST_TYPE: Final = 2 << 20
+_MOST_ELSE: Final = 64 << 10
+_MOST_ERRORS: Final = 50
+_TAG: Final = re.compile(r'(W/)?"([^"]*)"')
+_TEXT: Final = r"^[^\x00]*$"
+
+M = TypeVar("M", bound=BaseModel)
+TypeName = Annotated[str, Path(pattern=f"^{wire.EVENT_NAME.pattern}$", description="An event name.")]
+KeyName = Annotated[str, Path(pattern="^[a-z0-9][a-z0-9-]{0,31}$", description="A key's id.")]
+TopicName = Annotated[
+    str, Path(min_length=1, max_length=249, description="A topic, or the name of its event type.")
+]
+
+
+class Said(Actor):
+    """Who changes something, why, and how far to go."""
+
+    dry_run: bool = False
+    accept: bool = False
+    reason: Annotated[str, Field(max_length=1024, pattern=_TEXT)] = ""
+
+    @model_validator(mode="after")
+    def _says_why(self) -> Self:
+        if not self.dry_run and not self.reason.strip():
+            raise ValueError("reason: say why, it is kept with the change")
+        return self
+
+
+class RotateSaid(Said):
+    """And how long the old secrets go on."""
+
+    overlap: Annotated[str, Field(pattern=r"^\d{1,4}[mhd]$")] = "24h"
+
+
+class HistoryQuery(ListQuery):
+    """Which page of the history."""
+
+
+class TypeQuery(ListQuery):
+    """Which page of event types."""
+
+
+class TopicQuery(ListQuery):
+    """Which page of topics."""
+
+
+class SampleQuery(BaseModel):
+    """So many of the newest records."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    last: Annotated[int, Field(ge=1, le=100)] = 10
+
+
+class CheckQuery(BaseModel):
+    """The destinations of which event type; of all unless given."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    event_type: Annotated[str | None, Field(min_length=1, max_length=63, pattern=_TEXT)] = None
+
+
+class AccessQuery(BaseModel):
+    """Whether this key may send this event, and packets of it to this destination."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    key: Annotated[str, Field(min_length=1, max_length=32)]
+    event: Annotated[str, Field(min_length=1, max_length=128)]
+    destination: Annotated[str, Field(max_length=256)] = ""
+
+
+_Patterns = Annotated[list[Annotated[str, Field(min_length=1, max_length=200)]], Field(max_length=1000)]
+
+
+class NewKey(BaseModel):
+    """A sender's key: patterns of event names that it may send (all unless given), and of destinations."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: Annotated[str, Field(pattern="^[a-z0-9][a-z0-9-]{0,31}$")]
+    events: _Patterns = []
+    destinations: _Patterns = []
+
+
+class NewTopic(BaseModel):
+    """A topic, or the event whose topic it is; what is not said is as the gateway would make it."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    topic: Annotated[str, Field(min_length=1, max_length=249)]
+    partitions: Annotated[int | None, Field(ge=1, le=1000)] = None
+    replication: Annotated[int | None, Field(ge=1, le=32767)] = None
+    retention: Annotated[str | None, Field(pattern=f"^{RETENTION}$")] = None
+
+
+class State:
+    """The state that a request is a change of, by its If-Match."""
+
+    def __init__(self, request: Request) -> None:
+        self._given = ",".join(request.headers.getlist("if-match")).strip()
+        self._tags = [tag for weak, tag in _TAG.findall(self._given) if not weak]
+
+    def require_given(self) -> None:
+        """Raise `UserError` IF_MATCH_MISSING."""
+        if not self._given:
+            raise UserError(IF_MATCH_MISSING, "the request has no If-Match")
+
+    def require(self, tag: str) -> None:
+        """Raise `UserError` REGISTRY_CHANGED if a state is named that is not in force."""
+        if self._given and self._given != "*" and tag not in self._tags:
+            raise UserError(REGISTRY_CHANGED, f'what is in force is "{tag}", and If-Match names others')
+
+
+#: Of what may be changed without having read it.
+StateIfGiven = Annotated[State, Depends(State)]
+
+
+def body(most: int = _MOST_ELSE) -> Callable[[Request], Coroutine[Any, Any, bytes]]:
+    """Return the dependency that reads a body of so many bytes at most."""
+
+    async def read(request: Request) -> bytes:
+        chunks, size = list[bytes](), 0
+        try:
+            async for chunk in request.stream():
+                size += len(chunk)
+                if size > most:
+                    raise UserError(BODY_TOO_LARGE, f"it has more than {most:,} bytes")
+                chunks.append(chunk)
+        except ClientDisconnect:
+            raise UserError(BAD_REQUEST, "the body ended early") from None
+        return b"".join(chunks)
+
+    return read
+
+
+def described(model: type[BaseModel] | None = None, text: str = "") -> dict[str, Any]:
+    """Return what OpenAPI says of a body that a route reads by itself."""
+    schema = {"type": "object", "description": text} if model is None else model.model_json_schema()
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
+
+
+def document_of(given: bytes) -> dict[str, Any]:
+    """Return the JSON object that a body is. Raises `UserError`."""
+    document = loads(given)
+    if not isinstance(document, dict):
+        raise UserError(REGISTRY_REFUSED, "the body is no JSON object")
+    return document
+
+
+def valid(model: type[M], document: dict[str, Any]) -> M:
+    """Return what a document says. Raises `RefusalError` with every place that is wrong; no values."""
+    try:
+        return model.model_validate(document)
+    except ValidationError as e:
+        errors = [
+            {"place": "/".join(("body", *map(str, each["loc"])))[:500], "detail": each["msg"][:500]}
+            for each in e.errors(include_input=False, include_url=False)[:_MOST_ERRORS]
+        ]
+        raise RefusalError(REGISTRY_REFUSED, f"{e.error_count()} wrong", errors=errors) from None

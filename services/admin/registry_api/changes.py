@@ -1,0 +1,83 @@
+"""One change over HTTP: of the state that its sender has read, written down, and in force or refused."""
+
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+from fastapi.responses import JSONResponse
+
+from services.admin.api.operators import Caller
+from services.admin.api.problems import RefusalError, not_kept
+from services.admin.registry.change import Result, Wish, change_to
+from services.admin.registry.change import State as Ended
+from services.admin.registry.desk import RegistryDesk, Seen, tag_of
+from services.admin.registry_api.asked import Said, State
+from services.admin.store.control_sql import transaction
+from services.admin.store.read_sql import record_act
+from shared.errors import REGISTRY_CONFLICT, REGISTRY_REFUSED
+from shared.registry import Snapshot
+from shared.registry.memory import reasons
+
+#: What the registry is to be, of what is in force. Raises `ValueError` when that cannot be.
+Make = Callable[[Snapshot], Snapshot]
+_DONE: Final = frozenset({Ended.APPLIED, Ended.UNCHANGED, Ended.POSSIBLE})
+
+
+class Act(NamedTuple):
+    """What is done to what, as it is written down."""
+
+    name: str
+    subject: str
+
+
+class Changes:
+    """Brings changes into force for the routes."""
+
+    def __init__(self, dsn: str, desk: RegistryDesk) -> None:
+        self._dsn = dsn
+        self._desk = desk
+
+    def make(self, asking: Caller, act: Act, said: Said, state: State, make: Make) -> tuple[Result, str]:
+        """Bring into force what `make` makes of what is; return how it ended, and what is in force then.
+
+        Raises:
+            UserError: REGISTRY_CHANGED, REGISTRY_CONFLICT or REGISTRY_REFUSED; nothing of it is in force.
+            InfrastructureError: Kafka, a database of destinations or the control database cannot be reached.
+        """
+        wish = Wish(asking.acting(said.actor), said.reason, said.accept, said.dry_run)
+        with self._desk.editing() as editor:
+            state.require(tag_of(editor.chain))
+            try:
+                wanted = make(editor.chain.snapshot())
+            except ValueError as e:
+                raise RefusalError(REGISTRY_REFUSED, "; ".join(reasons(e))[:2000]) from None
+            with transaction(self._dsn) as conn:
+                record_act(conn, wish.actor, act.name, act.subject, said.reason)
+                result = change_to(editor, wanted, wish, self._desk.places)
+                _require_done(result)
+                if result.state is not Ended.APPLIED:
+                    conn.rollback()
+            return result, tag_of(editor.chain)
+
+
+def _require_done(result: Result) -> None:
+    if result.state in _DONE:
+        return
+    fault = REGISTRY_CONFLICT if result.state is Ended.CONFLICT else REGISTRY_REFUSED
+    said = {name: value for name, value in result.as_dict().items() if name not in {"reason", "offset"}}
+    raise RefusalError(fault, result.reason, **said)
+
+
+def answered(result: Result, tag: str, **more: Any) -> JSONResponse:
+    """Return the answer of a change that may be, or is in force."""
+    return JSONResponse({**result.as_dict(), **more}, headers={"etag": f'"{tag}"'})
+
+
+def tagged(seen: Seen, document: Any) -> JSONResponse:
+    """Return a part of what is in force, with the tag by which it can be changed."""
+    return JSONResponse(document, headers={"etag": f'"{seen.tag}"'})
+
+
+def require_there(there: bool, what: str) -> None:
+    """Raise `UserError` NOT_KEPT unless it is there and may be seen."""
+    if not there:
+        raise not_kept(what)

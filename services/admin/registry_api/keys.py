@@ -1,0 +1,96 @@
+"""The routes of senders' keys: each act is one change of the registry, and a secret is shown once."""
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+from fastapi import Depends, FastAPI, Query
+from fastapi.responses import JSONResponse
+
+from services.admin.api.rights import Asking
+from services.admin.registry.change import Result
+from services.admin.registry.change import State as Ended
+from services.admin.registry.desk import RegistryDesk
+from services.admin.registry.sender_keys import (
+    Keys,
+    created,
+    overlap_of,
+    told,
+    with_another_secret,
+    without,
+)
+from services.admin.registry_api.asked import (
+    KeyName,
+    NewKey,
+    RotateSaid,
+    Said,
+    StateIfGiven,
+    body,
+    described,
+    document_of,
+    valid,
+)
+from services.admin.registry_api.changes import Act, Changes, answered, require_there, tagged
+from shared.registry import ApiKey, Snapshot
+from shared.registry.keys import new_key
+
+
+def add_keys(app: FastAPI, dsn: str, desk: RegistryDesk) -> None:
+    """Add them."""
+    changes = Changes(dsn, desk)
+
+    @app.get("/v1/keys")
+    def list_keys() -> JSONResponse:
+        """The senders' keys: what each may, and until when; no hash."""
+        seen = desk.look()
+        return tagged(seen, {"keys": [told(name, key) for name, key in sorted(seen.snapshot.keys.items())]})
+
+    @app.post("/v1/keys", openapi_extra=described(NewKey))
+    def create_key(
+        given: Annotated[bytes, Depends(body())],
+        said: Annotated[Said, Query()],
+        state: StateIfGiven,
+        asking: Asking,
+    ) -> JSONResponse:
+        """Make a sender's key and bring it into force: `key` is shown this once, and kept nowhere."""
+        new = valid(NewKey, document_of(given))
+        secret, sha256 = new_key(new.name)
+        change = _of_keys(
+            lambda keys: created(keys, new.name, sha256, events=new.events, destinations=new.destinations)
+        )
+        result, tag = changes.make(asking, Act("create key", f"key {new.name}"), said, state, change)
+        return answered(result, tag, **_shown(new.name, secret, result))
+
+    @app.post("/v1/keys/{name}/rotate")
+    def rotate_key(
+        name: KeyName, said: Annotated[RotateSaid, Query()], state: StateIfGiven, asking: Asking
+    ) -> JSONResponse:
+        """Give a key another secret, which is shown this once; the old ones end after `overlap`."""
+        until = datetime.now(UTC) + overlap_of(said.overlap)
+        secret, sha256 = new_key(name)
+        change = _of_keys(lambda keys: with_another_secret(_there(keys, name), name, sha256, until))
+        result, tag = changes.make(asking, Act("rotate key", f"key {name}"), said, state, change)
+        return answered(result, tag, **_shown(name, secret, result))
+
+    @app.post("/v1/keys/{name}/revoke")
+    def revoke_key(
+        name: KeyName, said: Annotated[Said, Query()], state: StateIfGiven, asking: Asking
+    ) -> JSONResponse:
+        """Take a key away with all its secrets: within two seconds it opens nothing."""
+        change = _of_keys(lambda keys: without(_there(keys, name), name))
+        result, tag = changes.make(asking, Act("revoke key", f"key {name}"), said, state, change)
+        return answered(result, tag, name=name)
+
+
+def _of_keys(change: Callable[[Keys], Mapping[str, ApiKey]]) -> Callable[[Snapshot], Snapshot]:
+    return lambda before: Snapshot(keys=change(before.keys))
+
+
+def _there(keys: Keys, name: str) -> Keys:
+    require_there(name in keys, "key")
+    return keys
+
+
+def _shown(name: str, secret: str, result: Result) -> dict[str, Any]:
+    """Return what its holder is to be given; of a key that is not in force, no secret."""
+    return {"name": name, "key": secret} if result.state is Ended.APPLIED else {"name": name}

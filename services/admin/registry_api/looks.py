@@ -1,0 +1,58 @@
+"""The routes of what follows from the registry: where events land, whether they can, who may send them."""
+
+from typing import Annotated, Any, Final
+
+from fastapi import FastAPI, Query
+
+from services.admin.api.rights import Asking
+from services.admin.registry.access import answers
+from services.admin.registry.checks import facts_of, tables_of
+from services.admin.registry.desk import RegistryDesk
+from services.admin.registry_api.asked import AccessQuery, CheckQuery
+from services.admin.registry_api.changes import require_there
+from shared.errors import BAD_QUERY, UserError
+
+#: Each is asked of its database, one after the other.
+_MOST_TABLES: Final = 100
+
+
+def add_looks(app: FastAPI, desk: RegistryDesk) -> None:
+    """Add them."""
+
+    @app.get("/v1/destinations")
+    def list_destinations(asking: Asking) -> dict[str, Any]:
+        """The tables that event types name, but for the landing tables, which the writer makes."""
+        found = tables_of(desk.places, desk.look().snapshot)
+        return {
+            "destinations": [
+                place._asdict() | {"create": destination.create}
+                for place, _, destination in found
+                if asking.sees(place.event_type)
+            ]
+        }
+
+    @app.get("/v1/destinations/check")
+    def check_destinations(query: Annotated[CheckQuery, Query()], asking: Asking) -> dict[str, Any]:
+        """Each fact that must hold for events to land there, and the SQL that mends what does not."""
+        snapshot, only = desk.look().snapshot, query.event_type
+        if only is not None:
+            require_there(asking.sees(only) and only in snapshot.event_types, "event type")
+        tables = [
+            (place, event_type)
+            for place, event_type, _ in tables_of(desk.places, snapshot)
+            if asking.sees(place.event_type) and only in {None, place.event_type}
+        ]
+        if len(tables) > _MOST_TABLES:
+            text = f"they are {len(tables):,} tables, and at most {_MOST_TABLES} are asked at once"
+            raise UserError(BAD_QUERY, f"{text}: name an event_type")
+        facts = [(place, fact) for place, kind in tables for fact in facts_of(desk.places, place, kind)]
+        return {
+            "holds": all(fact.holds for _, fact in facts),
+            "facts": [place._asdict() | fact._asdict() for place, fact in facts],
+        }
+
+    @app.get("/v1/access")
+    def explain_access(query: Annotated[AccessQuery, Query()]) -> dict[str, Any]:
+        """Whether a key may send an event, and the lines of the registry that say so."""
+        said = list(answers(desk.look().snapshot, query.key, query.event, query.destination))
+        return {"may": all(yes for yes, _ in said), "lines": [{"yes": y, "line": line} for y, line in said]}

@@ -1,0 +1,19 @@
+"""All routes of the registry."""
+
+from fastapi import FastAPI
+
+from services.admin.registry.desk import RegistryDesk
+from services.admin.registry_api.keys import add_keys
+from services.admin.registry_api.looks import add_looks
+from services.admin.registry_api.topics import add_topics
+from services.admin.registry_api.types import add_types
+from services.admin.registry_api.whole import add_whole
+
+
+def add_registry(app: FastAPI, dsn: str, desk: RegistryDesk) -> None:
+    """Add them; acts go into the control database of `dsn`."""
+    add_whole(app, dsn, desk)
+    add_types(app, dsn, desk)
+    add_keys(app, dsn, desk)
+    add_looks(app, desk)
+    add_topics(app, dsn, desk)

@@ -1,0 +1,103 @@
+"""The routes of the events' topics: what there is, what newest records look like, and new ones."""
+
+import asyncio
+from bisect import bisect_right
+from typing import Annotated, Any
+
+from fastapi import Depends, FastAPI, Query
+
+from services.admin.api.operators import Caller
+from services.admin.api.rights import Asking
+from services.admin.operate import kafka_new_topic, topics
+from services.admin.registry.desk import RegistryDesk
+from services.admin.registry.of_topics import events_of, personal_of, shown, types_by_topic
+from services.admin.registry_api.asked import (
+    NewTopic,
+    Said,
+    SampleQuery,
+    TopicName,
+    TopicQuery,
+    body,
+    described,
+    document_of,
+    valid,
+)
+from services.admin.registry_api.changes import require_there
+from services.admin.registry_api.pages import page
+from services.admin.store.control_sql import transaction
+from services.admin.store.read_sql import record_act
+from shared.errors import TOPIC_REFUSED, UserError
+from shared.registry import Snapshot
+
+
+def add_topics(app: FastAPI, dsn: str, desk: RegistryDesk) -> None:
+    """Add them."""
+
+    @app.get("/v1/topics")
+    def list_topics(query: Annotated[TopicQuery, Query()], asking: Asking) -> dict[str, Any]:
+        """The events' topics: type, partitions, replicas, retention, events, rate and what is not settled."""
+        snapshot = desk.look().snapshot
+        further: list[str | None] = []
+
+        def pick(names: list[str]) -> list[str]:
+            seen = [name for name in names if _sees(asking, snapshot, name)]
+            on_page, cursor = page(
+                dsn,
+                "topics",
+                query,
+                asking,
+                lambda after: seen if after is None else seen[bisect_right(seen, after) :],
+            )
+            further.append(cursor)
+            return on_page
+
+        types = types_by_topic(snapshot)
+        found = asyncio.run(topics.facts(desk.kafka.brokers, pick))
+        listed = [each.as_dict() | {"event_types": types.get(each.topic, [])} for each in found]
+        return {"topics": listed, "next": further[-1]}
+
+    @app.get("/v1/topics/{name}/sample")
+    def sample_topic(
+        name: TopicName, query: Annotated[SampleQuery, Query()], asking: Asking
+    ) -> dict[str, Any]:
+        """The newest records as the shapes of their values; of personal fields not even those."""
+        snapshot = desk.look().snapshot
+        for topic in dict.fromkeys((topics.topic_of(name), name)):
+            if topics.is_own(topic) or not _sees(asking, snapshot, topic):
+                continue
+            records = asyncio.run(topics.newest(desk.kafka.brokers, topic, query.last))
+            if records is not None:
+                personal = personal_of(snapshot, topic)
+                return {"topic": topic, "records": [shown(record, personal) for record in records]}
+        require_there(False, "topic")
+        raise AssertionError
+
+    _add_creation(app, dsn, desk)
+
+
+def _add_creation(app: FastAPI, dsn: str, desk: RegistryDesk) -> None:
+    @app.post("/v1/topics", status_code=201, openapi_extra=described(NewTopic))
+    def create_topic(
+        given: Annotated[bytes, Depends(body())], said: Annotated[Said, Query()], asking: Asking
+    ) -> dict[str, Any]:
+        """Make a topic as the gateway would at its first event, but for what is said here."""
+        new, actor = valid(NewTopic, document_of(given)), asking.acting(said.actor)
+        topic = topics.topic_of(new.topic)
+        wanted = kafka_new_topic.Wanted(
+            topic=topic, partitions=new.partitions, replication=new.replication, retention=new.retention
+        )
+        try:
+            spec = kafka_new_topic.spec_of(wanted, desk.look().snapshot.event_types, desk.kafka)
+        except ValueError as e:
+            raise UserError(TOPIC_REFUSED, str(e)) from None
+        settings = {"partitions": spec.num_partitions, "replication": spec.replication_factor}
+        if not said.dry_run:
+            with transaction(dsn) as conn:
+                record_act(conn, actor, "create topic", f"topic {topic}", said.reason)
+                if refused := asyncio.run(kafka_new_topic.create(spec, desk.kafka)):
+                    raise UserError(TOPIC_REFUSED, refused)
+        return {"topic": topic, "made": not said.dry_run, **settings, "config": spec.topic_configs}
+
+
+def _sees(asking: Caller, snapshot: Snapshot, topic: str) -> bool:
+    return asking.sees(*events_of(snapshot, topic))

@@ -1,0 +1,99 @@
+"""The routes of event types, one by one: each change of one is a change of the whole registry."""
+
+from bisect import bisect_right
+from typing import Annotated, Any
+
+from fastapi import Depends, FastAPI, Query
+from fastapi.responses import JSONResponse
+
+from services.admin.api.rights import Asking
+from services.admin.registry.desk import RegistryDesk
+from services.admin.registry_api.asked import (
+    MOST_TYPE,
+    Said,
+    StateIfGiven,
+    TypeName,
+    TypeQuery,
+    body,
+    described,
+    document_of,
+    valid,
+)
+from services.admin.registry_api.changes import Act, Changes, answered, require_there, tagged
+from services.admin.registry_api.pages import page
+from shared import wire
+from shared.registry import EventType, Snapshot
+from shared.registry.chain import written
+
+_BODY = "The event type, as under its name in `onramp.yaml`."
+
+
+def add_types(app: FastAPI, dsn: str, desk: RegistryDesk) -> None:
+    """Add them."""
+    changes = Changes(dsn, desk)
+
+    @app.get("/v1/types")
+    def list_types(query: Annotated[TypeQuery, Query()], asking: Asking) -> JSONResponse:
+        """The event types that its reader sees, by name."""
+        seen = desk.look()
+        names = sorted(name for name in seen.snapshot.event_types if asking.sees(name))
+
+        def behind(after: Any) -> list[str]:
+            return names if after is None else names[bisect_right(names, after) :]
+
+        shown, further = page(dsn, "types", query, asking, behind)
+        types = [_line(name, seen.snapshot.event_types[name]) for name in shown]
+        return tagged(seen, {"types": types, "next": further})
+
+    @app.get("/v1/types/{name}")
+    def show_type(name: TypeName, asking: Asking) -> JSONResponse:
+        """One event type as it was written; the ETag is what a change of it names."""
+        seen = desk.look()
+        require_there(asking.sees(name) and name in seen.snapshot.event_types, "event type")
+        return tagged(seen, written(seen.snapshot.event_types[name]))
+
+    @app.put("/v1/types/{name}", openapi_extra=described(text=_BODY))
+    def put_type(
+        name: TypeName,
+        given: Annotated[bytes, Depends(body(MOST_TYPE))],
+        said: Annotated[Said, Query()],
+        state: StateIfGiven,
+        asking: Asking,
+    ) -> JSONResponse:
+        """Make or replace an event type; its tables with `create: true` are made before.
+
+        Refused is a schema that rejects what it took before; what is undecided passes with `accept`.
+        """
+        state.require_given()
+        event_type = valid(EventType, document_of(given))
+
+        def wanted(before: Snapshot) -> Snapshot:
+            return Snapshot(event_types={**before.event_types, name: event_type})
+
+        result, tag = changes.make(asking, Act("put type", f"event type {name}"), said, state, wanted)
+        return answered(result, tag)
+
+    @app.delete("/v1/types/{name}")
+    def delete_type(
+        name: TypeName, said: Annotated[Said, Query()], state: StateIfGiven, asking: Asking
+    ) -> JSONResponse:
+        """Take an event type away; its topic and tables stay."""
+        state.require_given()
+
+        def wanted(before: Snapshot) -> Snapshot:
+            require_there(name in before.event_types, "event type")
+            return Snapshot(event_types={n: each for n, each in before.event_types.items() if n != name})
+
+        result, tag = changes.make(asking, Act("delete type", f"event type {name}"), said, state, wanted)
+        return answered(result, tag)
+
+
+def _line(name: str, event_type: EventType) -> dict[str, Any]:
+    return {
+        "name": name,
+        "owner": event_type.owner,
+        "description": event_type.description,
+        "topic": event_type.topic or wire.topic_of(name),
+        "has_schema": event_type.json_schema is not None,
+        "tables": sum(bool(each.table) for each in event_type.destinations),
+    }

@@ -1,0 +1,116 @@
+"""The routes of the registry as a whole: what is in force, what is to be, and what was."""
+
+from bisect import bisect_left
+from collections.abc import Mapping
+from typing import Annotated, Any, Final
+
+from fastapi import Depends, FastAPI, Query
+from fastapi.responses import JSONResponse
+
+from services.admin.api.rights import Asking
+from services.admin.registry.desk import Change, RegistryDesk
+from services.admin.registry_api.asked import (
+    MOST_REGISTRY,
+    HistoryQuery,
+    Said,
+    StateIfGiven,
+    body,
+    described,
+    document_of,
+    valid,
+)
+from services.admin.registry_api.changes import Act, Changes, answered, tagged
+from services.admin.registry_api.pages import page
+from shared.registry import Snapshot
+from shared.registry.chain import NAMED
+
+#: Sections whose entries have secrets: their hashes are shown to nobody here, and stay unless they are sent.
+_WITH_HASHES: Final = ("keys", "operators")
+_BODY: Final = "Sections as `GET` shows them; each replaces what is in force, and one that is left out stays."
+
+
+def add_whole(app: FastAPI, dsn: str, desk: RegistryDesk) -> None:
+    """Add them."""
+    changes = Changes(dsn, desk)
+
+    @app.get("/v1/registry")
+    def show_registry() -> JSONResponse:
+        """What is in force, but for the hashes of secrets; the ETag is what a change of it names."""
+        seen = desk.look()
+        return tagged(seen, _without_hashes(seen.document))
+
+    @app.put("/v1/registry", openapi_extra=described(text=_BODY))
+    def put_registry(
+        given: Annotated[bytes, Depends(body(MOST_REGISTRY))],
+        said: Annotated[Said, Query()],
+        state: StateIfGiven,
+        asking: Asking,
+    ) -> JSONResponse:
+        """Replace the sections that are sent, whole or not at all; with `dry_run` only say what differs.
+
+        `If-Match` is the ETag of the state that was read.  A key or operator that is sent without its hashes
+        keeps those that it has.
+        """
+        state.require_given()
+        document = document_of(given)
+
+        def wanted(before: Snapshot) -> Snapshot:
+            return valid(Snapshot, _with_hashes(document, before))
+
+        result, tag = changes.make(asking, Act("change registry", "registry"), said, state, wanted)
+        return answered(result, tag)
+
+    @app.get("/v1/registry/history")
+    def show_history(query: Annotated[HistoryQuery, Query()], asking: Asking) -> dict[str, Any]:
+        """Who changed the registry, when, why and which entries; the last first."""
+        seen = desk.look()
+
+        def behind(after: Any) -> list[int]:
+            end = len(seen.counted) if after is None else bisect_left(seen.counted, after)
+            return seen.counted[max(end - query.limit - 1, 0) : end][::-1]
+
+        offsets, further = page(dsn, "history", query, asking, behind)
+        return {"history": [_view(each) for each in reversed(desk.changes(offsets))], "next": further}
+
+
+def _view(of: Change) -> dict[str, Any]:
+    change = of.change
+    put = {
+        section: sorted(getattr(change.put, section)) if section in NAMED else True
+        for section in sorted(change.put.model_fields_set)
+    }
+    return {
+        "offset": of.offset,
+        "actor": change.actor,
+        "reason": change.reason,
+        "time": change.time.isoformat(),
+        "of_file": change.of_file,
+        "put": put,
+        "delete": {section: sorted(names) for section, names in change.delete.items()},
+    }
+
+
+def _without_hashes(document: Mapping[str, Any]) -> dict[str, Any]:
+    shown = dict(document)
+    for section in document.keys() & set(_WITH_HASHES):
+        shown[section] = {
+            name: {field: value for field, value in entry.items() if field != "hashes"}
+            for name, entry in document[section].items()
+        }
+    return shown
+
+
+def _with_hashes(document: Mapping[str, Any], before: Snapshot) -> dict[str, Any]:
+    """Return what was sent, with the hashes in force where none were sent."""
+    full = dict(document)
+    for section in document.keys() & set(_WITH_HASHES):
+        there, entries = getattr(before, section), document[section]
+        if not isinstance(entries, dict):
+            continue
+        full[section] = {
+            name: {"hashes": [each.model_dump(exclude_unset=True) for each in there[name].hashes], **entry}
+            if isinstance(entry, dict) and name in there
+            else entry
+            for name, entry in entries.items()
+        }
+    return full

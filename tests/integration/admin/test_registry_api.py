@@ -1,0 +1,252 @@
+"""The registry over HTTP: what is in force is read, changed by who has read it, and by one of two at once."""
+
+import json
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+from typing import Any, Final
+
+import httpx2
+import pytest
+
+from tests.fixtures.fix_kafka import HasBootstrap
+from tests.fixtures.fix_postgres import HasDsn
+from tests.fixtures.writer import execute
+from tests.integration.admin.guarded import key_of
+from tests.integration.admin.office import TYPE, WHY, Office, office_of, refused
+
+DEEP: Final = b'{"event_types":{"a":{"schema":' + b'{"not":' * 500 + b"{}" + b"}" * 500 + b"}}}"
+
+
+@pytest.fixture(scope="module")
+def office(
+    own_topics: HasBootstrap, postgres: HasDsn, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Office]:
+    with office_of(own_topics.bootstrap, postgres.dsn, tmp_path_factory.mktemp("office")) as office:
+        yield office
+
+
+def test_what_is_in_force_is_shown_without_hashes_and_put_back_with_those_it_has(office: Office) -> None:
+    shown = office.of("vera").get("/v1/registry")
+    document = shown.json()
+    assert set(document) >= {"keys", "operators"}
+    assert "sha256" not in shown.text
+    assert document["operators"]["olga"] == {"role": "operator", "events": ["order_*"]}
+    document["event_types"]["order_put"] = TYPE
+    put = office.change("PUT", "/v1/registry", json=document)
+    assert (put.status_code, put.json()["state"]) == (200, "applied"), put.text
+    assert put.json()["changes"] == ["+ event_types.order_put"]
+    again = office.of("vera").get("/v1/registry")
+    assert (again.json(), again.headers["etag"]) == (document, put.headers["etag"])
+    assert put.headers["etag"].startswith(f'"{put.json()["offset"]}-')
+    assert office.acts[-1] == ["ada", "change registry", "registry", WHY["reason"]]
+    last = office.history[0]
+    assert (last["actor"], last["reason"], last["offset"]) == ("ada", WHY["reason"], put.json()["offset"])
+    assert (last["put"], last["delete"]) == ({"event_types": ["order_put"]}, {})
+    same = office.change("PUT", "/v1/registry", json=document)
+    assert (same.json()["state"], same.headers["etag"]) == ("unchanged", put.headers["etag"])
+
+
+def test_a_change_of_another_state_than_is_in_force_is_refused(office: Office) -> None:
+    stale, body = office.tag, {"event_types": {"order_stale": TYPE}}
+    assert office.change("PUT", "/v1/types/order_first", json=TYPE).status_code == 200
+    for path, sent in (("/v1/registry", body), ("/v1/types/order_stale", TYPE)):
+        for wrong in (stale, '"0-00000000"', "W/" + office.tag, "nonsense"):
+            answer = office.change("PUT", path, json=sent, headers={"if-match": wrong})
+            assert office.tag in refused(answer, 412, "registry_changed")["detail"]
+        without = office.of("ada").ask("PUT", path, json=sent, params=WHY)
+        refused(without, 428, "if_match_missing")
+    gone = office.of("ada").ask("DELETE", "/v1/types/order_first", params=WHY)
+    refused(gone, 428, "if_match_missing")
+    refused(
+        office.change("DELETE", "/v1/types/order_first", headers={"if-match": stale}), 412, "registry_changed"
+    )
+    revoked = office.change("POST", "/v1/keys/shop/revoke", headers={"if-match": stale})
+    refused(revoked, 412, "registry_changed")
+    assert "order_stale" not in office.types
+    listed = f'"1-00000000", {office.tag}'
+    assert office.change("DELETE", "/v1/types/order_first", headers={"if-match": listed}).status_code == 200
+    assert office.change("PUT", "/v1/registry", json=body, headers={"if-match": "*"}).status_code == 200
+
+
+@pytest.mark.parametrize("attempt", range(3))
+def test_of_two_changes_of_one_state_at_once_one_wins(office: Office, attempt: int) -> None:
+    tag, start = office.tag, Barrier(4)
+
+    def put(n: int) -> httpx2.Response:
+        body = {"event_types": {f"order_race_{attempt}_{n}": {}}}
+        with httpx2.Client(base_url=office.service.url, timeout=60) as client:
+            start.wait()
+            headers = {"if-match": tag, "authorization": f"Bearer {key_of('ada')}"}
+            return client.put("/v1/registry", params=WHY, headers=headers, json=body)
+
+    before = len(office.history)
+    with ThreadPoolExecutor(4) as pool:
+        answers = list(pool.map(put, range(4)))
+    won = [answer for answer in answers if answer.status_code == 200]
+    assert [answer.json()["state"] for answer in won] == ["applied"]
+    for answer in answers:
+        if answer not in won:
+            refused(
+                answer, *{409: (409, "registry_conflict")}.get(answer.status_code, (412, "registry_changed"))
+            )
+    assert len(office.history) == before + 1
+    mine = {f"order_race_{attempt}_{n}" for n in range(4)} & set(office.types)
+    assert mine == {f"order_race_{attempt}_{answers.index(won[0])}"}
+
+
+def test_a_dry_run_says_what_differs_and_writes_nothing(office: Office) -> None:
+    before, acts, history = office.tag, office.acts, office.history
+    dry = {"dry_run": "true", "reason": ""}
+    put = office.change("PUT", "/v1/registry", json={"event_types": {"order_dry": {}}}, params=dry)
+    assert (put.json()["state"], put.json()["offset"]) == ("possible", None)
+    assert "+ event_types.order_dry" in put.json()["changes"]
+    one = office.change("PUT", "/v1/types/order_dry", json={}, params=dry)
+    assert one.json()["changes"] == ["+ event_types.order_dry"]
+    key = office.change("POST", "/v1/keys", json={"name": "dry"}, params=dry)
+    assert (key.json()["changes"], "key" in key.json()) == (["+ keys.dry"], False)
+    assert (
+        office.change("POST", "/v1/topics", json={"topic": "order_dry"}, params=dry).json()["made"] is False
+    )
+    assert "events.order_dry" not in {t["topic"] for t in office.of("ada").get("/v1/topics").json()["topics"]}
+    assert (office.tag, office.acts, office.history) == (before, acts, history)
+
+
+def test_whoever_changes_something_says_why(office: Office) -> None:
+    before = office.tag
+    asked: list[tuple[str, str, Any]] = [
+        ("PUT", "/v1/registry", {"event_types": {}}),
+        ("PUT", "/v1/types/order_why", {}),
+        ("DELETE", "/v1/types/order_put", None),
+        ("POST", "/v1/keys", {"name": "why"}),
+        ("POST", "/v1/keys/shop/rotate", None),
+        ("POST", "/v1/keys/shop/revoke", None),
+        ("POST", "/v1/topics", {"topic": "order_why"}),
+    ]
+    for method, path, body in asked:
+        for reason in ("", " ", "\0", "x" * 1025):
+            said = refused(
+                office.change(method, path, json=body, params={"reason": reason}), 422, "bad_query"
+            )
+            assert "query" in said["errors"][0]["place"]
+    assert office.tag == before
+
+
+def test_an_event_type_is_changed_alone_and_not_against_what_it_took(office: Office) -> None:
+    path = "/v1/types/order_alone"
+    refused(office.of("ada").get(path), 404, "not_kept")
+    refused(office.change("DELETE", path), 404, "not_kept")
+    assert office.change("PUT", path, json=TYPE).json()["changes"] == ["+ event_types.order_alone"]
+    found = office.of("vera").get(path)
+    assert (found.json(), found.headers["etag"]) == (TYPE, office.tag)
+    narrow = {"schema": {"type": "object", "properties": {"n": {"type": "string"}}}}
+    said = refused(office.change("PUT", path, json=narrow), 422, "registry_refused")
+    assert [each["pointer"] for each in said["findings"]] == ["/properties/n/type"]
+    assert (said["state"], said["changes"]) == ("refused", ["~ event_types.order_alone: owner, schema"])
+    unclear = {"schema": {"oneOf": [TYPE["schema"]]}}
+    said = refused(office.change("PUT", path, json=unclear), 422, "registry_refused")
+    assert said["state"] == "undecided"
+    assert office.change("PUT", path, json=unclear, params={"accept": "true"}).status_code == 200
+    assert office.change("DELETE", path).json()["changes"] == ["- event_types.order_alone"]
+    assert office.acts[-1][:3] == ["ada", "delete type", "event type order_alone"]
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        (b"", "bad_json"),
+        (b"[1]", "registry_refused"),
+        (b'{"event_types":{},"event_types":{}}', "duplicate_key"),
+        (b'{"eventtypes":{}}', "registry_refused"),
+        (b'{"event_types":{"A":{}}}', "registry_refused"),
+        (b'{"event_types":{"onramp_mine":{}}}', "registry_refused"),
+        (b'{"keys":{"new":{"events":["x"]}}}', "registry_refused"),
+        (b'{"keys":[]}', "registry_refused"),
+        (b'{"event_types":{"a":{"schema":{"$ref":"http://x/y"}}}}', "registry_refused"),
+        (
+            DEEP,
+            "registry_refused",
+        ),
+        (b"[" * 5000, "too_deep"),
+        (b'{"event_types":{"a":{"owner":"' + b"x" * (15 << 20) + b'"}}}', "body_too_large"),
+    ],
+    ids=[
+        "empty",
+        "list",
+        "twice",
+        "section",
+        "name",
+        "own",
+        "hashes",
+        "keys",
+        "ref",
+        "deep",
+        "nested",
+        "large",
+    ],
+)
+def test_a_body_that_is_no_registry_is_refused_and_says_where(office: Office, body: bytes, code: str) -> None:
+    before = office.tag
+    status = {"registry_refused": 422, "body_too_large": 413}.get(code, 400)
+    refused(office.change("PUT", "/v1/registry", content=body), status, code)
+    assert office.tag == before
+
+
+def test_a_secret_is_shown_once_and_each_act_is_written_down(office: Office) -> None:
+    made = office.change("POST", "/v1/keys", json={"name": "till", "events": ["order_*"]})
+    secret = made.json()["key"]
+    assert secret.startswith("onramp_till_")
+    taken = refused(office.change("POST", "/v1/keys", json={"name": "till"}), 422, "registry_refused")
+    assert "there is a key till" in taken["detail"]
+    rotated = office.change("POST", "/v1/keys/till/rotate", params={"overlap": "1h"}).json()["key"]
+    assert rotated != secret
+    listed = office.of("vera").get("/v1/keys")
+    [till] = [each for each in listed.json()["keys"] if each["name"] == "till"]
+    assert (till["secrets"], till["events"], till["expires"]) == (2, ["order_*"], None)
+    asked = {"key": "till", "event": "order_made"}
+    assert office.of("vera").get("/v1/access", **asked).json()["may"] is True
+    assert office.change("POST", "/v1/keys/till/revoke").status_code == 200
+    said = office.of("vera").get("/v1/access", **asked).json()
+    assert said == {"may": False, "lines": [{"yes": False, "line": "keys: there is no till"}]}
+    for act in ("rotate", "revoke"):
+        refused(office.change("POST", f"/v1/keys/till/{act}"), 404, "not_kept")
+    acts = [act for act in office.acts if act[2] == "key till"]
+    assert [act[1] for act in acts] == ["create key", "rotate key", "revoke key"]
+    assert not [
+        part for part in (secret, rotated, "sha256") if part in listed.text + json.dumps(office.history)
+    ]
+
+
+def test_what_cannot_be_written_down_is_not_done_and_no_secret_is_shown(office: Office) -> None:
+    before = office.tag
+    execute(office.dsn, "ALTER TABLE onramp_admin.acts ADD CONSTRAINT none CHECK (false) NOT VALID")
+    try:
+        made = office.change("POST", "/v1/keys", json={"name": "unseen"})
+        refused(made, 503, "database_unavailable")
+        refused(office.change("PUT", "/v1/registry", json={"event_types": {}}), 503, "database_unavailable")
+    finally:
+        execute(office.dsn, "ALTER TABLE onramp_admin.acts DROP CONSTRAINT none")
+    assert office.tag == before
+
+
+def test_the_history_has_pages_and_its_cursor_is_no_other_lists(office: Office) -> None:
+    for n in range(3):
+        assert office.change("PUT", f"/v1/types/order_page_{n}", json={}).status_code == 200
+    seen: list[int] = []
+    cursor: dict[str, str] = {}
+    while True:
+        page = office.of("vera").get("/v1/registry/history", limit=2, **cursor).json()
+        seen += [each["offset"] for each in page["history"]]
+        if page["next"] is None:
+            break
+        cursor = {"cursor": page["next"]}
+        refused(office.of("vera").get("/v1/types", **cursor), 400, "bad_cursor")
+    assert seen == sorted(seen, reverse=True)
+    assert len(seen) == len(set(seen)) == len(office.history)
+    names: list[str] = []
+    cursor = {}
+    while cursor is not None:
+        page = office.of("vera").get("/v1/types", limit=2, **cursor).json()
+        names += [each["name"] for each in page["types"]]
+        cursor = {"cursor": page["next"]} if page["next"] else None  # type: ignore[assignment]
+    assert names == sorted(office.types)
