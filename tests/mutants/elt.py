@@ -13,8 +13,8 @@ MERGE: Final = (
     Mutant(
         "order by the topic's offset, not by LSN",
         "merge/keyed_sql.py",
-        "SELECT DISTINCT ON (key) key, at, op, after, toast, lsn, ms FROM span ORDER BY key, at DESC",
-        "SELECT DISTINCT ON (key) key, at, op, after, toast, lsn, ms FROM span ORDER BY key, lsn DESC",
+        "b JOIN (\n        SELECT max(at) AS at FROM pg_temp.onramp_batch",
+        "b JOIN (\n        SELECT (array_agg(at ORDER BY lsn DESC))[1] AS at FROM pg_temp.onramp_batch",
         f"{_MERGE}order_is_the_topics_and_not_the_lsns",
     ),
     Mutant(
@@ -66,7 +66,7 @@ MERGE: Final = (
     Mutant(
         "that a new key takes what was left out from the old one",
         "merge/keyed_sql.py",
-        "    pairs = _pairs(conn, table) if _one(conn, _LEFT_OUT) else []\n",
+        "    pairs = _pairs(conn, table) if is_left_out and _one(conn, _LEFT_OUT) else []\n",
         "    pairs = []\n",
         f"{_MERGE}a_new_key_keeps_what_was_left_out_from_the_old_one",
     ),

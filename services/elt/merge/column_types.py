@@ -22,7 +22,8 @@ _SINCE_1970: Final = (
 )
 #: The years that a driver has for infinity have nine digits.
 _ZONED: Final = (
-    "(CASE WHEN ({t}) ~ '^[+][0-9]{{9}}' THEN 'infinity' WHEN ({t}) ~ '^-[0-9]{{9}}' THEN '-infinity'"
+    "(CASE WHEN left({t}, 1) NOT IN ('+', '-') THEN ({t})::{type}"
+    " WHEN ({t}) ~ '^[+][0-9]{{9}}' THEN 'infinity' WHEN ({t}) ~ '^-[0-9]{{9}}' THEN '-infinity'"
     " ELSE ({t})::{type} END)"
 )
 _TIME: Final = (
@@ -110,9 +111,10 @@ class ColumnType(NamedTuple):
     declared: str
     template: str
 
-    def value(self, json: sql.Composable) -> sql.Composable:
-        """Return SQL for the value of which `json` is SQL; NULL for a JSON null and for none."""
-        text = sql.SQL("({} #>> '{{}}')").format(json)
+    def value(self, of: sql.Composable, place: str | int) -> sql.Composable:
+        """Return SQL for the value at `place` in the JSON that `of` is SQL of; NULL for a null, none."""
+        at = sql.Literal(place)
+        json, text = sql.SQL("({} -> {})").format(of, at), sql.SQL("({} ->> {})").format(of, at)
         return sql.SQL(self.template).format(j=json, t=text, type=sql.SQL(self.declared))
 
 

@@ -19,6 +19,7 @@ _NO_KEY: Final = """
     SELECT min(at) FROM pg_temp.onramp_batch
     WHERE op <> 't' AND (key IS NULL OR key @> '[null]' OR op <> 'd' AND after IS NULL)
 """
+_IS_LEFT_OUT: Final = "SELECT EXISTS (SELECT FROM pg_temp.onramp_batch WHERE toast)"
 _LEFT_OUT: Final = "SELECT EXISTS (SELECT FROM pg_temp.onramp_batch WHERE op = 'c' AND toast)"
 #: Creates that leave out a value: each with the delete before it, of the same record of the log.
 _PAIRS: Final = """
@@ -29,8 +30,15 @@ _PAIRS: Final = """
           FROM pg_temp.onramp_batch WINDOW w AS (ORDER BY at)) AS told
     WHERE op = 'c' AND toast ORDER BY at
 """
+#: Where nothing was left out, the last change of a key has it all.
+_LAST: Final = sql.SQL("""
+    INSERT INTO pg_temp.onramp_fold
+    SELECT b.key, b.op = 'd', b.after, false, false, b.lsn, b.ms
+    FROM pg_temp.onramp_batch b JOIN (
+        SELECT max(at) AS at FROM pg_temp.onramp_batch
+        WHERE at >= {start} AND at < {stop} AND op <> 't' GROUP BY key) AS last ON last.at = b.at
+""")
 _FOLD: Final = sql.SQL("""
-    TRUNCATE pg_temp.onramp_fold;
     WITH span AS MATERIALIZED (
         SELECT * FROM pg_temp.onramp_batch WHERE at >= {start} AND at < {stop} AND op <> 't'
     ), last AS MATERIALIZED (
@@ -53,7 +61,10 @@ _FOLD: Final = sql.SQL("""
            based.since IS NOT NULL, last.lsn, last.ms
     FROM last LEFT JOIN filled ON filled.key = last.key LEFT JOIN based ON based.key = last.key
 """)
-_LOST: Final = "SELECT count(*) FROM pg_temp.onramp_fold WHERE keeps AND based AND NOT gone"
+_FOLDED: Final = """
+    SELECT count(*) FILTER (WHERE gone), count(*) FILTER (WHERE keeps AND NOT gone),
+           count(*) FILTER (WHERE keeps AND based AND NOT gone) FROM pg_temp.onramp_fold
+"""
 #: Where the cleaning looks at a value that was left out, it is the old row's, as text.
 _CLEAN: Final = sql.SQL("""
     UPDATE pg_temp.onramp_fold fold SET gone = true, keeps = false FROM (
@@ -72,7 +83,6 @@ _UPSERT: Final = sql.SQL("""
 _UPDATE: Final = sql.SQL("""
     UPDATE {table} p SET {sets} FROM pg_temp.onramp_fold f WHERE f.keeps AND NOT f.gone AND {same}
 """)
-_KEEPING: Final = "SELECT count(*) FROM pg_temp.onramp_fold WHERE keeps AND NOT gone"
 _REKEY: Final = sql.SQL("""
     UPDATE {table} p SET {sets} FROM (
         SELECT d.key AS old_key, c.after AS row, c.lsn, c.ms
@@ -111,12 +121,13 @@ def merge(conn: connection, table: PublicTable, start: int, stop: int) -> None:
             f"the change at offset {at} has no value for the key ({', '.join(table.key)}): the key has "
             f"changed; read the source again (onramp sources resync {table.source.source})"
         )
-    pairs = _pairs(conn, table) if _one(conn, _LEFT_OUT) else []
+    is_left_out = bool(_one(conn, _IS_LEFT_OUT))
+    pairs = _pairs(conn, table) if is_left_out and _one(conn, _LEFT_OUT) else []
     for span in spans([p for p in pairs if start <= p.old and p.new < stop], start, stop):
         if span.pairs:
             _rekey(conn, table, span.pairs)
         else:
-            _merge(conn, table, span)
+            _merge(conn, table, span, _FOLD if is_left_out else _LAST)
 
 
 def spans(pairs: Sequence[Pair], start: int, stop: int) -> Iterator[Span]:
@@ -147,10 +158,11 @@ def _pairs(conn: connection, table: PublicTable) -> list[Pair]:
     return [Pair(*row) for row in found]
 
 
-def _merge(conn: connection, table: PublicTable, span: Span) -> None:
+def _merge(conn: connection, table: PublicTable, span: Span, fold: sql.SQL) -> None:
     with conn.cursor() as cursor:
+        cursor.execute("DELETE FROM pg_temp.onramp_fold")
         cursor.execute(
-            _FOLD.format(start=sql.Literal(span.start), stop=sql.Literal(span.stop), all=placeholders.ALL)
+            fold.format(start=sql.Literal(span.start), stop=sql.Literal(span.stop), all=placeholders.ALL)
         )
         same = table.same_key("p", sql.SQL("f.key"))
         if table.cleaning.where:
@@ -158,11 +170,14 @@ def _merge(conn: connection, table: PublicTable, span: Span) -> None:
             cursor.execute(
                 _CLEAN.format(table=table.identifier, same=same, all=placeholders.ALL, where=where)
             )
-        if _one(conn, _LOST):
+        cursor.execute(_FOLDED)
+        gone, keeping, lost = cursor.fetchone() or (0, 0, 0)
+        if lost:
             raise HeldError(_MISSING.format(source=table.source.source))
-        cursor.execute(_DELETE.format(table=table.identifier, same=same))
+        if gone:
+            cursor.execute(_DELETE.format(table=table.identifier, same=same))
         cursor.execute(_upsert(table))
-        if keeping := _one(conn, _KEEPING):
+        if keeping:
             cursor.execute(_UPDATE.format(table=table.identifier, sets=_sets(table), same=same))
             if cursor.rowcount != keeping:
                 raise HeldError(_MISSING.format(source=table.source.source))

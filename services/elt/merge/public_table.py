@@ -57,14 +57,14 @@ class PublicTable:
 
     def value(self, column: str, row: sql.Composable) -> sql.Composable:
         """Return SQL for the value of `column` in `row`, SQL for a change's row."""
-        return self.types[column].value(sql.SQL("({} -> {})").format(row, sql.Literal(column)))
+        return self.types[column].value(row, column)
 
     def same_key(self, row: str, json: sql.Composable) -> sql.Composable:
         """Return the condition that the table's row `row` has the key of which `json` is SQL (an array)."""
         return sql.SQL(" AND ").join(
             sql.SQL("{} = {}").format(
                 sql.Identifier(row, name),
-                self.types[name].value(sql.SQL("({} -> {})").format(json, sql.Literal(n))),
+                self.types[name].value(json, n),
             )
             for n, name in enumerate(self.key)
         )

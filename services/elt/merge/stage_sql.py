@@ -14,13 +14,15 @@ from psycopg2.extensions import connection
 
 from services.elt.merge import placeholders
 
+#: Empty they are already unless this is no first merge of the transaction: TRUNCATE would make files anew.
 _STAGE: Final = """
     CREATE TEMPORARY TABLE IF NOT EXISTS onramp_batch (
         at int8, op text, key jsonb, before jsonb, after jsonb, toast bool, snapshot text,
         lsn int8, ms int8, commit numeric, ord int8) ON COMMIT DELETE ROWS;
     CREATE TEMPORARY TABLE IF NOT EXISTS onramp_fold (
         key jsonb, gone bool, row jsonb, keeps bool, based bool, lsn int8, ms int8) ON COMMIT DELETE ROWS;
-    TRUNCATE pg_temp.onramp_batch, pg_temp.onramp_fold
+    DELETE FROM pg_temp.onramp_batch;
+    DELETE FROM pg_temp.onramp_fold
 """
 _COMMIT: Final = "coalesce(((change #>> '{source,sequence}')::jsonb ->> 0)::numeric, 0)"
 _ORDER: Final = "(change #>> '{transaction,total_order}')::int8"
@@ -45,6 +47,7 @@ _FROM_BEFORE: Final = sql.SQL("""
           WHERE b.toast AND b.op = 'u' AND b.before IS NOT NULL GROUP BY 1) AS filled
     WHERE onramp_batch.at = filled.at
 """).format(signs=placeholders.SIGNS, all=placeholders.ALL)
+_IS_LEFT_OUT: Final = "SELECT EXISTS (SELECT FROM pg_temp.onramp_batch WHERE toast)"
 _EXACT: Final = sql.SQL("""
     UPDATE pg_temp.onramp_batch SET toast = false
     WHERE toast AND NOT EXISTS (SELECT FROM jsonb_each(after) a WHERE a.value = ANY ({all}))
@@ -96,12 +99,10 @@ _MARK: Final = """
     SELECT commit, ord FROM pg_temp.onramp_batch
     WHERE ord IS NOT NULL AND at >= %s ORDER BY commit DESC, ord DESC LIMIT 1
 """
-#: The shapes of rows are few: one row of each is looked at.
 _UNKNOWN: Final = """
-    SELECT DISTINCT name FROM (
-        SELECT DISTINCT ARRAY(SELECT jsonb_object_keys(coalesce(after, before))) AS names
-        FROM pg_temp.onramp_batch WHERE op <> 't') AS shapes, unnest(names) AS name
-    WHERE name <> ALL (%s) ORDER BY 1
+    SELECT DISTINCT name
+    FROM pg_temp.onramp_batch, jsonb_object_keys(coalesce(after, before) - %s::text[]) AS name
+    WHERE op <> 't' AND coalesce(after, before) - %s::text[] <> '{}' ORDER BY 1
 """
 _ANALYZE_FROM: Final = 1_000
 
@@ -141,12 +142,15 @@ def fill(conn: connection, landing: sql.Identifier, key: Sequence[str], start: i
         cursor.execute(statement)
         staged = int(cursor.rowcount)
         if staged >= _ANALYZE_FROM:
-            cursor.execute("ANALYZE pg_temp.onramp_batch")
+            # What is joined or cut by: rows are large, and nobody looks for one by what is in it.
+            cursor.execute("ANALYZE pg_temp.onramp_batch (at, op, commit, ord)")
     return staged
 
 
 def fill_from_before(conn: connection) -> None:
     """Take values that were left alone from the whole old row, where the change has it."""
+    if not _one(conn, sql.SQL(_IS_LEFT_OUT)):
+        return
     with conn.cursor() as cursor:
         cursor.execute(_FROM_BEFORE)
         cursor.execute(_EXACT)
@@ -155,7 +159,8 @@ def fill_from_before(conn: connection) -> None:
 def unknown_columns(conn: connection, known: Iterable[str]) -> list[str]:
     """Return the columns that changes have and that nobody `known` to the history."""
     with conn.cursor() as cursor:
-        cursor.execute(_UNKNOWN, (list(known),))
+        names = list(known)
+        cursor.execute(_UNKNOWN, (names, names))
         return [name for (name,) in cursor.fetchall()]
 
 

@@ -29,9 +29,11 @@ from shared import change_table
 
 log = logging.getLogger(__name__)
 
-#: Names are pinned, and a session that was cut is noticed.
+#: Names are pinned, and a session that was cut is noticed. A merge sorts and hashes its stage, in
+#: memory; it is over before compiled code would have paid.
 _OPTIONS: Final = (
-    "-c search_path=pg_catalog,pg_temp -c timezone=UTC -c idle_in_transaction_session_timeout=60s"
+    "-c search_path=pg_catalog,pg_temp -c timezone=UTC -c idle_in_transaction_session_timeout=60s "
+    "-c work_mem=32MB -c jit=off"
 )
 _NOT_UP_TO_DATE: Final = (psycopg2.errors.UndefinedTable, psycopg2.errors.UndefinedColumn)
 #: Seconds between two looks whether a merge has ended.

@@ -87,7 +87,9 @@ def _insert(first: int) -> str:
 
 def _published(conn: Any, type_: str, change: dict[str, Any], column: str) -> str | None:
     told = sql.SQL("{}::jsonb").format(sql.Literal(orjson.dumps(change["after"][column]).decode()))
-    query = sql.SQL("SELECT ({})::text").format(column_type(type_).value(told))
+    query = sql.SQL("SELECT ({})::text").format(
+        column_type(type_).value(sql.SQL("jsonb_build_array({})").format(told), 0)
+    )
     with conn.cursor() as cursor:
         try:
             cursor.execute(query)
