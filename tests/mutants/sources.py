@@ -10,6 +10,8 @@ EVERY_KIND: Final = f"{CAPTURE}::test_every_kind_of_change_reaches_the_topic_wit
 BUDGET: Final = f"{WAL}::test_at_the_budget_the_slot_goes_and_a_resync_brings_everything_back"
 POLICED: Final = "tests/integration/capture/test_topics.py"
 REFUSED: Final = "tests/integration/tls/test_sources.py::test_what_the_agent_may_not_set_on_a_topic_is_told"
+SLOT: Final = "tests/unit/elt/test_slot.py"
+TAKEN: Final = "tests/integration/capture/test_slot.py"
 UNIT: Final = "tests/unit/elt/test_connector.py"
 
 QUICK: Final = (
@@ -29,8 +31,44 @@ QUICK: Final = (
         tests=UNIT,
     ),
     Mutant("a column with another name", "rereads.py", "elif old[0] != name:", "elif False:", tests=UNIT),
+    Mutant(
+        "what moved while our connector did not read",
+        "../health/slot.py",
+        "self.last is not Reader.OWN and slot.confirmed > self.own",
+        "False",
+        tests=SLOT,
+    ),
+    Mutant(
+        "what our connector can have confirmed itself",
+        "../health/slot.py",
+        "if not own or reader is Reader.OWN or",
+        "if False and",
+        tests=SLOT,
+    ),
+    Mutant(
+        "what Kafka Connect says that it sent",
+        "../health/slot_watch.py",
+        "        if upto >= slot.confirmed:",
+        "        if False:",
+        tests=SLOT,
+    ),
+    Mutant("a session that keeps ours out", "../health/slot.py", " and slot.pid != other", "", tests=SLOT),
 )
 SLOW: Final = (
+    Mutant(
+        "another reader of the slot",
+        "look.py",
+        "        if taken := self._slot.taken(seen.slot):",
+        '        if taken := "":',
+        tests=f"{TAKEN}::test_a_slot_that_somebody_else_reads_is_told_and_what_he_took_is_a_gap",
+    ),
+    Mutant(
+        "a slot whose WAL the server removed",
+        "look.py",
+        "        if slot.is_lost:",
+        "        if False:",
+        tests=f"{TAKEN}::test_a_slot_whose_wal_the_server_removed_is_told_and_a_resync_heals_it",
+    ),
     Mutant(
         "TRUNCATE",
         "connector.py",

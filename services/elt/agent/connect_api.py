@@ -5,6 +5,7 @@ import re
 import urllib.error
 import urllib.parse
 import urllib.request
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Final
@@ -119,6 +120,12 @@ def _refusal(method: str, path: str, error: urllib.error.HTTPError) -> str:
     except (ValueError, OSError):
         said = ""
     return f"Kafka Connect answers {error.code} to {method} {path or '/'}: {said[:_MOST_REASON]}"
+
+
+def offset_lsn(offsets: Sequence[Mapping[str, Any]]) -> int:
+    """Return up to where of the source's log a connector is, by its `offsets`; 0 when it never wrote."""
+    found = (each["offset"].get(name) for each in offsets for name in ("lsn", "lsn_proc", "lsn_commit"))
+    return max((int(lsn) for lsn in found if lsn is not None), default=0)
 
 
 def cause(trace: str) -> str:

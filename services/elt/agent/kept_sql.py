@@ -16,6 +16,7 @@ import psycopg2
 from psycopg2.extensions import connection
 
 from services.elt.agent.seen import RowsStamp, Seen, State, Table
+from services.elt.health.slot import Reader, Readers, lsn_number, lsn_text
 from shared.migrations import Migrations
 
 SCHEMA: Final = "onramp_agent"
@@ -23,7 +24,8 @@ _MIGRATIONS: Final = Migrations(schema=SCHEMA, files=files(__package__) / "sql",
 _OPTIONS: Final = "-c search_path=pg_catalog,pg_temp -c statement_timeout=10000 -c lock_timeout=5000"
 _CONNECT_SECONDS: Final = 5
 _KEPT: Final = """
-    SELECT out_of_sync_lsn::text, out_of_sync_at, out_of_sync_why, resync_wanted_at, tables, rereads
+    SELECT out_of_sync_lsn::text, out_of_sync_at, out_of_sync_why, resync_wanted_at, tables, rereads,
+           slot_reader, own_lsn::text
     FROM onramp_agent.sources WHERE source = %s
 """
 _ADD: Final = """
@@ -32,7 +34,8 @@ _ADD: Final = """
 """
 _SHOW: Final = """
     UPDATE onramp_agent.sources SET state = %s, reason = %s, slot_active = %s, wal_status = %s,
-        retained_bytes = %s, heartbeat_age_s = %s, left_out = %s, looked_at = clock_timestamp()
+        retained_bytes = %s, heartbeat_age_s = %s, left_out = %s, looked_at = clock_timestamp(),
+        confirmed_lsn = coalesce(%s, confirmed_lsn), slot_reader = %s, own_lsn = %s
     WHERE source = %s
 """
 _MARK: Final = """
@@ -42,7 +45,8 @@ _MARK: Final = """
 """
 _HEAL: Final = """
     UPDATE onramp_agent.sources SET out_of_sync_lsn = NULL, out_of_sync_at = NULL, out_of_sync_why = NULL,
-        resync_wanted_at = NULL, rereads = '{}' WHERE source = %s
+        resync_wanted_at = NULL, rereads = '{}', confirmed_lsn = NULL, slot_reader = NULL, own_lsn = NULL
+    WHERE source = %s
 """
 _CLEAR: Final = """
     UPDATE onramp.models SET clear_at = %s WHERE source = %s AND schema_name = %s AND table_name = %s
@@ -73,6 +77,8 @@ class Kept:
     tables: Mapping[str, RowsStamp] | None = None
     #: Tables that must be read again, and why.
     rereads: Mapping[str, str] = field(default_factory=dict)
+    #: Who read the slot at the last look.
+    readers: Readers = field(default_factory=Readers)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +89,7 @@ class Shown:
     reason: str = ""
     heartbeat_age_s: float | None = None
     seen: Seen | None = None
+    readers: Readers = field(default_factory=Readers)
 
 
 class KeptDatabase:
@@ -99,7 +106,7 @@ class KeptDatabase:
         with self._transaction() as cursor:
             cursor.execute(_ADD, (self._source, self._dsn_env))
             cursor.execute(_KEPT, (self._source,))
-            lsn, at, why, wanted, tables, rereads = cursor.fetchone()
+            lsn, at, why, wanted, tables, rereads, reader, own = cursor.fetchone()
         return Kept(
             out_of_sync_lsn=lsn,
             out_of_sync_at=at,
@@ -107,6 +114,7 @@ class KeptDatabase:
             resync_wanted_at=wanted,
             tables=None if tables is None else {n: RowsStamp.of(t) for n, t in tables.items()},
             rereads=rereads,
+            readers=Readers(last=Reader(reader or Reader.NOBODY), own=lsn_number(own or "0/0")),
         )
 
     def show(self, shown: Shown) -> None:
@@ -123,6 +131,9 @@ class KeptDatabase:
                     slot and slot.retained_bytes,
                     shown.heartbeat_age_s,
                     _json(shown.seen.left_out if shown.seen else {}),
+                    slot and slot.confirmed_lsn,
+                    shown.readers.last,
+                    lsn_text(shown.readers.own),
                     self._source,
                 ),
             )

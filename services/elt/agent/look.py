@@ -7,13 +7,16 @@ from time import monotonic
 from typing import Final
 
 from services.elt.agent import names
-from services.elt.agent.connect_api import ConnectApi, ConnectError, ConnectorStatus
-from services.elt.agent.connector import Rendering
+from services.elt.agent.connect_api import ConnectApi, ConnectError, ConnectorStatus, offset_lsn
+from services.elt.agent.connector import MOST_BYTES, Rendering
 from services.elt.agent.kafka_topics import ChangeTopics, TopicsError
 from services.elt.agent.kept_sql import Kept, KeptDatabase, KeptError, Shown
 from services.elt.agent.rereads import rereads
 from services.elt.agent.seen import Seen, State, Table
 from services.elt.agent.source_sql import SourceDatabase, SourceError
+from services.elt.health.remedies import with_remedy
+from services.elt.health.slot import Readers
+from services.elt.health.slot_watch import SlotWatch
 from shared.backoff import Backoff
 from shared.registry.sources import Source
 
@@ -47,16 +50,16 @@ class SourceLook:
         self._policed_at = float("-inf")
         self._trouble: list[str] = []
         self._had_slot = False
-        self._confirmed = ""
-        self._moved_at: float | None = None
+        self._slot = SlotWatch()
 
     def look(self) -> Shown:
         """Return how the source is, and have done what it needs."""
         seen: Seen | None = None
         try:
             seen = self._reach.database.look()
-            self._note_progress(seen)
+            self._slot.see(seen.slot)
             kept = self._reach.kept.read()
+            self._slot.note_reader(seen.slot, kept.readers)
             if kept.out_of_sync_at is None and (why := self._why_out_of_sync(seen)):
                 kept = self._mark(seen, why)
             if kept.out_of_sync_at is not None:
@@ -68,7 +71,7 @@ class SourceLook:
                 shown = self._capture(seen, kept)
             self._reach.kept.show(shown)
         except (SourceError, KeptError, ConnectError, TopicsError) as error:
-            shown = self._shown(State.UNREACHABLE, str(error), seen)
+            shown = self._shown(State.UNREACHABLE, self._with_remedy(str(error)), seen)
             self._show_if_possible(shown, error)
         return shown
 
@@ -184,7 +187,14 @@ class SourceLook:
                 f"its slot held {slot.retained_bytes / _GB:.2f} GB of WAL, and wal_budget is "
                 f"{self._source.wal_budget}"
             )
-        return ""
+        return self._slot.taken_away(slot, self._sent)
+
+    def _sent(self) -> int:
+        """Return up to where Kafka Connect says that Kafka has everything; who is away has sent nothing."""
+        try:
+            return offset_lsn(self._reach.connect.offsets(names.connector(self._name)))
+        except ConnectError:
+            return 0
 
     def _mark(self, seen: Seen, why: str) -> Kept:
         log.error(
@@ -228,17 +238,16 @@ class SourceLook:
         tables = [*self._reach.kept.history(), *((t.schema, t.name) for t in seen.tables)]
         self._reach.kept.heal(self._reach.topics.ends(self._name, dict.fromkeys(tables)))
         self._had_slot = False
+        self._slot.forget()
         log.info("a source is read again from its beginning", extra={"source": self._name})
 
-    def _note_progress(self, seen: Seen) -> None:
-        """Note when Kafka last had more of the source: heartbeats move the slot each second."""
-        if seen.slot is not None and seen.slot.confirmed_lsn != self._confirmed:
-            self._moved_at = monotonic() if self._confirmed or seen.slot.active else None
-            self._confirmed = seen.slot.confirmed_lsn
-
     def _judge(self, seen: Seen, status: ConnectorStatus | None) -> Shown:
+        if status is not None:
+            self._slot.note_complaint(status.reason)
+        if taken := self._slot.taken(seen.slot):
+            return self._shown(State.TAKEN, taken, seen)
         if status is not None and status.has_failed:
-            return self._shown(State.FAILED, status.reason, seen)
+            return self._shown(State.FAILED, self._with_remedy(status.reason), seen)
         slot = seen.slot
         if slot is None or not slot.active:
             return self._shown(State.STARTING, "its slot is not read yet", seen)
@@ -248,17 +257,24 @@ class SourceLook:
                 f"its slot holds {slot.retained_bytes / _GB:.2f} GB of WAL, and wal_alarm is "
                 f"{self._source.wal_alarm}"
             )
-        age = self._heartbeat_age()
+        age = self._slot.heartbeat_age
         if age is not None and age > _SILENT_SECONDS:
             reasons.append(f"no heartbeat for {age:.0f} s")
         reasons += [f"{name} stays out: {why}" for name, why in seen.left_out.items()]
         return self._shown(State.FLOWING, "; ".join(reasons), seen)
 
-    def _heartbeat_age(self) -> float | None:
-        return None if self._moved_at is None else monotonic() - self._moved_at
+    def _with_remedy(self, reason: str) -> str:
+        env = self._source.dsn_env
+        return with_remedy(reason, name=self._name, dsn_env=env, most_bytes=MOST_BYTES)
 
     def _shown(self, state: State, reason: str, seen: Seen | None) -> Shown:
-        return Shown(state=state, reason=reason, heartbeat_age_s=self._heartbeat_age(), seen=seen)
+        return Shown(
+            state=state,
+            reason=reason,
+            heartbeat_age_s=self._slot.heartbeat_age,
+            seen=seen,
+            readers=self._slot.readers or Readers(),
+        )
 
     def _show_if_possible(self, shown: Shown, error: Exception) -> None:
         if isinstance(error, KeptError):

@@ -4,13 +4,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 from services.elt.agent import names
+from services.elt.health.slot import Slot
 from shared.registry.sources import Source
-
-#: What pgoutput's slot says when the server gave up its WAL.
-_LOST: Final = "lost"
 
 
 class State(StrEnum):
@@ -26,6 +24,8 @@ class State(StrEnum):
     UNPREPARED = "unprepared"
     #: Its connector has failed and is restarted.
     FAILED = "failed"
+    #: Another program reads its slot.
+    TAKEN = "taken"
     #: Changes are missing: `onramp sources resync`.
     OUT_OF_SYNC = "out_of_sync"
 
@@ -80,22 +80,6 @@ class Table:
     def full_name(self) -> str:
         """`schema.table`, unquoted."""
         return f"{self.schema}.{self.name}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Slot:
-    """A replication slot; `retained_bytes` of WAL are kept for it."""
-
-    active: bool
-    wal_status: str
-    retained_bytes: int
-    #: Up to where the connector has said that Kafka has it.
-    confirmed_lsn: str
-
-    @property
-    def is_lost(self) -> bool:
-        """Whether the server has removed WAL that it needs."""
-        return self.wal_status == _LOST
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,8 @@ from psycopg2 import sql
 from psycopg2.extensions import connection, parse_dsn
 
 from services.elt.agent import names
-from services.elt.agent.seen import Column, RowsStamp, Seen, Slot, Table, left_out
+from services.elt.agent.seen import Column, RowsStamp, Seen, Table, left_out
+from services.elt.health.slot import Slot
 from shared.registry.sources import Source
 
 _CONNECT_SECONDS: Final = 5
@@ -22,9 +23,10 @@ _OPTIONS: Final = (
     f"-c search_path=pg_catalog,pg_temp -c statement_timeout={_STATEMENT_MS} -c lock_timeout=2000"
 )
 _SLOT: Final = """
-    SELECT active, coalesce(wal_status, 'lost'), confirmed_flush_lsn::text,
-           coalesce(pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn), 0)::int8
-    FROM pg_replication_slots WHERE slot_name = %s
+    SELECT s.active, coalesce(s.wal_status, 'lost'), coalesce(s.confirmed_flush_lsn, '0/0')::text,
+           coalesce(pg_wal_lsn_diff(pg_current_wal_lsn(), s.restart_lsn), 0)::int8,
+           s.active_pid, coalesce(a.application_name, '')
+    FROM pg_replication_slots s LEFT JOIN pg_stat_activity a ON a.pid = s.active_pid WHERE s.slot_name = %s
 """
 #: The identity is the index that REPLICA IDENTITY names, else the primary key.
 _TABLES: Final = """
@@ -83,7 +85,7 @@ class SourceDatabase:
     @property
     def parameters(self) -> Mapping[str, str]:
         """Return libpq's parameters of the DSN by name."""
-        with _translated():
+        with _translated(self._source.dsn_env):
             return {key: str(value) for key, value in parse_dsn(self._dsn).items()}
 
     def look(self) -> Seen:
@@ -99,7 +101,7 @@ class SourceDatabase:
             return Seen(
                 lsn=lsn,
                 tables=tuple(t for t in tables if self._source.takes(t.schema, t.name)),
-                slot=None if slot is None else _slot(*slot),
+                slot=None if slot is None else _slot(slot),
                 unprepared="; ".join(self._lacking(cursor)),
                 left_out=left_out(tables, self._source),
             )
@@ -163,7 +165,7 @@ class SourceDatabase:
 
     @contextmanager
     def _asking(self) -> Iterator[Any]:
-        with _translated():
+        with _translated(self._source.dsn_env):
             try:
                 if self._conn is None:
                     self._conn = _connect(self._dsn)
@@ -189,7 +191,7 @@ def _connect(dsn: str) -> connection:
 
 
 @contextmanager
-def _translated() -> Iterator[None]:
+def _translated(dsn_env: str) -> Iterator[None]:
     try:
         yield
     except psycopg2.Error as error:
@@ -197,6 +199,8 @@ def _translated() -> Iterator[None]:
         why = f"SQLSTATE {error.pgcode}" if error.pgcode else "no connection"
         if isinstance(error, psycopg2.ProgrammingError) and not error.pgcode:
             why = "its DSN is wrong"
+        if "authentication failed" in str(error):
+            why = f"it refuses the role or the password in {dsn_env}, which the agent has to be given"
         raise SourceError(f"the source cannot be asked: {why} ({type(error).__name__})") from None
 
 
@@ -213,7 +217,13 @@ def _table(row: tuple[Any, ...]) -> Table:
     )
 
 
-def _slot(active: bool, wal_status: str, confirmed_lsn: str, retained_bytes: int) -> Slot:
+def _slot(row: tuple[Any, ...]) -> Slot:
+    active, wal_status, confirmed_lsn, retained_bytes, pid, program = row
     return Slot(
-        active=active, wal_status=wal_status, retained_bytes=retained_bytes, confirmed_lsn=confirmed_lsn
+        active=active,
+        wal_status=wal_status,
+        retained_bytes=retained_bytes,
+        confirmed_lsn=confirmed_lsn,
+        pid=pid,
+        program=program,
     )

@@ -1,0 +1,1 @@
+"""How a source is: its replication slot, who reads it, and what a failure of its connector asks for."""

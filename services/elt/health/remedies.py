@@ -1,0 +1,45 @@
+"""What a failure of a source's connector asks for: Debezium's words say what, and seldom what to do."""
+
+import re
+from typing import Final
+
+from shared.registry.sources import PASSWORD_SUFFIX
+
+_MB: Final = 1 << 20
+#: By what is in the reason; the first that fits.
+_REMEDIES: Final = (
+    (
+        re.compile(r"password authentication failed|no password was provided"),
+        (
+            "the source refuses the password that Kafka Connect has: set {env} in its environment and start "
+            "it again"
+        ),
+    ),
+    (
+        re.compile(r"RecordTooLarge|larger than \d+, which is the value of the max.request.size"),
+        (
+            "a row is larger than {most} MB with all that is said of it, and the source keeps WAL until it "
+            "is out of the way: name its table in exclude, or make the row smaller and run onramp sources "
+            "resync {name}"
+        ),
+    ),
+    (
+        re.compile(
+            r"NumberFormatException|DateTimeParse|DateTimeException|For input string|"
+            r"Conversion error|Invalid (?:value|Java object)|IllegalArgumentException"
+        ),
+        (
+            "a column was given another type while Kafka Connect was away, and it reads old values by the "
+            "new one: onramp sources resync {name}"
+        ),
+    ),
+)
+
+
+def with_remedy(reason: str, *, name: str, dsn_env: str, most_bytes: int) -> str:
+    """Return `reason` with what fixes it, where that is known."""
+    for pattern, remedy in _REMEDIES:
+        if pattern.search(reason):
+            fix = remedy.format(name=name, env=dsn_env + PASSWORD_SUFFIX, most=most_bytes // _MB)
+            return f"{reason.rstrip('. ')}: {fix}"
+    return reason

@@ -1,0 +1,75 @@
+"""Follows a slot from look to look: since when it has not moved, and whether somebody else reads it."""
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from time import monotonic
+from typing import Final
+
+from services.elt.health.slot import Reader, Readers, Slot, lsn_text
+
+#: How Postgres says to our connector that somebody else is at its slot.
+_ACTIVE: Final = re.compile(r"is active for PID (\d+)")
+
+
+class SlotWatch:
+    """What is known of one slot."""
+
+    def __init__(self) -> None:
+        self.readers: Readers | None = None
+        self._confirmed = ""
+        self._moved_at: float | None = None
+        #: The session that our connector found at the slot.
+        self._other: int | None = None
+
+    @property
+    def heartbeat_age(self) -> float | None:
+        """Return for how many seconds Kafka had no more of the source; None before it had any."""
+        return None if self._moved_at is None else monotonic() - self._moved_at
+
+    def see(self, slot: Slot | None) -> None:
+        """Note when Kafka last had more of the source: heartbeats move the slot each second."""
+        if slot is not None and slot.confirmed_lsn != self._confirmed:
+            self._moved_at = monotonic() if self._confirmed or slot.active else None
+            self._confirmed = slot.confirmed_lsn
+
+    def note_reader(self, slot: Slot | None, kept: Readers) -> None:
+        """Note who reads the slot; `kept`: who did when an agent that is gone looked last."""
+        before = kept if self.readers is None else self.readers
+        self.readers = Readers() if slot is None else before.after(slot, other=self._other)
+
+    def note_complaint(self, reason: str) -> None:
+        """Note the session that keeps our connector out, if that is why it failed."""
+        if found := _ACTIVE.search(reason):
+            self._other = int(found[1])
+
+    def taken(self, slot: Slot | None) -> str:
+        """Return that another program reads the slot, if one does."""
+        if slot is None or self.readers is None or self.readers.last is not Reader.OTHER:
+            return ""
+        return (
+            f"its slot is read by another program ({slot.program}, PID {slot.pid} at the source), and what "
+            "that takes never comes to Kafka: end it there; two Onramps need two names of the source"
+        )
+
+    def taken_away(self, slot: Slot, sent: Callable[[], int]) -> str:
+        """Return what another program took from the slot, if any: Postgres sends it to nobody again.
+
+        `sent`: up to where our connector says that Kafka has everything; 0 when it does not answer.
+        """
+        readers = self.readers or Readers()
+        if not readers.is_beyond(slot):
+            return ""
+        upto = sent()
+        if upto >= slot.confirmed:  # our connector did, between two looks
+            self.readers = replace(readers, own=slot.confirmed)
+            return ""
+        who = f" ({slot.program})" if slot.program else ""
+        return (
+            f"another program{who} has read its slot from {lsn_text(max(upto, readers.own))} to "
+            f"{slot.confirmed_lsn}, which never comes to Kafka: end that program first"
+        )
+
+    def forget(self) -> None:
+        """Begin again, as with a slot that is new."""
+        self.readers = Readers()
