@@ -24,6 +24,7 @@ PORT: Final = 9090
 #: What the rules and dashboards of deploy/ know the services by.
 JOB_GATEWAY: Final = "onramp-gateway"
 JOB_WRITER: Final = "onramp-writer"
+JOB_AGENT: Final = "onramp-agent"
 _PACKAGE: Final = "prometheus"
 _KNOWN: Final[Mapping[str, str]] = {
     "prometheus_2.42.0+ds-5+deb12u1_amd64.deb": (

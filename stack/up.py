@@ -28,7 +28,7 @@ from stack.postgres import Postgres
 from stack.private import private_folder
 from stack.probe import has_landed, post_probe
 from stack.processes import wait_for
-from stack.prometheus import JOB_GATEWAY, JOB_WRITER, PORT, Programs, Prometheus, ensure_programs
+from stack.prometheus import JOB_AGENT, JOB_GATEWAY, JOB_WRITER, PORT, Programs, Prometheus, ensure_programs
 from stack.report import Report
 
 PROBE_SECONDS = 90.0
@@ -61,6 +61,7 @@ class Stack:
         self.admin = ""
         self.prometheus = ""
         self.source = ""
+        self._agent = ""
         self._watching: Programs | None = None
         self._beside = Beside(report)
         self.api_key = ""
@@ -97,10 +98,10 @@ class Stack:
                 source_demo.make(self._postgres, self.bootstrap)
         self._before_services()
         self._start_services()
-        if self._watching is not None:
-            self._start_prometheus(self._watching)
         self._start_admin()
         self._start_capture()
+        if self._watching is not None:
+            self._start_prometheus(self._watching)
         note(
             self.data_dir,
             Addresses(
@@ -249,6 +250,7 @@ class Stack:
                 self.source = source_demo.dsn(self._postgres)
                 env |= {source_demo.DSN_ENV: self.source} if self.source else {}
             capture = Capture(self.data_dir, self.bootstrap, variables, env=env)
+            self._agent = capture.agent
             self._beside.add("what captures sources", self._launch("what captures sources", capture))
             self._wait_ready([capture])
 
@@ -259,6 +261,7 @@ class Stack:
     def _start_prometheus(self, programs: Programs) -> None:
         with self._report.step("Starting Prometheus"):
             targets = {JOB_GATEWAY: self.gateway, JOB_WRITER: self.writer}
+            targets |= {JOB_AGENT: self._agent} if self._agent else {}
             prometheus = Prometheus(
                 self.data_dir / "prometheus", targets, programs=programs, port=self._port("Prometheus", PORT)
             )

@@ -51,6 +51,13 @@ _HEAL: Final = """
 _CLEAR: Final = """
     UPDATE onramp.models SET clear_at = %s WHERE source = %s AND schema_name = %s AND table_name = %s
 """
+#: Of each table whether it is held, and where its next merge begins if more has landed.
+_MERGED: Final = """
+    SELECT m.landing, m.reason IS NOT NULL, m.next_offset, EXISTS (
+        SELECT FROM onramp.totals t JOIN onramp.ledger l USING (topic_id, partition)
+        WHERE t.destination = 'landing.' || m.landing AND l.next_offset > m.next_offset)
+    FROM onramp.models m WHERE m.source = %s
+"""
 _LATEST: Final = """
     SELECT DISTINCT ON (schema_name, table_name) schema_name, table_name, columns, key, dropped
     FROM onramp.source_tables WHERE source = %s ORDER BY schema_name, table_name, seen_at DESC
@@ -79,6 +86,9 @@ class Kept:
     rereads: Mapping[str, str] = field(default_factory=dict)
     #: Who read the slot at the last look.
     readers: Readers = field(default_factory=Readers)
+    #: How many tables are held, and of others that have changes to merge the next offset, by landing table.
+    held: int = 0
+    behind: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +100,9 @@ class Shown:
     heartbeat_age_s: float | None = None
     seen: Seen | None = None
     readers: Readers = field(default_factory=Readers)
+    held: int = 0
+    #: For how long landed changes wait for the modeler, in seconds.
+    unmerged_s: float = 0.0
 
 
 class KeptDatabase:
@@ -107,6 +120,8 @@ class KeptDatabase:
             cursor.execute(_ADD, (self._source, self._dsn_env))
             cursor.execute(_KEPT, (self._source,))
             lsn, at, why, wanted, tables, rereads, reader, own = cursor.fetchone()
+            cursor.execute(_MERGED, (self._source,))
+            models = cursor.fetchall()
         return Kept(
             out_of_sync_lsn=lsn,
             out_of_sync_at=at,
@@ -115,6 +130,8 @@ class KeptDatabase:
             tables=None if tables is None else {n: RowsStamp.of(t) for n, t in tables.items()},
             rereads=rereads,
             readers=Readers(last=Reader(reader or Reader.NOBODY), own=lsn_number(own or "0/0")),
+            held=sum(is_held for _, is_held, _, _ in models),
+            behind={t: at for t, is_held, at, is_behind in models if is_behind and not is_held},
         )
 
     def show(self, shown: Shown) -> None:

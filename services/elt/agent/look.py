@@ -17,6 +17,7 @@ from services.elt.agent.source_sql import SourceDatabase, SourceError
 from services.elt.health.remedies import with_remedy
 from services.elt.health.slot import Readers
 from services.elt.health.slot_watch import SlotWatch
+from services.elt.health.unmerged import Unmerged
 from shared.backoff import Backoff
 from shared.registry.sources import Source
 
@@ -51,6 +52,8 @@ class SourceLook:
         self._trouble: list[str] = []
         self._had_slot = False
         self._slot = SlotWatch()
+        self._unmerged = Unmerged()
+        self._held, self._unmerged_s = 0, 0.0
 
     def look(self) -> Shown:
         """Return how the source is, and have done what it needs."""
@@ -60,6 +63,7 @@ class SourceLook:
             self._slot.see(seen.slot)
             kept = self._reach.kept.read()
             self._slot.note_reader(seen.slot, kept.readers)
+            self._held, self._unmerged_s = kept.held, self._unmerged.seconds(kept.behind)
             if kept.out_of_sync_at is None and (why := self._why_out_of_sync(seen)):
                 kept = self._mark(seen, why)
             if kept.out_of_sync_at is not None:
@@ -121,7 +125,7 @@ class SourceLook:
             table
             for name, table in tables.items()
             if name in dropped
-            or there.get(name) != ([c._asdict() for c in table.columns], _listed(table.key), False)
+            or there.get(name) != ([c._asdict() for c in table.columns], table.key and list(table.key), False)
         ]
         if changed or dropped:
             self._reach.kept.record(seen, changed, dropped)
@@ -274,6 +278,8 @@ class SourceLook:
             heartbeat_age_s=self._slot.heartbeat_age,
             seen=seen,
             readers=self._slot.readers or Readers(),
+            held=self._held,
+            unmerged_s=self._unmerged_s,
         )
 
     def _show_if_possible(self, shown: Shown, error: Exception) -> None:
@@ -289,7 +295,3 @@ def _is_another(table: Table, kept: Kept) -> bool:
     """Whether a table was dropped, and another one has its name since the last look."""
     before = (kept.tables or {}).get(table.full_name)
     return before is not None and before.oid != table.oid
-
-
-def _listed(key: tuple[str, ...] | None) -> list[str] | None:
-    return None if key is None else list(key)

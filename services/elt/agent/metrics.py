@@ -14,7 +14,7 @@ class AgentMetrics:
         self.state = Gauge(
             "onramp_source_state",
             "1 for the state that a source is in: flowing, starting, unreachable, unprepared, failed, "
-            "out_of_sync.",
+            "taken, out_of_sync.",
             ["source", "state"],
             registry=self.registry,
         )
@@ -57,11 +57,33 @@ class AgentMetrics:
             registry=self.registry,
         )
 
+        self.held = Gauge(
+            "onramp_source_tables_held",
+            "Tables that the modeler holds: they are as they were, and onramp.models.reason says why.",
+            ["source"],
+            registry=self.registry,
+        )
+        self.unmerged = Gauge(
+            "onramp_source_unmerged_seconds",
+            "For how long changes that have landed wait for the modeler, of tables that it does not hold.",
+            ["source"],
+            registry=self.registry,
+        )
+        self.looked_at = Gauge(
+            "onramp_source_looked_timestamp_seconds",
+            "When the agent last looked at the source (Unix seconds).",
+            ["source"],
+            registry=self.registry,
+        )
+
     def show(self, source: str, shown: Shown, alarm_bytes: int) -> None:
         """Show how a source is."""
         for state in State:
             self.state.labels(source, state).set(state is shown.state)
         self.alarm.labels(source).set(alarm_bytes)
+        self.looked_at.labels(source).set_to_current_time()
+        self.held.labels(source).set(shown.held)
+        self.unmerged.labels(source).set(shown.unmerged_s)
         if shown.heartbeat_age_s is not None:
             self.heartbeat_age.labels(source).set(shown.heartbeat_age_s)
         if shown.seen is None:
@@ -77,5 +99,5 @@ class AgentMetrics:
         """Show nothing of a source any more."""
         for gauge in (self.slot_active, self.slot_lost, self.retained, self.alarm, self.heartbeat_age):
             gauge.remove_by_labels({"source": source})
-        for gauge in (self.left_out, self.state):
+        for gauge in (self.left_out, self.state, self.held, self.unmerged, self.looked_at):
             gauge.remove_by_labels({"source": source})

@@ -8,6 +8,7 @@ import promql_parser as promql
 from prometheus_client import CollectorRegistry
 
 from services.cli.show.audit_metrics import AuditMetrics
+from services.elt.agent.metrics import AgentMetrics
 from services.ingest.observe import metrics
 from services.writer.observe.metrics import Metrics
 
@@ -35,7 +36,7 @@ class Declared:
 def declared() -> dict[str, Declared]:
     """Every series' name with its labels, as `/metrics` spells it."""
     known = {"up": Declared("gauge", frozenset(OF_THE_TARGET))}
-    for registry in (metrics.REGISTRY, Metrics().registry, AuditMetrics().registry):
+    for registry in (metrics.REGISTRY, Metrics().registry, AuditMetrics().registry, AgentMetrics().registry):
         known |= _of(registry)
     return known
 
