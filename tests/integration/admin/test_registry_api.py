@@ -32,7 +32,7 @@ def test_what_is_in_force_is_shown_without_hashes_and_put_back_with_those_it_has
     assert set(document) >= {"keys", "operators"}
     assert "sha256" not in shown.text
     assert document["operators"]["olga"] == {"role": "operator", "events": ["order_*"]}
-    document["event_types"]["order_put"] = TYPE
+    document.setdefault("event_types", {})["order_put"] = TYPE
     put = office.change("PUT", "/v1/registry", json=document)
     assert (put.status_code, put.json()["state"]) == (200, "applied"), put.text
     assert put.json()["changes"] == ["+ event_types.order_put"]
