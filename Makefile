@@ -16,7 +16,7 @@ export PYTHONPATH := $(CURDIR)
 unexport VIRTUAL_ENV
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo prometheus test lint types format test-unit fuzz mutants proof proof-plan proof-parked proof-sources bench bench-gateway bench-writer bench-scale bench-errors bench-latency load load-full model bundle clean bench-registry bench-cdc
+.PHONY: help setup run demo prometheus test lint types format test-unit fuzz mutants proof proof-plan proof-parked proof-sources bench bench-gateway bench-writer bench-scale bench-errors bench-latency load load-full model bundle clean bench-registry bench-plan bench-cdc
 
 help: ## Show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -97,6 +97,9 @@ bench-errors: $(STAMP) ## A million parked events: kept, looked at, discarded, r
 
 bench-latency: $(STAMP) ## From when an event was due to its row, at 1,000 a second (ten minutes)
 	$(PY) -m loadtest.bench_latency $(ARGS)
+
+bench-plan: $(STAMP) ## How many events a second `onramp plan` tries, and what live ones wait beside it (a quarter of an hour)
+	$(PY) -m loadtest.bench_plan $(ARGS)
 
 bench-cdc: $(STAMP) ## Sources: from a commit to its public row, a large transaction, a backlog, a snapshot, a crash (half an hour)
 	$(PY) -m loadtest.bench_cdc $(ARGS)

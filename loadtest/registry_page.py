@@ -22,6 +22,7 @@ _AIMS: Final = {
     "read": "10,000 change sets are read within 3 s.",
     "types": "With 5,000 types an event costs the gateway at most 5 % more than with an empty registry.",
     "changing": "While 100 changes pass no request takes longer than 50 ms.",
+    "plan": "`onramp plan` tries 50,000 events a second; beside it live rows' p99 is at most twice as long.",
     "routes": "500 routed types make the writer at most 10 % slower than none.",
 }
 
