@@ -14,6 +14,7 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import KafkaError
 
 from services.admin.findings import Source
+from services.admin.kafka_requests import SizesRequest
 from shared import wire
 from shared.errors import KAFKA_UNAVAILABLE, InfrastructureError
 from shared.kafka_group_offsets import GroupOffsetsClient
@@ -144,6 +145,26 @@ class KafkaLogs:
             for error, _, _, name, entries in answer.resources
             if not error
         }
+
+    async def sizes(self) -> dict[str, dict[int, int]]:
+        """Return the bytes of each partition by topic: of its largest copy, of those whose brokers answer.
+
+        A user who may not ask for them gets none.
+        """
+        found: dict[str, dict[int, int]] = {}
+        with self._translated():
+            brokers = (await self._admin.describe_cluster())["brokers"]
+            for broker in brokers:
+                try:
+                    answer = await self._admin._send_request(SizesRequest(), broker["node_id"])  # noqa: SLF001
+                except (KafkaError, OSError):
+                    continue  # what it holds others hold as well, or nobody says it
+                for _, _, topics in answer.dirs:
+                    for topic, partitions in topics:
+                        sizes = found.setdefault(topic, {})
+                        for number, size, *_ in partitions:
+                            sizes[number] = max(size, sizes.get(number, 0))
+        return found
 
     async def whole(self, topic: str) -> AsyncIterator[LogRecord]:
         """Yield the records of `topic`, from its start to where it ends now; none if it is not there."""

@@ -17,6 +17,13 @@ _PAGES: Final = f"{_API}the_history_has_pages_and_its_cursor_is_no_other_lists"
 _RIGHTS: Final = f"{_LOOKS}viewers_read_and_admins_of_all_events_change"
 _SEEN: Final = f"{_LOOKS}who_sees_some_events_sees_their_types_tables_and_topics_alone"
 _TOPICS: Final = f"{_LOOKS}a_topic_is_made_once_and_its_samples_hide_what_is_personal"
+_KEPT: Final = f"{_LOOKS}a_topic_keeps_events_as_long_as_an_admin_says"
+_ALTERED: Final = (
+    "tests/integration/admin/test_topics.py::"
+    "test_a_topic_that_keeps_events_otherwise_than_its_type_says_is_named_and_changed"
+)
+_OTHERS: Final = "tests/integration/admin/test_topics.py::test_what_keeps_no_events_is_not_changed"
+_LISTED: Final = "tests/integration/admin/test_topics.py::test_a_topic_is_listed_with_what_kafka_says_of_it"
 
 REGISTRY_API: Final = (
     Mutant(
@@ -92,10 +99,10 @@ REGISTRY_API: Final = (
         _BODIES,
     ),
     Mutant(
-        "the reader of a page's cursor",
+        "that a cursor is of one list",
         "registry_api/pages.py",
-        "filters, query.cursor)[0]",
-        "{}, '')",
+        "cursors.decode(key, name, filters, query.cursor)[0]",
+        "cursors.orjson.loads(cursors.urlsafe_b64decode(query.cursor + '===')[16:])[0]",
         _PAGES,
     ),
     *(
@@ -133,6 +140,41 @@ REGISTRY_API: Final = (
         "{*types_by_topic(registry).get(topic, []), *unsaid}",
         "{*(types_by_topic(registry).get(topic) or unsaid)}",
         _SEEN,
+    ),
+    Mutant(
+        "that a dry run leaves a topic's retention",
+        "operate/kafka_retention.py",
+        "str(after), is_dry=is_dry)",
+        "str(after), is_dry=False)",
+        f"{_KEPT} {_ALTERED}",
+    ),
+    Mutant(
+        "that only topics of events are changed",
+        "operate/kafka_retention.py",
+        "    if is_own(topic):",
+        "    if False:",
+        _OTHERS,
+    ),
+    Mutant(
+        "that a dry run of a topic's change is no act",
+        "registry_api/topics.py",
+        "            if said.dry_run:\n                conn.rollback()",
+        "            if False:\n                conn.rollback()",
+        _KEPT,
+    ),
+    Mutant(
+        "that a topic which keeps events otherwise is named",
+        "registry/of_topics.py",
+        "said is not None and milliseconds(said) != found.retention_ms",
+        "False",
+        _ALTERED,
+    ),
+    Mutant(
+        "the bytes of a topic",
+        "kafka_logs.py",
+        "sizes[number] = max(size, sizes.get(number, 0))",
+        "sizes[number] = 0",
+        _LISTED,
     ),
     Mutant(
         "that a sample hides what is personal",

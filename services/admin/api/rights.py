@@ -55,6 +55,7 @@ NEEDS: Final[Mapping[str, Need]] = {
     "GET /v1/topics": Need("viewer"),
     "GET /v1/topics/{name}/sample": Need("viewer"),
     "POST /v1/topics": Need("admin", all_events=True),
+    "PATCH /v1/topics/{name}": Need("admin", all_events=True),
 }
 #: Of the service itself, also without a key.
 _OPEN: Final = frozenset({"GET /healthz", "GET /readyz"})

@@ -2,7 +2,7 @@
 
 import heapq
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
@@ -28,6 +28,8 @@ class TopicFacts:
     #: Records that the writer has not settled yet.
     lag: int
     leaderless: int
+    #: Of one copy; None where no broker says it of every partition.
+    bytes: int | None
 
     def as_dict(self) -> dict[str, Any]:
         """Return it for programs."""
@@ -51,6 +53,7 @@ async def facts(brokers: Brokers, pick: Pick = list) -> list[TopicFacts]:
         spans = await logs.spans(names)
         settings = await logs.settings(names)
         settled = await logs.group_offsets()
+        sizes = await logs.sizes()
         before = await logs.offsets_at(spans, int((time.time() - _RATE_SECONDS) * 1000))
     found = []
     for name in names:
@@ -65,9 +68,14 @@ async def facts(brokers: Brokers, pick: Pick = list) -> list[TopicFacts]:
                 rate=round(sum(end - before.get(s, end) for s, (_, end) in own.items()) / _RATE_SECONDS, 2),
                 lag=sum(max(end - max(settled.get(s, 0), first), 0) for s, (first, end) in own.items()),
                 leaderless=len(replicas[name]) - len(own),
+                bytes=_sum_of(sizes.get(name, {}), len(replicas[name])),
             )
         )
     return found
+
+
+def _sum_of(sizes: Mapping[int, int], partitions: int) -> int | None:
+    return sum(sizes.values()) if len(sizes) == partitions else None
 
 
 async def newest(brokers: Brokers, topic: str, last: int) -> list[LogRecord] | None:

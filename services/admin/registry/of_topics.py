@@ -3,9 +3,11 @@
 from typing import Any
 
 from services.admin.kafka_logs import LogRecord
+from services.admin.operate.topics import TopicFacts
 from shared import wire
 from shared.mask import masked
 from shared.registry import Snapshot
+from shared.registry.texts import milliseconds
 
 
 def types_by_topic(registry: Snapshot) -> dict[str, list[str]]:
@@ -21,6 +23,22 @@ def events_of(registry: Snapshot, topic: str) -> list[str]:
     usual = topic.removeprefix(wire.EVENT_TOPIC_PREFIX)
     unsaid = [usual] if usual != topic and wire.EVENT_NAME.fullmatch(usual) else []
     return sorted({*types_by_topic(registry).get(topic, []), *unsaid})
+
+
+def retention_of(registry: Snapshot, topic: str) -> str | None:
+    """Return how long a topic is to keep events, by the first of its event types that says so."""
+    types = types_by_topic(registry).get(topic, [])
+    return next((said for name in types if (said := registry.event_types[name].retention)), None)
+
+
+def facts_with_types(registry: Snapshot, found: TopicFacts) -> dict[str, Any]:
+    """Return the facts of a topic, its event types, and whether it keeps events as long as they say."""
+    said = retention_of(registry, found.topic)
+    return found.as_dict() | {
+        "event_types": types_by_topic(registry).get(found.topic, []),
+        "retention_said": said,
+        "retention_differs": said is not None and milliseconds(said) != found.retention_ms,
+    }
 
 
 def personal_of(registry: Snapshot, topic: str) -> list[str]:

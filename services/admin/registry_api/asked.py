@@ -121,6 +121,14 @@ class NewTopic(BaseModel):
     retention: Annotated[str | None, Field(pattern=f"^{RETENTION}$")] = None
 
 
+class TopicChange(BaseModel):
+    """How long the topic is to keep events: 36h, 30d."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    retention: Annotated[str, Field(pattern=f"^{RETENTION}$")]
+
+
 class State:
     """The state that a request is a change of, by its If-Match."""
 

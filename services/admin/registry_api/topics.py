@@ -8,13 +8,14 @@ from fastapi import Depends, FastAPI, Query
 
 from services.admin.api.operators import Caller
 from services.admin.api.rights import Asking
-from services.admin.operate import kafka_new_topic, topics
+from services.admin.operate import kafka_new_topic, kafka_retention, topics
 from services.admin.registry.desk import RegistryDesk
-from services.admin.registry.of_topics import events_of, personal_of, shown, types_by_topic
+from services.admin.registry.of_topics import events_of, facts_with_types, personal_of, shown
 from services.admin.registry_api.asked import (
     NewTopic,
     Said,
     SampleQuery,
+    TopicChange,
     TopicName,
     TopicQuery,
     body,
@@ -51,10 +52,8 @@ def add_topics(app: FastAPI, dsn: str, desk: RegistryDesk) -> None:
             further.append(cursor)
             return on_page
 
-        types = types_by_topic(snapshot)
         found = asyncio.run(topics.facts(desk.kafka.brokers, pick))
-        listed = [each.as_dict() | {"event_types": types.get(each.topic, [])} for each in found]
-        return {"topics": listed, "next": further[-1]}
+        return {"topics": [facts_with_types(snapshot, each) for each in found], "next": further[-1]}
 
     @app.get("/v1/topics/{name}/sample")
     def sample_topic(
@@ -72,10 +71,10 @@ def add_topics(app: FastAPI, dsn: str, desk: RegistryDesk) -> None:
         require_there(False, "topic")
         raise AssertionError
 
-    _add_creation(app, dsn, desk)
+    _add_changes(app, dsn, desk)
 
 
-def _add_creation(app: FastAPI, dsn: str, desk: RegistryDesk) -> None:
+def _add_changes(app: FastAPI, dsn: str, desk: RegistryDesk) -> None:
     @app.post("/v1/topics", status_code=201, openapi_extra=described(NewTopic))
     def create_topic(
         given: Annotated[bytes, Depends(body())], said: Annotated[Said, Query()], asking: Asking
@@ -97,6 +96,27 @@ def _add_creation(app: FastAPI, dsn: str, desk: RegistryDesk) -> None:
                 if refused := asyncio.run(kafka_new_topic.create(spec, desk.kafka)):
                     raise UserError(TOPIC_REFUSED, refused)
         return {"topic": topic, "made": not said.dry_run, **settings, "config": spec.topic_configs}
+
+    @app.patch("/v1/topics/{name}", openapi_extra=described(TopicChange))
+    def change_topic(
+        name: TopicName,
+        given: Annotated[bytes, Depends(body())],
+        said: Annotated[Said, Query()],
+        asking: Asking,
+    ) -> dict[str, Any]:
+        """Change how long a topic keeps events; with `dry_run` have Kafka say whether it would."""
+        wanted, actor = valid(TopicChange, document_of(given)), asking.acting(said.actor)
+        topic = topics.topic_of(name)
+        with transaction(dsn) as conn:
+            record_act(conn, actor, f"keep {wanted.retention}", f"topic {topic}", said.reason)
+            change = kafka_retention.change(desk.kafka.brokers, topic, wanted.retention, is_dry=said.dry_run)
+            try:
+                done = asyncio.run(change)
+            except ValueError as e:
+                raise UserError(TOPIC_REFUSED, str(e)) from None
+            if said.dry_run:
+                conn.rollback()
+        return done.as_dict() | {"dry_run": said.dry_run}
 
 
 def _sees(asking: Caller, snapshot: Snapshot, topic: str) -> bool:

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -12,7 +12,6 @@ from services.cli.where import Where, with_where_options
 
 if TYPE_CHECKING:
     from services.admin.kafka_logs import LogRecord
-    from services.admin.operate.topics import TopicFacts
     from shared.registry import Snapshot
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
@@ -24,7 +23,11 @@ ReplicationOption = Annotated[int | None, typer.Option(min=1, help="Its replicas
 RetentionOption = Annotated[
     str | None, typer.Option(help="How long it keeps events: 36h, 30d.", show_default=False)
 ]
-_HEAD: Final = ("topic", "type", "partitions", "replicas", "retention", "events", "events/s", "lag")
+KeepOption = Annotated[str, typer.Option("--retention", help="How long it is to keep events: 36h, 30d.")]
+DryRunOption = Annotated[
+    bool, typer.Option("--dry-run", help="Ask Kafka whether it would, and change nothing.")
+]
+_HEAD: Final = ("topic", "type", "partitions", "replicas", "retention", "events", "events/s", "lag", "bytes")
 _DAY_MS: Final = 86_400_000
 
 
@@ -38,32 +41,38 @@ def topics() -> None:
     onramp topics sample order_placed --last 5
 
     onramp topics create order_placed --partitions 6 --retention 30d
+
+    onramp topics alter order_placed --retention 7d --dry-run
     """
 
 
 @app.command(name="list")
 @with_where_options
 def list_(where: Where, *, as_json: JsonOption = False) -> None:
-    """Print each topic with its event type, partitions, replicas, retention, events, rate and lag.
+    """Print each topic with its event type, partitions, replicas, retention, events, rate, lag and bytes.
 
     Onramp's own topics are not among them. The rate is of the last minute; the lag is what the writer
-    has not settled. Exits with 3 when Kafka cannot be reached. Example:
+    has not settled; the bytes are those of one copy. Named is each that keeps events longer or shorter than
+    its event type says. Exits with 3 when Kafka cannot be reached. Example:
 
     onramp topics list --json
     """
     from services.admin.operate.topics import facts
-    from services.admin.registry.of_topics import types_by_topic
+    from services.admin.registry.of_topics import facts_with_types
 
     with exits_when_unavailable():
-        found = asyncio.run(facts(where.brokers))
-        types = {topic: ", ".join(names) for topic, names in types_by_topic(_registry(where)).items()}
+        registry, topics = _registry(where), asyncio.run(facts(where.brokers))
+    found = [facts_with_types(registry, each) for each in topics]
     if as_json:
-        print(json.dumps([each.as_dict() | {"event_type": types.get(each.topic)} for each in found]))
+        print(json.dumps([each | {"event_type": ", ".join(each["event_types"]) or None} for each in found]))
         return
-    rows = [_HEAD, *(_row(each, types.get(each.topic, "-")) for each in found)]
+    rows = [_HEAD, *map(_row, found)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         print("  ".join(map(str.ljust, row, widths)).rstrip())
+    for each in found:
+        if each["retention_differs"]:
+            print(_differing(each))
 
 
 @app.command()
@@ -125,6 +134,38 @@ def create(
     finish(made, worked=not refused, as_json=as_json, done=f"{name} is made.", problem=problem)
 
 
+@app.command()
+@with_where_options
+def alter(
+    where: Where,
+    topic: TopicArgument,
+    *,
+    retention: KeepOption,
+    dry_run: DryRunOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Change how long a topic keeps its events; what is older than that Kafka deletes, landed or not.
+
+    With --dry-run Kafka says whether it would. Exits with 1 when there is no such topic of events or Kafka
+    refuses, 3 when it cannot be reached. Example:
+
+    onramp topics alter order_placed --retention 30d --dry-run
+    """
+    from services.admin.operate import kafka_retention, topics
+
+    name = topics.topic_of(topic)
+    with exits_when_unavailable():
+        try:
+            done = asyncio.run(kafka_retention.change(where.brokers, name, retention, is_dry=dry_run))
+        except ValueError as error:
+            complain(f"{json.dumps(name)} was not changed: {error}")
+            raise typer.Exit(Exit.FAILED) from None
+    said = done.as_dict() | {"dry_run": dry_run}
+    keeps = "would keep" if dry_run else "keeps"
+    line = f"{name} {keeps} events {_long(done.after_ms)}, not {_long(done.before_ms)}."
+    finish(said, worked=True, as_json=as_json, done=line, problem="")
+
+
 def newest_values(where: Where, topic: str, last: int) -> list[bytes]:
     """Return what a topic's newest records hold. Raises `InfrastructureError`; exits without the topic."""
     return [record.value for record in _newest(where, topic, last)[1] if record.value is not None]
@@ -148,14 +189,21 @@ def _registry(where: Where) -> "Snapshot":
         return editor.chain.snapshot()
 
 
-def _row(each: "TopicFacts", event_type: str) -> tuple[str, ...]:
-    keeps = "without end" if each.retention_ms < 0 else f"{each.retention_ms / _DAY_MS:g} d"
-    numbers = (
-        str(each.partitions),
-        str(each.replicas),
-        keeps,
-        str(each.events),
-        str(each.rate),
-        str(each.lag),
+def _row(each: dict[str, Any]) -> tuple[str, ...]:
+    named = ", ".join(each["event_types"]) or "-"
+    numbers = [str(each[name]) for name in ("events", "rate", "lag")]
+    size = "-" if each["bytes"] is None else f"{each['bytes']:,}"
+    counts = str(each["partitions"]), str(each["replicas"]), _long(each["retention_ms"])
+    return (each["topic"], named, *counts, *numbers, size)
+
+
+def _differing(each: dict[str, Any]) -> str:
+    name, said = each["topic"], each["retention_said"]
+    return (
+        f"{name} keeps events {_long(each['retention_ms'])}, and its event type says {said}: "
+        f"`onramp topics alter {name} --retention {said}`"
     )
-    return (each.topic, event_type, *numbers)
+
+
+def _long(milliseconds: int) -> str:
+    return "without end" if milliseconds < 0 else f"{milliseconds / _DAY_MS:g} d"

@@ -40,6 +40,8 @@ def test_who_sees_some_events_sees_their_types_tables_and_topics_alone(office: O
     assert not {name for name in topics if not name.startswith("events.order_") or name.endswith("shared")}
     for name in ("events.order_shared", "pay_made", "pay_seen", "events.pay_seen", "onramp.settled"):
         refused(olga.get(f"/v1/topics/{name}/sample"), 404, "not_kept")
+    # An event of another name, order_shared, would be on it as well.
+    refused(office.of("pia").get("/v1/topics/events.order_shared/sample"), 404, "not_kept")
     assert vera.get("/v1/topics/events.order_shared/sample").json()["records"] == []
     refused(vera.get("/v1/topics/onramp.settled/sample"), 404, "not_kept")
 
@@ -83,8 +85,32 @@ def test_a_topic_is_made_once_and_its_samples_hide_what_is_personal(office: Offi
     listed = {each["topic"]: each for each in office.of("olga").get("/v1/topics").json()["topics"]}
     mine = listed["events.order_topic"]
     assert (mine["partitions"], mine["events"], mine["retention_ms"]) == (2, 3, 36 * 3_600_000)
-    assert mine["event_types"] == ["order_topic"]
+    assert (mine["event_types"], mine["retention_differs"]) == (["order_topic"], False)
+    assert mine["bytes"] > 0
     refused(office.of("olga").get("/v1/topics/order_topic/sample", last=101), 422, "bad_query")
+
+
+def test_a_topic_keeps_events_as_long_as_an_admin_says(office: Office) -> None:
+    name = "events.order_kept"
+    make_topics(office.bootstrap, name, partitions=1)
+    path = f"/v1/topics/{name}"
+
+    def kept() -> int:
+        listed = office.of("vera").get("/v1/topics", limit=500).json()["topics"]
+        return next(int(each["retention_ms"]) for each in listed if each["topic"] == name)
+
+    before, acts = kept(), office.acts
+    dry = office.change("PATCH", path, json={"retention": "36h"}, params={"dry_run": "true"})
+    assert (dry.json()["before_ms"], dry.json()["after_ms"]) == (before, 36 * 3_600_000)
+    refused(office.change("PATCH", path, json={"retention": "36h"}, params={"reason": ""}), 422, "bad_query")
+    refused(office.change("PATCH", path, json={"retention": "1 day"}), 422, "registry_refused")
+    for wrong in ("onramp.settled", "order_no_such"):
+        answer = office.change("PATCH", f"/v1/topics/{wrong}", json={"retention": "36h"})
+        refused(answer, 409, "topic_refused")
+    assert (kept(), office.acts) == (before, acts)
+    assert office.change("PATCH", path, json={"retention": "36h"}).status_code == 200
+    assert kept() == 36 * 3_600_000
+    assert office.acts[-1] == ["ada", "keep 36h", f"topic {name}", WHY["reason"]]
 
 
 @pytest.mark.parametrize("route", [route for route in NEEDS if route.split()[1].startswith(OURS)])

@@ -40,7 +40,10 @@ def test_a_topic_is_listed_with_what_kafka_says_of_it(known: Stage) -> None:
     assert (mine["event_type"], mine["events"], mine["lag"]) == (known.name, 5, 1)
     assert mine["retention_ms"] > 0
     assert mine["rate"] == round(5 / 60, 2)
-    assert f"{known.partition.topic}  {known.name}" in run(known, "topics", "list").stdout
+    assert mine["bytes"] > 5 * len(SECRET)
+    shown = run(known, "topics", "list").stdout
+    assert f"{known.partition.topic}  {known.name}" in shown
+    assert f"{mine['bytes']:,}" in shown
 
 
 def test_a_sample_shows_no_value_and_no_control_character(known: Stage) -> None:
@@ -102,6 +105,45 @@ def test_a_topic_is_made_as_the_gateway_would_but_for_what_is_said(
     for topic, partitions, kept in ((f"events.{name}", 3, 36), (f"events.{other}", 5, 48)):
         made = listed[topic]
         assert (made["partitions"], made["replicas"], made["retention_ms"]) == (partitions, 1, kept * hour)
+
+
+def test_a_topic_that_keeps_events_otherwise_than_its_type_says_is_named_and_changed(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    snapshot = Snapshot.model_validate({"event_types": {stage.name: {"retention": "36h"}}})
+    monkeypatch.setattr(verb, "_registry", lambda _: snapshot)
+    topic, wanted = stage.partition.topic, 36 * 3_600_000
+    alter = f"onramp topics alter {topic} --retention 36h"
+
+    def listed() -> dict[str, Any]:
+        listed = json.loads(run(stage, "topics", "list", "--json").stdout)
+        return next(dict(each) for each in listed if each["topic"] == topic)
+
+    kept = listed()["retention_ms"]
+    assert (listed()["retention_differs"], listed()["retention_said"]) == (True, "36h")
+    assert alter in run(stage, "topics", "list").stdout
+    dry = run(stage, *alter.split()[1:], "--dry-run", "--json")
+    assert (dry.exit_code, json.loads(dry.stdout)["after_ms"]) == (0, wanted)
+    assert listed()["retention_ms"] == kept
+    said = run(stage, "topics", "alter", stage.name, "--retention", "36h")
+    assert (said.exit_code, "keeps events 1.5 d, not 7 d" in said.stdout) == (0, True), said.output
+    assert (listed()["retention_ms"], listed()["retention_differs"]) == (wanted, False)
+    assert alter not in run(stage, "topics", "list").stdout
+
+
+@pytest.mark.parametrize(
+    ("command", "why"),
+    [
+        (["onramp.settled", "--retention", "1h"], "no topic of events"),
+        (["__consumer_offsets", "--retention", "1h"], "no topic of events"),
+        (["no_such_event", "--retention", "1h"], "there is no such topic"),
+        (["../x", "--retention", "1h"], "there is no such topic"),
+        (["no_such_event", "--retention", "0h"], "hours or days"),
+    ],
+)
+def test_what_keeps_no_events_is_not_changed(stage: Stage, command: list[str], why: str) -> None:
+    done = run(stage, "topics", "alter", *command)
+    assert (done.exit_code, why in done.output) == (1, True), done.output
 
 
 @pytest.mark.parametrize(
