@@ -19,7 +19,7 @@ from tests.integration.admin.desk import EVERY, Desk
 
 #: Two of five events are of another type, and for the other database.
 OTHERS = """
-    UPDATE onramp_admin.events SET destination = 'frozen.events.x', event_name = 'x' WHERE "offset" < 2
+    UPDATE onramp_admin.parked SET destination = 'frozen.events.x', event_name = 'x' WHERE "offset" < 2
 """
 WAITS = "SELECT count(*) FROM pg_locks WHERE NOT granted"
 
