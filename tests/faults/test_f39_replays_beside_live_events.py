@@ -10,13 +10,13 @@ import httpx2
 from services.writer.replay import replay
 from stack import services
 from stack.services import Service
-from tests.fixtures.inline import Inline, Places
+from tests.fixtures.inline import Held, Inline, Places
 from tests.fixtures.scenes import Scene
 from tests.fixtures.started import started
 from tests.fixtures.writer import envelope, eventually
 
-#: Parked, and replayed in three pages.
-PARKED = 2_500
+#: Parked, and replayed in four pages, or in more.
+PARKED = 3_500
 #: A replay that is held must outlast its neighbours' patience with a transaction that does nothing.
 _HELD = {"metrics_s": 0.1, "idle_in_transaction_ms": 60_000, "pause_share": 1}
 _FIX = [{"drop": "/a"}]
@@ -33,6 +33,23 @@ def _start(admin: Service, scene: Scene) -> int:
     answer = httpx2.post(f"{admin.url}/v1/jobs", json=asked | who, timeout=60)
     assert (answer.status_code, answer.json()["counted"]) == (202, PARKED), answer.text
     return int(answer.json()["id"])
+
+
+def _require_small_pages(inline: Inline, places: Places, page: Held) -> None:
+    """A page that is taken while a batch of live events is under way is a small one."""
+    batch = places.hold_at("writer.before_group_commit")
+    inline.send(1)
+    batch.wait()
+    beside = places.hold_at("writer.mid_replay")
+    page.go_on()
+    beside.wait()
+    before = _replayed(inline)
+    next_one = places.hold_at("writer.mid_replay")
+    beside.go_on()
+    next_one.wait()
+    assert 0 < _replayed(inline) - before <= replay._AT_ONCE_BESIDE
+    next_one.go_on()
+    batch.go_on()
 
 
 def test_f39_live_events_land_while_a_replay_of_many_is_under_way(
@@ -61,6 +78,8 @@ def test_f39_live_events_land_while_a_replay_of_many_is_under_way(
             assert _replayed(inline) == committed
             if page < 2:
                 pages.append(places.hold_at("writer.mid_replay"))
+            else:
+                _require_small_pages(inline, places, pages[page])
             pages[page].go_on()
         ended = f"{admin.url}/v1/jobs/{job}"
         eventually(lambda: httpx2.get(ended, timeout=60).json()["state"] == "done", 120)

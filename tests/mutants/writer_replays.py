@@ -9,6 +9,10 @@ _REPLAYS: Final = "tests/integration/writer/test_replays.py::test_"
 _KILLED: Final = (
     "tests/faults/test_f42_replays.py::test_f42_a_writer_that_is_killed_in_mid_replay_lands_each_event_once"
 )
+_PAGES: Final = (
+    "tests/integration/writer/test_replays.py::"
+    "test_beside_live_events_pages_are_small_and_for_as_long_as_one_took_none_is_taken"
+)
 _BESIDE: Final = (
     "tests/faults/test_f39_replays_beside_live_events.py::"
     "test_f39_live_events_land_while_a_replay_of_many_is_under_way"
@@ -40,6 +44,34 @@ REPLAYS_KILLED: Final = (
         "asyncio.create_task(in_own_thread(_run, replays, routes))",
         "asyncio.create_task(asyncio.sleep(0, _run(replays, routes)))",
         _BESIDE,
+    ),
+    Mutant(
+        "that the pages of a replay are small while live events come",
+        "replay/replay.py",
+        "min(self._at_once, _AT_ONCE_BESIDE) if self._live_come() else self._at_once",
+        "self._at_once",
+        _PAGES,
+    ),
+    Mutant(
+        "the pauses of a replay while live events come",
+        "replay/replay.py",
+        "            if after is not None and self._live_come():\n",
+        "            if False:\n",
+        _PAGES,
+    ),
+    Mutant(
+        "that a batch under way is of live events",
+        "driver/loop.py",
+        "with self._parts.status.batch(), self._parts.databases.replays.live.batch():",
+        "with self._parts.status.batch():",
+        _BESIDE,
+    ),
+    Mutant(
+        "that live events come for a moment after a batch",
+        "replay/live.py",
+        "            self._until = self._clock() + _AFTER_SECONDS\n",
+        "",
+        "tests/unit/writer/test_live_events.py",
     ),
     Mutant(
         "the pages of a replay",

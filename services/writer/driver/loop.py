@@ -128,7 +128,7 @@ class Loop:
         ranges, planned_routes = await self._plan(routes)
         if ranges:
             began = self._clock()
-            with self._parts.status.batch():
+            with self._parts.status.batch(), self._parts.databases.replays.live.batch():
                 await write_batch(self._parts, ranges, planned_routes)
             self._batch_sizer.record(total(ranges), self._clock() - began)
         return bool(ranges)

@@ -33,6 +33,9 @@ from shared.steps import Step
 log = logging.getLogger(__name__)
 
 _AT_ONCE: Final = 1_000
+#: While live events come they go first: a page is soon over, and for as long as it took none is taken.
+_AT_ONCE_BESIDE: Final = 200
+_LONGEST_PAUSE: Final = 1.0
 _Take = Callable[[connection, Collection[str]], list[Staged]]
 
 
@@ -45,13 +48,18 @@ class Replay:
         rate_limiter: RateLimiter | None = None,
         *,
         may_land: Callable[[], bool] = lambda: True,
+        live_come: Callable[[], bool] = lambda: False,
         at_once: int = _AT_ONCE,
         event_lines: int = 0,
     ) -> None:
-        """`may_land`: asked before each transaction.  `event_lines`: most lines about events a second."""
+        """`may_land`: asked before each transaction; `live_come`: whether live events come.
+
+        `event_lines`: most lines about events a second.
+        """
         self._database = database
         self._rate_limiter = rate_limiter or RateLimiter({})
         self._may_land = may_land
+        self._live_come = live_come
         self._event_lines = event_lines
         self._at_once = min(at_once, self._rate_limiter.burst(database.name) or at_once)
         self._routes = Routes(database.name)
@@ -70,14 +78,18 @@ class Replay:
         self._routes, self._ended, self._passed_over = routes, Counter(), set()
         after: Key | None = START
         while after is not None and self._may_land():
+            began = time.monotonic()
             after = self._step(after)
             between()
+            if after is not None and self._live_come():
+                time.sleep(min(time.monotonic() - began, _LONGEST_PAUSE))
         return self._ended
 
     def _step(self, after: Key) -> Key | None:
         """Land a page behind `after`; return its last key, `after` to try again, None at the end."""
+        most = min(self._at_once, _AT_ONCE_BESIDE) if self._live_come() else self._at_once
         try:
-            self._land(lambda conn, held: staged.take(conn, self._database.name, held, after, self._at_once))
+            self._land(lambda conn, held: staged.take(conn, self._database.name, held, after, most))
         except SerializationConflictError as e:
             return self._pass_over(str(e.blocked.target), after)
         except BlockedError as e:

@@ -15,6 +15,7 @@ from services.writer.model.routes import Routes
 from services.writer.plan.row_rates import RateLimiter
 from services.writer.postgres.database import Database
 from services.writer.postgres.database_threads import in_own_thread
+from services.writer.replay.live import LiveEvents
 from services.writer.replay.rehearse import Rehearsal
 from services.writer.replay.replay import Replay
 from shared.backoff import Backoff
@@ -61,9 +62,17 @@ class ReplayScheduler:
         """`may_land`: whether the database of this name takes live events now."""
         self._may_land = may_land
         self._stopped = False
+        #: Whoever writes a batch of live events says so.
+        self.live = LiveEvents()
         self._replays = {
             d.name: _Replays(
-                Replay(d, rate_limiter, may_land=self._asked_for(d.name), event_lines=event_lines),
+                Replay(
+                    d,
+                    rate_limiter,
+                    may_land=self._asked_for(d.name),
+                    live_come=self.live.come,
+                    event_lines=event_lines,
+                ),
                 Rehearsal(d, rate_limiter, may_land=self._asked_for(d.name)),
             )
             for d in databases

@@ -2,6 +2,8 @@
 
 from contextlib import closing
 from hashlib import sha256
+from itertools import count
+from types import SimpleNamespace
 from typing import Any
 from uuid import uuid4
 
@@ -259,6 +261,28 @@ def test_an_event_that_fails_alone_stays_parked_where_others_land(stage: Stage) 
         stage.stage(offset, event(f"bad-{offset}"))
     assert stage.replay() == {}  # it takes none of them: they wait
     assert len(stage.staged()) == 7
+
+
+@pytest.mark.parametrize(("took", "pause"), [(0.25, 0.25), (7.0, 1.0)])
+def test_beside_live_events_pages_are_small_and_for_as_long_as_one_took_none_is_taken(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, took: float, pause: float
+) -> None:
+    slept: list[float] = []
+    clock = SimpleNamespace(sleep=slept.append, monotonic=count(0.0, took).__next__)
+    monkeypatch.setattr(replay, "time", clock)
+    monkeypatch.setattr(replay, "_AT_ONCE_BESIDE", 2)
+    stage.hall.settle(*map(_bad, "abcdefghij"))
+    pages = 'SELECT count(*) FROM onramp.replayed GROUP BY xmin ORDER BY min("offset")'
+    for offset in range(5):
+        stage.stage(offset, event(f"a-{offset}"))
+    assert stage.replay(live_come=lambda: True) == {"landed": 5}
+    assert [n for (n,) in stage.bench.rows(pages)] == [2, 2, 1]
+    assert [seconds for seconds in slept if seconds] == [pause] * 3
+    for offset in range(5, 10):
+        stage.stage(offset, event(f"a-{offset}"))
+    assert stage.replay() == {"landed": 5}
+    assert [n for (n,) in stage.bench.rows(pages)] == [2, 2, 1, 5]
+    assert [seconds for seconds in slept if seconds] == [pause] * 3
 
 
 def test_the_databases_rate_counts(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:

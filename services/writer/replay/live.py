@@ -1,0 +1,32 @@
+"""Whether live events come: a replay gives way to them."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final
+
+#: Between batches of events that keep coming there is less.
+_AFTER_SECONDS: Final = 1.0
+
+
+class LiveEvents:
+    """Live events come while a batch of them is under way, and for a moment after it.  For all threads."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._is_under_way = False
+        self._until = 0.0
+
+    @contextmanager
+    def batch(self) -> Iterator[None]:
+        """Write a batch of live events in this context."""
+        self._is_under_way = True
+        try:
+            yield
+        finally:
+            self._until = self._clock() + _AFTER_SECONDS
+            self._is_under_way = False
+
+    def come(self) -> bool:
+        """Whether they come now."""
+        return self._is_under_way or self._clock() < self._until
