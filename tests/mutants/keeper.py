@@ -19,6 +19,7 @@ _COUNTS: Final = "tests/integration/admin/test_counts.py::test_"
 _FACETS: Final = "tests/integration/admin/test_facets.py::test_"
 _OF_FACETS: Final = "tests/unit/admin/test_facets.py::test_"
 _LOOKS: Final = "tests/integration/admin/test_looks.py::test_"
+_AWAY: Final = "tests/integration/admin/test_store_away.py::test_"
 _FROZEN: Final = "tests/integration/admin/test_frozen.py::test_"
 _ERRORS: Final = "tests/integration/admin/test_errors.py::test_"
 
@@ -589,5 +590,20 @@ KEEPER: Final = (
         "counts[name] < bound and ",
         "",
         f"{_KEEPER}a_name_whose_fields_are_ids_uses_up_its_own_groups_alone",
+    ),
+    Mutant(
+        "that pages show what the database has while the folder of segments is away",
+        "store/bytes_sql.py",
+        "            loaded.lost |= dict.fromkeys(unread, e)\n",
+        "            raise\n",
+        f"{_AWAY}pages_show_what_the_database_has_while_the_folder_is_away",
+    ),
+    Mutant(
+        "that a bucket which hangs keeps no connection from others",
+        "store/bytes_sql.py",
+        "    return _load(look, read, list(events))\n",
+        "    with transaction(dsn) as conn:\n"
+        "        return _load(partial(_look, conn), read, list(events))\n",
+        f"{_AWAY}a_bucket_that_hangs_keeps_no_connection_from_others",
     ),
 )

@@ -124,8 +124,8 @@ OPERATORS: Final = (
     Mutant(
         "that a group's samples show nothing that its type calls personal",
         "api/app.py",
-        "load(conn, segments, last), personal(found.cause.event_name))",
-        "load(conn, segments, last), ())",
+        "shown(dsn, segments, last), personal(found.cause.event_name))",
+        "shown(dsn, segments, last), ())",
         f"{_PERSONAL}an_event_and_its_group_hide_what_its_type_calls_personal",
     ),
     Mutant(

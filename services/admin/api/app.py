@@ -30,7 +30,7 @@ from services.admin.api.rights import Asking, caller_of, require_right
 from services.admin.keep.keeper import KeeperStatus
 from services.admin.segments.folder import Segments
 from services.admin.store import read_sql
-from services.admin.store.bytes_sql import load, value
+from services.admin.store.bytes_sql import shown, value
 from services.admin.store.control_sql import cursor_key, transaction
 from shared.errors import REGISTRY_UNREAD
 
@@ -106,8 +106,8 @@ def _add_groups(app: FastAPI, dsn: str, segments: Segments | None, personal: vie
                 raise not_kept("group")
             last = read_sql.last_of_group(conn, number, _SAMPLES)
             facets = views.facets(read_sql.facets(conn, number), found.cause, personal)
-            samples = views.samples(last, load(conn, segments, last), personal(found.cause.event_name))
-            return views.group(found) | {"facets": facets, "samples": samples}
+        samples = views.samples(last, shown(dsn, segments, last), personal(found.cause.event_name))
+        return views.group(found) | {"facets": facets, "samples": samples}
 
     @app.patch("/v1/groups/{number}")
     def change_group(number: Id, change: GroupChange, asking: Asking) -> dict[str, Any]:
@@ -141,9 +141,9 @@ def _add_events(app: FastAPI, dsn: str, segments: Segments | None, personal: vie
             found = read_sql.event(conn, number, asking.only)
             if found is None:
                 raise not_kept("event")
-            loaded = load(conn, segments, [number])
-            shape = views.shape(number, loaded, personal(found.event_name))
-            return views.event(found, whole=True) | {"shape": shape}
+        loaded = shown(dsn, segments, [number])
+        shape = views.shape(number, loaded, personal(found.event_name))
+        return views.event(found, whole=True) | {"shape": shape}
 
     @app.post("/v1/events/{number}/reveal", response_class=Response)
     def reveal(number: Id, wanted: Reveal, asking: Asking) -> Response:
@@ -152,9 +152,10 @@ def _add_events(app: FastAPI, dsn: str, segments: Segments | None, personal: vie
         with transaction(dsn) as conn:
             if read_sql.event(conn, number, asking.only) is None:
                 raise not_kept("event")
-            found = value(conn, segments, number)
-            if found is None:
-                raise not_kept("event with a value")
+        found = value(dsn, segments, number)
+        if found is None:
+            raise not_kept("event with a value")
+        with transaction(dsn) as conn:
             read_sql.record_act(conn, actor, "reveal", f"event {number}", wanted.reason)
         named = {"content-disposition": f'attachment; filename="event-{number}"'}
         return Response(found, media_type="application/octet-stream", headers=named)

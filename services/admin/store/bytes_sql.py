@@ -5,8 +5,9 @@ back is what was parked, or the reason why it cannot.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import sha256
 from typing import Final, NamedTuple
 
@@ -14,7 +15,15 @@ from psycopg2.extensions import connection
 
 from services.admin.segments import segment
 from services.admin.segments.folder import Segments
-from shared.errors import BYTES_REMOVED, SEGMENT_DAMAGED, SEGMENT_MISSING, OnrampError, UserError
+from services.admin.store.control_sql import transaction
+from shared.errors import (
+    BYTES_REMOVED,
+    SEGMENT_DAMAGED,
+    SEGMENT_MISSING,
+    InfrastructureError,
+    OnrampError,
+    UserError,
+)
 
 #: One statement: an event is in one place as of its moment.
 _WHERE: Final = """
@@ -48,30 +57,60 @@ class _Place(NamedTuple):
     segment: str
 
 
+#: What the control database has, and where the rest is.
+_Looked = tuple[Loaded, list[_Place]]
+
+
 def load(conn: connection, segments: Segments | None, events: Iterable[int]) -> Loaded:
     """Return the bytes of `events`.  Raises `InfrastructureError`: the folder of segments is away."""
-    loaded, places = _look(conn, list(events))
-    _read(loaded, segments, places)
-    moved = [e for e, why in loaded.lost.items() if why.fault is SEGMENT_MISSING]
-    if moved:  # rewritten between our look and our read, or really missing: the second look tells
-        for event in moved:
-            del loaded.lost[event]
-        again, places = _look(conn, moved)
-        _read(again, segments, places)
-        loaded.values |= again.values
-        loaded.lost |= again.lost
-    return loaded
+    return _load(partial(_look, conn), partial(_read, segments), list(events))
 
 
-def value(conn: connection, segments: Segments | None, event: int) -> bytes | None:
+def shown(dsn: str, segments: Segments | None, events: Iterable[int]) -> Loaded:
+    """Return the bytes of `events` for a page; what a folder of segments that is away has is lost to it.
+
+    No connection is in use while segments are read: a folder that hangs would keep all of them from others.
+    """
+
+    def look(ids: list[int]) -> _Looked:
+        with transaction(dsn) as conn:
+            return _look(conn, ids)
+
+    def read(loaded: Loaded, places: Sequence[_Place]) -> None:
+        try:
+            _read(segments, loaded, places)
+        except InfrastructureError as e:
+            unread = {place.event for place in places} - loaded.values.keys() - loaded.lost.keys()
+            loaded.lost |= dict.fromkeys(unread, e)
+
+    return _load(look, read, list(events))
+
+
+def value(dsn: str, segments: Segments | None, event: int) -> bytes | None:
     """Return an event's bytes; a tombstone has none.  Raises `OnrampError`: why they cannot be had."""
-    loaded = load(conn, segments, [event])
+    loaded = shown(dsn, segments, [event])
     if event in loaded.lost:
         raise loaded.lost[event]
     return loaded.values.get(event)
 
 
-def _look(conn: connection, events: list[int]) -> tuple[Loaded, list[_Place]]:
+def _load(
+    look: Callable[[list[int]], _Looked], read: Callable[[Loaded, Sequence[_Place]], None], events: list[int]
+) -> Loaded:
+    loaded, places = look(events)
+    read(loaded, places)
+    moved = [e for e, why in loaded.lost.items() if why.fault is SEGMENT_MISSING]
+    if moved:  # rewritten between our look and our read, or really missing: the second look tells
+        for event in moved:
+            del loaded.lost[event]
+        again, places = look(moved)
+        read(again, places)
+        loaded.values |= again.values
+        loaded.lost |= again.lost
+    return loaded
+
+
+def _look(conn: connection, events: list[int]) -> _Looked:
     loaded, places = Loaded(), []
     with conn.cursor() as cur:
         cur.execute(_WHERE, (events,))
@@ -88,7 +127,7 @@ def _look(conn: connection, events: list[int]) -> tuple[Loaded, list[_Place]]:
     return loaded, places
 
 
-def _read(loaded: Loaded, segments: Segments | None, places: Sequence[_Place]) -> None:
+def _read(segments: Segments | None, loaded: Loaded, places: Sequence[_Place]) -> None:
     by_segment: dict[str, list[_Place]] = defaultdict(list)
     for place in places:
         by_segment[place.segment].append(place)
