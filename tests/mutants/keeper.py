@@ -606,4 +606,18 @@ KEEPER: Final = (
         "        return _load(partial(_look, conn), read, list(events))\n",
         f"{_AWAY}a_bucket_that_hangs_keeps_no_connection_from_others",
     ),
+    Mutant(
+        "that a job which fails for good stops no other",
+        "store/work_sql.py",
+        "            if job is None or failure is None:\n",
+        "            if True:\n",
+        f"{_FROZEN}a_job_that_fails_for_good_says_why_and_stops_no_other",
+    ),
+    Mutant(
+        "that a job which waits behind a lock leaves the time to others",
+        "store/work_sql.py",
+        "            if took >= _LONG_SECONDS:\n",
+        "            if False:\n",
+        f"{_FROZEN}a_job_that_waits_behind_a_lock_pauses_for_longer_than_it_took",
+    ),
 )

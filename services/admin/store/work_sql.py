@@ -5,11 +5,14 @@ one goes on.  An event changes only from the state that the job starts from: of 
 event one gets it.
 """
 
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from time import monotonic
 from typing import Any, Final, NamedTuple, Self
 
+import psycopg2
 from psycopg2 import sql
 from psycopg2.extensions import connection
 
@@ -24,8 +27,10 @@ from services.admin.store.jobs_sql import JOB, Job
 from services.admin.store.sets_sql import STEPS, condition, rows
 from services.admin.store.staging_sql import Load, Staging
 from shared import failpoints
-from shared.errors import UserError
+from shared.errors import OnrampError, UserError
 from shared.registry.model import EMPTY, Snapshot
+
+log = logging.getLogger(__name__)
 
 _BATCH: Final = 5_000
 #: A batch is thousands of rows.
@@ -46,7 +51,7 @@ _CHANGE: Final = """
     SELECT (SELECT max(id) FROM batch), (SELECT count(*) FROM batch), (SELECT count(*) FROM changed)
 """
 _PROGRESS: Final = """
-    UPDATE onramp_admin.jobs SET done_to = %(done_to)s, changed = changed + %(changed)s,
+    UPDATE onramp_admin.jobs SET done_to = %(done_to)s, changed = changed + %(changed)s, waits = NULL,
         state = CASE WHEN %(is_last)s THEN 'done' ELSE state END,
         finished_at = CASE WHEN %(is_last)s THEN now() END,
         next_at = now() + coalesce(%(looked_at)s / rate::float8, 0) * interval '1 second'
@@ -60,6 +65,17 @@ _REPLAY_PROGRESS: Final = """
         next_at = now() + CASE WHEN %(is_busy)s
             THEN coalesce(%(looked_at)s / rate::float8, 0) ELSE 0.5 END * interval '1 second'
     WHERE id = %(job)s
+"""
+#: A step that fails is tried again after so long at least.
+_FAILED_SECONDS: Final = 5.0
+#: Who needs so long to find that it waits (a table is locked there, a store hangs) pauses for so many times
+#: as long: the time belongs to those that go on.
+_LONG_SECONDS: Final = 2.0
+_TIMES_AS_LONG: Final = 4.0
+_POSTPONE: Final = """
+    UPDATE onramp_admin.jobs SET waits = coalesce(%(why)s, waits),
+        next_at = clock_timestamp() + %(seconds)s * interval '1 second'
+    WHERE id = %(job)s AND state IN ('running', 'cancelling') AND coalesce(%(why)s, waits) IS NOT NULL
 """
 #: One at a time; any number that nothing else uses.
 _SUM_LOCK: Final = 7_203_155_019
@@ -103,13 +119,44 @@ class JobSession:
         self.conn.close()
 
     def work(self) -> bool:
-        """Do the next batch of the job whose turn it is; False when there is none."""
-        with translated(), self.conn:
-            found = rows(self.conn, sql.SQL(_NEXT), {})
-            for row in found:
-                self._do(Job(*row))
+        """Do the next batch of the job whose turn it is; False when there is none.
+
+        One that fails, or needs long to say that it waits, comes again after a while: the others go on.
+        """
+        began, job, failure = monotonic(), None, None
+        try:
+            with translated(), self.conn:
+                job = next((Job(*row) for row in rows(self.conn, sql.SQL(_NEXT), {})), None)
+                if job is None:
+                    return False
+                failure = self._failure_of(job)
+                if failure is not None:
+                    raise failure  # noqa: TRY301 - it ends the transaction
                 failpoints.reach("admin.mid_job")
-        return bool(found)
+        except Exception:
+            if job is None or failure is None:
+                raise
+            pause = max(_FAILED_SECONDS, _TIMES_AS_LONG * (monotonic() - began))
+            self._postpone(job, _why(failure), pause)
+        else:
+            took = monotonic() - began
+            if took >= _LONG_SECONDS:
+                self._postpone(job, None, _TIMES_AS_LONG * took)
+        return True
+
+    def _failure_of(self, job: Job) -> Exception | None:
+        try:
+            self._do(job)
+        except Exception as e:
+            if not isinstance(e, psycopg2.Error | OnrampError):
+                log.exception("a step of a job fails for a reason that nobody foresaw", extra={"job": job.id})
+            return e
+        return None
+
+    def _postpone(self, job: Job, why: str | None, seconds: float) -> None:
+        """Have a job wait, for that reason; without one only if it waits for another."""
+        with translated(), self.conn:
+            _execute(self.conn, _POSTPONE, {"job": job.id, "why": why, "seconds": seconds})
 
     def sum_up(self) -> None:
         """Make one row of what was counted of each group and state."""
@@ -133,6 +180,15 @@ class JobSession:
         batch = _do_batch(self.conn, job, ())
         progress = {"job": job.id, "changed": batch.changed, "looked_at": batch.looked_at}
         _execute(self.conn, _PROGRESS, progress | {"done_to": batch.last, "is_last": batch.is_last})
+
+
+def _why(failure: Exception) -> str:
+    """Return it without the words of a library, which may have values."""
+    if isinstance(failure, OnrampError):
+        return failure.detail
+    if isinstance(failure, psycopg2.Error):
+        return f"the control database refuses a step of it: SQLSTATE {failure.pgcode}; it is tried again"
+    return f"a step of it fails for a reason that is in the log ({type(failure).__name__}); it is tried again"
 
 
 def _edited(loader: Load, fix: Fix, ids: list[int]) -> Loaded:

@@ -1,4 +1,4 @@
-"""A destination database that accepts and answers nothing: its own jobs wait and say so, the others go on."""
+"""A job whose database freezes, or that fails or waits for long, says so; the others go on."""
 
 import asyncio
 import threading
@@ -21,6 +21,7 @@ from tests.integration.admin.desk import EVERY, Desk
 OTHERS = """
     UPDATE onramp_admin.parked SET destination = 'frozen.events.x', event_name = 'x' WHERE "offset" < 2
 """
+FILTERS = "UPDATE onramp_admin.jobs SET filters = '{}', next_at = now() WHERE id = {}"
 WAITS = "SELECT count(*) FROM pg_locks WHERE NOT granted"
 
 
@@ -75,3 +76,25 @@ def test_f47_a_destination_that_freezes_in_mid_statement_stops_no_other_job(
         staged = 'SELECT "offset" FROM onramp.replays ORDER BY 1'
         eventually(lambda: rows(own_postgres.dsn, staged) == [(0,), (1,)])
         eventually(lambda: desk.job(its_own).waits is None)
+
+
+def test_a_job_that_fails_for_good_says_why_and_stops_no_other(desk: Desk) -> None:
+    bad = desk.start("discard", event_name="x")
+    execute(desk.dsn, FILTERS.format('{"offset": "x"}', bad))
+    other = desk.start("discard")
+    for _ in range(4):
+        desk.session.work()
+    assert desk.job(other).state == "done"
+    assert "SQLSTATE 22P02" in str(desk.job(bad).waits)
+    execute(desk.dsn, FILTERS.format("{}", bad))
+    for _ in range(2):
+        desk.session.work()
+    assert (desk.job(bad).state, desk.job(bad).waits) == ("done", None)
+
+
+def test_a_job_that_waits_behind_a_lock_pauses_for_longer_than_it_took(desk: Desk) -> None:
+    desk.start()
+    desk.session.work()  # marked
+    with locked(desk.stage.dsn, "onramp.replays"):
+        assert desk.session.work()
+        assert not desk.session.work()  # the time is others'
