@@ -14,6 +14,7 @@ _EDITS: Final = "tests/integration/admin/test_edits.py::test_"
 _REHEARSALS: Final = "tests/integration/admin/test_rehearsal_jobs.py::test_"
 _API: Final = "tests/integration/admin/test_admin_api.py::test_"
 _WAITS: Final = "tests/faults/test_what_waits.py::test_"
+_REPEATS: Final = "tests/integration/admin/test_repeats.py::test_"
 _STATES: Final = "tests/integration/admin/test_states.py::test_"
 _COUNTS: Final = "tests/integration/admin/test_counts.py::test_"
 _FACETS: Final = "tests/integration/admin/test_facets.py::test_"
@@ -37,7 +38,7 @@ KEEPER: Final = (
     ),
     Mutant(
         "that the keeper writes texts as COPY reads them",
-        "store/keeper_sql.py",
+        "errors/copy_lines.py",
         '    escaped = text.replace("\\\\", "\\\\\\\\").replace("\\t", "\\\\t")\n',
         "    escaped = text\n",
         f"{_KEEPER}texts_of_any_kind_are_kept_as_they_are",
@@ -149,6 +150,20 @@ KEEPER: Final = (
         "        ON CONFLICT DO NOTHING\n        RETURNING",
         "        RETURNING",
         f"{_KEEPER}a_repeat_of_a_record_is_the_same_event",
+    ),
+    Mutant(
+        "that a slice with a repeat goes by way of a stage",
+        "store/keeper_sql.py",
+        "    except UniqueViolation:\n",
+        "    except ZeroDivisionError:\n",
+        f"{_REPEATS}slices_that_come_twice_in_whole_or_in_part_are_kept_once",
+    ),
+    Mutant(
+        "the bytes of what is new in a slice with repeats",
+        "store/keeper_sql.py",
+        "b USING (n) ORDER",
+        "b ON b.n = s.n + 1 ORDER",
+        f"{_REPEATS}slices_that_come_twice_in_whole_or_in_part_are_kept_once",
     ),
     Mutant(
         "that the keeper opens a resolved group again",
@@ -517,8 +532,8 @@ KEEPER: Final = (
     Mutant(
         "that facets count what is new alone",
         "store/keeper_sql.py",
-        "    if sum(row[1] for row in counts) < len(new):\n",
-        "    if False:\n",
+        "    return [events[n] for (n,) in cur.fetchall()]\n",
+        "    return events\n",
         f"{_FACETS}each_event_is_counted_once_whatever_is_read_again",
     ),
     Mutant(

@@ -7,16 +7,18 @@ has lost both at once, so two of them never write.
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from io import StringIO
-from itertools import count
-from typing import Any, Final, Self
+from typing import Any, Final, NamedTuple, Self
 
 import orjson
 from psycopg2 import Binary
+from psycopg2.errors import UniqueViolation
 from psycopg2.extensions import connection, cursor
 from psycopg2.extras import execute_values
 
 from services.admin.errors.cause import MOST_GROUPS, VERSION, Cause
+from services.admin.errors.copy_lines import bytes_line, event_line
 from services.admin.errors.facets import Facets
 from services.admin.errors.groups import MOST_OF_A_NAME, counted_under, is_others
 from services.admin.errors.kept import KeptEvent
@@ -36,38 +38,39 @@ _ADD_GROUPS: Final = """
                                      event_name, json_type, first_seen, last_seen)
     VALUES %s RETURNING fingerprint, id
 """
-_SLICE: Final = """
+_PLACE: Final = 'topic_id, topic, partition, "offset", destination'
+_EVENT: Final = f"{_PLACE}, group_id, code, event_id, event_name, parked_at, reason, size, sha256"
+#: Ids of so many events, the first of them: nobody else takes any.
+_IDS: Final = """
+    SELECT setval(s, nextval(s) + %(n)s - 1) - %(n)s + 1
+    FROM CAST(pg_get_serial_sequence('onramp_admin.parked', 'id') AS regclass) s
+"""
+_COPY_EVENTS: Final = f"COPY onramp_admin.parked (id, {_EVENT}) FROM STDIN"
+_COPY_BYTES: Final = "COPY onramp_admin.bytes (event, value) FROM STDIN"
+#: A slice of which some are there already: only what is new of it is added.
+_STAGE: Final = """
     CREATE TEMPORARY TABLE IF NOT EXISTS slice (
         n integer, topic_id uuid, topic text, partition integer, "offset" bigint, destination text,
         group_id bigint, code text, event_id text, event_name text, parked_at timestamptz, reason json,
-        size integer, sha256 bytea, value bytea
-    ) ON COMMIT DELETE ROWS
+        size integer, sha256 bytea
+    ) ON COMMIT DELETE ROWS;
+    CREATE TEMPORARY TABLE IF NOT EXISTS slice_bytes (n integer, value bytea) ON COMMIT DELETE ROWS
 """
-_COPY: Final = "COPY pg_temp.slice FROM STDIN"
+_COPY_STAGED: Final = "COPY pg_temp.slice FROM STDIN"
+_COPY_STAGED_BYTES: Final = "COPY pg_temp.slice_bytes FROM STDIN"
 #: An event that is there is passed over.  Ids are given in the order of the slice.
-_ADD_EVENTS: Final = """
+_ADD_STAGED: Final = f"""
     WITH new AS (
-        INSERT INTO onramp_admin.parked (topic_id, topic, partition, "offset", destination, group_id, code,
-                                         event_id, event_name, parked_at, reason, size, sha256)
-        SELECT topic_id, topic, partition, "offset", destination, group_id, code,
-               event_id, event_name, parked_at, reason, size, sha256
-        FROM pg_temp.slice ORDER BY n
+        INSERT INTO onramp_admin.parked ({_EVENT}) SELECT {_EVENT} FROM pg_temp.slice ORDER BY n
         ON CONFLICT DO NOTHING
-        RETURNING id, topic_id, topic, partition, "offset", destination, group_id, parked_at
+        RETURNING id, {_PLACE}
     ), with_bytes AS (
         INSERT INTO onramp_admin.bytes (event, value)
-        SELECT new.id, s.value
-        FROM new JOIN pg_temp.slice s USING (topic_id, topic, partition, "offset", destination)
-        WHERE s.value IS NOT NULL ORDER BY new.id
+        SELECT new.id, b.value
+        FROM new JOIN pg_temp.slice s USING ({_PLACE}) JOIN pg_temp.slice_bytes b USING (n) ORDER BY new.id
     )
-    SELECT group_id, count(*), min(parked_at), max(parked_at), min(id) FROM new GROUP BY 1 ORDER BY 1
-"""
-#: Which of a slice were new: nobody else adds events, so their ids are later.
-_NEW: Final = """
-    SELECT s.n FROM pg_temp.slice s
-        JOIN onramp_admin.parked e USING (topic_id, topic, partition, "offset", destination)
-    WHERE e.id >= %s
-"""
+    SELECT s.n FROM new JOIN pg_temp.slice s USING ({_PLACE}) ORDER BY 1
+"""  # noqa: S608 - our own words
 _FACETS: Final = "SELECT group_id, counts::text FROM onramp_admin.facets WHERE group_id = ANY (%s)"
 _SET_FACETS: Final = """
     INSERT INTO onramp_admin.facets (group_id, counts) VALUES %s
@@ -87,6 +90,13 @@ _MOVE: Final = """
 """
 
 
+class _InGroup(NamedTuple):
+    """An event and the id of its group."""
+
+    group: int
+    event: KeptEvent
+
+
 @dataclass(slots=True)
 class KeeperSession:
     """The connection of the one keeper.  Its methods raise `InfrastructureError`: then it is to be closed."""
@@ -98,6 +108,8 @@ class KeeperSession:
     _of_names: Counter[str | None] = field(default_factory=Counter)
     #: Of groups that came lately, as stored: nobody else counts them.
     _facets: dict[int, Facets] = field(default_factory=dict)
+    #: Whether some events of the last slice were there already: a log is read a second time.
+    _repeats: bool = False
 
     @classmethod
     def open(cls, dsn: str) -> Self | None:
@@ -133,20 +145,26 @@ class KeeperSession:
             causes = self._counted_under(unique)
             added, of_names = self._add_groups(cur, unique, causes)
             groups = self._groups | added
-            of_events = [groups[cause.fingerprint] for cause in causes]
-            new = _add_events(cur, unique, of_events)
-            self._count_facets(
-                cur, new, {n for n, cause in zip(of_events, causes, strict=True) if is_others(cause)}
-            )
+            in_groups = [_InGroup(groups[c.fingerprint], e) for c, e in zip(causes, unique, strict=True)]
+            new = self._add_events(cur, in_groups)
+            _count(cur, new)
+            others = {groups[cause.fingerprint] for cause in causes if is_others(cause)}
+            self._count_facets(cur, new, others)
             _move(cur, next_offsets)
             failpoints.reach("admin.before_commit")
         failpoints.reach("admin.after_commit")
         self._groups, self._of_names = groups, self._of_names + of_names
         return len(new)
 
-    def _count_facets(
-        self, cur: cursor, new: Iterable[tuple[int, KeptEvent]], others: Container[int]
-    ) -> None:
+    def _add_events(self, cur: cursor, events: Sequence[_InGroup]) -> Sequence[_InGroup]:
+        """Add those that are new; return them.  Where some were there, more of them are expected."""
+        if not events or (not self._repeats and _copy_events(cur, events)):
+            return events
+        new = _add_staged(cur, events)
+        self._repeats = len(new) < len(events)
+        return new
+
+    def _count_facets(self, cur: cursor, new: Iterable[_InGroup], others: Container[int]) -> None:
         """Count what differs within groups."""
         of_groups: dict[int, list[KeptEvent]] = {}
         for group, event in new:
@@ -195,60 +213,43 @@ def _become_keeper(conn: connection) -> list[tuple[Any, ...]] | None:
             return cur.fetchall()
 
 
-def _add_events(
-    cur: cursor, events: Sequence[KeptEvent], groups: Sequence[int]
-) -> list[tuple[int, KeptEvent]]:
-    """Add those that are new, with their bytes and counts; return them with their groups."""
-    cur.execute(_SLICE)
-    cur.copy_expert(_COPY, _slice(events, groups))
-    cur.execute(_ADD_EVENTS)
-    counts = cur.fetchall()
-    if not counts:
-        return []
+def _copy_events(cur: cursor, new: Sequence[_InGroup]) -> bool:
+    """Copy events, none of which is there, to where they belong; False, and nothing is done, if one is."""
+    cur.execute("SAVEPOINT copied")
+    cur.execute(_IDS, {"n": len(new)})
+    ((first,),) = cur.fetchall()
+    try:
+        _copy(cur, (_COPY_EVENTS, _COPY_BYTES), new, first)
+    except UniqueViolation:
+        cur.execute("ROLLBACK TO SAVEPOINT copied")
+        return False
+    return True
+
+
+def _add_staged(cur: cursor, events: Sequence[_InGroup]) -> list[_InGroup]:
+    """Add those of `events` that are not there yet; return them."""
+    cur.execute(_STAGE)
+    _copy(cur, (_COPY_STAGED, _COPY_STAGED_BYTES), events, 0)
+    cur.execute(_ADD_STAGED)
+    return [events[n] for (n,) in cur.fetchall()]
+
+
+def _copy(cur: cursor, into: tuple[str, str], events: Sequence[_InGroup], first: int) -> None:
+    """Copy events and their bytes, numbered from `first` on."""
+    lines = (event_line(n, of.event, of.group) for n, of in enumerate(events, first))
+    cur.copy_expert(into[0], StringIO("".join(lines)))
+    values = ((n, of.event.value) for n, of in enumerate(events, first))
+    cur.copy_expert(into[1], StringIO("".join(bytes_line(n, v) for n, v in values if v is not None)))
+
+
+def _count(cur: cursor, new: Iterable[_InGroup]) -> None:
+    """Count new events in their groups."""
+    of_groups: dict[int, list[datetime]] = {}
+    for group, event in new:
+        of_groups.setdefault(group, []).append(event.parked_at)
     # In order of ids: two transactions that count never wait for each other in a circle.
-    _values(cur, _COUNT, [row[:4] for row in counts])
-    new = [*zip(groups, events, strict=True)]
-    if sum(row[1] for row in counts) < len(new):
-        cur.execute(_NEW, (min(row[4] for row in counts),))
-        new = [new[n] for (n,) in cur.fetchall()]
-    return new
-
-
-def _slice(events: Sequence[KeptEvent], groups: Sequence[int]) -> StringIO:
-    """Return the slice as COPY reads it."""
-    return StringIO("".join(_line(*of) for of in zip(count(), events, groups)))
-
-
-def _line(n: int, event: KeptEvent, group: int) -> str:
-    fields = (
-        str(n),
-        event.topic_id,
-        _copied(event.topic),
-        str(event.partition),
-        str(event.offset),
-        _copied(event.destination),
-        str(group),
-        _copied(event.code),
-        _copied(event.event_id),
-        _copied(event.event_name),
-        event.parked_at.isoformat(),
-        _copied(event.reason),
-        str(len(event.value or b"")),
-        _hex(event.sha256),
-        _hex(event.value),
-    )
-    return "\t".join(fields) + "\n"
-
-
-def _copied(text: str | None) -> str:
-    if text is None:
-        return "\\N"
-    escaped = text.replace("\\", "\\\\").replace("\t", "\\t")
-    return escaped.replace("\n", "\\n").replace("\r", "\\r")
-
-
-def _hex(value: bytes | None) -> str:
-    return "\\N" if value is None else f"\\\\x{value.hex()}"
+    rows = [(group, len(at), min(at), max(at)) for group, at in sorted(of_groups.items())]
+    _values(cur, _COUNT, rows)
 
 
 def _move(cur: cursor, next_offsets: Mapping[Source, int]) -> None:
