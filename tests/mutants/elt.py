@@ -148,6 +148,13 @@ MERGE: Final = (
         f"{_PUBLISHED}what_somebody_changed_holds_the_table_until_a_rebuild",
     ),
     Mutant(
+        "a source that is known later than its tables",
+        "modeler/modeler.py",
+        "self._added.clear()",
+        "self._added = {*self._history[1]}",
+        f"{_MODELER}a_source_that_is_known_here_after_its_tables_are_told_is_published",
+    ),
+    Mutant(
         "a hold of one table alone",
         "modeler/modeler.py",
         "                self._hold(conn, table.name, str(e))\n",

@@ -55,6 +55,7 @@ class Modeler:
         self._settings = settings
         self._stop = threading.Event()
         self._history: tuple[Any, dict[TableName, SourceTable]] = (None, {})
+        self._added: set[TableName] = set()
         self._merging: dict[TableName, Future[bool]] = {}
         self._idle: list[connection] = []
         self._retry_at: dict[TableName, float] = {}
@@ -132,9 +133,14 @@ class Modeler:
         version = history_sql.version(conn)
         if version != self._history[0]:
             self._history = version, history_sql.tables(conn)
-            state_sql.add(conn, [name for name in self._history[1] if published.takes(name)])
+            self._added.clear()
             self._retry_at.clear()
-        return {name: table for name, table in self._history[1].items() if published.takes(name)}
+        tables = {name: table for name, table in self._history[1].items() if published.takes(name)}
+        # The history can be ahead of the registry as it is known here: a source's tables may come without it.
+        if new := tables.keys() - self._added:
+            state_sql.add(conn, new)
+            self._added |= new
+        return tables
 
     def _is_due(self, name: TableName, model: Model, fed: list[Feed]) -> bool:
         """Whether a table has news: nothing is asked of the database for one that has none."""

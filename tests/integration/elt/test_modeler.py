@@ -29,7 +29,16 @@ def running(
     desk: Desk, settings: ModelerSettings, models: dict[str, Model] | None = None
 ) -> Iterator[Modeler]:
     published = Published(sources={"shop": SOURCE}, models=models or {})
-    modeler = Modeler("onramp", desk.bench.dsn, lambda: published, settings)
+    with running_by(desk, settings, lambda: published) as modeler:
+        yield modeler
+
+
+@contextmanager
+def running_by(
+    desk: Desk, settings: ModelerSettings, published: Callable[[], Published]
+) -> Iterator[Modeler]:
+    """Run it by a registry that may change."""
+    modeler = Modeler("onramp", desk.bench.dsn, published, settings)
     thread = threading.Thread(target=modeler.run)
     thread.start()
     try:
@@ -56,6 +65,21 @@ def test_what_lands_is_public_because_the_transaction_says_so(desk: Desk) -> Non
         for i in range(3):
             desk.land(Stream(at=1000 + i * 100).insert(id=i, note="a"))
             eventually(_there(desk, [(n, "a") for n in range(i + 1)]))
+
+
+def test_a_source_that_is_known_here_after_its_tables_are_told_is_published(desk: Desk) -> None:
+    desk.tell().bench.execute("DELETE FROM onramp.models")
+    looks, named = list[str](), ["other"]
+
+    def published() -> Published:
+        looks.extend(named)
+        return Published(sources=dict.fromkeys(named, SOURCE), models={})
+
+    with running_by(desk, OFTEN, published):
+        eventually(lambda: looks.count("other") > 2)  # by then it has read the history
+        named.append("shop")
+        desk.land(Stream().insert(id=1, note="a"))
+        eventually(_there(desk, [(1, "a")]))
 
 
 def test_what_nobody_said_is_found_by_looking(desk: Desk) -> None:
