@@ -70,6 +70,13 @@ SLOW: Final = (
         tests=f"{TAKEN}::test_a_slot_whose_wal_the_server_removed_is_told_and_a_resync_heals_it",
     ),
     Mutant(
+        "few rows a fetch",
+        "connector.py",
+        '        "snapshot.fetch.size": str(_FETCHED_ROWS),\n',
+        "",
+        tests="tests/integration/capture/test_large_rows.py::test_a_snapshot_of_rows_of_a_megabyte_ends_no_worker",
+    ),
+    Mutant(
         "TRUNCATE",
         "connector.py",
         '"skipped.operations": "none"',

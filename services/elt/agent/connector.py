@@ -18,6 +18,11 @@ _REQUEST_BYTES: Final = 256 << 10
 _BUFFER_BYTES: Final = MOST_BYTES + (1 << 20)
 #: Rows that are read and not yet with the producer, for the same reason: half of the default.
 _QUEUED: Final = 4096
+#: Of large rows that many would not fit: half of what may be read ahead of the producer's buffer.
+_QUEUED_BYTES: Final = MOST_BYTES
+#: The driver has as many rows at once, whatever their size: the default of 10,240, of a megabyte each, ended
+#: the worker.
+_FETCHED_ROWS: Final = 32
 _PLAIN: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")
 _ANY: Final = {"*": ".*", "?": "."}
 _HEARTBEAT_MS: Final = 1000
@@ -91,6 +96,7 @@ def _reach(name: str, source: Source, dsn: Mapping[str, str]) -> dict[str, str]:
         "slot.retry.delay.ms": "1000",
         "poll.interval.ms": "20",
         "max.queue.size": str(_QUEUED),
+        "max.queue.size.in.bytes": str(_QUEUED_BYTES),
         "max.batch.size": str(_QUEUED // 4),
     }
 
@@ -98,6 +104,7 @@ def _reach(name: str, source: Source, dsn: Mapping[str, str]) -> dict[str, str]:
 def _capture(name: str, source: Source, seen: Seen) -> dict[str, str]:
     return {
         "snapshot.mode": "initial",
+        "snapshot.fetch.size": str(_FETCHED_ROWS),
         "schema.include.list": ",".join(map(literal, source.schemas)),
         **_listed("table.exclude.list", _excluded(source, seen)),
         # A snapshot carries them, the stream does not.
