@@ -52,7 +52,11 @@ REGISTRY_API: Final = (
         _DRY,
     ),
     Mutant(
-        "that a dry run makes no topic", "registry_api/topics.py", "if not said.dry_run:", "if True:", _DRY
+        "that a dry run makes no topic",
+        "registry_api/topics.py",
+        "desk.kafka, is_dry=said.dry_run)",
+        "desk.kafka)",
+        _DRY,
     ),
     Mutant(
         "that a dry run is no act",

@@ -56,12 +56,15 @@ def spec_of(wanted: Wanted, types: Mapping[str, EventType], kafka: KafkaSettings
     return NewTopic(spec.name, spec.partitions, replication, topic_configs=config)
 
 
-async def create(spec: NewTopic, kafka: KafkaSettings) -> str:
-    """Make the topic; return why Kafka refused, empty if it did not. Raises `InfrastructureError`."""
+async def create(spec: NewTopic, kafka: KafkaSettings, *, is_dry: bool = False) -> str:
+    """Make the topic; dry, have Kafka say whether it would. Return why it refused, empty if it did not.
+
+    Raises `InfrastructureError`.
+    """
     admin = AIOKafkaAdminClient(**kafka.brokers.aiokafka(), request_timeout_ms=_REQUEST_MS)
     try:
         await admin.start()
-        response = await admin.create_topics([spec])
+        response = await admin.create_topics([spec], validate_only=is_dry)
     except (KafkaError, OSError) as e:
         text = f"Kafka at {kafka.bootstrap} does not answer: {type(e).__name__}"
         raise InfrastructureError(KAFKA_UNAVAILABLE, text) from None

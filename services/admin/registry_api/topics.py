@@ -90,11 +90,12 @@ def _add_changes(app: FastAPI, dsn: str, desk: RegistryDesk) -> None:
         except ValueError as e:
             raise UserError(TOPIC_REFUSED, str(e)) from None
         settings = {"partitions": spec.num_partitions, "replication": spec.replication_factor}
-        if not said.dry_run:
-            with transaction(dsn) as conn:
-                record_act(conn, actor, "create topic", f"topic {topic}", said.reason)
-                if refused := asyncio.run(kafka_new_topic.create(spec, desk.kafka)):
-                    raise UserError(TOPIC_REFUSED, refused)
+        with transaction(dsn) as conn:
+            record_act(conn, actor, "create topic", f"topic {topic}", said.reason)
+            if refused := asyncio.run(kafka_new_topic.create(spec, desk.kafka, is_dry=said.dry_run)):
+                raise UserError(TOPIC_REFUSED, refused)
+            if said.dry_run:
+                conn.rollback()
         return {"topic": topic, "made": not said.dry_run, **settings, "config": spec.topic_configs}
 
     @app.patch("/v1/topics/{name}", openapi_extra=described(TopicChange))

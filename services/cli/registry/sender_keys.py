@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -26,6 +27,7 @@ DestinationsOption = Annotated[
 OverlapOption = Annotated[
     str, typer.Option("--overlap", help="How long the old secrets go on: 30m, 24h, 7d; 0m ends them now.")
 ]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Print what would change, and change nothing.")]
 ReasonOption = Annotated[str, typer.Option("--reason", help="Why: it is kept with the change.")]
 
 
@@ -34,6 +36,7 @@ def create(
     *,
     event: EventsOption = None,
     destination: DestinationsOption = None,
+    dry_run: DryRunOption = False,
     reason: ReasonOption = "",
     kafka: KafkaOption = None,
     data_dir: DataDirOption = DATA_DIR,
@@ -53,14 +56,15 @@ def create(
     def with_one(keys: "Keys") -> "Keys":
         return created(keys, name, sha256, events=event or (), destinations=destination or ())
 
-    _change(with_one, reason, kafka, data_dir)
-    _tell(name, secret, as_json=as_json)
+    changes = _change(with_one, reason, kafka, data_dir, dry_run=dry_run)
+    _tell({"name": name, "key": secret}, changes, _given(secret), dry_run=dry_run, as_json=as_json)
 
 
 def rotate(
     name: KeyArgument,
     *,
     overlap: OverlapOption = "24h",
+    dry_run: DryRunOption = False,
     reason: ReasonOption = "",
     kafka: KafkaOption = None,
     data_dir: DataDirOption = DATA_DIR,
@@ -80,16 +84,19 @@ def rotate(
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--overlap") from None
     secret, sha256 = new_key(name)
-    _change(lambda keys: with_another_secret(keys, name, sha256, until), reason, kafka, data_dir)
-    _tell(name, secret, as_json=as_json)
+    changed = partial(with_another_secret, name=name, sha256=sha256, until=until)
+    changes = _change(changed, reason, kafka, data_dir, dry_run=dry_run)
+    _tell({"name": name, "key": secret}, changes, _given(secret), dry_run=dry_run, as_json=as_json)
 
 
 def revoke(
     name: KeyArgument,
     *,
+    dry_run: DryRunOption = False,
     reason: ReasonOption = "",
     kafka: KafkaOption = None,
     data_dir: DataDirOption = DATA_DIR,
+    as_json: JsonOption = False,
 ) -> None:
     """Take a key away with all its secrets: within two seconds it opens nothing.
 
@@ -99,8 +106,8 @@ def revoke(
     """
     from services.admin.registry.sender_keys import without
 
-    _change(lambda keys: without(keys, name), reason, kafka, data_dir)
-    print(f"{name} is revoked.")
+    changes = _change(lambda keys: without(keys, name), reason, kafka, data_dir, dry_run=dry_run)
+    _tell({"name": name}, changes, f"{name} is revoked.", dry_run=dry_run, as_json=as_json)
 
 
 def list_(
@@ -130,9 +137,17 @@ def _line(key: dict[str, object]) -> str:
 
 
 def _change(
-    change: "Callable[[Keys], Mapping[str, ApiKey]]", reason: str, kafka: str | None, data_dir: Path
-) -> None:
-    """Bring into force what `change` makes of the keys; end the verb with 1 when that cannot be."""
+    change: "Callable[[Keys], Mapping[str, ApiKey]]",
+    reason: str,
+    kafka: str | None,
+    data_dir: Path,
+    *,
+    dry_run: bool = False,
+) -> list[str]:
+    """Bring into force what `change` makes of the keys, and return a line for each that differs.
+
+    It ends the verb with 1 when that cannot be.
+    """
     from services.admin.registry.change import State, Wish, change_to, editing
     from services.cli.where import kafka_settings
     from shared.errors import UserError
@@ -142,13 +157,14 @@ def _change(
         try:
             with editing(kafka_settings(kafka, data_dir)) as editor:
                 wanted = Snapshot(keys=change(editor.chain.snapshot().keys))
-                result = change_to(editor, wanted, Wish(reason=reason))
+                result = change_to(editor, wanted, Wish(reason=reason, is_dry=dry_run))
         except (UserError, ValueError) as error:
             complain(error.detail if isinstance(error, UserError) else _first_line(error))
             raise typer.Exit(Exit.FAILED) from None
-    if result.state not in {State.APPLIED, State.UNCHANGED}:
+    if result.state not in {State.APPLIED, State.UNCHANGED, State.POSSIBLE}:
         complain(f"{result.state}: {result.reason}")
         raise typer.Exit(Exit.FAILED)
+    return result.changes
 
 
 def _first_line(error: ValueError) -> str:
@@ -157,8 +173,12 @@ def _first_line(error: ValueError) -> str:
     return "; ".join(reasons(error))
 
 
-def _tell(name: str, secret: str, *, as_json: bool) -> None:
-    if as_json:
-        print(json.dumps({"name": name, "key": secret}))
-    else:
-        print(f"The key, for the sender (it is kept nowhere):\n\n  {secret}\n")
+def _given(secret: str) -> str:
+    return f"The key, for the sender (it is kept nowhere):\n\n  {secret}\n"
+
+
+def _tell(said: dict[str, object], changes: list[str], done: str, *, dry_run: bool, as_json: bool) -> None:
+    """Print what was done; of a dry run what would be, and no secret, because none is in force."""
+    if dry_run:
+        said, done = {"name": said["name"], "changes": changes}, "\n".join([*changes, "possible"])
+    print(json.dumps(said) if as_json else done)

@@ -107,13 +107,14 @@ def create(
     partitions: PartitionsOption = None,
     replication: ReplicationOption = None,
     retention: RetentionOption = None,
+    dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Make a topic as the gateway would at its first event, but for what is said here.
 
     Unless said, partitions and retention are those of the registry's event type, else Kafka's and those of
-    ONRAMP_KAFKA_*. Exits with 1 when the gateway would make another or Kafka refuses, 3 when it cannot
-    be reached. Example:
+    ONRAMP_KAFKA_*. With --dry-run Kafka says whether it would. Exits with 1 when the gateway would make
+    another or Kafka refuses, 3 when it cannot be reached. Example:
 
     onramp topics create order_placed --partitions 6 --retention 30d
     """
@@ -126,12 +127,13 @@ def create(
     with exits_when_unavailable():
         try:
             spec = kafka_new_topic.spec_of(wanted, _registry(where).event_types, where.kafka_settings)
-            refused = asyncio.run(kafka_new_topic.create(spec, where.kafka_settings))
+            refused = asyncio.run(kafka_new_topic.create(spec, where.kafka_settings, is_dry=dry_run))
         except ValueError as error:
             refused = str(error)
-    made = {"topic": name, "made": not refused, "reason": refused}
+    made = {"topic": name, "made": not refused and not dry_run, "reason": refused}
+    done = f"{name} {'can be' if dry_run else 'is'} made."
     problem = f"{json.dumps(name)} was not made: {refused}"
-    finish(made, worked=not refused, as_json=as_json, done=f"{name} is made.", problem=problem)
+    finish(made, worked=not refused, as_json=as_json, done=done, problem=problem)
 
 
 @app.command()

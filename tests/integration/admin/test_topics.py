@@ -94,7 +94,10 @@ def test_a_topic_is_made_as_the_gateway_would_but_for_what_is_said(
     said = {"event_types": {name: {"partitions": 3, "retention": "36h"}}}
     monkeypatch.setattr(verb, "_registry", lambda _: Snapshot.model_validate(said))
     assert "the registry says 3" in run(stage, "topics", "create", name, "--partitions", "4").output
-    assert run(stage, "topics", "create", name).exit_code == 0
+    dry = run(stage, "topics", "create", name, "--dry-run")
+    assert (dry.exit_code, "can be made" in dry.output) == (0, True)
+    assert run(stage, "topics", "create", name).exit_code == 0  # a dry run made none
+    assert run(stage, "topics", "create", name, "--dry-run").exit_code == 1
     again = run(stage, "topics", "create", name)
     assert (again.exit_code, "it is there already" in again.output) == (1, True)
     other = f"{stage.name}_more"

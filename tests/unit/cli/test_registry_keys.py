@@ -76,6 +76,22 @@ def test_a_key_is_made_rotated_and_revoked(log: MemoryLog) -> None:
         onramp("keys", *words, code=2 if "x" in words else 1)
 
 
+def test_a_dry_run_says_what_would_change_and_shows_no_secret(log: MemoryLog) -> None:
+    onramp("keys", "create", "shop")
+    before = list(log.records)
+    for act, differs in (
+        (["create", "till"], "+ keys.till"),
+        (["rotate", "shop"], "~ keys.shop: hashes"),
+        (["revoke", "shop"], "- keys.shop"),
+    ):
+        name = act[1]
+        assert onramp("keys", *act, "--dry-run", "--json") == {"name": name, "changes": [differs]}
+        assert onramp("keys", *act, "--dry-run") == f"{differs}\npossible\n"
+    onramp("keys", "create", "shop", "--dry-run", code=1)
+    assert log.records == before
+    assert onramp("keys", "revoke", "shop", "--json") == {"name": "shop"}
+
+
 def test_an_overlap_makes_no_secret_live_longer(log: MemoryLog) -> None:
     onramp("keys", "create", "shop")
     onramp("keys", "rotate", "shop", "--overlap", "1h")
