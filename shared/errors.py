@@ -436,6 +436,13 @@ NOT_ROUTED: Final = _parked(
     "Replayed: today's routes do not bring the event to the table that it was parked for.",
     "Route its name to that table again, or name another table of the same database that it may land in.",
 )
+NOT_ONE_TABLE: Final = _parked(
+    "not_one_table",
+    Step.SORT,
+    "Replayed: what was refused is not one table of its own today.",
+    "Discard it if its packet names that table before; else name one table of the default database that it "
+    "may land in.",
+)
 UNKNOWN_TABLE: Final = _parked(
     "unknown_table",
     Step.PERSIST,

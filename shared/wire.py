@@ -58,6 +58,11 @@ def is_change_topic(topic: str, source: str) -> bool:
     return topic.startswith(prefix) and ("-" in rest or rest == "transaction")
 
 
+def is_refused(destination: str) -> bool:
+    """Whether what was parked for `destination` was refused: it is empty, or a pointer into the packet."""
+    return not destination or destination.startswith("/")
+
+
 def is_reserved(event_name: str) -> bool:
     """Whether producers may not use this event name (the probe's own name is allowed)."""
     return event_name.startswith(RESERVED_PREFIX) and event_name != PROBE_EVENT

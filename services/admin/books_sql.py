@@ -83,7 +83,7 @@ _WAITING: Final = 'SELECT topic_id::text, topic, partition, "offset", destinatio
 _REPLAYED: Final = """
     SELECT topic_id::text, topic, partition, "offset", destination, outcome, "to", sha256,
         CASE WHEN sha256 IS NOT NULL THEN job::text END
-    FROM onramp.replayed WHERE outcome <> 'parked'
+    FROM onramp.replayed WHERE outcome IN ('landed', 'duplicate')
 """
 _COUNTS: Final = "SELECT _topic, _partition, count(*) FROM {} GROUP BY 1, 2"
 _REPEATED: Final = f"""

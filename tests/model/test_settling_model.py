@@ -35,6 +35,9 @@ _SMALL = [
         "replay, crash, cancel",
         "replay that waits long",
         "replay, restored dump",
+        "refused, crash, cancel",
+        "refused, waits long",
+        "refused, restored dump",
     }
 ]
 _LIMIT = 200_000
@@ -85,6 +88,17 @@ _NEEDED = {
     "deleted_unknown": "replay, crash, cancel",
     "old_dropped": "replay, restored dump",
     "staged_again": "replay that waits long",
+    "sorted_once": "refused, crash, cancel",
+    "decision_followed": "refused, crash, cancel",
+    "refused_new": "refused, crash, cancel",
+    "sorted_again": "refused, crash, cancel",
+    "first_again": "refused, waits long",
+    "there_again": "refused, waits long",
+    "revived_dropped": "refused, restored dump",
+    "cancel_follows": "refused, crash, cancel",
+    "cancel_deletes": "refused, crash, cancel",
+    "cancel_asks": "refused, crash, cancel",
+    "recheck_all": "refused, crash, cancel",
 }
 
 

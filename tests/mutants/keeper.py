@@ -433,22 +433,22 @@ KEEPER: Final = (
     Mutant(
         "that a recheck opens only what no attempt has landed of",
         "store/recheck_sql.py",
-        " AND d.outcome <> 'parked'),",
-        " AND d.attempt = k.attempt AND d.outcome <> 'parked'),",
+        " AND d.outcome IN ('landed', 'duplicate')),",
+        " AND d.attempt = k.attempt AND d.outcome IN ('landed', 'duplicate')),",
         f"{_RECHECK}what_landed_by_another_attempt_is_not_lost",
     ),
     Mutant(
         "that an attempt that failed did not land",
         "store/recheck_sql.py",
-        " AND d.outcome <> 'parked'),",
+        " AND d.outcome IN ('landed', 'duplicate')),",
         "),",
         f"{_RECHECK}an_attempt_that_failed_there_is_not_one_that_landed",
     ),
     Mutant(
         "that a recheck leaves what may still land",
         "store/recheck_sql.py",
-        "if unknown.get(a.id) is False)",
-        "if a.id in unknown)",
+        "if a.id not in known | staged)",
+        "if a.id not in known)",
         f"{_RECHECK}what_a_dump_has_brought_back_as_staged_may_still_land",
     ),
     Mutant(
@@ -468,8 +468,8 @@ KEEPER: Final = (
     Mutant(
         "that a replay job waits for a database that is away, and stops nobody",
         "store/replay_sql.py",
-        "            waits.append(e.detail)\n            continue\n",
-        "            raise\n",
+        "            waits.append(asked.error.detail)\n",
+        "            raise asked.error\n",
         f"{_REPLAYS}a15_while_its_database_is_away_a_job_waits_and_says_why",
     ),
     Mutant(

@@ -120,8 +120,8 @@ REPLAYS: Final = (
     Mutant(
         "the table that a replay was parked for, in its count",
         "replay/land.py",
-        "        self._parked_for = destination.removeprefix",
-        "        self._parked_for = str(target) or destination.removeprefix",
+        "        self._parked_for = str(target) if refused else",
+        "        self._parked_for = str(target) if target else",
         f"{_REPLAYS}a_table_that_no_route_names_needs_another",
     ),
     Mutant(

@@ -11,6 +11,7 @@ from services.admin.store import recheck_sql
 from services.admin.store.control_sql import transaction
 from services.admin.store.read_sql import record_act
 from services.admin.store.recheck_sql import Lost
+from shared import wire
 
 
 def add_recheck(app: FastAPI, dsn: str, databases: Mapping[str, str]) -> None:
@@ -43,7 +44,9 @@ def add_recheck(app: FastAPI, dsn: str, databases: Mapping[str, str]) -> None:
 def _by_destination(lost: list[Lost]) -> dict[str, int]:
     counts: dict[str, int] = {}
     for each in lost:
-        counts[each.attempt.destination] = counts.get(each.attempt.destination, 0) + 1
+        refused = wire.is_refused(each.attempt.destination)
+        name = "where they belonged" if refused else each.attempt.destination
+        counts[name] = counts.get(name, 0) + 1
     return counts
 
 

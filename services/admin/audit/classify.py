@@ -89,19 +89,24 @@ def classify(record: LogRecord, topic: str = "") -> Event:
         return Event(Kind.UNROUTABLE, record.offset, value=record.value)
     if not _is_for_us(record.headers):
         return Event(Kind.FILTERED, record.offset)
+    return read(record.offset, record.value, topic)
+
+
+def read(offset: int, value: bytes | None, topic: str = "") -> Event:
+    """Return what the value of a record is, whatever its headers were: so a replay reads it."""
     try:
-        document = json.loads(record.value or b"")
+        document = json.loads(value or b"")
     except UNREADABLE:
         document = None
     if topic.startswith(wire.CHANGE_TOPIC_PREFIX) and _is_change(document):
-        return Event(Kind.CHANGE, record.offset, document=document, value=record.value)
+        return Event(Kind.CHANGE, offset, document=document, value=value)
     match document:
         case {"pipeline_context": _}:
-            return Event(Kind.PACKET, record.offset, document=document, value=record.value)
+            return Event(Kind.PACKET, offset, document=document, value=value)
         case {"metadata": {"id": str(id_)}, "event_name": str(name), "payload": {}}:
             kind = Kind.PROBE if name == wire.PROBE_EVENT else Kind.ENVELOPE
-            return Event(kind, record.offset, id_, name, document, record.value)
-    return Event(Kind.UNROUTABLE, record.offset, value=record.value)
+            return Event(kind, offset, id_, name, document, value)
+    return Event(Kind.UNROUTABLE, offset, value=value)
 
 
 def _is_change(document: Any) -> bool:

@@ -19,6 +19,7 @@ from services.admin.errors.records import ErrorEvent
 from services.admin.findings import Code, Finding, Incarnation, Report, Source
 from services.admin.kafka_logs import LogRecord
 from services.admin.kept_sql import Kept, KeptRange
+from shared import wire
 
 _AT_ONCE: Final = 1_000
 #: So many findings of one kind are named for each partition.
@@ -163,13 +164,18 @@ class KeptCheck:
             for place in places:
                 if (place.offset, place.destination) in known:
                     continue
-                if not any(place.destination.startswith(f"{name}.") for name in books.databases):
+                if not _was_asked(books, incarnation, place):
                     unknown += 1
                     continue
                 text = (
                     f"replayed into {_target(place)}, and onramp.replayed there does not know it: the "
                     "database was restored from a dump of before"
                 )
+                if wire.is_refused(place.destination):
+                    text = (
+                        "replayed after it was refused, and onramp.replayed of no database knows it: one was "
+                        "restored from a dump of before"
+                    )
                 named.add(Code.REPLAY_LOST, place, text, _RECHECK)
         if unknown:
             report.unchecked.append(f"{unknown:,} replayed events are for databases that were not given")
@@ -212,8 +218,15 @@ def _is_in(of: KeptRange, offset: int, destination: str) -> bool:
     if not of.first <= offset < of.upto:
         return False
     if of.database is None:
-        return not destination or destination.startswith("/")
+        return wire.is_refused(destination)
     return destination.startswith(f"{of.database}.")
+
+
+def _was_asked(books: Books, incarnation: Incarnation, place: Place) -> bool:
+    """Tell whether what would know the event was given: of what was refused that may be any database."""
+    if wire.is_refused(place.destination):
+        return books.baseline(incarnation).keys() <= books.databases.keys()
+    return any(place.destination.startswith(f"{name}.") for name in books.databases)
 
 
 def _incarnation(place: Place) -> Incarnation:

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from services.admin.audit.books import Books
-from services.admin.audit.classify import Event, Kind, classify
+from services.admin.audit.classify import Event, Kind, classify, read
 from services.admin.audit.concurrent_writer import in_progress
 from services.admin.audit.incarnations import ReadableRange
-from services.admin.audit.replays import Edits, ReplayedEvents, wrong_row
+from services.admin.audit.replays import Edits, ReplayedEvents, wrong_row, wrong_rows_of_refused
 from services.admin.audit.settled_log import Routed
 from services.admin.audit.settled_under import SettledRoutes
 from services.admin.books_sql import Row, Snapshot
@@ -71,7 +71,7 @@ class Reading:
         self._waiting = {n: books.waiting(n, incarnation) for n in snapshots}
         self._in_progress = {n: in_progress(books, incarnation, n) for n in snapshots}
         self._held = {n: books.databases[n].held_of(incarnation) for n in snapshots}
-        self._replayed = {n: ReplayedEvents(n, books.databases[n], incarnation) for n in snapshots}
+        self._replayed = {n: ReplayedEvents(s, books.databases[n], incarnation) for n, s in snapshots.items()}
         self._absent: dict[Table, list[Event]] = {}
         self.result = ReadingResult()
 
@@ -117,18 +117,17 @@ class Reading:
         self.result.findings.append(Finding(code, self._incarnation.source, offset, detail))
 
     def _judge(self, event: Event, rows: list[PlacedRow]) -> None:
-        result = self.result
-        result.records += 1
+        self.result.records += 1
         if event.kind is Kind.PROBE:
-            result.probes += 1
+            self.result.probes += 1
         elif event.offset < self._readable.shared:
             self._judge_shared(event, rows)
         elif event.kind is Kind.FILTERED:
-            result.filtered += 1
+            self.result.filtered += 1
             for _, table, _ in rows:
                 self._report(Code.DOUBLE_TERMINAL, event.offset, f"filtered, and a row of {table}")
         elif event.kind is Kind.CHANGE and event.offset not in self._refused:
-            result.pairs += 1  # its landing table tells the offset, and is trimmed
+            self.result.pairs += 1  # its landing table tells the offset, and is trimmed
         elif event.kind is Kind.PACKET:
             self._judge_packet(event)
         elif event.kind is Kind.UNROUTABLE or event.offset in self._refused:
@@ -139,7 +138,7 @@ class Reading:
     def _judge_shared(self, event: Event, rows: list[PlacedRow]) -> None:
         """Judge an event whose receipt another incarnation has too: the row with its id is its own."""
         if event.kind is Kind.UNROUTABLE:
-            self._judge_refused(event, [])
+            self._judge_refused(event, None)
         elif event.kind is Kind.ENVELOPE and event.offset not in self._refused:
             for routed in sorted(self._expected(event)[0]):
                 here = [row for _, table, row in rows if table == routed.table and row.id == event.id]
@@ -156,13 +155,17 @@ class Reading:
         self.result.pairs += len(refused) + by_database.total()
         self._count_waiting_too(event, by_database)
 
-    def _judge_refused(self, event: Event, rows: list[PlacedRow]) -> None:
+    def _judge_refused(self, event: Event, rows: list[PlacedRow] | None) -> None:
         """Judge an event that should be, or is, parked without a destination."""
         self.result.pairs += 1
         if event.offset not in self._refused:
             self._report(Code.LOST, event.offset, "no envelope and no packet, and it is not parked")
-        for _, table, _ in rows:
-            self._report(Code.DOUBLE_TERMINAL, event.offset, f"parked, and a row of {table}")
+        if rows is None:
+            return
+        sent = read(event.offset, event.value)
+        is_same = (lambda r, row: self._is_same(sent, r, [row])) if sent.kind is Kind.ENVELOPE else None
+        for wrong in wrong_rows_of_refused(event.offset, rows, self._replayed, is_same):
+            self._report(wrong.code, event.offset, wrong.detail)
 
     def _judge_envelope(self, event: Event, rows: list[PlacedRow]) -> None:
         sure, possible = self._expected(event)

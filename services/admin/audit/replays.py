@@ -3,18 +3,19 @@
 Such an event stays counted as parked, and has a row all the same.
 """
 
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from services.admin.audit.books import Books, DatabaseBooks
-from services.admin.books_sql import Row
+from services.admin.books_sql import Row, Snapshot
 from services.admin.errors.kept import Place
 from services.admin.findings import Code, Finding, Incarnation, Replayed, Source, Table
 from services.admin.fixes import exact, payloads
 from services.admin.fixes.payloads import Edited
 from services.admin.fixes.steps import Fix
 from services.admin.kept_sql import EditOf, Kept
+from shared import wire
 from shared.errors import UserError
 
 _OUTCOMES: Final = {"landed": "replayed", "duplicate": "replayed_duplicate"}
@@ -23,17 +24,24 @@ _OUTCOMES: Final = {"landed": "replayed", "duplicate": "replayed_duplicate"}
 class ReplayedEvents:
     """Those of one incarnation of a partition, in one database."""
 
-    def __init__(self, name: str, books: DatabaseBooks, incarnation: Incarnation) -> None:
+    def __init__(self, snapshot: Snapshot, books: DatabaseBooks, incarnation: Incarnation) -> None:
+        name = snapshot.database
         self._parked_for = {(r.offset, r.destination): r for r in books.replayed.get(incarnation, ())}
-        self._landed_in = {
-            (r.offset, f"{name}.{r.to}"): r
-            for r in self._parked_for.values()
-            if r.to and r.outcome == "landed"
-        }
+        landed = [r for r in self._parked_for.values() if r.to and r.outcome == "landed"]
+        self._landed_in = {(r.offset, f"{name}.{r.to}"): r for r in landed}
+        self._of_refused: dict[int, list[Table]] = defaultdict(list)
+        for r in landed:
+            table = Table(name, *str(r.to).split(".", 1))
+            if wire.is_refused(r.destination) and snapshot.exists(table):
+                self._of_refused[r.offset].append(table)
 
     def of(self, offset: int, table: Table) -> Replayed | None:
         """Return what became of the event that was parked for `table`."""
         return self._parked_for.get((offset, str(table)))
+
+    def tables_of_refused(self, offset: int) -> list[Table]:
+        """Return the tables with receipts that have an event whose destinations were refused."""
+        return self._of_refused.get(offset, [])
 
     def landed_in(self, offset: int, table: Table) -> Replayed | None:
         """Return the replay by which the event landed in `table`, another than it was parked for."""
@@ -88,11 +96,14 @@ def check_replayed(books: Books, incarnation: Incarnation) -> Iterator[Finding]:
 
 
 def redirected(name: str, replayed: Mapping[Incarnation, list[Replayed]]) -> Counter[tuple[str, Source]]:
-    """Return by table (schema.table) and source how many rows more, or less, it has than totals say."""
+    """Return by table (schema.table) and source how many rows more, or less, it has than totals say.
+
+    What was refused is counted under the table that it landed in.
+    """
     moved: Counter[tuple[str, Source]] = Counter()
     for incarnation, events in replayed.items():
         for r in events:
-            if r.to and r.outcome == "landed":
+            if r.to and r.outcome == "landed" and not wire.is_refused(r.destination):
                 moved[r.destination.removeprefix(f"{name}."), incarnation.source] -= 1
                 moved[r.to, incarnation.source] += 1
     return moved
@@ -103,6 +114,29 @@ class Wrong(NamedTuple):
 
     code: Code
     detail: str
+
+
+def wrong_rows_of_refused(
+    offset: int,
+    rows: Sequence[tuple[int, Table, Row]],
+    replayed: Mapping[str, ReplayedEvents],
+    is_same: Callable[[Replayed, Row], bool] | None,
+) -> Iterator[Wrong]:
+    """Yield what is wrong with the rows of an event that was refused: each has landed by a replay.
+
+    `is_same`: whether a row is what was replayed; None: nobody but the database can tell.
+    """
+    for _, table, row in rows:
+        found = replayed[table.database].landed_in(offset, table)
+        if found is None:
+            yield Wrong(Code.DOUBLE_TERMINAL, f"parked, and a row of {table}")
+        elif is_same is not None and not is_same(found, row):
+            yield Wrong(Code.CORRUPT, f"the row of {table} is not what was replayed")
+    there = {table for _, table, _ in rows}
+    for of in replayed.values() if is_same is not None else ():
+        for table in of.tables_of_refused(offset):
+            if table not in there:
+                yield Wrong(Code.LOST, f"replayed, and in no place of {table}")
 
 
 def wrong_row(replayed: Replayed, rows: list[Row], table: Table, *, same: bool) -> Wrong | None:

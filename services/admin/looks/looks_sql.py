@@ -17,6 +17,7 @@ from psycopg2 import sql
 from psycopg2.extensions import connection
 from psycopg2.extras import execute_values
 
+from services.admin.attempts import Attempt, Destination, Found, destination_named, everywhere
 from services.admin.segments.folder import Segments
 from services.admin.store import rehearsals_sql, results_sql
 from services.admin.store.bytes_sql import load
@@ -24,9 +25,8 @@ from services.admin.store.control_sql import connect, prepare, translated
 from services.admin.store.rehearsals_sql import Question
 from services.admin.store.rehearse_sql import result_of
 from services.admin.store.sets_sql import condition, rows
-from services.admin.store.staging_sql import COLUMNS, Found, attempt_of, by_database, destination_named
+from services.admin.store.staging_sql import COLUMNS, attempt_of
 from shared import failpoints
-from shared.errors import InfrastructureError
 
 #: Of a group so many are asked about: the last ones that a replay would take.
 EVENTS: Final = 10
@@ -175,15 +175,16 @@ class LookSession:
         ids = [event for each in asked for event in each.events]
         attempts = [attempt_of(row) for row in rows(self.conn, sql.SQL(_EVENTS), {"ids": ids})]
         question = Question(asked[0].round, None, False)
-        for name, some in by_database(attempts, self.databases).items():
-            try:
-                where = destination_named(self.databases, name)
-                found = rehearsals_sql.ask(where, question, some, partial(load, self.conn, self.segments))
-            except InfrastructureError as e:
-                answers.waits |= {attempt.id: e.detail for attempt in some}
+
+        def ask(where: Destination, some: Sequence[Attempt]) -> Sequence[Found]:
+            return rehearsals_sql.ask(where, question, some, partial(load, self.conn, self.segments))
+
+        for asking in everywhere(self.databases, attempts, ask):
+            if asking.error is not None:
+                answers.waits |= {attempt.id: asking.error.detail for attempt in asking.attempts}
                 continue
-            answers.reached.append(name)
-            answers.found |= {f.id: f for f in found if f.outcome is not None}
+            answers.reached.append(asking.database)
+            answers.found |= {f.id: f for f in asking.found if f.outcome is not None}
         return answers
 
 

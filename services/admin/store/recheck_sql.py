@@ -12,16 +12,9 @@ from typing import Final, NamedTuple
 import orjson
 from psycopg2.extensions import connection
 
-from services.admin.store.staging_sql import (
-    COLUMNS,
-    KEYS,
-    Attempt,
-    Destination,
-    attempt_of,
-    by_database,
-    columns,
-    in_destination,
-)
+from services.admin.attempts import Attempt, Destination, by_database
+from services.admin.store.staging_sql import COLUMNS, KEYS, attempt_of, columns, in_destination
+from shared import wire
 from shared.errors import NOT_CONFIGURED, InfrastructureError
 
 _OF_STATE: Final = f"""
@@ -38,7 +31,7 @@ _LOOK: Final = f"""
     WITH k AS MATERIALIZED ({KEYS})
     SELECT k.id,
         EXISTS (SELECT FROM onramp.replayed d WHERE (d.topic_id, d.partition, d."offset", d.destination)
-            = (k.topic_id, k.partition, k."offset", k.destination) AND d.outcome <> 'parked'),
+            = (k.topic_id, k.partition, k."offset", k.destination) AND d.outcome IN ('landed', 'duplicate')),
         EXISTS (SELECT FROM onramp.replays r WHERE (r.topic_id, r.partition, r."offset", r.destination)
             = (k.topic_id, k.partition, k."offset", k.destination))
     FROM k
@@ -93,19 +86,39 @@ def look(conn: connection, databases: Mapping[str, str], after: int, most: int) 
     if len(rows) == most:
         found.next = rows[-1][0]
     gone = {row[0] for row in rows if row[-1]}
-    for name, attempts in by_database([attempt_of(row[:-1]) for row in rows], databases).items():
+    attempts = [attempt_of(row[:-1]) for row in rows]
+    known: set[int] = set()
+    staged: set[int] = set()
+    for name, some in _by_database(attempts, databases).items():
         if name not in databases:
-            found.unreached[name] = f"{NOT_CONFIGURED.title} {len(attempts)} replayed events are for it"
+            found.unreached[name] = f"{NOT_CONFIGURED.title} {len(some)} replayed events are for it"
+            known |= {a.id for a in some}  # for all that anybody can tell
             continue
         try:
-            unknown = _unknown(Destination(name, databases[name]), attempts)
+            unknown = _unknown(Destination(name, databases[name]), some)
         except InfrastructureError as e:
             found.unreached[name] = e.detail
+            known |= {a.id for a in some}
             continue
-        found.staged += sum(unknown.values())
-        of = (a for a in attempts if unknown.get(a.id) is False)
-        found.lost += [Lost(attempt, attempt.id in gone) for attempt in of]
+        known |= {a.id for a in some} - unknown.keys()
+        staged |= {event for event, is_staged in unknown.items() if is_staged}
+    found.staged = len(staged - known)
+    left = (a for a in attempts if a.id not in known | staged)
+    found.lost = [Lost(attempt, attempt.id in gone) for attempt in left]
     return found
+
+
+def _by_database(attempts: Sequence[Attempt], databases: Mapping[str, str]) -> dict[str, list[Attempt]]:
+    """Group attempts by the databases to ask: of what was refused any may know where it has landed.
+
+    The default one knew; but it may be the one that was restored from a dump.
+    """
+    refused = [a for a in attempts if wire.is_refused(a.destination)]
+    others = [a for a in attempts if not wire.is_refused(a.destination)]
+    asked = dict(by_database(others, databases))
+    for name in databases if refused else ():
+        asked[name] = asked.get(name, []) + refused
+    return asked
 
 
 def reopen(conn: connection, lost: Iterable[Lost]) -> list[int]:

@@ -6,8 +6,9 @@ from typing import Final, NamedTuple
 from psycopg2 import Binary
 from psycopg2.extras import execute_values
 
+from services.admin.attempts import Attempt, Destination, Found
 from services.admin.store import staging_sql
-from services.admin.store.staging_sql import KEYS, Attempt, Destination, Found, Load, columns, in_destination
+from services.admin.store.staging_sql import KEYS, Load, columns, in_destination
 from shared.errors import OnrampError
 
 #: Of one statement: the values of those that it asks about are in memory.

@@ -12,21 +12,14 @@ import orjson
 from psycopg2 import sql
 from psycopg2.extensions import connection
 
+from services.admin.attempts import Asked, Attempt, Destination, Found, destination_named, everywhere
 from services.admin.errors.sentence import sentence_of
 from services.admin.store import jobs_sql, rehearsals_sql, results_sql, sets_sql
 from services.admin.store.jobs_sql import Job, Plan
 from services.admin.store.read_sql import Only
 from services.admin.store.rehearsals_sql import Question
 from services.admin.store.sets_sql import EventSet, condition, rows
-from services.admin.store.staging_sql import (
-    COLUMNS,
-    Attempt,
-    Found,
-    Load,
-    attempt_of,
-    by_database,
-    destination_named,
-)
+from services.admin.store.staging_sql import COLUMNS, Load, attempt_of
 from shared.errors import NOT_KEPT, SET_CHANGED, InfrastructureError, UserError
 from shared.mask import masked
 from shared.registry import Snapshot
@@ -71,15 +64,15 @@ def work(
         _execute(conn, progress | {"state": "cancelled"})
         return
     page = _page(conn, job, databases)
-    try:
-        found = _ask(job, page, databases, load)
-    except InfrastructureError as e:
-        _execute(conn, progress | {"waits": e.detail})
+    asked = _ask(job, page, databases, load)
+    found = [f for each in asked for f in each.found]
+    if waits := next((each.error.detail for each in asked if each.error is not None), None):
+        _execute(conn, progress | {"waits": waits})
         return
     if any(f.outcome is None for f in found):
         _execute(conn, progress | {"waits": "the writer has not answered yet"})
         return
-    _forget(job, databases, by_database(page, databases))
+    _forget(job, databases, {each.database for each in asked})
     results = Counter(result_of(f) for f in found)
     results_sql.add(conn, job.id, results)
     progress |= {"answered": len(found), "failed": _failed(results)}
@@ -118,13 +111,13 @@ def _most(job: Job) -> int:
     return min(MOST_ASKED, job.rate or MOST_ASKED)
 
 
-def _ask(job: Job, page: Sequence[Attempt], databases: Mapping[str, str], load: Load) -> list[Found]:
-    asked = Question(job.uuid, job.to, job.with_triggers)
-    found: list[Found] = []
-    for name, attempts in by_database(page, databases).items():
-        where = destination_named(databases, name)
-        found += rehearsals_sql.ask(where, asked, attempts, load)
-    return found
+def _ask(job: Job, page: Sequence[Attempt], databases: Mapping[str, str], load: Load) -> list[Asked]:
+    question = Question(job.uuid, job.to, job.with_triggers)
+
+    def ask(where: Destination, attempts: Sequence[Attempt]) -> Sequence[Found]:
+        return rehearsals_sql.ask(where, question, attempts, load)
+
+    return list(everywhere(databases, page, ask))
 
 
 def _forget(job: Job, databases: Mapping[str, str], names: Iterable[str]) -> None:

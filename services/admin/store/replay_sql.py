@@ -13,20 +13,10 @@ from typing import Final
 import orjson
 from psycopg2.extensions import connection
 
+from services.admin.attempts import Attempt, Destination, Found, everywhere
 from services.admin.errors.sentence import sentence_of
 from services.admin.store import results_sql, staging_sql
-from services.admin.store.staging_sql import (
-    COLUMNS,
-    Attempt,
-    Destination,
-    Found,
-    Load,
-    Staging,
-    attempt_of,
-    by_database,
-    destination_named,
-)
-from shared.errors import InfrastructureError
+from services.admin.store.staging_sql import COLUMNS, Load, Staging, attempt_of
 
 #: At most so many are staged ahead of the writer.
 MOST_STAGED: Final = 10_000
@@ -72,14 +62,17 @@ def settle(
     results: Counter[tuple[str, str]] = Counter()
     waits: list[str] = []
     has_staged = False
-    for database, attempts in by_database(_marked(conn, job), databases).items():
-        try:
-            found = _ask(destination_named(databases, database), by, attempts, load, cancelling=cancelling)
-        except InfrastructureError as e:
-            waits.append(e.detail)
-            continue
-        has_staged |= not cancelling and any(f.outcome is None and not f.staged for f in found)
-        done = [f for f in found if f.outcome is not None or cancelling]
+
+    def ask(where: Destination, attempts: Sequence[Attempt]) -> Sequence[Found]:
+        if cancelling:
+            return staging_sql.withdraw(where, by, attempts)
+        return staging_sql.follow(where, by, attempts, load)
+
+    for asked in everywhere(databases, _marked(conn, job), ask):
+        if asked.error is not None:
+            waits.append(asked.error.detail)
+        has_staged |= not cancelling and any(f.outcome is None and not f.staged for f in asked.found)
+        done = [f for f in asked.found if f.outcome is not None or cancelling]
         _give_states(conn, job, done)
         results.update(_result(f.outcome, f.reason) for f in done if f.outcome is not None)
     results_sql.add(conn, job, results)
@@ -99,14 +92,6 @@ def outstanding(conn: connection, job: int) -> int:
         cur.execute(_OUTSTANDING, (job,))
         ((count,),) = cur.fetchall()
         return int(count)
-
-
-def _ask(
-    where: Destination, by: Staging, attempts: Sequence[Attempt], load: Load, *, cancelling: bool
-) -> list[Found]:
-    if cancelling:
-        return staging_sql.withdraw(where, by, attempts)
-    return staging_sql.follow(where, by, attempts, load)
 
 
 def _marked(conn: connection, job: int) -> list[Attempt]:

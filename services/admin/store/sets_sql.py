@@ -18,11 +18,13 @@ _COUNT: Final = "SELECT count(*) FROM onramp_admin.events e WHERE {set} AND {con
 _CHANGED: Final = """
     SELECT EXISTS (SELECT FROM onramp_admin.events e WHERE {set} AND e.changed_at > %(since)s)
 """
-#: It has bytes, its database is one that is configured, and its record says of which topic it is: the writer
-#: counts by that, and a release before this one did not say it.
+#: It has bytes, its database is one that is configured (what was refused has none: the default one's writer
+#: sorts it again), and its record says of which topic it is: the writer counts by that, and a release before
+#: this one did not say it.
 _CAN_BE_REPLAYED: Final = f"""
     e.topic_id <> '{NO_TOPIC_ID}' AND e.sha256 IS NOT NULL AND NOT e.gone
-    AND EXISTS (SELECT FROM unnest(%(databases)s::text[]) d WHERE starts_with(e.destination, d || '.'))
+    AND EXISTS (SELECT FROM unnest(%(databases)s::text[]) d WHERE starts_with(e.destination, d || '.')
+        OR e.destination = '' OR starts_with(e.destination, '/'))
 """
 
 

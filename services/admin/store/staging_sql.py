@@ -3,10 +3,8 @@
 The writer takes and removes staged rows, and writes `onramp.replayed` with the row that lands.
 """
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from itertools import islice
@@ -18,8 +16,9 @@ from psycopg2 import Binary
 from psycopg2.extensions import connection, cursor
 from psycopg2.extras import execute_values
 
+from services.admin.attempts import Attempt, Destination, Found
 from services.admin.store.bytes_sql import Loaded
-from shared.errors import DATABASE_UNAVAILABLE, NOT_CONFIGURED, InfrastructureError, OnrampError
+from shared.errors import DATABASE_UNAVAILABLE, InfrastructureError, OnrampError
 from shared.postgres.answering import answering
 
 _OPTIONS: Final = (
@@ -62,43 +61,11 @@ _UNSTAGE: Final = f"""
 """  # noqa: S608 - our own words
 
 
-class Destination(NamedTuple):
-    """A destination database: its name, and where it is."""
-
-    name: str
-    dsn: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Attempt:
-    """One attempt at one event: what is staged of it."""
-
-    id: int
-    topic_id: str
-    topic: str
-    partition: int
-    offset: int
-    destination: str
-    attempt: int
-    received_at: datetime | None
-    timestamp: datetime
-    size: int
-
-
 class Staging(NamedTuple):
     """By which job (its UUID) attempts are staged, and for which other table (schema.table), if any."""
 
     job: str
     to: str | None = None
-
-
-class Found(NamedTuple):
-    """What a database says of an attempt: its outcome and reason, else whether it is staged."""
-
-    id: int
-    outcome: str | None
-    reason: str | None
-    staged: bool
 
 
 #: Values of events by their ids.
@@ -242,23 +209,6 @@ def attempt_of(row: Sequence[Any]) -> Attempt:
         timestamp=_time(told.get("timestamp")) or parked_at,
         size=size,
     )
-
-
-def destination_named(databases: Mapping[str, str], name: str) -> Destination:
-    """Return where a database is.  Raises `InfrastructureError`: it is not configured any more."""
-    if name not in databases:
-        raise InfrastructureError(NOT_CONFIGURED, "events are marked for a database that is not configured")
-    return Destination(name, databases[name])
-
-
-def by_database(attempts: Sequence[Attempt], names: Iterable[str]) -> Mapping[str, list[Attempt]]:
-    """Group attempts by their database; of those that none is named for under the empty name."""
-    found: dict[str, list[Attempt]] = defaultdict(list)
-    longest_first = sorted(names, key=len, reverse=True)
-    for attempt in attempts:
-        of = (name for name in longest_first if attempt.destination.startswith(f"{name}."))
-        found[next(of, "")].append(attempt)
-    return found
 
 
 def _time(told: object) -> datetime | None:

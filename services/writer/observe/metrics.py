@@ -114,8 +114,8 @@ class Metrics:
         )
         self.replays = Counter(
             "onramp_writer_replays",
-            "Attempts to land a parked event again, by what became of them: landed, duplicate, or parked "
-            "because it fails again.",
+            "Attempts to land a parked event again, by what became of them: landed, duplicate, parked "
+            "because it fails again, or sorted: it was refused, and belongs to another database today.",
             ["database", "outcome"],
             registry=self.registry,
         )

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Final
 
+import orjson
 import pyarrow as pa
 from psycopg2.extensions import connection
 
@@ -24,6 +25,7 @@ from services.writer.settle import event_log, ledger
 from services.writer.settle.holds import Holds
 from services.writer.settle.pause_policy import PausePolicy
 from services.writer.settle.settlement import Settlement, SettlementContext
+from shared import wire
 from shared.errors import UserError
 from shared.outcomes import Outcome
 from shared.steps import Step
@@ -31,6 +33,8 @@ from shared.steps import Step
 LANDED: Final = "landed"
 DUPLICATE: Final = "duplicate"
 PARKED: Final = "parked"
+#: It belongs to another database: there the same attempt lands.
+SORTED: Final = "sorted"
 #: The outcomes of a live event, and what those of a replay are counted as.
 _COUNTED: Final = {Outcome.LANDED: Outcome.REPLAYED, Outcome.DUPLICATE: Outcome.REPLAYED_DUPLICATE}
 
@@ -77,16 +81,21 @@ def _land(
         )
         for r in placed.rejected
     }
+    for database_name, offsets in placed.elsewhere.items():
+        sorted_ = Verdict(SORTED, orjson.dumps({"database": database_name}))
+        verdicts |= {Key(topic_id, p.number, offset, of): sorted_ for p, offset, of in offsets}
     rejected = [(r.partition, r.offset, r.id, r.error) for r in placed.rejected]
     pieces: list[event_log.Piece] = [event_log.Parked(rejected, step=Step.REPLAY)]
     settlement = _Replaying(_context(conn, database, events))
     for (target, destination), batches in sorted(placed.rows.items(), key=lambda item: item[0]):
         rows = pa.Table.from_batches(batches)
-        if verdict := judge(target):
+        found = encodings.spelled(conn, target)
+        if verdict := judge(found):
             verdicts |= dict.fromkeys(_keys(topic_id, destination, rows), verdict)
         else:
-            result = settlement.replay(target, rows, destination)
-            verdicts |= dict(_verdicts(topic_id, destination, rows, result))
+            result = settlement.replay(found, rows, destination)
+            to = str(found) if wire.is_refused(destination) else None
+            verdicts |= dict(_verdicts(topic_id, destination, rows, result, to))
             pieces.append(event_log.Settled(target, rows, result, step=Step.REPLAY))
     settlement.flush()
     if said is not None:
@@ -102,9 +111,10 @@ class _Replaying(Settlement):
         self._parked_for = ""
 
     def replay(self, target: Target, rows: pa.Table, destination: str) -> PersistResult:
-        """Land `rows`, which were parked for `destination`."""
-        self._parked_for = destination.removeprefix(f"{target.database}.")
-        return self._persist(encodings.spelled(self._context.conn, target), rows, one_by_one=True)
+        """Land `rows`, which were parked for `destination`; what was refused counts where it lands."""
+        refused = wire.is_refused(destination)
+        self._parked_for = str(target) if refused else destination.removeprefix(f"{target.database}.")
+        return self._persist(target, rows, one_by_one=True)
 
     def _count_outcome(self, _: Target, outcome: Outcome, events: Mapping[Partition, int]) -> None:
         for p, n in events.items():
@@ -132,7 +142,7 @@ def _keys(topic_id: str, destination: str, rows: pa.Table) -> Iterator[Key]:
 
 
 def _verdicts(
-    topic_id: str, destination: str, rows: pa.Table, result: PersistResult
+    topic_id: str, destination: str, rows: pa.Table, result: PersistResult, to: str | None
 ) -> Iterator[tuple[Key, Verdict]]:
     """Yield what became of each of `rows`."""
     errors = {p.row_index: p.error for p in result.parked}
@@ -142,7 +152,7 @@ def _verdicts(
         if i in errors:
             verdict = parked_again(errors[i], partition, offset, destination)
         else:
-            verdict = Verdict(LANDED if result.mask[i] else DUPLICATE)
+            verdict = Verdict(LANDED if result.mask[i] else DUPLICATE, to=to)
         yield Key(topic_id, partition.number, offset, destination), verdict
 
 

@@ -1,5 +1,7 @@
 """The tables that replayed events land in: that of today's routes and grants, or the one that was named.
 
+An event that was refused (its destination is empty, or a pointer into the packet) has no table but that of
+today's routes.  The default database's look says to which database it belongs.
 Events are read and sorted by what reads and sorts live ones.
 """
 
@@ -20,11 +22,15 @@ from services.writer.model.targets import Target
 from services.writer.parse.parse import read
 from services.writer.persist import encodings, landing
 from services.writer.replay.staged import ParkedEvent
+from services.writer.sort.packets import destinations
 from services.writer.sort.route_lookup import RouteLookup, lookup_for
 from services.writer.sort.sort import Sorted, sort
-from shared.errors import FORBIDDEN_DESTINATION, NOT_ROUTED, UserError
+from shared import wire
+from shared.errors import FORBIDDEN_DESTINATION, NOT_ONE_TABLE, NOT_ROUTED, UserError
 
 _NOT_ROUTED: Final = "today's routes do not bring it to the table that it was parked for"
+_MOVED: Final = "today's routes bring it to another database than when this attempt was sorted"
+_NONE_OF_ITS_OWN: Final = "the packet names its table at another place before"
 
 
 class Rejected(NamedTuple):
@@ -44,6 +50,8 @@ class Placed:
 
     rows: dict[tuple[Target, str], list[pa.RecordBatch]] = field(default_factory=lambda: defaultdict(list))
     rejected: list[Rejected] = field(default_factory=list)
+    #: By database, what belongs there: partition, offset, and what it was parked for.
+    elsewhere: dict[str, list[tuple[Partition, int, str]]] = field(default_factory=lambda: defaultdict(list))
 
 
 def place(conn: connection, database: str, events: Sequence[ParkedEvent], routes: Routes) -> Placed:
@@ -64,7 +72,12 @@ class _Placing:
         for (destination, part), found in zip(
             routed, sort([part for _, part in routed], routes), strict=True
         ):
-            self._add_routed(destination, part, found)
+            if wire.is_refused(destination):
+                self._add_refused(
+                    destination, part, found, is_default=routes.default_database == self._database
+                )
+            else:
+                self._add_routed(destination, part, found)
         for destination, to, part in groups:
             if to:
                 self._add_redirected(destination, to, part)
@@ -85,6 +98,55 @@ class _Placing:
         for offset in left:
             error = errors.get(offset) or UserError(NOT_ROUTED, _NOT_ROUTED)
             self._reject(part.partition, offset, destination, error, ids.get(offset))
+
+    def _add_refused(
+        self, destination: str, part: PartitionSlice, found: Sorted, *, is_default: bool
+    ) -> None:
+        """Add the rows of what was refused: each that has one table of its own today."""
+        errors = {u.offset: u.error for u in reversed(found.unroutable) if u.destination in ("", destination)}
+        ids = {u.offset: u.identity.id for u in found.unroutable}
+        tables: dict[int, list[Target]] = defaultdict(list)
+        for target, rows in found.tables.items():
+            offsets = rows.column("_offset").to_pylist()
+            ids |= zip(offsets, rows.column("_id").to_pylist(), strict=True)
+            for offset in offsets:
+                tables[offset].append(target)
+        named = self._named(destination, part) if destination else {}
+        chosen: dict[Target, list[int]] = defaultdict(list)
+        for offset in part.rows.column("offset").to_pylist():
+            targets = tables[offset]
+            if destination:
+                targets = [target for target in targets if target == named.get(offset)]
+            error = errors.get(offset)
+            if error is None and len(targets) != 1:
+                said = (
+                    _NONE_OF_ITS_OWN if destination else f"today's routes bring it to {len(targets)} tables"
+                )
+                error = UserError(NOT_ONE_TABLE, said)
+            elif error is None and not is_default and targets[0].database != self._database:
+                error = UserError(NOT_ROUTED, _MOVED)
+            if error is None:
+                chosen[targets[0]].append(offset)
+            else:
+                self._reject(part.partition, offset, destination, error, ids.get(offset))
+        for target, offsets in chosen.items():
+            if target.database == self._database:
+                rows = found.tables[target]
+                of_these = pc.is_in(rows.column("_offset"), pa.array(offsets, pa.int64()))
+                self._out.rows[target, destination].append(rows.filter(of_these))
+            else:
+                self._out.elsewhere[target.database] += [(part.partition, o, destination) for o in offsets]
+
+    def _named(self, pointer: str, part: PartitionSlice) -> dict[int, Target]:
+        """Return, by offset, the table that is named at `pointer` of a packet, and nowhere before."""
+        offsets = part.rows.column("offset").to_pylist()
+        out: dict[int, Target] = {}
+        for context, indices in read(part.rows.column("value")).by_context().items():
+            found = destinations(context, part.partition.topic, self._routing)
+            if pointer in found.pointers:
+                target = found.targets[found.pointers.index(pointer)]
+                out |= {offsets[i]: target for i in indices.tolist()}
+        return out
 
     def _add_redirected(self, destination: str, to: str, part: PartitionSlice) -> None:
         """Add rows for the table `to`, which the topic's grants or the event's own routes must allow."""

@@ -15,6 +15,7 @@ import pyarrow as pa
 from psycopg2.extensions import connection
 
 from services.writer.model.routes import Routes
+from services.writer.model.targets import Target
 from services.writer.parse.parse import read
 from services.writer.persist.row_errors import row_error
 from services.writer.plan.row_rates import RateLimiter
@@ -36,6 +37,8 @@ _AT_ONCE: Final = 1_000
 #: While live events come they go first: a page is soon over, and for as long as it took none is taken.
 _AT_ONCE_BESIDE: Final = 200
 _LONGEST_PAUSE: Final = 1.0
+#: Of what stays staged.
+_WAITS: Final = Verdict("waits")
 _Take = Callable[[connection, Collection[str]], list[Staged]]
 
 
@@ -114,17 +117,26 @@ class Replay:
         self._page = ()
         time.sleep(self._rate_limiter.delay(self._database.name))
         with event_log.of_commit(self._event_lines) as said, transaction(self._database, "driver") as conn:
-            self._page = take(conn, {*holds.peek(conn).tables, *self._passed_over})
+            held = {*holds.peek(conn).tables, *self._passed_over}
+            self._page = take(conn, held)
             fresh = [s for s in self._page if not (s.is_known or s.is_old)]
             self._rate_limiter.consume(self._database.name, len(fresh))
-            verdicts = land(conn, self._database, [s.event for s in fresh], self._routes, said=said)
+
+            def judge(target: Target) -> Verdict | None:
+                """Let what was refused wait for a table that takes no rows: sorting alone tells which."""
+                return _WAITS if str(target) in held else None
+
+            events = [s.event for s in fresh]
+            verdicts = land(conn, self._database, events, self._routes, judge=judge, said=said)
+            waiting = [s for s in fresh if verdicts[s.event.key] is _WAITS]
+            fresh = [s for s in fresh if s not in waiting] if waiting else fresh
             staged.record(conn, ((s, verdicts[s.event.key]) for s in fresh))
-            staged.remove(conn, self._page)
+            staged.remove(conn, [s for s in self._page if s not in waiting])
             if self._page:
                 failpoints.reach("writer.mid_replay")
         if self._page:
             failpoints.reach("writer.after_replay")
-        ended = Counter(verdict.outcome for verdict in verdicts.values())
+        ended = Counter(verdicts[s.event.key].outcome for s in fresh)
         self._ended += ended
         return ended
 

@@ -15,6 +15,7 @@ from psycopg2.extras import execute_values
 
 from services.writer.model.offsets import Partition
 from services.writer.postgres import rows_by_bytes
+from shared import wire
 
 #: What is taken at once: as rows and as a table of Arrow it is some times as much of memory.
 MOST_BYTES: Final = 16 << 20
@@ -74,6 +75,11 @@ class ParkedEvent:
         """What is told apart."""
         return Key(self.topic_id, self.partition.number, self.offset, self.destination)
 
+    @property
+    def is_sorted_again(self) -> bool:
+        """Whether nothing but today's routes says for which table it is."""
+        return self.to is None and wire.is_refused(self.destination)
+
     @classmethod
     def of(cls, row: Sequence[Any]) -> "ParkedEvent":
         """Return the event of a row of `EVENT`."""
@@ -106,10 +112,15 @@ class Staged:
 
 
 class Verdict(NamedTuple):
-    """What became of an event: `landed`, `duplicate`, or `parked` with the reason (JSON)."""
+    """What became of an event: `landed`, `duplicate`, or `parked` with the reason (JSON).
+
+    `sorted`: the reason says to which database it belongs.  `to`: where it landed (schema.table), if it was
+    parked for no table.
+    """
 
     outcome: str
     reason: bytes | None = None
+    to: str | None = None
 
 
 def take(conn: connection, database: str, held: Collection[str], after: Key, limit: int) -> list[Staged]:
@@ -161,7 +172,7 @@ def record(conn: connection, verdicts: Iterable[tuple[Staged, Verdict]]) -> None
             verdict.outcome,
             None if verdict.reason is None else verdict.reason.decode(),
             staged.job,
-            e.to,
+            e.to or verdict.to,
             None if staged.sha256 is None else Binary(staged.sha256),
         )
         for staged, verdict in verdicts

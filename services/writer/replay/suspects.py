@@ -20,7 +20,9 @@ class Suspects:
         self._failed: dict[str, list[tuple[Staged, UserError]]] = defaultdict(list)
 
     def table_of(self, row: Staged) -> str:
-        """Return the table (schema.table) that `row` is to land in."""
+        """Return the table (schema.table) that `row` is to land in; one that was refused is for itself."""
+        if row.event.is_sorted_again:
+            return str(row.event.key)
         return row.event.to or row.event.destination.removeprefix(self._prefix)
 
     def passed(self, row: Staged) -> None:

@@ -51,6 +51,8 @@ class Destinations:
 
     targets: list[Target] = field(default_factory=list)
     rejected: list[tuple[str, UserError]] = field(default_factory=list)
+    #: The JSON Pointers at which `targets` are named first.
+    pointers: list[str] = field(default_factory=list)
 
 
 def destinations(context: bytes, topic: str, routing: RouteLookup) -> Destinations:
@@ -75,6 +77,7 @@ def destinations(context: bytes, topic: str, routing: RouteLookup) -> Destinatio
         else:
             if target not in out.targets:
                 out.targets.append(target)
+                out.pointers.append(f"{_LIST}/{i}")
     return out
 
 

@@ -18,7 +18,7 @@ from services.admin.audit.run import Request, audit
 from services.admin.findings import Report
 from services.writer.kafka.producer import Record, publish
 from services.writer.model.offsets import Incarnation, Partition, Range
-from services.writer.model.records import USUAL
+from services.writer.model.records import LARGE, USUAL
 from services.writer.model.routes import Routes
 from services.writer.park import outbox
 from services.writer.park.diverted_topic import RangeMarker
@@ -95,18 +95,24 @@ class Stage:
             ledger.claim(conn, {Incarnation(self.topic_id, self.partition): first}, EPOCH)
         self.tell(self.notes.baseline_entries({(self.topic_id, 0): first}, ["onramp"]))
 
-    def send(self, *values: bytes | None, wanted: bool = True) -> int:
+    def send(self, *values: bytes | None, wanted: bool = True, large: bool = False) -> int:
         """Put `values` on Kafka only; the offset of the first."""
-        produce(self.bootstrap, self.partition.topic, values, headers=CONTEXT if wanted else [])
+        headers = [(wire.HEADER_CONTEXT, b"x" * (wire.MOST_HEADER_BYTES + 1))] if large else CONTEXT
+        produce(self.bootstrap, self.partition.topic, values, headers=headers if wanted else [])
         self.at += len(values)
         return self.at - len(values)
 
     def settle(
-        self, *values: bytes | None, wanted: bool = True, divert: bool = False, routes: Routes = ROUTES
+        self,
+        *values: bytes | None,
+        wanted: bool = True,
+        large: bool = False,
+        divert: bool = False,
+        routes: Routes = ROUTES,
     ) -> int:
         """Send `values`, settle or divert them, and move the group; the offset of the first."""
-        first = self.send(*values, wanted=wanted)
-        contexts = [USUAL if wanted else None] * len(values)
+        first = self.send(*values, wanted=wanted, large=large)
+        contexts = [LARGE if large else USUAL if wanted else None] * len(values)
         batch = arrivals(values, first=first, partition=self.partition, context=contexts)
         range_ = Range(self.topic_id, self.partition, first, self.at)
         landing: tuple[Configured, ...] = () if divert else (self.database,)

@@ -20,6 +20,10 @@ from tests.integration.admin.desk import EVERY, Desk
 AWAY = {"onramp": "postgresql://x:hunter2@127.0.0.1:1/x"}
 OLDER = "UPDATE onramp_admin.looks SET {column} = {column} - interval '{by}'"
 
+OF_OLDER_RELEASE = """
+    UPDATE onramp_admin.parked SET topic_id = '00000000-0000-0000-0000-000000000000' WHERE "offset" = 5
+"""
+
 
 class CutError(Exception):
     """Ends a step where it is."""
@@ -44,7 +48,8 @@ def older(desk: Desk, by: str, column: str = "asked_at") -> None:
 
 @pytest.fixture
 def code(desk: Desk) -> str:
-    """The cause that five of its events have; the sixth is no event, and no replay can take it."""
+    """The cause that five of its events have; the sixth cannot be replayed: it says no topic's id."""
+    execute(desk.dsn, OF_OLDER_RELEASE)
     ((code,),) = rows(desk.dsn, "SELECT code FROM onramp_admin.groups WHERE events = 5")
     return str(code)
 
