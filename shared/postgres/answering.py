@@ -29,29 +29,63 @@ _WATCHES: dict[int, Watch] = {}
 _LOCK: Final = threading.Lock()
 
 
+class KeptConnection:
+    """A connection that its owner keeps from use to use: opened by the first, watched in each."""
+
+    def __init__(
+        self, name: str, dsn: str, open_: Callable[[], connection], patience_s: float = PATIENCE_S
+    ) -> None:
+        """`name`: what messages call the server; `open_` opens a connection to `dsn`."""
+        self._name = name
+        self._dsn = dsn
+        self._open = open_
+        self._patience_s = patience_s
+        self._conn: connection | None = None
+
+    @contextmanager
+    def used(self) -> Iterator[connection]:
+        """Lend it to the block; what is not committed there stays so.
+
+        Raises `InfrastructureError` (it does not answer) when its server gives no sign of life for the
+        patience, and at once while it is known not to; other errors as they are.
+        """
+        if SILENCES.lasts(self._dsn):
+            self.close()
+            raise silent(self._name, self._patience_s)
+        with own_watch().used(self._dsn, self._patience_s) as use:
+            try:
+                conn = self._attached(use)
+                if conn is not None:
+                    yield conn
+                    return
+            except Exception:
+                if not use.silent.is_set():  # else it is the error that the cut has caused
+                    raise
+        self.close()
+        SILENCES.add(self._dsn, use.address)
+        raise silent(self._name, self._patience_s)
+
+    def close(self) -> None:
+        """Close it; the next use opens another one."""
+        if self._conn is not None:
+            self._conn.close()
+            self._conn = None
+
+    def _attached(self, use: Use) -> connection | None:
+        if self._conn is None or self._conn.closed:
+            self._conn = opened(self._open, own_watch(), use)
+        else:
+            own_watch().attach(use, self._conn)
+        return self._conn
+
+
 @contextmanager
 def answering(
     name: str, dsn: str, open_: Callable[[], connection], patience_s: float = PATIENCE_S
 ) -> Iterator[connection]:
-    """Lend the connection that `open_` opens to the block, and close it; it is not committed.
-
-    Raises `InfrastructureError` (`name` does not answer) when its server gives no sign of life for
-    `patience_s` seconds, and at once while it is known not to; other errors as they are.
-    """
-    if SILENCES.lasts(dsn):
-        raise silent(name, patience_s)
-    with own_watch().used(dsn, patience_s) as use:
-        try:
-            conn = opened(open_, own_watch(), use)
-            if conn is not None:
-                with closing(conn):
-                    yield conn
-                return
-        except Exception:
-            if not use.silent.is_set():  # else it is the error that the cut has caused
-                raise
-    SILENCES.add(dsn, use.address)
-    raise silent(name, patience_s)
+    """Lend the connection that `open_` opens to one block, and close it.  Raises as `used` does."""
+    with closing(KeptConnection(name, dsn, open_, patience_s)) as kept, kept.used() as conn:
+        yield conn
 
 
 def opened(open_: Callable[[], connection], watch: Watch, use: Use) -> connection | None:

@@ -7,6 +7,7 @@ from tests.mutants.machine import Mutant, run
 _MERGE: Final = "tests/integration/elt/test_merge.py::test_"
 _MODELER: Final = "tests/integration/elt/test_modeler.py::test_"
 _PUBLISHED: Final = "tests/integration/elt/test_published_table.py::test_"
+_FROZEN: Final = "tests/integration/elt/test_frozen.py::test_"
 _STREAMS: Final = "tests/integration/elt/test_streams.py"
 
 MERGE: Final = (
@@ -157,8 +158,8 @@ MERGE: Final = (
     Mutant(
         "a hold of one table alone",
         "modeler/modeler.py",
-        "                self._hold(conn, table.name, str(e))\n",
-        "                raise\n",
+        "            self._hold(conn, table.name, str(e))\n",
+        "            raise\n",
         f"{_MODELER}a_table_that_fails_is_held_alone_and_goes_on_when_it_is_fixed",
     ),
     Mutant(
@@ -181,6 +182,21 @@ MERGE: Final = (
         "[p for p in pairs if start <= p.old and p.new < stop]",
         "pairs",
         _STREAMS,
+    ),
+    Mutant(
+        "that nobody waits for a source, or a database that it is published to, that freezes",
+        "../../shared/postgres/answering.py",
+        "own_watch().used(self._dsn, self._patience_s)",
+        "own_watch().used(self._dsn, 3600.0)",
+        f"{_FROZEN}f47_a_source_that_freezes_is_unreachable_and_so_it_is_listed "
+        f"{_FROZEN}f47_a_modeler_says_that_its_database_is_frozen_goes_on_with_it_and_ends",
+    ),
+    Mutant(
+        "that a database which is out is asked later for sources that nobody names any more",
+        "agent/watch.py",
+        "                self._unasked[database] = str(error)\n                continue\n",
+        "                del self._unasked[database]\n                continue\n",
+        "tests/unit/elt/test_watch.py",
     ),
 )
 

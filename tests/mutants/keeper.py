@@ -581,15 +581,15 @@ KEEPER: Final = (
     Mutant(
         "a deadline for what jobs ask a destination that freezes",
         "../../shared/postgres/answering.py",
-        "own_watch().used(dsn, patience_s)",
-        "own_watch().used(dsn, 3600.0)",
+        "own_watch().used(self._dsn, self._patience_s)",
+        "own_watch().used(self._dsn, 3600.0)",
         f"{_FROZEN}f47_a_destination_that_freezes_in_mid_statement_stops_no_other_job",
     ),
     Mutant(
         "that jobs wait for a silent destination once",
         "../../shared/postgres/answering.py",
-        "    if SILENCES.lasts(dsn):\n",
-        "    if False:\n",
+        "        if SILENCES.lasts(self._dsn):\n",
+        "        if False:\n",
         "tests/unit/shared/test_answering.py",
     ),
     Mutant(

@@ -57,15 +57,23 @@ def list_(where: Where, *, as_json: JsonOption = False) -> None:
 
     onramp sources list
     """
+    from services.elt.agent.kept_sql import KeptError
     from services.elt.setup.asked_sql import listed
 
     where.require_database()
-    with _says_why():
-        found = [{"database": name, **row} for name, dsn in where.databases.items() for row in listed(dsn)]
+    found, is_whole = [], True
+    for name, dsn in where.databases.items():
+        try:
+            found += [{"database": name, **row} for row in listed(dsn)]
+        except KeptError as error:
+            complain(f"what is published to {name} is not known: {error}")
+            is_whole = False
     if as_json:
         print(json.dumps(found, default=str))
     else:
         print("".join(f"{line}\n" for row in found for line in _lines(row)), end="")
+    if not is_whole:
+        raise typer.Exit(Exit.UNAVAILABLE)
     raise typer.Exit(Exit.OK if all(row["state"] == "flowing" for row in found) else Exit.FAILED)
 
 

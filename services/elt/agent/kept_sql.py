@@ -8,21 +8,26 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from importlib.resources import files
 from typing import Any, Final
 
 import orjson
 import psycopg2
-from psycopg2.extensions import connection
+from psycopg2.extensions import connection, cursor
 
 from services.elt.agent.seen import RowsStamp, Seen, State, Table
 from services.elt.health.slot import Reader, Readers, lsn_number, lsn_text
+from shared.errors import InfrastructureError
 from shared.migrations import Migrations
+from shared.postgres.answering import KeptConnection, answering
 
 SCHEMA: Final = "onramp_agent"
 _MIGRATIONS: Final = Migrations(schema=SCHEMA, files=files(__package__) / "sql", lock=7_203_155_021)
 _OPTIONS: Final = "-c search_path=pg_catalog,pg_temp -c statement_timeout=10000 -c lock_timeout=5000"
 _CONNECT_SECONDS: Final = 5
+#: What messages call it: its DSN is in none.
+_NAME: Final = "the database that it is published to"
 _KEPT: Final = """
     SELECT out_of_sync_lsn::text, out_of_sync_at, out_of_sync_why, resync_wanted_at, tables, rereads,
            slot_reader, own_lsn::text
@@ -111,8 +116,7 @@ class KeptDatabase:
     def __init__(self, source: str, dsn_env: str, dsn: str) -> None:
         self._source = source
         self._dsn_env = dsn_env
-        self._dsn = dsn
-        self._conn: connection | None = None
+        self._kept = KeptConnection(_NAME, dsn, partial(prepared, dsn))
 
     def read(self) -> Kept:
         """Return what is kept."""
@@ -203,21 +207,24 @@ class KeptDatabase:
 
     def close(self) -> None:
         """Close the connection."""
-        if self._conn is not None:
-            self._conn.close()
-            self._conn = None
+        self._kept.close()
 
     @contextmanager
     def _transaction(self) -> Iterator[Any]:
         with translated():
             try:
-                if self._conn is None:
-                    self._conn = prepared(self._dsn)
-                with self._conn, self._conn.cursor() as cursor:
+                with self._kept.used() as conn, conn, conn.cursor() as cursor:
                     yield cursor
             except psycopg2.Error:
                 self.close()
                 raise
+
+
+@contextmanager
+def asking(dsn: str) -> Iterator[cursor]:
+    """Run the block as a transaction in a database as it is.  Raises `KeptError`."""
+    with translated(), answering(_NAME, dsn, partial(connect, dsn)) as conn, conn, conn.cursor() as cur:
+        yield cur
 
 
 def connect(dsn: str) -> connection:
@@ -246,14 +253,9 @@ def prepared(dsn: str) -> connection:
 
 def sources_in(dsn: str) -> dict[str, str]:
     """Return the sources kept in a database, each with the variable of its DSN. Raises `KeptError`."""
-    with translated():
-        conn = prepared(dsn)
-        try:
-            with conn, conn.cursor() as cursor:
-                cursor.execute("SELECT source, dsn_env FROM onramp_agent.sources")
-                return dict(cursor.fetchall())
-        finally:
-            conn.close()
+    with translated(), answering(_NAME, dsn, partial(prepared, dsn)) as conn, conn, conn.cursor() as cursor:
+        cursor.execute("SELECT source, dsn_env FROM onramp_agent.sources")
+        return dict(cursor.fetchall())
 
 
 @contextmanager
@@ -261,6 +263,8 @@ def translated() -> Iterator[None]:
     """Raise the driver's errors as `KeptError`, without what could repeat a DSN."""
     try:
         yield
+    except InfrastructureError as error:
+        raise KeptError(error.detail) from None
     except psycopg2.Error as error:
         missing = error.pgcode == "42P01"
         hint = ": start the writer of this release, which makes its tables" if missing else ""

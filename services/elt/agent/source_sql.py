@@ -1,11 +1,13 @@
 """Asks a source what its tables and its slot are, and drops the slot.
 
-Owns psycopg2 for sources. One connection, which is opened again after an error; the source's password is in
-its DSN alone, and no message of the driver that could repeat it is passed on.
+Owns psycopg2 for sources. One connection, which is opened again after an error, and on which nobody waits for
+a source that is silent. The source's password is in its DSN alone, and no message of the driver that could
+repeat it is passed on.
 """
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Final
 
 import psycopg2
@@ -15,6 +17,8 @@ from psycopg2.extensions import connection, parse_dsn
 from services.elt.agent import names
 from services.elt.agent.seen import Column, RowsStamp, Seen, Table, left_out
 from services.elt.health.slot import Slot
+from shared.errors import InfrastructureError
+from shared.postgres.answering import KeptConnection
 from shared.registry.sources import Source
 
 _CONNECT_SECONDS: Final = 5
@@ -80,7 +84,7 @@ class SourceDatabase:
         self._name = name
         self._source = source
         self._dsn = dsn
-        self._conn: connection | None = None
+        self._kept = KeptConnection(f"the source {name}", dsn, partial(_connect, dsn))
 
     @property
     def parameters(self) -> Mapping[str, str]:
@@ -132,9 +136,7 @@ class SourceDatabase:
 
     def close(self) -> None:
         """Close the connection."""
-        if self._conn is not None:
-            self._conn.close()
-            self._conn = None
+        self._kept.close()
 
     def _lacking(self, cursor: Any) -> Iterator[str]:
         """Yield what must be prepared before the source can be captured."""
@@ -167,9 +169,7 @@ class SourceDatabase:
     def _asking(self) -> Iterator[Any]:
         with _translated(self._source.dsn_env):
             try:
-                if self._conn is None:
-                    self._conn = _connect(self._dsn)
-                with self._conn, self._conn.cursor() as cursor:
+                with self._kept.used() as conn, conn, conn.cursor() as cursor:
                     yield cursor
             except psycopg2.Error:
                 self.close()
@@ -194,6 +194,8 @@ def _connect(dsn: str) -> connection:
 def _translated(dsn_env: str) -> Iterator[None]:
     try:
         yield
+    except InfrastructureError as error:
+        raise SourceError(error.detail) from None
     except psycopg2.Error as error:
         # What libpq says of a connection may repeat parts of the DSN; a server's code does not.
         why = f"SQLSTATE {error.pgcode}" if error.pgcode else "no connection"

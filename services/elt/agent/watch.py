@@ -119,7 +119,9 @@ class Watch:
         self._look_s = look_s
         self._watched: dict[str, _Watched] = {}
         self._wrong: dict[str, str] = {}
-        self._has_looked_back = self._has_followed = False
+        self._has_followed = False
+        #: Databases that were not yet asked for sources that nobody names any more, and why.
+        self._unasked = dict.fromkeys(databases, "")
         self._stopping = threading.Event()
 
     def run(self) -> None:
@@ -153,9 +155,7 @@ class Watch:
             return
         named = self._registry.snapshot().sources
         self._wrong = {name: why for name, why in self._wrong.items() if name in named}
-        if not self._has_looked_back:
-            self._has_looked_back = True
-            self._remove_unnamed(named)
+        self._remove_unnamed(named)
         for name, watched in list(self._watched.items()):
             if watched.has_ended:
                 del self._watched[name]
@@ -192,15 +192,19 @@ class Watch:
         self._wrong[name] = why
 
     def _remove_unnamed(self, named: Mapping[str, Source]) -> None:
-        """Remove sources that were taken out of the registry while no agent ran."""
-        for database, dsn in self._databases.items():
+        """Remove sources that left the registry while no agent ran; a database that is out is asked later."""
+        for database, said in list(self._unasked.items()):
             try:
-                kept = sources_in(dsn)
+                kept = sources_in(self._databases[database])
             except KeptError as error:
-                log.warning("a database is not asked for sources", extra={"reason": str(error)})
+                if str(error) != said:
+                    extra = {"database": database, "reason": str(error)}
+                    log.warning("a database is asked later which sources it has", extra=extra)
+                self._unasked[database] = str(error)
                 continue
+            del self._unasked[database]
             for name, env in kept.items():
-                if name not in named and (source_dsn := os.environ.get(env)):
+                if name not in named and name not in self._watched and (source_dsn := os.environ.get(env)):
                     gone = Source(dsn_env=env, schemas=("unknown",), publish="unknown", database=database)
                     watched = _Watched(name, gone, self._make(name, gone, source_dsn), lambda _: None)
                     watched.remove()

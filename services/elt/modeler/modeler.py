@@ -26,6 +26,8 @@ from services.elt.merge.state_sql import Feed, Model
 from services.elt.modeler.published import Published
 from services.elt.modeler.settings import ModelerSettings
 from shared import change_table
+from shared.errors import InfrastructureError
+from shared.postgres.answering import KeptConnection
 
 log = logging.getLogger(__name__)
 
@@ -36,6 +38,7 @@ _OPTIONS: Final = (
     "-c work_mem=32MB -c jit=off"
 )
 _NOT_UP_TO_DATE: Final = (psycopg2.errors.UndefinedTable, psycopg2.errors.UndefinedColumn)
+_CONNECT_SECONDS: Final = 5
 #: Seconds between two looks whether a merge has ended.
 _TICK: Final = 0.005
 #: Landing can wait behind a lock, and so can this: the table is tried again.
@@ -57,7 +60,8 @@ class Modeler:
         self._history: tuple[Any, dict[TableName, SourceTable]] = (None, {})
         self._added: set[TableName] = set()
         self._merging: dict[TableName, Future[bool]] = {}
-        self._idle: list[connection] = []
+        self._following = self._kept(self._listening)
+        self._idle: list[KeptConnection] = []
         self._retry_at: dict[TableName, float] = {}
         #: Where the table and its landing stood when the last merge began: to tell whether there is news.
         self._began_at: dict[TableName, tuple[int, list[Feed]]] = {}
@@ -72,27 +76,33 @@ class Modeler:
         with ThreadPoolExecutor(self._settings.tables_at_once, f"merge-{self._name}") as pool:
             while not self._stop.is_set():
                 try:
-                    with closing(self._connect()) as conn:
-                        self._follow(conn, pool)
-                except psycopg2.Error as e:
-                    reason = e.pgcode or "the connection is lost or refused"
+                    with self._following.used() as conn:
+                        self._look(conn, pool)
+                    self._wait(conn)
+                except (psycopg2.Error, InfrastructureError) as e:
+                    self._following.close()
                     log.warning(
-                        "the database does not answer", extra={"database": self._name, "reason": reason}
+                        "the database does not answer", extra={"database": self._name, "reason": _reason(e)}
                     )
                     self._stop.wait(self._settings.look_s)
-        while self._idle:
-            self._idle.pop().close()
+        for kept in (self._following, *self._idle):
+            kept.close()
+
+    def _kept(self, open_: Callable[[], connection]) -> KeptConnection:
+        """Return a connection on which no database that is silent is waited for."""
+        return KeptConnection(f"database {self._name}", self._dsn, open_)
 
     def _connect(self) -> connection:
-        return psycopg2.connect(self._dsn, options=_OPTIONS, application_name="onramp-modeler")
+        return psycopg2.connect(
+            self._dsn, options=_OPTIONS, application_name="onramp-modeler", connect_timeout=_CONNECT_SECONDS
+        )
 
-    def _follow(self, conn: connection, pool: ThreadPoolExecutor) -> None:
+    def _listening(self) -> connection:
+        conn = self._connect()
         conn.autocommit = True
         with conn.cursor() as cursor:
             cursor.execute(f"LISTEN {change_table.CHANNEL}")
-        while not self._stop.is_set():
-            self._look(conn, pool)
-            self._wait(conn)
+        return conn
 
     def _wait(self, conn: connection) -> None:
         """Wait until something landed or a table is merged, at most until the next look."""
@@ -160,26 +170,34 @@ class Modeler:
 
     def _merge(self, table: SourceTable, model: Model, fed: Sequence[Feed], published: Published) -> bool:
         """Merge until nothing is left; returns whether the table goes on."""
-        conn = None
+        kept = self._idle.pop() if self._idle else self._kept(self._connect)
         try:
-            conn = self._idle.pop() if self._idle else self._connect()
-            try:
-                self._merge_all(conn, table, model, fed, published)
-            except HeldError as e:
-                self._hold(conn, table.name, str(e))
-                return False
-        except _PASSES:
-            log.info("a table is locked and tried again", extra={"table": str(table.name)})
-        except psycopg2.Error as e:
-            return self._is_database_out(table.name, e)
+            with kept.used() as conn:
+                return self._merge_on(conn, table, model, fed, published)
+        except (psycopg2.Error, InfrastructureError):  # the look says so
+            return True
         except Exception:
             extra = {"table": str(table.name)}
             log.exception("a table cannot be merged for a reason that nobody foresaw", extra=extra)
             return False
         finally:
-            if conn is not None and not conn.closed:
+            self._idle.append(kept)
+
+    def _merge_on(
+        self, conn: connection, table: SourceTable, model: Model, fed: Sequence[Feed], published: Published
+    ) -> bool:
+        try:
+            self._merge_all(conn, table, model, fed, published)
+        except HeldError as e:
+            self._hold(conn, table.name, str(e))
+            return False
+        except _PASSES:
+            log.info("a table is locked and tried again", extra={"table": str(table.name)})
+        except psycopg2.Error as e:
+            return self._is_database_out(table.name, e)
+        finally:
+            if not conn.closed:
                 conn.rollback()
-                self._idle.append(conn)
         return True
 
     def _merge_all(
@@ -213,20 +231,26 @@ class Modeler:
             "differs between the table and its source"
         )
         try:
-            with closing(self._connect()) as conn:
+            with closing(self._kept(self._connect)) as kept, kept.used() as conn:
                 self._hold(conn, name, reason)
-        except psycopg2.Error:
+        except (psycopg2.Error, InfrastructureError):
             return True
         return False
 
     def _trim(self, names: Sequence[TableName], keeps: Mapping[str, int]) -> None:
         try:
-            with closing(self._connect()) as conn:
+            with closing(self._kept(self._connect)) as kept, kept.used() as conn:
                 for name in names:
                     if n := care_sql.trim(conn, name, keeps[name.source]):
                         log.info("landed changes are trimmed", extra={"table": str(name), "changes": n})
-        except psycopg2.Error as e:
-            log.warning("landing is not trimmed", extra={"database": self._name, "reason": e.pgcode})
+        except (psycopg2.Error, InfrastructureError) as e:
+            log.warning("landing is not trimmed", extra={"database": self._name, "reason": _reason(e)})
+
+
+def _reason(error: psycopg2.Error | InfrastructureError) -> str:
+    if isinstance(error, InfrastructureError):
+        return error.detail
+    return error.pgcode or "the connection is lost or refused"
 
 
 def is_readable(fileno: int, seconds: float) -> bool:

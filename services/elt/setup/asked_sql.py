@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from services.elt.agent.kept_sql import connect, translated
+from services.elt.agent.kept_sql import asking
 
 _SOURCES: Final = "onramp_agent.sources"
 _MODELS: Final = "onramp.models"
@@ -58,15 +58,10 @@ def rebuild(dsn: str, source: str, schema: str, table: str) -> str:
 
 
 def _rows(dsn: str, table: str, query: str, *arguments: object) -> list[dict[str, Any]]:
-    with translated():
-        conn = connect(dsn)
-        try:
-            with conn, conn.cursor() as cursor:
-                cursor.execute("SELECT to_regclass(%s)", (table,))
-                if cursor.fetchone() == (None,):
-                    return []  # no source was ever published here
-                cursor.execute(query, arguments)
-                names = [column.name for column in cursor.description or ()]
-                return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
-        finally:
-            conn.close()
+    with asking(dsn) as cursor:
+        cursor.execute("SELECT to_regclass(%s)", (table,))
+        if cursor.fetchone() == (None,):
+            return []  # no source was ever published here
+        cursor.execute(query, arguments)
+        names = [column.name for column in cursor.description or ()]
+        return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]

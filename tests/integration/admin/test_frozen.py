@@ -25,13 +25,6 @@ FILTERS = "UPDATE onramp_admin.jobs SET filters = '{}', next_at = now() WHERE id
 WAITS = "SELECT count(*) FROM pg_locks WHERE NOT granted"
 
 
-@pytest.fixture
-def server(own_postgres: Postgres) -> Iterator[Stopped]:
-    server = Stopped(own_postgres)
-    yield server
-    server.go_on()
-
-
 @contextmanager
 def running(desk: Desk) -> Iterator[None]:
     """The service's runner works at the desk's jobs."""
@@ -48,6 +41,15 @@ def running(desk: Desk) -> Iterator[None]:
 
 
 @contextmanager
+def ended(server: Stopped) -> Iterator[None]:
+    """It goes on when the block has failed, for the runner to end."""
+    try:
+        yield
+    finally:
+        server.go_on()
+
+
+@contextmanager
 def locked(dsn: str, table: str) -> Iterator[None]:
     """Who asks that table waits, over the block."""
     with closing(psycopg2.connect(dsn)) as holder, holder.cursor() as cursor:
@@ -57,13 +59,14 @@ def locked(dsn: str, table: str) -> Iterator[None]:
 
 @pytest.mark.timeout(300)
 def test_f47_a_destination_that_freezes_in_mid_statement_stops_no_other_job(
-    desk: Desk, own_postgres: Postgres, server: Stopped
+    desk: Desk, own_postgres: Postgres
 ) -> None:
+    server = Stopped(own_postgres)
     migrate(database_of(own_postgres.dsn))
     execute(desk.dsn, OTHERS)
     desk.session = JobSession(desk.session.conn, {"onramp": desk.stage.dsn, "frozen": own_postgres.dsn})
     its_own = desk.start("replay", event_name="x")
-    with running(desk):
+    with running(desk), ended(server):
         with locked(own_postgres.dsn, "onramp.replays"):
             eventually(lambda: rows(own_postgres.dsn, WAITS) == [(1,)])
             server.stop()

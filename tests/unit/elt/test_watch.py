@@ -38,3 +38,14 @@ def test_a_source_that_cannot_be_followed_says_why_and_the_agent_is_not_ready(
     watch.follow()
     eventually(lambda: watch.is_ready)
     assert watch.states() == {}
+
+
+def test_a_database_that_is_out_is_asked_later_which_sources_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ONRAMP_SOURCE_NOBODY", "postgresql://u@h/d")
+    watch = Watch(
+        MemoryRegistry({}), {"away": "postgresql://x@127.0.0.1:1/x"}, never, AgentMetrics(), look_s=1
+    )
+    watch.follow()
+    monkeypatch.setattr("services.elt.agent.watch.sources_in", lambda _: {"shop": "ONRAMP_SOURCE_NOBODY"})
+    with pytest.raises(AssertionError, match="shop is looked at"):
+        watch.follow()
