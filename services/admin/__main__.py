@@ -1,5 +1,6 @@
 """`python -m services.admin`: keeps parked events, and serves them to operators."""
 
+import logging
 import os
 import signal
 import ssl
@@ -66,7 +67,23 @@ def main() -> None:
         local=is_loopback(settings.host),
         looks_per_hour=settings.rehearsed_groups_per_hour,
     )
-    _serve(app, settings, tls)
+    try:
+        _serve(app, settings, tls)
+    finally:
+        if segments and segments.is_waiting:
+            _leave(sys.exception())
+
+
+def _leave(ended_by: BaseException | None) -> None:
+    """End at once, with the same status: pyarrow would wait for a silent server of S3 first."""
+    logging.shutdown()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    if isinstance(ended_by, KeyboardInterrupt):
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        signal.raise_signal(signal.SIGINT)
+    status = ended_by.code if isinstance(ended_by, SystemExit) else ended_by
+    os._exit(status if isinstance(status, int) else int(status is not None))
 
 
 def _return_memory() -> None:

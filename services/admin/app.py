@@ -7,6 +7,7 @@ while another service keeps.
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from typing import Final
 
 from fastapi import FastAPI
 
@@ -23,6 +24,9 @@ from services.admin.registry_watch import RegistryWatch
 from services.admin.segments.folder import Segments
 from shared.kafka_security import Brokers
 from shared.registry import Registry
+
+#: What is at a segment when the service stops has so long; it is gone on with by the next.
+_STOP_SECONDS: Final = 3.0
 
 
 def create(
@@ -59,6 +63,9 @@ def create(
             measuring.cancel()
             for part in (looker, jobs, packer, keeper, watch):
                 part.stop()
+            if segments:
+                await asyncio.wait(tasks, timeout=_STOP_SECONDS)
+                segments.end()
             await asyncio.gather(*tasks)
             registry.close()
             desk.close()

@@ -25,6 +25,7 @@ _FROZEN: Final = "tests/integration/admin/test_frozen.py::test_"
 _ERRORS: Final = "tests/integration/admin/test_errors.py::test_"
 
 _FILES: Final = "tests/unit/admin/test_segments.py::test_"
+_PATIENCE: Final = "tests/unit/admin/test_patience.py::test_"
 _BUCKET: Final = "tests/integration/admin/test_bucket.py::test_"
 _SEGMENTS: Final = "tests/integration/admin/test_segments.py::test_"
 
@@ -75,8 +76,8 @@ KEEPER: Final = (
     Mutant(
         "that a segment which is damaged is not rewritten",
         "segments/segment.py",
-        "                require_there(e)\n                raise _damaged(name) from None\n",
-        "                require_there(e)\n                continue\n",
+        "                raise _damaged(name) from None\n",
+        "                continue\n",
         f"{_FILES}damage_loses_the_events_of_its_row_group_alone",
     ),
     Mutant(
@@ -97,8 +98,8 @@ KEEPER: Final = (
     Mutant(
         "that a segment which cannot be written takes no room",
         "segments/folder.py",
-        "                fs.delete_file(path)\n",
-        "                pass\n",
+        "                    self._call(lambda: fs.delete_file(path))\n",
+        "                    pass\n",
         f"{_FILES}f31_what_cannot_be_written_whole_takes_no_room",
     ),
     Mutant(
@@ -109,10 +110,52 @@ KEEPER: Final = (
         f"{_FILES}a_missing_file_is_named_and_a_folder_that_is_away_is_waited_for",
     ),
     Mutant(
+        "that what a bucket refuses by is not taken for damage of a file",
+        "segments/files.py",
+        "            raise refused(e) from None\n",
+        "            raise\n",
+        f"{_BUCKET}a_bucket_that_refuses_to_give_a_file_has_damaged_nothing",
+    ),
+    Mutant(
+        "that a call to a silent server has an end",
+        "segments/patience.py",
+        "call.is_done or self._is_over, deadline - time.monotonic())",
+        "call.is_done or self._is_over)",
+        f"{_PATIENCE}a_silent_call_is_given_up_and_no_more_are_made_than_so_many",
+    ),
+    Mutant(
+        "that calls to a silent server are few",
+        "segments/patience.py",
+        "        return len(self._calls) < self._at_once\n",
+        "        return True\n",
+        f"{_PATIENCE}a_silent_call_is_given_up_and_no_more_are_made_than_so_many",
+    ),
+    Mutant(
+        "that a service which stops gives up what is silent",
+        "segments/patience.py",
+        "            self._is_over = True\n",
+        "            pass\n",
+        f"{_PATIENCE}the_end_gives_up_what_is_under_way_and_refuses_the_rest",
+    ),
+    Mutant(
+        "that a silent server of S3 does not keep the service from ending",
+        "__main__.py",
+        "        if segments and segments.is_waiting:\n",
+        "        if False:\n",
+        f"{_BUCKET}a_server_that_is_silent_holds_up_neither_keeping_nor_reads_nor_the_end",
+    ),
+    Mutant(
+        "that what a call leaves which was given up is removed",
+        "store/segments_sql.py",
+        "        self.sweep()\n        with",
+        "        with",
+        f"{_BUCKET}a_file_that_was_never_recorded_is_removed_from_a_bucket",
+    ),
+    Mutant(
         "that an empty bucket is one that is there",
         "segments/folder.py",
-        "            found = fs.get_file_info(base if _is_local(fs) else bucket)\n",
-        "            found = fs.get_file_info(base)\n",
+        "            found = self._call(lambda: fs.get_file_info(bucket or base))\n",
+        "            found = self._call(lambda: fs.get_file_info(base))\n",
         f"{_BUCKET}an_empty_bucket_has_lost_its_files_and_is_there",
     ),
     Mutant(

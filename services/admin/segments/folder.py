@@ -5,74 +5,83 @@ service that has no folder for segments never loads it.
 """
 
 import os
-import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import PurePosixPath
-from typing import Any, Final
+from typing import Any, TypeVar
 
-from shared.errors import STORE_UNAVAILABLE, InfrastructureError
+from services.admin.segments.files import CALL_SECONDS, Reader, Writer
+from services.admin.segments.patience import Patience, SilentError
+from services.admin.segments.refusals import not_there, refused, unavailable
+from shared import failpoints
 
-#: What a bucket's server, or the way to it, refuses by: NO_SUCH_BUCKET, ACCESS_DENIED, NETWORK_CONNECTION;
-#: where the library has no word, UNKNOWN and the status.
-_S3_CODE: Final = re.compile(r"AWS Error ([A-Z_]{1,50}(?: \(HTTP status \d{3}\))?) during ")
-_NO_BUCKET: Final = "there is no bucket {}: make it (nothing here makes one), or correct ONRAMP_ADMIN_STORE"
-_RIGHTS: Final = (
-    "correct AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or let that key list, read, write and delete"
-)
-#: What to do about it.
-_ADVICE: Final = {
-    "NO_SUCH_BUCKET": "make the bucket (nothing here makes one), or correct ONRAMP_ADMIN_STORE",
-    "ACCESS_DENIED": _RIGHTS,
-    "INVALID_ACCESS_KEY_ID": _RIGHTS,
-    "SIGNATURE_DOES_NOT_MATCH": _RIGHTS,
-    "NETWORK_CONNECTION": "see that the server of the bucket answers from here, at the address that "
-    "ONRAMP_ADMIN_STORE has",
-}
+T = TypeVar("T")
 
 
 class Segments:
-    """Files below a folder (a path, or a URI such as s3://bucket/path), by their names relative to it."""
+    """Files below a folder (a path, or a URI such as s3://bucket/path), by their names relative to it.
+
+    No call lasts for ever: what is silent is `InfrastructureError` too.
+    """
 
     def __init__(self, where: str) -> None:
         self._where = where
         self._opened: tuple[Any, str] | None = None
+        self._patience = Patience()
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether calls have not returned: a process must not wait for them when it ends."""
+        return self._patience.is_waiting
+
+    def end(self) -> None:
+        """Give up what is under way; whatever is asked afterwards is refused."""
+        self._patience.end()
 
     @contextmanager
-    def reading(self, name: str) -> Iterator[Any]:
+    def reading(self, name: str) -> Iterator[Reader]:
         """Open a file to read.  Raises `FileNotFoundError`, and `InfrastructureError`: the folder is away."""
         fs, base = self._open()
         try:
-            file = fs.open_input_file(f"{base}/{name}")
+            raw = self._call(lambda: fs.open_input_file(f"{base}/{name}"))
         except FileNotFoundError:
             self._require_base(fs, base)
             raise
         except OSError as e:
-            raise unavailable(e) from None
-        with file:
+            raise refused(e) from None
+        file = Reader(self._patience, raw)
+        try:
             yield file
+        finally:
+            file.close()
 
     @contextmanager
-    def writing(self, name: str) -> Iterator[Any]:
+    def writing(self, name: str) -> Iterator[Writer]:
         """Open a file to write: afterwards it is whole and on the disk, or gone.
 
-        Nobody knows its name before, so a kill leaves a part that nobody reads.
+        Nobody knows its name before, so a kill leaves a part that nobody reads; what is silent leaves it too.
         Raises `InfrastructureError`.
         """
         fs, base = self._open()
         path = f"{base}/{name}"
+        sink: Writer | None = None
         try:
             if _is_local(fs):  # a bucket has none
                 fs.create_dir(str(PurePosixPath(path).parent), recursive=True)
-            with fs.open_output_stream(path) as sink:
+            sink = Writer(self._patience, self._call(lambda: fs.open_output_stream(path)))
+            try:
                 yield sink
+                failpoints.reach("admin.segment_unfinished")
+            finally:
+                sink.finish()
             if _is_local(fs):
                 _sync(path)
                 _sync(str(PurePosixPath(path).parent))
         except BaseException as e:
-            # Closing completes the file of whatever failed, in a bucket too.
-            with suppress(OSError):
-                fs.delete_file(path)
+            if not (isinstance(e, SilentError) or (sink and sink.is_stuck)):
+                # Finishing completes the file of whatever failed, in a bucket too.
+                with suppress(OSError):
+                    self._call(lambda: fs.delete_file(path))
             if isinstance(e, OSError):
                 raise unavailable(e) from None
             raise
@@ -82,11 +91,12 @@ class Segments:
         from pyarrow.fs import FileSelector  # noqa: PLC0415 - see above
 
         fs, base = self._open()
+        selector = FileSelector(f"{base}/{folder}", allow_not_found=True)
         try:
-            selector = FileSelector(f"{base}/{folder}", allow_not_found=True)
-            found = sorted(f"{folder}/{each.base_name}" for each in fs.get_file_info(selector))
+            listed = self._call(lambda: fs.get_file_info(selector))
         except OSError as e:
             raise unavailable(e) from None
+        found = sorted(f"{folder}/{each.base_name}" for each in listed)
         if not (found or _is_local(fs)):  # a folder is made by the first who writes, a bucket is not
             self._require_base(fs, base)
         return found
@@ -95,7 +105,7 @@ class Segments:
         """Remove a file; one that is not there is removed.  Raises `InfrastructureError`."""
         fs, base = self._open()
         try:
-            fs.delete_file(f"{base}/{name}")
+            self._call(lambda: fs.delete_file(f"{base}/{name}"))
         except FileNotFoundError:
             self._require_base(fs, base)
         except OSError as e:
@@ -108,7 +118,8 @@ class Segments:
 
             try:
                 if "://" in self._where:
-                    fs, base = FileSystem.from_uri(self._where)
+                    # AWS is asked for the bucket's region.
+                    fs, base = self._call(lambda: FileSystem.from_uri(self._where))
                 else:
                     fs, base = LocalFileSystem(), os.path.abspath(self._where)  # noqa: PTH100 - as pyarrow's
             except (OSError, ArrowInvalid) as e:
@@ -123,18 +134,16 @@ class Segments:
         """
         from pyarrow.fs import FileType  # noqa: PLC0415 - see above
 
-        bucket = base.partition("/")[0]
+        bucket = "" if _is_local(fs) else base.partition("/")[0]
         try:
-            found = fs.get_file_info(base if _is_local(fs) else bucket)
+            found = self._call(lambda: fs.get_file_info(bucket or base))
         except OSError as e:
             raise unavailable(e) from None
         if found.type == FileType.NotFound:
-            what = (
-                "the folder itself is not there: is it mounted?"
-                if _is_local(fs)
-                else _NO_BUCKET.format(bucket)
-            )
-            raise InfrastructureError(STORE_UNAVAILABLE, what)
+            raise not_there(bucket)
+
+    def _call(self, act: Callable[[], T]) -> T:
+        return self._patience.call(act, CALL_SECONDS)
 
 
 def _is_local(fs: Any) -> bool:
@@ -147,22 +156,3 @@ def _sync(path: str) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
-
-
-def require_there(error: Exception) -> None:
-    """Raise `InfrastructureError` where a read failed for the folder's sake; else it is the file's own."""
-    if getattr(error, "errno", None) or _S3_CODE.search(str(error)):
-        raise unavailable(error) from None
-
-
-def unavailable(error: Exception) -> InfrastructureError:
-    """Return it without the words of a library, which may name credentials."""
-    number = getattr(error, "errno", None)
-    if number:
-        said = os.strerror(number)
-    elif code := _S3_CODE.search(str(error)):
-        advice = _ADVICE.get(code[1])
-        said = f"S3 says {code[1]}" + (f": {advice}" if advice else "")
-    else:
-        said = type(error).__name__
-    return InfrastructureError(STORE_UNAVAILABLE, f"the folder of segments (ONRAMP_ADMIN_STORE): {said}")

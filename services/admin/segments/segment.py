@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any, Final, NamedTuple, Self
 
-from services.admin.segments.folder import Segments, require_there
+from services.admin.segments.folder import Segments
 from shared.errors import SEGMENT_DAMAGED, SEGMENT_MISSING, OnrampError, UserError
 
 #: Of a row group, before compression.
@@ -92,8 +92,9 @@ def _take(found: Read, name: str, file: Any, at: int, ids: list[int]) -> None:
     try:
         table = file.read_row_group(at, columns=[_EVENT, _VALUE])
         table = table.filter(pc.is_in(table[_EVENT], value_set=pa.array(ids, pa.int64())))
-    except (OSError, pa.ArrowException) as e:
-        require_there(e)
+    except FileNotFoundError:
+        raise _missing(name) from None
+    except (OSError, pa.ArrowException):
         # A group's ids are in several row groups at times, so this one need not have had them.
         found.lost |= {event: _damaged(name) for event in ids if event not in found.values}
         return
@@ -133,8 +134,9 @@ def _batches(segments: Segments, name: str) -> Iterator[list[Row]]:
         for at in range(file.num_row_groups):
             try:
                 columns = file.read_row_group(at).to_pydict()
-            except (OSError, pa.ArrowException) as e:
-                require_there(e)
+            except FileNotFoundError:
+                raise _missing(name) from None
+            except (OSError, pa.ArrowException):
                 raise _damaged(name) from None
             yield [Row(*row) for row in zip(*(columns[n] for n in (_GROUP, _EVENT, _VALUE)), strict=True)]
 
@@ -150,11 +152,14 @@ def _opened(segments: Segments, name: str) -> Iterator[Any]:
             handle = stack.enter_context(segments.reading(name))
             file = ParquetFile(handle, page_checksum_verification=True)
         except FileNotFoundError:
-            raise UserError(SEGMENT_MISSING, f"segment {name} is not there") from None
-        except (OSError, pa.ArrowException) as e:
-            require_there(e)
+            raise _missing(name) from None
+        except (OSError, pa.ArrowException):
             raise _damaged(name) from None
         yield file
+
+
+def _missing(name: str) -> UserError:
+    return UserError(SEGMENT_MISSING, f"segment {name} is not there")
 
 
 def _damaged(name: str) -> UserError:

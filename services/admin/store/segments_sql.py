@@ -147,7 +147,10 @@ class PackerSession:
         self.conn.close()
 
     def sweep(self) -> int:
-        """Remove files that no row names: whoever wrote them cannot record them any more."""
+        """Remove files that no row names: whoever wrote them cannot record them any more.
+
+        That is another packer, or a call of ours that was given up and ended later.
+        """
         with translated(), self.conn, self.conn.cursor() as cur:
             cur.execute("SELECT name FROM onramp_admin.segments")
             known = {name for (name,) in cur.fetchall()}
@@ -177,8 +180,9 @@ class PackerSession:
         """Remove the bytes of what was replayed or discarded long ago; return what could not be rewritten.
 
         A segment is deleted when all of its events are over, and rewritten when half of them are.  What
-        somebody sent back is deleted when all of its events are over.
+        somebody sent back is deleted when all of its events are over.  Files of nobody are removed first.
         """
+        self.sweep()
         with translated(), self.conn, self.conn.cursor() as cur:
             cur.execute(_DROP_UPLOADS)
             cur.execute(_SEGMENTS)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+from confluent_kafka import Producer
 
 from services.admin.errors.kept import kept
 from services.admin.findings import Source
@@ -85,6 +86,19 @@ class Packed:
         return [name for (name,) in self.rows(NAMES)]
 
 
+def _told(offset: int) -> dict[str, Any]:
+    place = {"topic": "shelf", "topic_id": TOPIC_ID, "partition": 0, "offset": offset}
+    return place | {"code": "data_rejected", "step": "persist", "destination": "onramp.a.b"}
+
+
+def park(bootstrap: str, name: str) -> None:
+    """Park an event of this name on Kafka, as a service does."""
+    error = orjson.dumps(_told(10_000) | {"topic": name, "destination": "onramp.c.d", "event_name": name})
+    producer = Producer({"bootstrap.servers": bootstrap})
+    producer.produce(wire.USER_ERRORS, key=b"k", value=b"{}", headers=[("onramp-error", error)])
+    assert producer.flush(30) == 0
+
+
 class Shelf(Packed):
     """They go into a folder."""
 
@@ -110,13 +124,6 @@ class InBucket(Packed):
 
 
 def _record(offset: int, value: bytes | None) -> LogRecord:
-    told = {
-        "topic": "shelf",
-        "topic_id": TOPIC_ID,
-        "partition": 0,
-        "offset": offset,
-    }
-    told |= {"code": "data_rejected", "step": "persist", "destination": "onramp.a.b"}
     return LogRecord(
         source=Source(wire.USER_ERRORS, 0),
         offset=offset,
@@ -124,5 +131,5 @@ def _record(offset: int, value: bytes | None) -> LogRecord:
         key=b"k",
         value=value,
         header_count=1,
-        headers={"onramp-error": orjson.dumps(told | {"event_name": f"name_{offset % 3}"})},
+        headers={"onramp-error": orjson.dumps(_told(offset) | {"event_name": f"name_{offset % 3}"})},
     )

@@ -1,17 +1,23 @@
 """Segments in a bucket of a server that checks signatures, and what is said of one that cannot be used."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from services.admin.segments.folder import Segments
 from services.admin.store.segments_sql import PackerSession
 from shared.errors import BYTES_REMOVED, SEGMENT_MISSING, STORE_UNAVAILABLE, InfrastructureError
+from stack import services
+from tests.fixtures.fix_kafka import HasBootstrap
 from tests.fixtures.fix_postgres import HasDsn
 from tests.fixtures.fix_s3 import Bucket
-from tests.fixtures.writer import execute
+from tests.fixtures.refusing import Refusing
+from tests.fixtures.started import started
+from tests.fixtures.writer import eventually, execute
 from tests.integration.admin.conftest import database_beside
-from tests.integration.admin.shelf import AN_HOUR_AGO, BYTES, OVER, InBucket
+from tests.integration.admin.keeping import Admin
+from tests.integration.admin.shelf import AN_HOUR_AGO, BYTES, OURS, OVER, InBucket, park
 
 MEBIBYTE = 2**20
 
@@ -20,6 +26,13 @@ MEBIBYTE = 2**20
 def shelf(postgres: HasDsn, bucket: Bucket) -> Iterator[InBucket]:
     with database_beside(postgres.dsn, "template0") as dsn:
         yield InBucket(dsn, bucket)
+
+
+def _sweep(shelf: InBucket) -> None:
+    """Become the packer, once Postgres sees that another one is gone."""
+    session = eventually(lambda: PackerSession.open(shelf.dsn, shelf.segments))
+    assert session is not None
+    session.close()
 
 
 def test_segments_are_written_read_rewritten_and_deleted(shelf: InBucket) -> None:
@@ -50,9 +63,14 @@ def test_a_file_that_was_never_recorded_is_removed_from_a_bucket(shelf: InBucket
     shelf.keep(3)
     assert shelf.pack() == 3
     [name] = shelf.names()
-    shelf.bucket.write(name.replace(".parquet", "0.parquet"), b"x")
+    unused = name.replace(".parquet", "0.parquet")
+    shelf.bucket.write(unused, b"x")
     shelf.bucket.write("other/x.parquet", b"x")
-    shelf.open().close()
+    session = shelf.open()
+    assert shelf.files == sorted([name, "other/x.parquet"])
+    shelf.bucket.write(unused, b"x")  # an upload that was given up, and ended later
+    assert session.expire() == []
+    session.close()
     assert shelf.files == sorted([name, "other/x.parquet"])
 
 
@@ -116,3 +134,81 @@ def test_a_missing_bucket_is_named_and_bytes_stay_in_the_database(shelf: InBucke
     session.close()
     assert "S3 says NO_SUCH_BUCKET: make the bucket" in told.value.detail
     assert (shelf.rows(BYTES), shelf.load()) == ([(3,)], (values, {}))
+
+
+@pytest.mark.parametrize("status", [403, 503])
+def test_a_bucket_that_refuses_to_give_a_file_has_damaged_nothing(shelf: InBucket, status: int) -> None:
+    values = shelf.keep(3)
+    assert shelf.pack() == 3
+    with Refusing(shelf.bucket.server.address).running() as proxy:
+        shelf.segments = Segments(shelf.bucket.behind(proxy.address).uri)
+        assert shelf.load() == (values, {})
+        proxy.status = status
+        with pytest.raises(InfrastructureError) as told:
+            shelf.load()
+        assert told.value.fault is STORE_UNAVAILABLE
+        proxy.status = 0
+        assert shelf.load() == (values, {})
+
+
+@pytest.mark.parametrize("place", ["unfinished", "written", "recorded", "dropped"])
+def test_f42_a_kill_in_mid_move_to_a_bucket_loses_nothing_and_leaves_no_file(
+    shelf: InBucket, own_topics: HasBootstrap, tmp_path: Path, place: str
+) -> None:
+    values = shelf.keep(30)
+    if place == "dropped":
+        assert shelf.pack() == 30
+        execute(shelf.dsn, OVER.format(age="8 days", which='"offset" < 20'))
+    execute(shelf.dsn, AN_HOUR_AGO)
+    doomed = services.admin(
+        bootstrap=own_topics.bootstrap,
+        dsn=shelf.dsn,
+        log=tmp_path / "doomed.log",
+        env={
+            "ONRAMP_ADMIN_STORE": shelf.bucket.uri,
+            "ONRAMP_FAILPOINTS": f"admin.segment_{place}=kill",
+            **shelf.bucket.env,
+        },
+    )
+    doomed.start()
+    eventually(lambda: not doomed.child.running, 120)
+    in_bucket = {"unfinished": 0, "written": 1, "recorded": 1, "dropped": 2}
+    assert len(shelf.files) == in_bucket[place]
+    assert shelf.rows(OURS) == [(30 if place in {"unfinished", "written"} else 0,)]
+    assert shelf.load() == (values, {})
+    _sweep(shelf)
+    assert shelf.files == shelf.names()
+    assert shelf.load() == (values, {})
+
+
+def test_a_server_that_is_silent_holds_up_neither_keeping_nor_reads_nor_the_end(
+    shelf: InBucket, own_topics: HasBootstrap, tmp_path: Path
+) -> None:
+    values = shelf.keep(30)
+    assert shelf.pack() == 30
+    more = shelf.keep(5, at=30)
+    store = {"ONRAMP_ADMIN_STORE": shelf.bucket.uri, **shelf.bucket.env}
+    log = tmp_path / "admin.log"
+    service = services.admin(bootstrap=own_topics.bootstrap, dsn=shelf.dsn, log=log, env=store)
+    with shelf.bucket.server.frozen(), started(service):
+        admin = Admin(service, shelf.dsn)
+        [[event]] = shelf.rows('SELECT id FROM onramp_admin.events WHERE "offset" = 0')
+        assert admin.get(f"/v1/events/{event}").json()["shape"] == "not read: store_unavailable"
+        answer = admin.reveal(event)
+        assert (answer.status_code, answer.json()["type"]) == (503, "/errors/store_unavailable")
+        park(own_topics.bootstrap, "kept_meanwhile")
+        admin.kept("kept_meanwhile", 1)
+        eventually(
+            lambda: "bytes of parked events stay in the control database" in log.read_text("utf-8"), 120
+        )
+        shelf.bucket.server.thaw()
+        eventually(lambda: admin.reveal(event).content == values[0], 120)
+        execute(shelf.dsn, AN_HOUR_AGO)
+        eventually(lambda: shelf.rows(OURS) == [(0,)], 120)
+        shelf.bucket.server.freeze()
+        assert admin.reveal(event).status_code == 503
+        service.stop()
+        assert service.child.exit_code == 0
+    _sweep(shelf)
+    assert shelf.files == shelf.names()
+    assert shelf.load()[0].items() >= (values | more).items()

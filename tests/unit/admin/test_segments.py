@@ -2,14 +2,14 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from services.admin.segments import segment
-from services.admin.segments.folder import Segments, unavailable
+from services.admin.segments.folder import Segments
+from services.admin.segments.refusals import unavailable
 from services.admin.segments.segment import Row
 from shared.errors import SEGMENT_DAMAGED, SEGMENT_MISSING, STORE_UNAVAILABLE, InfrastructureError, UserError
 
@@ -50,38 +50,59 @@ def test_a_missing_file_is_named_and_a_folder_that_is_away_is_waited_for(
 
 
 class _GoesAway:
-    """A file whose reads fail from the second one on, as those of a folder that goes away do."""
+    """A folder whose files fail from the second read on, as those of one that goes away do."""
 
-    def __init__(self, file: Any, error: OSError) -> None:
-        self._file, self._error, self._reads = file, error, 0
+    def __init__(self, fs: Any, error: OSError) -> None:
+        self._fs, self._error = fs, error
+        self._reads = 0
 
     def __getattr__(self, name: str) -> Any:
-        if name in {"read", "read_buffer"}:
-            self._reads += 1
-            if self._reads > 3:
-                raise self._error
-        return getattr(self._file, name)
+        return getattr(self._fs, name)
+
+    def open_input_file(self, path: str) -> "_GoesAway":
+        return _GoesAway(self._fs.open_input_file(path), self._error)
+
+    def read_at(self, count: int, at: int) -> bytes:
+        self._reads += 1
+        if self._reads > 3:
+            raise self._error
+        found: bytes = self._fs.read_at(count, at)
+        return found
+
+
+def _going_away(segments: Segments, monkeypatch: pytest.MonkeyPatch, error: OSError) -> None:
+    fs, base = segments._open()
+    monkeypatch.setattr(segments, "_opened", (_GoesAway(fs, error), base))
 
 
 @pytest.mark.parametrize(
-    "error", [OSError(116, "Stale file handle"), OSError("AWS Error NETWORK_CONNECTION during GetObject")]
+    "error",
+    [
+        OSError(116, "Stale file handle"),
+        OSError("AWS Error NETWORK_CONNECTION during GetObject"),
+        OSError("AWS Error UNKNOWN (HTTP status 503) during GetObject operation: No response body."),
+        OSError("a bucket's server said what nobody foresaw"),
+    ],
 )
 def test_a_folder_that_goes_away_in_mid_read_has_damaged_nothing(
     segments: Segments, monkeypatch: pytest.MonkeyPatch, error: OSError
 ) -> None:
-    reading = segments.reading
-
-    @contextmanager
-    def goes_away(name: str) -> Iterator[Any]:
-        with reading(name) as file:
-            yield _GoesAway(file, error)
-
-    monkeypatch.setattr(segments, "reading", goes_away)
+    _going_away(segments, monkeypatch, error)
     with pytest.raises(InfrastructureError) as told:
         segment.read(segments, NAME, WANTED)
     assert told.value.fault is STORE_UNAVAILABLE
     with pytest.raises(InfrastructureError):
         list(segment.read_all(segments, NAME))
+
+
+def test_a_file_that_is_removed_in_mid_read_is_missing_and_not_damaged(
+    segments: Segments, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = "When reading: AWS Error NO_SUCH_KEY during GetObject operation: The specified key does not exist."
+    _going_away(segments, monkeypatch, OSError(gone))
+    found = segment.read(segments, NAME, WANTED)
+    assert {why.fault for why in found.lost.values()} == {SEGMENT_MISSING}
+    assert found.lost.keys() | found.values.keys() == WANTED.keys()
 
 
 def test_a_write_that_fails_half_way_leaves_no_file(segments: Segments, tmp_path: Path) -> None:

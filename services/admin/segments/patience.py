@@ -1,0 +1,103 @@
+"""Calls that may never return, each with an end: the library of S3 waits for a silent server for ever.
+
+Each call runs in a thread of its own.  One that outlives its deadline is given up: whoever asked gets an
+error, and the thread stays until the call returns by itself.  So there are few of them, and a process that
+has some cannot end as others do (`is_waiting`): the library would wait for them.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, Final, Generic, TypeVar
+
+#: So many calls at once at most, those that were given up among them.
+AT_ONCE: Final = 8
+
+T = TypeVar("T")
+
+
+class SilentError(OSError):
+    """No answer in time.  Its text is ours: it may be shown."""
+
+
+class Patience:
+    """Makes calls with an end."""
+
+    def __init__(self, *, at_once: int = AT_ONCE) -> None:
+        self._at_once = at_once
+        self._changed = threading.Condition()
+        self._calls: set[_Call[Any]] = set()
+        self._is_over = False
+
+    def call(self, act: Callable[[], T], seconds: float) -> T:
+        """Return or raise what `act` does.  Raises `SilentError`: it did not within so many seconds."""
+        deadline = time.monotonic() + seconds
+        call = _Call(act)
+        with self._changed:
+            self._changed.wait_for(lambda: self._is_over or self._is_stuck or self._has_room, seconds)
+            if self._is_over:
+                raise SilentError("the service is stopping")
+            if not self._has_room:
+                raise SilentError("no answer to earlier calls")
+            self._calls.add(call)
+        # A daemon: one that is given up keeps nobody from ending.
+        threading.Thread(target=self._run, args=(call,), name="segments", daemon=True).start()
+        with self._changed:
+            self._changed.wait_for(lambda: call.is_done or self._is_over, deadline - time.monotonic())
+            call.is_given_up = not call.is_done
+            self._changed.notify_all()
+        if call.is_given_up:
+            raise SilentError(
+                "the service is stopping" if self._is_over else f"no answer in {seconds:.0f} seconds"
+            )
+        return call.outcome()
+
+    def end(self) -> None:
+        """Give up every call, and make no more."""
+        with self._changed:
+            self._is_over = True
+            self._changed.notify_all()
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether there are calls that have not returned."""
+        with self._changed:
+            return bool(self._calls)
+
+    @property
+    def _has_room(self) -> bool:
+        return len(self._calls) < self._at_once
+
+    @property
+    def _is_stuck(self) -> bool:
+        return not self._has_room and all(call.is_given_up for call in self._calls)
+
+    def _run(self, call: "_Call[Any]") -> None:
+        call.run()
+        with self._changed:
+            call.is_done = True
+            self._calls.discard(call)
+            self._changed.notify_all()
+
+
+class _Call(Generic[T]):
+    """One call; what it returns when nobody waits any more goes with its thread."""
+
+    def __init__(self, act: Callable[[], T]) -> None:
+        self._act = act
+        self._returned: list[T] = []
+        self._raised: BaseException | None = None
+        self.is_done = False
+        self.is_given_up = False
+
+    def run(self) -> None:
+        try:
+            self._returned.append(self._act())
+        except BaseException as e:  # noqa: BLE001 - it is raised where the call was made
+            self._raised = e
+
+    def outcome(self) -> T:
+        """Return or raise as the call did."""
+        if self._raised is not None:
+            raise self._raised
+        return self._returned[0]

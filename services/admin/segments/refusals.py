@@ -1,0 +1,66 @@
+"""What a folder or a bucket refuses by, and what to do about it; never the words of a library."""
+
+import os
+import re
+from typing import Final
+
+from services.admin.segments.patience import SilentError
+from shared.errors import STORE_UNAVAILABLE, InfrastructureError
+
+#: What a bucket's server, or the way to it, refuses by: NO_SUCH_BUCKET, ACCESS_DENIED, NETWORK_CONNECTION;
+#: where the library has no word, UNKNOWN and the status.
+_S3_CODE: Final = re.compile(r"AWS Error ([A-Z_]{1,50}(?: \(HTTP status \d{3}\))?) during ")
+#: A file that somebody removed while it was read.
+_NO_FILE: Final = frozenset({"NO_SUCH_KEY", "RESOURCE_NOT_FOUND", "UNKNOWN (HTTP status 404)"})
+_NO_BUCKET: Final = "there is no bucket {}: make it (nothing here makes one), or correct ONRAMP_ADMIN_STORE"
+_RIGHTS: Final = (
+    "correct AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or let that key list, read, write and delete"
+)
+_REACH: Final = "see that it works and answers from here, at the address that ONRAMP_ADMIN_STORE has"
+#: What to do about it.
+_ADVICE: Final = {
+    "NO_SUCH_BUCKET": "make the bucket (nothing here makes one), or correct ONRAMP_ADMIN_STORE",
+    "ACCESS_DENIED": _RIGHTS,
+    "INVALID_ACCESS_KEY_ID": _RIGHTS,
+    "SIGNATURE_DOES_NOT_MATCH": _RIGHTS,
+    "NETWORK_CONNECTION": _REACH,
+    "SERVICE_UNAVAILABLE": _REACH,
+    "SLOW_DOWN": _REACH,
+    "INTERNAL_FAILURE": _REACH,
+}
+
+
+def refused(error: Exception) -> Exception:
+    """Return what to raise for what a folder or a bucket raised.
+
+    `FileNotFoundError` of a file that is gone, else `InfrastructureError`; without the library's words.
+    """
+    if isinstance(error, FileNotFoundError) or _code(error) in _NO_FILE:
+        return FileNotFoundError("the file is not there")
+    return unavailable(error)
+
+
+def unavailable(error: Exception) -> InfrastructureError:
+    """Return it without the words of a library, which may name credentials."""
+    number, code = getattr(error, "errno", None), _code(error)
+    if isinstance(error, SilentError):
+        said = f"{error}: {_REACH}"
+    elif number:
+        said = os.strerror(number)
+    elif code:
+        advice = _ADVICE.get(code)
+        said = f"S3 says {code}" + (f": {advice}" if advice else "")
+    else:
+        said = type(error).__name__
+    return InfrastructureError(STORE_UNAVAILABLE, f"the folder of segments (ONRAMP_ADMIN_STORE): {said}")
+
+
+def not_there(bucket: str) -> InfrastructureError:
+    """Return what is wrong when there is no such bucket, or, without a name, no folder."""
+    what = _NO_BUCKET.format(bucket) if bucket else "the folder itself is not there: is it mounted?"
+    return InfrastructureError(STORE_UNAVAILABLE, what)
+
+
+def _code(error: Exception) -> str:
+    found = _S3_CODE.search(str(error))
+    return found[1] if found else ""

@@ -1,0 +1,95 @@
+"""Patience: a call that never returns is given up, and there are few of them until they end."""
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from services.admin.segments.patience import Patience, SilentError
+
+SOON = 0.05
+LONG = 60.0
+
+
+@pytest.fixture
+def thaw() -> Iterator[threading.Event]:
+    """Set, it ends what is silent; it is at the end, so that no thread stays."""
+    event = threading.Event()
+    yield event
+    event.set()
+
+
+def test_a_call_returns_or_raises_what_was_called() -> None:
+    patience = Patience()
+    assert patience.call(lambda: 7, LONG) == 7
+    with pytest.raises(ZeroDivisionError):
+        patience.call(lambda: 1 // 0, LONG)
+    assert not patience.is_waiting
+
+
+def test_a_silent_call_is_given_up_and_no_more_are_made_than_so_many(thaw: threading.Event) -> None:
+    patience = Patience(at_once=2)
+    made = []
+
+    def silent() -> None:
+        made.append(threading.current_thread())
+        thaw.wait()
+
+    for _ in range(2):
+        with pytest.raises(SilentError, match="no answer in 0 seconds"):
+            patience.call(silent, SOON)
+    assert patience.is_waiting
+    with pytest.raises(SilentError, match="no answer to earlier calls"):
+        patience.call(silent, LONG)  # at once: both were given up
+    assert len(made) == 2
+    thaw.set()
+    for thread in made:
+        thread.join(LONG)
+    assert not patience.is_waiting
+    assert patience.call(lambda: 7, LONG) == 7
+
+
+def test_a_call_waits_for_room_while_others_are_answered(thaw: threading.Event) -> None:
+    patience = Patience(at_once=1)
+    inside, answers = threading.Event(), []
+
+    def slow() -> int:
+        inside.set()
+        thaw.wait()
+        return 1
+
+    first = threading.Thread(target=lambda: answers.append(patience.call(slow, LONG)))
+    first.start()
+    inside.wait(LONG)
+    second = threading.Thread(target=lambda: answers.append(patience.call(lambda: 2, LONG)))
+    second.start()
+    with pytest.raises(SilentError, match="no answer to earlier calls"):
+        patience.call(lambda: 3, SOON)
+    thaw.set()
+    for each in (first, second):
+        each.join(LONG)
+    assert answers == [1, 2]
+
+
+def test_the_end_gives_up_what_is_under_way_and_refuses_the_rest(thaw: threading.Event) -> None:
+    patience = Patience()
+    inside, refused = threading.Event(), []
+
+    def silent() -> None:
+        inside.set()
+        thaw.wait()
+
+    def ask() -> None:
+        with pytest.raises(SilentError, match="the service is stopping") as told:
+            patience.call(silent, LONG)
+        refused.append(told.value)
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    inside.wait(LONG)
+    patience.end()
+    asking.join(LONG)
+    assert len(refused) == 1
+    assert patience.is_waiting
+    with pytest.raises(SilentError, match="the service is stopping"):
+        patience.call(lambda: 7, LONG)
