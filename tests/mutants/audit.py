@@ -27,12 +27,47 @@ KEPT: Final = "tests/integration/admin/test_audit_of_kept.py::test_"
 #: Kept, grouped, fixed, replayed and discarded through kills and a restored dump, under a whole writer.
 LOST: Final = "tests/faults/test_lost_replays.py::test_"
 STORY: Final = "tests/faults/test_nothing_forgotten.py"
+#: What transactions of sources said of themselves, beside what landed.
+ENDS: Final = "tests/integration/elt/test_ends.py"
 _PLANTED: Final = "what_is_planted_in_the_control_database_is_named"
 #: Tables made of an event type's schema.
 CREATED: Final = "tests/integration/admin/test_audit_of_created.py::test_"
 DESTINATIONS: Final = "tests/integration/writer_tables/test_destinations.py"
 
 QUICK: Final = (
+    *(
+        Mutant(f"END records: {what}", file, old, new, f"{ENDS}::test_{test}")
+        for what, file, old, new, test in (
+            (
+                "repeats count once",
+                "transactions/transactions_sql.py",
+                "count(DISTINCT (change #>> '{{transaction,total_order}}')::int8)",
+                "count(*)",
+                "what_was_sent_again_counts_once_and_ends_too",
+            ),
+            (
+                "what a snapshot has",
+                "transactions/transactions_sql.py",
+                "greatest(edges.snapshot, edges.trimmed, 0)",
+                "greatest(edges.trimmed, 0)",
+                "what_a_snapshot_has_is_not_missed",
+            ),
+            (
+                "what was trimmed",
+                "transactions/transactions_sql.py",
+                "greatest(edges.snapshot, edges.trimmed, 0)",
+                "greatest(edges.snapshot, 0)",
+                "what_was_trimmed_is_not_missed",
+            ),
+            (
+                "what is on its way",
+                "transactions/transactions_sql.py",
+                "t.lsn <= edges.passed",
+                "true",
+                "a_change_that_did_not_land_is_missed_by_its_transaction",
+            ),
+        )
+    ),
     Mutant(
         "a second key that refuses rows",
         "books_sql.py",

@@ -33,6 +33,7 @@ from services.admin.audit.settled_under import check_gaps
 from services.admin.books_sql import Snapshot
 from services.admin.findings import Code, Finding, Incarnation, Report
 from services.admin.kafka_logs import KafkaLogs
+from services.admin.transactions.check import check_transactions
 from shared.kafka_security import Brokers
 
 #: Unless the request says otherwise, receipts are read again when there are at most so many.
@@ -103,6 +104,7 @@ async def _once(request: Request, logs: KafkaLogs, *, last: bool) -> Report | No
         for readable in readable_ranges(books):
             await _check_incarnation(sources, books, readable, report)
         _check_others(books, report)
+        await check_transactions(logs, snapshots, report, deep=request.deep, most=DEEP_AT_MOST)
         if kept:
             kept.run(books, report, deep=deep)
         report_unreadable(books, report)

@@ -1,9 +1,10 @@
 """What is done to landing beside merging: trimming what is old, and replaying it all."""
 
+from collections.abc import Callable
 from typing import Final
 
 from psycopg2 import sql
-from psycopg2.extensions import connection
+from psycopg2.extensions import connection, cursor
 
 from services.elt.merge.history_sql import TableName
 from shared import change_table
@@ -20,6 +21,14 @@ _TRIM: Final = sql.SQL("""
     WHERE source = %s AND schema_name = %s AND table_name = %s AND EXISTS (SELECT FROM trimmed)
     RETURNING (SELECT count(*) FROM trimmed)
 """)
+#: What transactions said of themselves; nobody merges it.
+_TRIM_ENDS: Final = sql.SQL("""
+    WITH old AS (
+        SELECT ctid FROM {landing}
+        WHERE (change ->> 'ts_ms')::int8 < extract(epoch FROM now() - %s * interval '1 second') * 1000
+        ORDER BY _offset LIMIT %s
+    ) DELETE FROM {landing} l USING old WHERE l.ctid = old.ctid
+""")
 #: Rows of one transaction.
 _AT_ONCE: Final = 50_000
 _EXISTS: Final = "SELECT to_regclass(%s) IS NOT NULL"
@@ -28,15 +37,35 @@ _EXISTS: Final = "SELECT to_regclass(%s) IS NOT NULL"
 def trim(conn: connection, name: TableName, seconds: int) -> int:
     """Delete merged changes that are older than `seconds`, step by step; returns how many."""
     landing = sql.Identifier(change_table.SCHEMA, change_table.name_of(*name))
-    trimmed: int = 0
-    with conn, conn.cursor() as cursor:
-        cursor.execute(_EXISTS, (landing.as_string(conn),))
-        if cursor.fetchone() != (True,):
+
+    def step(cursor: cursor) -> int:
+        cursor.execute(_TRIM.format(landing=landing), (*name, seconds, _AT_ONCE, *name))
+        (n,) = cursor.fetchone() or (0,)
+        return int(n)
+
+    return _step_by_step(conn, landing, step)
+
+
+def trim_transactions(conn: connection, source: str, seconds: int) -> int:
+    """Delete what transactions older than `seconds` said of themselves; returns how many records."""
+    landing = sql.Identifier(change_table.SCHEMA, change_table.transactions_of(source))
+
+    def step(cursor: cursor) -> int:
+        cursor.execute(_TRIM_ENDS.format(landing=landing), (seconds, _AT_ONCE))
+        return int(cursor.rowcount)
+
+    return _step_by_step(conn, landing, step)
+
+
+def _step_by_step(conn: connection, landing: sql.Identifier, step: Callable[[cursor], int]) -> int:
+    trimmed = 0
+    with conn, conn.cursor() as asking:
+        asking.execute(_EXISTS, (landing.as_string(conn),))
+        if asking.fetchone() != (True,):
             return 0
     while True:
-        with conn, conn.cursor() as cursor:
-            cursor.execute(_TRIM.format(landing=landing), (*name, seconds, _AT_ONCE, *name))
-            (n,) = cursor.fetchone() or (0,)
-        trimmed += int(n)
-        if int(n) < _AT_ONCE:
+        with conn, conn.cursor() as stepping:
+            n = step(stepping)
+        trimmed += n
+        if n < _AT_ONCE:
             return trimmed

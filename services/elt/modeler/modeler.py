@@ -243,6 +243,8 @@ class Modeler:
                 for name in names:
                     if n := care_sql.trim(conn, name, keeps[name.source]):
                         log.info("landed changes are trimmed", extra={"table": str(name), "changes": n})
+                for source, seconds in keeps.items():
+                    care_sql.trim_transactions(conn, source, seconds)
         except (psycopg2.Error, InfrastructureError) as e:
             log.warning("landing is not trimmed", extra={"database": self._name, "reason": _reason(e)})
 

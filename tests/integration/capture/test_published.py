@@ -1,13 +1,16 @@
 """The whole path, real in each part: a source, Kafka Connect, the writer with Spark, the modeler."""
 
+import asyncio
 import threading
 from collections.abc import Iterator
 
 import pytest
 
+from services.admin.audit.run import Request, audit
 from services.elt.modeler.modeler import Modeler
 from services.elt.modeler.published import Published
 from services.elt.modeler.settings import ModelerSettings
+from shared.kafka_security import Brokers, KafkaSecurity
 from stack.registry import OwnRegistry
 from tests.fixtures.fix_stack import StartWriter
 from tests.fixtures.sources import Captured, flows
@@ -64,6 +67,19 @@ def _equal(shop: Captured, table: str, columns: str) -> bool:
     return True
 
 
+_LOSE = (
+    "DELETE FROM landing.{0} WHERE _offset = (SELECT min(_offset) FROM landing.{0} WHERE _offset "
+    "{1} FROM landing.{0})) RETURNING _offset"
+)
+
+
+def _lost(shop: Captured) -> list[tuple[str, str]]:
+    """What the audit says of changes that did not land, and how to fix it."""
+    topics = rf"cdc\.{shop.name}-app-.+"
+    request = Request(Brokers(shop.bootstrap, KafkaSecurity()), {"here": shop.published}, topics, deep=True)
+    return [(f.detail, f.fix) for f in asyncio.run(audit(request)).findings if "transaction" in f.detail]
+
+
 @pytest.mark.usefixtures("warehouse")
 def test_public_tables_are_what_the_source_has(shop: Captured) -> None:
     look = shop.looking()
@@ -90,4 +106,20 @@ def test_public_tables_are_what_the_source_has(shop: Captured) -> None:
     look.look()
     shop.execute("INSERT INTO app.orders (id, note, n) VALUES (8, 'more', 3)")
     assert _equal(shop, "orders", "id, note, n")
+    assert _lost(shop) == []
+
+    # One amid the others, and the last, which only the slot's confirmed position tells from one on its way.
+    shop.execute("INSERT INTO app.orders (id, note) VALUES (9, 'last')")
+    assert _equal(shop, "orders", "id, note, n")
+    for place in ("> (SELECT min(_offset) + 10", "= (SELECT max(_offset)"):
+        shop.ask(_LOSE.format(f"{shop.name}__app__orders", place), at=shop.published)
+
+    def told() -> bool:
+        look.look()
+        return [fix for _, fix in _lost(shop)] == [f"onramp sources resync {shop.name}"] * 2
+
+    eventually(told, 60)
+    amid, last = (detail for detail, _ in _lost(shop))
+    assert "made 39 changes of app.orders, and 38 of them have landed" in amid
+    assert "made 1 changes of app.orders, and 0 of them have landed" in last
     look.close()

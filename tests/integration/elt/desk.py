@@ -22,6 +22,7 @@ from tests.fixtures.writer import Bench, arrivals
 ROUTES = Routes("onramp", sources=(SourceRoute("shop", "onramp"),))
 OPTIONS = "-c search_path=pg_catalog,pg_temp -c timezone=UTC"
 TOPIC = Partition(Stream().topic, 0)
+ENDS_ID = str(UUID(int=10))
 UNCLEANED = Cleaning()
 NAME = TableName("shop", "app", "orders")
 
@@ -64,6 +65,15 @@ class Desk:
             landed = self.bench.settle(batch, routes=ROUTES, topic_id=self.topic_id)
             assert landed.failures == ()
             self.next_offset += len(values)
+        return self
+
+    def land_ends(self, values: Sequence[bytes]) -> "Desk":
+        """The writer lands what the source's transactions said of themselves."""
+        topic = Partition(f"cdc.{Stream().source}-transaction", 0)
+        self.bench.claim([topic], topic_id=ENDS_ID)
+        batch = arrivals(values, first=self.bench.ledger(topic), partition=topic)
+        landed = self.bench.settle(batch, routes=ROUTES, topic_id=ENDS_ID)
+        assert landed.failures == ()
         return self
 
     def merge(self, most: int = MOST_CHANGES, cleaning: Cleaning = UNCLEANED, schema: str = "shop") -> "Desk":

@@ -1,0 +1,1 @@
+"""Changes of sources, counted by transactions: what each END said beside what landed."""
