@@ -9,9 +9,14 @@ WAL: Final = "tests/integration/capture/test_wal.py"
 EVERY_KIND: Final = f"{CAPTURE}::test_every_kind_of_change_reaches_the_topic_with_its_envelope_and_identity"
 BUDGET: Final = f"{WAL}::test_at_the_budget_the_slot_goes_and_a_resync_brings_everything_back"
 POLICED: Final = "tests/integration/capture/test_topics.py"
+KILLED: Final = (
+    "tests/integration/capture/test_published.py"
+    "::test_tables_are_read_again_although_kafka_connect_is_killed_amid_it"
+)
 REFUSED: Final = "tests/integration/tls/test_sources.py::test_what_the_agent_may_not_set_on_a_topic_is_told"
 SLOT: Final = "tests/unit/elt/test_slot.py"
 TAKEN: Final = "tests/integration/capture/test_slot.py"
+REREADS: Final = "tests/unit/elt/test_rereads.py"
 UNIT: Final = "tests/unit/elt/test_connector.py"
 
 QUICK: Final = (
@@ -29,6 +34,27 @@ QUICK: Final = (
         'topics[_topic(table).replace(".", "_")]',
         "topics[_topic(table)]",
         tests=UNIT,
+    ),
+    Mutant(
+        "reading again what another was asked for",
+        "rereads.py",
+        "if not (each.is_asked and each.reader == reader)}",
+        "if not each.is_asked}",
+        tests=REREADS,
+    ),
+    Mutant(
+        "reading again: who listens already",
+        "rereads.py",
+        "if not offsets or offsets == self._moved_from[1]:",
+        "if not offsets:",
+        tests=REREADS,
+    ),
+    Mutant(
+        "reading again one after the other",
+        "rereads.py",
+        "(snapshot == _ASKED_FOR and not is_busy)",
+        "snapshot == _ASKED_FOR",
+        tests=REREADS,
     ),
     Mutant("a column with another name", "rereads.py", "elif old[0] != name:", "elif False:", tests=UNIT),
     Mutant(
@@ -149,10 +175,38 @@ SLOW: Final = (
     ),
     Mutant(
         "reading again",
-        "look.py",
-        "self._reach.topics.read_again(self._name, pending)",
+        "rereads.py",
+        "self._topics.read_again(self._name, wanted)",
         "pass",
         tests=f"{CAPTURE}::test_rows_that_changed_without_an_event_are_read_again",
+    ),
+    Mutant(
+        "reading again what was cut off",
+        "rereads.py",
+        "if not (each.is_asked and each.reader == reader)}",
+        "if not each.is_asked}",
+        tests=KILLED,
+    ),
+    Mutant(
+        "reading again until it has landed",
+        "rereads.py",
+        "asked[name] = replace(each, is_asked=True, reader=reader, start=start)",
+        "pass",
+        tests=KILLED,
+    ),
+    Mutant(
+        "reading again: signals that are taken once",
+        "connector.py",
+        '"signal.consumer.enable.auto.commit": "true"',
+        '"signal.consumer.enable.auto.commit": "false"',
+        tests=KILLED,
+    ),
+    Mutant(
+        "reading again: the end that has landed",
+        "kept_sql.py",
+        "return bool(is_there), ",
+        "return False, ",
+        tests=KILLED,
     ),
     Mutant(
         "offsets that outlive a connector",

@@ -126,6 +126,11 @@ def _capture(name: str, source: Source, seen: Seen) -> dict[str, str]:
         "signal.kafka.topic": names.signal_topic(name),
         # Of its own: sources that shared one would take each other's signals.
         "signal.kafka.groupId": f"onramp.signals.{name}",
+        "signal.poll.interval.ms": "1000",
+        # It commits at its end alone: after a crash all tables that ever were asked for would be read again.
+        # Who asks looks whether it was done.
+        "signal.consumer.enable.auto.commit": "true",
+        "signal.consumer.auto.commit.interval.ms": "500",
     }
 
 

@@ -6,7 +6,7 @@ Owns psycopg2 for those databases. `onramp.source_tables` is the writer's schema
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from functools import partial
 from importlib.resources import files
@@ -14,10 +14,12 @@ from typing import Any, Final
 
 import orjson
 import psycopg2
+from psycopg2 import sql
 from psycopg2.extensions import connection, cursor
 
-from services.elt.agent.seen import RowsStamp, Seen, State, Table
+from services.elt.agent.seen import Reread, RowsStamp, Seen, State, Table
 from services.elt.health.slot import Reader, Readers, lsn_number, lsn_text
+from shared import change_table
 from shared.errors import InfrastructureError
 from shared.migrations import Migrations
 from shared.postgres.answering import KeptConnection, answering
@@ -67,6 +69,14 @@ _LATEST: Final = """
     SELECT DISTINCT ON (schema_name, table_name) schema_name, table_name, columns, key, dropped
     FROM onramp.source_tables WHERE source = %s ORDER BY schema_name, table_name, seen_at DESC
 """
+#: Each row is looked at once, and so many at a time: one that waited behind a lock is missed, and its table
+#: is read twice then.
+_SNAPSHOTS_END: Final = sql.SQL("""
+    SELECT coalesce(bool_or(change ->> 'op' = 'r'
+               AND change #>> '{{source,snapshot}}' IN ('last', 'last_in_data_collection')), false),
+           max(_offset)
+    FROM (SELECT change, _offset FROM {} WHERE _offset >= %s ORDER BY _offset LIMIT 100000) AS changes
+""")
 _RECORD: Final = """
     INSERT INTO onramp.source_tables (source, schema_name, table_name, seen_at, lsn, columns, key, dropped)
     VALUES (%s, %s, %s, clock_timestamp(), %s, %s, %s, %s)
@@ -88,7 +98,7 @@ class Kept:
     #: By full name: the tables' stamps at the last look; None before the first.
     tables: Mapping[str, RowsStamp] | None = None
     #: Tables that must be read again, and why.
-    rereads: Mapping[str, str] = field(default_factory=dict)
+    rereads: Mapping[str, Reread] = field(default_factory=dict)
     #: Who read the slot at the last look.
     readers: Readers = field(default_factory=Readers)
     #: How many tables are held, and of others that have changes to merge the next offset, by landing table.
@@ -132,7 +142,7 @@ class KeptDatabase:
             out_of_sync_why=why,
             resync_wanted_at=wanted,
             tables=None if tables is None else {n: RowsStamp.of(t) for n, t in tables.items()},
-            rereads=rereads,
+            rereads={name: Reread.of(each) for name, each in rereads.items()},
             readers=Readers(last=Reader(reader or Reader.NOBODY), own=lsn_number(own or "0/0")),
             held=sum(is_held for _, is_held, _, _ in models),
             behind={t: at for t, is_held, at, is_behind in models if is_behind and not is_held},
@@ -192,13 +202,25 @@ class KeptDatabase:
                 entry = (self._source, table.schema, table.name, seen.lsn, _json(columns), key, False)
                 cursor.execute(_RECORD, entry)
 
-    def keep_tables(self, tables: Mapping[str, RowsStamp], rereads: Mapping[str, str]) -> None:
+    def keep_tables(self, tables: Mapping[str, RowsStamp], rereads: Mapping[str, Reread]) -> None:
         """Keep what the tables' rows are now, and which of them must be read again for it."""
+        documents = {name: asdict(each) for name, each in rereads.items()}
         with self._transaction() as cursor:
             cursor.execute(
                 "UPDATE onramp_agent.sources SET tables = %s, rereads = %s WHERE source = %s",
-                (_json({n: t.document() for n, t in tables.items()}), _json(rereads), self._source),
+                (_json({n: t.document() for n, t in tables.items()}), _json(documents), self._source),
             )
+
+    def has_snapshots_end(self, table: tuple[str, str, str], start: int) -> tuple[bool, int]:
+        """Whether a snapshot's last row of `table` landed at `start` or later, and where to look next."""
+        name = change_table.name_of(*table)
+        with self._transaction() as cursor:
+            cursor.execute("SELECT to_regclass(%s)", (f'{change_table.SCHEMA}."{name}"',))
+            if cursor.fetchone() == (None,):
+                return False, start
+            cursor.execute(_SNAPSHOTS_END.format(sql.Identifier(change_table.SCHEMA, name)), (start,))
+            is_there, last = cursor.fetchone()
+        return bool(is_there), start if last is None else int(last) + 1
 
     def forget(self) -> None:
         """Remove what is kept of a source that is no more; its history stays."""

@@ -1,7 +1,6 @@
 """The agent's flow: one look at one source, top to bottom."""
 
 import logging
-from collections.abc import Mapping
 from dataclasses import dataclass
 from time import monotonic
 from typing import Final
@@ -11,7 +10,7 @@ from services.elt.agent.connect_api import ConnectApi, ConnectError, ConnectorSt
 from services.elt.agent.connector import MOST_BYTES, Rendering
 from services.elt.agent.kafka_topics import ChangeTopics, TopicsError
 from services.elt.agent.kept_sql import Kept, KeptDatabase, KeptError, Shown
-from services.elt.agent.rereads import rereads
+from services.elt.agent.rereads import Rereads
 from services.elt.agent.seen import Seen, State, Table
 from services.elt.agent.source_sql import SourceDatabase, SourceError
 from services.elt.health.remedies import with_remedy
@@ -48,6 +47,13 @@ class SourceLook:
         self._source = source
         self._reach = reach
         self._restart = Backoff()
+        self._rereads = Rereads(
+            name,
+            kept=reach.kept,
+            connect=reach.connect,
+            topics=reach.topics,
+            has_rows=reach.database.has_rows,
+        )
         self._policed_at = float("-inf")
         self._trouble: list[str] = []
         self._had_slot = False
@@ -109,7 +115,7 @@ class SourceLook:
         if monotonic() - self._policed_at >= _POLICE_SECONDS:
             self._trouble = self._reach.topics.police(self._name)
             self._policed_at = monotonic()
-        self._read_again(seen, kept, flows=bool(seen.slot and seen.slot.active))
+        self._rereads.look(seen, kept)
         return self._judge(seen, status)
 
     def _record(self, seen: Seen, kept: Kept) -> None:
@@ -153,29 +159,6 @@ class SourceLook:
         elif status is not None and not status.has_failed:
             self._restart.succeed()
         return status
-
-    def _read_again(self, seen: Seen, kept: Kept, *, flows: bool) -> None:
-        """Have tables read again whose rows changed without an event."""
-        captured = [t for t in seen.tables if not t.is_partition and t.full_name not in seen.left_out]
-        now = {table.full_name: table.rows_stamp for table in captured}
-        if kept.tables is None:
-            self._reach.kept.keep_tables(now, {})  # the first snapshot has them all
-            return
-        pending: Mapping[str, str] = kept.rereads
-        if now != kept.tables:
-            found = rereads(kept.tables, captured, self._reach.database.has_rows)
-            pending = {name: why for name, why in {**pending, **found}.items() if name in now}
-            self._reach.kept.keep_tables(now, pending)
-        if pending and flows and not self._is_in_snapshot():
-            for name, why in pending.items():
-                log.info("a table is read again", extra={"source": self._name, "table": name, "reason": why})
-            self._reach.topics.read_again(self._name, pending)
-            self._reach.kept.keep_tables(now, {})
-
-    def _is_in_snapshot(self) -> bool:
-        """Whether the first snapshot is not done: it has all rows, and a signal would come to nothing."""
-        offsets = self._reach.connect.offsets(names.connector(self._name))
-        return not offsets or "snapshot" in offsets[0]["offset"]
 
     def _why_out_of_sync(self, seen: Seen) -> str:
         """Return why changes are missing from here on; empty when none are."""

@@ -65,6 +65,24 @@ class RowsStamp:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Reread:
+    """A table that must be read again, and why; once it is asked for also of whom, and where it will begin.
+
+    `reader`: who read the slot then. `start`: the end of the table's topic.
+    """
+
+    why: str = ""
+    is_asked: bool = False
+    reader: int | None = None
+    start: int = 0
+
+    @classmethod
+    def of(cls, document: Any) -> Self:
+        """Return what is kept as `document`; a text alone is a reason, as releases before kept it."""
+        return cls(why=document) if isinstance(document, str) else cls(**document)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
     """A table as the catalogue has it now; `key` is None when rows have no identity of their own."""
 
