@@ -9,6 +9,10 @@ WAL: Final = "tests/integration/capture/test_wal.py"
 EVERY_KIND: Final = f"{CAPTURE}::test_every_kind_of_change_reaches_the_topic_with_its_envelope_and_identity"
 BUDGET: Final = f"{WAL}::test_at_the_budget_the_slot_goes_and_a_resync_brings_everything_back"
 POLICED: Final = "tests/integration/capture/test_topics.py"
+RESYNCED: Final = (
+    "tests/integration/capture/test_published.py"
+    "::test_after_the_budget_and_a_resync_public_tables_are_what_the_source_has"
+)
 KILLED: Final = (
     "tests/integration/capture/test_published.py"
     "::test_tables_are_read_again_although_kafka_connect_is_killed_amid_it"
@@ -207,6 +211,27 @@ SLOW: Final = (
         "return bool(is_there), ",
         "return False, ",
         tests=KILLED,
+    ),
+    Mutant(
+        "telling of a source that is out",
+        "look.py",
+        "self._show_if_possible(shown, error)",
+        "pass",
+        tests="tests/integration/capture/test_agent.py::test_a_source_that_is_out_is_told_and_the_others_flow",
+    ),
+    Mutant(
+        "the alarm while Kafka Connect is away",
+        "look.py",
+        "if slot is not None and slot.retained_bytes >= self._source.wal_alarm_bytes:",
+        "if slot is not None and slot.active and slot.retained_bytes >= self._source.wal_alarm_bytes:",
+        tests=RESYNCED,
+    ),
+    Mutant(
+        "public tables that begin empty at a resync",
+        "kept_sql.py",
+        "cursor.execute(_CLEAR, (end, self._source, schema, name))",
+        "pass",
+        tests=RESYNCED,
     ),
     Mutant(
         "offsets that outlive a connector",

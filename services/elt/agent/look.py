@@ -239,11 +239,6 @@ class SourceLook:
         if slot is None or not slot.active:
             return self._shown(State.STARTING, "its slot is not read yet", seen)
         reasons = list(self._trouble)
-        if slot.retained_bytes >= self._source.wal_alarm_bytes:
-            reasons.append(
-                f"its slot holds {slot.retained_bytes / _GB:.2f} GB of WAL, and wal_alarm is "
-                f"{self._source.wal_alarm}"
-            )
         age = self._slot.heartbeat_age
         if age is not None and age > _SILENT_SECONDS:
             reasons.append(f"no heartbeat for {age:.0f} s")
@@ -255,6 +250,11 @@ class SourceLook:
         return with_remedy(reason, name=self._name, dsn_env=env, most_bytes=MOST_BYTES)
 
     def _shown(self, state: State, reason: str, seen: Seen | None) -> Shown:
+        slot = seen.slot if seen else None
+        # Also while Kafka Connect is away: it is then that WAL grows.
+        if slot is not None and slot.retained_bytes >= self._source.wal_alarm_bytes:
+            alarm = f"its slot holds {slot.retained_bytes / _GB:.2f} GB of WAL"
+            reason = "; ".join(filter(None, (reason, f"{alarm}, and wal_alarm is {self._source.wal_alarm}")))
         return Shown(
             state=state,
             reason=reason,

@@ -8,7 +8,7 @@ from stack.connect import Connect
 from stack.postgres import Postgres
 from tests.fixtures.fix_kafka import HasBootstrap
 from tests.fixtures.fix_postgres import FAST
-from tests.fixtures.sources import ENV, Captured, captured, password_of
+from tests.fixtures.sources import ENV, OTHER, Captured, captured, password_of
 from tests.fixtures.started import started
 
 
@@ -23,7 +23,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
 def connect(
     kafka: HasBootstrap, server: Postgres, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Connect]:
-    passwords = {f"{ENV}_PASSWORD": password_of(server.dsn)}
+    passwords = {f"{name}_PASSWORD": password_of(server.dsn) for name in (ENV, OTHER)}
     with started(Connect(tmp_path_factory.mktemp("connect"), kafka.bootstrap, passwords=passwords)) as worker:
         yield worker
 

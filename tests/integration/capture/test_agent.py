@@ -1,24 +1,30 @@
 """The agent as a process: it follows the registry, shows how sources are, and does what people ask."""
 
+import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from services.cli.app import app
+from stack.connect import Connect
 from stack.ports import free_port
+from stack.postgres import Postgres
 from stack.processes import Command
 from stack.registry import OwnRegistry
 from stack.services import ROOT, Service
-from tests.fixtures.sources import ENV, Captured
+from tests.fixtures.fix_kafka import HasBootstrap
+from tests.fixtures.fix_postgres import FAST
+from tests.fixtures.sources import ENV, OTHER, Captured, captured, password_of
 from tests.fixtures.started import started
 from tests.fixtures.writer import eventually
 
 run = CliRunner()
 
 
-def agent(shop: Captured, registry: OwnRegistry, folder: Path) -> Service:
+def agent(shop: Captured, registry: OwnRegistry, folder: Path, *others: Captured) -> Service:
     port = free_port()
     env = {
         "PYTHONPATH": str(ROOT),
@@ -27,7 +33,7 @@ def agent(shop: Captured, registry: OwnRegistry, folder: Path) -> Service:
         **registry.env,
         "ONRAMP_AGENT_CONNECT_URL": shop.connect.url,
         "ONRAMP_AGENT_HTTP_PORT": str(port),
-        ENV: shop.dsn,
+        **{each.source.dsn_env: each.dsn for each in (shop, *others)},
     }
     argv = [sys.executable, "-m", "services.elt.agent"]
     command = Command(name="agent", argv=argv, log=folder / "agent.log", env=env, cwd=ROOT)
@@ -45,6 +51,54 @@ def test_a_source_that_left_the_registry_while_no_agent_ran_is_removed_by_the_ne
     assert shop.slot()
     with started(agent(shop, registry, tmp_path)):
         eventually(lambda: shop.slot() is None)
+
+
+@pytest.fixture
+def mortal(shop: Captured, connect: Connect, kafka: HasBootstrap, tmp_path: Path) -> Iterator[Captured]:
+    """A source on a server of its own, published beside the shop's."""
+    folder = tmp_path / "mortal"
+    folder.mkdir()
+    (folder / "password").write_text(password_of(shop.dsn))
+    table = ["CREATE TABLE app.orders (id int PRIMARY KEY)", "INSERT INTO app.orders VALUES (1)"]
+    with (
+        started(Postgres(folder, settings=FAST)) as server,
+        captured(server, connect, kafka.bootstrap, table, dsn_env=OTHER, published=shop.published) as made,
+    ):
+        yield made
+
+
+def test_a_source_that_is_out_is_told_and_the_others_flow(
+    shop: Captured, mortal: Captured, tmp_path: Path
+) -> None:
+    named = {
+        each.name: {"dsn_env": each.source.dsn_env, "schemas": ["app"], "publish": each.name}
+        for each in (shop, mortal)
+    }
+    registry = OwnRegistry(shop.bootstrap, {"sources": named})
+
+    def states() -> dict[str, tuple[str, str]]:
+        listed = run.invoke(app, ["sources", "list", "--dsn", shop.published, "--json"])
+        return {row["source"]: (row["state"], row["reason"]) for row in json.loads(listed.stdout)}
+
+    with started(agent(shop, registry, tmp_path, mortal)):
+        eventually(lambda: {state for state, _ in states().values()} == {"flowing"}, 60)
+        eventually(lambda: len(mortal.changes("orders")) == 1 and len(shop.changes("orders")) == 1, 60)
+        mortal.server.stop()
+        try:
+            eventually(lambda: states()[mortal.name][0] == "unreachable", 60)
+            assert "the source cannot be asked: no connection" in states()[mortal.name][1]
+            # Both what flows and what the agent must do for it: the row that was there is read again.
+            shop.execute("ALTER TABLE app.orders ADD COLUMN paid bool DEFAULT true")
+            eventually(lambda: len(shop.changes("orders")) == 2, 60)
+            shop.execute("INSERT INTO app.orders VALUES (2, 'x')")
+            eventually(lambda: len(shop.changes("orders")) == 3, 60)
+            assert (states()[shop.name][0], states()[mortal.name][0]) == ("flowing", "unreachable")
+        finally:
+            mortal.server.start()
+            mortal.server.wait_ready()
+        mortal.execute("INSERT INTO app.orders VALUES (2)")
+        eventually(lambda: len(mortal.changes("orders")) == 2, 60)
+        eventually(lambda: states()[mortal.name][0] == "flowing", 60)
 
 
 @pytest.mark.parametrize("verb", ["sql", "check"])

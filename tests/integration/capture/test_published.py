@@ -8,8 +8,10 @@ from contextlib import closing
 import psycopg2
 import pytest
 from confluent_kafka import Consumer, TopicPartition
+from typer.testing import CliRunner
 
 from services.admin.audit.run import Request, audit
+from services.cli.app import app
 from services.elt.agent import names
 from services.elt.modeler.modeler import Modeler
 from services.elt.modeler.published import Published
@@ -19,6 +21,7 @@ from stack.registry import OwnRegistry
 from tests.fixtures.fix_stack import StartWriter
 from tests.fixtures.sources import Captured, flows
 from tests.fixtures.writer import eventually
+from tests.integration.capture.test_wal import write_elsewhere
 
 
 @pytest.fixture
@@ -177,4 +180,47 @@ def test_tables_are_read_again_although_kafka_connect_is_killed_amid_it(shop: Ca
         eventually(lambda: not differs(), 60)
     except AssertionError:
         pytest.fail(differs())
+    look.close()
+
+
+@pytest.mark.usefixtures("warehouse")
+def test_after_the_budget_and_a_resync_public_tables_are_what_the_source_has(shop: Captured) -> None:
+    shop.execute(
+        "INSERT INTO app.orders VALUES (2, 'goes'), (3, 'changes')",
+        "CREATE TABLE app.emptied (id int PRIMARY KEY)",
+        "INSERT INTO app.emptied VALUES (1)",
+    )
+    look = shop.looking(wal_alarm="16MB", wal_budget="64MB")
+    flows(look)
+    assert _equal(shop, "orders", "id, note")
+    assert _equal(shop, "emptied", "id")
+    eventually(lambda: shop.api.offsets(shop.connector), 60)
+    shop.connect.kill()
+    eventually(lambda: (slot := shop.slot()) is not None and not slot[0], 60)
+    shop.execute(
+        "DELETE FROM app.orders WHERE id = 2",
+        "DELETE FROM app.emptied",
+        "UPDATE app.orders SET note = 'changed' WHERE id = 3",
+        "CREATE TABLE app.later (id int PRIMARY KEY)",
+        "INSERT INTO app.later VALUES (1)",
+    )
+    write_elsewhere(shop, 24)
+    shown = look.look()
+    assert (shown.state, "wal_alarm is 16MB" in shown.reason) == ("unreachable", True), shown
+    write_elsewhere(shop, 64)
+    assert look.look().state == "out_of_sync"
+    assert shop.slot() is None
+    assert "goes" in str(_rows(shop, f"{shop.name}.orders", "note", shop.published))
+
+    shop.connect.start()
+    shop.connect.wait_ready()
+    asked = CliRunner().invoke(app, ["sources", "resync", shop.name, "--dsn", shop.published])
+    assert asked.exit_code == 0, asked.output
+    eventually(lambda: look.look().state == "flowing", 60)
+    assert _equal(shop, "orders", "id, note")
+    assert _equal(shop, "later", "id")
+    assert _equal(shop, "emptied", "id")
+    shop.execute("INSERT INTO app.later VALUES (2)", "DELETE FROM app.orders WHERE id = 1")
+    assert _equal(shop, "orders", "id, note")
+    assert _equal(shop, "later", "id")
     look.close()
