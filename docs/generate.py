@@ -105,6 +105,8 @@ OTHER_VARIABLES: Final[Mapping[str, str]] = {
     "ONRAMP_URL": "The gateway of `onramp send`, as `--url`, and of the Lambda in clients/python.",
     "ONRAMP_SOURCE_SHOP": "The DSN of a source: its `dsn_env` in the registry says which variable has it.",
     "ONRAMP_SOURCE_SHOP_PASSWORD": "The password in that DSN alone, for Kafka Connect, which reads no DSN.",
+    "ONRAMP_CONNECT_KAFKA_PASSWORD": "Kafka Connect's environment only: its password at Kafka, with SASL "
+    "(docs/tls.md).",
     "ONRAMP_EVENT_NAME": "The Lambda in clients/python: what the records of its queue or stream are called.",
     "ONRAMP_REGISTRY_FILE": "Of earlier releases: no service reads a file, nor starts with this.",
     "ONRAMP_REGISTRY_SOURCE": "Of earlier releases, as the one before: `file` is refused.",

@@ -1,4 +1,4 @@
-"""TLS and SASL settings of Kafka clients: one description, converted for two client libraries.
+"""TLS and SASL settings of Kafka clients: one description, converted for each client library.
 
 It contains names of files and never their contents, so that it may be sent to Spark's tasks, into
 plans and into logs.  Secrets are read where a connection is made (docs/adr, TLS and SASL).
@@ -6,12 +6,15 @@ plans and into logs.  Secrets are read where a connection is made (docs/adr, TLS
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Final, Literal, Self
 
 from shared.tls import client_context
 
 Protocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
+
+#: The variable of Kafka Connect's worker that has the password of its clients.
+CONNECT_ENV: Final = "ONRAMP_CONNECT_KAFKA_PASSWORD"
 
 
 class SecretError(OSError, ValueError):
@@ -118,6 +121,30 @@ class KafkaSecurity:
             options["sasl.password"] = read_secret(self.password_file)
         return options
 
+    def connect(self) -> dict[str, str]:
+        """Return options of Kafka Connect's clients: its worker's and its connectors' own.
+
+        The password, certificate and key are references, which the worker resolves by its providers `env`
+        and `directory`: they are in no topic and no answer of its REST interface.
+        """
+        if self.protocol == "PLAINTEXT":
+            return {}
+        options: dict[str, str] = {"security.protocol": self.protocol}
+        if self.ca_file:
+            options |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(self.ca_file)}
+        if self.cert_file and self.key_file:
+            options["ssl.keystore.type"] = "PEM"
+            options["ssl.keystore.certificate.chain"] = _text_of(self.cert_file)
+            options["ssl.keystore.key"] = _text_of(self.key_file)
+        if self.is_sasl:
+            module = "plain.PlainLoginModule" if self.mechanism == "PLAIN" else "scram.ScramLoginModule"
+            options["sasl.mechanism"] = self.mechanism
+            options["sasl.jaas.config"] = (
+                f'org.apache.kafka.common.security.{module} required username="{self.username}" '
+                f'password="${{env:{CONNECT_ENV}}}";'
+            )
+        return options
+
     @property
     def files_version(self) -> str:
         """Return a text that changes with the files: a reader must be built again then."""
@@ -160,6 +187,10 @@ def read_secret(file: Path) -> str:
             "not every Kafka client can take: choose another one"
         )
     return secret
+
+
+def _text_of(file: Path) -> str:
+    return f"${{directory:{file.parent}:{file.name}}}"
 
 
 def _is_unusable(text: str) -> bool:

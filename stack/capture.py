@@ -51,6 +51,7 @@ class Capture:
             bootstrap,
             port=free_port(),
             passwords=_passwords(variables, {**os.environ, **env}),
+            security=KafkaSettings(bootstrap=bootstrap).security,
         )
         self._env = {"ONRAMP_KAFKA_BOOTSTRAP": bootstrap, **env}
         self._agent = _Program("agent", "services.elt.agent", port=free_port())

@@ -4,11 +4,13 @@ Distributed mode with a single worker: connectors, their offsets and their state
 worker that was killed goes on where it was, on this machine or another.
 """
 
+import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from shared.kafka_security import CONNECT_ENV, KafkaSecurity, read_secret
 from stack.errors import StackError
 from stack.jars import ensure_jars
 from stack.java import find_java
@@ -18,6 +20,7 @@ from stack.processes import Command, wait_for
 
 READY_SECONDS: Final = 120.0
 GROUP: Final = "onramp.connect"
+_PROVIDERS: Final = "org.apache.kafka.common.config.provider"
 _LOG4J: Final = Path(__file__).with_name("connect_log4j2.properties")
 
 
@@ -33,6 +36,7 @@ class Connect(PartProcess):
         replication: int = 1,
         passwords: Mapping[str, str] | None = None,
         heap_mb: int = 192,
+        security: KafkaSecurity | None = None,
     ) -> None:
         """Describe the worker; nothing is written or started before `start`.
 
@@ -44,6 +48,7 @@ class Connect(PartProcess):
             passwords: environment variables of the worker. A connector's configuration names one as
                 `${env:NAME}`, so that no password is in a topic or in an answer of the REST interface.
             heap_mb: the Java heap.
+            security: how its clients and those of its connectors reach the brokers; None for plaintext.
         """
         super().__init__("Kafka Connect")
         self._dir = data_dir.absolute()
@@ -52,6 +57,7 @@ class Connect(PartProcess):
         self._replication = replication
         self._passwords = dict(passwords or {})
         self._heap_mb = heap_mb
+        self._security = security or KafkaSecurity()
 
     @property
     def url(self) -> str:
@@ -65,12 +71,18 @@ class Connect(PartProcess):
         return f"http://{LOOPBACK}:{self._port}"
 
     def start(self) -> None:
-        """Write its settings and start it."""
+        """Write its settings and start it.
+
+        Raises:
+            SecretError: the password of its Kafka clients cannot be read.
+        """
         self._dir.mkdir(parents=True, exist_ok=True)
         self._port = self._port or free_port()
         settings = self._settings()
         (self._dir / "worker.properties").write_text(
-            "".join(f"{key}={value}\n" for key, value in settings.items()), "utf-8"
+            # Java's escapes are JSON's, and what it reads is Latin 1.
+            "".join(f"{key}={json.dumps(str(value))[1:-1]}\n" for key, value in settings.items()),
+            "utf-8",
         )
         self._run(self._command())
 
@@ -106,8 +118,9 @@ class Connect(PartProcess):
             "key.converter.schemas.enable": "false",
             "value.converter.schemas.enable": "false",
             "config.providers": "env",
-            "config.providers.env.class": "org.apache.kafka.common.config.provider.EnvVarConfigProvider",
-            "config.providers.env.param.allowlist.pattern": "ONRAMP_SOURCE_.*",
+            "config.providers.env.class": f"{_PROVIDERS}.EnvVarConfigProvider",
+            "config.providers.env.param.allowlist.pattern": f"ONRAMP_SOURCE_.*|{CONNECT_ENV}",
+            **self._of_files(),
             # One worker: whoever is gone comes back as itself, and waiting for it costs five minutes.
             "scheduled.rebalance.max.delay.ms": 0,
             # How much is sent again after a crash.
@@ -115,7 +128,30 @@ class Connect(PartProcess):
             # Every connector is on the class path and says so itself: no scan of 70 jars at the start.
             "plugin.discovery": "service_load",
             "task.shutdown.graceful.timeout.ms": 5000,
+            # Of the worker itself, and of connectors' producers; their admins have the worker's own.
+            **{
+                f"{client}{key}": value
+                for client in ("", "producer.")
+                for key, value in self._security.connect().items()
+            },
         }
+
+    def _of_files(self) -> dict[str, str]:
+        """Return the provider of our certificate's and key's texts; none without them."""
+        files = (self._security.cert_file, self._security.key_file)
+        folders = sorted({str(file.parent) for file in files if file})
+        if not folders:
+            return {}
+        return {
+            "config.providers": "env,directory",
+            "config.providers.directory.class": f"{_PROVIDERS}.DirectoryConfigProvider",
+            "config.providers.directory.param.allowed.paths": ",".join(folders),
+        }
+
+    def _secrets(self) -> dict[str, str]:
+        """Return the variables with passwords, each as it is now."""
+        file = self._security.password_file
+        return self._passwords | ({CONNECT_ENV: read_secret(file)} if file else {})
 
     def _command(self) -> Command:
         argv = [
@@ -131,6 +167,5 @@ class Connect(PartProcess):
             "org.apache.kafka.connect.cli.ConnectDistributed",
             str(self._dir / "worker.properties"),
         ]
-        return Command(
-            name="connect", argv=argv, log=self._dir / "connect.log", cwd=self._dir, env=self._passwords
-        )
+        log = self._dir / "connect.log"
+        return Command(name="connect", argv=argv, log=log, cwd=self._dir, env=self._secrets())

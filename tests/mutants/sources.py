@@ -17,6 +17,7 @@ KILLED: Final = (
     "tests/integration/capture/test_published.py"
     "::test_tables_are_read_again_although_kafka_connect_is_killed_amid_it"
 )
+SECURED: Final = "tests/integration/tls/test_sources.py::test_a_change_becomes_a_record_and_signals_arrive"
 REFUSED: Final = "tests/integration/tls/test_sources.py::test_what_the_agent_may_not_set_on_a_topic_is_told"
 SLOT: Final = "tests/unit/elt/test_slot.py"
 TAKEN: Final = "tests/integration/capture/test_slot.py"
@@ -211,6 +212,13 @@ SLOW: Final = (
         "return bool(is_there), ",
         "return False, ",
         tests=KILLED,
+    ),
+    Mutant(
+        "signals from Kafka behind TLS",
+        "connector.py",
+        '**{f"signal.consumer.{key}": value for key, value in self.brokers.security.connect().items()},',
+        "",
+        tests=SECURED,
     ),
     Mutant(
         "telling of a source that is out",

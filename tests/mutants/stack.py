@@ -16,6 +16,25 @@ STACK: Final = (
     Mutant("secrets that are whole", "private.py", 'file.with_name(f"{file.name}.{os.getpid()}")', "file"),
     Mutant("folders that are everybody's", "private.py", "& stat.S_ISVTX", "& 0"),
 )
+_CONNECT: Final = "tests/integration/tls/test_sources.py::test_a_change_becomes_a_record_and_signals_arrive"
+_CLIENTS: Final = 'for client in ("", "producer.")'
+SLOW: Final = (
+    Mutant(
+        "TLS of Kafka Connect's worker",
+        "connect.py",
+        _CLIENTS,
+        'for client in ("producer.",)',
+        tests=_CONNECT,
+    ),
+    Mutant("TLS of connectors' producers", "connect.py", _CLIENTS, 'for client in ("",)', tests=_CONNECT),
+    Mutant(
+        "a certificate's text by reference",
+        "connect.py",
+        '"config.providers": "env,directory",',
+        "",
+        tests=_CONNECT,
+    ),
+)
 
 if __name__ == "__main__":
-    run("stack", STACK, ())
+    run("stack", STACK, SLOW)

@@ -72,7 +72,9 @@ class Rendering:
             "topic.creation.default.replication.factor": str(self.topics.replication),
             # Order is the topic's offset.
             "topic.creation.default.partitions": "1",
+            # The only client of the connector's own: all others are the worker's.
             "signal.kafka.bootstrap.servers": self.brokers.bootstrap,
+            **{f"signal.consumer.{key}": value for key, value in self.brokers.security.connect().items()},
         }
 
 

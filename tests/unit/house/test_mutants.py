@@ -38,7 +38,7 @@ LISTED += [("shared", m) for m in (*secured.QUICK, *secured.SLOW)]
 LISTED += [("clients/python/onramp_client", m) for m in client.QUICK]
 LISTED += [("services/elt", m) for m in elt.MERGE]
 LISTED += [("services/elt/agent", m) for m in (*sources.QUICK, *sources.SLOW)]
-LISTED += [("stack", m) for m in stack.STACK]
+LISTED += [("stack", m) for m in (*stack.STACK, *stack.SLOW)]
 LISTED += [("services/writer", m) for m in (*writer.QUICK, *writer.SLOWER)]
 LISTED += [("services/admin", m) for m in (*audit.QUICK, *audit.SLOW)]
 

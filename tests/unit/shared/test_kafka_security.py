@@ -77,6 +77,25 @@ def test_files_are_named_by_their_full_paths(file: Path, monkeypatch: pytest.Mon
     assert settings.brokers.security.password_file == file
 
 
+def test_kafka_connect_is_given_references_of_secrets(file: Path) -> None:
+    (key := file.with_name("key.pem")).write_text(SECRET)
+    security = _security(file, ca_file=Path("/ca.pem"), cert_file=Path("/own/cert.pem"), key_file=key)
+    assert security.connect() == {
+        "security.protocol": "SASL_SSL",
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": "/ca.pem",
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.certificate.chain": "${directory:/own:cert.pem}",
+        "ssl.keystore.key": f"${{directory:{key.parent}:key.pem}}",
+        "sasl.mechanism": "SCRAM-SHA-512",
+        "sasl.jaas.config": "org.apache.kafka.common.security.scram.ScramLoginModule required "
+        'username="me" password="${env:ONRAMP_CONNECT_KAFKA_PASSWORD}";',
+    }
+    plain = _security(file, mechanism="PLAIN").connect()["sasl.jaas.config"]
+    assert plain.startswith("org.apache.kafka.common.security.plain.PlainLoginModule required ")
+    assert KafkaSecurity().connect() == {}
+
+
 def test_who_says_nothing_speaks_as_before() -> None:
     brokers = KafkaSettings(bootstrap="a:1").brokers
     assert brokers.aiokafka() == {"bootstrap_servers": "a:1", "security_protocol": "PLAINTEXT"}
