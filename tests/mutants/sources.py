@@ -13,10 +13,7 @@ RESYNCED: Final = (
     "tests/integration/capture/test_published.py"
     "::test_after_the_budget_and_a_resync_public_tables_are_what_the_source_has"
 )
-KILLED: Final = (
-    "tests/integration/capture/test_published.py"
-    "::test_tables_are_read_again_although_kafka_connect_is_killed_amid_it"
-)
+END: Final = "tests/integration/elt/test_snapshots_end.py"
 SECURED: Final = "tests/integration/tls/test_sources.py::test_a_change_becomes_a_record_and_signals_arrive"
 REFUSED: Final = "tests/integration/tls/test_sources.py::test_what_the_agent_may_not_set_on_a_topic_is_told"
 SLOT: Final = "tests/unit/elt/test_slot.py"
@@ -186,32 +183,18 @@ SLOW: Final = (
         tests=f"{CAPTURE}::test_rows_that_changed_without_an_event_are_read_again",
     ),
     Mutant(
-        "reading again what was cut off",
-        "rereads.py",
-        "if not (each.is_asked and each.reader == reader)}",
-        "if not each.is_asked}",
-        tests=KILLED,
-    ),
-    Mutant(
-        "reading again until it has landed",
-        "rereads.py",
-        "asked[name] = replace(each, is_asked=True, reader=reader, start=start)",
-        "pass",
-        tests=KILLED,
-    ),
-    Mutant(
-        "reading again: signals that are taken once",
-        "connector.py",
-        '"signal.consumer.enable.auto.commit": "true"',
-        '"signal.consumer.enable.auto.commit": "false"',
-        tests=KILLED,
-    ),
-    Mutant(
         "reading again: the end that has landed",
         "kept_sql.py",
         "return bool(is_there), ",
         "return False, ",
-        tests=KILLED,
+        tests=END,
+    ),
+    Mutant(
+        "reading again: a row of the snapshot itself",
+        "kept_sql.py",
+        "bool_or(change ->> 'op' = 'r'",
+        "bool_or(change ->> 'op' <> 'x'",
+        tests=END,
     ),
     Mutant(
         "signals from Kafka behind TLS",

@@ -3,16 +3,12 @@
 import asyncio
 import threading
 from collections.abc import Iterator
-from contextlib import closing
 
-import psycopg2
 import pytest
-from confluent_kafka import Consumer, TopicPartition
 from typer.testing import CliRunner
 
 from services.admin.audit.run import Request, audit
 from services.cli.app import app
-from services.elt.agent import names
 from services.elt.modeler.modeler import Modeler
 from services.elt.modeler.published import Published
 from services.elt.modeler.settings import ModelerSettings
@@ -129,57 +125,6 @@ def test_public_tables_are_what_the_source_has(shop: Captured) -> None:
     amid, last = (detail for detail, _ in _lost(shop))
     assert "made 39 changes of app.orders, and 38 of them have landed" in amid
     assert "made 1 changes of app.orders, and 0 of them have landed" in last
-    look.close()
-
-
-def _is_signal_taken(shop: Captured) -> bool:
-    """Whether the connector has said that it has read all signals: it would not read them again."""
-    topic, group = names.signal_topic(shop.name), f"onramp.signals.{shop.name}"
-    with closing(Consumer({"bootstrap.servers": shop.bootstrap, "group.id": group})) as consumer:
-        (committed,) = consumer.committed([TopicPartition(topic, 0)], timeout=30)
-        end = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=30)[1]
-    return end > 0 and bool(committed.offset == end)
-
-
-@pytest.mark.usefixtures("warehouse")
-def test_tables_are_read_again_although_kafka_connect_is_killed_amid_it(shop: Captured) -> None:
-    shop.execute("CREATE TABLE app.items (id int PRIMARY KEY)", "INSERT INTO app.items VALUES (1), (2)")
-    look = shop.looking()
-    flows(look)
-    assert _equal(shop, "items", "id")
-    eventually(lambda: not look.look().reason, 60)
-    waits = (
-        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() "
-        "AND application_name LIKE 'Debezium%%' AND wait_event_type = 'Lock'"
-    )
-    with closing(psycopg2.connect(shop.dsn)) as lock, lock.cursor() as cursor:
-        cursor.execute("ALTER TABLE app.items ADD COLUMN paid bool DEFAULT true")
-        cursor.execute("ALTER TABLE app.orders ADD COLUMN paid bool DEFAULT true")
-        lock.commit()
-        # The snapshot waits for us, for as long as it takes to kill who takes it.
-        cursor.execute("LOCK TABLE app.items IN ACCESS EXCLUSIVE MODE")
-        eventually(lambda: bool(look.look()) and shop.ask(waits) == [(1,)], 60)
-        eventually(lambda: _is_signal_taken(shop), 60)
-        shop.connect.kill()
-        lock.rollback()
-    shop.connect.start()
-    shop.connect.wait_ready()
-    look.close()
-    # Another look, as of an agent that was killed as well.
-    look = shop.looking()
-    shop.execute("INSERT INTO app.items VALUES (3, false)", "INSERT INTO app.orders VALUES (3, 'x')")
-
-    def differs() -> str:
-        """How the tables differ, and how the source is; empty when all is well and nothing is to be read."""
-        shown = look.look()
-        found = _differ(shop, "items", "id, paid") + _differ(shop, "orders", "id, note, paid")
-        pending = shop.ask("SELECT rereads FROM onramp_agent.sources", at=shop.published)
-        return f"{found} {shown.state} {shown.reason} {pending}" if found or pending != [({},)] else ""
-
-    try:
-        eventually(lambda: not differs(), 60)
-    except AssertionError:
-        pytest.fail(differs())
     look.close()
 
 
