@@ -5,6 +5,7 @@ from typing import Final
 from tests.mutants.keeper import KEEPER
 from tests.mutants.machine import Mutant, run
 from tests.mutants.operators import OPERATORS
+from tests.mutants.refused import REFUSED_ADMIN
 from tests.mutants.registry_api import REGISTRY_API
 
 UNIT: Final = "tests/unit/admin"
@@ -292,6 +293,7 @@ QUICK: Final = (
 
 SLOW: Final = (
     *KEEPER,
+    *REFUSED_ADMIN,
     *OPERATORS,
     *REGISTRY_API,
     Mutant(

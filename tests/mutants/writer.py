@@ -2,6 +2,7 @@
 
 from tests.mutants.event_lines import EVENT_LINES
 from tests.mutants.machine import run
+from tests.mutants.refused import REFUSED_WRITER
 from tests.mutants.writer_databases import DATABASES
 from tests.mutants.writer_driver import DRIVER
 from tests.mutants.writer_growth import BYTES, EMPTY, GROWTH, OUTAGES
@@ -36,6 +37,7 @@ QUICK = (
     *EVENT_LINES,
     *REPLAYS,
     *REHEARSALS,
+    *REFUSED_WRITER,
     *TRIALS,
 )
 SLOWER = (
