@@ -19,6 +19,8 @@ from aiokafka.errors import (
 )
 from aiokafka.structs import OffsetAndMetadata
 
+from shared.kafka_topic_ids import TopicIdsRequest, topic_ids
+
 _AGAIN_SECONDS: Final = 0.2
 #: The coordinator of a group moves, or reads what the group has committed, or its log is being made.
 _NOT_READY: Final = (
@@ -44,6 +46,10 @@ class GroupOffsetsClient(AIOKafkaAdminClient):  # type: ignore[misc]  # aiokafka
                 if time.monotonic() >= until:
                     raise
             await asyncio.sleep(_AGAIN_SECONDS)
+
+    async def topic_ids(self) -> dict[str, str]:
+        """Return Kafka's UUIDs of all topics.  Raises aiokafka's errors."""
+        return topic_ids(await self._send_request(TopicIdsRequest()))
 
     async def _send_request(self, request: Any, node_id: int | None = None) -> Any:
         answer = await super()._send_request(request, node_id)

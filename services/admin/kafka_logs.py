@@ -95,6 +95,11 @@ class KafkaLogs:
         """Return the partitions of every topic."""
         return {topic: sorted(leaders) for topic, leaders in (await self._leaders()).items()}
 
+    async def topic_ids(self) -> dict[str, str]:
+        """Return Kafka's UUIDs of all topics: one that is made again has another."""
+        with self._translated():
+            return dict(await self._admin.topic_ids())
+
     async def replicas(self) -> dict[str, dict[int, int]]:
         """Return how many replicas each partition is to have, by topic."""
         with self._translated():

@@ -59,6 +59,10 @@ _WITHOUT_BYTES: Final = f"""
             ORDER BY s.first_event DESC LIMIT 1
         ), false) END
 """  # noqa: S608 - our own words
+#: The topic's id is not there yet before the service was started once.
+_CONSUMED: Final = """
+    SELECT topic, partition, next_offset, to_jsonb(c) ->> 'topic_id' FROM onramp_admin.consumed c
+"""
 _FIX: Final = "SELECT fix::text, is_edited FROM onramp_admin.jobs WHERE uuid = %s"
 _PAYLOAD: Final = """
     SELECT d.payload FROM onramp_admin.jobs j
@@ -99,6 +103,8 @@ class Kept:
     conn: connection
     #: Up to where each partition of `onramp.user_errors` is kept.
     consumed: dict[Source, int]
+    #: Of which incarnation of its topic that is, where it is known.
+    topic_ids: dict[Source, str]
 
     @classmethod
     def load(cls, conn: connection) -> Self | None:
@@ -107,8 +113,13 @@ class Kept:
             cur.execute("SELECT to_regclass('onramp_admin.consumed')")
             if cur.fetchone() == (None,):
                 return None
-            cur.execute("SELECT topic, partition, next_offset FROM onramp_admin.consumed")
-            return cls(conn, {Source(topic, n): offset for topic, n, offset in cur.fetchall()})
+            cur.execute(_CONSUMED)
+            rows = [(Source(topic, n), offset, topic_id) for topic, n, offset, topic_id in cur.fetchall()]
+            return cls(
+                conn,
+                {source: offset for source, offset, _ in rows},
+                {source: topic_id for source, _, topic_id in rows if topic_id},
+            )
 
     def look(self, places: Sequence[Place]) -> dict[Place, KeptAs]:
         """Return those of `places` that are kept."""

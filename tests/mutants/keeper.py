@@ -14,6 +14,7 @@ _EDITS: Final = "tests/integration/admin/test_edits.py::test_"
 _REHEARSALS: Final = "tests/integration/admin/test_rehearsal_jobs.py::test_"
 _API: Final = "tests/integration/admin/test_admin_api.py::test_"
 _WAITS: Final = "tests/faults/test_what_waits.py::test_"
+_RECREATED: Final = "tests/integration/admin/test_recreated.py"
 _REPEATS: Final = "tests/integration/admin/test_repeats.py::test_"
 _STATES: Final = "tests/integration/admin/test_states.py::test_"
 _COUNTS: Final = "tests/integration/admin/test_counts.py::test_"
@@ -207,6 +208,20 @@ KEEPER: Final = (
         "b USING (n) ORDER",
         "b ON b.n = s.n + 1 ORDER",
         f"{_REPEATS}slices_that_come_twice_in_whole_or_in_part_are_kept_once",
+    ),
+    Mutant(
+        "that a topic which was recreated is another one to the keeper",
+        "keep/keeper.py",
+        " if source not in recreated}",
+        "}",
+        _RECREATED,
+    ),
+    Mutant(
+        "that a topic which was recreated is another one to the audit",
+        "audit/kept.py",
+        "            and of.get(source) in {None, topic_ids.get(source.topic)}\n",
+        "",
+        _RECREATED,
     ),
     Mutant(
         "that the keeper opens a resolved group again",

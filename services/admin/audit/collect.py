@@ -77,9 +77,10 @@ async def _parked(
     """Return what is parked, without bytes and reasons, and how many records are not Onramp's."""
     found: dict[str, ParkedEvent] = {}
     foreign = 0
+    topic_ids = await logs.topic_ids()
     spans = await logs.spans([wire.USER_ERRORS])
     if comparison:
-        comparison.begin(spans)
+        comparison.begin(spans, topic_ids)
     async for record in logs.read(spans):
         if event := parked(record):
             if topics.fullmatch(event.source.topic):

@@ -71,12 +71,15 @@ class Comparison:
     not_kept: dict[Source, set[tuple[int, str]]] = field(default_factory=lambda: defaultdict(set))
     _page: list[tuple[Place, bytes | None, bool]] = field(default_factory=list)
 
-    def begin(self, spans: Mapping[Source, tuple[int, int]]) -> None:
+    def begin(self, spans: Mapping[Source, tuple[int, int]], topic_ids: Mapping[str, str]) -> None:
         """Take what is on Kafka: a log that was recreated since is kept from its start."""
+        of = self.kept.topic_ids
         self.consumed = {
             source: offset
             for source, offset in self.kept.consumed.items()
-            if source in spans and offset <= spans[source][1]
+            if source in spans
+            and offset <= spans[source][1]
+            and of.get(source) in {None, topic_ids.get(source.topic)}
         }
 
     def see(self, record: LogRecord, event: ErrorEvent) -> None:

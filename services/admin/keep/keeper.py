@@ -80,8 +80,9 @@ class Keeper(UntilStopped):
 
     async def _follow(self, logs: KafkaLogs, session: KeeperSession) -> None:
         """Keep what comes on the partitions that there are now, for a while."""
+        topic_ids = await logs.topic_ids()
         spans = await logs.spans([wire.USER_ERRORS])
-        since = starts(spans, await asyncio.to_thread(session.next_offsets))
+        since = await asyncio.to_thread(_begin, session, spans, topic_ids)
         self.status.behind = sum(end - since[source] for source, (_, end) in spans.items())
         if not spans:
             self._tell("waiting", f"there is no topic {wire.USER_ERRORS} yet: the writer makes it")
@@ -119,6 +120,25 @@ class Keeper(UntilStopped):
         if (self.status.state, self.status.reason) != (state, reason):
             log.info("the keeper's state changed", extra={"state": state, "reason": reason})
         self.status.state, self.status.reason = state, reason
+
+
+def _begin(
+    session: KeeperSession, spans: Mapping[Source, tuple[int, int]], topic_ids: Mapping[str, str]
+) -> dict[Source, int]:
+    """Return from where to read each partition, and note of which incarnation of its topic that is."""
+    read_of = session.topic_ids()
+    recreated = {source for source, read in read_of.items() if topic_ids.get(source.topic, read) != read}
+    known = {source: at for source, at in session.next_offsets().items() if source not in recreated}
+    since = starts(spans, known)
+    for source in sorted(recreated & since.keys()):
+        log.error(
+            "Kafka's topic was recreated: it is read from its start, and what was kept stays",
+            extra={"partition": str(source), "first": since[source]},
+        )
+    new = {s: at for s, at in since.items() if topic_ids.get(s.topic, read_of.get(s)) != read_of.get(s)}
+    if new:
+        session.begin(new, topic_ids)
+    return since
 
 
 def starts(spans: Mapping[Source, tuple[int, int]], known: Mapping[Source, int]) -> dict[Source, int]:

@@ -84,6 +84,14 @@ _COUNT: Final = """
         state = CASE g.state WHEN 'resolved' THEN 'open' ELSE g.state END
     FROM (VALUES %s) new (id, n, first, last) WHERE g.id = new.id
 """
+_TOPIC_IDS: Final = """
+    SELECT topic, partition, topic_id::text FROM onramp_admin.consumed WHERE topic_id IS NOT NULL
+"""
+_BEGIN: Final = """
+    INSERT INTO onramp_admin.consumed (topic, partition, next_offset, topic_id) VALUES %s
+    ON CONFLICT (topic, partition)
+    DO UPDATE SET next_offset = excluded.next_offset, topic_id = excluded.topic_id
+"""
 _MOVE: Final = """
     INSERT INTO onramp_admin.consumed (topic, partition, next_offset) VALUES %s
     ON CONFLICT (topic, partition) DO UPDATE SET next_offset = excluded.next_offset
@@ -128,6 +136,18 @@ class KeeperSession:
     def close(self) -> None:
         """Give the lock back."""
         self.conn.close()
+
+    def topic_ids(self) -> dict[Source, str]:
+        """Return which incarnation of its topic each partition was read of, where that is known."""
+        with translated(), self.conn, self.conn.cursor() as cur:
+            cur.execute(_TOPIC_IDS)
+            return {Source(topic, n): topic_id for topic, n, topic_id in cur.fetchall()}
+
+    def begin(self, at: Mapping[Source, int], topic_ids: Mapping[str, str]) -> None:
+        """Take partitions of these incarnations of their topics: they are read from these offsets on."""
+        rows = [(*source, offset, topic_ids[source.topic]) for source, offset in at.items()]
+        with translated(), self.conn, self.conn.cursor() as cur:
+            _values(cur, _BEGIN, rows)
 
     def next_offsets(self) -> dict[Source, int]:
         """Return how far each partition has been read."""

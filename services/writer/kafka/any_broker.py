@@ -18,7 +18,6 @@ from aiokafka.errors import (
     StaleMetadata,
 )
 
-from services.writer.kafka.topic_ids import TopicIdsRequest, topic_ids
 from shared.kafka_group_offsets import GroupOffsetsClient
 from shared.kafka_security import Brokers
 
@@ -45,10 +44,6 @@ class AnyBroker(GroupOffsetsClient):
         super().__init__(**brokers.aiokafka(), request_timeout_ms=_REQUEST_MS)
         #: Ids of brokers that did not answer the last request.
         self._silent: set[int] = set()
-
-    async def topic_ids(self) -> dict[str, str]:
-        """Return Kafka's UUIDs of all topics.  Raises aiokafka's errors."""
-        return topic_ids(await self._send_request(TopicIdsRequest()))
 
     async def retentions(self, topics: Iterable[str]) -> dict[str, float]:
         """Return for how many seconds each topic keeps a record; one that keeps them for ever is missing.

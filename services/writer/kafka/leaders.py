@@ -20,8 +20,8 @@ from aiokafka.errors import KafkaError, for_code
 from aiokafka.protocol.api import Request, RequestStruct, Response
 from aiokafka.protocol.types import Int8, Int16, Int32, Int64
 
-from services.writer.kafka.schemas import by_partition
 from services.writer.model.offsets import Partition
+from shared.kafka_schemas import by_partition
 from shared.kafka_security import Brokers
 
 log = logging.getLogger(__name__)

@@ -12,8 +12,8 @@ from aiokafka.client import AIOKafkaClient
 from aiokafka.protocol.api import Request, RequestStruct, Response
 from aiokafka.protocol.types import Int8, Int16, Int32, Int64
 
-from services.writer.kafka.schemas import flexible_by_partition
 from services.writer.model.offsets import Partition
+from shared.kafka_schemas import flexible_by_partition
 
 _CONSUMER: Final = -1
 _ANY_EPOCH: Final = -1

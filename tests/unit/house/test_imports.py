@@ -41,6 +41,7 @@ OWNERS = {
         "services/ingest/send/partition_queue.py",
         "services/ingest/send/second_producer.py",
         "shared/registry/kafka_log.py",  # the gateway, the writer and the command line read one log
+        "shared/kafka_topic_ids.py",  # the same of the topics' UUIDs
         "shared/kafka_group_offsets.py",  # the writer and the admin service ask for one group's offsets
         "services/writer/kafka/any_broker.py",
         "services/writer/driver/app.py",  # its errors alone: the loop decides what waits
@@ -50,8 +51,7 @@ OWNERS = {
         "services/writer/kafka/own_topics.py",
         "services/writer/kafka/cluster.py",
         "services/writer/kafka/producer.py",
-        "services/writer/kafka/schemas.py",
-        "services/writer/kafka/topic_ids.py",
+        "shared/kafka_schemas.py",
         "services/writer/read/fetch.py",
         "services/writer/read/local_log.py",
         "services/writer/read/log_batches.py",  # its checksum

@@ -18,7 +18,7 @@ from aiokafka.protocol.types import (
     Schema,
 )
 
-from services.writer.kafka.schemas import TAGS
+from shared.kafka_schemas import TAGS
 
 _NOBODY = UUID(int=0)
 
