@@ -1,7 +1,7 @@
 """The whole stack: what is started in which order, and stopped in the reverse of it.
 
 Order: Kafka and Postgres know nobody; the gateway needs Kafka; the writer needs both; Prometheus looks
-at these two. On the way down the one who looks goes first, then the gateway, so that nothing new
+at all that run. On the way down the one who looks goes first, then the gateway, so that nothing new
 arrives, then the writer, then what they stood on.
 """
 

@@ -73,7 +73,8 @@ def test_it_stays_up_on_other_ports_until_ctrl_c_and_leaves_nobody_behind(
     admin = run.until(r"Parked    (http://\S+)").group(1)
     eventually(lambda: keeps(admin))
     [service] = [each for each in run.processes() if "services.admin" in each.cmdline()]
-    service.kill()  # nobody's dependency: it ends alone
+    service.kill()  # nobody's dependency: it ends alone, and is told
+    run.until("The admin service has ended, and nothing starts it again")
     assert post(int(gateway), "order-2", "order_placed", key) == 202
     assert payload_of(dsn, "order-2") == {"total": 42}
 
@@ -87,7 +88,7 @@ def test_it_stays_up_on_other_ports_until_ctrl_c_and_leaves_nobody_behind(
     assert run.processes() == []
     stopped = re.findall(r"Stopping (.+): done", run.text)
     looking = ["Prometheus"] if with_prometheus else []
-    assert stopped == ["the admin service", *looking, "the gateway", "the writer", "Postgres", "Kafka"]
+    assert stopped == [*looking, "the admin service", "the gateway", "the writer", "Postgres", "Kafka"]
 
 
 @pytest.mark.parametrize(
