@@ -45,7 +45,8 @@ An error's kind says whose fault it is and what becomes of the event:
 | parked | the event's or its sender's | is kept with its reason; retrying cannot help, a person must act |
 | waiting | ours or the infrastructure's | is safe, or was not accepted yet; trying again helps |
 
-What is fixed is sent again by hand: [how](operating.md#sending-a-parked-event-again).
+What is parked is replayed once its cause is fixed ([how](operating.md#what-is-parked-kept-and-grouped)), or
+[sent again](operating.md#sending-a-parked-event-again).
 *Log* is the level at which it is logged: a client's fault warns, ours is an error.
 """
 

@@ -383,8 +383,14 @@ INTERNAL: Final = _waiting(
 )
 
 # --- the writer ---------------------------------------------------------------------------
-#: How an operator lands a parked event as soon as the cause is fixed.
-_SEND_AGAIN: Final = "then send the event again (docs/operating.md, Sending a parked event again)."
+_SEND_AGAIN: Final = "send the event again (docs/operating.md, Sending a parked event again)."
+#: How an operator lands a parked event as soon as the cause is fixed: replayed, it keeps its place on Kafka.
+_AGAIN: Final = f"then replay it (`onramp errors replay`), or {_SEND_AGAIN}"
+#: Of what was refused at SORT: which way depends on who was wrong, the registry or the event.
+_IF_WRONG: Final = (
+    "If it is wrong, replay the event into a table of the default database that its topic may address "
+    f"(`--to SCHEMA.TABLE`), or correct the destination and {_SEND_AGAIN}"
+)
 NO_ENVELOPE: Final = _parked(
     "no_envelope",
     Step.SORT,
@@ -403,13 +409,14 @@ RECORD_HEADERS_TOO_LARGE: Final = _parked(
     Step.FILTER,
     "The record's headers are larger, or more, than the writer reads.",
     "Have its producer write the headers context and onramp-received-at as docs/path-of-an-event.md has "
-    f"them, and nothing beside them, {_SEND_AGAIN}",
+    f"them, and nothing beside them, then {_SEND_AGAIN}",
 )
 UNKNOWN_DATABASE: Final = _parked(
     "unknown_database",
     Step.SORT,
     "The destination names no configured database.",
-    f"Correct the destination's database or vanity, or configure it, {_SEND_AGAIN}",
+    "If the destination is right, configure its database (ONRAMP_WRITER_DATABASES), then replay the event: "
+    f'`onramp errors replay --code unknown_database --reason "it is configured"`. {_IF_WRONG}',
 )
 UNSUPPORTED_DESTINATION: Final = _parked(
     "unsupported_destination",
@@ -428,7 +435,9 @@ FORBIDDEN_DESTINATION: Final = _parked(
     "forbidden_destination",
     Step.SORT,
     "Packets on this topic may not address this table.",
-    f"Send to a table that the topic may address, or have an operator grant it, {_SEND_AGAIN}",
+    "If the destination is right, have its schema opened in the settings of its database and the table "
+    "granted to the topic (`onramp apply`), then replay the event: "
+    f'`onramp errors replay --code forbidden_destination --reason "it is granted"`. {_IF_WRONG}',
 )
 NOT_ROUTED: Final = _parked(
     "not_routed",
@@ -447,32 +456,32 @@ UNKNOWN_TABLE: Final = _parked(
     "unknown_table",
     Step.PERSIST,
     "The database has no such table.",
-    f"Correct the destination's schema and table (letter case counts), or create the table, {_SEND_AGAIN}",
+    f"Correct the destination's schema and table (letter case counts), or create the table, {_AGAIN}",
 )
 UNSUITABLE_TABLE: Final = _parked(
     "unsuitable_table",
     Step.PERSIST,
     "The table cannot take events once each.",
-    f"Give the table a primary key that is not deferrable, {_SEND_AGAIN}",
+    f"Give the table a primary key that is not deferrable, {_AGAIN}",
 )
 UNKNOWN_FIELD: Final = _parked(
     "unknown_field",
     Step.PERSIST,
     "The event has a field that the table takes no values for.",
-    f"Drop the field, add the column, or set the table's contract to discard unknown fields, {_SEND_AGAIN}",
+    f"Drop the field, add the column, or set the table's contract to discard unknown fields, {_AGAIN}",
 )
 SWALLOWED: Final = _parked(
     "swallowed",
     Step.PERSIST,
     "The table took the row without an error and did not keep it.",
-    f"Look for a trigger or rule on the table that suppresses rows, {_SEND_AGAIN}",
+    f"Look for a trigger or rule on the table that suppresses rows, {_AGAIN}",
 )
 DATA_REJECTED: Final = _parked(
     "data_rejected",
     Step.PERSIST,
     "The database refused the event's values.",
     "Compare the event with the table's columns (the SQLSTATE and column say where), fix one of them, "
-    f"{_SEND_AGAIN}",
+    f"{_AGAIN}",
 )
 ID_REUSE: Final = _parked(
     "id_reuse",
@@ -484,7 +493,7 @@ NO_PERMISSION: Final = _parked(
     "no_permission",
     Step.PERSIST,
     "The writer's role may not write this table.",
-    f"Grant INSERT and SELECT on the table to the writer's role, {_SEND_AGAIN}",
+    f"Grant INSERT and SELECT on the table to the writer's role, {_AGAIN}",
 )
 GIVEN_UP: Final = _parked(
     "given_up",
@@ -502,13 +511,13 @@ INTERNAL_SORT: Final = _parked(
     "internal_sort",
     Step.SORT,
     "The writer failed at this event while it sorted it; this is our fault.",
-    f"Report the exception's type, which `detail` names, and have it fixed, {_SEND_AGAIN}",
+    f"Report the exception's type, which `detail` names, and have it fixed, {_AGAIN}",
 )
 INTERNAL_PERSIST: Final = _parked(
     "internal_persist",
     Step.PERSIST,
     "The writer failed at this event while it wrote its row; this is our fault.",
-    f"Report the exception's type, which `detail` names, and have it fixed, {_SEND_AGAIN}",
+    f"Report the exception's type, which `detail` names, and have it fixed, {_AGAIN}",
 )
 INTERNAL_WRITER: Final = _waiting(
     "internal_writer",

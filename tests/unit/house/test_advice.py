@@ -11,7 +11,7 @@ import typer
 
 from docs import generate
 from services.cli.app import app
-from shared.errors import TABLE
+from shared.errors import FORBIDDEN_DESTINATION, TABLE, UNKNOWN_DATABASE, Fault
 from tests.unit.house.test_docs import PAGES
 from tests.unit.house.tree import ROOT, product_files
 
@@ -110,3 +110,13 @@ def test_wrong_advice_is_seen(advice: str) -> None:
 def test_no_fix_calls_for_a_replay_while_no_verb_does_it(code: str) -> None:
     verbs = {name for name, _ in generate.verbs(ROOT_COMMAND, "onramp")}
     assert "replay" not in TABLE[code].fix or any(name.endswith(" replay") for name in verbs)
+
+
+@pytest.mark.parametrize("fault", [UNKNOWN_DATABASE, FORBIDDEN_DESTINATION], ids=lambda fault: fault.code)
+def test_what_was_refused_says_each_way_to_land_it(fault: Fault) -> None:
+    """By a replay once the registry is right, or into another table, or corrected and sent again."""
+    [replay] = [command for command in commands(fault.fix) if command.startswith("errors replay")]
+    assert shlex.split(replay)[:4] == ["errors", "replay", "--code", fault.code]
+    assert wrong(replay) == ""
+    assert "`--to " in fault.fix
+    assert "send the event again" in fault.fix
