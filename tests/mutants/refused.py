@@ -5,6 +5,9 @@ from typing import Final
 from tests.mutants.machine import Mutant
 
 _WRITER: Final = "tests/integration/writer/test_replays_of_refused.py::test_"
+_ALONE: Final = (
+    f"{_WRITER}of_what_was_refused_one_that_fails_alone_stays_parked_and_the_others_land_or_are_sorted"
+)
 _ADMIN: Final = "tests/integration/admin/test_replays_of_refused.py::test_"
 
 REFUSED_WRITER: Final = (
@@ -42,6 +45,20 @@ REFUSED_WRITER: Final = (
         "staged.remove(conn, [s for s in self._page if s not in waiting])",
         "staged.remove(conn, self._page)",
         f"{_WRITER}what_was_refused_waits_for_a_table_that_takes_no_rows_and_the_others_land",
+    ),
+    Mutant(
+        "that each is tried alone where one of them fails",
+        "replay/replay.py",
+        "after)\n            self._land_one_by_one(self._page)",
+        "after)",
+        _ALONE,
+    ),
+    Mutant(
+        "that what was refused is for a table of its own until it is sorted",
+        "replay/suspects.py",
+        "if row.event.is_sorted_again:",
+        "if False:",
+        _ALONE,
     ),
     Mutant(
         "the table that it landed in, in its count",

@@ -30,6 +30,15 @@ def _packet(*tables: tuple[str, str], x: int = 1) -> bytes:
     return orjson.dumps({"pipeline_context": {"destinations": named}, "data": {"x": x}})
 
 
+#: A table takes no 13, and says so by what may be the fault of one row or of the table.
+REJECT = """
+    CREATE FUNCTION public.reject() RETURNS trigger LANGUAGE plpgsql AS
+        $$BEGIN RAISE EXCEPTION 'no' USING ERRCODE = 'P0002'; END$$;
+    CREATE TRIGGER reject BEFORE INSERT ON public.t FOR EACH ROW WHEN (NEW.x = 13)
+        EXECUTE FUNCTION public.reject()
+"""
+
+
 class Both:
     """The default database and another one, `wh`; each has a table without a key."""
 
@@ -179,6 +188,34 @@ def test_what_was_refused_waits_for_a_table_that_takes_no_rows_and_the_others_la
     execute(both.dsns["onramp"], "DELETE FROM onramp.holds")
     assert both.replay("onramp") == {"landed": 2}
     assert (both.landed("onramp"), both.landed("onramp", "public.other")) == ([1, 1], [1])
+
+
+def test_of_what_was_refused_one_that_fails_alone_stays_parked_and_the_others_land_or_are_sorted(
+    both: Both,
+) -> None:
+    """In either database; each is for a table of its own until it is sorted, so no other's fault keeps it."""
+    for dsn in both.dsns.values():
+        execute(dsn, REJECT)
+    of = [("onramp", 13)] * 6 + [("onramp", 1), ("wh", 13), ("wh", 2)]
+    values = [_packet((name, "t"), x=x) for name, x in of]
+    for offset, value in enumerate(values):
+        both.stage("onramp", offset, value, FIRST)
+    assert both.replay("onramp") == {"parked": 6, "landed": 1, "sorted": 2}
+    assert both.replayed("onramp") == [
+        *((offset, FIRST, "parked", None, "data_rejected") for offset in range(6)),
+        (6, FIRST, "landed", "public.t", None),
+        *((offset, FIRST, "sorted", None, "wh") for offset in (7, 8)),
+    ]
+    for offset in (7, 8):
+        both.stage("wh", offset, values[offset], FIRST)
+    assert both.replay("wh") == {"parked": 1, "landed": 1}
+    assert both.replayed("wh") == [
+        (7, FIRST, "parked", None, "data_rejected"),
+        (8, FIRST, "landed", "public.t", None),
+    ]
+    assert (both.landed("onramp"), both.landed("wh")) == ([1], [2])
+    assert (both.staged("onramp"), both.staged("wh")) == ([], [])
+    assert both.totals("onramp") == both.totals("wh") == [("public.t", "replayed", 1)]
 
 
 def test_a_rehearsal_says_where_what_was_refused_belongs_and_there_whether_it_would_land(both: Both) -> None:
