@@ -68,7 +68,7 @@ def test_a_call_waits_for_room_while_others_are_answered(thaw: threading.Event) 
     thaw.set()
     for each in (first, second):
         each.join(LONG)
-    assert answers == [1, 2]
+    assert sorted(answers) == [1, 2]  # threads note what they got in any order
 
 
 def test_the_end_gives_up_what_is_under_way_and_refuses_the_rest(thaw: threading.Event) -> None:
