@@ -294,6 +294,14 @@ KEEPER: Final = (
         f"{_JOBS}a4_a_job_without_a_filter_is_refused",
     ),
     Mutant(
+        "that an event is found by its id before Postgres has statistics",
+        "store/sql/0013_by_event_id.sql",
+        "(event_id, id)",
+        "(event_id)",
+        "tests/integration/admin/test_plans.py::"
+        "test_a_page_is_read_by_the_index_of_its_filter_and_never_sorted",
+    ),
+    Mutant(
         "that a job is for as many events as were counted",
         "api/jobs.py",
         "    if asked.expect is not None and asked.expect != counted:\n",
