@@ -28,8 +28,9 @@ KEPT: Final = "tests/integration/admin/test_audit_of_kept.py::test_"
 #: Kept, grouped, fixed, replayed and discarded through kills and a restored dump, under a whole writer.
 LOST: Final = "tests/faults/test_lost_replays.py::test_"
 STORY: Final = "tests/faults/test_nothing_forgotten.py"
-#: What transactions of sources said of themselves, beside what landed.
+#: What transactions of sources said of themselves, beside what landed, and what the audit makes of it.
 ENDS: Final = "tests/integration/elt/test_ends.py"
+OF_ENDS: Final = "tests/integration/elt/test_audit_of_ends.py"
 _PLANTED: Final = "what_is_planted_in_the_control_database_is_named"
 #: Tables made of an event type's schema.
 CREATED: Final = "tests/integration/admin/test_audit_of_created.py::test_"
@@ -66,6 +67,47 @@ QUICK: Final = (
                 "t.lsn <= edges.passed",
                 "true",
                 "a_change_that_did_not_land_is_missed_by_its_transaction",
+            ),
+        )
+    ),
+    *(
+        Mutant(f"END records: {what}", "transactions/check.py", old, new, f"{OF_ENDS}::test_{test}")
+        for what, old, new, test in (
+            (
+                "what is parked is not lost",
+                "if n > elsewhere:",
+                "if n > 0:",
+                "a_change_that_is_parked_is_not_lost_until_it_is_said_to_have_landed",
+            ),
+            (
+                "what is said to have landed later",
+                '"replayed": -1, ',
+                "",
+                "a_change_that_is_parked_is_not_lost_until_it_is_said_to_have_landed",
+            ),
+            (
+                "beside what is parked",
+                "if n > elsewhere:",
+                "if n and not elsewhere:",
+                "beside_what_is_parked_one_that_is_lost_is_a_finding",
+            ),
+            (
+                "what waits is not lost",
+                "return parked + sum(row.destination == destination for row in self._snapshot.waiting)",
+                "return parked",
+                "changes_that_wait_in_the_database_are_not_lost",
+            ),
+            (
+                "what lands next",
+                "newest.get(source, 0) >= end",
+                "True",
+                "a_change_is_lost_when_kafka_had_it_and_all_that_kafka_has_has_landed",
+            ),
+            (
+                "what Kafka was seen to have",
+                "e.is_passed or e.lsn <= upto]",
+                "e.is_passed]",
+                "a_change_is_lost_when_kafka_had_it_and_all_that_kafka_has_has_landed",
             ),
         )
     ),

@@ -27,7 +27,7 @@ _TABLES: Final = """
 """
 _ROWS: Final = """
     SELECT coalesce(sum(greatest(reltuples, 0)), 0)::int8
-    FROM pg_class WHERE relnamespace = to_regnamespace(%s)
+    FROM pg_class WHERE relnamespace = to_regnamespace(%s) AND relkind = 'r'
 """
 #: Up to where the agent saw that Kafka has all of a source's changes.
 _CONFIRMED: Final = (
