@@ -20,6 +20,7 @@ from services.admin.spans import Span
 from shared import landing_table, wire
 from shared.errors import DATABASE_UNAVAILABLE, InfrastructureError
 from shared.landing_table import Column, Part
+from shared.postgres.connect import connect
 
 
 def _typed(columns: Iterable[Column]) -> str:
@@ -241,14 +242,7 @@ def opened(database: str, dsn: str) -> Iterator[Snapshot]:
     Raises `InfrastructureError`: it cannot be reached, or no writer has ever prepared it.
     """
     try:
-        conn = psycopg2.connect(
-            dsn,
-            options=_OPTIONS,
-            client_encoding="UTF8",  # whatever the role's is, or the database's
-            application_name="onramp-audit",
-            connect_timeout=5,
-            keepalives_idle=10,
-        )
+        conn = connect(dsn, name="onramp-audit", options=_OPTIONS)
     except psycopg2.Error:
         raise InfrastructureError(
             DATABASE_UNAVAILABLE,

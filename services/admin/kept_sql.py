@@ -15,6 +15,7 @@ from psycopg2.extensions import connection
 from services.admin.errors.kept import Place
 from services.admin.findings import Source
 from shared.errors import DATABASE_UNAVAILABLE, InfrastructureError
+from shared.postgres.connect import connect
 
 _OPTIONS: Final = "-c search_path=pg_catalog,pg_temp -c timezone=UTC"
 _AT_ONCE: Final = 2_000
@@ -192,9 +193,7 @@ def opened(dsn: str) -> Iterator[Kept | None]:
         yield None
         return
     try:
-        conn = psycopg2.connect(
-            dsn, options=_OPTIONS, client_encoding="UTF8", application_name="onramp-audit", connect_timeout=5
-        )
+        conn = connect(dsn, name="onramp-audit", options=_OPTIONS)
     except psycopg2.Error:
         raise InfrastructureError(
             DATABASE_UNAVAILABLE,

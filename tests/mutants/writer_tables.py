@@ -18,10 +18,17 @@ LATER: Final = f"{_FOLDER}/test_later_columns.py"
 TABLES: Final = (
     Mutant(
         "one encoding for every connection",
-        "postgres/pool.py",
-        "            client_encoding=ENCODING,\n",
+        "../../shared/postgres/connect.py",
+        '        client_encoding="UTF8",\n',
         "",
         ENCODINGS,
+    ),
+    Mutant(
+        "a server notices that our machine is gone, and frees its locks",
+        "../../shared/postgres/connect.py",
+        " {_SERVERS} ",
+        " ",
+        "tests/integration/writer/test_lost_machines.py",
     ),
     Mutant(
         "texts that the database's encoding does not have are found before they are staged",

@@ -13,6 +13,7 @@ from psycopg2.extensions import cursor
 from services.admin.operate.destinations_sql import Wanted
 from shared.contracts.tables import statements_for
 from shared.errors import DATABASE_UNAVAILABLE, InfrastructureError
+from shared.postgres.connect import connect
 
 #: The writer's, by which it makes landing tables.
 _LOCK: Final = 7_203_155_002
@@ -86,9 +87,7 @@ def _statements(asking: cursor, wanted: Wanted, writer: str) -> list[str]:
 
 
 def _connect(dsn: str) -> psycopg2.extensions.connection:
-    return psycopg2.connect(
-        dsn, client_encoding="UTF8", application_name="onramp-ddl", connect_timeout=5, options=_OPTIONS
-    )
+    return connect(dsn, name="onramp-ddl", options=_OPTIONS)
 
 
 def _unavailable(error: psycopg2.Error) -> InfrastructureError:

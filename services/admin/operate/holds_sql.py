@@ -12,6 +12,7 @@ import psycopg2
 from psycopg2.extensions import connection
 
 from shared.errors import DATABASE_UNAVAILABLE, InfrastructureError
+from shared.postgres.connect import connect
 
 _READ: Final = """
     SELECT h.kind, h.name, h.state, h.sqlstate, h.since, w.events, w.oldest
@@ -83,14 +84,7 @@ def give_up(database: str, dsn: str, name: str, *, by: str, reason: str) -> bool
 def connected(database: str, dsn: str) -> Iterator[connection]:
     """Open a connection whose changes are committed at the end.  Raises `InfrastructureError`."""
     try:
-        with (
-            closing(
-                psycopg2.connect(
-                    dsn, client_encoding="UTF8", application_name="onramp-operator", connect_timeout=5
-                )
-            ) as conn,
-            conn,
-        ):
+        with closing(connect(dsn, name="onramp-operator")) as conn, conn:
             yield conn
     except psycopg2.Error as e:
         raise InfrastructureError(

@@ -16,11 +16,11 @@ from psycopg2.extensions import TRANSACTION_STATUS_IDLE, connection
 
 from shared.errors import DATABASE_UNAVAILABLE, DATABASE_UNFIT, InfrastructureError
 from shared.migrations import Migrations
+from shared.postgres.connect import connect as opened
 
 SCHEMA: Final = "onramp_admin"
 _OPTIONS: Final = "-c search_path=pg_catalog,pg_temp -c timezone=UTC -c statement_timeout={statement_ms}"
 _READ_MS: Final = 10_000
-_CONNECT_SECONDS: Final = 5
 _FILES: Final = files(__package__) / "sql"
 _LOCK: Final = 7_203_155_011
 _CURSOR_KEY_BYTES: Final = 32
@@ -32,14 +32,7 @@ _TURN_SECONDS: Final = 5.0
 def connect(dsn: str, *, statement_ms: int = _READ_MS) -> connection:
     """Open a connection.  Raises `InfrastructureError`."""
     with translated():
-        return psycopg2.connect(
-            dsn,
-            client_encoding="UTF8",
-            application_name="onramp-admin",
-            connect_timeout=_CONNECT_SECONDS,
-            keepalives_idle=30,
-            options=_OPTIONS.format(statement_ms=statement_ms),
-        )
+        return opened(dsn, name="onramp-admin", options=_OPTIONS.format(statement_ms=statement_ms))
 
 
 class Pool:

@@ -20,11 +20,11 @@ from services.admin.attempts import Attempt, Destination, Found
 from services.admin.store.bytes_sql import Loaded
 from shared.errors import DATABASE_UNAVAILABLE, InfrastructureError, OnrampError
 from shared.postgres.answering import answering
+from shared.postgres.connect import connect
 
 _OPTIONS: Final = (
     "-c search_path=pg_catalog,pg_temp -c timezone=UTC -c statement_timeout=30000 -c lock_timeout=5000"
 )
-_CONNECT_SECONDS: Final = 5
 #: What `attempt_of` takes.
 COLUMNS: Final = """
     e.id, e.topic_id::text, e.topic, e.partition, e."offset", e.destination, e.attempt, e.parked_at,
@@ -133,13 +133,7 @@ def in_destination(where: Destination) -> Iterator[cursor]:
 
 
 def _connect(dsn: str) -> connection:
-    return psycopg2.connect(
-        dsn,
-        client_encoding="UTF8",
-        application_name="onramp-admin",
-        connect_timeout=_CONNECT_SECONDS,
-        options=_OPTIONS,
-    )
+    return connect(dsn, name="onramp-admin", options=_OPTIONS)
 
 
 def lost(found: Found, why: OnrampError) -> Found:

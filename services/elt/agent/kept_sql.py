@@ -23,11 +23,11 @@ from shared import change_table
 from shared.errors import InfrastructureError
 from shared.migrations import Migrations
 from shared.postgres.answering import KeptConnection, answering
+from shared.postgres.connect import connect as opened
 
 SCHEMA: Final = "onramp_agent"
 _MIGRATIONS: Final = Migrations(schema=SCHEMA, files=files(__package__) / "sql", lock=7_203_155_021)
 _OPTIONS: Final = "-c search_path=pg_catalog,pg_temp -c statement_timeout=10000 -c lock_timeout=5000"
-_CONNECT_SECONDS: Final = 5
 #: What messages call it: its DSN is in none.
 _NAME: Final = "the database that it is published to"
 _KEPT: Final = """
@@ -251,14 +251,7 @@ def asking(dsn: str) -> Iterator[cursor]:
 
 def connect(dsn: str) -> connection:
     """Open a connection."""
-    return psycopg2.connect(
-        dsn,
-        client_encoding="UTF8",
-        application_name="onramp-agent",
-        connect_timeout=_CONNECT_SECONDS,
-        keepalives_idle=5,
-        options=_OPTIONS,
-    )
+    return opened(dsn, name="onramp-agent", options=_OPTIONS)
 
 
 def prepared(dsn: str) -> connection:

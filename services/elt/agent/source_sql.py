@@ -19,9 +19,9 @@ from services.elt.agent.seen import Column, RowsStamp, Seen, Table, left_out
 from services.elt.health.slot import Slot
 from shared.errors import InfrastructureError
 from shared.postgres.answering import KeptConnection
+from shared.postgres.connect import connect
 from shared.registry.sources import Source
 
-_CONNECT_SECONDS: Final = 5
 _STATEMENT_MS: Final = 10_000
 _OPTIONS: Final = (
     f"-c search_path=pg_catalog,pg_temp -c statement_timeout={_STATEMENT_MS} -c lock_timeout=2000"
@@ -177,17 +177,7 @@ class SourceDatabase:
 
 
 def _connect(dsn: str) -> connection:
-    return psycopg2.connect(
-        dsn,
-        client_encoding="UTF8",
-        application_name="onramp-agent",
-        connect_timeout=_CONNECT_SECONDS,
-        keepalives_idle=5,
-        keepalives_interval=2,
-        keepalives_count=3,
-        tcp_user_timeout=_STATEMENT_MS,
-        options=_OPTIONS,
-    )
+    return connect(dsn, name="onramp-agent", options=_OPTIONS)
 
 
 @contextmanager

@@ -28,6 +28,7 @@ from services.elt.modeler.settings import ModelerSettings
 from shared import change_table
 from shared.errors import InfrastructureError
 from shared.postgres.answering import KeptConnection
+from shared.postgres.connect import connect
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +39,6 @@ _OPTIONS: Final = (
     "-c work_mem=32MB -c jit=off"
 )
 _NOT_UP_TO_DATE: Final = (psycopg2.errors.UndefinedTable, psycopg2.errors.UndefinedColumn)
-_CONNECT_SECONDS: Final = 5
 #: Seconds between two looks whether a merge has ended.
 _TICK: Final = 0.005
 #: Landing can wait behind a lock, and so can this: the table is tried again.
@@ -93,9 +93,7 @@ class Modeler:
         return KeptConnection(f"database {self._name}", self._dsn, open_)
 
     def _connect(self) -> connection:
-        return psycopg2.connect(
-            self._dsn, options=_OPTIONS, application_name="onramp-modeler", connect_timeout=_CONNECT_SECONDS
-        )
+        return connect(self._dsn, name="onramp-modeler", options=_OPTIONS)
 
     def _listening(self) -> connection:
         conn = self._connect()

@@ -11,6 +11,7 @@ from services.elt.agent.seen import Seen, Table
 from services.elt.agent.source_sql import SourceDatabase, SourceError
 from services.elt.merge.column_types import UnsupportedTypeError, column_type
 from services.elt.setup.prepare import identifier
+from shared.postgres.connect import connect
 from shared.registry.sources import Source
 
 _STATEMENT_MS: Final = 600_000
@@ -53,9 +54,8 @@ def facts(name: str, source: Source, dsn: str, *, rows: bool) -> Iterator[Fact]:
     for table, why in seen.left_out.items():
         yield Fact("wrong", f"{table} stays out: {why}", f'exclude: ["{table}"]')
     try:
-        conn = psycopg2.connect(
-            dsn, connect_timeout=5, options=f"-c search_path=pg_catalog -c statement_timeout={_STATEMENT_MS}"
-        )
+        options = f"-c search_path=pg_catalog -c statement_timeout={_STATEMENT_MS}"
+        conn = connect(dsn, name="onramp-check", options=options)
         try:
             with conn:
                 yield from _of_tables(conn, source, seen, rows=rows)

@@ -33,12 +33,10 @@ _ASK_SECONDS: Final = 0.5
 _COURTESY_SECONDS: Final = 4.0
 #: A database that is silent for so long is out.
 _SILENT_SECONDS: Final = 5.0
-#: The server notices after about ten seconds that our machine is gone.
-_KEEPALIVES: Final = (
-    "SET tcp_keepalives_idle = 5; SET tcp_keepalives_interval = 2; SET tcp_keepalives_count = 3"
+#: Our session is idle for as long as all goes well.  Postgres 13 has no such setting.
+_NO_SESSION_TIMEOUT: Final = (
+    "SELECT set_config(name, '0', false) FROM pg_settings WHERE name = 'idle_session_timeout'"
 )
-_NO_SESSION_TIMEOUT: Final = "SET idle_session_timeout = 0"
-_SESSION_TIMEOUT_SINCE: Final = 140_000
 
 
 async def stand_by(
@@ -156,7 +154,7 @@ class Lock:
         if database.name in self._sessions and self._query(database, "SELECT 1"):
             return True
         self._answers_since[database.name] = monotonic()
-        return self._query(database, _KEEPALIVES) is not None
+        return self._query(database, _NO_SESSION_TIMEOUT) is not None
 
     def _query(self, database: Database, question: str, *parameters: object) -> tuple[object, ...] | None:
         """Return the answer of our session there; None: it failed, and the session is closed."""
@@ -177,8 +175,4 @@ class Lock:
 def _fetch_row(conn: connection, question: str, parameters: Sequence[object]) -> tuple[object, ...]:
     with conn.cursor() as cursor:
         cursor.execute(question, parameters)
-        if cursor.description:
-            return tuple(cursor.fetchone() or ())
-        if conn.server_version >= _SESSION_TIMEOUT_SINCE:
-            cursor.execute(_NO_SESSION_TIMEOUT)
-    return ()
+        return tuple(cursor.fetchone() or ())

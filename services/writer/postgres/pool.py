@@ -13,18 +13,16 @@ from functools import partial
 from typing import Final
 
 import psycopg2
-from psycopg2.extensions import TRANSACTION_STATUS_IDLE, connection, parse_dsn
+from psycopg2.extensions import TRANSACTION_STATUS_IDLE, connection
 
 from services.writer.model.connection_budget import OF_THE_DRIVER
 from services.writer.postgres import unusable
 from services.writer.postgres.database import Database, translate
 from shared.errors import InfrastructureError
 from shared.postgres.answering import opened, own_watch, silent
+from shared.postgres.connect import connect as opened_at
 from shared.postgres.deadlines import Use, Watch
 
-#: The encoding of what psycopg2 sends; with another one, from a role's or a database's settings, texts would
-#: be changed.
-ENCODING: Final = "UTF8"
 #: Roles that own tables; they use `ddl_dsn` if it is configured.
 _OWNERS: Final = frozenset({"ddl", "migrate"})
 _ALWAYS_COMMITTED: Final = frozenset({"ddl", "standby"})
@@ -185,20 +183,7 @@ def connect(database: Database, role: str) -> connection:
     """Open a connection outside of the pool, which the caller keeps.  Raises `OnrampError`."""
     dsn = _dsn(database, role)
     try:
-        # The operator's own options first (`-c role=…`): of two settings of one name the last one counts.
-        own = parse_dsn(dsn).get("options", "")
-        conn = psycopg2.connect(
-            dsn,
-            options=f"{own} {database.options}".strip(),
-            # Not in the options: an encoding in the address or in PGCLIENTENCODING would come after them.
-            client_encoding=ENCODING,
-            application_name=f"onramp-writer {role}",
-            connect_timeout=5,
-            keepalives_idle=10,
-            keepalives_interval=5,
-            keepalives_count=3,
-            tcp_user_timeout=10_000,
-        )
+        conn = opened_at(dsn, name=f"onramp-writer {role}", options=database.options)
     except psycopg2.Error as e:
         raise translate(e, database) from None
     conn.autocommit = role in _ALWAYS_COMMITTED
