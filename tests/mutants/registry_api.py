@@ -7,6 +7,7 @@ from tests.mutants.machine import Mutant, run
 _API: Final = "tests/integration/admin/test_registry_api.py::test_"
 _LOOKS: Final = "tests/integration/admin/test_registry_looks.py::test_"
 _STALE: Final = f"{_API}a_change_of_another_state_than_is_in_force_is_refused"
+_KNOWN: Final = f"{_API}who_has_what_is_in_force_is_told_so_without_it"
 _DRY: Final = f"{_API}a_dry_run_says_what_differs_and_writes_nothing"
 _WHY: Final = f"{_API}whoever_changes_something_says_why"
 _SECRET: Final = f"{_API}a_secret_is_shown_once_and_each_act_is_written_down"
@@ -35,6 +36,27 @@ REGISTRY_API: Final = (
     ),
     Mutant("that If-Match is asked for", "registry_api/asked.py", "if not self._given:", "if False:", _STALE),
     Mutant("that a weak tag is no state", "registry_api/asked.py", "if not weak]", "]", _STALE),
+    Mutant(
+        "that If-None-Match is compared",
+        "registry_api/changes.py",
+        "if known is not None and known.has(tag):",
+        "if False:",
+        _KNOWN,
+    ),
+    Mutant(
+        "that a state which others than one's own see is another",
+        "registry_api/changes.py",
+        'tag = f"{seen.tag}{seen_by}"',
+        "tag = seen.tag",
+        _KNOWN,
+    ),
+    Mutant(
+        "that If-None-Match is compared weakly",
+        "registry_api/asked.py",
+        "{tag for _, tag in _TAG.findall(given)}",
+        "{tag for weak, tag in _TAG.findall(given) if not weak}",
+        _KNOWN,
+    ),
     Mutant(
         "that the log decides which of two changes counts",
         "registry/desk.py",

@@ -147,8 +147,25 @@ class State:
             raise UserError(REGISTRY_CHANGED, f'what is in force is "{tag}", and If-Match names others')
 
 
+class Known:
+    """The state that a reader has already, by its If-None-Match; compared weakly (RFC 9110, 13.1.2)."""
+
+    def __init__(self, request: Request) -> None:
+        given = ",".join(request.headers.getlist("if-none-match")).strip()
+        self._is_any = given == "*"
+        self._tags = {tag for _, tag in _TAG.findall(given)}
+
+    def has(self, tag: str) -> bool:
+        """Whether this is what its reader has."""
+        return self._is_any or tag in self._tags
+
+
 #: Of what may be changed without having read it.
 StateIfGiven = Annotated[State, Depends(State)]
+#: Of what is read again and again, and seldom changes.
+KnownIfGiven = Annotated[Known, Depends(Known)]
+#: What OpenAPI says of a route that is asked with `KnownIfGiven`.
+UNCHANGED: Final[dict[int | str, dict[str, Any]]] = {304: {"description": "It is what If-None-Match names."}}
 
 
 def body(most: int = _MOST_ELSE) -> Callable[[Request], Coroutine[Any, Any, bytes]]:

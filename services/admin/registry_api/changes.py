@@ -1,16 +1,17 @@
 """One change over HTTP: of the state that its sender has read, written down, and in force or refused."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, Response
 
 from services.admin.api.operators import Caller
 from services.admin.api.problems import RefusalError, not_kept
 from services.admin.registry.change import Result, Wish, change_to
 from services.admin.registry.change import State as Ended
 from services.admin.registry.desk import RegistryDesk, Seen, tag_of
-from services.admin.registry_api.asked import Said, State
+from services.admin.registry_api.asked import Known, Said, State
 from services.admin.store.control_sql import transaction
 from services.admin.store.read_sql import record_act
 from shared.errors import REGISTRY_CONFLICT, REGISTRY_REFUSED
@@ -72,9 +73,20 @@ def answered(result: Result, tag: str, **more: Any) -> JSONResponse:
     return JSONResponse({**result.as_dict(), **more}, headers={"etag": f'"{tag}"'})
 
 
-def tagged(seen: Seen, document: Any) -> JSONResponse:
-    """Return a part of what is in force, with the tag by which it can be changed."""
-    return JSONResponse(document, headers={"etag": f'"{seen.tag}"'})
+def tagged(
+    seen: Seen, document: Any, known: Known | None = None, only: Sequence[str] | None = None
+) -> Response:
+    """Return a part of what is in force, with the tag by which it can be changed; 304 if its reader knows it.
+
+    `only`: the patterns of the events whose entries are in `document`.  They are of the tag, because who is
+    given more to see would else be told, of the same state, that nothing has changed.
+    """
+    seen_by = "" if only is None else f"-{sha256(repr(only).encode()).hexdigest()[:8]}"
+    tag = f"{seen.tag}{seen_by}"
+    headers = {"etag": f'"{tag}"'}
+    if known is not None and known.has(tag):
+        return Response(status_code=304, headers=headers)
+    return JSONResponse(document, headers=headers)
 
 
 def require_there(there: bool, what: str) -> None:

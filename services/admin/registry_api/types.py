@@ -4,12 +4,14 @@ from bisect import bisect_right
 from typing import Annotated, Any
 
 from fastapi import Depends, FastAPI, Query
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, Response
 
 from services.admin.api.rights import Asking
 from services.admin.registry.desk import RegistryDesk
 from services.admin.registry_api.asked import (
     MOST_TYPE,
+    UNCHANGED,
+    KnownIfGiven,
     Said,
     StateIfGiven,
     TypeName,
@@ -32,8 +34,8 @@ def add_types(app: FastAPI, dsn: str, desk: RegistryDesk) -> None:
     """Add them."""
     changes = Changes(dsn, desk)
 
-    @app.get("/v1/types")
-    def list_types(query: Annotated[TypeQuery, Query()], asking: Asking) -> JSONResponse:
+    @app.get("/v1/types", responses=UNCHANGED)
+    def list_types(query: Annotated[TypeQuery, Query()], asking: Asking, known: KnownIfGiven) -> Response:
         """The event types that its reader sees, by name."""
         seen = desk.look()
         names = sorted(name for name in seen.snapshot.event_types if asking.sees(name))
@@ -43,14 +45,14 @@ def add_types(app: FastAPI, dsn: str, desk: RegistryDesk) -> None:
 
         shown, further = page(dsn, "types", query, asking, behind)
         types = [_line(name, seen.snapshot.event_types[name]) for name in shown]
-        return tagged(seen, {"types": types, "next": further})
+        return tagged(seen, {"types": types, "next": further}, known, asking.only)
 
-    @app.get("/v1/types/{name}")
-    def show_type(name: TypeName, asking: Asking) -> JSONResponse:
+    @app.get("/v1/types/{name}", responses=UNCHANGED)
+    def show_type(name: TypeName, asking: Asking, known: KnownIfGiven) -> Response:
         """One event type as it was written; the ETag is what a change of it names."""
         seen = desk.look()
         require_there(asking.sees(name) and name in seen.snapshot.event_types, "event type")
-        return tagged(seen, written(seen.snapshot.event_types[name]))
+        return tagged(seen, written(seen.snapshot.event_types[name]), known)
 
     @app.put("/v1/types/{name}", openapi_extra=described(text=_BODY))
     def put_type(

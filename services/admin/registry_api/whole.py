@@ -5,13 +5,15 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Final
 
 from fastapi import Depends, FastAPI, Query
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, Response
 
 from services.admin.api.rights import Asking
 from services.admin.registry.desk import Change, RegistryDesk
 from services.admin.registry_api.asked import (
     MOST_REGISTRY,
+    UNCHANGED,
     HistoryQuery,
+    KnownIfGiven,
     Said,
     StateIfGiven,
     body,
@@ -33,11 +35,11 @@ def add_whole(app: FastAPI, dsn: str, desk: RegistryDesk) -> None:
     """Add them."""
     changes = Changes(dsn, desk)
 
-    @app.get("/v1/registry")
-    def show_registry() -> JSONResponse:
+    @app.get("/v1/registry", responses=UNCHANGED)
+    def show_registry(known: KnownIfGiven) -> Response:
         """What is in force, but for the hashes of secrets; the ETag is what a change of it names."""
         seen = desk.look()
-        return tagged(seen, _without_hashes(seen.document))
+        return tagged(seen, _without_hashes(seen.document), known)
 
     @app.put("/v1/registry", openapi_extra=described(text=_BODY))
     def put_registry(

@@ -47,6 +47,33 @@ def test_what_is_in_force_is_shown_without_hashes_and_put_back_with_those_it_has
     assert (same.json()["state"], same.headers["etag"]) == ("unchanged", put.headers["etag"])
 
 
+def test_who_has_what_is_in_force_is_told_so_without_it(office: Office) -> None:
+    assert office.change("PUT", "/v1/types/order_known", json=TYPE).status_code == 200
+    before = office.tag
+    paths = ("/v1/registry", "/v1/types", "/v1/types/order_known")
+
+    def asked(path: str, known: str, name: str = "vera") -> httpx2.Response:
+        return office.of(name).ask("GET", path, headers={"if-none-match": known})
+
+    for path in paths:
+        for known in (before, f"W/{before}", f'"1-00000000", {before}', "*"):
+            same = asked(path, known)
+            assert (same.status_code, same.content, same.headers["etag"]) == (304, b"", before), path
+        for other in ('"1-00000000"', "", before.strip('"')):
+            assert asked(path, other).json() == office.of("vera").get(path).json()
+    assert asked("/v1/keys", before).status_code == 200  # secrets expire, and the registry stays the same
+    refused(asked("/v1/types/order_no_such", before), 404, "not_kept")
+    # Who sees some types, and is given more to see, has not seen what the others have.
+    narrow = office.of("olga").get("/v1/types").headers["etag"]
+    assert asked("/v1/types", narrow, "olga").status_code == 304
+    assert asked("/v1/types", narrow).status_code == 200
+    assert asked("/v1/types", before, "olga").status_code == 200
+    assert office.change("PUT", "/v1/types/order_known", json=TYPE | {"owner": "till"}).status_code == 200
+    for path in paths:
+        changed = asked(path, before)
+        assert (changed.status_code, changed.headers["etag"]) == (200, office.tag)
+
+
 def test_a_change_of_another_state_than_is_in_force_is_refused(office: Office) -> None:
     stale, body = office.tag, {"event_types": {"order_stale": TYPE}}
     assert office.change("PUT", "/v1/types/order_first", json=TYPE).status_code == 200
