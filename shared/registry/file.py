@@ -81,11 +81,16 @@ def _told(path: Path, text: str, error: Any) -> str:
     *_, name = where = error["loc"] or ("",)
     said = f"{'.'.join(map(str, where))}: {error['msg']}"
     if error["type"] == "extra_forbidden":
-        near = get_close_matches(str(name), _FIELDS, 1)
-        advice = f"did you mean `{near[0]}`?" if near else "docs/registry.md lists what there is"
-        said = f"{'.'.join(map(str, where)):.200}: there is no such field; {advice}"
+        said = f"{'.'.join(map(str, where)):.200}: there is no such field; {_advice(str(name))}"
     line = strict_yaml.line_of(text, where)
     return f"{path.name}, line {line}: {said}" if line else said
+
+
+def _advice(name: str) -> str:
+    if name in _FIELDS:
+        return "another part of the file has one: docs/registry.md says which"
+    near = get_close_matches(name, _FIELDS, 1)
+    return f"did you mean `{near[0]}`?" if near else "docs/registry.md lists what there is"
 
 
 def ending(text: str) -> int:
