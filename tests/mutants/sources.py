@@ -13,6 +13,10 @@ RESYNCED: Final = (
     "tests/integration/capture/test_published.py"
     "::test_after_the_budget_and_a_resync_public_tables_are_what_the_source_has"
 )
+KILLED: Final = (
+    "tests/integration/capture/test_published.py"
+    "::test_a_table_is_read_again_although_kafka_connect_is_killed_amid_it"
+)
 END: Final = "tests/integration/elt/test_snapshots_end.py"
 SECURED: Final = "tests/integration/tls/test_sources.py::test_a_change_becomes_a_record_and_signals_arrive"
 REFUSED: Final = "tests/integration/tls/test_sources.py::test_what_the_agent_may_not_set_on_a_topic_is_told"
@@ -181,6 +185,27 @@ SLOW: Final = (
         "self._topics.read_again(self._name, wanted)",
         "pass",
         tests=f"{CAPTURE}::test_rows_that_changed_without_an_event_are_read_again",
+    ),
+    Mutant(
+        "reading again what was cut off",
+        "rereads.py",
+        "if not (each.is_asked and each.reader == reader)}",
+        "if not each.is_asked}",
+        tests=KILLED,
+    ),
+    Mutant(
+        "reading again what was asked for until its end has landed",
+        "rereads.py",
+        "if name in captured and not (each.is_asked and self._is_done(captured[name], each.start))",
+        "if name in captured and not each.is_asked",
+        tests=KILLED,
+    ),
+    Mutant(
+        "signals that Debezium says at once it has taken",
+        "connector.py",
+        '"signal.consumer.enable.auto.commit": "true"',
+        '"signal.consumer.enable.auto.commit": "false"',
+        tests=KILLED,
     ),
     Mutant(
         "reading again: the end that has landed",
