@@ -10,6 +10,10 @@ _ALONE: Final = (
 )
 _ADMIN: Final = "tests/integration/admin/test_replays_of_refused.py::test_"
 
+_KILLED: Final = (
+    "tests/faults/test_f42_refused.py::test_f42_what_was_refused_lands_once_though_both_are_killed_on_the_way"
+)
+
 REFUSED_WRITER: Final = (
     Mutant(
         "that the default database alone says where it belongs",
@@ -77,6 +81,17 @@ REFUSED_WRITER: Final = (
 )
 _LANDS: Final = f"{_ADMIN}what_was_refused_lands_where_it_belongs_today_or_fails_again_with_its_cause"
 _BOOKS: Final = f"{_ADMIN}the_books_balance_and_what_a_dump_has_lost_is_named_and_lands_once_more"
+#: Under a whole writer, which is killed.
+REFUSED_KILLED: Final = (
+    Mutant(
+        "that a row and what is said of its attempt are one transaction",
+        "replay/replay.py",
+        "            staged.record(conn, ((s, verdicts[s.event.key]) for s in fresh))\n",
+        "            conn.commit()\n"
+        "            staged.record(conn, ((s, verdicts[s.event.key]) for s in fresh))\n",
+        _KILLED,
+    ),
+)
 REFUSED_ADMIN: Final = (
     Mutant(
         "that a job takes what was refused",
@@ -91,6 +106,13 @@ REFUSED_ADMIN: Final = (
         "        todo.extend(belonging.items())\n",
         "",
         _LANDS,
+    ),
+    Mutant(
+        "that what another one has had sorted is staged on",
+        "attempts.py",
+        "        todo.extend(belonging.items())\n",
+        "",
+        _KILLED,
     ),
     Mutant(
         "that its rehearsal leaves nothing where it asked next",

@@ -2,7 +2,7 @@
 
 from tests.mutants.event_lines import EVENT_LINES
 from tests.mutants.machine import run
-from tests.mutants.refused import REFUSED_WRITER
+from tests.mutants.refused import REFUSED_KILLED, REFUSED_WRITER
 from tests.mutants.writer_databases import DATABASES
 from tests.mutants.writer_driver import DRIVER
 from tests.mutants.writer_growth import BYTES, EMPTY, GROWTH, OUTAGES
@@ -54,6 +54,7 @@ SLOWER = (
     *KILLS,
     *LAG_ON_KAFKA,
     *REPLAYS_KILLED,
+    *REFUSED_KILLED,
     *SEEN_ON_KAFKA,
     *PARKED,
     *TRIALS_ON_KAFKA,

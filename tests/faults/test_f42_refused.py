@@ -1,0 +1,138 @@
+"""Replays of what was refused: writer and admin service are killed on the way, and each event lands once."""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import orjson
+import pytest
+
+from stack import services
+from stack.services import Service
+from tests.fixtures.operator import Operator
+from tests.fixtures.other import Other
+from tests.fixtures.scenes import Scene, gone, kill_driver_alone
+from tests.fixtures.writer import eventually, execute, make_topics, rows
+
+N = 20
+CODE = "forbidden_destination"
+WHERE = "/pipeline_context/destinations/0"
+MID_REPLAY, MID_JOB = "writer.mid_replay", "admin.mid_job"
+PATIENCE = 180
+
+
+class Refused(Operator):
+    """Packets for `other` that their topic may not send there; its table has no key, so a repeat is seen."""
+
+    def __init__(self, scene: Scene, other: Other, folder: Path) -> None:
+        super().__init__(scene, other)
+        self.scene, self.other, self._folder = scene, other, folder
+        execute(other.dsn, "CREATE TABLE public.t (x int)")
+        make_topics(scene.bootstrap, scene.topic, partitions=2)
+
+    def produce(self) -> None:
+        place = {"type": "postgres", "vanity": self.other.name, "schema": "public", "table": "t"}
+        packets = ({"pipeline_context": {"destinations": [place]}, "data": {"x": n}} for n in range(N))
+        self.scene.produce(*map(orjson.dumps, packets))
+
+    def start_admin(self, pause: str = "") -> Service:
+        env, log = self.env, self._folder / f"admin-{pause or 'next'}.log"
+        if pause:
+            env |= {"ONRAMP_FAILPOINTS": f"{pause}=pause", "ONRAMP_FAILPOINT_DIR": str(self._folder)}
+        self.admin = services.admin(bootstrap=self.scene.bootstrap, dsn=self.scene.dsn, log=log, env=env)
+        self.admin.start()
+        self.admin.wait_ready()
+        return self.admin
+
+    def grant(self, writer: Service) -> None:
+        """Put the registry right, and wait until the writer works by it."""
+        before = _digest(writer)
+        self.scene.register({"grants": [{"topic": self.scene.topic, "schema": "public"}]})
+        eventually(lambda: _digest(writer) not in ("", before))
+
+    def of_state(self) -> Counter[str]:
+        """How many of the events that were refused are in which state."""
+        states: Counter[str] = Counter()
+        for count in self.told("count")[0]:
+            if count["code"] == CODE:
+                states[count["state"]] += count["events"]
+        return states
+
+    def staged(self, of: Other | Scene) -> int:
+        return int(rows(of.dsn, "SELECT count(*)::int FROM onramp.replays")[0][0])
+
+    def replayed(self, of: Other | Scene) -> list[tuple[Any, ...]]:
+        said = "SELECT outcome, attempt, count(*)::int FROM onramp.replayed GROUP BY 1, 2"
+        return rows(of.dsn, said)
+
+    def there(self) -> list[int]:
+        return [x for (x,) in rows(self.other.dsn, "SELECT x FROM public.t ORDER BY 1")]
+
+
+def _digest(writer: Service) -> str:
+    """By which registry a writer routes events."""
+    page = httpx2.get(f"{writer.url}/metrics", timeout=10).text
+    shown = re.search(r'^onramp_registry_info{digest="(.*)"} 1.0$', page, re.MULTILINE)
+    return shown[1] if shown else ""
+
+
+@pytest.fixture
+def start_alone(request: pytest.FixtureRequest) -> Callable[..., Any]:
+    """Real writers."""
+    return request.getfixturevalue("start_writer")  # type: ignore[no-any-return]
+
+
+@pytest.fixture
+def refused(alone: Scene, other: Other, tmp_path: Path) -> Iterator[Refused]:
+    found = Refused(alone, other, tmp_path)
+    try:
+        yield found
+    finally:
+        if found.admin is not None:
+            found.admin.kill()
+
+
+def test_f42_what_was_refused_lands_once_though_both_are_killed_on_the_way(
+    refused: Refused, alone: Scene, other: Other
+) -> None:
+    writer = alone.writer_into(other, pause=MID_REPLAY, metrics_s=0.2)
+    refused.start_admin(MID_JOB)
+    refused.produce()
+    eventually(lambda: refused.of_state() == {"open": N}, PATIENCE)
+    refused.grant(writer)
+    job = refused.start("replay", "--code", CODE, "--reason", "it is granted")
+
+    # The default database's writer sorts it, and the admin service dies before it has staged it on.
+    def both_wait() -> bool:
+        if refused.staged(alone) < N:
+            alone.go_on(MID_JOB)
+        return alone.flag(MID_REPLAY).exists() and alone.flag(MID_JOB).exists()
+
+    eventually(both_wait, PATIENCE)
+    assert refused.replayed(alone) == []
+    alone.go_on(MID_REPLAY)
+    eventually(lambda: refused.replayed(alone) == [("sorted", 1, N)], PATIENCE)
+    assert refused.admin is not None
+    refused.admin.kill()
+    assert (refused.staged(alone), refused.staged(other), refused.there()) == (0, 0, [])
+
+    # The next one stages it on, and the writer dies with the rows written and not committed.
+    refused.start_admin()
+    alone.paused_at(MID_REPLAY)
+    assert rows(other.dsn, "SELECT pg_relation_size('public.t') > 0") == [(True,)]
+    orphans = kill_driver_alone(writer)
+    eventually(lambda: gone(orphans), PATIENCE)
+    assert (refused.staged(other), refused.replayed(other), refused.there()) == (N, [], [])
+    alone.writer_into(other, metrics_s=0.2)
+    refused.done(job, PATIENCE)
+
+    assert refused.there() == [*range(N)]
+    assert refused.replayed(other) == [("landed", 1, N)]
+    assert refused.replayed(alone) == [("sorted", 1, N)]
+    assert (refused.staged(alone), refused.staged(other)) == (0, 0)
+    assert refused.of_state() == {"replayed": N}
+    code, said = refused.audited()
+    assert (code, said["findings"], said["kept"]) == (0, [], {"replayed": N})
