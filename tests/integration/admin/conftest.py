@@ -44,6 +44,7 @@ from tests.fixtures.writer import (
     database_of,
     envelope,
     event,
+    eventually,
     execute,
     make_topics,
     produce,
@@ -294,5 +295,8 @@ def guarded(
         log = folder / "admin.log"
         service = services.admin(bootstrap=own_topics.bootstrap, dsn=dsn, log=log, env=own.env)
         with started(service):
+            guarded = Guarded(service, dsn, own)
+            # What other tests have parked is kept before anybody looks at what is there.
+            eventually(lambda: guarded.of("vera").get("/readyz").json().get("behind") == 0, 120)
             execute(dsn, EVENTS)
-            yield Guarded(service, dsn, own)
+            yield guarded
