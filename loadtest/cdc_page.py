@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any, Final
 
+from loadtest.page_sections import section, versions_of
 from loadtest.pages import RESULTS
 
 _RESULT: Final = "cdc.json"
@@ -49,22 +50,8 @@ def keep(part: str, found: dict[str, Any], folder: Path = RESULTS) -> None:
 
 
 def _section(part: str, result: dict[str, Any]) -> str:
-    rows = [("figure", ""), ("---", "---:")]
-    rows += [(key.replace("_", " "), _cell(value)) for key, value in result.items() if key not in _ABOUT]
-    table = "\n".join(f"| {' | '.join(cells)} |" for cells in rows)
-    named = ", ".join(f"{key} {value}" for key, value in result["versions"].items())
     about = (
         f"`{result['command']}`, {result['at']}. Load average {result['load_average_before']} before it; "
-        f"20 million additions {result['additions_s']} s. {result['machine']}; {named}."
+        f"20 million additions {result['additions_s']} s. {result['machine']}; {versions_of(result)}."
     )
-    return f"## {part}\n\n{_AIMS[part]}\n\n{table}\n\n{about}\n"
-
-
-def _cell(value: Any) -> str:
-    if value is None:
-        return "not told"
-    if isinstance(value, dict):
-        return ", ".join(f"{key} {each:,}" for key, each in value.items())
-    if isinstance(value, list):
-        return " to ".join(f"{each:,}" for each in value)
-    return f"{value:,}"
+    return section(part, _AIMS[part], result, about, _ABOUT)

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any, Final
 
+from loadtest.page_sections import section, versions_of
 from loadtest.pages import RESULTS
 
 _PAGE: Final = "registry.md"
@@ -34,21 +35,9 @@ def page(results: dict[str, dict[str, Any]]) -> str:
 
 
 def _section(case: str, result: dict[str, Any]) -> str:
-    rows = [("figure", ""), ("---", "---:")]
-    rows += [(key.replace("_", " "), _cell(value)) for key, value in result.items() if key not in _ABOUT]
-    table = "\n".join(f"| {' | '.join(cells)} |" for cells in rows)
-    named = ", ".join(f"{key} {value}" for key, value in result["versions"].items())
     busy = f"{result['load_average_before']} before it, {result['load_average_after']} after it"
-    about = f"`{result['command']}`, {result['at']}. Load average {busy}. {result['machine']}; {named}."
-    return f"## {case}\n\n{_AIMS[case]}\n\n{table}\n\n{about}\n"
-
-
-def _cell(value: Any) -> str:
-    if isinstance(value, dict):
-        return ", ".join(f"{key} {each:,}" for key, each in value.items())
-    if isinstance(value, list):
-        return " to ".join(f"{each:,}" for each in value)
-    return f"{value:,}"
+    run = f"`{result['command']}`, {result['at']}. Load average {busy}"
+    return section(case, _AIMS[case], result, f"{run}. {result['machine']}; {versions_of(result)}.", _ABOUT)
 
 
 def write(folder: Path = RESULTS) -> None:
