@@ -44,7 +44,8 @@ _IS_LANDING: Final = (
 )
 _TABLES: Final = f"""
     SELECT n.nspname::text, c.relname::text,
-           {_IS_LANDING}, each.fields
+           {_IS_LANDING}, each.fields,
+           has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(c.oid, 'SELECT')
     FROM pg_class c
     JOIN pg_namespace n ON n.oid = c.relnamespace
     CROSS JOIN LATERAL (
@@ -59,7 +60,6 @@ _TABLES: Final = f"""
         WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
     ) AS each
     WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND n.nspname <> 'onramp'
-      AND has_table_privilege(c.oid, 'SELECT')
       AND ({_IS_LANDING} OR each.shared = {len(_SHARED)} AND (
         SELECT bool_and(i.indnkeyatts = 1 AND i.indpred IS NULL AND coalesce(a.attname = '_id', false))
         FROM pg_index i LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = i.indkey[0]
@@ -142,6 +142,8 @@ class Snapshot:
     replayed: dict[Incarnation, list[Replayed]] = field(default_factory=dict)
     #: Tables with receipts: of those that were made of a schema, the types of columns as `Row.fields`.
     tables: dict[Table, Mapping[str, str] | None] = field(default_factory=dict)
+    #: Others with receipts, which the role that reads here may not read.
+    unreadable: frozenset[Table] = frozenset()
 
     def load(self) -> Self:
         """Read Onramp's own tables."""
@@ -175,11 +177,13 @@ class Snapshot:
                     replayed = Replayed(offset, destination, outcome, to, edited, job and intern(job))
                     self.replayed.setdefault(Incarnation(i, Source(t, p)), []).append(replayed)
             cursor.execute(_TABLES, _OWN)
-            self.tables = {
-                Table(self.database, s, t): None if is_landing else fields
-                for s, t, is_landing, fields in cursor.fetchall()
-                if t != wire.PROBE_EVENT
-            }
+            found = [
+                (Table(self.database, schema, name), *of)
+                for schema, name, *of in cursor.fetchall()
+                if name != wire.PROBE_EVENT
+            ]
+            self.tables = {t: None if is_landing else fields for t, is_landing, fields, may in found if may}
+            self.unreadable = frozenset(t for t, *_, may in found if not may)
         return self
 
     def counts(self, table: Table) -> dict[Source, int]:
@@ -206,7 +210,7 @@ class Snapshot:
             return {row[3]: self._row(table, row) for row in cursor.fetchall()}
 
     def exists(self, table: Table) -> bool:
-        """Tell whether the database has this table, and it keeps receipts."""
+        """Tell whether the database has this table, and it keeps receipts that can be read."""
         return table in self.tables
 
     def _reading(self, statement: str, table: Table) -> sql.Composed:

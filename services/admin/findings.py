@@ -152,6 +152,8 @@ class Report:
     in_motion: int = 0
     #: Partitions that no broker leads, of what this audit needs.
     leaderless: list[str] = field(default_factory=list)
+    #: Tables that the audit's role may not read.
+    unreadable: list[str] = field(default_factory=list)
     #: Records on Onramp's own topics that are not Onramp's.
     foreign: int = 0
     #: By state, what the control database keeps of what was parked; None: there is none.
@@ -162,7 +164,7 @@ class Report:
     @property
     def balanced(self) -> bool:
         """Tell whether nothing is wrong, and all that was read could be judged."""
-        unchecked = self.unjudged or self.in_motion or self.leaderless
+        unchecked = self.unjudged or self.in_motion or self.leaderless or self.unreadable
         return not self.findings and not unchecked
 
     def as_dict(self) -> dict[str, Any]:
@@ -175,6 +177,7 @@ class Report:
             "unjudged": self.unjudged,
             "in_motion": self.in_motion,
             "leaderless": self.leaderless,
+            "unreadable": self.unreadable,
             "foreign": self.foreign,
             "kept": self.kept,
             "not_yet_kept": self.not_yet_kept,

@@ -11,6 +11,9 @@ from tests.mutants.registry_api import REGISTRY_API
 UNIT: Final = "tests/unit/admin"
 STAGE: Final = "tests/integration/admin/test_settled_under.py"
 BOOKS: Final = "tests/integration/admin/test_audit.py"
+UNREADABLE: Final = (
+    f"{BOOKS}::test_a_table_that_its_role_may_not_read_is_named_and_its_events_are_not_taken_for_lost"
+)
 #: A destination that silently never landed, before and after a change of routes, under a whole writer.
 ROUTES: Final = "tests/faults/test_routes_of_the_time.py"
 #: Events for several tables of a database that is out, under a whole writer.
@@ -110,6 +113,27 @@ QUICK: Final = (
                 "a_change_is_lost_when_kafka_had_it_and_all_that_kafka_has_has_landed",
             ),
         )
+    ),
+    Mutant(
+        "that a table which may not be read is told",
+        "audit/checks.py",
+        "for table in sorted(database.unreadable):",
+        "for table in ():",
+        UNREADABLE,
+    ),
+    Mutant(
+        "that what is in a table which may not be read is not lost",
+        "audit/receipts.py",
+        "routed.table not in of.unreadable",
+        "True",
+        UNREADABLE,
+    ),
+    Mutant(
+        "the right to the schema of a table",
+        "books_sql.py",
+        "has_schema_privilege(n.oid, 'USAGE') AND ",
+        "",
+        UNREADABLE,
     ),
     Mutant(
         "a second key that refuses rows",
@@ -565,30 +589,30 @@ SLOW: Final = (
             (
                 "that its rows are looked for",
                 "audit/receipts.py",
-                "return not routed.typed or self._snapshots",
-                "return not routed.typed  # self._snapshots",
-                "what_is_planted",
+                "return of.exists(routed.table) if routed.typed else",
+                "return False if routed.typed else",
+                "what_is_planted_in_a_created_table_is_named",
             ),
             (
                 "the values of its columns",
                 "audit/classify.py",
                 "        return all(\n            _same_value(",
                 "        return True or all(\n            _same_value(",
-                "what_is_planted",
+                "what_is_planted_in_a_created_table_is_named",
             ),
             (
                 "that its key is the id",
                 "books_sql.py",
                 "AND coalesce(a.attname = '_id', false)",
                 "",
-                "a_table_whose_key",
+                "a_table_whose_key_is_another_than_the_id_is_checked_by_count",
             ),
             (
                 "that a name's % is doubled",
                 "books_sql.py",
                 'part.replace("%", "%%")',
                 "part",
-                "nothing_of_a_created_table",
+                "nothing_of_a_created_table_is_unchecked",
             ),
         )
     ),

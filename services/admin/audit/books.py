@@ -28,6 +28,8 @@ class DatabaseBooks:
     #: rows of landing tables by source
     counts: Mapping[Table, Mapping[Source, int]]
     repeated: Sequence[tuple[Table, Source, int, int]]
+    #: tables with receipts that the audit's role may not read: their rows are not among `counts`
+    unreadable: frozenset[Table] = frozenset()
     #: parked events that landed later, or were there already
     replayed: Mapping[Incarnation, list[Replayed]] = field(default_factory=dict)
     #: under which routes each range was settled

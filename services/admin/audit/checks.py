@@ -80,12 +80,23 @@ def check_rows(books: Books, report: Report) -> None:
                 report.findings += _row_count(table, source, counts, expected, known=source in known)
         for destination, source in landed:
             table = Table(name, *destination.split(".", 1))
-            if table not in database.counts:
+            if table not in database.counts.keys() | database.unreadable:
                 report.unchecked.append(f"{table} keeps no receipts: its rows from {source} are not counted")
         for table, source, offset, n in database.repeated:
             if n > max(len(books.containing(source, offset)), 1):
                 text = f"{n} rows of {table} have this receipt"
                 report.findings.append(Finding(Code.DUPLICATE, source, offset, text))
+
+
+def report_unread_tables(books: Books, report: Report) -> None:
+    """Name the tables with receipts that the audit's role may not read: what is in them is unchecked."""
+    for database in books.databases.values():
+        for table in sorted(database.unreadable):
+            report.unreadable.append(str(table))
+            report.unchecked.append(
+                f"{table} may not be read by the audit's role, so its rows are not looked at: "
+                "GRANT it USAGE on the schema and SELECT on the table, or audit as the writer's role"
+            )
 
 
 def _row_count(

@@ -125,6 +125,7 @@ def _database(snapshot: Snapshot, topics: re.Pattern[str]) -> DatabaseBooks:
         replayed={i: events for i, events in snapshot.replayed.items() if audited(i.source)},
         counts={t: {s: n for s, n in snapshot.counts(t).items() if audited(s)} for t in snapshot.tables},
         repeated=[(t, s, o, n) for t in snapshot.tables for s, o, n in snapshot.repeated(t) if audited(s)],
+        unreadable=snapshot.unreadable,
         history={
             incarnation: History.of(spans, snapshot.ledger[incarnation])
             for incarnation, spans in snapshot.spans.items()

@@ -268,8 +268,9 @@ class Reading:
             self._report(Code.CORRUPT, event.offset, f"the row of {table} is not what Kafka holds")
 
     def _has_receipts(self, routed: Routed) -> bool:
-        """Tell whether the event's row can be looked for: a table of the user's own may keep no receipts."""
-        return not routed.typed or self._snapshots[routed.table.database].exists(routed.table)
+        """Tell whether the event's row can be looked for: its table keeps receipts that can be read."""
+        of = self._snapshots[routed.table.database]
+        return of.exists(routed.table) if routed.typed else routed.table not in of.unreadable
 
     def _look_up(self, table: Table) -> None:
         """Look events up by id: they are duplicates if their table has their ids, else lost."""

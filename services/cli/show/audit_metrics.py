@@ -22,7 +22,7 @@ class AuditMetrics:
         )
         self.unchecked = Gauge(
             "onramp_audit_unjudged",
-            "Events and partitions that the last audit could not judge.",
+            "Events, partitions and tables that the last audit could not judge.",
             registry=self.registry,
         )
         self.ended = Gauge(
@@ -34,7 +34,8 @@ class AuditMetrics:
     def show(self, report: "Report", ended: float) -> None:
         """Take the report of an audit that `ended` then."""
         self.findings.set(len(report.findings))
-        self.unchecked.set(report.unjudged + report.in_motion + len(report.leaderless))
+        tables_and_partitions = len(report.leaderless) + len(report.unreadable)
+        self.unchecked.set(report.unjudged + report.in_motion + tables_and_partitions)
         self.ended.set(ended)
 
 

@@ -51,6 +51,7 @@ def _verdict(report: "Report") -> str:
         f"{report.unjudged:,} events cannot be judged": report.unjudged,
         f"a writer was in the middle of {report.in_motion:,} partitions: run it again": report.in_motion,
         f"no broker leads {', '.join(report.leaderless)}": report.leaderless,
+        f"{', '.join(report.unreadable)} may not be read": report.unreadable,
     }
     unchecked = ", ".join(reason for reason, applies in reasons.items() if applies)
     return f"NOT ALL IS CHECKED: nothing is wrong, and {unchecked}"

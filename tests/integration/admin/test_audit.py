@@ -1,6 +1,8 @@
 """The audit on a real Kafka and Postgres: it balances what is right and names what is planted."""
 
 import json
+import secrets
+from urllib.parse import urlsplit, urlunsplit
 
 import orjson
 import pytest
@@ -268,6 +270,36 @@ def test_a_refused_destination_that_nobody_counted_is_missed(stage: Stage) -> No
     stage.settle(event("b", stage.name))
     stage.note(Totals(4, 0, 1, 1))
     assert stage.found() == {("wrong_total", None), ("unbalanced", None)}
+
+
+def test_a_table_that_its_role_may_not_read_is_named_and_its_events_are_not_taken_for_lost(
+    stage: Stage,
+) -> None:
+    stage.settle(event("a", stage.name), event("b", stage.name), event("a", stage.name))
+    stage.execute(f"CREATE SCHEMA shut; CREATE TABLE shut.copy (LIKE {stage.table} INCLUDING ALL)")
+    role = f"auditor_{secrets.token_hex(4)}"
+    stage.execute(
+        f"CREATE ROLE {role} LOGIN PASSWORD 'x'; GRANT USAGE ON SCHEMA onramp, events TO {role};"
+        f"GRANT SELECT ON ALL TABLES IN SCHEMA onramp, shut TO {role}"
+    )
+    at = urlsplit(stage.dsn)
+    dsn = urlunsplit(at._replace(netloc=f"{role}:x@{at.netloc.rpartition('@')[2]}"))
+    try:
+        asked = ["audit", "--kafka", stage.bootstrap, "--dsn", dsn, "--topics", stage.partition.topic]
+        tables = {f"onramp.{stage.table}", "onramp.shut.copy"}
+        for how in ("--deep", "--books"):
+            said = json.loads(CliRunner().invoke(app, [*asked, how, "--json"]).output)
+            assert (said["findings"], said["balanced"], set(said["unreadable"])) == ([], False, tables)
+            named = [why for why in said["unchecked"] if "may not be read" in why]
+            assert {why.split()[0] for why in named} == tables
+            assert not any("keeps no receipts" in why for why in said["unchecked"])
+        shown = CliRunner().invoke(app, [*asked, "--deep"])
+        assert shown.exit_code == 4
+        assert "NOT ALL IS CHECKED: nothing is wrong, and onramp.events." in shown.output.splitlines()[-1]
+        stage.execute(f"GRANT SELECT ON {stage.table} TO {role}; GRANT USAGE ON SCHEMA shut TO {role}")
+        assert CliRunner().invoke(app, [*asked, "--deep"]).exit_code == 0
+    finally:
+        stage.execute(f"DROP OWNED BY {role}; DROP ROLE {role}")
 
 
 # --- the command ------------------------------------------------------------------------------
