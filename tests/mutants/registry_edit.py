@@ -181,5 +181,26 @@ FOLLOWED: Final = (
     ),
 )
 
+_REASON: Final = (
+    "tests/integration/admin/test_topics.py::"
+    "test_a_reason_is_an_act_and_while_it_cannot_be_written_nothing_is_changed"
+)
+OF_TOPICS: Final = (
+    Mutant(
+        "the reason of what is done to a topic",
+        "services/cli/registry/acts.py",
+        "            record_act(conn, getpass.getuser(), act, subject, reason)\n",
+        "",
+        tests=_REASON,
+    ),
+    Mutant(
+        "that a topic which was not made is no act",
+        "services/cli/registry/topics.py",
+        "            take_back()\n",
+        "            pass\n",
+        tests=_REASON,
+    ),
+)
+
 if __name__ == "__main__":
-    run(".", (*REGISTRY_EDIT, *ONE_TRUTH), (*TABLES, *FOLLOWED))
+    run(".", (*REGISTRY_EDIT, *ONE_TRUTH), (*TABLES, *FOLLOWED, *OF_TOPICS))

@@ -8,6 +8,7 @@ import typer
 
 from services.cli.exits import Exit, complain, exits_when_unavailable, finish
 from services.cli.options import JsonOption
+from services.cli.registry.acts import ControlOption, ReasonOption, written_down
 from services.cli.where import Where, with_where_options
 
 if TYPE_CHECKING:
@@ -107,6 +108,8 @@ def create(
     partitions: PartitionsOption = None,
     replication: ReplicationOption = None,
     retention: RetentionOption = None,
+    reason: ReasonOption = "",
+    control: ControlOption = None,
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -114,9 +117,11 @@ def create(
 
     Unless said, partitions and retention are those of the registry's event type, else Kafka's and those of
     ONRAMP_KAFKA_*. With --dry-run Kafka says whether it would. Exits with 1 when the gateway would make
-    another or Kafka refuses, 3 when it cannot be reached. Example:
+    another or Kafka refuses, 3 when it cannot be reached. Examples:
 
     onramp topics create order_placed --partitions 6 --retention 30d
+
+    onramp topics create order_placed --reason "the shop opens on Monday"
     """
     from services.admin.operate import kafka_new_topic, topics
 
@@ -124,12 +129,18 @@ def create(
     wanted = kafka_new_topic.Wanted(
         topic=name, partitions=partitions, replication=replication, retention=retention
     )
-    with exits_when_unavailable():
+    why = "" if dry_run else reason
+    with (
+        exits_when_unavailable(),
+        written_down(where, control, "create topic", f"topic {name}", why) as take_back,
+    ):
         try:
             spec = kafka_new_topic.spec_of(wanted, _registry(where).event_types, where.kafka_settings)
             refused = asyncio.run(kafka_new_topic.create(spec, where.kafka_settings, is_dry=dry_run))
         except ValueError as error:
             refused = str(error)
+        if refused:
+            take_back()
     made = {"topic": name, "made": not refused and not dry_run, "reason": refused}
     done = f"{name} {'can be' if dry_run else 'is'} made."
     problem = f"{json.dumps(name)} was not made: {refused}"
@@ -143,20 +154,25 @@ def alter(
     topic: TopicArgument,
     *,
     retention: KeepOption,
+    reason: ReasonOption = "",
+    control: ControlOption = None,
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Change how long a topic keeps its events; what is older than that Kafka deletes, landed or not.
 
     With --dry-run Kafka says whether it would. Exits with 1 when there is no such topic of events or Kafka
-    refuses, 3 when it cannot be reached. Example:
+    refuses, 3 when it cannot be reached. Examples:
 
     onramp topics alter order_placed --retention 30d --dry-run
+
+    onramp topics alter order_placed --retention 7d --reason "the disk is filling"
     """
     from services.admin.operate import kafka_retention, topics
 
     name = topics.topic_of(topic)
-    with exits_when_unavailable():
+    why = "" if dry_run else reason
+    with exits_when_unavailable(), written_down(where, control, f"keep {retention}", f"topic {name}", why):
         try:
             done = asyncio.run(kafka_retention.change(where.brokers, name, retention, is_dry=dry_run))
         except ValueError as error:

@@ -1,5 +1,6 @@
 """`onramp topics` and `types infer --topic`: what Kafka has, the shape of its newest records, no value."""
 
+import getpass
 import json
 from typing import Any
 
@@ -7,6 +8,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
+from services.admin.store.control_sql import prepare, transaction
 from services.cli.app import app
 from services.cli.registry import topics as verb
 from shared.registry import Snapshot
@@ -132,6 +134,27 @@ def test_a_topic_that_keeps_events_otherwise_than_its_type_says_is_named_and_cha
     assert (said.exit_code, "keeps events 1.5 d, not 7 d" in said.stdout) == (0, True), said.output
     assert (listed()["retention_ms"], listed()["retention_differs"]) == (wanted, False)
     assert alter not in run(stage, "topics", "list").stdout
+
+
+def test_a_reason_is_an_act_and_while_it_cannot_be_written_nothing_is_changed(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verb, "_registry", lambda _: Snapshot())
+    name, why = f"{stage.name}_why", ("--reason", "the shop opens", "--control", stage.dsn)
+    create, alter = ("topics", "create", name), ("topics", "alter", name, "--retention", "36h")
+    unwritten = run(stage, *create, *why)
+    assert (unwritten.exit_code, "cannot be kept there" in unwritten.output) == (3, True), unwritten.output
+    with transaction(stage.dsn) as conn:
+        prepare(conn)
+    for refused in ((*alter, *why), (*create, "--partitions", "1001", *why), (*create, "--dry-run", *why)):
+        run(stage, *refused)
+    assert run(stage, *create, *why).exit_code == 0  # nothing has made it before
+    run(stage, *create, *why)  # it is there already
+    assert run(stage, *alter, *why).exit_code == 0
+    assert run(stage, *alter).exit_code == 0  # without a reason Kafka alone is asked
+    done = stage.rows("SELECT actor, act, subject, reason FROM onramp_admin.acts ORDER BY id")
+    by, of = getpass.getuser(), (f"topic events.{name}", why[1])
+    assert done == [(by, "create topic", *of), (by, "keep 36h", *of)]
 
 
 @pytest.mark.parametrize(
