@@ -46,3 +46,14 @@ class Admin:
 
 def _count(groups: list[dict[str, Any]]) -> int:
     return sum(group["events"] for group in groups)
+
+
+def refused(answer: Any, status: int, code: str) -> dict[str, Any]:
+    """Return the problem that an answer is."""
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    said: dict[str, Any] = answer.json()
+    assert (said["type"], said["status"]) == (f"/errors/{code}", status)
+    assert said["title"]
+    assert said["fix"]
+    return said

@@ -60,14 +60,3 @@ def office_of(bootstrap: str, server: str, folder: Path) -> Iterator[Office]:
         service = services.admin(bootstrap=bootstrap, dsn=dsn, log=folder / "admin.log", env=env)
         with started(service):
             yield Office(service, dsn, own)
-
-
-def refused(answer: Any, status: int, code: str) -> dict[str, Any]:
-    """Return the problem that an answer is."""
-    assert answer.status_code == status, answer.text
-    assert answer.headers["content-type"] == "application/problem+json"
-    said: dict[str, Any] = answer.json()
-    assert (said["type"], said["status"]) == (f"/errors/{code}", status)
-    assert said["title"]
-    assert said["fix"]
-    return said

@@ -13,7 +13,7 @@ from services.cli.app import app
 from shared.mask import masked
 from tests.fixtures.fix_postgres import HasDsn
 from tests.fixtures.writer import eventually, execute
-from tests.integration.admin.keeping import Admin
+from tests.integration.admin.keeping import Admin, refused
 
 #: 25 groups with one event each, two of them seen at the same time; the keeper is not asked.
 GROUPS = """
@@ -36,16 +36,6 @@ def admin(admin: Admin) -> Admin:
     return admin
 
 
-def _problem(answer: Any, status: int, code: str) -> dict[str, Any]:
-    assert answer.status_code == status, answer.text
-    assert answer.headers["content-type"] == "application/problem+json"
-    said: dict[str, Any] = answer.json()
-    assert (said["type"], said["status"]) == (f"/errors/{code}", status)
-    assert said["title"]
-    assert said["fix"]
-    return said
-
-
 @pytest.mark.parametrize("listed", ["groups", "events"])
 def test_pages_follow_each_other_without_a_gap_or_a_repeat(admin: Admin, listed: str) -> None:
     seen: list[int] = []
@@ -62,7 +52,7 @@ def test_pages_follow_each_other_without_a_gap_or_a_repeat(admin: Admin, listed:
 
 @pytest.mark.parametrize("limit", ["-1", "0", "1000000000", "abc"])
 def test_a1_a_limit_has_bounds(admin: Admin, limit: str) -> None:
-    said = _problem(admin.get("/v1/groups", limit=limit), 422, "bad_query")
+    said = refused(admin.get("/v1/groups", limit=limit), 422, "bad_query")
     assert [e["place"] for e in said["errors"]] == ["query/limit"]
 
 
@@ -72,27 +62,27 @@ def test_a2_a_cursor_that_was_changed_or_is_of_another_list_is_refused(admin: Ad
     other = "B" if cursor[0] == "A" else "A"
     changed = [other + cursor[1:], cursor[:-4] + "AAAA", cursor[:-1], "", "é", "AAAA", "x" * 300]
     for bad in changed:
-        _problem(admin.get("/v1/groups", code="planted", cursor=bad), 400, "bad_cursor")
-    _problem(admin.get("/v1/groups", cursor=cursor), 400, "bad_cursor")
-    _problem(admin.get("/v1/events", code="planted", cursor=cursor), 400, "bad_cursor")
+        refused(admin.get("/v1/groups", code="planted", cursor=bad), 400, "bad_cursor")
+    refused(admin.get("/v1/groups", cursor=cursor), 400, "bad_cursor")
+    refused(admin.get("/v1/events", code="planted", cursor=cursor), 400, "bad_cursor")
 
 
 @pytest.mark.parametrize("number", ["1 OR 1=1", "0", "-1", str(2**63), "1e3", "%00"])
 @pytest.mark.parametrize("path", ["/v1/groups/{}", "/v1/events/{}", "/v1/jobs/{}"])
 def test_a3_an_id_is_a_number(admin: Admin, path: str, number: str) -> None:
-    _problem(admin.get(path.format(number)), 422, "bad_query")
-    _problem(admin.ask("POST", f"/v1/events/{number}/reveal", json={"reason": "x"}), 422, "bad_query")
+    refused(admin.get(path.format(number)), 422, "bad_query")
+    refused(admin.ask("POST", f"/v1/events/{number}/reveal", json={"reason": "x"}), 422, "bad_query")
 
 
 @pytest.mark.parametrize("path", ["/v1/groups/999999", "/v1/events/999999", "/v1/jobs/999999", "/v1/../x"])
 def test_a3_what_is_not_there_is_404(admin: Admin, path: str) -> None:
-    _problem(admin.get(path), 404, "not_kept")
-    _problem(admin.reveal(999_999), 404, "not_kept")
+    refused(admin.get(path), 404, "not_kept")
+    refused(admin.reveal(999_999), 404, "not_kept")
 
 
 @pytest.mark.parametrize("text", ["%" * 10_000, "\0", ""])
 def test_a9_a_filter_is_a_short_text_and_no_pattern(admin: Admin, text: str) -> None:
-    said = _problem(admin.get("/v1/events", event_name=text), 422, "bad_query")
+    said = refused(admin.get("/v1/events", event_name=text), 422, "bad_query")
     assert text not in str(said) or not text
     assert admin.events(event_name="%") == []
 
@@ -109,19 +99,19 @@ def test_a10_what_others_wrote_comes_as_escaped_json_and_is_sniffed_by_nobody(ad
 
 def test_a14_a_range_of_time_begins_before_it_ends(admin: Admin) -> None:
     later, sooner = "2026-01-01T00:00:10Z", "2026-01-01T00:00:05Z"
-    _problem(admin.get("/v1/events", since=later, until=sooner), 422, "bad_query")
-    _problem(admin.get("/v1/events", since="2026-01-01T00:00:00"), 422, "bad_query")
+    refused(admin.get("/v1/events", since=later, until=sooner), 422, "bad_query")
+    refused(admin.get("/v1/events", since="2026-01-01T00:00:00"), 422, "bad_query")
     assert len(admin.events(code="planted", since=sooner, until=later)) == 10
 
 
 def test_an_unknown_parameter_is_refused_and_so_is_a_change_of_nothing_known(admin: Admin) -> None:
-    _problem(admin.get("/v1/events", evnt="x"), 422, "bad_query")
+    refused(admin.get("/v1/events", evnt="x"), 422, "bad_query")
     group, *_ = admin.groups(code="planted")
     path = f"/v1/groups/{group['id']}"
     for change in ({"state": "open"}, {"actor": "a", "state": "gone"}, {"actor": "a", "events": 0}):
-        _problem(admin.ask("PATCH", path, json=change), 422, "bad_query")
-    _problem(admin.ask("PATCH", "/v1/groups/999999", json={"actor": "a", "state": "open"}), 404, "not_kept")
-    _problem(admin.ask("PUT", path, json={}), 405, "method_not_allowed")
+        refused(admin.ask("PATCH", path, json=change), 422, "bad_query")
+    refused(admin.ask("PATCH", "/v1/groups/999999", json={"actor": "a", "state": "open"}), 404, "not_kept")
+    refused(admin.ask("PUT", path, json={}), 405, "method_not_allowed")
 
 
 @pytest.mark.parametrize(
@@ -129,13 +119,13 @@ def test_an_unknown_parameter_is_refused_and_so_is_a_change_of_nothing_known(adm
 )
 def test_a_web_page_reads_nothing(admin: Admin, headers: dict[str, str]) -> None:
     for path in ("/v1/groups", "/readyz", "/openapi.json"):
-        _problem(admin.ask("GET", path, headers=headers), 403, "not_local")
+        refused(admin.ask("GET", path, headers=headers), 403, "not_local")
 
 
 def test_a_database_that_is_out_is_503_and_names_no_password(admin: Admin) -> None:
     execute(admin.dsn, "ALTER TABLE onramp_admin.groups RENAME TO away")
     try:
-        said = _problem(admin.get("/v1/groups"), 503, "database_unavailable")
+        said = refused(admin.get("/v1/groups"), 503, "database_unavailable")
         assert said["detail"] == "the control database: SQLSTATE 42P01"
         assert admin.get("/v1/groups").headers["retry-after"] == "2"
     finally:
@@ -153,7 +143,7 @@ def test_a_control_database_that_takes_no_connections_is_503_and_back_at_once(
         execute(postgres.dsn, kill)
         for path in ("/v1/groups", "/v1/events/1", "/v1/jobs", "/v1/acts"):
             answer = admin.get(path)
-            _problem(answer, 503, "database_unavailable")
+            refused(answer, 503, "database_unavailable")
             assert answer.headers["retry-after"] == "2"
         assert admin.get("/healthz").status_code == 200
     finally:

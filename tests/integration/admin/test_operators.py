@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from services.cli.app import app
 from tests.fixtures.writer import eventually, execute
 from tests.integration.admin.guarded import OPERATORS, Guarded, key_of, registry
+from tests.integration.admin.keeping import refused
 
 #: What asks for something, of every kind.
 ROUTES = [
@@ -40,13 +41,6 @@ REHEARSAL = """
 REVEAL = {"reason": "the sender asks"}
 
 
-def _problem(answer: Any, status: int, code: str) -> dict[str, Any]:
-    assert answer.headers["content-type"] == "application/problem+json"
-    said: dict[str, Any] = answer.json()
-    assert (answer.status_code, said["type"], said["status"]) == (status, f"/errors/{code}", status)
-    return said
-
-
 def _only(guarded: Guarded, name: str | None) -> list[int]:
     """The ids of events of one name."""
     found = guarded.rows("SELECT id, event_name FROM onramp_admin.events ORDER BY id")
@@ -56,13 +50,13 @@ def _only(guarded: Guarded, name: str | None) -> list[int]:
 def test_who_may_see_values_downloads_those_of_their_events_alone(guarded: Guarded) -> None:
     asked = {"filters": {"code": "planted"}, **REVEAL}
     for name in ("vera", "otto", "olga"):
-        _problem(guarded.of(name).ask("POST", "/v1/download", json=asked), 403, "not_allowed")
-    _problem(guarded.of("vera").ask("POST", "/v1/edits"), 403, "not_allowed")
+        refused(guarded.of(name).ask("POST", "/v1/download", json=asked), 403, "not_allowed")
+    refused(guarded.of("vera").ask("POST", "/v1/edits"), 403, "not_allowed")
     seen = guarded.of("adam").ask("POST", "/v1/download", json=asked).content.splitlines()
     wanted = sorted(_only(guarded, "order_made") + _only(guarded, "order_lost"))
     assert [orjson.loads(line)["event"] for line in seen] == wanted
     body = b'{"event":%d,"payload":{}}' % _only(guarded, "pay_made")[0]
-    said = _problem(guarded.of("olga").ask("POST", "/v1/edits", content=body), 422, "bad_edits")
+    said = refused(guarded.of("olga").ask("POST", "/v1/edits", content=body), 422, "bad_edits")
     assert said["detail"] == "line 1: there is no event of this number"
 
 
@@ -82,14 +76,14 @@ def test_nothing_is_answered_without_a_key_that_is_valid_now(
 ) -> None:
     good = f"Bearer {key_of('ada')}"
     for given in ({}, {"authorization": good + "x"}, {"authorization": f"Bearer {key_of('eve')}"}):
-        said = _problem(guarded.ask(method, path, headers=given), 401, "unauthenticated")
+        said = refused(guarded.ask(method, path, headers=given), 401, "unauthenticated")
         assert said["detail"] == "no valid key was given"
     with httpx2.Client(base_url=guarded.service.url, timeout=60) as client:
         twice = client.request(method, path, headers=[("authorization", good), ("authorization", good)])
-    _problem(twice, 401, "unauthenticated")
+    refused(twice, 401, "unauthenticated")
     in_url = guarded.ask(method, path, params={"key": key_of("ada"), "authorization": good})
     assert (in_url.status_code, in_url.headers["www-authenticate"]) == (401, "Bearer")
-    _problem(guarded.of("shop").ask(method, path), 403, "not_allowed")
+    refused(guarded.of("shop").ask(method, path), 403, "not_allowed")
 
 
 def test_how_the_service_is_says_nothing_of_events_without_a_key(guarded: Guarded) -> None:
@@ -128,11 +122,11 @@ def test_a_viewer_sees_an_operator_acts_an_admin_reads_values(guarded: Guarded) 
         ("POST", "/v1/jobs/999999/cancel", {}),
     ]
     for method, path, body in acts:
-        _problem(guarded.of("vera").ask(method, path, json=body), 403, "not_allowed")
+        refused(guarded.of("vera").ask(method, path, json=body), 403, "not_allowed")
         assert guarded.of("otto").ask(method, path, json=body).status_code in {200, 202, 404}
     for name in ("vera", "otto"):
-        _problem(guarded.of(name).ask("POST", f"/v1/events/{event}/reveal", json=REVEAL), 403, "not_allowed")
-        _problem(guarded.of(name).get("/v1/acts"), 403, "not_allowed")
+        refused(guarded.of(name).ask("POST", f"/v1/events/{event}/reveal", json=REVEAL), 403, "not_allowed")
+        refused(guarded.of(name).get("/v1/acts"), 403, "not_allowed")
     shown = guarded.of("ada").ask("POST", f"/v1/events/{event}/reveal", json=REVEAL)
     assert shown.content == b'"private"'
 
@@ -141,7 +135,7 @@ def test_who_saw_a_value_and_why_is_written_down_and_stays(guarded: Guarded) -> 
     event = _only(guarded, "order_made")[1]
     for wrong in ({}, {"reason": ""}):
         answer = guarded.of("ada").ask("POST", f"/v1/events/{event}/reveal", json=wrong)
-        _problem(answer, 422, "bad_query")
+        refused(answer, 422, "bad_query")
         assert b"private" not in answer.content
     guarded.of("adam").ask("POST", f"/v1/events/{event}/reveal", json=REVEAL | {"actor": "somebody"})
     [act] = _acts(guarded, subject=f"event {event}")
@@ -151,7 +145,7 @@ def test_who_saw_a_value_and_why_is_written_down_and_stays(guarded: Guarded) -> 
             execute(guarded.dsn, change)
     with pytest.raises(psycopg2.errors.RaiseException):
         execute(guarded.dsn, "TRUNCATE onramp_admin.acts")
-    _problem(guarded.of("adam").get("/v1/acts"), 403, "not_allowed")
+    refused(guarded.of("adam").get("/v1/acts"), 403, "not_allowed")
 
 
 def test_a8_lists_groups_and_ids_show_an_operator_its_own_events_alone(guarded: Guarded) -> None:
@@ -174,7 +168,7 @@ def test_a8_lists_groups_and_ids_show_an_operator_its_own_events_alone(guarded: 
         ("POST", f"/v1/events/{event}/reveal", {"reason": "x"}),
     ):
         asking = guarded.of("adam")
-        hidden = _problem(asking.ask(method, path, json=body), 404, "not_kept")
+        hidden = refused(asking.ask(method, path, json=body), 404, "not_kept")
         parts = path.split("/")
         nowhere = "/".join([*parts[:3], "999999", *parts[4:]])
         assert asking.ask(method, nowhere, json=body).json() == hidden  # no word tells them apart
@@ -189,8 +183,8 @@ def test_a_cursor_leads_nobody_on_who_sees_other_events(guarded: Guarded) -> Non
         for other, cursor in cursors.items():
             answer = guarded.of(name).get("/v1/events", limit=1, cursor=cursor)
             assert answer.status_code == (200 if OPERATORS[name][1] == OPERATORS[other][1] else 400)
-    _problem(guarded.of("olga").get("/v1/events", only="*"), 422, "bad_query")
-    _problem(guarded.of("olga").start("discard", filters={"only": ["*"]}), 422, "bad_query")
+    refused(guarded.of("olga").get("/v1/events", only="*"), 422, "bad_query")
+    refused(guarded.of("olga").start("discard", filters={"only": ["*"]}), 422, "bad_query")
 
 
 def test_a_job_counts_and_changes_what_its_operator_sees_and_others_do_not_see_it(guarded: Guarded) -> None:
@@ -213,15 +207,15 @@ def test_a_job_counts_and_changes_what_its_operator_sees_and_others_do_not_see_i
     assert guarded.of("pia").get("/v1/jobs").json() == {"jobs": []}
     assert [j["id"] for j in guarded.of("adam").get("/v1/jobs").json()["jobs"]] == [named["id"], job["id"]]
     for path in (f"/v1/jobs/{everything['id']}", "/v1/jobs/999999"):
-        hidden = _problem(olga.get(path), 404, "not_kept")
-        assert _problem(olga.ask("POST", f"{path}/cancel", json={}), 404, "not_kept") == hidden
+        hidden = refused(olga.get(path), 404, "not_kept")
+        assert refused(olga.ask("POST", f"{path}/cancel", json={}), 404, "not_kept") == hidden
     assert otto.get(f"/v1/jobs/{everything['id']}").json()["state"] != "cancelled"
     execute(guarded.dsn, REHEARSAL)
     last = otto.get("/v1/jobs").json()["jobs"][0]
     rehearsal = {"kind": "replay", "reason": "x", "rehearsed": last["id"]}
     assert otto.ask("POST", "/v1/jobs", json=rehearsal).status_code == 409  # nothing can be replayed here
     answer = olga.ask("POST", "/v1/jobs", json=rehearsal)
-    assert _problem(answer, 404, "not_kept")["detail"] == "there is no rehearsal of this id"
+    assert refused(answer, 404, "not_kept")["detail"] == "there is no rehearsal of this id"
     assert _acts(guarded, subject=f"job {everything['id']}", act="cancel") == []
 
 

@@ -13,7 +13,8 @@ from tests.fixtures.fix_kafka import HasBootstrap
 from tests.fixtures.fix_postgres import HasDsn
 from tests.fixtures.writer import execute
 from tests.integration.admin.guarded import key_of
-from tests.integration.admin.office import TYPE, WHY, Office, office_of, refused
+from tests.integration.admin.keeping import refused
+from tests.integration.admin.office import TYPE, WHY, Office, office_of
 
 DEEP: Final = b'{"event_types":{"a":{"schema":' + b'{"not":' * 500 + b"{}" + b"}" * 500 + b"}}}"
 

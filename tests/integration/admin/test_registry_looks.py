@@ -8,7 +8,8 @@ from services.admin.api.rights import NEEDS
 from tests.fixtures.fix_kafka import HasBootstrap
 from tests.fixtures.fix_postgres import HasDsn
 from tests.fixtures.writer import envelope, execute, make_topics, produce
-from tests.integration.admin.office import TYPE, WHY, Office, office_of, refused
+from tests.integration.admin.keeping import refused
+from tests.integration.admin.office import TYPE, WHY, Office, office_of
 
 OURS = ("/v1/registry", "/v1/types", "/v1/keys", "/v1/destinations", "/v1/access", "/v1/topics")
 
