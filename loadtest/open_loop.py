@@ -9,6 +9,7 @@ counts from when it was due, so that a generator or a gateway that stalls cannot
 
 import asyncio
 import json
+import secrets
 import ssl
 import sys
 import time
@@ -79,6 +80,7 @@ async def run(order: dict[str, Any]) -> list[Sent]:
     trust = ssl.create_default_context(cafile=order["ca_file"]) if order.get("ca_file") else None
     for _ in range(connections):
         await loop.create_connection(lambda: _Connection(idle), "127.0.0.1", order["port"], ssl=trust)
+    ids = secrets.token_hex(4)  # ids of two loads differ: repeats land another way
     names, fresh = deque(f"latency_{n:04d}" for n in range(order["names"])), order["names"]
     began = time.monotonic() + _BEFORE_THE_FIRST
     sent: list[Sent] = []
@@ -94,16 +96,16 @@ async def run(order: dict[str, Any]) -> list[Sent]:
         if early > 0:
             await asyncio.sleep(early)
         connection = await idle.get()
-        connection.send(one, _request(order, one.name, number))
+        connection.send(one, _request(order, one.name, number, ids))
     async with asyncio.timeout(_DRAIN_SECONDS):
         for _ in range(connections):
             await idle.get()
     return sent
 
 
-def _request(order: dict[str, Any], name: str, number: int) -> bytes:
+def _request(order: dict[str, Any], name: str, number: int, ids: str) -> bytes:
     body = (
-        f'{{"metadata":{{"id":"event-{number:09d}","timestamp":"2026-11-21T08:00:00Z","version":"1"}},'
+        f'{{"metadata":{{"id":"{ids}-{number:09d}","timestamp":"2026-11-21T08:00:00Z","version":"1"}},'
         f'"event_name":"{name}","payload":{{"order":{number},"note":"{"x" * 60}"}}}}'
     ).encode()
     head = (
