@@ -3,15 +3,20 @@
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import closing
+from itertools import product
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import httpx2
 import orjson
+import psycopg2
 import pytest
 
 from stack import services
 from stack.services import Service
+from tests.fixtures.inline import KilledError, Places
 from tests.fixtures.operator import Operator
 from tests.fixtures.other import Other
 from tests.fixtures.scenes import Scene, gone, kill_driver_alone
@@ -136,3 +141,37 @@ def test_f42_what_was_refused_lands_once_though_both_are_killed_on_the_way(
     assert refused.of_state() == {"replayed": N}
     code, said = refused.audited()
     assert (code, said["findings"], said["kept"]) == (0, [], {"replayed": N})
+
+
+STAGE = """
+    INSERT INTO onramp.replays
+        (topic_id, topic, partition, "offset", destination, attempt, job, value, timestamp)
+    SELECT %s::uuid, %s, 0, n, %s, 1, %s::uuid, convert_to(format(%s, n), 'UTF8'), now()
+    FROM generate_series(0, %s) n
+    WHERE NOT EXISTS (SELECT FROM onramp.replayed r WHERE r."offset" = n) ON CONFLICT DO NOTHING
+"""
+
+
+def test_f42_a_writer_that_is_killed_at_each_place_sorts_and_lands_what_was_refused_once(
+    inline: Scene, other: Other, places: Places
+) -> None:
+    """In the default database and in the one that it belongs to, before and behind each commit."""
+    execute(other.dsn, "CREATE TABLE public.t (x int)")
+    make_topics(inline.bootstrap, inline.topic)
+    inline.register({"grants": [{"topic": inline.topic, "schema": "public"}]})
+    place = {"type": "postgres", "vanity": other.name, "schema": "public", "table": "t"}
+    packet = orjson.dumps({"pipeline_context": {"destinations": [place]}, "data": {"x": "%s"}})
+    values = (str(uuid4()), inline.topic, WHERE, str(uuid4()), packet.decode().replace('"%s"', "%s"), N - 1)
+    inline.writer_into(other).stop()  # Onramp's tables are there
+
+    for dsn, at in product((inline.dsn, other.dsn), (MID_REPLAY, "writer.after_replay")):
+        places.kill_at(at)
+        with closing(psycopg2.connect(dsn)) as conn, conn, conn.cursor() as cursor:
+            cursor.execute(STAGE, values)
+        writer: Any = inline.writer_into(other, wait=False)
+        assert isinstance(writer.ended(), KilledError), (dsn, at)
+        known = rows(dsn, "SELECT count(*)::int FROM onramp.replayed")
+        assert known == [(0 if at == MID_REPLAY else N,)]
+    assert rows(inline.dsn, "SELECT DISTINCT outcome FROM onramp.replayed") == [("sorted",)]
+    assert rows(other.dsn, "SELECT DISTINCT outcome FROM onramp.replayed") == [("landed",)]
+    assert [x for (x,) in rows(other.dsn, "SELECT x FROM public.t ORDER BY 1")] == [*range(N)]

@@ -13,6 +13,10 @@ _ADMIN: Final = "tests/integration/admin/test_replays_of_refused.py::test_"
 _KILLED: Final = (
     "tests/faults/test_f42_refused.py::test_f42_what_was_refused_lands_once_though_both_are_killed_on_the_way"
 )
+_KILLED_WRITER: Final = (
+    "tests/faults/test_f42_refused.py::"
+    "test_f42_a_writer_that_is_killed_at_each_place_sorts_and_lands_what_was_refused_once"
+)
 
 REFUSED_WRITER: Final = (
     Mutant(
@@ -89,7 +93,7 @@ REFUSED_KILLED: Final = (
         "            staged.record(conn, ((s, verdicts[s.event.key]) for s in fresh))\n",
         "            conn.commit()\n"
         "            staged.record(conn, ((s, verdicts[s.event.key]) for s in fresh))\n",
-        _KILLED,
+        _KILLED_WRITER,
     ),
 )
 REFUSED_ADMIN: Final = (
