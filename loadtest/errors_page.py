@@ -13,11 +13,16 @@ _HEAD: Final = """\
 
 Made by `python -m loadtest.errors_page` from the file beside it; do not edit it by hand. Parked events
 are put on their topic, kept and packed by the admin service, asked for over its socket, discarded,
-restored and replayed as they were, without a fix. Generator, Kafka, Postgres, gateway, writer and admin
+restored and replayed, as they were and with a fix. Generator, Kafka, Postgres, gateway, writer and admin
 service share the machine.
 """
 _SPREAD: Final = ("p50", "p95", "p99", "max")
-_JOBS: Final = ("discard", "restore", "replay")
+_JOBS: Final = {
+    "discard": "discard",
+    "restore": "restore",
+    "replay": "replay",
+    "replay_fixed": "replay with a fix",
+}
 
 
 def page(result: dict[str, Any]) -> str:
@@ -25,10 +30,11 @@ def page(result: dict[str, Any]) -> str:
     live = result["live"]
     figures = [
         f"kept {result['keep']['kept_per_s']:,} a second",
-        *(_job(name, result[name]) for name in _JOBS),
+        *(_job(what, result[name]) for name, what in _JOBS.items() if name in result),
+        *([f"both replays together: {both:,} a second"] if (both := result.get("replays_per_s")) else ()),
         _job("replay beside live events", live["replay"]),
         _live(live),
-        f"the admin service had {result['admin_rss_mib']:,.0f} MiB at most (RSS)",
+        f"the admin service had {result['admin_rss_mib']:,.0f} MiB at most (RSS)" + _phases(result),
     ]
     if typed := result.get("typed"):
         figures.append(
@@ -54,6 +60,12 @@ def write(folder: Path = RESULTS) -> None:
 def _job(name: str, job: dict[str, Any]) -> str:
     done = f"{job['changed']:,} of {job['counted']:,}"
     return f"{name}: {done} in {job['seconds']:,} s, {job['per_s']:,} a second"
+
+
+def _phases(result: dict[str, Any]) -> str:
+    """Return how much memory it had in which phase, where that was measured."""
+    most = result.get("rss_mib", {}).items()
+    return "".join(f"; {phase.removesuffix('_ms').replace('_', ', ')} {mib:,.0f}" for phase, mib in most)
 
 
 def _live(live: dict[str, Any]) -> str:
