@@ -7,7 +7,6 @@ Databases come by their names, the default one first.
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, NamedTuple
 
@@ -27,9 +26,8 @@ class Destination(NamedTuple):
     dsn: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Attempt:
-    """One attempt at one event: what is staged of it."""
+class Attempt(NamedTuple):
+    """One attempt at one event: what it is known by, and how much of it there is."""
 
     id: int
     topic_id: str
@@ -38,8 +36,7 @@ class Attempt:
     offset: int
     destination: str
     attempt: int
-    received_at: datetime | None
-    timestamp: datetime
+    parked_at: datetime
     size: int
 
 

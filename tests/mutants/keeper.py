@@ -176,8 +176,8 @@ KEEPER: Final = (
     Mutant(
         "that a replay job names an event whose bytes are lost, and stages no other bytes for it",
         "store/staging_sql.py",
-        "[a for a in some if a.id not in loaded.lost]",
-        "some",
+        "[a for a in part if a.id not in loaded.lost]",
+        "part",
         f"{_REPLAYS}an_event_whose_bytes_are_lost_fails_by_name_and_stops_no_other",
     ),
     Mutant(
@@ -330,6 +330,27 @@ KEEPER: Final = (
         f"{_REPLAYS}what_was_dropped_is_staged_again_under_its_attempt",
     ),
     Mutant(
+        "that a replay job stages others beside one that a restored dump brought back",
+        "store/staging_sql.py",
+        "        execute_values(cur, _STAGE, rows, page_size=_ROWS)\n",
+        "",
+        f"{_REPLAYS}beside_an_earlier_attempt_that_a_dump_brought_back_the_others_are_staged",
+    ),
+    Mutant(
+        "that a replay job asks about all that is marked once nothing is left to stage",
+        "store/work_sql.py",
+        "self._marked_behind.pop(job.id, 0)",
+        "self._marked_behind.get(job.id, 0)",
+        f"{_REPLAYS}no_more_is_staged_ahead_than_may_be",
+    ),
+    Mutant(
+        "that a replay job which stages asks about nothing else",
+        "store/work_sql.py",
+        "after if seen.is_behind else job.done_to",
+        "after",
+        f"{_REPLAYS}a_step_asks_about_what_the_one_before_it_has_marked_and_the_next_about_all",
+    ),
+    Mutant(
         "that a replay job which is cancelled asks what landed",
         "store/staging_sql.py",
         "        found = _look(cur, attempts)  # a later statement: it sees what landed while we waited\n",
@@ -339,8 +360,8 @@ KEEPER: Final = (
     Mutant(
         "how much a replay job stages ahead",
         "store/work_sql.py",
-        "_do_batch(conn, job, databases, replay_sql.MOST_STAGED - left)",
-        "_do_batch(conn, job, databases)",
+        "_do_batch(self.conn, job, self.databases, replay_sql.MOST_STAGED - left)",
+        "_do_batch(self.conn, job, self.databases)",
         f"{_REPLAYS}no_more_is_staged_ahead_than_may_be",
     ),
     Mutant(
@@ -464,7 +485,7 @@ KEEPER: Final = (
     Mutant(
         "the digest of what a fix has edited",
         "store/staging_sql.py",
-        "            _binary(loaded.digests.get(a.id)),\n",
+        "            loaded.digests.get(a.id),\n",
         "            None,\n",
         f"{_REPLAYS}a_fix_edits_what_is_staged_and_what_it_does_not_fit_fails_for_that_reason",
     ),
@@ -661,8 +682,8 @@ KEEPER: Final = (
     Mutant(
         "that a replay job stages a part in its turn",
         "store/staging_sql.py",
-        "islice(_parts([a for a in attempts if a.id in missing]), 1)",
-        "_parts([a for a in attempts if a.id in missing])",
+        "            break\n        part.append(attempt)\n",
+        "            pass\n        part.append(attempt)\n",
         f"{_REPLAYS}a_replay_stages_a_part_and_gives_others_their_turn",
     ),
     Mutant(

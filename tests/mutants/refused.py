@@ -78,8 +78,8 @@ REFUSED_WRITER: Final = (
     Mutant(
         "the table that it landed in, beside its attempt",
         "replay/staged.py",
-        "e.to or verdict.to,",
-        "e.to,",
+        'coalesce(r."to", v."to")',
+        'r."to"',
         f"{_WRITER}what_belongs_to_the_default_database_lands_there_at_once",
     ),
 )

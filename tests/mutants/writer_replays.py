@@ -34,9 +34,10 @@ REPLAYS_KILLED: Final = (
     Mutant(
         "the look that sees what is staged",
         "driver/collector.py",
-        "            if stats_of.staged:\n",
-        "            if False:\n",
-        _KILLED,
+        "        if is_staged:\n",
+        "        if False:\n",
+        "tests/unit/writer/test_collector.py::"
+        "test_what_is_staged_is_seen_in_each_database_while_another_one_hangs",
     ),
     Mutant(
         "the thread that a replay has to itself",
@@ -90,8 +91,8 @@ REPLAYS_KILLED: Final = (
     Mutant(
         "that a replay says which bytes it landed",
         "replay/staged.py",
-        "            None if staged.sha256 is None else Binary(staged.sha256),\n",
-        "            None,\n",
+        'r.job, coalesce(r."to", v."to"), r.sha256\n',
+        'r.job, coalesce(r."to", v."to"), NULL::bytea\n',
         _EDITED,
     ),
 )

@@ -86,19 +86,20 @@ def read(segments: Segments, name: str, wanted: Mapping[int, int]) -> Read:
 def _take(found: Read, name: str, file: Any, at: int, ids: list[int]) -> None:
     """Read one row group; if it is damaged, only what is wanted of it is lost."""
     import pyarrow as pa  # noqa: PLC0415 - see folder.py
-    import pyarrow.compute as pc  # noqa: PLC0415
 
     found.row_groups += 1
     try:
         table = file.read_row_group(at, columns=[_EVENT, _VALUE])
-        table = table.filter(pc.is_in(table[_EVENT], value_set=pa.array(ids, pa.int64())))
+        all_of_it = zip(table[_EVENT].to_pylist(), table[_VALUE].to_pylist(), strict=True)
     except FileNotFoundError:
         raise _missing(name) from None
     except (OSError, pa.ArrowException):
         # A group's ids are in several row groups at times, so this one need not have had them.
         found.lost |= {event: _damaged(name) for event in ids if event not in found.values}
         return
-    rows = dict(zip(table[_EVENT].to_pylist(), table[_VALUE].to_pylist(), strict=True))
+    wanted = set(ids)
+    # Not by pyarrow's filter, which loads all that it computes with, some megabytes.
+    rows = {event: value for event, value in all_of_it if event in wanted}
     found.values |= rows
     for event in rows:
         found.lost.pop(event, None)

@@ -7,10 +7,12 @@ back is what was parked, or the reason why it cannot.
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import partial
 from hashlib import sha256
 from typing import Final, NamedTuple
 
+import orjson
 from psycopg2.extensions import connection
 
 from services.admin.segments import segment
@@ -27,7 +29,7 @@ from shared.errors import (
 
 #: One statement: an event is in one place as of its moment.
 _WHERE: Final = """
-    SELECT e.id, e.group_id, e.sha256, e.gone, b.value, s.name
+    SELECT e.id, e.group_id, e.sha256, e.gone, b.value, s.name, e.reason::text, e.parked_at
     FROM onramp_admin.events e
         LEFT JOIN onramp_admin.bytes b ON b.event = e.id
         LEFT JOIN LATERAL (
@@ -42,12 +44,14 @@ _WHERE: Final = """
 class Loaded:
     """Bytes by event, and why others cannot be had.  A tombstone is in neither.
 
+    `times`: when each was received, if its record says so, and its record's own time.
     `digests`: sha256 of bytes that are not as they were parked.
     """
 
     values: dict[int, bytes] = field(default_factory=dict)
     lost: dict[int, OnrampError] = field(default_factory=dict)
     digests: dict[int, bytes] = field(default_factory=dict)
+    times: dict[int, tuple[datetime | None, datetime]] = field(default_factory=dict)
 
 
 class _Place(NamedTuple):
@@ -114,7 +118,8 @@ def _look(conn: connection, events: list[int]) -> _Looked:
     loaded, places = Loaded(), []
     with conn.cursor() as cur:
         cur.execute(_WHERE, (events,))
-        for event, group, kept, gone, stored, name in cur.fetchall():
+        for event, group, kept, gone, stored, name, reason, parked_at in cur:
+            loaded.times[event] = _times(reason, parked_at)
             digest = None if kept is None else bytes(kept)
             if stored is not None:
                 _judge(loaded, event, digest, bytes(stored), "the control database")
@@ -141,6 +146,20 @@ def _read(segments: Segments | None, loaded: Loaded, places: Sequence[_Place]) -
         for place in of:
             if place.event in read.values:
                 _judge(loaded, place.event, place.digest, read.values[place.event], f"segment {name}")
+
+
+def _times(reason: str, parked_at: datetime) -> tuple[datetime | None, datetime]:
+    told = orjson.loads(reason)
+    return _time(told.get("received_at")), _time(told.get("timestamp")) or parked_at
+
+
+def _time(told: object) -> datetime | None:
+    """Return a time of the record's reason; a year that no calendar has is none."""
+    try:
+        found = datetime.fromisoformat(str(told))
+    except ValueError:
+        return None
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
 def _judge(loaded: Loaded, event: int, digest: bytes | None, found: bytes, where: str) -> None:

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from io import StringIO
 from typing import Any, Final, NamedTuple, Self
 
 import orjson
@@ -18,7 +17,7 @@ from psycopg2.extensions import connection, cursor
 from psycopg2.extras import execute_values
 
 from services.admin.errors.cause import MOST_GROUPS, VERSION, Cause
-from services.admin.errors.copy_lines import bytes_line, event_line
+from services.admin.errors.copy_lines import as_file, bytes_line, event_line
 from services.admin.errors.facets import Facets
 from services.admin.errors.groups import MOST_OF_A_NAME, counted_under, is_others
 from services.admin.errors.kept import KeptEvent
@@ -257,9 +256,9 @@ def _add_staged(cur: cursor, events: Sequence[_InGroup]) -> list[_InGroup]:
 def _copy(cur: cursor, into: tuple[str, str], events: Sequence[_InGroup], first: int) -> None:
     """Copy events and their bytes, numbered from `first` on."""
     lines = (event_line(n, of.event, of.group) for n, of in enumerate(events, first))
-    cur.copy_expert(into[0], StringIO("".join(lines)))
+    cur.copy_expert(into[0], as_file(lines))
     values = ((n, of.event.value) for n, of in enumerate(events, first))
-    cur.copy_expert(into[1], StringIO("".join(bytes_line(n, v) for n, v in values if v is not None)))
+    cur.copy_expert(into[1], as_file(bytes_line(n, v) for n, v in values if v is not None))
 
 
 def _count(cur: cursor, new: Iterable[_InGroup]) -> None:

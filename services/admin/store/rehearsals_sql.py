@@ -8,6 +8,7 @@ from psycopg2.extras import execute_values
 
 from services.admin.attempts import Attempt, Destination, Found
 from services.admin.store import staging_sql
+from services.admin.store.bytes_sql import Loaded
 from services.admin.store.staging_sql import KEYS, Load, columns, in_destination
 from shared.errors import OnrampError
 
@@ -51,7 +52,7 @@ def ask(where: Destination, asked: Question, attempts: Sequence[Attempt], load: 
             part = missing[start : start + _AT_ONCE]
             loaded = load([a.id for a in part])
             lost |= loaded.lost
-            rows = [_row(asked, a, loaded.values.get(a.id)) for a in part if a.id not in loaded.lost]
+            rows = [_row(asked, a, loaded) for a in part if a.id not in loaded.lost]
             if rows:
                 execute_values(cur, _ASK, rows, page_size=len(rows))
     return [staging_sql.lost(f, lost[f.id]) if f.id in lost else f for f in found]
@@ -63,7 +64,8 @@ def forget(where: Destination, job: str) -> None:
         cur.execute(_FORGET, (job,))
 
 
-def _row(asked: Question, a: Attempt, value: bytes | None) -> tuple[object, ...]:
+def _row(asked: Question, a: Attempt, loaded: Loaded) -> tuple[object, ...]:
     of_event = (a.topic_id, a.topic, a.partition, a.offset, a.destination)
+    value = loaded.values.get(a.id)
     given = None if value is None else Binary(value)
-    return asked.job, *of_event, asked.to, given, a.received_at, a.timestamp, asked.with_triggers
+    return asked.job, *of_event, asked.to, given, *loaded.times[a.id], asked.with_triggers

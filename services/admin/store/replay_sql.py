@@ -17,12 +17,13 @@ from services.admin.attempts import Attempt, Destination, Found, everywhere
 from services.admin.errors.sentence import sentence_of
 from services.admin.store import results_sql, staging_sql
 from services.admin.store.staging_sql import COLUMNS, Load, Staging, attempt_of
+from shared.postgres import arrays
 
 #: At most so many are staged ahead of the writer.
 MOST_STAGED: Final = 10_000
 _MARKED: Final = f"""
     SELECT {COLUMNS} FROM onramp_admin.events e
-    WHERE e.job = %s AND e.state = 'replaying' ORDER BY e.id
+    WHERE e.job = %(job)s AND e.state = 'replaying' AND e.stated > %(after)s ORDER BY e.stated
 """  # noqa: S608 - our own words
 _OUTSTANDING: Final = "SELECT count(*) FROM onramp_admin.states WHERE job = %s AND state = 'replaying'"
 #: By the writer's outcome: the event's state.
@@ -41,8 +42,8 @@ class Settled:
 
     results: Counter[tuple[str, str]] = field(default_factory=Counter)
     waits: str | None = None
-    #: Whether there was something to stage: the next part of it is due.
-    has_staged: bool = False
+    #: Whether there is more to stage: the next part of it is due.
+    is_behind: bool = False
 
     @property
     def failed(self) -> int:
@@ -56,27 +57,37 @@ class Settled:
 
 
 def settle(
-    conn: connection, job: int, by: Staging, databases: Mapping[str, str], load: Load, *, cancelling: bool
+    conn: connection,
+    job: int,
+    by: Staging,
+    databases: Mapping[str, str],
+    load: Load,
+    *,
+    cancelling: bool,
+    after: int = 0,
 ) -> Settled:
-    """Stage what is marked and not staged, or take it back; give events the states that they have got."""
+    """Stage what is marked and not staged, or take it back; give events the states that they have got.
+
+    `after`: an id; nothing is asked about events up to it.
+    """
     results: Counter[tuple[str, str]] = Counter()
     waits: list[str] = []
-    has_staged = False
+    is_behind = False
 
     def ask(where: Destination, attempts: Sequence[Attempt]) -> Sequence[Found]:
         if cancelling:
             return staging_sql.withdraw(where, by, attempts)
         return staging_sql.follow(where, by, attempts, load)
 
-    for asked in everywhere(databases, _marked(conn, job), ask):
+    for asked in everywhere(databases, _marked(conn, job, after), ask):
         if asked.error is not None:
             waits.append(asked.error.detail)
-        has_staged |= not cancelling and any(f.outcome is None and not f.staged for f in asked.found)
+        is_behind |= not cancelling and any(f.outcome is None and not f.staged for f in asked.found)
         done = [f for f in asked.found if f.outcome is not None or cancelling]
         _give_states(conn, job, done)
         results.update(_result(f.outcome, f.reason) for f in done if f.outcome is not None)
     results_sql.add(conn, job, results)
-    return Settled(results, "; ".join(sorted(waits)) or None, has_staged)
+    return Settled(results, "; ".join(sorted(waits)) or None, is_behind)
 
 
 def _result(outcome: str, reason: str | None) -> tuple[str, str]:
@@ -94,14 +105,17 @@ def outstanding(conn: connection, job: int) -> int:
         return int(count)
 
 
-def _marked(conn: connection, job: int) -> list[Attempt]:
+def _marked(conn: connection, job: int, after: int) -> list[Attempt]:
     """Return what is marked: never more than is staged ahead."""
     with conn.cursor() as cur:
-        cur.execute(_MARKED, (job,))
+        cur.execute(_MARKED, {"job": job, "after": after})
         return [attempt_of(row) for row in cur.fetchall()]
 
 
 def _give_states(conn: connection, job: int, found: Sequence[Found]) -> None:
-    states = [_STATES[f.outcome] for f in found]
+    if not found:
+        return
+    ids = arrays.numbers(f.id for f in found)
+    states = arrays.texts(_STATES[f.outcome] for f in found)
     with conn.cursor() as cur:
-        cur.execute(_SETTLE, ([f.id for f in found], states, [f.reason for f in found], job))
+        cur.execute(_SETTLE, (ids, states, arrays.texts(f.reason for f in found), job))

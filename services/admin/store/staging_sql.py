@@ -5,20 +5,20 @@ The writer takes and removes staged rows, and writes `onramp.replayed` with the 
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from functools import partial
-from itertools import islice
 from typing import Any, Final, NamedTuple
 
 import orjson
 import psycopg2
-from psycopg2 import Binary
+from psycopg2.errors import UniqueViolation
 from psycopg2.extensions import connection, cursor
 from psycopg2.extras import execute_values
 
 from services.admin.attempts import Attempt, Destination, Found
+from services.admin.errors.copy_lines import Value, as_file, line_of
 from services.admin.store.bytes_sql import Loaded
 from shared.errors import DATABASE_UNAVAILABLE, InfrastructureError, OnrampError
+from shared.postgres import arrays
 from shared.postgres.answering import answering
 from shared.postgres.connect import connect
 
@@ -27,8 +27,7 @@ _OPTIONS: Final = (
 )
 #: What `attempt_of` takes.
 COLUMNS: Final = """
-    e.id, e.topic_id::text, e.topic, e.partition, e."offset", e.destination, e.attempt, e.parked_at,
-    e.reason::text, e.size
+    e.id, e.topic_id::text, e.topic, e.partition, e."offset", e.destination, e.attempt, e.parked_at, e.size
 """
 #: Of what is loaded and staged in one step: other jobs have their turn before the next.
 _MOST_EVENTS: Final = 5_000
@@ -39,18 +38,27 @@ KEYS: Final = """
     SELECT * FROM unnest(%s::bigint[], %s::uuid[], %s::int4[], %s::int8[], %s::text[], %s::int4[])
         AS k (id, topic_id, partition, "offset", destination, attempt)
 """
-#: One statement, so that both tables are seen as of the same moment.
+#: One statement, so that both tables are seen as of the same moment.  LIMIT: by its key, each.  A join would
+#: read all of `onramp.replayed`, which has a row for each attempt that ever was.
 _LOOK: Final = f"""
     WITH k AS MATERIALIZED ({KEYS})
-    SELECT k.id, d.outcome, d.reason::text, s.topic_id IS NOT NULL
-    FROM k LEFT JOIN onramp.replayed d USING (topic_id, partition, "offset", destination, attempt)
-        LEFT JOIN onramp.replays s USING (topic_id, partition, "offset", destination, attempt)
+    SELECT k.id, d.outcome, d.reason, s.topic_id IS NOT NULL
+    FROM k LEFT JOIN LATERAL (
+        SELECT outcome, reason::text FROM onramp.replayed r
+        WHERE (r.topic_id, r.partition, r."offset", r.destination, r.attempt)
+            = (k.topic_id, k.partition, k."offset", k.destination, k.attempt) LIMIT 1
+    ) d ON true LEFT JOIN LATERAL (
+        SELECT topic_id FROM onramp.replays r
+        WHERE (r.topic_id, r.partition, r."offset", r.destination)
+            = (k.topic_id, k.partition, k."offset", k.destination) AND r.attempt = k.attempt LIMIT 1
+    ) s ON true
 """  # noqa: S608 - our own words
-_STAGE: Final = """
-    INSERT INTO onramp.replays (topic_id, topic, partition, "offset", destination, attempt, job, "to", value,
-                                sha256, received_at, timestamp)
-    VALUES %s ON CONFLICT DO NOTHING
+_STAGED: Final = """
+    topic_id, topic, partition, "offset", destination, attempt, job, "to", value, sha256, received_at,
+    timestamp
 """
+_COPY: Final = f"COPY onramp.replays ({_STAGED}) FROM STDIN"
+_STAGE: Final = f"INSERT INTO onramp.replays ({_STAGED}) VALUES %s ON CONFLICT DO NOTHING"  # noqa: S608 - our own words
 #: What the writer has locked is waited for: it is gone then, and `onramp.replayed` knows it.
 _UNSTAGE: Final = f"""
     WITH k AS MATERIALIZED ({KEYS})
@@ -73,33 +81,35 @@ Load = Callable[[list[int]], Loaded]
 
 
 def follow(where: Destination, by: Staging, attempts: Sequence[Attempt], load: Load) -> list[Found]:
-    """Return what became of `attempts`, and stage a part of those that are neither staged nor known.
+    """Return what became of `attempts`, once a part of those that are neither staged nor known is staged.
 
-    One whose bytes cannot be had has failed for that reason.  Raises `InfrastructureError`.
+    What is not staged then is for the next step.  One whose bytes cannot be had has failed for that reason.
+    Raises `InfrastructureError`.
     """
-    why: dict[int, OnrampError] = {}
     with in_destination(where) as cur:
         found = _look(cur, attempts)
         missing = {f.id for f in found if f.outcome is None and not f.staged}
-        for some in islice(_parts([a for a in attempts if a.id in missing]), 1):
-            loaded = load([a.id for a in some])
-            _stage(cur, by, [a for a in some if a.id not in loaded.lost], loaded)
-            why |= loaded.lost
-    return [lost(f, why[f.id]) if f.id in why else f for f in found]
+        part = _part([a for a in attempts if a.id in missing])
+        if not part:
+            return found
+        loaded = load([a.id for a in part])
+        _stage(cur, by, [a for a in part if a.id not in loaded.lost], loaded)
+    why, staged = loaded.lost, {a.id for a in part}
+    return [
+        lost(f, why[f.id]) if f.id in why else f._replace(staged=True) if f.id in staged else f for f in found
+    ]
 
 
-def _parts(attempts: Iterable[Attempt]) -> Iterator[list[Attempt]]:
-    """Yield attempts, so many that their bytes fit into memory."""
+def _part(attempts: Iterable[Attempt]) -> list[Attempt]:
+    """Return the first attempts, so many that their bytes fit into memory."""
     part: list[Attempt] = []
     size = 0
     for attempt in attempts:
         if part and (len(part) >= _MOST_EVENTS or size + attempt.size > _MOST_BYTES):
-            yield part
-            part, size = [], 0
+            break
         part.append(attempt)
         size += attempt.size
-    if part:
-        yield part
+    return part
 
 
 def withdraw(where: Destination, by: Staging, attempts: Sequence[Attempt]) -> list[Found]:
@@ -109,7 +119,7 @@ def withdraw(where: Destination, by: Staging, attempts: Sequence[Attempt]) -> li
     what was deleted here, and by nobody else.  Raises `InfrastructureError`.
     """
     with in_destination(where) as cur:
-        _stage(cur, by, attempts, Loaded())
+        execute_values(cur, _STAGE, _rows(by, attempts, Loaded()), page_size=_ROWS)
         cur.execute(_UNSTAGE, columns(attempts))
         deleted = {number for (number,) in cur.fetchall()}
         found = _look(cur, attempts)  # a later statement: it sees what landed while we waited
@@ -148,11 +158,23 @@ def _look(cur: cursor, attempts: Sequence[Attempt]) -> list[Found]:
 
 
 def _stage(cur: cursor, by: Staging, attempts: Sequence[Attempt], loaded: Loaded) -> None:
-    if not attempts:
-        return
-    # In the order in which the writer takes them: two that lock never wait for each other in a circle.
-    ordered = sorted(attempts, key=lambda a: (a.topic_id, a.partition, a.offset, a.destination))
-    rows = [
+    """Stage `attempts`, none of which was there when we looked."""
+    rows = _rows(by, attempts, loaded)
+    cur.execute("SAVEPOINT copied")
+    try:
+        cur.copy_expert(_COPY, as_file(map(line_of, rows)))
+    except UniqueViolation:
+        # Another attempt is, that a restored dump brought back, or another service was quicker.
+        cur.execute("ROLLBACK TO SAVEPOINT copied")
+        execute_values(cur, _STAGE, rows, page_size=_ROWS)
+
+
+def _rows(by: Staging, attempts: Sequence[Attempt], loaded: Loaded) -> list[tuple[Value, ...]]:
+    """Return rows of `_STAGED`, in the order in which the writer takes them.
+
+    So two that lock never wait for each other in a circle.
+    """
+    return [
         (
             a.topic_id,
             a.topic,
@@ -161,54 +183,26 @@ def _stage(cur: cursor, by: Staging, attempts: Sequence[Attempt], loaded: Loaded
             a.destination,
             a.attempt,
             *by,
-            _binary(loaded.values.get(a.id)),
-            _binary(loaded.digests.get(a.id)),
-            a.received_at,
-            a.timestamp,
+            loaded.values.get(a.id),
+            loaded.digests.get(a.id),
+            *loaded.times.get(a.id, (None, a.parked_at)),
         )
-        for a in ordered
+        for a in sorted(attempts, key=lambda a: (a.topic_id, a.partition, a.offset, a.destination))
     ]
-    execute_values(cur, _STAGE, rows, page_size=_ROWS)
 
 
-def _binary(value: bytes | None) -> Any:
-    return None if value is None else Binary(value)
-
-
-def columns(attempts: Sequence[Attempt]) -> tuple[list[Any], ...]:
+def columns(attempts: Sequence[Attempt]) -> tuple[str, ...]:
     """Return the parameters of `KEYS`."""
     return (
-        [a.id for a in attempts],
-        [a.topic_id for a in attempts],
-        [a.partition for a in attempts],
-        [a.offset for a in attempts],
-        [a.destination for a in attempts],
-        [a.attempt for a in attempts],
+        arrays.numbers(a.id for a in attempts),
+        arrays.texts(a.topic_id for a in attempts),
+        arrays.numbers(a.partition for a in attempts),
+        arrays.numbers(a.offset for a in attempts),
+        arrays.texts(a.destination for a in attempts),
+        arrays.numbers(a.attempt for a in attempts),
     )
 
 
 def attempt_of(row: Sequence[Any]) -> Attempt:
     """Return the attempt of a row of `COLUMNS`."""
-    number, topic_id, topic, partition, offset, destination, attempt, parked_at, reason, size = row
-    told = orjson.loads(reason)
-    return Attempt(
-        id=number,
-        topic_id=topic_id,
-        topic=topic,
-        partition=partition,
-        offset=offset,
-        destination=destination,
-        attempt=attempt,
-        received_at=_time(told.get("received_at")),
-        timestamp=_time(told.get("timestamp")) or parked_at,
-        size=size,
-    )
-
-
-def _time(told: object) -> datetime | None:
-    """Return a time of the record's reason; a year that no calendar has is none."""
-    try:
-        found = datetime.fromisoformat(str(told))
-    except ValueError:
-        return None
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
+    return Attempt(*row)

@@ -57,15 +57,22 @@ _PROGRESS: Final = """
         next_at = now() + coalesce(%(looked_at)s / rate::float8, 0) * interval '1 second'
     WHERE id = %(job)s
 """
-#: A replay that waits looks again after a while.
+#: A replay that has nothing to stage looks again after a while.
 _REPLAY_PROGRESS: Final = """
     UPDATE onramp_admin.jobs SET done_to = %(done_to)s, changed = changed + %(replayed)s,
         failed = failed + %(failed)s, walked = %(walked)s, waits = %(waits)s, state = %(state)s,
         finished_at = CASE WHEN %(state)s IN ('cancelled', 'done') THEN now() END,
         next_at = now() + CASE WHEN %(is_busy)s
-            THEN coalesce(%(looked_at)s / rate::float8, 0) ELSE 0.5 END * interval '1 second'
+            THEN coalesce(%(looked_at)s / rate::float8, 0) ELSE %(pause)s END * interval '1 second'
     WHERE id = %(job)s
 """
+#: Until then: to ask about 10,000 events again and again takes the processor from the writer that lands them.
+_SOON: Final = 0.25
+_LATER: Final = 0.5
+_MUCH_LATER: Final = 1.0
+#: So few are asked about again soon, and those of which so large a share (one in) was through.
+_FEW: Final = 1_000
+_SHARE: Final = 4
 #: A step that fails is tried again after so long at least.
 _FAILED_SECONDS: Final = 5.0
 #: Who needs so long to find that it waits (a table is locked there, a store hangs) pauses for so many times
@@ -99,6 +106,9 @@ class JobSession:
     segments: Segments | None = None
     #: Returns the registry in force, or raises `InfrastructureError`: it says what is personal.
     snapshot: Callable[[], Snapshot] = lambda: EMPTY
+    #: By replay, the id behind which its last step has marked events: the next one asks about these alone.
+    #: What is not known here is asked about with all others.
+    _marked_behind: dict[int, int] = field(default_factory=dict)
 
     @classmethod
     def open(
@@ -172,7 +182,7 @@ class JobSession:
 
     def _do(self, job: Job) -> None:
         if job.kind == "replay":
-            _do_replay(self.conn, job, self.databases, self._loader(job))
+            self._replay(job)
             return
         if job.kind == "rehearse":
             rehearse_sql.work(self.conn, job, self.databases, self._loader(job), self.snapshot)
@@ -180,6 +190,41 @@ class JobSession:
         batch = _do_batch(self.conn, job, ())
         progress = {"job": job.id, "changed": batch.changed, "looked_at": batch.looked_at}
         _execute(self.conn, _PROGRESS, progress | {"done_to": batch.last, "is_last": batch.is_last})
+
+    def _replay(self, job: Job) -> None:
+        """See what became of marked events, stage or take back what is to be; then mark more."""
+        cancelling = job.state == "cancelling"
+        marked_behind = self._marked_behind.pop(job.id, 0)
+        after = 0 if cancelling else marked_behind
+        by, load = Staging(job.uuid, job.to), self._loader(job)
+        seen = replay_sql.settle(
+            self.conn, job.id, by, self.databases, load, cancelling=cancelling, after=after
+        )
+        left = replay_sql.outstanding(self.conn, job.id)
+        batch, walked = _Batch(job.done_to, 0, 0, job.walked), job.walked
+        # Many at once: the step after one that marks asks about these.
+        if not cancelling and not walked and left <= replay_sql.MOST_STAGED * 3 // 4:
+            batch = _do_batch(self.conn, job, self.databases, replay_sql.MOST_STAGED - left)
+            walked = batch.is_last
+        if seen.is_behind or batch.changed:
+            self._marked_behind[job.id] = after if seen.is_behind else job.done_to
+        state = job.state
+        if not left and not batch.changed and (cancelling or walked):
+            state = "cancelled" if cancelling else "done"
+        waits = seen.waits or (job.waits if after else None)
+        progress = {"job": job.id, "state": state, "walked": walked, "done_to": batch.last, "waits": waits}
+        progress |= {"replayed": seen.replayed, "failed": seen.failed}
+        progress |= {"looked_at": batch.looked_at, "is_busy": bool(batch.looked_at) or seen.is_behind}
+        through = seen.replayed + seen.failed
+        pause = _SOON if after else _pause(through, through + left)
+        _execute(self.conn, _REPLAY_PROGRESS, progress | {"pause": pause})
+
+
+def _pause(through: int, asked: int) -> float:
+    """Return how long to wait when so many of those that were `asked` about were through."""
+    if through * _SHARE < asked and asked > _FEW:
+        return _MUCH_LATER
+    return _SOON if through else _LATER
 
 
 def _why(failure: Exception) -> str:
@@ -221,24 +266,6 @@ def _do_batch(conn: connection, job: Job, databases: Iterable[str], most: int = 
     statement = sql.SQL(_CHANGE).format(set=of_set, condition=of_kind)
     ((last, looked_at, changed),) = rows(conn, statement, values)
     return _Batch(last or job.done_to, looked_at, changed, looked_at < most)
-
-
-def _do_replay(conn: connection, job: Job, databases: Mapping[str, str], load: Load) -> None:
-    """See what became of marked events, stage or take back what is to be; then mark more."""
-    cancelling = job.state == "cancelling"
-    seen = replay_sql.settle(conn, job.id, Staging(job.uuid, job.to), databases, load, cancelling=cancelling)
-    left = replay_sql.outstanding(conn, job.id)
-    batch, walked = _Batch(job.done_to, 0, 0, job.walked), job.walked
-    if not cancelling and not walked and left < replay_sql.MOST_STAGED:
-        batch = _do_batch(conn, job, databases, replay_sql.MOST_STAGED - left)
-        walked = batch.is_last
-    state = job.state
-    if not left and not batch.changed and (cancelling or walked):
-        state = "cancelled" if cancelling else "done"
-    progress = {"job": job.id, "state": state, "walked": walked, "done_to": batch.last}
-    progress |= {"replayed": seen.replayed, "failed": seen.failed, "waits": seen.waits}
-    is_busy = bool(seen.replayed + seen.failed + batch.looked_at + seen.has_staged)
-    _execute(conn, _REPLAY_PROGRESS, progress | {"looked_at": batch.looked_at, "is_busy": is_busy})
 
 
 def _most(of: Job) -> int:

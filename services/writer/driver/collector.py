@@ -27,6 +27,8 @@ log = logging.getLogger(__name__)
 #: Somebody may change a topic's retention; an alert compares it with hours.
 _RETENTION_SECONDS: Final = 60.0
 _KAFKA_SECONDS: Final = 8.0
+#: Somebody waits for what is staged.
+_STAGED_SECONDS: Final = 1.0
 #: From one beginning to the next a reading of sizes takes so many times as long as itself, at least.
 _SIZING_PAUSE: Final = 20.0
 
@@ -44,6 +46,8 @@ class StatsCollector:
         #: The last reading of how much there is in each, which takes its time, and when the next is due.
         self._sizings: dict[str, asyncio.Task[None]] = {}
         self._next_sizing: dict[str, float] = {}
+        #: The last look at what is staged in each.
+        self._looks: dict[str, asyncio.Task[None]] = {}
         self._sessions: dict[str, Mapping[str, int]] = {}
         self._retentions = Every(_RETENTION_SECONDS)
         #: The topics whose retention is shown.
@@ -55,6 +59,7 @@ class StatsCollector:
             asyncio.create_task(_repeat(read, seconds))
             for read, seconds in (
                 (self._read_databases, self._seconds),
+                (self._look_for_staged, min(self._seconds, _STAGED_SECONDS)),
                 (self._read_lag, self._seconds),
                 (self._read_retentions, self._seconds),
             )
@@ -62,7 +67,8 @@ class StatsCollector:
 
     async def stop(self) -> None:
         """Stop to collect."""
-        tasks = [*self._tasks, *self._readings.values(), *self._sizings.values()]
+        of_databases = (self._readings, self._sizings, self._looks)
+        tasks = [*self._tasks, *(task for of in of_databases for task in of.values())]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -108,10 +114,23 @@ class StatsCollector:
             log.debug("metrics of a database could not be read", extra={"reason": e.detail})
         else:
             status.update_database(database.name, stats_of, began)
-            if stats_of.staged:
-                databases.replays.mark_staged(database.name)
             self._sessions[database.name] = stats_of.sessions
         status.update_connections(self._sessions)
+
+    async def _look_for_staged(self) -> None:
+        """Begin to look into each database whose last look has ended."""
+        for database in self._parts.databases.up():
+            if database.name not in self._looks or self._looks[database.name].done():
+                self._looks[database.name] = asyncio.create_task(_attempt(partial(self._look, database)))
+
+    async def _look(self, database: Database) -> None:
+        try:
+            is_staged = await in_own_thread(database_stats.is_staged, database)
+        except OnrampError as e:  # whether it is out the reading of its figures says
+            log.debug("what is staged could not be read", extra={"reason": e.detail})
+            return
+        if is_staged:
+            self._parts.databases.replays.mark_staged(database.name)
 
     async def _read_lag(self) -> None:
         try:

@@ -4,7 +4,7 @@ Beside them, in a reading of its own, how much there is of what may be much: mil
 thousand tables.  That takes seconds, and must not hold up the totals.
 """
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from typing import Final
 
 from services.writer.park import outbox
@@ -40,9 +40,6 @@ class DatabaseStats:
     warning_counts: dict[tuple[str, str], int]
     #: state -> sessions
     sessions: dict[str, int]
-    _: KW_ONLY
-    #: Replays or rehearsals are staged.
-    staged: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,10 +63,15 @@ def read(database: Database) -> DatabaseStats:
         cursor.execute(_WARNINGS)
         warning_counts = {(d, r): n for d, r, n in cursor.fetchall()}
         cursor.execute(_SESSIONS)
-        sessions = dict(cursor.fetchall())
+        return DatabaseStats(totals, warning_counts, dict(cursor.fetchall()))
+
+
+def is_staged(database: Database) -> bool:
+    """Return whether replays or rehearsals are staged in `database` (blocking).  Raises `OnrampError`."""
+    with transaction(database, "driver") as conn, conn.cursor() as cursor:
         cursor.execute(_STAGED)
         ((staged,),) = cursor.fetchall()
-        return DatabaseStats(totals, warning_counts, sessions, staged=staged)
+        return bool(staged)
 
 
 def read_sizes(database: Database) -> DatabaseSizes:

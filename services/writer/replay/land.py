@@ -146,14 +146,14 @@ def _verdicts(
 ) -> Iterator[tuple[Key, Verdict]]:
     """Yield what became of each of `rows`."""
     errors = {p.row_index: p.error for p in result.parked}
-    receipts = rows.select(["_topic", "_partition", "_offset"]).to_pylist()
-    for i, receipt in enumerate(receipts):
-        partition, offset = Partition(receipt["_topic"], receipt["_partition"]), receipt["_offset"]
+    landed, duplicate = Verdict(LANDED, to=to), Verdict(DUPLICATE, to=to)
+    columns = (rows.column(name).to_pylist() for name in ("_topic", "_partition", "_offset"))
+    for i, (topic, number, offset) in enumerate(zip(*columns, strict=True)):
         if i in errors:
-            verdict = parked_again(errors[i], partition, offset, destination)
+            verdict = parked_again(errors[i], Partition(topic, number), offset, destination)
         else:
-            verdict = Verdict(LANDED if result.mask[i] else DUPLICATE, to=to)
-        yield Key(topic_id, partition.number, offset, destination), verdict
+            verdict = landed if result.mask[i] else duplicate
+        yield Key(topic_id, number, offset, destination), verdict
 
 
 def parked_again(error: UserError, partition: Partition, offset: int, destination: str) -> Verdict:

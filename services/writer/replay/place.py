@@ -206,16 +206,15 @@ def _groups(events: Iterable[ParkedEvent]) -> Iterator[tuple[str, str, Partition
 
 
 def _arrivals(events: Iterable[ParkedEvent]) -> pa.RecordBatch:
-    rows = [
-        {
-            "topic": e.partition.topic,
-            "partition": e.partition.number,
-            "offset": e.offset,
-            "value": e.value,
-            "received_at": None if e.received_at is None else e.received_at.isoformat().encode(),
-            "timestamp": e.timestamp,
-            "context": USUAL,
-        }
-        for e in events
-    ]
-    return pa.RecordBatch.from_pylist(rows, schema=ARRIVALS)
+    of = list(events)
+    received_at = [None if e.received_at is None else e.received_at.isoformat().encode() for e in of]
+    columns = {
+        "topic": [e.partition.topic for e in of],
+        "partition": [e.partition.number for e in of],
+        "offset": [e.offset for e in of],
+        "value": [e.value for e in of],
+        "received_at": received_at,
+        "timestamp": [e.timestamp for e in of],
+        "context": [USUAL] * len(of),
+    }
+    return pa.RecordBatch.from_pydict(columns, schema=ARRIVALS)

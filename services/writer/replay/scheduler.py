@@ -1,6 +1,6 @@
 """Schedules replays in the background, one run at a time for each database.
 
-The look that reads a database's figures says when anything is staged: a batch asks nothing.
+A look each second says whether anything is staged: a batch asks nothing.
 """
 
 import asyncio

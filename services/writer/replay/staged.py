@@ -9,20 +9,19 @@ from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
-from psycopg2 import Binary
 from psycopg2.extensions import connection
-from psycopg2.extras import execute_values
 
 from services.writer.model.offsets import Partition
 from services.writer.postgres import rows_by_bytes
 from shared import wire
+from shared.postgres import arrays
 
 #: What is taken at once: as rows and as a table of Arrow it is some times as much of memory.
 MOST_BYTES: Final = 16 << 20
 KEY: Final = 'topic_id, partition, "offset", destination'
 EVENT: Final = 'topic_id, topic, partition, "offset", destination, "to", value, received_at, timestamp'
 _STAGED: Final = f"""
-    SELECT ctid, {EVENT}, attempt, job, sha256, staged_at < now() - interval '15 minutes' AS is_old,
+    SELECT ctid, {EVENT}, staged_at < now() - interval '15 minutes' AS is_old,
         EXISTS (SELECT FROM onramp.replayed d WHERE (d.topic_id, d.partition, d."offset", d.destination)
             = (r.topic_id, r.partition, r."offset", r.destination) AND d.attempt = r.attempt) AS is_known
     FROM onramp.replays r
@@ -37,9 +36,14 @@ _TAKE: Final = rows_by_bytes.bytes_of(
 )
 _RETAKE: Final = f"{_STAGED} WHERE ({KEY}) = (%s::uuid, %s, %s, %s) FOR UPDATE OF r SKIP LOCKED"
 _REMOVE: Final = "DELETE FROM onramp.replays WHERE ctid = ANY (%s::tid[])"
+#: From the rows that are locked.  LIMIT: each by its place, where a join would read the whole table.
 _RECORD: Final = """
     INSERT INTO onramp.replayed (topic_id, topic, partition, "offset", destination, attempt, outcome, reason,
-                                 job, "to", sha256) VALUES %s
+                                 job, "to", sha256)
+    SELECT r.topic_id, r.topic, r.partition, r."offset", r.destination, r.attempt, v.outcome, v.reason,
+           r.job, coalesce(r."to", v."to"), r.sha256
+    FROM unnest(%s::tid[], %s::text[], %s::jsonb[], %s::text[]) v (ctid, outcome, reason, "to"),
+        LATERAL (SELECT * FROM onramp.replays s WHERE s.ctid = v.ctid LIMIT 1) r
 """
 
 
@@ -103,10 +107,7 @@ class Staged:
 
     ctid: str
     event: ParkedEvent
-    attempt: int
     _: KW_ONLY
-    job: str
-    sha256: bytes | None
     is_old: bool
     is_known: bool
 
@@ -142,42 +143,24 @@ def retake(conn: connection, key: Key) -> list[Staged]:
 
 
 def _staged(row: Sequence[Any]) -> Staged:
-    ctid, *event, attempt, job, sha256, is_old, is_known = row[:15]
-    return Staged(
-        ctid,
-        ParkedEvent.of(event),
-        attempt,
-        job=job,
-        sha256=None if sha256 is None else bytes(sha256),
-        is_old=is_old,
-        is_known=is_known,
-    )
+    ctid, *event, is_old, is_known = row[:12]
+    return Staged(ctid, ParkedEvent.of(event), is_old=is_old, is_known=is_known)
 
 
 def remove(conn: connection, rows: Iterable[Staged]) -> None:
     """Remove `rows`, which landed, failed again, or shall not land."""
     with conn.cursor() as cursor:
-        cursor.execute(_REMOVE, ([row.ctid for row in rows],))
+        cursor.execute(_REMOVE, (arrays.texts(row.ctid for row in rows),))
 
 
 def record(conn: connection, verdicts: Iterable[tuple[Staged, Verdict]]) -> None:
     """Write what became of the attempts; an error, and nothing lands, if it is there already."""
     rows = [
-        (
-            e.topic_id,
-            *e.partition,
-            e.offset,
-            e.destination,
-            staged.attempt,
-            verdict.outcome,
-            None if verdict.reason is None else verdict.reason.decode(),
-            staged.job,
-            e.to or verdict.to,
-            None if staged.sha256 is None else Binary(staged.sha256),
-        )
-        for staged, verdict in verdicts
-        for e in (staged.event,)
+        (of.ctid, verdict.outcome, None if verdict.reason is None else verdict.reason.decode(), verdict.to)
+        for of, verdict in verdicts
     ]
     if rows:
         with conn.cursor() as cursor:
-            execute_values(cursor, _RECORD, rows, page_size=len(rows))
+            cursor.execute(_RECORD, [arrays.texts(column) for column in zip(*rows, strict=True)])
+            if cursor.rowcount != len(rows):
+                raise LookupError("rows of onramp.replays are gone that this transaction has locked")

@@ -3,11 +3,13 @@
 The writer is played by the statements that it runs in the row's own transaction.
 """
 
+from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
+from services.admin.attempts import Attempt, Destination, Found
 from services.admin.fixes import exact
 from services.admin.fixes.payloads import fixed
 from services.admin.fixes.steps import Fix
@@ -16,6 +18,7 @@ from services.admin.store import replay_sql, results_sql, segments_sql, sets_sql
 from services.admin.store.control_sql import transaction
 from services.admin.store.jobs_sql import Plan
 from services.admin.store.segments_sql import PackerSession
+from services.admin.store.staging_sql import Load, Staging
 from services.admin.store.work_sql import JobSession
 from shared import failpoints
 from tests.fixtures.writer import envelope, execute, rows
@@ -166,6 +169,18 @@ def test_what_was_dropped_is_staged_again_under_its_attempt(desk: Desk) -> None:
     assert desk.staged() == [(n, 1) for n in EVERY]
 
 
+def test_beside_an_earlier_attempt_that_a_dump_brought_back_the_others_are_staged(desk: Desk) -> None:
+    desk.start()
+    desk.work()
+    desk.stage.execute('UPDATE onramp.replays SET attempt = 0 WHERE "offset" = 1')
+    desk.stage.execute('DELETE FROM onramp.replays WHERE "offset" <> 1')
+    desk.work(1)
+    assert desk.staged() == [(n, 0 if n == 1 else 1) for n in EVERY]
+    desk.stage.execute('DELETE FROM onramp.replays WHERE "offset" = 1')  # the writer drops what is old
+    desk.work(1)
+    assert desk.staged() == [(n, 1) for n in EVERY]
+
+
 def test_a_cancel_reopens_what_it_took_back_and_nothing_that_landed(desk: Desk) -> None:
     job = desk.start()
     desk.work()
@@ -230,6 +245,25 @@ def test_no_more_is_staged_ahead_than_may_be(desk: Desk, monkeypatch: pytest.Mon
         desk.play("landed", offset)
         desk.work(5)
     assert (desk.job(job).state, desk.job(job).changed) == ("done", 5)
+
+
+def test_a_step_asks_about_what_the_one_before_it_has_marked_and_the_next_about_all(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replay_sql, "MOST_STAGED", 3)
+    asked: list[list[int]] = []
+    follow = staging_sql.follow
+
+    def noted(where: Destination, by: Staging, attempts: Sequence[Attempt], load: Load) -> list[Found]:
+        asked.append([a.offset for a in attempts])
+        return follow(where, by, attempts, load)
+
+    monkeypatch.setattr(staging_sql, "follow", noted)
+    desk.start()
+    desk.work(2)
+    desk.play("landed", 0, 1)
+    desk.work(3)
+    assert asked == [[0, 1, 2], [0, 1, 2], [3, 4], [2, 3, 4]]
 
 
 def test_a6_of_two_replays_each_event_goes_to_one(desk: Desk) -> None:

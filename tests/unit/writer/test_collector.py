@@ -32,12 +32,17 @@ class _Ground:
         self.without_sizes: set[str] = set()
         self.failing: set[str] = set()
         self.doubted: list[str] = []
+        self.staged: set[str] = set()
+        self.seen: list[str] = []
         self.status = Status()
         monkeypatch.setattr(module.database_stats, "read", self._read)
         monkeypatch.setattr(module.database_stats, "read_sizes", self._read_sizes)
+        monkeypatch.setattr(module.database_stats, "is_staged", self._is_staged)
         monkeypatch.setattr(module, "undecided", lambda _: {})
         databases = SimpleNamespace(
-            up=lambda: [SimpleNamespace(name=name) for name in self.up], doubt=self.doubted.append
+            up=lambda: [SimpleNamespace(name=name) for name in self.up],
+            doubt=self.doubted.append,
+            replays=SimpleNamespace(mark_staged=self.seen.append),
         )
         parts: Any = SimpleNamespace(status=self.status, databases=databases)
         self.collector = StatsCollector(parts, _OFTEN)
@@ -59,6 +64,13 @@ class _Ground:
             raise InfrastructureError(DATABASE_UNAVAILABLE, "it took too long")
         assert self.sizes_end.wait(120)
         return DatabaseSizes(outbox=self.sizings[database.name])
+
+    def _is_staged(self, database: Any) -> bool:
+        if database.name in self.failing:
+            raise InfrastructureError(DATABASE_UNAVAILABLE, "it is gone")
+        if database.name == "silent":
+            assert self.answers.wait(120)
+        return database.name in self.staged
 
     async def _nothing(self) -> None: ...
 
@@ -131,6 +143,22 @@ def test_a_database_that_fails_is_doubted_and_one_that_is_out_is_not_read(ground
         await ground.until(lambda: ground.sessions("silent") is None and ground.sessions("quick") == 1)
 
     ground.run(fails)
+
+
+def test_what_is_staged_is_seen_in_each_database_while_another_one_hangs(ground: _Ground) -> None:
+    async def staged() -> None:
+        await ground.until(lambda: ground.landed("quick") >= 2)
+        assert ground.seen == []
+        ground.failing.add("quick")
+        await ground.until(lambda: ground.doubted != [])
+        ground.failing.clear()
+        ground.staged.add("quick")
+        await ground.until(lambda: ground.seen.count("quick") >= 2)
+        ground.staged = {"silent"}
+        ground.answers.set()
+        await ground.until(lambda: "silent" in ground.seen)
+
+    ground.run(staged)
 
 
 def test_sizes_that_take_long_or_fail_hold_up_no_totals_and_doubt_no_database(ground: _Ground) -> None:

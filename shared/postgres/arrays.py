@@ -1,0 +1,18 @@
+"""Arrays as Postgres reads them: one text for thousands of values, where a driver quotes each by itself."""
+
+from collections.abc import Iterable
+
+
+def numbers(values: Iterable[int]) -> str:
+    """Return the literal of an array of integers."""
+    return f"{{{','.join(map(str, values))}}}"
+
+
+def texts(values: Iterable[str | None]) -> str:
+    """Return the literal of an array of texts, uuids or JSON; None is NULL."""
+    return f"{{{','.join('NULL' if value is None else _quoted(value) for value in values)}}}"
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
