@@ -23,6 +23,13 @@ REFUSED: Final = "tests/integration/tls/test_sources.py::test_what_the_agent_may
 SLOT: Final = "tests/unit/elt/test_slot.py"
 TAKEN: Final = "tests/integration/capture/test_slot.py"
 REREADS: Final = "tests/unit/elt/test_rereads.py"
+TYPES: Final = "tests/unit/elt/test_column_types.py"
+EACH_TYPE: Final = (
+    "tests/integration/capture/test_types.py::test_each_type_comes_out_as_it_is_from_snapshot_and_stream"
+)
+REFUSED_TYPES: Final = (
+    "tests/integration/capture/test_types.py::test_a_column_of_a_type_whose_changes_tell_too_little_is_named"
+)
 UNIT: Final = "tests/unit/elt/test_connector.py"
 
 QUICK: Final = (
@@ -84,6 +91,27 @@ QUICK: Final = (
         "        if False:",
         tests=SLOT,
     ),
+    Mutant(
+        "types: what is a text's bytes",
+        "../merge/column_types.py",
+        '_HEX_OF_TEXT if own["kind"] else _PLAIN',
+        "_PLAIN",
+        tests=TYPES,
+    ),
+    Mutant(
+        "types: an enumeration's texts are no bytes",
+        "../merge/column_types.py",
+        '_HEX_OF_TEXT if own["kind"] else _PLAIN',
+        "_HEX_OF_TEXT",
+        tests=TYPES,
+    ),
+    Mutant(
+        "types: arrays of which nothing is said",
+        "../merge/column_types.py",
+        'of.replace("(", " ").split(" ")[0] in _REFUSED_IN_ARRAYS',
+        "False",
+        tests=TYPES,
+    ),
     Mutant("a session that keeps ours out", "../health/slot.py", " and slot.pid != other", "", tests=SLOT),
 )
 SLOW: Final = (
@@ -107,6 +135,41 @@ SLOW: Final = (
         '        "snapshot.fetch.size": str(_FETCHED_ROWS),\n',
         "",
         tests="tests/integration/capture/test_large_rows.py::test_a_snapshot_of_rows_of_a_megabyte_ends_no_worker",
+    ),
+    Mutant(
+        "types: months of intervals",
+        "connector.py",
+        '"interval.handling.mode": "string"',
+        '"interval.handling.mode": "numeric"',
+        tests=EACH_TYPE,
+    ),
+    Mutant(
+        "types: cursors",
+        "seen.py",
+        'if column.type == "refcursor"]',
+        "if False]",
+        tests=f"{CAPTURE}::test_tables_that_would_fail_the_source_stay_out_and_the_others_flow",
+    ),
+    Mutant(
+        "types: NULL in arrays of enumerations",
+        "../setup/check_sql.py",
+        'if "." in type_ and',
+        "if False and",
+        tests=f"{CAPTURE}::test_check_tells_what_fails_the_application_and_what_comes_out_wrong",
+    ),
+    Mutant(
+        "types: what a domain is over",
+        "source_sql.py",
+        "WHERE own.typtype = 'd'",
+        "WHERE false",
+        tests=EACH_TYPE,
+    ),
+    Mutant(
+        "types: those of extensions",
+        "source_sql.py",
+        "ELSE ' (opaque)' END",
+        "ELSE '' END",
+        tests=REFUSED_TYPES,
     ),
     Mutant(
         "TRUNCATE",

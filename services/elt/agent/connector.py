@@ -119,6 +119,8 @@ def _capture(name: str, source: Source, seen: Seen) -> dict[str, str]:
         "decimal.handling.mode": "string",
         "time.precision.mode": "adaptive_time_microseconds",
         "binary.handling.mode": "hex",
+        # As a number a month would be thirty days and a half.
+        "interval.handling.mode": "string",
         "include.unknown.datatypes": "true",
         # Heartbeats alone free no WAL that other databases of the server write; a message in ours does.
         "heartbeat.interval.ms": str(_HEARTBEAT_MS),

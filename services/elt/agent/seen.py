@@ -118,7 +118,7 @@ def left_out(tables: Iterable[Table], source: Source) -> dict[str, str]:
     """Return the tables that would fail the whole source, by full name, each with its reason.
 
     Kafka takes `.` and `_` in topics for the same. Debezium refuses columns that differ by case, before it
-    looks whether the table is excluded.
+    looks whether the table is excluded. Its driver opens the cursors that a row names, which ends a snapshot.
     """
     found: dict[str, str] = {}
     topics = defaultdict[str, list[Table]](list)
@@ -132,6 +132,11 @@ def left_out(tables: Iterable[Table], source: Source) -> dict[str, str]:
             found[table.full_name] = (
                 f"columns differ by case alone ({', '.join(twice)}), and its first change would fail the "
                 "whole source, excluded or not: rename one"
+            )
+        if cursors := [column.name for column in table.columns if column.type == "refcursor"]:
+            found[table.full_name] = (
+                f"a value of the type refcursor ({', '.join(cursors)}) would end each snapshot of the whole "
+                "source: give the column the type text"
             )
     for first, *others in topics.values():
         for other in others:

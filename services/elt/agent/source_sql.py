@@ -32,8 +32,30 @@ _SLOT: Final = """
            s.active_pid, coalesce(a.application_name, '')
     FROM pg_replication_slots s LEFT JOIN pg_stat_activity a ON a.pid = s.active_pid WHERE s.slot_name = %s
 """
+#: A domain is what it is over: so its changes are.  Of other types of the source's own Debezium tells some
+#: alone: what a type is stands behind its name, as `column_type` takes it.  All columns are asked for at each
+#: look, and most are of types below 12000: Postgres' own.
+_TYPE: Final = """
+    CASE WHEN a.atttypid < 12000 THEN format_type(a.atttypid, a.atttypmod) ELSE
+    (SELECT format_type(t.oid, coalesce(base.modifier, a.atttypmod)) || CASE
+            WHEN e.typnamespace = 'pg_catalog'::regnamespace OR e.typtype = 'e'
+                OR e.typname IN ('citext', 'ltree') THEN ''
+            WHEN t.typtype = 'c' THEN ' (composite)'
+            WHEN t.typtype IN ('r', 'm') THEN ' (range)'
+            ELSE ' (opaque)' END
+     FROM pg_type own
+     LEFT JOIN LATERAL (
+         WITH RECURSIVE below AS (
+             SELECT own.typbasetype AS oid, own.typtypmod AS modifier WHERE own.typtype = 'd'
+             UNION ALL
+             SELECT d.typbasetype, d.typtypmod FROM below JOIN pg_type d USING (oid) WHERE d.typtype = 'd')
+         SELECT below.* FROM below JOIN pg_type o USING (oid) WHERE o.typtype <> 'd') AS base ON true
+     JOIN pg_type t ON t.oid = coalesce(base.oid, own.oid)
+     JOIN pg_type e ON e.oid = CASE t.typcategory WHEN 'A' THEN t.typelem ELSE t.oid END
+     WHERE own.oid = a.atttypid) END
+"""
 #: The identity is the index that REPLICA IDENTITY names, else the primary key.
-_TABLES: Final = """
+_TABLES: Final = f"""
     SELECT c.oid::int8, n.nspname, c.relname, c.relispartition,
         coalesce((SELECT array_agg(a.attname::text ORDER BY k.place)
             FROM pg_index i
@@ -41,7 +63,7 @@ _TABLES: Final = """
             JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = k.attnum
             WHERE i.indrelid = c.oid
               AND CASE c.relreplident WHEN 'i' THEN i.indisreplident ELSE i.indisprimary END), NULL),
-        (SELECT coalesce(jsonb_agg(jsonb_build_array(a.attname, format_type(a.atttypid, a.atttypmod),
+        (SELECT coalesce(jsonb_agg(jsonb_build_array(a.attname, {_TYPE},
                 a.attnotnull, a.attgenerated <> '') ORDER BY a.attnum), '[]')
             FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped),
         jsonb_build_object('oid', c.oid::int8,
@@ -54,7 +76,7 @@ _TABLES: Final = """
     FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
     WHERE n.nspname = ANY(%s) AND c.relkind IN ('r', 'p') AND c.relpersistence = 'p'
     ORDER BY c.oid
-"""
+"""  # noqa: S608 - the definition's own text
 _PUBLICATION: Final = """
     SELECT p.pubviaroot AND p.pubinsert AND p.pubupdate AND p.pubdelete AND p.pubtruncate, p.puballtables,
            ARRAY(SELECT n.nspname::text FROM pg_publication_namespace pn

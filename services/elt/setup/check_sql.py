@@ -139,11 +139,18 @@ def _of_rows(cursor: Any, table: Table) -> Iterator[Fact]:
 
 
 def _doubtful(type_: str) -> Iterator[tuple[str, str]]:
+    base = type_.partition("(")[0] + type_.partition(")")[2]
     if type_.endswith("[]"):
         yield "array_ndims({column}) > 1", "arrays of several dimensions"
         if type_.startswith("numeric"):
             yield "'NaN' = ANY({column})", "NaN in an array"
-    base = type_.partition("(")[0] + type_.partition(")")[2]
+        if "." in type_ and ".citext" not in type_:
+            yield "EXISTS (SELECT FROM unnest({column}) AS each WHERE each IS NULL)", "NULL in an array"
+        if (of := base.removesuffix("[]")) in _TIMES:
+            # In an array the calendar is another one before.
+            since = "1582-10-15" if of == "timestamp without time zone" else "0001-01-01"
+            yield f"'{since}' > ANY({{column}})", f"dates before {since} in an array"
+            yield "'infinity' = ANY({column})", "infinite dates in an array"
     if base in _TIMES:
         yield "{column} < '0001-01-01' AND isfinite({column})", "dates before Christ"
         yield "NOT isfinite({column})", "infinite dates"

@@ -75,14 +75,17 @@ def test_the_history_says_what_tables_were_and_when(shop: Captured) -> None:
     assert all(row[4] for row in rows)
 
 
-def test_tables_whose_names_would_collide_in_kafka_stay_out_and_the_others_flow(shop: Captured) -> None:
+def test_tables_that_would_fail_the_source_stay_out_and_the_others_flow(shop: Captured) -> None:
     shop.execute(
         'CREATE TABLE app."a.b" (id int PRIMARY KEY)',
         "CREATE TABLE app.a_b (id int PRIMARY KEY)",
+        "CREATE TABLE app.cursors (id int PRIMARY KEY, c refcursor)",
+        "INSERT INTO app.cursors VALUES (1, 'x')",
     )
     look = shop.looking()
     shown = flows(look)
     assert "app.a_b stays out: its topic would collide with that of app.a.b" in shown.reason
+    assert "app.cursors stays out: a value of the type refcursor (c)" in shown.reason
     shop.execute(
         'INSERT INTO app."a.b" VALUES (1)',
         "INSERT INTO app.a_b VALUES (2)",
@@ -194,8 +197,11 @@ def test_what_sql_prints_is_all_that_a_role_needs(shop: Captured) -> None:
 
 def test_check_tells_what_fails_the_application_and_what_comes_out_wrong(shop: Captured) -> None:
     shop.execute(
-        "CREATE TABLE app.bare (a int, moments timestamptz[], at date, squares int[])",
-        "INSERT INTO app.bare VALUES (1, NULL, '0044-03-15 BC', '{{1,2},{3,4}}')",
+        "CREATE TYPE app.mood AS ENUM ('sad', 'glad')",
+        "CREATE TABLE app.bare (a int, moments timestamptz[], at date, squares int[], moods app.mood[], "
+        "whole app.mood[], old timestamp[])",
+        "INSERT INTO app.bare VALUES (1, NULL, '0044-03-15 BC', '{{1,2},{3,4}}', '{sad,NULL}', '{{glad}}', "
+        "'{1582-10-14,2026-01-01}')",
         "CREATE TABLE app.full (a int)",
         "ALTER TABLE app.full REPLICA IDENTITY FULL",
     )
@@ -204,6 +210,10 @@ def test_check_tells_what_fails_the_application_and_what_comes_out_wrong(shop: C
     assert found[told] == "wrong"
     assert found["app.bare.at has dates before Christ: they would come out wrong"] == "wrong"
     assert found["app.bare.squares has arrays of several dimensions: they would come out wrong"] == "wrong"
+    assert found["app.bare.moods has NULL in an array: they would come out wrong"] == "wrong"
+    old = "app.bare.old has dates before 1582-10-15 in an array: they would come out wrong"
+    assert found[old] == "wrong"
+    assert "app.bare.whole has NULL in an array: they would come out wrong" not in found
     assert found["app.full has no key: of two equal rows a delete takes one, and it is read slowly"] == "warn"
     assert found["app.orders, by id"] == "ok"
     assert not any("moments" in what for what in found)

@@ -20,4 +20,4 @@ def test_each_column_that_would_hold_its_table_is_named_with_its_type_and_how_to
 
 
 def test_nothing_is_said_of_types_that_arrive_as_they_are() -> None:
-    assert list(of_types(_table(a="bit(1)", b="text[]", c="mood", d="timestamp with time zone"))) == []
+    assert list(of_types(_table(a="bit(1)", b="text[]", c="app.mood", d="timestamp with time zone"))) == []

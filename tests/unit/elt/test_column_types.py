@@ -28,7 +28,10 @@ def test_a_type_of_postgres_is_published_as_itself(declared: str) -> None:
     assert column_type(declared).declared == declared
 
 
-@pytest.mark.parametrize("declared", ["mood", "app.mood", '"Mood"', "citext"])
+@pytest.mark.parametrize(
+    "declared",
+    ["app.mood", 'app."Mood"', '"My app".mood', "public.citext", "app.pair (composite)", "app.span (range)"],
+)
 def test_a_type_of_the_sources_own_is_published_as_text(declared: str) -> None:
     assert column_type(declared).declared == "text"
 
@@ -45,11 +48,29 @@ def test_a_type_of_the_sources_own_is_published_as_text(declared: str) -> None:
         "line",
         "path",
         "box[]",
+        "interval[]",
+        "interval(3)[]",
+        "interval day to second[]",
+        "money[]",
+        "time(3) without time zone[]",
+        "tsvector[]",
+        "datemultirange[]",
+        "bit(1)[]",
+        "xid8",
+        "pg_snapshot",
+        "public.hstore (opaque)",
+        "public.geometry(Point,4326) (opaque)",
+        "app.pair[] (opaque)",
     ],
 )
 def test_what_does_not_arrive_as_it_is_is_refused(declared: str) -> None:
     with pytest.raises(UnsupportedTypeError):
         column_type(declared)
+
+
+def test_what_an_enumeration_says_is_taken_as_it_is_and_of_others_it_is_bytes_in_hexadecimal() -> None:
+    assert "decode" not in column_type("app.mood").template
+    assert "decode" in column_type("app.pair (composite)").template
 
 
 def test_times_are_made_of_the_number_that_a_change_has() -> None:
