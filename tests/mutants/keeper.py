@@ -302,6 +302,13 @@ KEEPER: Final = (
         "test_a_page_is_read_by_the_index_of_its_filter_and_never_sorted",
     ),
     Mutant(
+        "that segments are made without pandas, which is tens of megabytes",
+        "segments/segment.py",
+        "return pa.Array.from_buffers(kind, len(rows), [None, pa.py_buffer(array(code, values))])",
+        "return pa.array([*values], kind)",
+        "tests/unit/admin/test_segments.py::test_a_segment_is_written_and_read_without_pandas",
+    ),
+    Mutant(
         "that a job is for as many events as were counted",
         "api/jobs.py",
         "    if asked.expect is not None and asked.expect != counted:\n",

@@ -1,6 +1,8 @@
 """Segments: whole or not there, read by row groups that are needed, and damage is of those events alone."""
 
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,17 @@ NAME = "installation/1-60.parquet"
 #: Three groups of 20 events, each of them larger than a row group.
 ROWS = [Row(group, group + 3 * n, os.urandom(60_000)) for group in (1, 2, 3) for n in range(20)]
 WANTED = {row.event: row.group for row in ROWS}
+#: What pyarrow loads by the way, when it is asked for it: tens of megabytes.
+FRUGAL = """
+import sys
+from services.admin.segments import segment
+from services.admin.segments.folder import Segments
+store = Segments(sys.argv[1])
+segment.write(store, "a/b.parquet", [segment.Row(1, n, b"x" * n) for n in range(9)])
+assert segment.read(store, "a/b.parquet", {2: 1}).values == {2: b"xx"}
+assert list(segment.read_all(store, "a/b.parquet"))[0].value == b""
+print([name for name in ("pandas", "pyarrow.compute") if name in sys.modules])
+"""
 
 
 @pytest.fixture
@@ -24,6 +37,12 @@ def segments(tmp_path: Path) -> Segments:
     found = Segments(str(tmp_path))
     assert segment.write(found, NAME, iter(ROWS)).events == 60
     return found
+
+
+def test_a_segment_is_written_and_read_without_pandas(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", FRUGAL, str(tmp_path)]
+    said = subprocess.run(command, check=True, capture_output=True, text=True)
+    assert said.stdout.strip() == "[]"
 
 
 def test_what_was_written_is_read_whole_and_by_the_row_groups_that_are_needed(segments: Segments) -> None:
