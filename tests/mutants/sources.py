@@ -17,6 +17,9 @@ KILLED: Final = (
     "tests/integration/capture/test_published.py"
     "::test_a_table_is_read_again_although_kafka_connect_is_killed_amid_it"
 )
+OLD_CHANGES: Final = (
+    "tests/integration/capture/test_published.py::test_old_changes_do_not_undo_what_no_event_says"
+)
 END: Final = "tests/integration/elt/test_snapshots_end.py"
 SECURED: Final = "tests/integration/tls/test_sources.py::test_a_change_becomes_a_record_and_signals_arrive"
 REFUSED: Final = "tests/integration/tls/test_sources.py::test_what_the_agent_may_not_set_on_a_topic_is_told"
@@ -49,10 +52,17 @@ QUICK: Final = (
         tests=UNIT,
     ),
     Mutant(
+        "reading again: not before Kafka has what came before",
+        "rereads.py",
+        " and each.after <= slot.confirmed",
+        "",
+        tests=REREADS,
+    ),
+    Mutant(
         "reading again what another was asked for",
         "rereads.py",
-        "if not (each.is_asked and each.reader == reader)}",
-        "if not each.is_asked}",
+        "if not (each.is_asked and each.reader == reader) and",
+        "if not each.is_asked and",
         tests=REREADS,
     ),
     Mutant(
@@ -250,10 +260,17 @@ SLOW: Final = (
         tests=f"{CAPTURE}::test_rows_that_changed_without_an_event_are_read_again",
     ),
     Mutant(
+        "reading again: not before Kafka has old changes",
+        "rereads.py",
+        " and each.after <= slot.confirmed",
+        "",
+        tests=OLD_CHANGES,
+    ),
+    Mutant(
         "reading again what was cut off",
         "rereads.py",
-        "if not (each.is_asked and each.reader == reader)}",
-        "if not each.is_asked}",
+        "if not (each.is_asked and each.reader == reader) and",
+        "if not each.is_asked and",
         tests=KILLED,
     ),
     Mutant(

@@ -10,6 +10,7 @@ from services.elt.agent.connect_api import ConnectApi
 from services.elt.agent.kafka_topics import ChangeTopics
 from services.elt.agent.kept_sql import Kept, KeptDatabase
 from services.elt.agent.seen import Reread, RowsStamp, Seen, Table
+from services.elt.health.slot import Slot, lsn_number
 
 log = logging.getLogger(__name__)
 
@@ -60,11 +61,12 @@ class Rereads:
         }
         if now != kept.tables:
             for name, why in rereads(kept.tables, captured.values(), self._has_rows).items():
-                pending[name] = replace(pending.get(name, Reread()), why=why, is_asked=False)
+                after = lsn_number(seen.tables_lsn)
+                pending[name] = replace(pending.get(name, Reread()), why=why, after=after, is_asked=False)
         if now != kept.tables or pending != kept.rereads:
             self._kept.keep_tables(now, pending)
         if pending and seen.slot is not None and seen.slot.active:
-            self._ask(seen.slot.pid, captured, now, pending)
+            self._ask(seen.slot, captured, now, pending)
 
     def _is_done(self, table: Table, start: int) -> bool:
         """Whether the last row of a snapshot that begins at `start` or later has landed.
@@ -80,13 +82,22 @@ class Rereads:
 
     def _ask(
         self,
-        reader: int | None,
+        slot: Slot,
         captured: Mapping[str, Table],
         now: Mapping[str, RowsStamp],
         pending: Mapping[str, Reread],
     ) -> None:
-        """Ask for what was not asked for, or of a reader of the slot that has ended since."""
-        wanted = {n: each for n, each in pending.items() if not (each.is_asked and each.reader == reader)}
+        """Ask for what was not asked for, or of a reader of the slot that has ended since.
+
+        Not before Kafka has all changes of before: they would come behind the rows that are read, and would
+        have the last word although they lack what no event says.
+        """
+        reader = slot.pid
+        wanted = {
+            name: each
+            for name, each in pending.items()
+            if not (each.is_asked and each.reader == reader) and each.after <= slot.confirmed
+        }
         is_busy = any(each.reader == reader for each in pending.values())
         if not wanted or not self._takes_signals(reader, is_busy=is_busy):
             return
@@ -96,7 +107,7 @@ class Rereads:
             why = f"whoever read it has ended ({each.why})" if each.is_asked else each.why
             log.info("a table is read again", extra={"source": self._name, "table": name, "reason": why})
         self._topics.read_again(self._name, wanted)
-        asked = {name: each for name, each in pending.items() if each.is_asked and each.reader == reader}
+        asked = dict(pending)
         for name, each in wanted.items():
             start = ends.get(tables[name], 0)
             asked[name] = replace(each, is_asked=True, reader=reader, start=start)

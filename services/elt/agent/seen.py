@@ -68,10 +68,12 @@ class RowsStamp:
 class Reread:
     """A table that must be read again, and why; once it is asked for also of whom, and where it will begin.
 
+    `after`: where the source's WAL ended when the agent saw why; Kafka must have what is in front of it.
     `reader`: who read the slot then. `start`: the end of the table's topic.
     """
 
     why: str = ""
+    after: int = 0
     is_asked: bool = False
     reader: int | None = None
     start: int = 0
@@ -104,8 +106,10 @@ class Table:
 class Seen:
     """A source at one moment."""
 
-    #: Where its WAL ends.
+    #: Where its WAL ended before the tables were looked at.
     lsn: str
+    #: Where it ended after that.
+    tables_lsn: str = "0/0"
     tables: tuple[Table, ...] = ()
     slot: Slot | None = None
     #: Why the source cannot be captured; empty when it can.

@@ -124,8 +124,12 @@ class SourceDatabase:
             slot = cursor.fetchone()
             cursor.execute(_TABLES, (list(self._source.schemas),))
             tables = tuple(map(_table, cursor.fetchall()))
+            # Last: whatever has changed these tables has ended before it, flushed or not.
+            cursor.execute("SELECT pg_current_wal_insert_lsn()::text")
+            (tables_lsn,) = cursor.fetchone()
             return Seen(
                 lsn=lsn,
+                tables_lsn=tables_lsn,
                 tables=tuple(t for t in tables if self._source.takes(t.schema, t.name)),
                 slot=None if slot is None else _slot(slot),
                 unprepared="; ".join(self._lacking(cursor)),

@@ -220,6 +220,38 @@ def test_a_table_is_read_again_although_kafka_connect_is_killed_amid_it(shop: Ca
 
 
 @pytest.mark.usefixtures("warehouse")
+def test_old_changes_do_not_undo_what_no_event_says(shop: Captured) -> None:
+    shop.execute(
+        "CREATE TABLE app.prices (id int PRIMARY KEY, price int, note int)",
+        "INSERT INTO app.prices SELECT i, i, 0 FROM generate_series(1, 4000) i",
+    )
+    look = shop.looking()
+    flows(look)
+    assert _equal(shop, "prices", "id, price, note")
+    shop.connect.kill()
+    # So much that the table would be read again long before Kafka has the last of it.
+    shop.execute(*["UPDATE app.prices SET note = note + 1"] * 40)
+    shop.execute("ALTER TABLE app.prices ALTER price TYPE numeric(8, 1) USING price + 0.5")
+    shop.connect.start()
+    shop.connect.wait_ready()
+
+    def is_over() -> bool:
+        """Whether all changes are merged, and nothing is to be read."""
+        landing = f"landing.{shop.name}__app__prices"
+        merged = (
+            f"SELECT m.next_offset > max(l._offset), count(*) FILTER (WHERE change ->> 'op' = 'u') "  # noqa: S608
+            f"FROM {landing} l, onramp.models m WHERE m.table_name = 'prices' GROUP BY m.next_offset"
+        )
+        rereads = "SELECT rereads FROM onramp_agent.sources"
+        found = [shop.ask(each, at=shop.published) for each in (merged, rereads)]
+        return found == [[(True, 160_000)], [({},)]]
+
+    eventually(lambda: look.look() and is_over(), 120)
+    assert _differ(shop, "prices", "id, price, note") == ""
+    look.close()
+
+
+@pytest.mark.usefixtures("warehouse")
 def test_after_the_budget_and_a_resync_public_tables_are_what_the_source_has(shop: Captured) -> None:
     shop.execute(
         "INSERT INTO app.orders VALUES (2, 'goes'), (3, 'changes')",

@@ -17,6 +17,7 @@ class Agent:
     def __init__(self) -> None:
         self.kept = Kept(tables={"app.t": _TABLE.rows_stamp}, rereads={"app.t": Reread(why="another type")})
         self.slot = Slot(active=True, wal_status="reserved", retained_bytes=0, confirmed_lsn="0/1", pid=1)
+        self.tables_lsn = "0/1"
         self.offset: dict[str, Any] = {"lsn": 1}
         self.asked: list[list[str]] = []
         self.has_landed = False
@@ -30,7 +31,8 @@ class Agent:
 
     def look(self, *, moves: bool = True) -> int:
         """Return how often somebody was asked until now."""
-        self._rereads.look(Seen(lsn="0/1", tables=(_TABLE,), slot=self.slot), self.kept)
+        seen = Seen(lsn="0/1", tables_lsn=self.tables_lsn, tables=(_TABLE,), slot=self.slot)
+        self._rereads.look(seen, self.kept)
         self.offset = {**self.offset, "lsn": self.offset["lsn"] + moves}
         return len(self.asked)
 
@@ -59,6 +61,21 @@ def test_nobody_is_asked_before_the_connector_moves() -> None:
     agent.look()
     assert agent.look() == 1
     assert agent.kept.rereads == {"app.t": Reread(why="another type", is_asked=True, reader=1, start=7)}
+
+
+def test_nobody_is_asked_before_kafka_has_what_was_changed_before() -> None:
+    agent = Agent()
+    agent.kept = Kept(tables={"app.t": RowsStamp(oid=0, columns={})}, rereads={})
+    agent.tables_lsn = "0/10"
+    assert [agent.look() for _ in range(3)] == [0, 0, 0]
+    assert agent.kept.rereads == {"app.t": Reread(why="it is new here and has rows", after=16)}
+    # The log grows: it is for what was seen then that is waited.
+    agent.tables_lsn = "0/99"
+    agent.slot = replace(agent.slot, confirmed_lsn="0/F")
+    assert agent.look() == 0
+    agent.slot = replace(agent.slot, confirmed_lsn="0/10")
+    assert [agent.look() for _ in range(2)] == [0, 1]
+    assert agent.kept.rereads["app.t"].is_asked
 
 
 def test_who_reads_the_slot_is_asked_once_and_who_comes_after_it_again() -> None:
