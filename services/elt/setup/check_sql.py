@@ -114,7 +114,8 @@ def _of_one(table: Table, identity: str, *, has_key: bool, may_read: bool) -> It
     elif identity == "f" and not has_key:
         yield Fact(
             "warn",
-            f"{table.full_name} has no key: of two equal rows a delete takes one, and it is read slowly",
+            f"{table.full_name} has no key: of two equal rows a delete takes one, it is read slowly, and "
+            "rows that come just when it is read again may be there twice",
             f"ALTER TABLE {named} ADD PRIMARY KEY (…);",
         )
     else:

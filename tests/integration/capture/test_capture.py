@@ -214,6 +214,7 @@ def test_check_tells_what_fails_the_application_and_what_comes_out_wrong(shop: C
     old = "app.bare.old has dates before 1582-10-15 in an array: they would come out wrong"
     assert found[old] == "wrong"
     assert "app.bare.whole has NULL in an array: they would come out wrong" not in found
-    assert found["app.full has no key: of two equal rows a delete takes one, and it is read slowly"] == "warn"
+    keyless = [status for text, status in found.items() if text.startswith("app.full has no key: ")]
+    assert keyless == ["warn"]
     assert found["app.orders, by id"] == "ok"
     assert not any("moments" in what for what in found)
