@@ -19,7 +19,7 @@ class RegistryWatch(UntilStopped):
         self._registry = registry
         self._seen = seen
 
-    async def run(self) -> None:
+    async def _go_on(self) -> None:
         """Look, and look again."""
         while not self.stopped:
             await asyncio.to_thread(self._registry.refresh)

@@ -28,15 +28,30 @@ _ERRORS: Final = "tests/integration/admin/test_errors.py::test_"
 _FILES: Final = "tests/unit/admin/test_segments.py::test_"
 _PATIENCE: Final = "tests/unit/admin/test_patience.py::test_"
 _BUCKET: Final = "tests/integration/admin/test_bucket.py::test_"
+_STOPPED: Final = "tests/unit/admin/test_until_stopped.py::test_"
 _SEGMENTS: Final = "tests/integration/admin/test_segments.py::test_"
 
 KEEPER: Final = (
     Mutant(
         "that the keeper takes names of any length",
         "errors/cause.py",
-        "    name = name and name[:_LONGEST_NAME]\n",
+        "        event_name=name and name[:_LONGEST_NAME],\n",
+        "        event_name=name,\n",
+        f"{_KEEPER}foreign_records_are_passed_over_and_hold_up_nothing",
+    ),
+    Mutant(
+        "that a reason which nobody can write again is none",
+        "errors/records.py",
+        "        orjson.dumps(document)\n",
         "",
         f"{_KEEPER}foreign_records_are_passed_over_and_hold_up_nothing",
+    ),
+    Mutant(
+        "that what works in the background begins again after what nobody foresaw",
+        "until_stopped.py",
+        "            except Exception as e:\n",
+        "            except ZeroDivisionError as e:\n",
+        f"{_STOPPED}a_keeper_that_fails_for_a_reason_nobody_foresaw_says_so_and_begins_again",
     ),
     Mutant(
         "that the keeper writes texts as COPY reads them",

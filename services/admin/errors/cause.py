@@ -66,14 +66,14 @@ def cause_and_shape(reason: Mapping[str, Any], value: bytes | None) -> tuple[Cau
     told = {name: _text(reason.get(name)) for name in ("step", "code", "sqlstate", "destination")}
     column, constraint = _text(reason.get("column")), _text(reason.get("constraint"))
     pointer, name = _text(reason.get("pointer")), _text(reason.get("event_name"))
-    name = name and name[:_LONGEST_NAME]
     document = _parsed(value) if column or pointer or not name else None
+    name = name or _name_in(document)
     found = _found(document, reason, column, pointer or "") if column or pointer else None
     cause = Cause(
         **told | {"destination": _pattern(told["destination"])},
         column=column,
         place=constraint or _pattern(pointer),
-        event_name=name or _name_in(document),
+        event_name=name and name[:_LONGEST_NAME],
         json_type=_type_of(found) if column or pointer else None,
     )
     return cause, _shape_of(found) if column or pointer else None

@@ -193,7 +193,8 @@ def _header(record: LogRecord, name: str) -> dict[str, Any] | None:
     """Return a header's JSON object, None if it has none: any client may write to these topics."""
     try:
         document = orjson.loads(record.headers[name])
-    except (KeyError, TypeError, orjson.JSONDecodeError):  # TypeError: a header may be null
+        orjson.dumps(document)
+    except (KeyError, TypeError, orjson.JSONDecodeError):  # TypeError: it is null, or nested too deep to keep
         return None
     return document if isinstance(document, dict) else None
 

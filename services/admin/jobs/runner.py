@@ -35,7 +35,7 @@ class JobRunner(UntilStopped):
         self._registry = registry
         self._segments = segments
 
-    async def run(self) -> None:
+    async def _go_on(self) -> None:
         """Work; while the database is out it is tried again."""
         while not self.stopped:
             try:

@@ -57,7 +57,7 @@ class Keeper(UntilStopped):
         self._brokers = brokers
         self._dsn = dsn
 
-    async def run(self) -> None:
+    async def _go_on(self) -> None:
         """Keep; tries again for as long as Kafka or the database is out."""
         while not self.stopped:
             try:
@@ -65,6 +65,9 @@ class Keeper(UntilStopped):
             except InfrastructureError as e:
                 self._tell("waiting", e.detail)
             await self.pause(_AGAIN_SECONDS)
+
+    def _failed(self, error: Exception) -> None:
+        self._tell("waiting", f"it fails for a reason that is in the log ({type(error).__name__})")
 
     async def _keep(self) -> None:
         session = await asyncio.to_thread(KeeperSession.open, self._dsn)

@@ -28,7 +28,7 @@ class Packer(UntilStopped):
         self._dsn = dsn
         self._segments = segments
 
-    async def run(self) -> None:
+    async def _go_on(self) -> None:
         """Pack; tries again for as long as the folder or the database is out."""
         while self._segments and not self.stopped:
             try:

@@ -49,7 +49,7 @@ class Looker(UntilStopped):
         self._digest = ("", 0.0)
         self._next_round = 0.0
 
-    async def run(self) -> None:
+    async def _go_on(self) -> None:
         """Look; while the control database is out it is tried again."""
         while self._per_hour and not self.stopped:
             try:

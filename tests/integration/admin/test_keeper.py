@@ -96,6 +96,10 @@ def test_foreign_records_are_passed_over_and_hold_up_nothing(stage: Stage, admin
     ]
     for document in foreign:
         stage.park(b"foreign", b"\0", [("onramp-error", orjson.dumps(document))])
+    deep = orjson.dumps(reason)[:-1] + b',"deep":' + b"[" * 500 + b"]" * 500 + b"}"
+    stage.park(b"foreign", b"\0", [("onramp-error", deep)])
+    nameless = b'{"event_name":"n%s"}' % secrets.token_hex(10_000).encode()
+    stage.park(b"foreign", nameless, [("onramp-error", orjson.dumps(reason | {"offset": 2}))])
     stage.park(b"foreign", b"no header", [])
     stage.settle(*_bad(stage.name, 1))
     admin.kept(stage.name, 1)
