@@ -36,6 +36,8 @@ from shared.errors import REGISTRY_UNREAD
 
 _SAMPLES: Final = 10
 _MOST_COUNTS: Final = 1_000
+#: Bytes of a body, which is in memory before anybody asks what its caller may; routes that take more say so.
+_MOST_BODY: Final = 1 << 20
 _READY: Final = frozenset({"keeping", "standby"})
 
 
@@ -56,6 +58,7 @@ def api(
         redoc_url=None,
         lifespan=lifespan,
         dependencies=[Depends(require_right)],
+        max_body_size=_MOST_BODY,
     )
     app.add_middleware(Entry, operators=operators)
     answer_with_problems(app, lambda request: _record_refusal(dsn, request))

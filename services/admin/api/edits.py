@@ -56,7 +56,7 @@ def add_edits(app: FastAPI, dsn: str, segments: Segments | None) -> None:
         }
         return StreamingResponse(_lines(dsn, segments, events), media_type=NDJSON, headers=headers)
 
-    @app.post("/v1/edits", status_code=201)
+    @app.post("/v1/edits", status_code=201, max_body_size=2 * MOST_BYTES)
     async def keep_edits(request: Request, asking: Asking, by: Annotated[Actor, Query()]) -> dict[str, Any]:
         """Keep edited payloads, one a line, for jobs whose filter is `edits`: none, if a line is wrong."""
         actor = asking.acting(by.actor)

@@ -12,6 +12,7 @@ from starlette.exceptions import HTTPException
 from shared.errors import (
     BAD_QUERY,
     BAD_REQUEST,
+    BODY_TOO_LARGE,
     INTERNAL_ADMIN,
     METHOD_NOT_ALLOWED,
     NOT_ALLOWED,
@@ -33,7 +34,7 @@ _HEADERS: Final[Mapping[int, Mapping[str, str]]] = {
 }
 #: Writes down that somebody was refused something.
 OnRefusal = Callable[[Request], None]
-_BY_STATUS: Final = {404: NOT_KEPT, 405: METHOD_NOT_ALLOWED}
+_BY_STATUS: Final = {404: NOT_KEPT, 405: METHOD_NOT_ALLOWED, 413: BODY_TOO_LARGE}
 
 
 class RefusalError(UserError):

@@ -54,7 +54,7 @@ def add_types(app: FastAPI, dsn: str, desk: RegistryDesk) -> None:
         require_there(asking.sees(name) and name in seen.snapshot.event_types, "event type")
         return tagged(seen, written(seen.snapshot.event_types[name]), known)
 
-    @app.put("/v1/types/{name}", openapi_extra=described(text=_BODY))
+    @app.put("/v1/types/{name}", openapi_extra=described(text=_BODY), max_body_size=2 * MOST_TYPE)
     def put_type(
         name: TypeName,
         given: Annotated[bytes, Depends(body(MOST_TYPE))],

@@ -41,7 +41,7 @@ def add_whole(app: FastAPI, dsn: str, desk: RegistryDesk) -> None:
         seen = desk.look()
         return tagged(seen, _without_hashes(seen.document), known)
 
-    @app.put("/v1/registry", openapi_extra=described(text=_BODY))
+    @app.put("/v1/registry", openapi_extra=described(text=_BODY), max_body_size=2 * MOST_REGISTRY)
     def put_registry(
         given: Annotated[bytes, Depends(body(MOST_REGISTRY))],
         said: Annotated[Said, Query()],
