@@ -71,8 +71,8 @@ KEEPER: Final = (
     Mutant(
         "that files of segments which were never recorded are removed",
         "store/segments_sql.py",
-        "            self.segments.remove(name)\n        return len(unused)\n",
-        "            pass\n        return len(unused)\n",
+        "        return sum(self._remove(name) for name in unused)\n",
+        "        return len(unused)\n",
         f"{_SEGMENTS}a_file_that_was_never_recorded_is_removed_by_the_next_and_no_others",
     ),
     Mutant(

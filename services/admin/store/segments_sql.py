@@ -5,6 +5,7 @@ from the database.  A kill between the two leaves a file that no row names: whoe
 The packer's lock is of the connection that records, so a file of somebody who lost it is never recorded.
 """
 
+import logging
 import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,7 +18,9 @@ from services.admin.segments.folder import Segments
 from services.admin.segments.segment import Row, Written
 from services.admin.store.control_sql import connect, prepare, translated
 from shared import failpoints
-from shared.errors import SEGMENT_DAMAGED, OnrampError, UserError
+from shared.errors import SEGMENT_DAMAGED, InfrastructureError, OnrampError, UserError
+
+log = logging.getLogger(__name__)
 
 #: Bytes that wait are packed when there are so many, or when the oldest has waited so long.
 SEGMENT_BYTES: Final = 64 * 2**20
@@ -147,7 +150,7 @@ class PackerSession:
         self.conn.close()
 
     def sweep(self) -> int:
-        """Remove files that no row names: whoever wrote them cannot record them any more.
+        """Remove files that no row names; return how many.  Whoever wrote them cannot record them any more.
 
         That is another packer, or a call of ours that was given up and ended later.
         """
@@ -155,9 +158,7 @@ class PackerSession:
             cur.execute("SELECT name FROM onramp_admin.segments")
             known = {name for (name,) in cur.fetchall()}
         unused = [name for name in self.segments.names(self.folder) if name not in known]
-        for name in unused:
-            self.segments.remove(name)
-        return len(unused)
+        return sum(self._remove(name) for name in unused)
 
     def pack(self) -> int:
         """Move the bytes of the next segment out, if it is due; return how many events it has."""
@@ -206,7 +207,7 @@ class PackerSession:
                 return
             cur.execute("DELETE FROM onramp_admin.segments WHERE first_event = %s", (old.first,))
             failpoints.reach("admin.segment_dropped")
-        self.segments.remove(old.name)
+        self._remove(old.name)
 
     def _rewrite(self, old: Segment) -> None:
         name = self._name(old.first, old.last)
@@ -223,7 +224,19 @@ class PackerSession:
             cur.execute("DELETE FROM onramp_admin.parts WHERE segment = %s", (old.first,))
             cur.execute(_ADD_PARTS, {"first": old.first, "last": old.last})
             failpoints.reach("admin.segment_dropped")
-        self.segments.remove(old.name)
+        self._remove(old.name)
+
+    def _remove(self, name: str) -> bool:
+        """Remove a file that no row names, if it can be: a folder that deletes nothing takes segments."""
+        try:
+            self.segments.remove(name)
+        except InfrastructureError as e:
+            log.error(  # noqa: TRY400 - it is said what is wrong
+                "a file of nobody's cannot be removed, and is tried again: look at the rights on the store",
+                extra={"file": name, "reason": e.detail},
+            )
+            return False
+        return True
 
     def _name(self, first: int, last: int) -> str:
         """Return a name that nobody else gives: by the range of ids, and who would take it."""

@@ -64,6 +64,20 @@ def test_a_segment_is_of_so_many_bytes_and_ids(shelf: Shelf, monkeypatch: pytest
     assert shelf.load() == (values, {})
 
 
+def test_what_cannot_be_removed_stops_no_packing_and_no_other_removal(shelf: Shelf) -> None:
+    shelf.keep(3)
+    assert shelf.pack() == 3
+    [name] = shelf.names()
+    stuck, foreign = (shelf.folder / f"{Path(name).parent}/{each}" for each in ("!snapshot", "left"))
+    stuck.mkdir()  # no file: as in a bucket that lets nobody delete
+    foreign.write_bytes(b"of a call that was given up")
+    shelf.keep(3, at=3)
+    assert shelf.pack() == 3
+    assert (stuck.exists(), foreign.exists(), len(shelf.names())) == (True, False, 2)
+    execute(shelf.dsn, OVER.format(age="8 days", which="true"))
+    assert (shelf.expire(), shelf.names(), shelf.files) == ([], [], [])
+
+
 def test_a_file_that_was_never_recorded_is_removed_by_the_next_and_no_others(shelf: Shelf) -> None:
     shelf.keep(3)
     assert shelf.pack() == 3
