@@ -30,9 +30,9 @@ def fixed(value: bytes, fix: Fix) -> Edited:
     """Apply `fix` to the payload of an event.  Raises `UserError` FIX_DOES_NOT_APPLY, without any value."""
     try:
         document = exact.loads(value)
-        body = _body_of(document)
-        fix.apply(document[body])
-        return _with_body(value, body, exact.dumps(document[body]))
+        body, most = _body_of(document), fix.most(len(value))
+        fix.apply(document[body], most)
+        return _with_body(value, body, exact.dumps(document[body]), most)
     except UserError as e:
         if e.fault is FIX_DOES_NOT_APPLY:
             raise
@@ -69,7 +69,7 @@ def _body_of(document: Any) -> str:
     return found[0]
 
 
-def _with_body(value: bytes, body: str, edited: bytes) -> Edited:
+def _with_body(value: bytes, body: str, edited: bytes, most: int = MOST_BYTES) -> Edited:
     """Return the event with another payload, as it must be to be an event.  Raises `UserError`."""
     try:
         members = _MEMBERS.decode(value)
@@ -80,8 +80,8 @@ def _with_body(value: bytes, body: str, edited: bytes) -> Edited:
         for name, member in members.items()
     )
     whole = b"{" + b",".join(parts) + b"}"
-    if len(whole) > MOST_BYTES:
-        raise _inapplicable(f"the event would have more than {MOST_BYTES:,} bytes")
+    if len(whole) > most:
+        raise _inapplicable(f"the event would have more than {most:,} bytes")
     strict_json.check_depth(whole, strict_json.loads(whole))
     return Edited(whole, sha256(whole).digest())
 

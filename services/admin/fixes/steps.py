@@ -13,8 +13,10 @@ from shared.strict_json import MAX_DEPTH
 
 #: Of one fix; a patch counts each of its operations.
 MOST_STEPS: Final = 64
-#: Of a payload while it is edited: a copy of a copy doubles it each time.
+#: Of an event with what a fix has made of it.
 MOST_BYTES: Final = 16 << 20
+#: Of a fix as it is stored: each event may get all of it.
+_LONGEST: Final = 64 << 10
 _MEMBERS: Final = {
     "rename": {"rename", "to"},
     "default": {"default", "value"},
@@ -43,12 +45,24 @@ class Fix:
             raise UserError(BAD_FIX, f"it has more than {MOST_STEPS} steps")
         #: As it is stored.
         self.text = exact.dumps(steps).decode()
+        if len(self.text) > _LONGEST:
+            raise UserError(BAD_FIX, f"it has more than {_LONGEST:,} characters: send edited lines instead")
 
-    def apply(self, payload: Any) -> None:
-        """Edit `payload` in place.  Raises `UserError`, which names places and never values."""
+    def most(self, size: int) -> int:
+        """Return how many bytes it may make of an event of that size.
+
+        Copies of copies double it each time, and thousands of events are edited and staged at once.
+        """
+        return min(MOST_BYTES, 2 * (size + len(self.text)))
+
+    def apply(self, payload: Any, most: int) -> None:
+        """Edit `payload` in place.  Raises `UserError`, which names places and never values.
+
+        It never has more than `most` bytes, were it written.
+        """
         for change in self._changes:
             change(payload)
-            _require_bounded(payload)
+            _require_bounded(payload, most)
 
 
 def _changes_of(step: object) -> list[Change]:
@@ -110,18 +124,26 @@ def _drop(place: Place, _: Mapping[str, Any]) -> Change:
     return change
 
 
-def _require_bounded(payload: Any) -> None:
-    """Raise `UserError` for what is more than any event may be: copies of copies grow by doubling."""
+def _require_bounded(payload: Any, most: int) -> None:
+    """Raise `UserError` for what is more than it may be: each value is a byte at least."""
     level, size = [payload], 0
     for _ in range(MAX_DEPTH):
         level = [each for parent in level for each in _children(parent)]
-        size += len(level) + sum(len(each) for each in level if isinstance(each, str))
-        if not level or size > MOST_BYTES:
+        size += len(level) + sum(map(_length, level))
+        if not level or size > most:
             break
     if level:
         raise UserError(
-            FIX_DOES_NOT_APPLY, "the fix does not apply: it makes more of a payload than an event may be"
+            FIX_DOES_NOT_APPLY,
+            "the fix does not apply: it makes more of a payload than a fix may (twice)",
         )
+
+
+def _length(value: Any) -> int:
+    """Return how long what is written of a value by itself is, roughly: of what has none it is nothing."""
+    if isinstance(value, str):
+        return len(value)
+    return len(value.text) if isinstance(value, exact.Number) else 0
 
 
 def _children(value: Any) -> list[Any]:

@@ -10,11 +10,12 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from hashlib import sha256
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 
 import orjson
 from psycopg2.extensions import connection
 
+from services.admin.fixes.payloads import Edited
 from services.admin.segments import segment
 from services.admin.segments.folder import Segments
 from services.admin.store.control_sql import transaction
@@ -27,6 +28,8 @@ from shared.errors import (
     UserError,
 )
 
+#: Bytes of edited events that are in memory at once, but for the last of them.
+MOST_EDITED: Final = 16 << 20
 #: One statement: an event is in one place as of its moment.
 _WHERE: Final = """
     SELECT e.id, e.group_id, e.sha256, e.gone, b.value, s.name, e.reason::text, e.parked_at
@@ -46,12 +49,30 @@ class Loaded:
 
     `times`: when each was received, if its record says so, and its record's own time.
     `digests`: sha256 of bytes that are not as they were parked.
+    `digests`: sha256 of bytes that are not as they were parked.  `later`: events that are asked for again,
+    because those before them have filled the memory that there is for it.
     """
 
     values: dict[int, bytes] = field(default_factory=dict)
     lost: dict[int, OnrampError] = field(default_factory=dict)
     digests: dict[int, bytes] = field(default_factory=dict)
     times: dict[int, tuple[datetime | None, datetime]] = field(default_factory=dict)
+    later: set[int] = field(default_factory=set)
+
+    def edit(self, edited: Callable[[int, bytes], Edited]) -> Self:
+        """Have these bytes as `edited` makes them, until they are many; raised `UserError`s are why not."""
+        size = 0
+        for number, value in sorted(self.values.items()):
+            del self.values[number]
+            if size >= MOST_EDITED or number in self.later:
+                self.later.add(number)
+                continue
+            try:
+                self.values[number], self.digests[number] = edited(number, value)
+                size += len(self.values[number])
+            except UserError as e:
+                self.lost[number] = e
+        return self
 
 
 class _Place(NamedTuple):

@@ -10,7 +10,7 @@ from psycopg2.extras import execute_values
 from services.admin.fixes.edited_lines import MOST_BYTES, Edit, Named, edit_of, line_of, require_same
 from services.admin.fixes.payloads import edited
 from services.admin.segments.folder import Segments
-from services.admin.store.bytes_sql import Loaded, load
+from services.admin.store.bytes_sql import MOST_EDITED, Loaded, load
 from services.admin.store.read_sql import FILTERS, Only
 from services.admin.store.sets_sql import rows
 from services.admin.store.staging_sql import Load
@@ -32,7 +32,13 @@ _ADD: Final = """
     INSERT INTO onramp_admin.edits (upload, event, payload) VALUES %s
     ON CONFLICT DO NOTHING RETURNING event
 """
-_EDITS: Final = "SELECT event, payload FROM onramp_admin.edits WHERE upload = %s AND event = ANY (%s)"
+_EDITS: Final = """
+    SELECT event, payload FROM (
+        SELECT event, payload,
+            sum(octet_length(payload)) OVER (ORDER BY event) - octet_length(payload) AS before
+        FROM onramp_admin.edits WHERE upload = %s AND event = ANY (%s)
+    ) e WHERE before < %s
+"""
 
 
 def ids(conn: connection, filters: Mapping[str, Any]) -> list[int]:
@@ -92,15 +98,10 @@ def with_edits(conn: connection, upload: int, loader: Load, events: list[int]) -
     """Return events as they were edited; one that cannot be is lost to this job."""
     loaded = loader(events)
     with conn.cursor() as cur:
-        cur.execute(_EDITS, (upload, events))
+        cur.execute(_EDITS, (upload, list(loaded.values), MOST_EDITED))
         payloads = {number: bytes(payload) for number, payload in cur.fetchall()}
-    for number, value in list(loaded.values.items()):
-        try:
-            loaded.values[number], loaded.digests[number] = edited(value, payloads[number])
-        except UserError as e:
-            del loaded.values[number]
-            loaded.lost[number] = e
-    return loaded
+    loaded.later |= loaded.values.keys() - payloads.keys()
+    return loaded.edit(lambda number, value: edited(value, payloads[number]))
 
 
 def _batches(file: BinaryIO) -> Iterator[dict[int, Edit]]:

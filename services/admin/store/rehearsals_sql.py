@@ -48,13 +48,14 @@ def ask(where: Destination, asked: Question, attempts: Sequence[Attempt], load: 
         known = {f.id for f in found if f.staged}
         missing = [a for a in attempts if a.id not in known]
         lost: dict[int, OnrampError] = {}
-        for start in range(0, len(missing), _AT_ONCE):
-            part = missing[start : start + _AT_ONCE]
+        while part := staging_sql.first_part(missing, _AT_ONCE):
             loaded = load([a.id for a in part])
             lost |= loaded.lost
-            rows = [_row(asked, a, loaded) for a in part if a.id not in loaded.lost]
+            not_asked = loaded.lost.keys() | loaded.later
+            rows = [_row(asked, a, loaded) for a in part if a.id not in not_asked]
             if rows:
                 execute_values(cur, _ASK, rows, page_size=len(rows))
+            missing = [a for a in part if a.id in loaded.later] + missing[len(part) :]
     return [staging_sql.lost(f, lost[f.id]) if f.id in lost else f for f in found]
 
 

@@ -89,10 +89,11 @@ def follow(where: Destination, by: Staging, attempts: Sequence[Attempt], load: L
     with in_destination(where) as cur:
         found = _look(cur, attempts)
         missing = {f.id for f in found if f.outcome is None and not f.staged}
-        part = _part([a for a in attempts if a.id in missing])
+        part = first_part([a for a in attempts if a.id in missing], _MOST_EVENTS)
         if not part:
             return found
         loaded = load([a.id for a in part])
+        part = [a for a in part if a.id not in loaded.later]
         _stage(cur, by, [a for a in part if a.id not in loaded.lost], loaded)
     why, staged = loaded.lost, {a.id for a in part}
     return [
@@ -100,12 +101,12 @@ def follow(where: Destination, by: Staging, attempts: Sequence[Attempt], load: L
     ]
 
 
-def _part(attempts: Iterable[Attempt]) -> list[Attempt]:
-    """Return the first attempts, so many that their bytes fit into memory."""
+def first_part(attempts: Iterable[Attempt], most: int) -> list[Attempt]:
+    """Return the first attempts, at most so many, and so few that their bytes fit into memory."""
     part: list[Attempt] = []
     size = 0
     for attempt in attempts:
-        if part and (len(part) >= _MOST_EVENTS or size + attempt.size > _MOST_BYTES):
+        if part and (len(part) >= most or size + attempt.size > _MOST_BYTES):
             break
         part.append(attempt)
         size += attempt.size

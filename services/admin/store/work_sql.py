@@ -27,7 +27,7 @@ from services.admin.store.jobs_sql import JOB, Job
 from services.admin.store.sets_sql import STEPS, condition, rows
 from services.admin.store.staging_sql import Load, Staging
 from shared import failpoints
-from shared.errors import OnrampError, UserError
+from shared.errors import OnrampError
 from shared.registry.model import EMPTY, Snapshot
 
 log = logging.getLogger(__name__)
@@ -238,14 +238,7 @@ def _why(failure: Exception) -> str:
 
 def _edited(loader: Load, fix: Fix, ids: list[int]) -> Loaded:
     """Return events as the fix makes them; those that it does not fit are lost to this job."""
-    loaded = loader(ids)
-    for number, value in list(loaded.values.items()):
-        try:
-            loaded.values[number], loaded.digests[number] = fixed(value, fix)
-        except UserError as e:
-            del loaded.values[number]
-            loaded.lost[number] = e
-    return loaded
+    return loader(ids).edit(lambda _, value: fixed(value, fix))
 
 
 class _Batch(NamedTuple):

@@ -14,7 +14,7 @@ from services.admin.fixes import exact
 from services.admin.fixes.payloads import fixed
 from services.admin.fixes.steps import Fix
 from services.admin.segments.folder import Segments
-from services.admin.store import replay_sql, results_sql, segments_sql, sets_sql, staging_sql
+from services.admin.store import bytes_sql, replay_sql, results_sql, segments_sql, sets_sql, staging_sql
 from services.admin.store.control_sql import transaction
 from services.admin.store.jobs_sql import Plan
 from services.admin.store.segments_sql import PackerSession
@@ -304,4 +304,19 @@ def test_a_replay_stages_a_part_and_gives_others_their_turn(
     assert (desk.job(rehearsal).state, len(desk.staged())) == ("done", 2)
     for _ in range(3):  # at once: it waits for nobody
         desk.session.work()
+    assert desk.staged() == [(n, 1) for n in EVERY]
+
+
+def test_what_a_fix_makes_is_in_memory_a_part_at_a_time(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bytes_sql, "MOST_EDITED", 1)
+    plan = Plan(fix='[{"default":"/b","value":1}]')
+    rehearsal = desk.start("rehearse", plan)
+    desk.work(1)
+    assert rows(desk.stage.dsn, "SELECT count(*) FROM onramp.rehearsals") == [(5,)]
+    desk.cancel(rehearsal)
+    desk.start(plan=plan)
+    desk.work(3)
+    staged = len(desk.staged())
+    assert 0 < staged < len(EVERY)
+    desk.work(6)
     assert desk.staged() == [(n, 1) for n in EVERY]

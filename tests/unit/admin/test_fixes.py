@@ -233,6 +233,20 @@ def test_copies_of_copies_end_before_memory_does() -> None:
     assert "more of a payload than" in refused("{}", {"default": "/z", "value": _nested(80)})
 
 
+def test_a_fix_makes_no_more_than_twice_of_an_event_and_of_itself() -> None:
+    """Thousands are edited at once, and 23 copies of copies made 16 MB of 59 bytes."""
+    of_nothing = [{"op": "copy", "from": "/a", "path": "/a/-"}] * 24
+    assert "more of a payload than" in refused('{"a":[]}', {"patch": of_nothing})
+    text = "x" * 1_000
+    whole, added = f'{{"a":"{text}"}}', [{"op": "copy", "from": "/a", "path": f"/b{n}"} for n in range(3)]
+    assert text in edited(whole, {"patch": added[:1]})
+    assert "more of a payload than" in refused(whole, {"patch": added})
+    digits = exact.Number("1" * 1_000)
+    assert "more of a payload than" in refused("{}", {"default": "/a", "value": digits}, {"patch": added})
+    with pytest.raises(UserError, match="more than 65,536 characters"):
+        Fix([{"default": "/a", "value": "x" * 65_536}])
+
+
 def _nested(depth: int) -> object:
     value: object = 1
     for _ in range(depth):
