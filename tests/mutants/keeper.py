@@ -410,9 +410,9 @@ KEEPER: Final = (
     Mutant(
         "that a fix leaves all but the payload of an event as it is",
         "fixes/payloads.py",
-        "        fix.apply(document[body])\n"
-        "        return _with_body(value, body, exact.dumps(document[body]))\n",
-        "        fix.apply(document)\n        edited = exact.dumps(document)\n"
+        "        fix.apply(document[body], most)\n"
+        "        return _with_body(value, body, exact.dumps(document[body]), most)\n",
+        "        fix.apply(document, most)\n        edited = exact.dumps(document)\n"
         "        return Edited(edited, sha256(edited).digest())\n",
         f"{_FIXES}s26_whatever_a_patch_says_all_but_the_payload_stays_byte_for_byte",
     ),
@@ -486,7 +486,7 @@ KEEPER: Final = (
     Mutant(
         "that a fix has bounds",
         "fixes/steps.py",
-        "            _require_bounded(payload)\n",
+        "            _require_bounded(payload, most)\n",
         "",
         f"{_FIXES}copies_of_copies_end_before_memory_does",
     ),

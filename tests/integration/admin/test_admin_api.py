@@ -118,9 +118,9 @@ def test_a_body_that_nobody_would_read_is_in_no_memory(admin: Admin) -> None:
     """It would be before anybody asks what its sender may; what has a file or a registry takes more."""
     parts = [b'{"actor":"', b"a" * (1 << 20), b'"}']
     for path in ("/v1/jobs", "/v1/download", "/v1/recheck"):
-        _problem(admin.ask("POST", path, content=iter(parts)), 413, "body_too_large")
-    _problem(admin.ask("POST", "/v1/edits?actor=ann", content=iter(parts)), 422, "bad_edits")
-    _problem(admin.ask("PUT", "/v1/types/x", content=iter(parts)), 422, "bad_query")  # without a reason
+        refused(admin.ask("POST", path, content=iter(parts)), 413, "body_too_large")
+    refused(admin.ask("POST", "/v1/edits?actor=ann", content=iter(parts)), 422, "bad_edits")
+    refused(admin.ask("PUT", "/v1/types/x", content=iter(parts)), 422, "bad_query")  # without a reason
 
 
 @pytest.mark.parametrize(
