@@ -13,6 +13,7 @@ from services.cli.where import Where, with_where_options
 
 if TYPE_CHECKING:
     from services.admin.kafka_logs import LogRecord
+    from services.admin.operate import kafka_new_topic
     from shared.registry import Snapshot
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
@@ -134,17 +135,23 @@ def create(
         exits_when_unavailable(),
         written_down(where, control, "create topic", f"topic {name}", why) as take_back,
     ):
-        try:
-            spec = kafka_new_topic.spec_of(wanted, _registry(where).event_types, where.kafka_settings)
-            refused = asyncio.run(kafka_new_topic.create(spec, where.kafka_settings, is_dry=dry_run))
-        except ValueError as error:
-            refused = str(error)
-        if refused:
+        if refused := _refused(wanted, where, is_dry=dry_run):
             take_back()
     made = {"topic": name, "made": not refused and not dry_run, "reason": refused}
     done = f"{name} {'can be' if dry_run else 'is'} made."
     problem = f"{json.dumps(name)} was not made: {refused}"
     finish(made, worked=not refused, as_json=as_json, done=done, problem=problem)
+
+
+def _refused(wanted: "kafka_new_topic.Wanted", where: Where, *, is_dry: bool) -> str:
+    """Have a topic made; return why it was not."""
+    from services.admin.operate import kafka_new_topic
+
+    try:
+        spec = kafka_new_topic.spec_of(wanted, _registry(where).event_types, where.kafka_settings)
+        return asyncio.run(kafka_new_topic.create(spec, where.kafka_settings, is_dry=is_dry))
+    except ValueError as error:
+        return str(error)
 
 
 @app.command()
