@@ -615,6 +615,13 @@ NOT_ALLOWED: Final = _rejected(
     "This key does not open this.",
     "Ask with the key of an operator who may, or have `operators` of onramp.yaml say that this one may.",
 )
+TOO_MANY_AT_ONCE: Final = _waiting(
+    "too_many_at_once",
+    Step.RECEIVE,
+    "This key has more requests under way than one key may.",
+    "Ask again after Retry-After seconds, and fewer requests at once.",
+    429,
+)
 BAD_QUERY: Final = _rejected(
     "bad_query",
     422,

@@ -19,6 +19,7 @@ from services.admin.segments.folder import Segments
 from services.admin.settings import AdminSettings
 from shared.logs import set_up
 from shared.malloc import return_large_blocks, share_heaps
+from shared.priority import come_last
 from shared.read_settings import WrongSettingsError, read_settings, warn_of_unknown
 from shared.registry.opened import open_registry
 from shared.settings import KafkaSettings, RegistrySettings
@@ -55,6 +56,8 @@ def main() -> None:
         )
     set_up("admin", settings.log_level)
     _return_memory()
+    # What is parked has time; an event has not that lands on the same machine.
+    come_last()
     warn_of_unknown(AdminSettings, KafkaSettings, RegistrySettings)
     segments = Segments(settings.store) if settings.store else None
     app = create(

@@ -133,6 +133,13 @@ KEEPER: Final = (
         f"{_BUCKET}a_bucket_that_refuses_to_give_a_file_has_damaged_nothing",
     ),
     Mutant(
+        "that nothing of a call is under way once it has returned",
+        "segments/patience.py",
+        "        thread.join(max(0.0, deadline - time.monotonic()))\n",
+        "",
+        f"{_PATIENCE}nothing_of_a_call_that_has_returned_is_under_way",
+    ),
+    Mutant(
         "that a call to a silent server has an end",
         "segments/patience.py",
         "call.is_done or self._is_over, deadline - time.monotonic())",
@@ -206,7 +213,7 @@ KEEPER: Final = (
     Mutant(
         "that the keeper knows a repeat",
         "store/keeper_sql.py",
-        "        ON CONFLICT DO NOTHING\n        RETURNING",
+        "        ON CONFLICT ({_PLACE}) DO NOTHING\n        RETURNING",
         "        RETURNING",
         f"{_KEEPER}a_repeat_of_a_record_is_the_same_event",
     ),

@@ -1,5 +1,6 @@
 """The entrance: nothing is answered before it is known who asks, and every answer says not to keep it.
 
+Of one who asks for much at once a part is answered at a time, so that the others are answered too.
 What a route needs of its caller is judged once it is known which one it is (`rights.py`).
 """
 
@@ -10,6 +11,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from services.admin.api.operators import STRANGER, Caller, Operators
 from services.admin.api.problems import problem
+from services.admin.api.turns import TurnError, Turns
 from shared.errors import NOT_LOCAL, InfrastructureError, UserError
 
 _HEADERS: Final = ((b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store"))
@@ -23,6 +25,7 @@ class Entry:
     def __init__(self, app: ASGIApp, operators: Operators) -> None:
         self._app = app
         self._operators = operators
+        self._turns = Turns()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -41,7 +44,15 @@ class Entry:
             await problem(e.fault, e.detail)(scope, receive, send_with_headers)
             return
         scope["state"] = {**scope.get("state", {}), "caller": caller}
-        await self._app(scope, receive, send_with_headers)
+        # Without a name: all programs of this machine.
+        if not caller.name or scope["path"] in _WITHOUT_KEY:
+            await self._app(scope, receive, send_with_headers)
+            return
+        try:
+            async with self._turns.of(caller.name):
+                await self._app(scope, receive, send_with_headers)
+        except TurnError as e:
+            await problem(e.fault, e.detail)(scope, receive, send_with_headers)
 
     def _caller(self, scope: Scope) -> Caller:
         try:

@@ -26,6 +26,11 @@ class AdminMetrics:
             ["topic"],
             registry=self.registry,
         )
+        self._set_aside = Gauge(
+            "onramp_admin_set_aside_events",
+            "Parked events that the control database refuses, and that are kept aside until it takes them.",
+            registry=self.registry,
+        )
         self._state = Gauge(
             "onramp_admin_keeper_state",
             "1 for the state that the keeper is in.",
@@ -41,6 +46,7 @@ class AdminMetrics:
         self._counted = kept
         if keeper.behind is not None:
             self._behind.labels(wire.USER_ERRORS).set(keeper.behind)
+        self._set_aside.set(keeper.set_aside)
         for state in _STATES:
             self._state.labels(state).set(state == keeper.state)
         return generate_latest(self.registry)

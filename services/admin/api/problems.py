@@ -26,10 +26,12 @@ from shared.errors import (
 log = logging.getLogger(__name__)
 
 MEDIA_TYPE: Final = "application/problem+json"
+_TOO_MANY: Final = 429
 _UNAVAILABLE: Final = 503
 #: What an answer of this status says beside its document.
 _HEADERS: Final[Mapping[int, Mapping[str, str]]] = {
     401: {"www-authenticate": "Bearer"},
+    _TOO_MANY: {"retry-after": "2"},
     _UNAVAILABLE: {"retry-after": "2"},
 }
 #: Writes down that somebody was refused something.

@@ -14,6 +14,7 @@ from typing import Final
 from services.admin.errors.kept import KeptEvent, kept
 from services.admin.findings import Source
 from services.admin.kafka_logs import KafkaLogs, LogRecord, no_leader
+from services.admin.keep import set_aside_sql
 from services.admin.keep.read_ahead import ReadAhead, Slice
 from services.admin.store.keeper_sql import KeeperSession
 from services.admin.until_stopped import UntilStopped
@@ -27,6 +28,13 @@ log = logging.getLogger(__name__)
 _LOOK_SECONDS: Final = 10.0
 #: Until Kafka or the database is tried again.
 _AGAIN_SECONDS: Final = 1.0
+#: After less than that the next events are waited for: a transaction costs as much as hundreds of them, and
+#: beside a writer in full flow there would be one for each of its batches.  A poll of what waits brings more.
+_FEW: Final = 200
+_LITTLE_BYTES: Final = 256 << 10
+GATHER_SECONDS: Final = 1.0
+#: Until what the database has refused is tried again.
+_TRY_AGAIN_SECONDS: Final = 3600.0
 
 
 @dataclass(slots=True)
@@ -37,6 +45,8 @@ class KeeperStatus:
     #: Why it does not keep just now.
     reason: str = ""
     kept: int = 0
+    #: Events that the control database refuses.
+    set_aside: int = 0
     #: Records that it has not read yet, as of its last look; None before the first.
     behind: int | None = None
     _passed_over: set[Source] = field(default_factory=set)
@@ -75,9 +85,13 @@ class Keeper(UntilStopped):
             self._tell("standby", "another admin service keeps what is parked")
             return
         try:
+            tried_at = time.monotonic()
+            self.status.set_aside = await asyncio.to_thread(set_aside_sql.try_again, session)
             async with KafkaLogs(self._brokers) as logs:
                 while not self.stopped:
                     await self._follow(logs, session)
+                    if time.monotonic() > tried_at + _TRY_AGAIN_SECONDS:
+                        return  # begins again, with what was set aside
         finally:
             await asyncio.to_thread(session.close)
 
@@ -92,14 +106,17 @@ class Keeper(UntilStopped):
             await self.pause(_AGAIN_SECONDS)
             return
         lost = no_leader(logs.leaderless) if logs.leaderless else ""
-        self._tell("keeping", lost)
+        self.status.set_aside = await asyncio.to_thread(set_aside_sql.count, session)
+        self._tell("keeping", lost or _set_aside(self.status.set_aside))
         until, at = time.monotonic() + _LOOK_SECONDS, since
         async with ReadAhead(self._slices(logs, since)) as ahead:
             while not self.stopped and time.monotonic() < until and (found := await ahead.take()):
                 if found.next_offsets != at:
-                    self.status.kept += await asyncio.to_thread(session.keep, *found)
+                    self.status.kept += await asyncio.to_thread(set_aside_sql.keep, session, *found)
                     at = found.next_offsets
                     self.status.behind = sum(max(end - at[s], 0) for s, (_, end) in spans.items())
+                    if _is_little(found):
+                        await self.pause(GATHER_SECONDS)
 
     async def _slices(self, logs: KafkaLogs, since: Mapping[Source, int]) -> AsyncGenerator[Slice, None]:
         """Yield what each poll brings, also when that is nothing."""
@@ -123,6 +140,19 @@ class Keeper(UntilStopped):
         if (self.status.state, self.status.reason) != (state, reason):
             log.info("the keeper's state changed", extra={"state": state, "reason": reason})
         self.status.state, self.status.reason = state, reason
+
+
+def _is_little(found: Slice) -> bool:
+    return len(found.events) < _FEW and sum(len(e.value or b"") for e in found.events) < _LITTLE_BYTES
+
+
+def _set_aside(events: int) -> str:
+    if not events:
+        return ""
+    return (
+        f"{events} events are set aside, which the control database refuses (onramp_admin.set_aside and the "
+        "log say by which SQLSTATE): they are tried again each hour, and when the service starts"
+    )
 
 
 def _begin(

@@ -27,6 +27,7 @@ class Patience:
         self._at_once = at_once
         self._changed = threading.Condition()
         self._calls: set[_Call[Any]] = set()
+        self._threads: set[threading.Thread] = set()
         self._is_over = False
 
     def call(self, act: Callable[[], T], seconds: float) -> T:
@@ -40,8 +41,10 @@ class Patience:
             if not self._has_room:
                 raise SilentError("no answer to earlier calls")
             self._calls.add(call)
-        # A daemon: one that is given up keeps nobody from ending.
-        threading.Thread(target=self._run, args=(call,), name="segments", daemon=True).start()
+            # A daemon: one that is given up keeps nobody from ending.
+            thread = threading.Thread(target=self._run, args=(call,), name="segments", daemon=True)
+            self._threads = {each for each in self._threads if each.is_alive()} | {thread}
+            thread.start()
         with self._changed:
             self._changed.wait_for(lambda: call.is_done or self._is_over, deadline - time.monotonic())
             call.is_given_up = not call.is_done
@@ -50,6 +53,8 @@ class Patience:
             raise SilentError(
                 "the service is stopping" if self._is_over else f"no answer in {seconds:.0f} seconds"
             )
+        # What the library made is freed in it yet, and that aborts a process which ends meanwhile.
+        thread.join(max(0.0, deadline - time.monotonic()))
         return call.outcome()
 
     def end(self) -> None:
@@ -60,9 +65,9 @@ class Patience:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether there are calls that have not returned."""
+        """Whether there are calls that have not returned, or whose threads have not ended."""
         with self._changed:
-            return bool(self._calls)
+            return any(each.is_alive() for each in self._threads)
 
     @property
     def _has_room(self) -> bool:

@@ -48,7 +48,6 @@ class Loaded:
     """Bytes by event, and why others cannot be had.  A tombstone is in neither.
 
     `times`: when each was received, if its record says so, and its record's own time.
-    `digests`: sha256 of bytes that are not as they were parked.
     `digests`: sha256 of bytes that are not as they were parked.  `later`: events that are asked for again,
     because those before them have filled the memory that there is for it.
     """

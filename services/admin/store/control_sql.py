@@ -19,11 +19,19 @@ from shared.migrations import Migrations
 from shared.postgres.connect import connect as opened
 
 SCHEMA: Final = "onramp_admin"
-_OPTIONS: Final = "-c search_path=pg_catalog,pg_temp -c timezone=UTC -c statement_timeout={statement_ms}"
+#: A step of a job waits for other databases in its transaction: a role's own short limit of that would end it
+#: again and again.
+_OPTIONS: Final = (
+    "-c search_path=pg_catalog,pg_temp -c timezone=UTC -c statement_timeout={statement_ms} "
+    "-c idle_in_transaction_session_timeout=600000"
+)
 _READ_MS: Final = 10_000
 _FILES: Final = files(__package__) / "sql"
 _LOCK: Final = 7_203_155_011
 _CURSOR_KEY_BYTES: Final = 32
+#: Classes of SQLSTATE that say something of what was to be stored: a trigger, a constraint or an index of
+#: somebody's may refuse it.
+_OF_VALUES: Final = frozenset({"0A", "21", "22", "23", "38", "39", "44", "54", "P0"})
 #: Requests at once that a database answers; the others wait their turn, so long.
 MOST_CONNECTIONS: Final = 8
 _TURN_SECONDS: Final = 5.0
@@ -108,6 +116,25 @@ def translated() -> Iterator[None]:
     except psycopg2.Error as e:
         state = e.pgcode or "none (it cannot be reached)"
         raise InfrastructureError(DATABASE_UNAVAILABLE, f"the control database: SQLSTATE {state}") from None
+
+
+class RefusedError(Exception):
+    """The database refuses something of what was to be stored, and would again; `sqlstate` says why."""
+
+    def __init__(self, sqlstate: str) -> None:
+        super().__init__(f"SQLSTATE {sqlstate}")
+        self.sqlstate = sqlstate
+
+
+@contextmanager
+def refused() -> Iterator[None]:
+    """Turn those of psycopg2's errors that are about what was to be stored into `RefusedError`."""
+    try:
+        yield
+    except psycopg2.Error as e:
+        if (e.pgcode or "")[:2] in _OF_VALUES:
+            raise RefusedError(str(e.pgcode)) from None
+        raise
 
 
 def prepare(conn: connection) -> None:

@@ -32,12 +32,13 @@ _ADD: Final = """
     INSERT INTO onramp_admin.edits (upload, event, payload) VALUES %s
     ON CONFLICT DO NOTHING RETURNING event
 """
+#: Of events that do not fit into the memory that there is: NULL.
 _EDITS: Final = """
-    SELECT event, payload FROM (
+    SELECT event, CASE WHEN before < %s THEN payload END FROM (
         SELECT event, payload,
             sum(octet_length(payload)) OVER (ORDER BY event) - octet_length(payload) AS before
         FROM onramp_admin.edits WHERE upload = %s AND event = ANY (%s)
-    ) e WHERE before < %s
+    ) e
 """
 
 
@@ -98,10 +99,10 @@ def with_edits(conn: connection, upload: int, loader: Load, events: list[int]) -
     """Return events as they were edited; one that cannot be is lost to this job."""
     loaded = loader(events)
     with conn.cursor() as cur:
-        cur.execute(_EDITS, (upload, list(loaded.values), MOST_EDITED))
-        payloads = {number: bytes(payload) for number, payload in cur.fetchall()}
-    loaded.later |= loaded.values.keys() - payloads.keys()
-    return loaded.edit(lambda number, value: edited(value, payloads[number]))
+        cur.execute(_EDITS, (MOST_EDITED, upload, list(loaded.values)))
+        payloads = dict(cur.fetchall())
+    loaded.later |= {number for number, payload in payloads.items() if payload is None}
+    return loaded.edit(lambda number, value: edited(value, bytes(payloads[number])))
 
 
 def _batches(file: BinaryIO) -> Iterator[dict[int, Edit]]:

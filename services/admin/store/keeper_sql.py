@@ -22,7 +22,7 @@ from services.admin.errors.facets import Facets
 from services.admin.errors.groups import MOST_OF_A_NAME, counted_under, is_others
 from services.admin.errors.kept import KeptEvent
 from services.admin.findings import Source
-from services.admin.store.control_sql import connect, prepare, translated
+from services.admin.store.control_sql import RefusedError, connect, prepare, refused, translated
 from shared import failpoints
 
 #: Groups whose facets are in memory, of some kilobytes each.
@@ -61,7 +61,7 @@ _COPY_STAGED_BYTES: Final = "COPY pg_temp.slice_bytes FROM STDIN"
 _ADD_STAGED: Final = f"""
     WITH new AS (
         INSERT INTO onramp_admin.parked ({_EVENT}) SELECT {_EVENT} FROM pg_temp.slice ORDER BY n
-        ON CONFLICT DO NOTHING
+        ON CONFLICT ({_PLACE}) DO NOTHING
         RETURNING id, {_PLACE}
     ), with_bytes AS (
         INSERT INTO onramp_admin.bytes (event, value)
@@ -155,12 +155,22 @@ class KeeperSession:
             return {Source(topic, n): offset for topic, n, offset in cur.fetchall()}
 
     def keep(self, events: Iterable[KeptEvent], next_offsets: Mapping[Source, int]) -> int:
-        """Keep those of `events` that are new, and the offsets behind them; return how many were new."""
+        """Keep those of `events` that are new, and the offsets behind them; return how many were new.
+
+        Raises `RefusedError`, and has kept none, where the database refuses something of them.
+        """
+        try:
+            return self._keep(events, next_offsets)
+        except RefusedError:
+            self._facets = {}  # they have what was not kept
+            raise
+
+    def _keep(self, events: Iterable[KeptEvent], next_offsets: Mapping[Source, int]) -> int:
         by_key: dict[tuple[str, str, int, int, str], KeptEvent] = {}
         for event in events:
             by_key.setdefault(event.key, event)
         unique = list(by_key.values())
-        with translated(), self.conn, self.conn.cursor() as cur:
+        with translated(), refused(), self.conn, self.conn.cursor() as cur:
             causes = self._counted_under(unique)
             added, of_names = self._add_groups(cur, unique, causes)
             groups = self._groups | added

@@ -7,6 +7,7 @@ event one gets it.
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from functools import partial
 from time import monotonic
@@ -106,6 +107,8 @@ class JobSession:
     segments: Segments | None = None
     #: Returns the registry in force, or raises `InfrastructureError`: it says what is personal.
     snapshot: Callable[[], Snapshot] = lambda: EMPTY
+    #: Where a job is postponed whose step has lost the connection.
+    dsn: str = field(default="", repr=False)
     #: By replay, the id behind which its last step has marked events: the next one asks about these alone.
     #: What is not known here is asked about with all others.
     _marked_behind: dict[int, int] = field(default_factory=dict)
@@ -122,7 +125,7 @@ class JobSession:
         conn = connect(dsn, statement_ms=_STATEMENT_MS)
         with translated(), conn:
             prepare(conn)
-        return cls(conn, databases or {}, segments, snapshot)
+        return cls(conn, databases or {}, segments, snapshot, dsn)
 
     def close(self) -> None:
         """Close the connection."""
@@ -131,7 +134,8 @@ class JobSession:
     def work(self) -> bool:
         """Do the next batch of the job whose turn it is; False when there is none.
 
-        One that fails, or needs long to say that it waits, comes again after a while: the others go on.
+        One that fails, or needs long to say that it waits, comes again after a while: the others go on.  A
+        connection that its step has lost is raised then.
         """
         began, job, failure = monotonic(), None, None
         try:
@@ -148,6 +152,8 @@ class JobSession:
                 raise
             pause = max(_FAILED_SECONDS, _TIMES_AS_LONG * (monotonic() - began))
             self._postpone(job, _why(failure), pause)
+            if self.conn.closed:
+                raise
         else:
             took = monotonic() - began
             if took >= _LONG_SECONDS:
@@ -165,8 +171,10 @@ class JobSession:
 
     def _postpone(self, job: Job, why: str | None, seconds: float) -> None:
         """Have a job wait, for that reason; without one only if it waits for another."""
-        with translated(), self.conn:
-            _execute(self.conn, _POSTPONE, {"job": job.id, "why": why, "seconds": seconds})
+        with ExitStack() as opened:
+            conn = opened.enter_context(closing(connect(self.dsn))) if self.conn.closed else self.conn
+            with translated(), conn:
+                _execute(conn, _POSTPONE, {"job": job.id, "why": why, "seconds": seconds})
 
     def sum_up(self) -> None:
         """Make one row of what was counted of each group and state."""
@@ -232,7 +240,8 @@ def _why(failure: Exception) -> str:
     if isinstance(failure, OnrampError):
         return failure.detail
     if isinstance(failure, psycopg2.Error):
-        return f"the control database refuses a step of it: SQLSTATE {failure.pgcode}; it is tried again"
+        state = failure.pgcode or "none (the connection was lost)"
+        return f"the control database refuses a step of it: SQLSTATE {state}; it is tried again"
     return f"a step of it fails for a reason that is in the log ({type(failure).__name__}); it is tried again"
 
 

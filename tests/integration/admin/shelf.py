@@ -18,7 +18,7 @@ from services.admin.store.keeper_sql import KeeperSession
 from services.admin.store.segments_sql import PackerSession
 from shared import wire
 from tests.fixtures.fix_s3 import Bucket
-from tests.fixtures.writer import execute, rows
+from tests.fixtures.writer import eventually, execute, rows
 
 AN_HOUR_AGO = "UPDATE onramp_admin.bytes SET kept_at = now() - interval '61 minutes'"
 OVER = """
@@ -44,17 +44,15 @@ class Packed:
     def keep(self, count: int, at: int = 0, size: int = 200) -> dict[int, bytes]:
         """Keep that many events of three groups; return the bytes by offset."""
         values = {n: os.urandom(size) for n in range(at, at + count)}
-        session = KeeperSession.open(self.dsn)
-        assert session is not None
+        session = eventually(lambda: KeeperSession.open(self.dsn))
         found = [kept(_record(n, value)) for n, value in values.items()]
         session.keep([e for e in found if e], {Source(wire.USER_ERRORS, 0): at + count})
         session.close()
         return values
 
     def open(self) -> PackerSession:
-        session = PackerSession.open(self.dsn, self.segments)
-        assert session is not None
-        return session
+        """Become the packer, once Postgres sees that the one before is gone."""
+        return eventually(lambda: PackerSession.open(self.dsn, self.segments))
 
     def pack(self) -> int:
         execute(self.dsn, AN_HOUR_AGO)
@@ -72,8 +70,8 @@ class Packed:
             session.close()
 
     def load(self) -> tuple[dict[int, bytes], dict[int, Any]]:
-        """All bytes by offset, and why others cannot be had."""
-        offsets = dict(self.rows('SELECT id, "offset" FROM onramp_admin.events'))
+        """All bytes by offset, and why others cannot be had; without what a service kept of other tests."""
+        offsets = dict(self.rows("""SELECT id, "offset" FROM onramp_admin.events WHERE topic = 'shelf'"""))
         with transaction(self.dsn) as conn:
             found = bytes_sql.load(conn, self.segments, offsets)
         values = {offsets[e]: value for e, value in found.values.items()}

@@ -3,7 +3,9 @@
 import asyncio
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
+from urllib.parse import urlsplit
 
 import psycopg2
 import pytest
@@ -11,6 +13,7 @@ import pytest
 from services.admin.jobs.runner import JobRunner
 from services.admin.store.work_sql import JobSession
 from services.writer.postgres.migrations import migrate
+from shared.errors import InfrastructureError
 from shared.registry.memory import MemoryRegistry
 from stack.postgres import Postgres
 from tests.fixtures.silent import Stopped
@@ -22,6 +25,11 @@ OTHERS = """
     UPDATE onramp_admin.parked SET destination = 'frozen.events.x', event_name = 'x' WHERE "offset" < 2
 """
 FILTERS = "UPDATE onramp_admin.jobs SET filters = '{}', next_at = now() WHERE id = {}"
+#: As an operator's program does with transactions that wait for long.
+END_IDLE = """
+    SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+    WHERE datname = current_database() AND application_name = 'onramp-admin' AND state = 'idle in transaction'
+"""
 WAITS = "SELECT count(*) FROM pg_locks WHERE NOT granted"
 
 
@@ -101,3 +109,31 @@ def test_a_job_that_waits_behind_a_lock_pauses_for_longer_than_it_took(desk: Des
     with locked(desk.stage.dsn, "onramp.replays"):
         assert desk.session.work()
         assert not desk.session.work()  # the time is others'
+
+
+def test_a_step_is_not_ended_by_its_roles_own_limit_of_idle_transactions(desk: Desk) -> None:
+    name = urlsplit(desk.dsn).path.removeprefix("/")
+    execute(desk.dsn, f"ALTER DATABASE {name} SET idle_in_transaction_session_timeout = 50")
+    its_own = desk.start()
+    with closing(JobSession.open(desk.dsn, desk.session.databases)) as session:
+        session.work()  # marked
+        with locked(desk.stage.dsn, "onramp.replays"):
+            session.work()
+        assert desk.job(its_own).waits == "database onramp: SQLSTATE 55P03"
+        assert not session.conn.closed
+
+
+def test_a_job_whose_step_loses_its_connection_comes_again_after_the_others(desk: Desk) -> None:
+    bad = desk.start()
+    desk.session.work()  # marked
+    other = desk.start("discard", event_name="x")  # of nothing: done when it has its turn
+    with locked(desk.stage.dsn, "onramp.replays"), ThreadPoolExecutor(1) as beside:
+        step = beside.submit(desk.session.work)
+        eventually(lambda: rows(desk.stage.dsn, WAITS) == [(1,)])
+        assert rows(desk.dsn, END_IDLE) == [(1,)]
+        with pytest.raises(InfrastructureError):
+            step.result()
+    with closing(JobSession.open(desk.dsn, desk.session.databases)) as session:
+        assert session.work()
+        assert desk.job(other).state == "done"
+    assert "it is tried again" in str(desk.job(bad).waits)

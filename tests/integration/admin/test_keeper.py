@@ -32,7 +32,7 @@ TEXTS = """
 OTHER = b'{"secret":"\\u0000"}'
 
 
-def _bad(name: str, count: int, payload: bytes = BAD) -> list[bytes]:
+def bad(name: str, count: int, payload: bytes = BAD) -> list[bytes]:
     return [envelope(f"e-{n}", name, payload) for n in range(count)]
 
 
@@ -50,7 +50,7 @@ def _record(reason: dict[str, Any], value: bytes | None = b"{}", offset: int = 0
 
 
 def test_what_is_parked_is_kept_once_byte_for_byte_and_masked(stage: Stage, admin: Admin) -> None:
-    values = _bad(stage.name, 3)
+    values = bad(stage.name, 3)
     first = stage.settle(event("good", stage.name), *values)
     [kept_events] = admin.kept(stage.name, 3)
     group = admin.get(f"/v1/groups/{kept_events['id']}").json()
@@ -74,12 +74,12 @@ def test_what_is_parked_is_kept_once_byte_for_byte_and_masked(stage: Stage, admi
 
 
 def test_a_repeat_of_a_record_is_the_same_event(stage: Stage, admin: Admin) -> None:
-    stage.settle(*_bad(stage.name, 1))
+    stage.settle(*bad(stage.name, 1))
     [group] = admin.kept(stage.name, 1)
     [found] = admin.events(event_name=stage.name)
     reason = admin.get(f"/v1/events/{found['id']}").json()["reason"]
-    stage.park(b"again", _bad(stage.name, 1)[0], [("onramp-error", orjson.dumps(reason))])
-    stage.settle(*_bad(stage.name, 1))  # kept behind the repeat
+    stage.park(b"again", bad(stage.name, 1)[0], [("onramp-error", orjson.dumps(reason))])
+    stage.settle(*bad(stage.name, 1))  # kept behind the repeat
     [after] = admin.kept(stage.name, 2)
     assert after["id"] == group["id"]
 
@@ -101,22 +101,22 @@ def test_foreign_records_are_passed_over_and_hold_up_nothing(stage: Stage, admin
     nameless = b'{"event_name":"n%s"}' % secrets.token_hex(10_000).encode()
     stage.park(b"foreign", nameless, [("onramp-error", orjson.dumps(reason | {"offset": 2}))])
     stage.park(b"foreign", b"no header", [])
-    stage.settle(*_bad(stage.name, 1))
+    stage.settle(*bad(stage.name, 1))
     admin.kept(stage.name, 1)
     assert [e["topic"] for e in admin.events(event_name=f"nul\\0{stage.name}")] == [f"nul\\0{stage.name}"]
 
 
 def test_a_resolved_group_opens_again_when_it_gets_an_event(stage: Stage, admin: Admin) -> None:
-    stage.settle(*_bad(stage.name, 1))
+    stage.settle(*bad(stage.name, 1))
     [group] = admin.kept(stage.name, 1)
     path = f"/v1/groups/{group['id']}"
     answer = admin.ask("PATCH", path, json={"actor": "ann", "state": "resolved", "assignee": "bob"})
     assert (answer.json()["state"], answer.json()["assignee"]) == ("resolved", "bob")
-    stage.settle(*_bad(stage.name, 1))
+    stage.settle(*bad(stage.name, 1))
     [again] = admin.kept(stage.name, 2)
     assert (again["state"], again["assignee"]) == ("open", "bob")
     ignored = admin.ask("PATCH", path, json={"actor": "ann", "state": "ignored"})
-    stage.settle(*_bad(stage.name, 1))
+    stage.settle(*bad(stage.name, 1))
     [still] = admin.kept(stage.name, 3)
     assert (ignored.json()["state"], still["state"], still["assignee"]) == ("ignored", "ignored", "bob")
     acts = admin.rows("SELECT subject, actor, act FROM onramp_admin.acts ORDER BY id")
@@ -152,7 +152,7 @@ def test_texts_of_any_kind_are_kept_as_they_are(postgres: HasDsn) -> None:
 def test_f42_a_keeper_that_is_killed_in_mid_slice_keeps_each_event_once(
     stage: Stage, postgres: HasDsn, tmp_path: Path, place: str
 ) -> None:
-    stage.settle(*_bad(stage.name, 5), *_bad(stage.name, 5, OTHER))
+    stage.settle(*bad(stage.name, 5), *bad(stage.name, 5, OTHER))
     with database_beside(postgres.dsn, "template0") as dsn:
         env = {"ONRAMP_FAILPOINTS": f"{place}=kill"}
         doomed = services.admin(bootstrap=stage.bootstrap, dsn=dsn, log=tmp_path / "doomed.log", env=env)
@@ -189,7 +189,7 @@ def test_of_two_services_one_keeps_and_the_other_takes_over(
             assert states == ["standby", "keeping"]
             second.kill()
             eventually(lambda: Admin(first, dsn).get("/readyz").json()["keeper"] == "keeping", 120)
-            stage.settle(*_bad(stage.name, 1))
+            stage.settle(*bad(stage.name, 1))
             Admin(first, dsn).kept(stage.name, 1)
 
 

@@ -14,7 +14,7 @@ from services.admin.store import jobs_sql, read_sql
 from services.admin.store.control_sql import transaction
 from shared import failpoints
 from shared.registry.memory import MemoryRegistry
-from tests.fixtures.writer import execute, rows
+from tests.fixtures.writer import eventually, execute, rows
 from tests.integration.admin.desk import EVERY, Desk
 
 AWAY = {"onramp": "postgresql://x:hunter2@127.0.0.1:1/x"}
@@ -30,9 +30,8 @@ class CutError(Exception):
 
 
 def opened(desk: Desk) -> LookSession:
-    session = LookSession.open(desk.dsn, desk.session.databases)
-    assert session is not None
-    return session
+    """A session of looks, once Postgres sees that the one before is gone."""
+    return eventually(lambda: LookSession.open(desk.dsn, desk.session.databases))
 
 
 def shown(desk: Desk) -> dict[str, dict[str, Any]]:

@@ -1,5 +1,6 @@
 """Pages are read by the index that has their order, also while Postgres knows nothing of a million rows."""
 
+import re
 from collections.abc import Iterator
 from contextlib import closing
 from typing import Any, Final
@@ -46,6 +47,20 @@ class Noting(cursor):
         Noting.said = self.query.decode()
 
 
+GROUPS: Final = """
+    INSERT INTO onramp_admin.groups (fingerprint, version, code, events, first_seen, last_seen)
+    VALUES ('x', 1, '1', 1, now(), now()), ('y', 1, '2', 1, now(), now());
+"""
+#: A tenth that is older than all others, and Postgres knows how many they are.
+OLD: Final = """
+    INSERT INTO onramp_admin.parked (topic_id, topic, partition, "offset", destination, group_id, code,
+                                     event_id, event_name, parked_at, reason, size)
+    SELECT gen_random_uuid(), 't', 0, n, of, of::int8, of, of, of, now(), '{"n": 1}', 3
+    FROM generate_series(1, 40000) n, LATERAL (SELECT (1 + (n > 4000)::int)::text AS of) o;
+    ANALYZE onramp_admin.parked, onramp_admin.states
+"""
+
+
 @pytest.fixture(scope="module")
 def flooded(postgres: HasDsn) -> Iterator[str]:
     with keeping(postgres.dsn) as (dsn, _):
@@ -63,4 +78,24 @@ def test_a_page_is_read_by_the_index_of_its_filter_and_never_sorted(
         read_sql.events(conn, {name: wanted}, None, 50)
     plan = "\n".join(line for (line,) in rows(flooded, f"EXPLAIN {Noting.said}"))
     assert f"Index Scan Backward using {index} " in plan, plan
+    assert "Sort" not in plan
+
+
+@pytest.mark.parametrize(("name", "index"), INDEXES.items())
+def test_a_page_of_what_is_old_does_not_go_past_all_that_is_newer(
+    postgres: HasDsn, name: str, index: str
+) -> None:
+    wanted = 1 if name == "group" else "1"
+    with keeping(postgres.dsn) as (dsn, _):
+        execute(dsn, GROUPS + OLD)
+        with closing(psycopg2.connect(dsn, cursor_factory=Noting)) as conn:
+            first = read_sql.events(conn, {name: wanted}, None, 50)
+            assert [e.offset for e in first] == list(range(4000, 3950, -1))
+            second = read_sql.events(conn, {name: wanted}, (first[-1].id,), 5000)
+            assert [e.offset for e in second] == list(range(3950, 0, -1))
+            read_sql.events(conn, {name: wanted}, (first[-1].id,), 50)
+        plan = "\n".join(line for (line,) in rows(dsn, f"EXPLAIN {Noting.said}"))
+    assert f"Index Scan Backward using {index} " in plan, plan
+    # Where the page begins is a bound of the index: a deep one costs what the first does.
+    assert re.search(r"Index Cond: \(.*ROW\(\w+, id\) < ", plan), plan
     assert "Sort" not in plan

@@ -2,15 +2,10 @@
 
 import asyncio
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
-from itertools import chain
-from threading import Thread
+from contextlib import AbstractContextManager
 from typing import Final
 
-import orjson
 import pytest
-from confluent_kafka import Producer
 
 from services.admin.audit.kept import Comparison
 from services.admin.kafka_logs import KafkaLogs
@@ -21,39 +16,13 @@ from shared.kafka_security import Brokers
 from stack.kafka import Kafka
 from tests.fixtures.fix_postgres import Database
 from tests.fixtures.writer import delete_topic, eventually, execute, make_topics, rows
+from tests.integration.admin.following import following, kept, park
 
-TOPIC_ID: Final = "9f0c1c0e-6f1d-4a0b-9d0a-0f6a0e3f8a11"
-KEPT: Final = 'SELECT "offset" FROM onramp_admin.events ORDER BY id'
 READ_TO: Final = "SELECT next_offset FROM onramp_admin.consumed"
 
 
-@contextmanager
-def _keeping(kafka: Kafka, dsn: str) -> Iterator[Keeper]:
-    keeper = Keeper(Brokers(kafka.bootstrap), dsn)
-    thread = Thread(target=lambda: asyncio.run(keeper.run()), daemon=True)
-    thread.start()
-    try:
-        yield keeper
-    finally:
-        keeper.stop()
-        thread.join(30)
-
-
-def _park(kafka: Kafka, *offsets: int) -> None:
-    """Put records of parked events on the topic, as the writer does."""
-    producer = Producer({"bootstrap.servers": kafka.bootstrap})
-    for offset in offsets:
-        place = {"topic": "t", "topic_id": TOPIC_ID, "partition": 0, "offset": offset}
-        told = place | {"code": "data_rejected", "step": "persist", "destination": "onramp.s.t"}
-        headers = [("onramp-error", orjson.dumps(told))]
-        producer.produce(wire.USER_ERRORS, key=b"k", value=b"{}", headers=headers)
-    assert producer.flush(30) == 0
-
-
-def _kept(dsn: str) -> list[int]:
-    if rows(dsn, "SELECT to_regclass('onramp_admin.events')") == [(None,)]:
-        return []  # the keeper has not made its tables yet
-    return list(chain.from_iterable(rows(dsn, KEPT)))
+def _keeping(kafka: Kafka, dsn: str) -> AbstractContextManager[Keeper]:
+    return following(Keeper(Brokers(kafka.bootstrap), dsn))
 
 
 @pytest.mark.parametrize("by_a_release_before", [False, True])
@@ -61,21 +30,21 @@ def test_a_topic_that_was_recreated_is_kept_from_its_start_though_it_has_outgrow
     own_kafka: Kafka, database: Database, by_a_release_before: bool
 ) -> None:
     make_topics(own_kafka.bootstrap, wire.USER_ERRORS)
-    _park(own_kafka, 0, 1, 2)
+    park(own_kafka, 0, 1, 2)
     with _keeping(own_kafka, database.dsn):
-        eventually(lambda: _kept(database.dsn) == [0, 1, 2])
+        eventually(lambda: kept(database.dsn) == [0, 1, 2])
     if by_a_release_before:  # it is trusted that it has read this one, and noted
         execute(database.dsn, "UPDATE onramp_admin.consumed SET topic_id = NULL")
-        _park(own_kafka, 3)
+        park(own_kafka, 3)
         with _keeping(own_kafka, database.dsn):
-            eventually(lambda: _kept(database.dsn) == [0, 1, 2, 3])
-    before = _kept(database.dsn)
+            eventually(lambda: kept(database.dsn) == [0, 1, 2, 3])
+    before = kept(database.dsn)
     delete_topic(own_kafka.bootstrap, wire.USER_ERRORS)
     make_topics(own_kafka.bootstrap, wire.USER_ERRORS)
-    _park(own_kafka, *range(10, 16))
+    park(own_kafka, *range(10, 16))
     assert _due(own_kafka, database.dsn) == 0  # none of the new ones has been read
     with _keeping(own_kafka, database.dsn):
-        eventually(lambda: _kept(database.dsn) == [*before, *range(10, 16)])
+        eventually(lambda: kept(database.dsn) == [*before, *range(10, 16)])
         eventually(lambda: rows(database.dsn, READ_TO) == [(6,)])
     assert _due(own_kafka, database.dsn) == 6
 

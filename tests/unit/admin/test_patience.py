@@ -1,7 +1,9 @@
 """Patience: a call that never returns is given up, and there are few of them until they end."""
 
 import threading
+import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -25,6 +27,19 @@ def test_a_call_returns_or_raises_what_was_called() -> None:
     with pytest.raises(ZeroDivisionError):
         patience.call(lambda: 1 // 0, LONG)
     assert not patience.is_waiting
+
+
+class Slow(Patience):
+    """What a call has made is freed slowly, in its thread."""
+
+    def _run(self, call: Any) -> None:
+        super()._run(call)
+        time.sleep(SOON)
+
+
+def test_nothing_of_a_call_that_has_returned_is_under_way() -> None:
+    # An object of pyarrow's that its thread still had would abort a process which ends meanwhile.
+    assert not Slow().call(threading.current_thread, LONG).is_alive()
 
 
 def test_a_silent_call_is_given_up_and_no_more_are_made_than_so_many(thaw: threading.Event) -> None:

@@ -1,0 +1,64 @@
+"""Turns of those who ask: one who asks much, or what takes long, leaves room for the others."""
+
+import asyncio
+from collections import Counter, defaultdict
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Final
+
+from shared.errors import TOO_MANY_AT_ONCE, InfrastructureError
+
+#: Requests of one that are answered at once.  The database answers eight in all, so of two who ask for what
+#: takes long neither keeps a third one waiting.
+MOST_OF_ONE: Final = 3
+#: The others wait for their turn, so many and so long.
+_MOST_WAITING: Final = 64
+_SECONDS: Final = 5.0
+
+
+class TurnError(InfrastructureError):
+    """No turn came: nothing was done of what was asked."""
+
+
+class Turns:
+    """Who is answered, by name; of one event loop."""
+
+    def __init__(
+        self, *, most: int = MOST_OF_ONE, waiting: int = _MOST_WAITING, seconds: float = _SECONDS
+    ) -> None:
+        self._waiting = waiting
+        self._seconds = seconds
+        self._turns = defaultdict[str, asyncio.Semaphore](lambda: asyncio.Semaphore(most))
+        self._of: Counter[str] = Counter()
+        self._most = most
+
+    @asynccontextmanager
+    async def of(self, name: str) -> AsyncIterator[None]:
+        """Wait for a turn, and have it over the block.
+
+        Raises `TurnError`: as many wait as may, or none came in time.
+        """
+        if self._of[name] >= self._most + self._waiting:
+            raise self._refusal(name)
+        self._of[name] += 1
+        try:
+            await self._wait(name)
+            try:
+                yield
+            finally:
+                self._turns[name].release()
+        finally:
+            self._of[name] -= 1
+
+    async def _wait(self, name: str) -> None:
+        try:
+            async with asyncio.timeout(self._seconds):
+                await self._turns[name].acquire()
+        except TimeoutError:
+            raise self._refusal(name) from None
+
+    def _refusal(self, name: str) -> TurnError:
+        detail = (
+            f"{self._most} requests with the key {name} are answered at once, and {self._of[name]} are here"
+        )
+        return TurnError(TOO_MANY_AT_ONCE, detail)

@@ -1,0 +1,112 @@
+"""Events that the control database refuses are set aside, whole and with why, and hold up no others.
+
+Nobody knows beforehand what that may be: a trigger, a constraint or an index that somebody has added there.
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from hashlib import sha256
+from time import monotonic
+from typing import Any, Final
+
+import orjson
+
+from services.admin.errors.cause import cause_and_shape
+from services.admin.errors.kept import KeptEvent
+from services.admin.findings import Source
+from services.admin.store.control_sql import RefusedError, translated
+from services.admin.store.keeper_sql import KeeperSession
+
+log = logging.getLogger(__name__)
+
+_ADD: Final = """
+    INSERT INTO onramp_admin.set_aside (key, sqlstate, event, value) VALUES (%s, %s, %s, %s)
+    ON CONFLICT (key) DO UPDATE SET sqlstate = excluded.sqlstate
+"""
+#: In another order each time: there may be more than are tried at once.
+_KEYS: Final = "SELECT key FROM onramp_admin.set_aside ORDER BY random()"
+_TRY_SECONDS: Final = 10.0
+_READ: Final = "SELECT event, value FROM onramp_admin.set_aside WHERE key = %s"
+_REMOVE: Final = "DELETE FROM onramp_admin.set_aside WHERE key = %s"
+_PLAIN: Final = (
+    "topic_id",
+    "topic",
+    "partition",
+    "offset",
+    "destination",
+    "code",
+    "event_id",
+    "version",
+    "reason",
+)
+
+
+def keep(session: KeeperSession, events: Sequence[KeptEvent], next_offsets: Mapping[Source, int]) -> int:
+    """Keep `events` but for those that the database refuses; return how many were new.
+
+    Those are found by halves.  Raises `InfrastructureError`.
+    """
+    try:
+        return session.keep(events, next_offsets)
+    except RefusedError as e:
+        kept = 0
+        if len(events) > 1:
+            middle = len(events) // 2
+            kept = keep(session, events[:middle], {}) + keep(session, events[middle:], {})
+        else:
+            for event in events:
+                _set_aside(session, event, e.sqlstate)
+        session.keep([], next_offsets)
+        return kept
+
+
+def try_again(session: KeeperSession) -> int:
+    """Keep what was set aside, if it can be kept by now; return how many events still cannot.
+
+    Raises `InfrastructureError`.
+    """
+    until = monotonic() + _TRY_SECONDS  # others wait to be kept
+    for (key,) in _rows(session, _KEYS):
+        if monotonic() > until:
+            break
+        for event, value in _rows(session, _READ, key):
+            try:
+                session.keep([_event(bytes(event), None if value is None else bytes(value))], {})
+            except RefusedError:
+                continue
+            _rows(session, _REMOVE, key)
+    return count(session)
+
+
+def count(session: KeeperSession) -> int:
+    """Return how many events are set aside.  Raises `InfrastructureError`."""
+    ((found,),) = _rows(session, "SELECT count(*) FROM onramp_admin.set_aside")
+    return int(found)
+
+
+def _set_aside(session: KeeperSession, event: KeptEvent, sqlstate: str) -> None:
+    log.error(
+        "the control database refuses an event, which is set aside in onramp_admin.set_aside: look for a "
+        "trigger, a constraint or an index of your own there; it is tried again each hour",
+        extra={"event": f"{event.topic}/{event.partition}/{event.offset}", "sqlstate": sqlstate},
+    )
+    document = {name: getattr(event, name) for name in _PLAIN} | {"parked_at": event.parked_at.isoformat()}
+    key = sha256(orjson.dumps(event.key)).digest()
+    _rows(session, _ADD, key, sqlstate, orjson.dumps(document), event.value)
+
+
+def _event(document: bytes, value: bytes | None) -> KeptEvent:
+    found = orjson.loads(document)
+    cause, shape = cause_and_shape(orjson.loads(found["reason"]), value)
+    parked_at = datetime.fromisoformat(found["parked_at"])
+    plain = {name: found[name] for name in _PLAIN}
+    return KeptEvent(
+        **plain, cause=cause, shape=shape, value=value, parked_at=parked_at, event_name=cause.event_name
+    )
+
+
+def _rows(session: KeeperSession, statement: str, *values: Any) -> list[tuple[Any, ...]]:
+    with translated(), session.conn, session.conn.cursor() as cur:
+        cur.execute(statement, values)
+        return cur.fetchall() if cur.description else []

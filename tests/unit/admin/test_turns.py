@@ -1,0 +1,54 @@
+"""Turns of those who ask: each has few at once, and few wait."""
+
+import asyncio
+from contextlib import AsyncExitStack
+
+import pytest
+
+from services.admin.api.turns import TurnError, Turns
+
+
+def test_each_has_so_many_turns_and_the_others_wait_until_one_is_over() -> None:
+    async def ask() -> None:
+        turns = Turns(most=2, seconds=60)
+        async with AsyncExitStack() as held:
+            await held.enter_async_context(turns.of("vera"))
+            async with turns.of("vera"), turns.of("otto"):
+                waiting = asyncio.create_task(held.enter_async_context(turns.of("vera")))
+                for _ in range(5):
+                    await asyncio.sleep(0)
+                assert not waiting.done()
+            await waiting
+
+    asyncio.run(ask())
+
+
+def test_who_gets_no_turn_in_time_is_refused_and_has_taken_none() -> None:
+    async def ask() -> None:
+        turns = Turns(most=1, seconds=0)
+        async with turns.of("vera"):
+            refused = asyncio.create_task(turns.of("vera").__aenter__())
+            await asyncio.wait({refused}, timeout=10)
+            with pytest.raises(TurnError, match="1 requests with the key vera"):
+                refused.result()
+        async with turns.of("vera"):
+            pass
+
+    asyncio.run(ask())
+
+
+def test_more_than_may_wait_are_refused_at_once() -> None:
+    async def ask() -> None:
+        turns = Turns(most=1, waiting=1, seconds=60)
+        async with turns.of("vera"):
+            waiting = [asyncio.create_task(turns.of("vera").__aenter__()) for _ in range(2)]
+            for _ in range(5):
+                await asyncio.sleep(0)
+            assert [isinstance(each.done() and each.exception(), TurnError) for each in waiting] == [
+                False,
+                True,
+            ]
+            waiting[0].cancel()
+            await asyncio.gather(*waiting, return_exceptions=True)
+
+    asyncio.run(ask())
