@@ -73,6 +73,8 @@ def test_it_stays_up_on_other_ports_until_ctrl_c_and_leaves_nobody_behind(
     admin = run.until(r"Parked    (http://\S+)").group(1)
     eventually(lambda: keeps(admin))
     [service] = [each for each in run.processes() if "services.admin" in each.cmdline()]
+    [writer, *_] = [each for each in run.processes() if "services.writer" in each.cmdline()]
+    assert service.nice() > writer.nice()  # what is parked has time
     service.kill()  # nobody's dependency: it ends alone, and is told
     run.until("The admin service has ended, and nothing starts it again")
     assert post(int(gateway), "order-2", "order_placed", key) == 202

@@ -9,6 +9,7 @@ _DOOR: Final = "tests/unit/writer_trial/test_door.py"
 _REPORT: Final = "trial/report.py"
 _CHECKED: Final = "trial/door.py"
 _TRIAL: Final = "tests/unit/writer_trial/test_trial.py"
+_PRIORITY: Final = "tests/unit/writer_trial/test_priority.py::test_"
 _CHANGES: Final = "tests/integration/trial/test_changes.py::test_"
 
 TRIALS: Final = (
@@ -151,5 +152,19 @@ TRIALS_ON_KAFKA: Final = (
         "            self._conn.rollback()\n        except",
         "            self._conn.commit()\n        except",
         f"{_CHANGES}neither_lock_nor_copy_is_left_while_kafka_is_waited_for",
+    ),
+    Mutant(
+        "that it comes last",
+        "trial/priority.py",
+        "    come_last()\n",
+        "",
+        f"{_PRIORITY}it_has_the_lower_priority_as_a_program_and_as_a_session",
+    ),
+    Mutant(
+        "that it ends with whoever began it",
+        "trial/priority.py",
+        "    threading.Thread(target=_end_with, args=(lives,), daemon=True).start()\n",
+        "",
+        f"{_PRIORITY}it_ends_with_whoever_began_it",
     ),
 )

@@ -85,7 +85,7 @@ class StatsCollector:
         self._parts.status.update_connections(self._sessions)
         for name, database in up.items():
             is_due = monotonic() >= self._next_sizing.get(name, 0.0)
-            if is_due and (name not in self._sizings or self._sizings[name].done()):
+            if is_due and _has_ended(self._sizings, name):
                 self._sizings[name] = asyncio.create_task(_attempt(partial(self._read_sizes, database)))
 
     async def _read_sizes(self, database: Database) -> None:
@@ -120,7 +120,7 @@ class StatsCollector:
     async def _look_for_staged(self) -> None:
         """Begin to look into each database whose last look has ended."""
         for database in self._parts.databases.up():
-            if database.name not in self._looks or self._looks[database.name].done():
+            if _has_ended(self._looks, database.name):
                 self._looks[database.name] = asyncio.create_task(_attempt(partial(self._look, database)))
 
     async def _look(self, database: Database) -> None:
@@ -170,6 +170,11 @@ async def _repeat(read: Callable[[], Awaitable[None]], seconds: float) -> None:
     while True:
         await _attempt(read)
         await asyncio.sleep(seconds)
+
+
+def _has_ended(tasks: Mapping[str, asyncio.Task[None]], name: str) -> bool:
+    """Whether the last task of a database is over, if it had one."""
+    return name not in tasks or tasks[name].done()
 
 
 async def _attempt(read: Callable[[], Awaitable[None]]) -> None:

@@ -3,7 +3,6 @@
 import argparse
 import json
 import logging
-import os
 import sys
 import time
 from collections.abc import Sequence
@@ -13,6 +12,7 @@ from typing import Final
 from services.writer.kafka.history import Window
 from services.writer.settings import WriterSettings
 from services.writer.trial.moments import moment
+from services.writer.trial.priority import give_way
 from services.writer.trial.report import Exit, Report
 from services.writer.trial.trial import Wish, WrongFileError, try_change
 from shared import logs
@@ -23,8 +23,6 @@ from shared.settings import KafkaSettings, RegistrySettings
 log = logging.getLogger(__name__)
 
 _SINCE: Final = "24h"
-#: Whoever lands live events on this machine goes first.
-_NICE: Final = 10
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -40,7 +38,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
     except (ValueError, WrongSettingsError) as e:
         return _complain(str(e), Exit.USAGE)
-    os.nice(_NICE)
+    # Whoever lands live events on this machine goes first.
+    give_way()
     try:
         report = try_change(wish, *settings)
     except WrongFileError as e:

@@ -1,6 +1,5 @@
 """The program as a script sees it: exit codes, and sentences on standard error."""
 
-import os
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,7 @@ from stack.ports import free_port
 @pytest.fixture(autouse=True)
 def alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The process of the tests keeps its priority and its logs."""
-    monkeypatch.setattr(os, "nice", lambda _: 0)
+    monkeypatch.setattr(program, "give_way", lambda: None)
     monkeypatch.setattr(logs, "set_up", lambda *_: None)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "new.yaml").write_text("event_types: {}\n")
