@@ -54,6 +54,7 @@ fuzz: $(STAMP) ## Throw bad requests at the gateway for some minutes (part of `t
 mutants: $(STAMP) ## Remove one protection of the code at a time: the tests must notice (an hour and a half)
 	$(PY) -m tests.mutants.gateway --all
 	$(PY) -m tests.mutants.registry --all
+	$(PY) -m tests.mutants.registry_api --all
 	$(PY) -m tests.mutants.registry_log --all
 	$(PY) -m tests.mutants.registry_edit --all
 	$(PY) -m tests.mutants.contracts --all
@@ -61,7 +62,10 @@ mutants: $(STAMP) ## Remove one protection of the code at a time: the tests must
 	$(PY) -m tests.mutants.stack --all
 	$(PY) -m tests.mutants.writer --all
 	$(PY) -m tests.mutants.elt --all
+	$(PY) -m tests.mutants.sources --all
+	$(PY) -m tests.mutants.silent --all
 	$(PY) -m tests.mutants.audit --all
+	$(PY) -m tests.mutants.keeper --all
 	$(PY) -m tests.mutants.client --all
 
 proof: $(STAMP) ## 100,000 flights, 1,000 broken ones, an outage, a hang, a cut log and six kills: the books balance

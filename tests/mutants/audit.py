@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from tests.mutants.admin_bounds import BOUNDS
 from tests.mutants.keeper import KEEPER
 from tests.mutants.machine import Mutant, run
 from tests.mutants.operators import OPERATORS
@@ -358,6 +359,7 @@ QUICK: Final = (
 )
 
 SLOW: Final = (
+    *BOUNDS,
     *KEEPER,
     *REFUSED_ADMIN,
     *OPERATORS,

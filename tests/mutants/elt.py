@@ -8,6 +8,8 @@ _MERGE: Final = "tests/integration/elt/test_merge.py::test_"
 _MODELER: Final = "tests/integration/elt/test_modeler.py::test_"
 _PUBLISHED: Final = "tests/integration/elt/test_published_table.py::test_"
 _FROZEN: Final = "tests/integration/elt/test_frozen.py::test_"
+_LEFT_ALONE: Final = "tests/integration/elt/test_left_alone.py::test_"
+_SEEN: Final = "tests/integration/elt/test_seen.py::test_"
 _STREAMS: Final = "tests/integration/elt/test_streams.py"
 
 MERGE: Final = (
@@ -88,15 +90,15 @@ MERGE: Final = (
     Mutant(
         "that a snapshot begins the table",
         "merge/merge_sql.py",
-        "        new = [stage_sql.last_snapshot(conn, landing, start)]\n",
+        "        new = [read_from]\n",
         "        new = []\n",
         f"{_MERGE}a_snapshot_begins_the_table_empty",
     ),
     Mutant(
         "identities beyond a snapshot",
-        "merge/merge_sql.py",
-        "None if is_new else position.mark",
-        "None if cut is not None else position.mark",
+        "merge/state_sql.py",
+        "marks = (stage_sql.mark(conn, start), position.mark)",
+        "marks = (stage_sql.mark(conn, start),)",
         f"{_MERGE}what_is_sent_again_after_a_snapshot_is_of_before_it",
     ),
     Mutant(
@@ -137,8 +139,8 @@ MERGE: Final = (
     Mutant(
         "that a resync begins a table without rows",
         "merge/superseded_sql.py",
-        "(stage_sql.last_snapshot(conn, landing, start), cleared)",
-        "(stage_sql.last_snapshot(conn, landing, start), None)",
+        "begins = (snapshot, cleared)",
+        "begins = (snapshot, None)",
         f"{_PUBLISHED}a_resync_heals_it_also_when_no_row_is_left",
     ),
     Mutant(
@@ -175,6 +177,156 @@ MERGE: Final = (
         "    if fed[0].parked > model.parked_known:\n",
         "    if False:\n",
         f"{_MODELER}a_parked_change_holds_the_table",
+    ),
+    *(
+        Mutant(f"NULL for an array that was left alone: {what}", file, old, new, f"{_LEFT_ALONE}{test}")
+        for what, file, old, new, test in (
+            (
+                "the row is held",
+                "merge/merge_sql.py",
+                "        placeholders.require_told(conn, self.table)\n        last =",
+                "        last =",
+                "where_there_was_a_value_the_table_is_held_until_it_is_read_again",
+            ),
+            (
+                "a key that changes",
+                "merge/placeholders.py",
+                "(op = 'u' OR op = 'c' AND is_moved)",
+                "op = 'u'",
+                "where_there_was_a_value_the_table_is_held_until_it_is_read_again",
+            ),
+            (
+                "a key that changes between two merges",
+                "merge/merge_sql.py",
+                "or not (toast or self.table.silent)",
+                "or not toast",
+                "where_there_was_a_value_the_table_is_held_until_it_is_read_again",
+            ),
+            (
+                "what was NULL before",
+                "merge/placeholders.py",
+                "coalesce(f.earlier -> f.name, 'null') <> 'null'",
+                "true",
+                "where_it_was_null_it_is_null",
+            ),
+            (
+                "what was NULL in the public row",
+                "merge/placeholders.py",
+                "to_jsonb(p) -> f.name <> 'null'",
+                "true",
+                "where_it_was_null_it_is_null",
+            ),
+            (
+                "rows that nobody published",
+                "merge/placeholders.py",
+                "ELSE (SELECT {where} FROM (SELECT f.after AS after) AS cleaned) IS TRUE END",
+                "ELSE true END",
+                "a_row_that_nobody_published_holds_nothing_while_it_stays_out",
+            ),
+            (
+                "without a key",
+                "merge/merge_sql.py",
+                "            placeholders.require_told(conn, self.table)\n            keyless",
+                "            keyless",
+                "without_a_key_the_whole_row_before_tells",
+            ),
+            (
+                "of a domain",
+                "merge/column_types.py",
+                "(of != declared or ",
+                "(",
+                "what_says_that_it_was_left_alone_may_become_null",
+            ),
+        )
+    ),
+    *(
+        Mutant(f"what a snapshot has seen: {what}", file, old, new, f"{_SEEN}{test}")
+        for what, file, old, new, test in (
+            (
+                "it is passed over",
+                "merge/merge_sql.py",
+                "        if not self.table.key:\n            seen =",
+                "        if False:\n            seen =",
+                "what_the_snapshot_has_seen_is_not_there_twice",
+            ),
+            (
+                "also in the merges that follow",
+                "merge/merge_sql.py",
+                "drops, staged, repeats, seen)\n",
+                "drops, staged, repeats)\n",
+                "what_the_snapshot_has_seen_is_not_there_twice",
+            ),
+            (
+                "nothing is merged before it is known",
+                "merge/seen_sql.py",
+                "    if at == start:\n",
+                "    if False:\n",
+                "it_waits_until_the_agent_has_told_what_was_seen",
+            ),
+            (
+                "what came before it does not wait",
+                "merge/seen_sql.py",
+                "    return stop if at is None else int(at)\n",
+                "    return stop\n",
+                "it_waits_until_the_agent_has_told_what_was_seen",
+            ),
+            (
+                "what was cut off holds nothing up",
+                "merge/seen_sql.py",
+                "lead(start, 1, %(stop)s) OVER (ORDER BY start, id)",
+                "%(stop)s",
+                "what_was_cut_off_before_its_first_row_holds_nothing_up",
+            ),
+            (
+                "what was asked for last counts",
+                "merge/seen_sql.py",
+                "ORDER BY start DESC, id DESC",
+                "ORDER BY start, id",
+                "it_waits_until_the_agent_has_told_what_was_seen",
+            ),
+            (
+                "from where it was asked for",
+                "merge/seen_sql.py",
+                " AND start <= %s\n",
+                " AND %s IS NOT NULL\n",
+                "of_the_first_snapshot_nobody_tells",
+            ),
+            (
+                "what is sent again is known by its identity",
+                "merge/merge_sql.py",
+                "mark = state_sql.mark(conn, position, stop)",
+                "mark = None",
+                "what_is_sent_again_is_not_there_twice_either",
+            ),
+            (
+                "TRUNCATE",
+                "merge/seen_sql.py",
+                "b.op <> 'r' AND b.lsn <",
+                "b.op NOT IN ('r', 't') AND b.lsn <",
+                "a_truncate_that_was_seen_empties_nothing",
+            ),
+            (
+                "ids without their upper half",
+                "merge/seen_sql.py",
+                "greatest(s.xmax + ((b.xid - s.xmax) %% {all} + {all} + {half}) %% {all} - {half}, 0)",
+                "b.xid",
+                "a_change_has_the_lower_half_of_its_transactions_id",
+            ),
+            (
+                "only until the log is past it",
+                "merge/seen_sql.py",
+                " AND b.lsn < %(before)s::pg_lsn - '0/0'",
+                "",
+                "long_after_it_an_id_that_comes_again_is_not_taken_for_one_that_was_seen",
+            ),
+        )
+    ),
+    Mutant(
+        "that a table is read by the columns that it has",
+        "snapshots/telling.py",
+        "SELECT 1 / (",
+        "SELECT 1 / (true OR ",
+        "tests/integration/elt/test_telling.py",
     ),
     Mutant(
         "pairs outside of the part that is merged",

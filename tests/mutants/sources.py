@@ -20,12 +20,18 @@ KILLED: Final = (
 OLD_CHANGES: Final = (
     "tests/integration/capture/test_published.py::test_old_changes_do_not_undo_what_no_event_says"
 )
+AGAIN: Final = "tests/integration/capture/test_read_again.py::test_"
 END: Final = "tests/integration/elt/test_snapshots_end.py"
 SECURED: Final = "tests/integration/tls/test_sources.py::test_a_change_becomes_a_record_and_signals_arrive"
 REFUSED: Final = "tests/integration/tls/test_sources.py::test_what_the_agent_may_not_set_on_a_topic_is_told"
 SLOT: Final = "tests/unit/elt/test_slot.py"
 TAKEN: Final = "tests/integration/capture/test_slot.py"
 REREADS: Final = "tests/unit/elt/test_rereads.py"
+LEFT_ALONE: Final = "tests/integration/capture/test_left_alone.py::test_"
+AMBIGUOUS: Final = (
+    "tests/integration/capture/test_types.py"
+    "::test_a_table_with_a_type_that_may_be_taken_for_another_one_stays_out"
+)
 TYPES: Final = "tests/unit/elt/test_column_types.py"
 EACH_TYPE: Final = (
     "tests/integration/capture/test_types.py::test_each_type_comes_out_as_it_is_from_snapshot_and_stream"
@@ -68,7 +74,7 @@ QUICK: Final = (
     Mutant(
         "reading again: who listens already",
         "rereads.py",
-        "if not offsets or offsets == self._moved_from[1]:",
+        "if not offsets or lsn == self._moved_from[1]:",
         "if not offsets:",
         tests=REREADS,
     ),
@@ -79,7 +85,13 @@ QUICK: Final = (
         "snapshot == _ASKED_FOR",
         tests=REREADS,
     ),
-    Mutant("a column with another name", "rereads.py", "elif old[0] != name:", "elif False:", tests=UNIT),
+    Mutant(
+        "a column with another name",
+        "../snapshots/stamps.py",
+        "elif old[0] != name:",
+        "elif False:",
+        tests=UNIT,
+    ),
     Mutant(
         "what moved while our connector did not read",
         "../health/slot.py",
@@ -122,9 +134,198 @@ QUICK: Final = (
         "False",
         tests=TYPES,
     ),
+    Mutant(
+        "types: that check warns of an array that says NULL when it is left alone",
+        "../setup/check_sql.py",
+        "        if is_silent(column.type):\n",
+        "        if False:\n",
+        tests="tests/unit/elt/test_check.py",
+    ),
+    Mutant(
+        "reading again: that it is known what a snapshot without a key has seen",
+        "rereads.py",
+        "if had_rows is None or at not in self._ended:",
+        "if at not in self._ended:",
+        tests=REREADS,
+    ),
+    Mutant(
+        "reading again: that a snapshot without a key tells what it has seen",
+        "rereads.py",
+        "for name in wanted if not captured[name].key}",
+        "for name in ()}",
+        tests=REREADS,
+    ),
+    Mutant(
+        "reading again: that a table without rows has no last one",
+        "rereads.py",
+        "and not self._may_have_rows(table, asked, had_rows):",
+        "and False:",
+        tests=REREADS,
+    ),
+    Mutant(
+        "reading again: that the snapshot itself had no rows where there is no key",
+        "rereads.py",
+        "return had_rows if asked.token else",
+        "return had_rows if not had_rows else",
+        tests=REREADS,
+    ),
+    Mutant(
+        "reading again: what came since a table was emptied",
+        "../snapshots/rereads_sql.py",
+        "clear_at = %(start)s, next_offset = least(next_offset, %(start)s),",
+        "clear_at = %(start)s,",
+        tests="tests/integration/elt/test_emptied.py",
+    ),
+    Mutant(
+        "reading again: that what came since is there to empty a table",
+        "../snapshots/rereads_sql.py",
+        "SELECT coalesce(trimmed_to, 0) > %(start)s",
+        "SELECT false",
+        tests="tests/integration/elt/test_emptied.py",
+    ),
+    Mutant(
+        "reading again: messages of what was asked for before",
+        "rereads.py",
+        "messages = each.messages if each.token else end",
+        "messages = end",
+        tests=REREADS,
+    ),
+    Mutant(
+        "reading again: names that would cost the whole signal",
+        "rereads.py",
+        "    if token is None or not telling.takes(table.full_name):\n",
+        "    if token is None:\n",
+        tests=REREADS,
+    ),
+    Mutant(
+        "reading again: a snapshot that has failed",
+        "rereads.py",
+        "return self._unless_overdue(table, asked, seen)",
+        "return asked",
+        tests=REREADS,
+    ),
+    Mutant(
+        "reading again: that one which is taken stands still in the log",
+        "../snapshots/overdue.py",
+        "        if confirmed < asked.log_end:\n",
+        "        if False:\n",
+        tests=REREADS,
+    ),
+    Mutant(
+        "reading again: that all of what was sent has landed before it has failed",
+        "../snapshots/overdue.py",
+        "        if landed < asked.topic_end:\n",
+        "        if False:\n",
+        tests=REREADS,
+    ),
+    Mutant(
+        "reading again: that a table which cannot be asked keeps no other waiting",
+        "rereads.py",
+        "            except SourceError as error:\n",
+        "            except ZeroDivisionError as error:\n",
+        tests=REREADS,
+    ),
+    Mutant(
+        "reading again: that a locked table is no empty one",
+        "rereads.py",
+        "        except SourceError:  # locked",
+        "        except ZeroDivisionError:  # locked",
+        tests=REREADS,
+    ),
+    Mutant(
+        "reading again: what the snapshot of an empty table has seen",
+        "../snapshots/rereads_sql.py",
+        "            WHERE source = %(source)s AND token = %(token)s)\n",
+        "            WHERE source = %(source)s AND token = %(token)s AND false)\n",
+        tests="tests/integration/elt/test_emptied.py",
+    ),
+    Mutant(
+        "reading again: that a rebuild does not bring back what was emptied",
+        "../setup/asked_sql.py",
+        "next_offset = begins_at, clear_at = begins_at",
+        "next_offset = 0, clear_at = 0",
+        tests="tests/integration/elt/test_emptied.py",
+    ),
+    Mutant(
+        "reading again: that a resync forgets what was seen",
+        "../snapshots/rereads_sql.py",
+        "        seen = NULL, seen_before = NULL\n",
+        "        drops = drops\n",
+        tests="tests/integration/elt/test_emptied.py",
+    ),
+    Mutant(
+        "reading again: messages of others",
+        "../snapshots/telling.py",
+        "except (ValueError, KeyError, TypeError, AttributeError):",
+        "except ZeroDivisionError:",
+        tests=REREADS,
+    ),
     Mutant("a session that keeps ours out", "../health/slot.py", " and slot.pid != other", "", tests=SLOT),
 )
 SLOW: Final = (
+    Mutant(
+        "reading again: columns whose rows had a default that is gone",
+        "../snapshots/stamps_sql.py",
+        "a.atthasdef OR a.atthasmissing OR a.attnotnull OR ",
+        "a.atthasdef OR ",
+        tests=f"{AGAIN}a_snapshot_whose_session_ends_amid_it_is_asked_for_again",
+    ),
+    Mutant(
+        "reading again: one that fails",
+        "rereads.py",
+        "return self._unless_overdue(table, asked, seen)",
+        "return asked",
+        tests=f"{AGAIN}a_snapshot_whose_session_ends_amid_it_is_asked_for_again",
+    ),
+    Mutant(
+        "reading again: what comes while a table without a key is read",
+        "../merge/merge_sql.py",
+        "        if not self.table.key:\n            seen =",
+        "        if False:\n            seen =",
+        tests="tests/integration/capture/test_read_again.py",
+    ),
+    Mutant(
+        "what check says of generated columns",
+        "../setup/check_sql.py",
+        "            if conn.server_version >= _REFUSES_GENERATED:\n",
+        "            if False:\n",
+        tests=f"{CAPTURE}::test_check_tells_of_what_postgres_refuses_once_it_is_published",
+    ),
+    Mutant(
+        "types: NULL in a column that has a default",
+        "connector.py",
+        '        "value.converter.replace.null.with.default": "false",\n',
+        "",
+        tests=f"{LEFT_ALONE}null_is_null_where_a_column_has_a_default",
+    ),
+    Mutant(
+        "types: an array that says NULL when it is left alone",
+        "../merge/column_types.py",
+        'element.partition("(")[0] not in _TOLD_IN_ARRAYS',
+        "False",
+        tests=f"{LEFT_ALONE}a_large_value_that_an_update_leaves_alone_is_told_to_be_so_or_its_type_is_known_to_be_silent",
+    ),
+    Mutant(
+        "types: an array that may not be NULL and says so",
+        "seen.py",
+        "if c.not_null and not c.generated and is_silent(c.type)]",
+        "if False]",
+        tests=f"{LEFT_ALONE}a_table_whose_update_would_fail_the_whole_source_stays_out",
+    ),
+    Mutant(
+        "types: two of one name",
+        "source_sql.py",
+        "(o.typtype, o.typbasetype) <> (its.typtype, its.typbasetype)",
+        "false",
+        tests=AMBIGUOUS,
+    ),
+    Mutant(
+        "types: names of extensions' types",
+        "source_sql.py",
+        "own.typname IN ({_OF_EXTENSIONS}) OR e.typname IN ({_OF_EXTENSIONS})",
+        "false",
+        tests=REFUSED_TYPES,
+    ),
     Mutant(
         "another reader of the slot",
         "look.py",
@@ -255,7 +456,7 @@ SLOW: Final = (
     Mutant(
         "reading again",
         "rereads.py",
-        "self._topics.read_again(self._name, wanted)",
+        "self._topics.read_again(self._name, signals)",
         "pass",
         tests=f"{CAPTURE}::test_rows_that_changed_without_an_event_are_read_again",
     ),
@@ -276,8 +477,8 @@ SLOW: Final = (
     Mutant(
         "reading again what was asked for until its end has landed",
         "rereads.py",
-        "if name in captured and not (each.is_asked and self._is_done(captured[name], each.start))",
-        "if name in captured and not each.is_asked",
+        "if name in captured and (left := self._left(captured[name], each, seen)) is not None",
+        "if name in captured and (left := each) is not None and not each.is_asked",
         tests=KILLED,
     ),
     Mutant(
@@ -289,14 +490,14 @@ SLOW: Final = (
     ),
     Mutant(
         "reading again: the end that has landed",
-        "kept_sql.py",
+        "../snapshots/rereads_sql.py",
         "return bool(is_there), ",
         "return False, ",
         tests=END,
     ),
     Mutant(
         "reading again: a row of the snapshot itself",
-        "kept_sql.py",
+        "../snapshots/rereads_sql.py",
         "bool_or(change ->> 'op' = 'r'",
         "bool_or(change ->> 'op' <> 'x'",
         tests=END,
@@ -324,9 +525,9 @@ SLOW: Final = (
     ),
     Mutant(
         "public tables that begin empty at a resync",
-        "kept_sql.py",
-        "cursor.execute(_CLEAR, (end, self._source, schema, name))",
-        "pass",
+        "../snapshots/rereads_sql.py",
+        "cur.execute(_CLEAR, {",
+        "_ = (_CLEAR, {",
         tests=RESYNCED,
     ),
     Mutant(

@@ -130,7 +130,8 @@ def _capture(name: str, source: Source, seen: Seen) -> dict[str, str]:
         "signal.kafka.topic": names.signal_topic(name),
         # Of its own: sources that shared one would take each other's signals.
         "signal.kafka.groupId": f"onramp.signals.{name}",
-        "signal.poll.interval.ms": "1000",
+        # A poll waits for nothing, and a secured consumer that begins makes one step at each: some twenty.
+        "signal.poll.interval.ms": "200",
         # It commits at its end alone: after a crash all tables that ever were asked for would be read again.
         # Who asks looks whether it was done.
         "signal.consumer.enable.auto.commit": "true",
@@ -147,6 +148,10 @@ def _write(name: str) -> dict[str, str]:
         "transforms.context.type": "org.apache.kafka.connect.transforms.InsertHeader",
         "transforms.context.header": wire.HEADER_CONTEXT,
         "transforms.context.value.literal": wire.CONTEXT_BYTES.decode(),
+        # A worker's own would write a column's default wherever a row has NULL in it.
+        "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+        "value.converter.schemas.enable": "false",
+        "value.converter.replace.null.with.default": "false",
         "producer.override.max.request.size": str(MOST_BYTES),
         "producer.override.linger.ms": "0",
         # One request is on its way at a time, so that order holds: it must not be the default's 14 rows.
@@ -169,7 +174,8 @@ def _generated(tables: Iterable[Table]) -> Iterator[str]:
 
 
 def _listed(setting: str, patterns: Iterable[str]) -> dict[str, str]:
-    listed = ",".join(patterns)
+    # By itself Debezium takes names that differ by case for the same.
+    listed = ",".join(f"(?-i:{pattern})" for pattern in patterns)
     return {setting: listed} if listed else {}
 
 

@@ -5,7 +5,9 @@ Owns aiokafka for the agent. Each question has a connection of its own: they are
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Coroutine, Iterable
+from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping
+from contextlib import asynccontextmanager
+from time import monotonic
 from typing import Any, Final, TypeVar
 from uuid import uuid4
 
@@ -23,6 +25,8 @@ log = logging.getLogger(__name__)
 
 _SECONDS: Final = 20.0
 _REQUEST_MS: Final = 5_000
+#: What is left of messages then is read at the next look.
+_MOST_READING_SECONDS: Final = 5.0
 #: Where Kafka says that a setting is from: somebody set it on the topic.
 _OF_TOPIC: Final = 1
 _POLICED: Final = ("cleanup.policy", "retention.ms", "retention.bytes")
@@ -47,15 +51,29 @@ class ChangeTopics:
 
     def ends(self, source: str, tables: Iterable[tuple[str, str]]) -> dict[tuple[str, str], int]:
         """Return the next offset of each table's topic; tables without one are left out."""
-        return _run(self._ends(source, list(tables)))
+        topics = {table: names.topic(source, *table) for table in tables}
+        ends = _run(self._ends(topics.values()))
+        return {table: ends[topic] for table, topic in topics.items() if topic in ends}
 
     def make_signals(self, source: str) -> None:
         """Make the topic of signals: a connector does not start without it."""
         _run(self._make_signals(source))
 
-    def read_again(self, source: str, tables: Iterable[str]) -> None:
-        """Have the connector read tables again, all rows of each, before it goes on with the log."""
-        _run(self._read_again(source, list(tables)))
+    def messages_end(self, source: str) -> int:
+        """Return the next offset of the messages in a source's log."""
+        topic = names.message_topic(source)
+        return _run(self._ends([topic])).get(topic, 0)
+
+    def messages(self, source: str, start: int) -> tuple[list[bytes], int]:
+        """Return the messages in a source's log from `start` on, and where to go on."""
+        return _run(self._messages(TopicPartition(names.message_topic(source), 0), start))
+
+    def read_again(self, source: str, conditions: Mapping[str, Mapping[str, str] | None]) -> None:
+        """Have the connector read tables again, all rows of each, before it goes on with the log.
+
+        By table: by which query it is read.  Each has a signal of its own, so that one which fails is alone.
+        """
+        _run(self._read_again(source, conditions))
 
     async def _police(self, source: str) -> list[str]:
         admin = await self._admin()
@@ -94,18 +112,35 @@ class ChangeTopics:
                             if refused:
                                 yield _refused(name, "cannot be set", refused, "ALTER_CONFIGS", wanted)
 
-    async def _ends(self, source: str, tables: list[tuple[str, str]]) -> dict[tuple[str, str], int]:
+    async def _ends(self, topics: Iterable[str]) -> dict[str, int]:
+        async with self._consumer() as consumer:
+            there = await consumer.topics()
+            asked = [TopicPartition(topic, 0) for topic in set(topics) if topic in there]
+            ends = await consumer.end_offsets(asked) if asked else {}
+            return {partition.topic: int(end) for partition, end in ends.items()}
+
+    async def _messages(self, partition: TopicPartition, start: int) -> tuple[list[bytes], int]:
+        found: list[bytes] = []
+        async with self._consumer() as consumer:
+            if partition.topic not in await consumer.topics():
+                return found, start
+            consumer.assign([partition])
+            end = (await consumer.end_offsets([partition]))[partition]
+            at = max(start, (await consumer.beginning_offsets([partition]))[partition])
+            consumer.seek(partition, at)
+            until = monotonic() + _MOST_READING_SECONDS
+            while at < end and monotonic() < until:
+                records = (await consumer.getmany(partition, timeout_ms=_REQUEST_MS)).get(partition, [])
+                found.extend(record.value for record in records)
+                at = await consumer.position(partition)
+        return found, at
+
+    @asynccontextmanager
+    async def _consumer(self) -> AsyncIterator[AIOKafkaConsumer]:
         consumer = AIOKafkaConsumer(**self._brokers.aiokafka(), request_timeout_ms=_REQUEST_MS)
         await consumer.start()
         try:
-            there = await consumer.topics()
-            topics = {
-                table: TopicPartition(names.topic(source, *table), 0)
-                for table in tables
-                if names.topic(source, *table) in there
-            }
-            ends = await consumer.end_offsets(list(set(topics.values()))) if topics else {}
-            return {table: ends[partition] for table, partition in topics.items()}
+            yield consumer
         finally:
             await consumer.stop()
 
@@ -119,17 +154,19 @@ class ChangeTopics:
         finally:
             await admin.close()
 
-    async def _read_again(self, source: str, tables: list[str]) -> None:
+    async def _read_again(self, source: str, conditions: Mapping[str, Mapping[str, str] | None]) -> None:
         producer = AIOKafkaProducer(**self._brokers.aiokafka(), request_timeout_ms=_REQUEST_MS, acks="all")
         await producer.start()
         try:
-            signal = {
-                "id": str(uuid4()),
-                "type": "execute-snapshot",
-                "data": {"data-collections": [literal(name) for name in tables], "type": "BLOCKING"},
-            }
             key = names.topic_prefix(source).encode()
-            await producer.send_and_wait(names.signal_topic(source), orjson.dumps(signal), key=key)
+            for name, condition in conditions.items():
+                data = {
+                    "data-collections": [literal(name)],
+                    "type": "BLOCKING",
+                    "additional-conditions": [condition] if condition else [],
+                }
+                signal = {"id": str(uuid4()), "type": "execute-snapshot", "data": data}
+                await producer.send_and_wait(names.signal_topic(source), orjson.dumps(signal), key=key)
         finally:
             await producer.stop()
 

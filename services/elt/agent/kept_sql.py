@@ -14,12 +14,14 @@ from typing import Any, Final
 
 import orjson
 import psycopg2
-from psycopg2 import sql
 from psycopg2.extensions import connection, cursor
 
-from services.elt.agent.seen import Reread, RowsStamp, Seen, State, Table
+from services.elt.agent.seen import Reread, Seen, State, Table
 from services.elt.health.slot import Reader, Readers, lsn_number, lsn_text
-from shared import change_table
+from services.elt.snapshots import rereads_sql
+from services.elt.snapshots.rereads_sql import Asked
+from services.elt.snapshots.stamps import RowsStamp
+from services.elt.snapshots.telling import Told
 from shared.errors import InfrastructureError
 from shared.migrations import Migrations
 from shared.postgres.answering import KeptConnection, answering
@@ -55,9 +57,6 @@ _HEAL: Final = """
         resync_wanted_at = NULL, rereads = '{}', confirmed_lsn = NULL, slot_reader = NULL, own_lsn = NULL
     WHERE source = %s
 """
-_CLEAR: Final = """
-    UPDATE onramp.models SET clear_at = %s WHERE source = %s AND schema_name = %s AND table_name = %s
-"""
 #: Of each table whether it is held, and where its next merge begins if more has landed.
 _MERGED: Final = """
     SELECT m.landing, m.reason IS NOT NULL, m.next_offset, EXISTS (
@@ -69,14 +68,6 @@ _LATEST: Final = """
     SELECT DISTINCT ON (schema_name, table_name) schema_name, table_name, columns, key, dropped
     FROM onramp.source_tables WHERE source = %s ORDER BY schema_name, table_name, seen_at DESC
 """
-#: Each row is looked at once, and so many at a time: one that waited behind a lock is missed, and its table
-#: is read twice then.
-_SNAPSHOTS_END: Final = sql.SQL("""
-    SELECT coalesce(bool_or(change ->> 'op' = 'r'
-               AND change #>> '{{source,snapshot}}' IN ('last', 'last_in_data_collection')), false),
-           max(_offset)
-    FROM (SELECT change, _offset FROM {} WHERE _offset >= %s ORDER BY _offset LIMIT 100000) AS changes
-""")
 _RECORD: Final = """
     INSERT INTO onramp.source_tables (source, schema_name, table_name, seen_at, lsn, columns, key, dropped)
     VALUES (%s, %s, %s, clock_timestamp(), %s, %s, %s, %s)
@@ -180,8 +171,7 @@ class KeptDatabase:
         There public tables begin empty: of a table that has no rows any more a snapshot says nothing.
         """
         with self._transaction() as cursor:
-            for (schema, name), end in ends.items():
-                cursor.execute(_CLEAR, (end, self._source, schema, name))
+            rereads_sql.begin_again(cursor, self._source, ends)
             cursor.execute(_HEAL, (self._source,))
 
     def history(self) -> dict[tuple[str, str], tuple[Any, ...]]:
@@ -211,21 +201,39 @@ class KeptDatabase:
                 (_json({n: t.document() for n, t in tables.items()}), _json(documents), self._source),
             )
 
-    def has_snapshots_end(self, table: tuple[str, str, str], start: int) -> tuple[bool, int]:
+    def has_snapshots_end(self, table: tuple[str, str], start: int) -> tuple[bool, int]:
         """Whether a snapshot's last row of `table` landed at `start` or later, and where to look next."""
-        name = change_table.name_of(*table)
         with self._transaction() as cursor:
-            cursor.execute("SELECT to_regclass(%s)", (f'{change_table.SCHEMA}."{name}"',))
-            if cursor.fetchone() == (None,):
-                return False, start
-            cursor.execute(_SNAPSHOTS_END.format(sql.Identifier(change_table.SCHEMA, name)), (start,))
-            is_there, last = cursor.fetchone()
-        return bool(is_there), start if last is None else int(last) + 1
+            return rereads_sql.has_end(cursor, (self._source, *table), start)
+
+    def keep_asked(self, asked: Sequence[Asked]) -> None:
+        """Keep which snapshots tell what they have seen."""
+        with self._transaction() as cursor:
+            rereads_sql.note_asked(cursor, self._source, asked)
+
+    def keep_told(self, told: Sequence[Told]) -> None:
+        """Keep what snapshots have seen."""
+        with self._transaction() as cursor:
+            rereads_sql.note_told(cursor, self._source, told)
+
+    def had_rows(self, token: str) -> bool | None:
+        """Whether the snapshot of a token has seen rows; None while it is not known what it has seen."""
+        with self._transaction() as cursor:
+            return rereads_sql.had_rows(cursor, self._source, token)
+
+    def empty(self, table: tuple[str, str], start: int, token: str = "") -> bool:
+        """Have the public table begin empty at `start`, and be made of the changes behind it.
+
+        Of a token's snapshot: of those that it has not seen.  Returns whether they are there.
+        """
+        with self._transaction() as cursor:
+            return rereads_sql.empty(cursor, self._source, table, start, token)
 
     def forget(self) -> None:
         """Remove what is kept of a source that is no more; its history stays."""
         with self._transaction() as cursor:
             cursor.execute("DELETE FROM onramp_agent.sources WHERE source = %s", (self._source,))
+            rereads_sql.forget(cursor, self._source)
 
     def close(self) -> None:
         """Close the connection."""

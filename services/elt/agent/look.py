@@ -75,6 +75,8 @@ class SourceLook:
             if kept.out_of_sync_at is not None:
                 shown = self._stay_out(seen, kept)
             elif seen.unprepared:
+                if seen.is_unpublished and kept.tables:
+                    self._reach.kept.keep_tables({}, kept.rereads)  # what is not published now is read later
                 reason = f"{seen.unprepared}: run what `onramp sources sql {self._name}` prints"
                 shown = self._shown(State.UNPREPARED, reason, seen)
             else:
@@ -111,10 +113,12 @@ class SourceLook:
 
     def _capture(self, seen: Seen, kept: Kept) -> Shown:
         self._record(seen, kept)
-        status = self._keep_connector(seen)
+        status = self._keep_connector(seen, kept)
         if monotonic() - self._policed_at >= _POLICE_SECONDS:
             self._trouble = self._reach.topics.police(self._name)
             self._policed_at = monotonic()
+        if self._slot.is_lost(seen.slot):
+            self._reach.database.commit()
         self._rereads.look(seen, kept)
         return self._judge(seen, status)
 
@@ -136,16 +140,20 @@ class SourceLook:
         if changed or dropped:
             self._reach.kept.record(seen, changed, dropped)
 
-    def _keep_connector(self, seen: Seen) -> ConnectorStatus | None:
+    def _keep_connector(self, seen: Seen, kept: Kept) -> ConnectorStatus | None:
         """Have the connector be there, configured as it must be, and running."""
         connect, connector = self._reach.connect, names.connector(self._name)
         wanted = self._reach.rendering.config(self._name, self._source, self._reach.database.parameters, seen)
         there = connect.config(connector)
         if there is None:
             self._reach.topics.make_signals(self._name)
+            # A source of this name may have been here, and was removed: with its offsets, or it goes on.
+            if kept.tables is None and not connect.offsets(connector):
+                self._clear(seen)
         if there != {**wanted, "name": connector}:
             log.info("a source's connector is configured", extra={"source": self._name})
             connect.put_config(connector, wanted)
+            self._rereads.note_configured(seen.slot)
         status = connect.status(connector)
         if status is not None and status.connector == "STOPPED":
             connect.resume(connector)
@@ -222,11 +230,15 @@ class SourceLook:
     def _begin_again(self, seen: Seen, *, has_connector: bool) -> None:
         if has_connector:
             self._reach.connect.delete_offsets(names.connector(self._name))
-        tables = [*self._reach.kept.history(), *((t.schema, t.name) for t in seen.tables)]
-        self._reach.kept.heal(self._reach.topics.ends(self._name, dict.fromkeys(tables)))
+        self._clear(seen)
         self._had_slot = False
         self._slot.forget()
         log.info("a source is read again from its beginning", extra={"source": self._name})
+
+    def _clear(self, seen: Seen) -> None:
+        """Have public tables begin empty, for a first snapshot: it says nothing of those without rows."""
+        tables = [*self._reach.kept.history(), *((t.schema, t.name) for t in seen.tables)]
+        self._reach.kept.heal(self._reach.topics.ends(self._name, dict.fromkeys(tables)))
 
     def _judge(self, seen: Seen, status: ConnectorStatus | None) -> Shown:
         if status is not None:
@@ -238,7 +250,7 @@ class SourceLook:
         slot = seen.slot
         if slot is None or not slot.active:
             return self._shown(State.STARTING, "its slot is not read yet", seen)
-        reasons = list(self._trouble)
+        reasons = [*self._trouble, *self._rereads.reasons]
         age = self._slot.heartbeat_age
         if age is not None and age > _SILENT_SECONDS:
             reasons.append(f"no heartbeat for {age:.0f} s")

@@ -33,6 +33,11 @@ def signal_topic(source: str) -> str:
     return f"{topic_prefix(source)}{DELIMITER}signal"
 
 
+def message_topic(source: str) -> str:
+    """Return the topic of messages in its log, as Debezium names it whatever the delimiter is."""
+    return f"{topic_prefix(source)}.message"
+
+
 def topic(source: str, schema: str, table: str) -> str:
     """Return a table's topic, as Debezium names it: what Kafka does not take is replaced."""
     parts = (_part(schema), _part(table))

@@ -1,16 +1,22 @@
 """Tables that must be read again, because their rows changed and no event says so, until they were."""
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
+from uuid import UUID, uuid4
 
 from services.elt.agent import names
-from services.elt.agent.connect_api import ConnectApi
+from services.elt.agent.connect_api import ConnectApi, offset_lsn
 from services.elt.agent.kafka_topics import ChangeTopics
 from services.elt.agent.kept_sql import Kept, KeptDatabase
-from services.elt.agent.seen import Reread, RowsStamp, Seen, Table
+from services.elt.agent.seen import Reread, Seen, Table
+from services.elt.agent.source_sql import SourceError
 from services.elt.health.slot import Slot, lsn_number
+from services.elt.snapshots import telling
+from services.elt.snapshots.overdue import Overdue
+from services.elt.snapshots.rereads_sql import Asked
+from services.elt.snapshots.stamps import RowsStamp, why_again
 
 log = logging.getLogger(__name__)
 
@@ -40,8 +46,21 @@ class Rereads:
         self._has_rows = has_rows
         #: By table and where its snapshot began: up to where landing was searched for the end of it.
         self._searched: dict[tuple[str, int], int] = {}
-        #: The slot's reader, and the connector's offsets when it was seen first.
-        self._moved_from: tuple[int | None, list[Any]] | None = None
+        #: Those whose end has landed.
+        self._ended: set[tuple[str, int]] = set()
+        self._overdue = Overdue()
+        #: Up to where messages of snapshots were read.
+        self._heard: int | None = None
+        #: The slot's reader, and how far the connector was when it was seen first.
+        self._moved_from: tuple[str | None, int] | None = None
+        #: What is shown of tables that are read again.
+        self.reasons: list[str] = []
+        #: Who read the slot when the connector was configured: it ends, and does not know of all tables.
+        self._replaced: str | None = None
+
+    def note_configured(self, slot: Slot | None) -> None:
+        """Note that the connector was configured: another one reads the slot soon."""
+        self._replaced = slot.reader if slot is not None and slot.active else None
 
     def look(self, seen: Seen, kept: Kept) -> None:
         """Note which tables must be read again, which have been, and ask for those that must.
@@ -50,35 +69,119 @@ class Rereads:
         """
         captured = {t.full_name: t for t in seen.tables if not t.is_partition}
         captured = {name: table for name, table in captured.items() if name not in seen.left_out}
-        now = {name: table.rows_stamp for name, table in captured.items()}
+        before = kept.tables or {}
+        now = {name: table.rows_stamp.after(before.get(name)) for name, table in captured.items()}
         if kept.tables is None:
             self._kept.keep_tables(now, {})  # the first snapshot has them all
             return
+        self._hear(kept.rereads.values())
         pending = {
-            name: each
+            name: left
             for name, each in kept.rereads.items()
-            if name in captured and not (each.is_asked and self._is_done(captured[name], each.start))
+            if name in captured and (left := self._left(captured[name], each, seen)) is not None
         }
         if now != kept.tables:
-            for name, why in rereads(kept.tables, captured.values(), self._has_rows).items():
-                after = lsn_number(seen.tables_lsn)
+            after = lsn_number(seen.tables_lsn)
+            for name, why in self._new(kept.tables, captured, now).items():
                 pending[name] = replace(pending.get(name, Reread()), why=why, after=after, is_asked=False)
         if now != kept.tables or pending != kept.rereads:
             self._kept.keep_tables(now, pending)
+        self.reasons = [f"{name} is read again: {each.why}" for name, each in pending.items()]
         if pending and seen.slot is not None and seen.slot.active:
             self._ask(seen.slot, captured, now, pending)
 
-    def _is_done(self, table: Table, start: int) -> bool:
-        """Whether the last row of a snapshot that begins at `start` or later has landed.
+    def _new(
+        self, before: Mapping[str, RowsStamp], captured: Mapping[str, Table], now: dict[str, RowsStamp]
+    ) -> dict[str, str]:
+        """Return by full name why tables must be read again; who cannot be asked is as before in `now`."""
+        new = {n: t for n, t in captured.items() if n not in before or before[n].oid != t.oid}
+        ends = self._topics.ends(self._name, [(t.schema, t.name) for t in new.values()]) if new else {}
+        found: dict[str, str] = {}
+        for name, table in captured.items():
+            # Of a partition that cannot be asked nobody else says so.
+            ask = self._has_rows if name in new else self._asked_for_rows
+            had_rows = ends.get((table.schema, table.name), 0) > 0
+            try:
+                why = why_again(before.get(name), now[name], ask, had_rows=had_rows)
+            except SourceError as error:
+                extra = {"source": self._name, "table": name, "reason": str(error)}
+                log.warning("it cannot be told whether a table must be read again", extra=extra)
+                now.pop(name)
+                if name in before:
+                    now[name] = before[name]
+            else:
+                found |= {name: why} if why else {}
+        return found
 
-        It has none where the table was empty then: that one is asked for again after the next restart.
-        """
-        at = table.full_name, start
-        landed = (self._name, table.schema, table.name)
-        is_done, self._searched[at] = self._kept.has_snapshots_end(landed, self._searched.get(at, start))
-        if is_done:
-            del self._searched[at]
-        return is_done
+    def _left(self, table: Table, asked: Reread, seen: Seen) -> Reread | None:
+        """Return what is waited for, or is to be asked for; None once the table was read again."""
+        if not asked.is_asked:
+            return asked
+        at, name = (table.full_name, asked.start), (table.schema, table.name)
+        if at not in self._ended:
+            start = self._searched.get(at, asked.start)
+            has_end, self._searched[at] = self._kept.has_snapshots_end(name, start)
+            self._ended |= {at} if has_end else set()
+        # What has come tells nothing before it is known what its snapshot has seen.
+        had_rows = self._kept.had_rows(asked.token) if asked.token else True
+        if had_rows is not None and at not in self._ended and not self._may_have_rows(table, asked, had_rows):
+            return self._emptied(table, asked)
+        if had_rows is None or at not in self._ended:
+            return self._unless_overdue(table, asked, seen)
+        self._forget(at)
+        return None
+
+    def _may_have_rows(self, table: Table, asked: Reread, had_rows: bool) -> bool:
+        """Whether a snapshot's rows are to come; of a table without any it says nothing."""
+        return had_rows if asked.token else self._asked_for_rows(table.oid)
+
+    def _asked_for_rows(self, oid: int) -> bool:
+        try:
+            return self._has_rows(oid)
+        except SourceError:  # locked, or closed to the role: no reason to wait with others
+            return True
+
+    def _emptied(self, table: Table, asked: Reread) -> Reread | None:
+        """Have the public table begin empty where it was asked for: what came since is told by changes."""
+        extra = {"source": self._name, "table": table.full_name}
+        self._forget((table.full_name, asked.start))
+        if not self._kept.empty((table.schema, table.name), asked.start, asked.token):
+            log.warning("a table is asked for again: what came since is trimmed from landing", extra=extra)
+            return replace(asked, is_asked=False, reader=None)
+        log.info("a public table is emptied: its source has no rows", extra=extra)
+        return None
+
+    def _forget(self, at: tuple[str, int]) -> None:
+        self._searched.pop(at, None)
+        self._ended.discard(at)
+        self._overdue.is_done(at)
+
+    def _unless_overdue(self, table: Table, asked: Reread, seen: Seen) -> Reread:
+        """Return what is waited for, or that it is to be asked for again: its snapshot has failed."""
+        # What tells nothing would be read again and again.
+        if seen.slot is None or (asked.token and not telling.takes(table.full_name)):
+            return asked
+        at, name = (table.full_name, asked.start), (table.schema, table.name)
+        if not self._overdue.is_overdue(
+            at,
+            log_end=lsn_number(seen.tables_lsn),
+            confirmed=seen.slot.confirmed,
+            landed=self._searched.get(at, asked.start),
+            topic_end=lambda: self._topics.ends(self._name, [name]).get(name, 0),
+        ):
+            return asked
+        return replace(asked, why=f"its snapshot has failed ({asked.why})", is_asked=False, reader=None)
+
+    def _hear(self, rereads: Iterable[Reread]) -> None:
+        """Keep what snapshots tell that they have seen, while some are asked for."""
+        starts = [each.messages for each in rereads if each.token]
+        if not starts:
+            self._heard = None
+            return
+        start = min(starts) if self._heard is None else self._heard
+        messages, self._heard = self._topics.messages(self._name, start)
+        if told := telling.told(messages):
+            self._kept.keep_told(told)
 
     def _ask(
         self,
@@ -92,7 +195,9 @@ class Rereads:
         Not before Kafka has all changes of before: they would come behind the rows that are read, and would
         have the last word although they lack what no event says.
         """
-        reader = slot.pid
+        reader = slot.reader
+        if reader == self._replaced:
+            return
         wanted = {
             name: each
             for name, each in pending.items()
@@ -106,63 +211,42 @@ class Rereads:
         for name, each in wanted.items():
             why = f"whoever read it has ended ({each.why})" if each.is_asked else each.why
             log.info("a table is read again", extra={"source": self._name, "table": name, "reason": why})
-        self._topics.read_again(self._name, wanted)
+        tokens = {name: uuid4() for name in wanted if not captured[name].key}
+        end = self._topics.messages_end(self._name) if tokens else 0
         asked = dict(pending)
         for name, each in wanted.items():
-            start = ends.get(tables[name], 0)
-            asked[name] = replace(each, is_asked=True, reader=reader, start=start)
+            start, token = ends.get(tables[name], 0), str(tokens.get(name, ""))
+            # What was asked for before may have rows and no message yet.
+            messages = each.messages if each.token else end
+            asked[name] = replace(
+                each, is_asked=True, reader=reader, start=start, token=token, messages=messages
+            )
+        # Before anybody is asked: rows of a snapshot of which nobody knows would be those of a first one.
+        self._kept.keep_asked([Asked(*tables[name], asked[name].start, asked[name].token) for name in tokens])
+        signals = {name: _condition(captured[name], tokens.get(name)) for name in wanted}
+        self._topics.read_again(self._name, signals)
         self._kept.keep_tables(now, asked)
 
-    def _takes_signals(self, reader: int | None, *, is_busy: bool) -> bool:
+    def _takes_signals(self, reader: str | None, *, is_busy: bool) -> bool:
         """Whether a signal is heeded now, and nobody could take the end of another snapshot for its own.
 
         `is_busy`: whether this reader of the slot was asked before.
         """
         offsets = self._connect.offsets(names.connector(self._name))
+        lsn = offset_lsn(offsets)
         if self._moved_from is None or self._moved_from[0] != reader:
-            self._moved_from = reader, offsets
+            self._moved_from = reader, lsn
         # A connector that starts looks for its place in the log, and may then read the slot by another
         # process: asked by then it would be asked twice.
-        if not offsets or offsets == self._moved_from[1]:
+        if not offsets or lsn == self._moved_from[1]:
             return False
         # The first snapshot has all rows, and a signal would come to nothing.
         snapshot = offsets[0]["offset"].get("snapshot")
         return snapshot is None or (snapshot == _ASKED_FOR and not is_busy)
 
 
-def rereads(
-    before: Mapping[str, RowsStamp], now: Iterable[Table], has_rows: Callable[[int], bool]
-) -> dict[str, str]:
-    """Return by full name why tables must be read again.
-
-    `has_rows` says so of a table's oid: of one that is new and empty the stream has everything.
-    """
-    found = {table.full_name: _why(before.get(table.full_name), table, has_rows) for table in now}
-    return {name: why for name, why in found.items() if why}
-
-
-def _why(before: RowsStamp | None, table: Table, has_rows: Callable[[int], bool]) -> str:
-    now = table.rows_stamp
-    if before is None or before.oid != now.oid:
-        # Renamed, moved into the schema, or filled within the moment in which it was made.
-        return "it is new here and has rows" if has_rows(now.oid) else ""
-    return "; ".join((*_of_columns(before, now), *_of_partitions(before, now, has_rows)))
-
-
-def _of_columns(before: RowsStamp, now: RowsStamp) -> Iterator[str]:
-    for number, (name, type_oid, modifier, has_default) in now.columns.items():
-        old = before.columns.get(number)
-        if old is None:
-            if has_default:
-                yield f"the new column {name} has a default"
-        elif old[0] != name:
-            yield f"the column {old[0]} is named {name} now"
-        elif (old[1], old[2]) != (type_oid, modifier):
-            yield f"the column {name} has another type"
-
-
-def _of_partitions(before: RowsStamp, now: RowsStamp, has_rows: Callable[[int], bool]) -> Iterator[str]:
-    if set(before.partitions) - set(now.partitions):
-        yield "a partition was detached or dropped"
-    elif any(has_rows(oid) for oid in set(now.partitions) - set(before.partitions)):
-        yield "a partition with rows was attached"
+def _condition(table: Table, token: UUID | None) -> Mapping[str, str] | None:
+    if token is None or not telling.takes(table.full_name):
+        return None
+    columns = {column.name: column.generated for column in table.columns}
+    return telling.condition(token, oid=table.oid, schema=table.schema, name=table.name, columns=columns)

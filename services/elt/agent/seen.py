@@ -1,14 +1,38 @@
 """What the agent sees of a source, as values: its tables, its slot, and how it is."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self
 
 from services.elt.agent import names
 from services.elt.health.slot import Slot
+from services.elt.merge.column_types import AMBIGUOUS, is_silent
+from services.elt.snapshots.stamps import RowsStamp
 from shared.registry.sources import Source
+
+_SILENT: Final = (
+    "an update that leaves a large array alone ({}) tells it as NULL, which its NOT NULL forbids, and would "
+    "fail the whole source: let a CHECK forbid it (ALTER TABLE … {})"
+)
+#: By why a snapshot, or the log, would not have a table's rows: what is said of it.
+HIDDEN: Final = {
+    "policies": (
+        "its policies hide rows from the role, and a snapshot would miss them: ALTER ROLE … BYPASSRLS"
+    ),
+    "heirs": (
+        "other tables inherit from it (INHERITS), and a snapshot would take their rows for its own: exclude "
+        "it, or make them its partitions"
+    ),
+    "foreign": (
+        "one of its partitions is a foreign table, of which a snapshot has the rows and the log no change: "
+        "detach it"
+    ),
+    "unlogged": (
+        "one of its partitions is unlogged, and its changes are nowhere to be read: ALTER TABLE … SET LOGGED"
+    ),
+}
 
 
 class State(StrEnum):
@@ -40,43 +64,22 @@ class Column(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RowsStamp:
-    """What of a table changes when its rows change and nobody is told: columns by number, and partitions.
-
-    `columns` has the name, the type's oid, its modifier, and whether rows get a default.
-    """
-
-    oid: int
-    columns: Mapping[str, Sequence[Any]]
-    partitions: Sequence[int] = ()
-
-    @classmethod
-    def of(cls, document: Mapping[str, Any]) -> Self:
-        """Return the stamp that is kept as `document`."""
-        return cls(
-            oid=document["oid"],
-            columns=document["columns"] or {},
-            partitions=tuple(document["partitions"] or ()),
-        )
-
-    def document(self) -> dict[str, Any]:
-        """Return it to be kept."""
-        return {"oid": self.oid, "columns": dict(self.columns), "partitions": list(self.partitions)}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Reread:
     """A table that must be read again, and why; once it is asked for also of whom, and where it will begin.
 
     `after`: where the source's WAL ended when the agent saw why; Kafka must have what is in front of it.
-    `reader`: who read the slot then. `start`: the end of the table's topic.
+    `reader`: who read the slot then; releases before kept a number. `start`: the end of the table's topic.
+    `token`: by which the snapshot tells what it has seen, in a message of the source's from the offset
+    `messages` on; empty if it does not.
     """
 
     why: str = ""
     after: int = 0
     is_asked: bool = False
-    reader: int | None = None
+    reader: str | int | None = None
     start: int = 0
+    token: str = ""
+    messages: int = 0
 
     @classmethod
     def of(cls, document: Any) -> Self:
@@ -95,6 +98,8 @@ class Table:
     rows_stamp: RowsStamp
     key: tuple[str, ...] | None = None
     is_partition: bool = False
+    #: Why its rows cannot be captured, as `HIDDEN` has it; empty when they can.
+    hidden: str = ""
 
     @property
     def full_name(self) -> str:
@@ -109,11 +114,13 @@ class Seen:
     #: Where its WAL ended before the tables were looked at.
     lsn: str
     #: Where it ended after that.
-    tables_lsn: str = "0/0"
+    tables_lsn: str
     tables: tuple[Table, ...] = ()
     slot: Slot | None = None
     #: Why the source cannot be captured; empty when it can.
     unprepared: str = ""
+    #: Whether changes of tables are not published: nobody is sent them later.
+    is_unpublished: bool = False
     #: Names of tables that stay out and why.
     left_out: Mapping[str, str] = field(default_factory=dict)
 
@@ -123,6 +130,7 @@ def left_out(tables: Iterable[Table], source: Source) -> dict[str, str]:
 
     Kafka takes `.` and `_` in topics for the same. Debezium refuses columns that differ by case, before it
     looks whether the table is excluded. Its driver opens the cursors that a row names, which ends a snapshot.
+    Where it cannot say that a value was left alone, it says NULL.
     """
     found: dict[str, str] = {}
     topics = defaultdict[str, list[Table]](list)
@@ -130,23 +138,40 @@ def left_out(tables: Iterable[Table], source: Source) -> dict[str, str]:
         if table.is_partition or not source.takes(table.schema, table.name):
             continue
         topics[_topic(table).replace(".", "_")].append(table)
-        folded = [column.name.lower() for column in table.columns]
-        if len(set(folded)) < len(folded):
-            twice = sorted({name for name in folded if folded.count(name) > 1})
-            found[table.full_name] = (
-                f"columns differ by case alone ({', '.join(twice)}), and its first change would fail the "
-                "whole source, excluded or not: rename one"
-            )
-        if cursors := [column.name for column in table.columns if column.type == "refcursor"]:
-            found[table.full_name] = (
-                f"a value of the type refcursor ({', '.join(cursors)}) would end each snapshot of the whole "
-                "source: give the column the type text"
-            )
+        if why := "; ".join(_why_out(table)):
+            found[table.full_name] = why
     for first, *others in topics.values():
         for other in others:
             if _topic(other) != _topic(first):
                 found[other.full_name] = f"its topic would collide with that of {first.full_name}"
     return found
+
+
+def _why_out(table: Table) -> Iterator[str]:
+    folded = [column.name.lower() for column in table.columns]
+    if len(set(folded)) < len(folded):
+        twice = sorted({name for name in folded if folded.count(name) > 1})
+        yield (
+            f"columns differ by case alone ({', '.join(twice)}), and its first change would fail the "
+            "whole source, excluded or not: rename one"
+        )
+    if table.hidden:
+        yield HIDDEN[table.hidden]
+    if cursors := [column.name for column in table.columns if column.type == "refcursor"]:
+        yield (
+            f"a value of the type refcursor ({', '.join(cursors)}) would end each snapshot of the whole "
+            "source: give the column the type text"
+        )
+    if ambiguous := [column.name for column in table.columns if AMBIGUOUS in column.type]:
+        yield (
+            f"another schema has another kind of type by the name of that of {', '.join(ambiguous)}: "
+            "taken for it a value would be another one, or fail the whole source: rename one of the types"
+        )
+    if silent := [c for c in table.columns if c.not_null and not c.generated and is_silent(c.type)]:
+        yield _SILENT.format(
+            ", ".join(f"{column.name} {column.type}" for column in silent),
+            ", ".join(f'ALTER "{c.name}" DROP NOT NULL, ADD CHECK ("{c.name}" IS NOT NULL)' for c in silent),
+        )
 
 
 def _topic(table: Table) -> str:

@@ -15,8 +15,10 @@ from psycopg2 import sql
 from psycopg2.extensions import connection, parse_dsn
 
 from services.elt.agent import names
-from services.elt.agent.seen import Column, RowsStamp, Seen, Table, left_out
+from services.elt.agent.seen import Column, Seen, Table, left_out
 from services.elt.health.slot import Slot
+from services.elt.snapshots.stamps import RowsStamp
+from services.elt.snapshots.stamps_sql import HIDDEN, STAMP
 from shared.errors import InfrastructureError
 from shared.postgres.answering import KeptConnection
 from shared.postgres.connect import connect
@@ -24,25 +26,36 @@ from shared.registry.sources import Source
 
 _STATEMENT_MS: Final = 10_000
 _OPTIONS: Final = (
-    f"-c search_path=pg_catalog,pg_temp -c statement_timeout={_STATEMENT_MS} -c lock_timeout=2000"
+    f"-c search_path=pg_catalog,pg_temp -c statement_timeout={_STATEMENT_MS} -c lock_timeout=2000 "
+    # A table of which the role sees some rows alone is no empty one: it is an error then.
+    "-c row_security=off"
 )
 _SLOT: Final = """
     SELECT s.active, coalesce(s.wal_status, 'lost'), coalesce(s.confirmed_flush_lsn, '0/0')::text,
            coalesce(pg_wal_lsn_diff(pg_current_wal_lsn(), s.restart_lsn), 0)::int8,
-           s.active_pid, coalesce(a.application_name, '')
+           s.active_pid, coalesce(a.application_name, ''), coalesce(a.backend_start::text, '')
     FROM pg_replication_slots s LEFT JOIN pg_stat_activity a ON a.pid = s.active_pid WHERE s.slot_name = %s
 """
+#: By these names Debezium takes any type for that of the extension.
+_OF_EXTENSIONS: Final = "'geometry', 'geography', 'hstore', 'vector', 'halfvec', 'sparsevec'"
 #: A domain is what it is over: so its changes are.  Of other types of the source's own Debezium tells some
-#: alone: what a type is stands behind its name, as `column_type` takes it.  All columns are asked for at each
-#: look, and most are of types below 12000: Postgres' own.
-_TYPE: Final = """
+#: alone: what a type is stands behind its name, as `column_type` takes it.  One whose name others of another
+#: kind have, in any schema, it may take for them.  All columns are asked for at each look, and most are of
+#: types below 12000: Postgres' own.
+_TYPE: Final = f"""
     CASE WHEN a.atttypid < 12000 THEN format_type(a.atttypid, a.atttypmod) ELSE
     (SELECT format_type(t.oid, coalesce(base.modifier, a.atttypmod)) || CASE
+            WHEN EXISTS (SELECT FROM pg_type o JOIN pg_type its ON its.oid IN (own.oid, e.oid)
+                         WHERE o.typname = its.typname AND o.oid <> its.oid
+                           AND (o.typtype, o.typbasetype) <> (its.typtype, its.typbasetype))
+                THEN ' (ambiguous)'
+            WHEN own.typname IN ({_OF_EXTENSIONS}) OR e.typname IN ({_OF_EXTENSIONS}) THEN ' (opaque)'
             WHEN e.typnamespace = 'pg_catalog'::regnamespace OR e.typtype = 'e'
-                OR e.typname IN ('citext', 'ltree') THEN ''
+                OR e.typname = 'citext' OR (e.typname = 'ltree' AND t.typcategory <> 'A') THEN ''
             WHEN t.typtype = 'c' THEN ' (composite)'
             WHEN t.typtype IN ('r', 'm') THEN ' (range)'
             ELSE ' (opaque)' END
+        || CASE WHEN own.typtype = 'd' AND t.typcategory = 'A' THEN ' (domain)' ELSE '' END
      FROM pg_type own
      LEFT JOIN LATERAL (
          WITH RECURSIVE below AS (
@@ -53,10 +66,14 @@ _TYPE: Final = """
      JOIN pg_type t ON t.oid = coalesce(base.oid, own.oid)
      JOIN pg_type e ON e.oid = CASE t.typcategory WHEN 'A' THEN t.typelem ELSE t.oid END
      WHERE own.oid = a.atttypid) END
-"""
+"""  # noqa: S608 - our own words
+#: One whose root is in no schema of the source's is published by its own name.
 #: The identity is the index that REPLICA IDENTITY names, else the primary key.
 _TABLES: Final = f"""
-    SELECT c.oid::int8, n.nspname, c.relname, c.relispartition,
+    SELECT c.oid::int8, n.nspname, c.relname, c.relispartition AND EXISTS (
+            SELECT FROM pg_partition_ancestors(c.oid) a JOIN pg_class r ON r.oid = a.relid
+            JOIN pg_namespace o ON o.oid = r.relnamespace
+            WHERE r.oid <> c.oid AND o.nspname = ANY(%(schemas)s)),
         coalesce((SELECT array_agg(a.attname::text ORDER BY k.place)
             FROM pg_index i
             CROSS JOIN LATERAL unnest(i.indkey::int2[]) WITH ORDINALITY AS k(attnum, place)
@@ -66,15 +83,9 @@ _TABLES: Final = f"""
         (SELECT coalesce(jsonb_agg(jsonb_build_array(a.attname, {_TYPE},
                 a.attnotnull, a.attgenerated <> '') ORDER BY a.attnum), '[]')
             FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped),
-        jsonb_build_object('oid', c.oid::int8,
-            'columns', (SELECT jsonb_object_agg(a.attnum, jsonb_build_array(a.attname, a.atttypid::int8,
-                    a.atttypmod, a.atthasdef OR a.attidentity <> ''))
-                FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
-                  AND a.attgenerated = ''),
-            'partitions', (SELECT jsonb_agg(t.relid::oid::int8 ORDER BY t.relid::oid)
-                FROM pg_partition_tree(c.oid) t WHERE t.isleaf AND t.relid::oid <> c.oid))
+        {STAMP}, {HIDDEN}
     FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-    WHERE n.nspname = ANY(%s) AND c.relkind IN ('r', 'p') AND c.relpersistence = 'p'
+    WHERE n.nspname = ANY(%(schemas)s) AND c.relkind IN ('r', 'p') AND c.relpersistence = 'p'
     ORDER BY c.oid
 """  # noqa: S608 - the definition's own text
 _PUBLICATION: Final = """
@@ -89,6 +100,7 @@ _ROLE: Final = """
            ARRAY(SELECT s FROM unnest(%s::text[]) s WHERE to_regnamespace(quote_ident(s)) IS NULL
                  OR NOT has_schema_privilege(quote_ident(s), 'USAGE'))
 """
+_COMMIT: Final = "SELECT pg_logical_emit_message(true, 'onramp', '')"
 _RELEASE: Final = "SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = %s"
 _DROP: Final = """
     SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = %s AND NOT active
@@ -122,17 +134,19 @@ class SourceDatabase:
             (lsn,) = cursor.fetchone()
             cursor.execute(_SLOT, (names.slot(self._name),))
             slot = cursor.fetchone()
-            cursor.execute(_TABLES, (list(self._source.schemas),))
+            cursor.execute(_TABLES, {"schemas": list(self._source.schemas)})
             tables = tuple(map(_table, cursor.fetchall()))
             # Last: whatever has changed these tables has ended before it, flushed or not.
             cursor.execute("SELECT pg_current_wal_insert_lsn()::text")
             (tables_lsn,) = cursor.fetchone()
+            unpublished = list(self._unpublished(cursor))
             return Seen(
                 lsn=lsn,
                 tables_lsn=tables_lsn,
                 tables=tuple(t for t in tables if self._source.takes(t.schema, t.name)),
                 slot=None if slot is None else _slot(slot),
-                unprepared="; ".join(self._lacking(cursor)),
+                unprepared="; ".join((*self._lacking(cursor), *unpublished)),
+                is_unpublished=bool(unpublished),
                 left_out=left_out(tables, self._source),
             )
 
@@ -149,6 +163,11 @@ class SourceDatabase:
                 return False
             cursor.execute(sql.SQL("SELECT EXISTS (SELECT FROM {} LIMIT 1)").format(sql.Identifier(*name)))
             return bool(cursor.fetchone()[0])
+
+    def commit(self) -> None:
+        """Commit a message in the log: where nobody writes a connector that starts waits for a commit."""
+        with self._asking() as cursor:
+            cursor.execute(_COMMIT)
 
     def drop_slot(self) -> bool:
         """End whoever reads the slot and drop it; whether it is gone: a reader takes a moment to end."""
@@ -174,6 +193,10 @@ class SourceDatabase:
         if not may_replicate:
             yield "the role may not replicate"
         yield from (f"the schema {schema} is not there, or closed to the role" for schema in closed)
+
+    def _unpublished(self, cursor: Any) -> Iterator[str]:
+        """Yield what the publication lacks."""
+        schemas = list(self._source.schemas)
         publication = names.publication(self._name)
         cursor.execute(_PUBLICATION, (publication,))
         found = cursor.fetchone()
@@ -223,7 +246,7 @@ def _translated(dsn_env: str) -> Iterator[None]:
 
 
 def _table(row: tuple[Any, ...]) -> Table:
-    oid, schema, name, is_partition, key, columns, stamp = row
+    oid, schema, name, is_partition, key, columns, stamp, hidden = row
     return Table(
         oid=oid,
         schema=schema,
@@ -232,11 +255,12 @@ def _table(row: tuple[Any, ...]) -> Table:
         key=tuple(key) if key else None,
         is_partition=is_partition,
         rows_stamp=RowsStamp.of(stamp),
+        hidden=hidden or "",
     )
 
 
 def _slot(row: tuple[Any, ...]) -> Slot:
-    active, wal_status, confirmed_lsn, retained_bytes, pid, program = row
+    active, wal_status, confirmed_lsn, retained_bytes, pid, program, since = row
     return Slot(
         active=active,
         wal_status=wal_status,
@@ -244,4 +268,5 @@ def _slot(row: tuple[Any, ...]) -> Slot:
         confirmed_lsn=confirmed_lsn,
         pid=pid,
         program=program,
+        since=since,
     )

@@ -22,6 +22,13 @@ class Slot:
     #: The session that reads it, and what that calls itself; empty when nobody does, or it is just ending.
     pid: int | None = None
     program: str = ""
+    #: When that session began: another one may have its number later.
+    since: str = ""
+
+    @property
+    def reader(self) -> str | None:
+        """Return who reads it, so that no two sessions are taken for the same."""
+        return None if self.pid is None else f"{self.pid}@{self.since}"
 
     @property
     def confirmed(self) -> int:

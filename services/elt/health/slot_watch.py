@@ -8,6 +8,9 @@ from typing import Final
 
 from services.elt.health.slot import Reader, Readers, Slot, lsn_text
 
+#: So long after its last heartbeat a connector looks for its place, and so often it is helped.
+_LOST_SECONDS: Final = 3.0
+_HELP_SECONDS: Final = 10.0
 #: How Postgres says to our connector that somebody else is at its slot.
 _ACTIVE: Final = re.compile(r"is active for PID (\d+)")
 
@@ -15,8 +18,12 @@ _ACTIVE: Final = re.compile(r"is active for PID (\d+)")
 class SlotWatch:
     """What is known of one slot."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self.readers: Readers | None = None
+        self._clock = clock
+        #: Who reads it, since when, and when it was helped last.
+        self._reader: str | None = None
+        self._reads_since = self._helped_at = float("-inf")
         self._confirmed = ""
         self._moved_at: float | None = None
         #: The session that our connector found at the slot.
@@ -25,13 +32,31 @@ class SlotWatch:
     @property
     def heartbeat_age(self) -> float | None:
         """Return for how many seconds Kafka had no more of the source; None before it had any."""
-        return None if self._moved_at is None else monotonic() - self._moved_at
+        return None if self._moved_at is None else self._clock() - self._moved_at
 
     def see(self, slot: Slot | None) -> None:
         """Note when Kafka last had more of the source: heartbeats move the slot each second."""
         if slot is not None and slot.confirmed_lsn != self._confirmed:
-            self._moved_at = monotonic() if self._confirmed or slot.active else None
+            self._moved_at = self._clock() if self._confirmed or slot.active else None
             self._confirmed = slot.confirmed_lsn
+        if slot is not None and slot.reader != self._reader:
+            self._reader, self._reads_since = slot.reader, self._clock()
+            if self._moved_at is None and slot.active and slot.confirmed:
+                self._moved_at = self._reads_since  # an agent that begins has not seen it move
+
+    def is_lost(self, slot: Slot | None) -> bool:
+        """Whether a connector that reads may look for its place, and is to be helped now.
+
+        One that starts looks for a commit behind the last that it has sent, and sends no heartbeat before.
+        In a source to which nobody writes there is none: it would hold the WAL of its whole server.
+        """
+        now, age = self._clock(), self.heartbeat_age
+        if slot is None or not slot.active or age is None or age < _LOST_SECONDS:
+            return False
+        if now < max(self._reads_since + _LOST_SECONDS, self._helped_at + _HELP_SECONDS):
+            return False
+        self._helped_at = now
+        return True
 
     def note_reader(self, slot: Slot | None, kept: Readers) -> None:
         """Note who reads the slot; `kept`: who did when an agent that is gone looked last."""

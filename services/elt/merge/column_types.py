@@ -47,7 +47,13 @@ _ARRAY: Final = (
     " FROM jsonb_array_elements({j}) WITH ORDINALITY a (e, n)), '{{}}') END)::{type}"
 )
 _MOST_MILLISECONDS: Final = 3
-
+#: Of arrays of these alone an update says that it left a large one alone; of others, and where the column's
+#: type is a domain over an array, it has NULL then.
+_TOLD_IN_ARRAYS: Final = frozenset(
+    ["text", "character", "json", "jsonb", "integer", "bigint", "date", "uuid"]
+) | {"character varying"}
+#: What stands behind the type of an array where the source's column has a domain over it.
+_OF_A_DOMAIN: Final = " (domain)"
 _PLAIN_TYPES: Final = frozenset(
     [
         "smallint",
@@ -108,8 +114,19 @@ _REFUSED_IN_ARRAYS: Final = frozenset(["bit", "interval", "money", "name", "poin
 )
 
 
+#: What stands behind a type that may be taken for another one.
+AMBIGUOUS: Final = " (ambiguous)"
+
+
 class UnsupportedTypeError(Exception):
     """No value of this type can be made of its changes."""
+
+
+def is_silent(declared: str) -> bool:
+    """Whether an update that leaves a large value of this type alone (TOAST) says no more than NULL."""
+    of = declared.removesuffix(_OF_A_DOMAIN)
+    element = of.removesuffix("[]")
+    return element != of and (of != declared or element.partition("(")[0] not in _TOLD_IN_ARRAYS)
 
 
 class ColumnType(NamedTuple):
@@ -131,6 +148,9 @@ def column_type(declared: str) -> ColumnType:
     A type of the source's own (an enumeration, a composite one) is published as text, and has what it is
     behind its name (services/elt/agent/source_sql.py).  Raises `UnsupportedTypeError`.
     """
+    declared = declared.removesuffix(_OF_A_DOMAIN)
+    if declared.endswith(AMBIGUOUS):
+        raise UnsupportedTypeError(declared)
     if declared.endswith("[]"):
         return _array(declared)
     if own := _OWN.fullmatch(declared):

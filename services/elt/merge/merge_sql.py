@@ -16,6 +16,8 @@ from services.elt.merge import (
     keyed_sql,
     keyless_sql,
     made_sql,
+    placeholders,
+    seen_sql,
     shape_sql,
     stage_sql,
     state_sql,
@@ -62,10 +64,10 @@ class Merge:
         """
         try:
             return self._run(conn)
-        except NotYetError:
-            raise
         except HeldError as e:
             conn.rollback()
+            if isinstance(e, NotYetError) and not isinstance(e, seen_sql.UntoldError):
+                raise
             if self.topic_id is None or not superseded_sql.pass_over(
                 conn, self.source, self.table, self.topic_id
             ):
@@ -101,6 +103,8 @@ class Merge:
         landing = sql.Identifier(change_table.SCHEMA, self.landing)
         start, settled = position.next_offset, state_sql.settled_to(conn, self.landing, self.topic_id)
         stop = stage_sql.end(conn, landing, start, settled, self.most)
+        if not self.table.key:
+            stop = seen_sql.known_to(conn, self.source.name, landing, start, stop)
         staged = stage_sql.fill(conn, landing, self.table.key, start, stop)
         repeats = stage_sql.drop_repeats(conn, landing, start, position.mark) if staged else 0
         if unknown := stage_sql.unknown_columns(conn, self.source.known) if staged else []:
@@ -108,28 +112,28 @@ class Merge:
                 f"changes have a column {', '.join(unknown)} that the schema history does not have yet: the "
                 "agent adds it within seconds; if not, look whether it runs"
             )
-        is_new = position.clear_at is not None and position.clear_at <= stop
-        mark = stage_sql.mark(conn, max(start, position.clear_at or 0) if is_new else start)
-        cut, drops = self._begins_at(conn, landing, start, stop, position), position.drops
+        mark = state_sql.mark(conn, position, stop)
+        read_from = stage_sql.last_snapshot(conn, landing, start)
+        # Behind the mark: what is passed over has come, and would come again with the same identity.
+        seen = None
+        if not self.table.key:
+            seen = seen_sql.pass_over(conn, self.source.name, start, read_from, position.seen)
+        cut, drops = self._begins_at(conn, read_from, stop, position), position.drops
         if cut is not None:
             stage_sql.cut(conn, cut)
             with conn.cursor() as cursor:
                 cursor.execute(sql.SQL("DELETE FROM {}").format(self.table.identifier))
         carried = self._apply(conn, start, stop, None if cut is not None else position.carried)
-        # What is sent again after a snapshot may be of before it; only a resync has a log of its own.
-        marks = [m for m in (mark, None if is_new else position.mark) if m]
         if self._dropped_behind(conn, position):
             drops = len(self.source.dropped_at)
-        to = Advance(
-            self.topic_id, max(start, stop), max(marks, default=None), carried, drops, staged, repeats
-        )
+        to = Advance(self.topic_id, max(start, stop), mark, carried, drops, staged, repeats, seen)
         return to, stop < settled
 
     def _begins_at(
-        self, conn: connection, landing: sql.Identifier, start: int, stop: int, position: Position
+        self, conn: connection, read_from: int | None, stop: int, position: Position
     ) -> int | None:
-        """Return the last offset at which the table begins empty."""
-        new = [stage_sql.last_snapshot(conn, landing, start)]
+        """Return the last offset at which the table begins empty; at `read_from` the last snapshot does."""
+        new = [read_from]
         if position.clear_at is not None and position.clear_at <= stop:
             new.append(position.clear_at)
         if position.drops < len(self.source.dropped_at):
@@ -147,10 +151,12 @@ class Merge:
         """Apply the stage; returns the row that its last change deleted, which the next may have again."""
         stage_sql.fill_from_before(conn)
         if not self.table.key:
+            placeholders.require_told(conn, self.table)
             keyless_sql.merge(conn, self.table)
             return None
         if carried:
             start = min(start, self._put_back(conn, carried, start))
+        placeholders.require_told(conn, self.table)
         last = _one(conn, "DESC")
         if last is None:
             return carried
@@ -171,7 +177,7 @@ class Merge:
         op, lsn, commit, ord_, _, toast, at = first
         if (
             op != "c"
-            or not toast
+            or not (toast or self.table.silent)
             or (lsn, commit, ord_ - 1) != tuple(carried[k] for k in ("lsn", "commit", "ord"))
         ):
             return start

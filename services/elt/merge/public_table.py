@@ -7,7 +7,7 @@ from typing import Final
 
 from psycopg2 import sql
 
-from services.elt.merge.column_types import ColumnType, UnsupportedTypeError, column_type
+from services.elt.merge.column_types import ColumnType, UnsupportedTypeError, column_type, is_silent
 from services.elt.merge.held import HeldError
 from services.elt.merge.history_sql import SourceTable, TableName
 
@@ -38,6 +38,8 @@ class PublicTable:
     types: dict[str, ColumnType]
     key: tuple[str, ...]
     cleaning: Cleaning = Cleaning()
+    #: Columns of which an update that leaves a large value alone says no more than NULL.
+    silent: tuple[str, ...] = ()
 
     @property
     def identifier(self) -> sql.Identifier:
@@ -100,6 +102,7 @@ def public_table(schema: str, table: SourceTable, cleaning: Cleaning) -> PublicT
         types=types,
         key=table.key,
         cleaning=cleaning,
+        silent=tuple(c.name for c in table.columns if c.name in types and is_silent(c.type)),
     )
 
 

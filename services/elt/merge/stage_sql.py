@@ -18,7 +18,7 @@ from services.elt.merge import placeholders
 _STAGE: Final = """
     CREATE TEMPORARY TABLE IF NOT EXISTS onramp_batch (
         at int8, op text, key jsonb, before jsonb, after jsonb, toast bool, snapshot text,
-        lsn int8, ms int8, commit numeric, ord int8) ON COMMIT DELETE ROWS;
+        lsn int8, ms int8, commit numeric, ord int8, xid int8) ON COMMIT DELETE ROWS;
     CREATE TEMPORARY TABLE IF NOT EXISTS onramp_fold (
         key jsonb, gone bool, row jsonb, keeps bool, based bool, lsn int8, ms int8) ON COMMIT DELETE ROWS;
     DELETE FROM pg_temp.onramp_batch;
@@ -26,12 +26,13 @@ _STAGE: Final = """
 """
 _COMMIT: Final = "coalesce(((change #>> '{source,sequence}')::jsonb ->> 0)::numeric, 0)"
 _ORDER: Final = "(change #>> '{transaction,total_order}')::int8"
+_XID: Final = "(change #>> '{source,txId}')::int8"
 _FILL: Final = sql.SQL("""
     INSERT INTO pg_temp.onramp_batch
     SELECT _offset, op, CASE WHEN op <> 't' THEN {key} END, before, after,
            op IN ('c', 'u') AND after::text LIKE ANY ({signs}),
            change #>> '{{source,snapshot}}', (change #>> '{{source,lsn}}')::int8,
-           (change #>> '{{source,ts_ms}}')::int8, {commit}, {order}
+           (change #>> '{{source,ts_ms}}')::int8, {commit}, {order}, {xid}
     FROM (SELECT *, change ->> 'op' AS op, nullif(change -> 'before', 'null') AS before,
                  nullif(change -> 'after', 'null') AS after
           FROM {landing} WHERE _offset >= {start} AND _offset < {stop} OFFSET 0) AS changes
@@ -77,18 +78,24 @@ _STEP: Final = 50_000
 _END: Final = sql.SQL("""
     SELECT _offset FROM {landing} WHERE _offset >= %s AND _offset < %s ORDER BY _offset OFFSET %s LIMIT 1
 """)
-#: A snapshot's first row, or its last if it has but one: then the row before it is of none.
+#: A snapshot's first row, or its last if it has but one: then the row before it is of none, or of another one
+#: that was cut off.  All rows of a snapshot have the position of the log at which it began.
 _STARTS: Final = sql.SQL("""
     SELECT max(at) FROM (
-        SELECT at, op, snapshot, lag(op) OVER w AS op_before, lag(snapshot) OVER w AS snapshot_before
-        FROM (SELECT at, op, snapshot FROM pg_temp.onramp_batch
-              UNION ALL (SELECT _offset, change ->> 'op', change #>> '{{source,snapshot}}' FROM {landing}
-                         WHERE _offset < %s ORDER BY _offset DESC LIMIT 1)) AS seen
+        SELECT at, op, snapshot, lag(op) OVER w AS op_before, lag(snapshot) OVER w AS snapshot_before,
+               bool_or(op = 'r') OVER (PARTITION BY lsn ORDER BY at
+                   ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS is_going_on
+        FROM (SELECT at, op, snapshot, lsn FROM pg_temp.onramp_batch
+              UNION ALL (SELECT _offset, change ->> 'op', change #>> '{{source,snapshot}}',
+                                (change #>> '{{source,lsn}}')::int8
+                         FROM {landing} WHERE _offset < %s ORDER BY _offset DESC LIMIT 1)) AS seen
+        WHERE EXISTS (SELECT FROM pg_temp.onramp_batch WHERE op = 'r')
         WINDOW w AS (ORDER BY at)) AS told
     WHERE at >= %s AND op = 'r' AND (
         snapshot IN ('first', 'first_in_data_collection')
-        OR snapshot IN ('last', 'last_in_data_collection')
-           AND (op_before IS DISTINCT FROM 'r' OR snapshot_before IN ('last', 'last_in_data_collection')))
+        OR snapshot IN ('last', 'last_in_data_collection') AND (
+            op_before IS DISTINCT FROM 'r' OR snapshot_before IN ('last', 'last_in_data_collection')
+            OR is_going_on IS NOT TRUE))
 """)
 _TRUNCATED: Final = "SELECT max(at) + 1 FROM pg_temp.onramp_batch WHERE op = 't'"
 _AFTER_DROP: Final = "SELECT min(at) FROM pg_temp.onramp_batch WHERE lsn > %s"
@@ -134,6 +141,8 @@ def fill(conn: connection, landing: sql.Identifier, key: Sequence[str], start: i
         signs=placeholders.SIGNS,
         commit=sql.SQL(_COMMIT),
         order=sql.SQL(_ORDER),
+        # Of tables without a key alone somebody asks for it.
+        xid=sql.SQL("NULL::int8" if key else _XID),
         start=sql.Literal(start),
         stop=sql.Literal(stop),
     )

@@ -7,8 +7,10 @@ import orjson
 from psycopg2.extensions import connection
 from psycopg2.extras import execute_values
 
+from services.elt.merge import stage_sql
 from services.elt.merge.history_sql import TableName
 from services.elt.merge.made_sql import Shape
+from services.elt.merge.seen_sql import Seen
 from services.elt.merge.stage_sql import Identity
 from shared import change_table
 
@@ -30,7 +32,9 @@ _FEEDS: Final = """
     HAVING bool_or(t.outcome IN ('landed', 'duplicate'))
 """
 _LOCK: Final = """
-    SELECT next_offset, last_commit, last_order, clear_at, carried, drops, made FROM onramp.models
+    SELECT next_offset, last_commit, last_order, clear_at, log_begins_at, carried, drops, made,
+           seen::text, seen_before::text
+    FROM onramp.models
     WHERE source = %s AND schema_name = %s AND table_name = %s FOR UPDATE SKIP LOCKED
 """
 _LEDGER: Final = "SELECT next_offset FROM onramp.ledger WHERE topic_id = %s AND partition = 0"
@@ -40,7 +44,7 @@ _WAITING: Final = """
 """
 _ADVANCE: Final = """
     UPDATE onramp.models SET topic_id = %s, next_offset = %s, last_commit = %s, last_order = %s, carried = %s,
-        drops = %s, clear_at = CASE WHEN clear_at > %s THEN clear_at END,
+        drops = %s, seen = %s, seen_before = %s, clear_at = CASE WHEN clear_at > %s THEN clear_at END,
         changes = changes + %s, repeats = repeats + %s, merged_at = now(), held_since = NULL, reason = NULL
     WHERE source = %s AND schema_name = %s AND table_name = %s
 """
@@ -73,11 +77,15 @@ class Position(NamedTuple):
 
     next_offset: int
     mark: Identity | None
+    #: From where on it begins empty, if it does; and where its last log begins, after a resync.
     clear_at: int | None
+    log_begins_at: int | None
     carried: Mapping[str, Any] | None
     drops: int
     #: The public table as the modeler left it.
     made: Shape | None = None
+    #: What the snapshot has seen that the table was made of, while changes that it has seen may follow.
+    seen: Seen | None = None
 
 
 class Advance(NamedTuple):
@@ -90,6 +98,7 @@ class Advance(NamedTuple):
     drops: int
     changes: int = 0
     repeats: int = 0
+    seen: Seen | None = None
 
 
 def add(conn: connection, names: Iterable[TableName]) -> None:
@@ -124,9 +133,17 @@ def lock(conn: connection, name: TableName) -> Position | None:
         row = cursor.fetchone()
     if row is None:
         return None
-    next_offset, commit, order, clear_at, carried, drops, made = row
-    mark = None if commit is None else Identity(commit, order)
-    return Position(next_offset, mark, clear_at, carried, drops, None if made is None else Shape.of(made))
+    next_offset, commit, order, clear_at, log_begins_at, carried, drops, made, seen, seen_before = row
+    return Position(
+        next_offset,
+        None if commit is None else Identity(commit, order),
+        clear_at,
+        log_begins_at,
+        carried,
+        drops,
+        None if made is None else Shape.of(made),
+        None if seen is None else Seen(seen, seen_before),
+    )
 
 
 def settled_to(conn: connection, landing: str, topic_id: str) -> int:
@@ -142,11 +159,24 @@ def settled_to(conn: connection, landing: str, topic_id: str) -> int:
     return int(next_offset if waiting is None else min(next_offset, waiting))
 
 
+def mark(conn: connection, position: Position, stop: int) -> Identity | None:
+    """Return the greatest identity that is merged once the stage is, which goes up to `stop`.
+
+    What is sent again after a snapshot may be of before it; only a resync has a log of its own.
+    """
+    start, log = position.next_offset, position.log_begins_at
+    if log is not None and start <= log <= stop:
+        return stage_sql.mark(conn, log)
+    marks = (stage_sql.mark(conn, start), position.mark)
+    return max((each for each in marks if each), default=None)
+
+
 def advance(conn: connection, name: TableName, to: Advance) -> None:
     """Move the table's row, which is locked, in the merge's own transaction."""
     commit, order = to.mark or (None, None)
     carried = None if to.carried is None else orjson.dumps(to.carried).decode()
-    moved = (to.topic_id, to.next_offset, commit, order, carried, to.drops, to.next_offset)
+    seen = to.seen or (None, None)
+    moved = (to.topic_id, to.next_offset, commit, order, carried, to.drops, *seen, to.next_offset)
     with conn.cursor() as cursor:
         cursor.execute(_ADVANCE, (*moved, to.changes, to.repeats, *name))
 

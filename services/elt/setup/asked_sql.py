@@ -18,10 +18,18 @@ _RESYNC: Final = """
         out_of_sync_why = coalesce(out_of_sync_why, 'somebody asked for a resync')
     WHERE source = %s RETURNING 1
 """
-#: What landed before `trimmed_to` is gone; what was parked and replayed meanwhile is among the rest.
+#: What landed before `trimmed_to` is gone; what was parked and replayed meanwhile is among the rest.  Where a
+#: table begins amid its log changes of before may come again, and its snapshot may have seen some behind it.
 _REBUILD: Final = """
-    UPDATE onramp.models m SET next_offset = 0, clear_at = 0, carried = NULL, last_commit = NULL,
-        last_order = NULL, drops = 0, reason = NULL, held_since = NULL, parked_known = (
+    UPDATE onramp.models m SET next_offset = begins_at, clear_at = begins_at, carried = NULL,
+        last_commit = CASE WHEN begins_at > coalesce(log_begins_at, 0) THEN last_commit END,
+        last_order = CASE WHEN begins_at > coalesce(log_begins_at, 0) THEN last_order END,
+        (seen, seen_before) = (
+            SELECT min(seen::text)::pg_snapshot, min(lsn) FROM (
+                SELECT r.seen, r.lsn FROM onramp.source_rereads r
+                WHERE (r.source, r.schema_name, r.table_name) = (m.source, m.schema_name, m.table_name)
+                  AND r.start = m.begins_at AND m.begins_at > 0 ORDER BY r.id DESC LIMIT 1) AS last),
+        drops = 0, reason = NULL, held_since = NULL, parked_known = (
             SELECT coalesce(sum(t.events), 0) FROM onramp.totals t
             WHERE t.destination = 'landing.' || m.landing AND t.outcome = 'parked')
     WHERE source = %s AND schema_name = %s AND table_name = %s AND trimmed_to IS NULL

@@ -9,7 +9,7 @@ from psycopg2.extensions import connection, parse_dsn
 
 from services.elt.agent.seen import Seen, Table
 from services.elt.agent.source_sql import SourceDatabase, SourceError
-from services.elt.merge.column_types import UnsupportedTypeError, column_type
+from services.elt.merge.column_types import UnsupportedTypeError, column_type, is_silent
 from services.elt.setup.prepare import identifier
 from shared.postgres.connect import connect
 from shared.registry.sources import Source
@@ -25,6 +25,8 @@ _UNLOGGED: Final = """
     SELECT n.nspname || '.' || c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
     WHERE n.nspname = ANY(%s) AND c.relkind IN ('r', 'p') AND c.relpersistence = 'u'
 """
+#: The first version that does so: "Replica identity must not contain unpublished generated columns".
+_REFUSES_GENERATED: Final = 180_000
 _LEAVE_OUT: Final = 'models: leave the column out ("{}": null), or exclude the table'
 _TIMES: Final = ("date", "timestamp without time zone", "timestamp with time zone")
 
@@ -74,7 +76,7 @@ def role_of(dsn: str) -> str:
 
 
 def of_types(table: Table) -> Iterator[Fact]:
-    """Yield a fact for each column whose type would hold the table once it is captured."""
+    """Yield a fact for each column whose type would, or may, hold the table once it is captured."""
     for column in table.columns:
         try:
             column_type(column.type)
@@ -85,6 +87,14 @@ def of_types(table: Table) -> Iterator[Fact]:
                 " little: it would hold the table",
                 _LEAVE_OUT.format(column.name),
             )
+            continue
+        if is_silent(column.type):
+            yield Fact(
+                "warn",
+                f"{table.full_name}.{column.name} is of the type {column.type}: an update that sets it to"
+                " NULL, or leaves a large one alone, would hold the table until it is read again",
+                f"{_LEAVE_OUT.format(column.name)}, or give it another type (text[], jsonb)",
+            )
 
 
 def _of_tables(conn: connection, source: Source, seen: Seen, *, rows: bool) -> Iterator[Fact]:
@@ -93,6 +103,8 @@ def _of_tables(conn: connection, source: Source, seen: Seen, *, rows: bool) -> I
         cursor.execute(_IDENTITY, ([table.oid for table in tables.values()],))
         for name, identity, has_key, may_read in sorted(cursor.fetchall()):
             yield from _of_one(tables[name], identity, has_key=has_key, may_read=may_read)
+            if conn.server_version >= _REFUSES_GENERATED:
+                yield from _of_generated(tables[name], identity)
             yield from of_types(tables[name])
             if rows and may_read:
                 yield from _of_rows(cursor, tables[name])
@@ -114,12 +126,22 @@ def _of_one(table: Table, identity: str, *, has_key: bool, may_read: bool) -> It
     elif identity == "f" and not has_key:
         yield Fact(
             "warn",
-            f"{table.full_name} has no key: of two equal rows a delete takes one, it is read slowly, and "
-            "rows that come just when it is read again may be there twice",
+            f"{table.full_name} has no key: of two equal rows a delete takes one, and it is read slowly",
             f"ALTER TABLE {named} ADD PRIMARY KEY (…);",
         )
     else:
         yield Fact("ok", f"{table.full_name}, by {', '.join(table.key or ())}")
+
+
+def _of_generated(table: Table, identity: str) -> Iterator[Fact]:
+    in_identity = {c.name for c in table.columns} if identity == "f" else set(table.key or ())
+    if generated := [c.name for c in table.columns if c.generated and c.name in in_identity]:
+        yield Fact(
+            "wrong",
+            f"{table.full_name} has generated columns ({', '.join(generated)}) in its identity: once "
+            "published the application's UPDATE and DELETE fail",
+            "a primary key without them, and REPLICA IDENTITY DEFAULT",
+        )
 
 
 def _of_rows(cursor: Any, table: Table) -> Iterator[Fact]:

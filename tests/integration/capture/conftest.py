@@ -1,13 +1,19 @@
 """A server whose databases are sources, and a Kafka Connect worker, for all tests of this folder."""
 
+import threading
 from collections.abc import Iterator
 
 import pytest
 
+from services.elt.modeler.modeler import Modeler
+from services.elt.modeler.published import Published
+from services.elt.modeler.settings import ModelerSettings
 from stack.connect import Connect
 from stack.postgres import Postgres
+from stack.registry import OwnRegistry
 from tests.fixtures.fix_kafka import HasBootstrap
 from tests.fixtures.fix_postgres import FAST
+from tests.fixtures.fix_stack import StartWriter
 from tests.fixtures.sources import ENV, OTHER, Captured, captured, password_of
 from tests.fixtures.started import started
 
@@ -40,3 +46,29 @@ def shop(server: Postgres, connect: Connect, kafka: HasBootstrap) -> Iterator[Ca
     ]
     with captured(server, connect, kafka.bootstrap, tables) as made:
         yield made
+
+
+@pytest.fixture
+def warehouse(shop: Captured, start_writer: StartWriter) -> Iterator[None]:
+    """A writer that reads the source's topics, and a modeler."""
+    name = shop.published.rsplit("/", 1)[1].partition("?")[0]
+    source = shop.source.model_dump(mode="json", exclude_none=True)
+    registry = OwnRegistry(shop.bootstrap, {"sources": {shop.name: source}})
+    start_writer(
+        shop.bootstrap,
+        shop.published,
+        {
+            "ONRAMP_WRITER_TOPICS": "none",
+            "ONRAMP_WRITER_DATABASE": name,
+            "ONRAMP_WRITER_STANDBY": "false",
+            "ONRAMP_WRITER_DISCOVER_MS": "100",
+            **registry.env,
+        },
+    )
+    published = Published(sources={shop.name: shop.source}, models={})
+    modeler = Modeler(name, shop.published, lambda: published, ModelerSettings(look_s=0.1, retry_s=0.5))
+    thread = threading.Thread(target=modeler.run)
+    thread.start()
+    yield
+    modeler.stop()
+    thread.join(30)

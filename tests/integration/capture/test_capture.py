@@ -1,5 +1,8 @@
 """What is committed at a source is on Kafka, as the writer needs it, and its tables' history beside it."""
 
+import psycopg2
+import pytest
+
 from services.elt.agent import names
 from services.elt.setup.check_sql import facts
 from services.elt.setup.prepare import statements
@@ -217,4 +220,24 @@ def test_check_tells_what_fails_the_application_and_what_comes_out_wrong(shop: C
     keyless = [status for text, status in found.items() if text.startswith("app.full has no key: ")]
     assert keyless == ["warn"]
     assert found["app.orders, by id"] == "ok"
-    assert not any("moments" in what for what in found)
+    assert not any("moments has" in what for what in found)
+
+
+def test_check_tells_of_what_postgres_refuses_once_it_is_published(shop: Captured) -> None:
+    shop.execute(
+        "CREATE TABLE app.made (id int PRIMARY KEY, twice int GENERATED ALWAYS AS (2 * id) STORED)",
+        "ALTER TABLE app.made REPLICA IDENTITY FULL",
+        "INSERT INTO app.made VALUES (1)",
+    )
+    look = shop.looking()
+    flows(look)
+    look.close()
+    with pytest.raises(psycopg2.errors.InvalidColumnReference, match="unpublished generated columns"):
+        shop.execute("DELETE FROM app.made")
+    told = (
+        "app.made has generated columns (twice) in its identity: once published the application's UPDATE and "
+        "DELETE fail"
+    )
+    wrong = {f.what for f in facts(shop.name, shop.source, shop.dsn, rows=False) if f.level == "wrong"}
+    assert told in wrong
+    assert not any(what.startswith("app.orders") for what in wrong)  # it has them beside its key

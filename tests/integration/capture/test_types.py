@@ -112,6 +112,7 @@ OWN: Final = (
     "CREATE DOMAIN app.bytes AS bytea",
     "CREATE DOMAIN app.numbers AS int[]",
     "CREATE DOMAIN app.feeling AS app.mood",
+    "CREATE TYPE app.geometry AS ENUM ('round')",
 )
 #: Whose changes tell too little: refused, with the column and its type.
 REFUSED: Final = (
@@ -119,7 +120,15 @@ REFUSED: Final = (
     *("line", "lseg", "box", "path", "polygon", "circle"),
     *("interval[]", "interval(3)[]", "money[]", "name[]", "point[]", "bit(1)[]", "xid8"),
     *("time without time zone[]", "tsvector[]", "pg_lsn[]"),
-    *("app.pair[]", "app.price[]", "app.span[]", "public.vector(3)", "public.vector[]"),
+    *(
+        "app.pair[]",
+        "app.price[]",
+        "app.span[]",
+        "app.geometry",
+        "app.geometry[]",
+        "public.vector(3)",
+        "public.vector[]",
+    ),
 )
 
 
@@ -139,7 +148,7 @@ def _insert(first: int) -> str:
     return "; ".join(f"INSERT INTO app.types VALUES {text}" for text in texts)  # noqa: S608
 
 
-def _types(shop: Captured, table: str) -> dict[str, str]:
+def types_of(shop: Captured, table: str) -> dict[str, str]:
     """Return the types of a table's columns by name, as the agent has them."""
     source = SourceDatabase(shop.name, shop.source, shop.dsn)
     (found,) = (seen for seen in source.look().tables if seen.full_name == table)
@@ -147,7 +156,7 @@ def _types(shop: Captured, table: str) -> dict[str, str]:
     return {column.name: column.type for column in found.columns}
 
 
-def _published(conn: Any, type_: str, change: dict[str, Any], column: str) -> str | None:
+def published(conn: Any, type_: str, change: dict[str, Any], column: str) -> str | None:
     if column not in change["after"]:
         return "not in the change"
     told = sql.SQL("{}::jsonb").format(sql.Literal(orjson.dumps(change["after"][column]).decode()))
@@ -176,7 +185,7 @@ def test_each_type_comes_out_as_it_is_from_snapshot_and_stream(shop: Captured) -
     look.close()
 
     differ = []
-    types = _types(shop, "app.types")
+    types = types_of(shop, "app.types")
     with closing(psycopg2.connect(shop.published, options="-c timezone=UTC")) as conn:
         conn.autocommit = True
         for change in shop.changes("types"):
@@ -185,7 +194,7 @@ def test_each_type_comes_out_as_it_is_from_snapshot_and_stream(shop: Captured) -
                 query = f"SET timezone = 'UTC'; SELECT c{n}::text FROM app.types WHERE id = %s"  # noqa: S608
                 ((theirs,),) = shop.ask(query, row)
                 seen = Seen(
-                    type_, change["op"], row, theirs, _published(conn, types[f"c{n}"], change, f"c{n}")
+                    type_, change["op"], row, theirs, published(conn, types[f"c{n}"], change, f"c{n}")
                 )
                 if seen.theirs != seen.ours:
                     differ.append(seen)
@@ -204,3 +213,25 @@ def test_a_column_of_a_type_whose_changes_tell_too_little_is_named(shop: Capture
         (what,) = [what for what in told if what.startswith(f"app.refused.r{n} is of the type {named},")]
         assert told[what].level == "wrong"
         assert f'leave the column out ("r{n}": null), or exclude the table' in told[what].fix
+
+
+def test_a_table_with_a_type_that_may_be_taken_for_another_one_stays_out(shop: Captured) -> None:
+    shop.execute(
+        "CREATE DOMAIN app.size AS int",
+        "CREATE TYPE app.kind AS ENUM ('a')",
+        "CREATE TYPE app.same AS ENUM ('a')",
+        "CREATE SCHEMA other",
+        "CREATE DOMAIN other.size AS text",
+        "CREATE TABLE other.kind (id int)",  # its rows are of a type of that name
+        "CREATE TYPE other.same AS ENUM ('b')",
+        "CREATE TABLE app.sizes (id int PRIMARY KEY, c app.size)",
+        "CREATE TABLE app.kinds (id int PRIMARY KEY, c app.kind[])",
+        "CREATE TABLE app.sames (id int PRIMARY KEY, c app.same, d app.same[])",
+    )
+    told = {
+        fact.what for fact in facts(shop.name, shop.source, shop.dsn, rows=False) if fact.level == "wrong"
+    }
+    assert {what.partition(" stays out: another schema has another kind")[0] for what in told} == {
+        "app.sizes",
+        "app.kinds",
+    }

@@ -28,6 +28,19 @@ def test_heartbeats_free_what_other_databases_write(shop: Captured) -> None:
     look.close()
 
 
+def test_a_connector_that_starts_finds_its_place_where_nobody_writes(shop: Captured) -> None:
+    look = shop.looking()
+    flows(look)
+    shop.execute("INSERT INTO app.orders VALUES (2, 'the last')")
+    eventually(lambda: len(shop.changes("orders")) == 2, 60)
+    # A transaction was the last that it sent, and it said so.
+    shop.api.stop(shop.connector)
+    eventually(lambda: (status := shop.api.status(shop.connector)) and status.is_stopped, 60)
+    write_elsewhere(shop, 100)
+    eventually(lambda: look.look() and (slot := shop.slot()) is not None and slot[2] < 40 << 20, 60)
+    look.close()
+
+
 def test_at_the_budget_the_slot_goes_and_a_resync_brings_everything_back(shop: Captured) -> None:
     look = shop.looking(wal_alarm="16MB", wal_budget="64MB")
     flows(look)

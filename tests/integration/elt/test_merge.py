@@ -139,6 +139,15 @@ def test_a_snapshot_begins_the_table_empty(desk: Desk, most: int) -> None:
     assert desk.rows() == [(0, "s")]
 
 
+@pytest.mark.parametrize("most", [1, 2, 100])
+def test_a_snapshot_of_one_row_is_not_the_tail_of_one_that_was_cut_off(desk: Desk, most: int) -> None:
+    rows = [{"id": i, "note": "s"} for i in range(3)]
+    cut_off = Stream().snapshot(rows)
+    del cut_off.values[2:]
+    desk.tell().land(cut_off, Stream(at=1100).snapshot([{"id": 2, "note": "alone"}])).merge(most)
+    assert desk.rows() == [(2, "alone")]
+
+
 @pytest.mark.parametrize("most", [1, 2, 3, 100])
 def test_what_is_sent_again_after_a_snapshot_is_of_before_it(desk: Desk, most: int) -> None:
     stream = Stream().insert(id=1, note="a").update(id=1, note="b")

@@ -7,7 +7,7 @@ from services.writer.postgres.migrations import migrate
 from tests.fixtures.fix_postgres import Database
 from tests.fixtures.writer import database_of, execute
 
-TABLE = ("shop", "app", "t")
+TABLE = ("app", "t")
 
 
 def land(dsn: str, offset: int, op: str, snapshot: str) -> None:

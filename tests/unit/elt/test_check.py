@@ -1,7 +1,8 @@
 """What `onramp sources check` says of columns whose changes tell too little to make their values again."""
 
-from services.elt.agent.seen import Column, RowsStamp, Table
+from services.elt.agent.seen import Column, Table
 from services.elt.setup.check_sql import of_types
+from services.elt.snapshots.stamps import RowsStamp
 
 
 def _table(**types: str) -> Table:
@@ -21,3 +22,13 @@ def test_each_column_that_would_hold_its_table_is_named_with_its_type_and_how_to
 
 def test_nothing_is_said_of_types_that_arrive_as_they_are() -> None:
     assert list(of_types(_table(a="bit(1)", b="text[]", c="app.mood", d="timestamp with time zone"))) == []
+
+
+def test_of_arrays_that_say_null_where_an_update_left_them_alone_it_warns() -> None:
+    told = list(of_types(_table(a="numeric(8,2)[]", b="text[]", c="integer[] (domain)", d="app.mood[]")))
+    assert [(fact.level, fact.what.partition(" is of ")[0]) for fact in told] == [
+        ("warn", f"app.t.{name}") for name in "acd"
+    ]
+    assert told[0].fix.startswith(
+        'models: leave the column out ("a": null), or exclude the table, or give it'
+    )

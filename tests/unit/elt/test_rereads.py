@@ -1,14 +1,32 @@
 """When a source's tables are asked for again: not before somebody listens, and not twice of the same one."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
+from uuid import UUID
+
+import orjson
+import pytest
 
 from services.elt.agent.kept_sql import Kept
 from services.elt.agent.rereads import Rereads
-from services.elt.agent.seen import Reread, RowsStamp, Seen, Table
+from services.elt.agent.seen import Column, Reread, Seen, Table
+from services.elt.agent.source_sql import SourceError
 from services.elt.health.slot import Slot
+from services.elt.snapshots import overdue
+from services.elt.snapshots.rereads_sql import Asked
+from services.elt.snapshots.stamps import RowsStamp
+from services.elt.snapshots.telling import PREFIX
+from tests.fixtures.changes import message
 
-_TABLE: Final = Table(oid=1, schema="app", name="t", columns=(), rows_stamp=RowsStamp(oid=1, columns={}))
+_TABLE: Final = Table(
+    oid=1,
+    schema="app",
+    name="t",
+    columns=(Column("id", "integer", not_null=True, generated=False),),
+    rows_stamp=RowsStamp(oid=1, columns={}),
+    key=("id",),
+)
 
 
 class Agent:
@@ -20,24 +38,41 @@ class Agent:
         self.tables_lsn = "0/1"
         self.offset: dict[str, Any] = {"lsn": 1}
         self.asked: list[list[str]] = []
+        self.conditions: list[Sequence[Any]] = []
         self.has_landed = False
+        self.table = _TABLE
+        #: Messages in the source's log, and what is kept of them.
+        self.log: list[bytes] = []
+        self.kept_asked: list[Asked] = []
+        self.told: dict[str, bool] = {}
+        self.has_rows = True
+        self.emptied: list[Any] = []
+        self.is_trimmed = False
+        #: Tables beside it, those that are closed to the role, and up to where its topic has landed.
+        self.more: tuple[Table, ...] = ()
+        self.closed: set[int] = set()
+        self.landed: int | None = None
+        self.topic_end = 7
         self._rereads = Rereads(
             "shop",
             kept=self,  # type: ignore[arg-type]
             connect=self,  # type: ignore[arg-type]
             topics=self,  # type: ignore[arg-type]
-            has_rows=lambda _: True,
+            has_rows=self.ask_for_rows,
         )
 
     def look(self, *, moves: bool = True) -> int:
         """Return how often somebody was asked until now."""
-        seen = Seen(lsn="0/1", tables_lsn=self.tables_lsn, tables=(_TABLE,), slot=self.slot)
+        seen = Seen(lsn="0/1", tables_lsn=self.tables_lsn, tables=(self.table, *self.more), slot=self.slot)
         self._rereads.look(seen, self.kept)
         self.offset = {**self.offset, "lsn": self.offset["lsn"] + moves}
         return len(self.asked)
 
     def begins_anew(self, reader: int) -> None:
         self.slot = replace(self.slot, pid=reader)
+
+    def configured(self) -> None:
+        self._rereads.note_configured(self.slot)
 
     def offsets(self, _: str) -> list[Any]:
         return [{"offset": self.offset}]
@@ -46,13 +81,38 @@ class Agent:
         self.kept = Kept(tables=tables, rereads=rereads)
 
     def has_snapshots_end(self, _: Any, start: int) -> tuple[bool, int]:
-        return self.has_landed, start
+        return self.has_landed, start if self.landed is None else self.landed
+
+    def ask_for_rows(self, oid: int) -> bool:
+        if oid in self.closed:
+            raise SourceError("the source cannot be asked: SQLSTATE 42501")
+        return self.has_rows
+
+    def keep_asked(self, asked: Any) -> None:
+        self.kept_asked += asked
+
+    def keep_told(self, told: Any) -> None:
+        self.told |= {str(each.token): each.has_rows for each in told}
+
+    def had_rows(self, token: str) -> bool | None:
+        return self.told.get(token)
+
+    def empty(self, table: Any, start: int, token: str) -> bool:
+        self.emptied.append((table, start, token))
+        return not self.is_trimmed
+
+    def messages_end(self, _: str) -> int:
+        return len(self.log)
+
+    def messages(self, _: str, start: int) -> tuple[list[bytes], int]:
+        return self.log[start:], len(self.log)
 
     def ends(self, _: str, tables: Any) -> dict[Any, int]:
-        return dict.fromkeys(tables, 7)
+        return dict.fromkeys(tables, self.topic_end)
 
-    def read_again(self, _: str, tables: Any) -> None:
-        self.asked.append(list(tables))
+    def read_again(self, _: str, conditions: Mapping[str, Any]) -> None:
+        self.asked.append(list(conditions))
+        self.conditions.append([each for each in conditions.values() if each])
 
 
 def test_nobody_is_asked_before_the_connector_moves() -> None:
@@ -60,12 +120,13 @@ def test_nobody_is_asked_before_the_connector_moves() -> None:
     assert [agent.look(moves=False) for _ in range(3)] == [0, 0, 0]
     agent.look()
     assert agent.look() == 1
-    assert agent.kept.rereads == {"app.t": Reread(why="another type", is_asked=True, reader=1, start=7)}
+    assert agent.kept.rereads == {"app.t": Reread(why="another type", is_asked=True, reader="1@", start=7)}
 
 
 def test_nobody_is_asked_before_kafka_has_what_was_changed_before() -> None:
     agent = Agent()
     agent.kept = Kept(tables={"app.t": RowsStamp(oid=0, columns={})}, rereads={})
+    agent.topic_end = 0
     agent.tables_lsn = "0/10"
     assert [agent.look() for _ in range(3)] == [0, 0, 0]
     assert agent.kept.rereads == {"app.t": Reread(why="it is new here and has rows", after=16)}
@@ -112,3 +173,199 @@ def test_amid_a_snapshot_no_other_is_asked_for() -> None:
     assert [agent.look() for _ in range(3)] == [1, 1, 1]
     del agent.offset["snapshot"]
     assert agent.look() == 2
+
+
+def _tells(token: str, *, rows: bool = True) -> bytes:
+    document = {"token": token, "seen": "700:900:750", "lsn": "0/FF", "rows": rows}
+    return message(PREFIX, orjson.dumps(document))
+
+
+@pytest.fixture
+def keyless() -> Agent:
+    """One who was asked to read a table without a key."""
+    agent = Agent()
+    agent.table = replace(_TABLE, key=None)
+    agent.log = [message("onramp", b"")]
+    assert [agent.look() for _ in range(2)] == [0, 1]
+    return agent
+
+
+def test_of_a_table_with_a_key_nothing_is_told() -> None:
+    agent = Agent()
+    assert [agent.look() for _ in range(2)] == [0, 1]
+    assert (agent.conditions, agent.kept_asked) == ([[]], [])
+
+
+def test_without_a_key_it_is_read_once_it_is_told_what_was_seen(keyless: Agent) -> None:
+    [[condition]], [asked] = keyless.conditions, keyless.kept_asked
+    assert (condition["data-collection"], asked.start) == ('"app"."t"', 7)
+    assert f"'{asked.token}'" in condition["filter"]
+    reread = keyless.kept.rereads["app.t"]
+    assert (reread.token, reread.messages) == (asked.token, 1)
+
+    keyless.has_landed = True
+    keyless.log += [_tells(str(UUID(int=1)))]  # another one's
+    keyless.look()
+    assert [*keyless.kept.rereads] == ["app.t"]
+    keyless.log += [_tells(asked.token)]
+    keyless.look()
+    assert keyless.kept.rereads == {}
+
+
+def test_whoever_comes_after_tells_by_another_token(keyless: Agent) -> None:
+    keyless.begins_anew(2)
+    assert [keyless.look() for _ in range(3)] == [1, 2, 2]
+    first, second = (asked.token for asked in keyless.kept_asked)
+    keyless.has_landed = True
+    keyless.log += [_tells(first)]
+    keyless.look()
+    assert keyless.kept.rereads["app.t"].token == second != first
+
+
+def test_after_a_restart_messages_of_what_was_asked_for_before_are_heard_too(keyless: Agent) -> None:
+    keyless.log += [message("onramp", b"")]
+    keyless.begins_anew(2)
+    assert [keyless.look() for _ in range(3)] == [1, 2, 2]
+    assert keyless.kept.rereads["app.t"].messages == 1
+
+
+def test_a_name_that_would_cost_the_whole_signal_has_no_condition() -> None:
+    agent = Agent()
+    agent.table = replace(_TABLE, key=None, name="t(")
+    agent.kept = Kept(tables={"app.t(": _TABLE.rows_stamp}, rereads={"app.t(": Reread(why="another type")})
+    assert [agent.look() for _ in range(2)] == [0, 1]
+    assert (agent.conditions, [asked.table for asked in agent.kept_asked]) == ([[]], ["t("])
+
+
+def test_what_is_no_message_of_ours_stops_nobody(keyless: Agent) -> None:
+    token = keyless.kept_asked[0].token
+    good = {"token": token, "seen": "1:1:", "lsn": "0/1", "rows": True}
+    bad = [
+        {},
+        {k: v for k, v in good.items() if k != "rows"},
+        good | {"token": None},
+        good | {"token": "x"},
+        good | {"seen": "1:2"},
+        good | {"lsn": "'"},
+    ]
+    keyless.log += [b"null", b"[]", b"{", message(PREFIX, b"\xff"), message(PREFIX, b"7")]
+    keyless.log += [message(PREFIX, orjson.dumps(each)) for each in bad]
+    keyless.log += [b'{"message":{"prefix":"onramp.snapshot","content":7}}']
+    keyless.look()
+    assert keyless.told == {}
+    keyless.log += [_tells(token)]
+    keyless.look()
+    assert keyless.told == {token: True}
+
+
+def test_of_a_table_without_rows_no_last_row_is_waited_for() -> None:
+    agent = Agent()
+    assert [agent.look() for _ in range(2)] == [0, 1]
+    assert agent.emptied == []
+    agent.has_rows = False
+    agent.look()
+    assert (agent.kept.rereads, agent.emptied) == ({}, [(("app", "t"), 7, "")])
+
+
+def test_without_a_key_it_is_the_snapshot_that_had_no_rows(keyless: Agent) -> None:
+    keyless.has_rows = False  # not then: what was there is deleted by changes
+    keyless.look()
+    assert keyless.emptied == []
+    keyless.has_rows = True  # nor those that came since
+    token = keyless.kept_asked[0].token
+    keyless.log += [_tells(token, rows=False)]
+    keyless.look()
+    assert (keyless.kept.rereads, keyless.emptied) == ({}, [(("app", "t"), 7, token)])
+
+
+def test_a_snapshot_that_has_failed_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(overdue, "_SECONDS", 0.0)
+    agent = Agent()
+    agent.tables_lsn = "0/99"
+    assert [agent.look() for _ in range(3)] == [0, 1, 1]
+    # It stands still in the log while it is taken, however long that is.
+    assert [agent.look() for _ in range(5)] == [1] * 5
+    agent.slot = replace(agent.slot, confirmed_lsn=agent.tables_lsn)
+    # What it sent has not all landed yet.
+    agent.landed = 6
+    assert [agent.look() for _ in range(3)] == [1] * 3
+    agent.landed = 7
+    assert agent.look() == 2
+    assert agent.kept.rereads["app.t"].why == "its snapshot has failed (another type)"
+
+
+def test_a_table_that_cannot_be_asked_keeps_no_other_waiting() -> None:
+    agent = Agent()
+    closed = replace(_TABLE, oid=2, name="closed", rows_stamp=RowsStamp(oid=2, columns={}))
+    agent.more, agent.closed, agent.topic_end = (closed,), {2}, 0
+    assert [agent.look() for _ in range(3)] == [0, 1, 1]
+    assert agent.asked == [["app.t"]]
+    assert [*(agent.kept.tables or {})] == ["app.t"]  # it is looked at again
+    agent.closed = set()
+    assert agent.look() == 2
+    assert agent.asked[1] == ["app.closed"]
+
+
+def test_a_locked_table_that_is_waited_for_is_not_taken_for_an_empty_one() -> None:
+    agent = Agent()
+    assert [agent.look() for _ in range(2)] == [0, 1]
+    agent.closed = {1}
+    agent.look()
+    assert ([*agent.kept.rereads], agent.emptied) == (["app.t"], [])
+
+
+def test_without_a_key_one_that_failed_before_it_told_anything_is_asked_for_again(
+    keyless: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(overdue, "_SECONDS", 0.0)
+    keyless.tables_lsn = "0/99"
+    keyless.slot = replace(keyless.slot, confirmed_lsn="0/99")
+    keyless.topic_end = 9  # changes of the stream
+    assert [keyless.look() for _ in range(3)] == [1] * 3
+    keyless.landed = 9
+    assert keyless.look() == 2
+    assert keyless.kept.rereads["app.t"].why.startswith("its snapshot has failed")
+
+
+def test_an_end_that_landed_before_its_message_is_found_once_that_has_come(keyless: Agent) -> None:
+    keyless.has_landed, keyless.landed = True, 9
+    keyless.look()
+    assert [*keyless.kept.rereads] == ["app.t"]
+    keyless.has_landed = False  # behind it there is no other
+    keyless.log += [_tells(keyless.kept_asked[0].token)]
+    keyless.look()
+    assert (keyless.kept.rereads, keyless.emptied) == ({}, [])
+
+
+def test_a_table_that_comes_back_without_its_rows_is_emptied() -> None:
+    agent = Agent()
+    agent.kept = Kept(tables={}, rereads={})
+    agent.has_rows = False
+    assert [agent.look() for _ in range(2)] == [0, 1]
+    agent.look()
+    assert (agent.kept.rereads, agent.emptied) == ({}, [(("app", "t"), 7, "")])
+
+
+def test_nobody_is_asked_who_is_about_to_be_replaced() -> None:
+    agent = Agent()
+    agent.configured()
+    assert [agent.look() for _ in range(3)] == [0, 0, 0]
+    agent.begins_anew(2)
+    assert [agent.look() for _ in range(3)] == [0, 1, 1]
+
+
+def test_a_session_with_the_number_of_one_that_ended_is_another() -> None:
+    agent = Agent()
+    assert [agent.look() for _ in range(2)] == [0, 1]
+    agent.slot = replace(agent.slot, since="2026-01-01")
+    assert [agent.look() for _ in range(3)] == [1, 2, 2]
+
+
+def test_where_what_came_since_is_trimmed_it_is_asked_for_again() -> None:
+    agent = Agent()
+    assert [agent.look() for _ in range(2)] == [0, 1]
+    agent.has_rows, agent.is_trimmed = False, True
+    assert agent.look() == 2
+    agent.is_trimmed = False
+    agent.look()
+    assert (agent.kept.rereads, len(agent.emptied)) == ({}, 2)

@@ -77,3 +77,31 @@ def test_what_an_agent_knew_before_is_known_to_the_next() -> None:
     watch, now = SlotWatch(), slot(20)
     watch.note_reader(now, Readers(last=Reader.NOBODY, own=10))
     assert watch.taken_away(now, lambda: 0)
+
+
+def test_a_connector_that_sends_nothing_is_helped_now_and_then() -> None:
+    now = 0.0
+    watch = SlotWatch(lambda: now)
+
+    def helped(slot_: Slot, at: float) -> bool:
+        nonlocal now
+        now = at
+        watch.see(slot_)
+        return watch.is_lost(slot_)
+
+    assert not watch.is_lost(None)
+    # An agent that begins finds nobody at the slot.
+    assert not helped(slot(10), -100)
+    assert [helped(slot(10, OWN), at) for at in (-90, -88, -87)] == [False, False, True]
+    assert not helped(slot(9, OWN), -50)
+    assert not helped(slot(10, OWN), 0)
+    assert [helped(slot(10, OWN), at) for at in (2, 3, 4, 12, 13, 14)] == [
+        False,
+        True,
+        False,
+        False,
+        True,
+        False,
+    ]
+    assert not helped(slot(11, OWN), 30)
+    assert not helped(slot(11), 60)  # nobody reads it

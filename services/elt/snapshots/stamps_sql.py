@@ -1,0 +1,63 @@
+"""The stamp of a table's rows in the source's catalogue, as SQL over `pg_class c`; it waits for no lock."""
+
+from typing import Final
+
+#: Columns' types of the source's own, and all that they are made of.
+_USED: Final = """
+    WITH RECURSIVE used AS (
+        SELECT a.atttypid AS oid FROM pg_attribute a
+        WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.atttypid >= 12000
+        UNION
+        SELECT below.oid FROM used JOIN pg_type t USING (oid) CROSS JOIN LATERAL (
+            VALUES (t.typbasetype), (t.typelem)
+            UNION ALL SELECT r.rngsubtype FROM pg_range r WHERE t.oid IN (r.rngtypid, r.rngmultitypid)
+            UNION ALL SELECT p.atttypid FROM pg_attribute p
+                      WHERE p.attrelid = t.typrelid AND p.attnum > 0 AND NOT p.attisdropped) AS below (oid)
+        WHERE below.oid >= 12000)
+"""
+#: Values of enumerations by their oid, and attributes of composites by the type's.
+_LABELS: Final = f"""
+    {_USED}
+    SELECT jsonb_object_agg(named.oid::int8, named.label) FROM (
+        SELECT e.oid, e.enumlabel::text AS label FROM used JOIN pg_enum e ON e.enumtypid = used.oid
+        UNION ALL
+        SELECT t.oid, string_agg(p.attnum::text, ',' ORDER BY p.attnum)
+        FROM used JOIN pg_type t USING (oid) JOIN pg_attribute p ON p.attrelid = t.typrelid
+        WHERE t.typtype = 'c' AND p.attnum > 0 AND NOT p.attisdropped GROUP BY 1) AS named
+"""  # noqa: S608 - our own words
+#: pg_partition_tree would lock each partition, and wait for whoever rewrites one.
+_TREE: Final = """
+    WITH RECURSIVE tree AS (
+        SELECT i.inhrelid AS oid, i.xmin AS attached FROM pg_inherits i
+        WHERE i.inhparent = c.oid AND NOT i.inhdetachpending
+        UNION ALL
+        SELECT i.inhrelid, i.xmin FROM tree JOIN pg_inherits i ON i.inhparent = tree.oid
+        WHERE NOT i.inhdetachpending)
+"""
+#: What `stamps.RowsStamp.of` takes.
+STAMP: Final = f"""
+    jsonb_build_object('oid', c.oid::int8, 'file', c.relfilenode::int8,
+        'columns', (SELECT jsonb_object_agg(a.attnum, jsonb_build_array(a.attname, a.atttypid::int8,
+                a.atttypmod, a.atthasdef OR a.atthasmissing OR a.attnotnull OR a.attidentity <> ''))
+            FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+              AND a.attgenerated = ''),
+        'generated', (SELECT jsonb_agg(a.attnum) FROM pg_attribute a
+            WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated <> ''),
+        'altered', (SELECT string_agg(a.xmin::text, ',' ORDER BY a.attnum) FROM pg_attribute a
+            WHERE a.attrelid = c.oid AND a.attnum > 0),
+        'labels', ({_LABELS}))
+    || CASE WHEN c.relkind = 'p' THEN ({_TREE}
+        SELECT jsonb_build_object(
+            'partitions', jsonb_agg(t.oid::int8 ORDER BY t.oid) FILTER (WHERE k.relkind <> 'p'),
+            'files', jsonb_object_agg(t.oid::int8, concat(k.relfilenode, '/', t.attached)))
+        FROM tree t JOIN pg_class k ON k.oid = t.oid) ELSE '{{}}' END
+"""  # noqa: S608 - our own words
+#: Why a snapshot, or the log, would not have the table's rows: as `seen.HIDDEN` has it.
+HIDDEN: Final = f"""
+    CASE WHEN row_security_active(c.oid) THEN 'policies'
+         WHEN c.relkind = 'r' AND EXISTS (SELECT FROM pg_inherits h WHERE h.inhparent = c.oid) THEN 'heirs'
+         WHEN c.relkind = 'p' THEN ({_TREE}
+            SELECT CASE k.relkind WHEN 'f' THEN 'foreign' ELSE 'unlogged' END
+            FROM tree t JOIN pg_class k ON k.oid = t.oid
+            WHERE k.relkind = 'f' OR (k.relkind <> 'p' AND k.relpersistence <> 'p') LIMIT 1) END
+"""  # noqa: S608 - our own words

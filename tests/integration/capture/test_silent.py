@@ -1,0 +1,189 @@
+"""Rows that change, or come back, without an event: the public table is what the source has all the same."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+import pytest
+
+from services.elt.agent import names
+from services.elt.agent.look import SourceLook
+from services.elt.agent.seen import HIDDEN, Seen
+from services.elt.agent.source_sql import SourceDatabase
+from services.elt.setup.prepare import statements
+from tests.fixtures.sources import Captured, flows, password_of
+from tests.fixtures.writer import eventually
+from tests.integration.capture.warehouse import equal, pending
+
+SILENT: Final = {
+    "moods": "id, mood::text, many::text, last::text",
+    "doubled": "id, n, twice",
+    "parts": "id, k",
+    "made_again": "id, v",
+    "cents": "id, v",
+    "filled": "id, v",
+    "pairs": "id, v::text",
+}
+MAKE_SILENT: Final = (
+    "CREATE TYPE app.mood AS ENUM ('sad', 'glad')",
+    "CREATE DOMAIN app.last AS app.mood",
+    "CREATE TABLE app.moods (id int PRIMARY KEY, mood app.mood, many app.mood[], last app.last)",
+    "INSERT INTO app.moods VALUES (1, 'sad', '{sad,glad}', NULL), (2, NULL, NULL, 'sad')",
+    "CREATE TABLE app.doubled (id int PRIMARY KEY, n int, twice int GENERATED ALWAYS AS (n * 2) STORED)",
+    "INSERT INTO app.doubled VALUES (1, 3), (2, 4)",
+    "CREATE TABLE app.parts (id int, k int, PRIMARY KEY (id, k)) PARTITION BY LIST (k)",
+    "CREATE TABLE app.parts_1 PARTITION OF app.parts FOR VALUES IN (1)",
+    "CREATE TABLE app.parts_2 PARTITION OF app.parts FOR VALUES IN (2)",
+    "INSERT INTO app.parts VALUES (1, 1), (2, 1), (3, 2)",
+    "CREATE TYPE app.pair AS (a int, b int)",
+    "CREATE TABLE app.pairs (id int PRIMARY KEY, v app.pair)",
+    "INSERT INTO app.pairs VALUES (1, '(1,2)')",
+    "CREATE TABLE app.made_again AS SELECT 1 AS id, 2 AS v",
+    "CREATE TABLE app.cents AS SELECT 1 AS id, 2 AS v",
+    "CREATE TABLE app.filled AS SELECT 1 AS id, 2 AS v",
+    *(f"ALTER TABLE app.{name} ADD PRIMARY KEY (id)" for name in ("made_again", "cents", "filled")),
+    # Of the same name but for case: it stays out, and the other one does not.
+    'CREATE TABLE app."Cents" (id int PRIMARY KEY)',
+    'CREATE TABLE app.of_cents () INHERITS (app."Cents")',
+)
+CHANGE_SILENTLY: Final = (
+    "ALTER TYPE app.mood RENAME VALUE 'sad' TO 'blue'",
+    "ALTER TABLE app.doubled ALTER twice DROP EXPRESSION",
+    "TRUNCATE app.parts_1",
+    "ALTER TYPE app.pair ADD ATTRIBUTE c int",
+    "ALTER TABLE app.made_again DROP v; ALTER TABLE app.made_again ADD v int",
+    "ALTER TABLE app.cents ALTER v TYPE int USING v * 100",
+    (
+        "ALTER TABLE app.filled DROP v; ALTER TABLE app.filled ADD v uuid DEFAULT gen_random_uuid();"
+        "ALTER TABLE app.filled ALTER v DROP DEFAULT"
+    ),
+)
+DELETE: Final = "DELETE FROM app.{0}"
+ONE_ROW: Final = ("CREATE TABLE app.{0} (id int{1}, note text)", "INSERT INTO app.{0} VALUES (1, 'before')")
+
+
+@contextmanager
+def looking(shop: Captured, **changed: object) -> Iterator[SourceLook]:
+    look = shop.looking(**changed)
+    try:
+        yield look
+    finally:
+        look.close()
+
+
+@pytest.mark.usefixtures("warehouse")
+def test_what_changes_without_an_event_is_read_again(shop: Captured) -> None:
+    shop.execute(*MAKE_SILENT)
+    with looking(shop) as look:
+        flows(look)
+        for table, columns in SILENT.items():
+            assert equal(shop, table, columns.replace(", twice", ""))
+        shop.execute(*CHANGE_SILENTLY)
+        eventually(lambda: look.look() and not pending(shop), 60)
+        for table, columns in SILENT.items():
+            assert equal(shop, table, columns)
+
+
+@pytest.mark.usefixtures("warehouse")
+def test_what_changes_while_it_is_not_published_is_read_again(shop: Captured) -> None:
+    with looking(shop) as look:
+        flows(look)
+        assert equal(shop, "orders", "id, note")
+        publication = f"ALTER PUBLICATION {names.publication(shop.name)}"
+        shop.execute(f"{publication} DROP TABLES IN SCHEMA app")
+        assert look.look().state == "unprepared"
+        shop.execute("UPDATE app.orders SET note = 'in the gap'", f"{publication} ADD TABLES IN SCHEMA app")
+        flows(look)
+        eventually(lambda: look.look() and not pending(shop), 60)
+        assert equal(shop, "orders", "id, note")
+
+
+@pytest.mark.usefixtures("warehouse")
+def test_what_was_excluded_comes_back_as_it_is_then(shop: Captured) -> None:
+    tables = {"emptied": " PRIMARY KEY", "bare": "", "changed": " PRIMARY KEY"}
+    for table, key in tables.items():
+        shop.execute(*(each.format(table, key) for each in ONE_ROW))
+    shop.execute("ALTER TABLE app.bare REPLICA IDENTITY FULL")
+    with looking(shop) as look:
+        flows(look)
+        for table in tables:
+            assert equal(shop, table, "id, note")
+        first = reader(look)
+    with looking(shop, exclude=tuple(f"app.{table}" for table in tables)) as look:
+        eventually(lambda: reader(look) not in (None, first), 60)
+        shop.execute(
+            *(DELETE.format(table) for table in tables),
+            "INSERT INTO app.changed VALUES (2, 'meanwhile')",
+            "INSERT INTO app.orders VALUES (2, 'behind it')",
+        )
+        assert equal(shop, "orders", "id, note")
+    with looking(shop) as look:
+        flows(look)
+        eventually(lambda: look.look() and not pending(shop), 60)
+        for table in tables:
+            assert equal(shop, table, "id, note")
+
+
+def reader(look: SourceLook) -> str | None:
+    seen = look.look().seen
+    return seen.slot.reader if seen and seen.slot else None
+
+
+@pytest.mark.usefixtures("warehouse")
+def test_what_a_source_has_that_was_removed_and_comes_back(shop: Captured) -> None:
+    shop.execute(
+        *(each.format("emptied", "") for each in ONE_ROW), "ALTER TABLE app.emptied REPLICA IDENTITY FULL"
+    )
+    with looking(shop) as look:
+        flows(look)
+        for table in ("emptied", "orders"):
+            assert equal(shop, table, "id, note")
+        eventually(look.remove, 60)
+    shop.execute("DELETE FROM app.emptied", "UPDATE app.orders SET note = 'while it was away'")
+    with looking(shop) as look:
+        flows(look)
+        for table in ("emptied", "orders"):
+            assert equal(shop, table, "id, note")
+    shop.execute("INSERT INTO app.emptied VALUES (3, 'after')")
+    assert equal(shop, "emptied", "id, note")
+
+
+def test_tables_whose_rows_cannot_be_captured_stay_out_and_say_why(shop: Captured) -> None:
+    role = f"{shop.name}_role"
+    made = (
+        "CREATE TABLE app.parent (id int PRIMARY KEY)",
+        "CREATE TABLE app.child () INHERITS (app.parent)",
+        "CREATE TABLE app.secret (id int PRIMARY KEY)",
+        "ALTER TABLE app.secret ENABLE ROW LEVEL SECURITY",
+        "CREATE TABLE app.parts (id int, k int) PARTITION BY LIST (k)",
+        "CREATE UNLOGGED TABLE app.parts_1 PARTITION OF app.parts FOR VALUES IN (1)",
+        "CREATE TABLE app.far (id int, k int) PARTITION BY LIST (k)",
+        "CREATE FOREIGN DATA WRAPPER nothing",
+        "CREATE SERVER far FOREIGN DATA WRAPPER nothing",
+        "CREATE FOREIGN TABLE app.far_1 PARTITION OF app.far FOR VALUES IN (1) SERVER far",
+    )
+    shop.execute(*made)
+    why = {"parent": "heirs", "secret": "policies", "parts": "unlogged", "far": "foreign"}
+    named = {f"app.{table}": HIDDEN[why] for table, why in why.items()}
+    shop.execute(*statements_of_role(shop, role))
+    dsn = shop.dsn.replace("//onramp:", f"//{role}:")
+    try:
+        assert seen_by(shop, dsn).left_out == named
+        shop.execute(f"ALTER ROLE {role} BYPASSRLS", "ALTER TABLE app.child NO INHERIT app.parent")
+        assert list(seen_by(shop, dsn).left_out) == ["app.parts", "app.far"]
+    finally:
+        shop.execute(f"DROP OWNED BY {role}", f"DROP ROLE {role}")
+
+
+def statements_of_role(shop: Captured, role: str) -> list[str]:
+    printed = [s for s in statements(shop.name, shop.source, role).split(";\n") if "ALTER SYSTEM" not in s]
+    prepared = [s for s in printed if "CREATE PUBLICATION" not in s]
+    return [*prepared, f"ALTER ROLE {role} PASSWORD '{password_of(shop.dsn)}'"]
+
+
+def seen_by(shop: Captured, dsn: str) -> Seen:
+    database = SourceDatabase(shop.name, shop.source, dsn)
+    try:
+        return database.look()
+    finally:
+        database.close()

@@ -1,0 +1,269 @@
+"""`python -m tests.mutants.silent`: what notices rows that change, or come back, and no event says so."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from tests.mutants.machine import Mutant, run
+
+UNIT: Final = "tests/unit/elt/test_connector.py"
+REREADS: Final = "tests/unit/elt/test_rereads.py"
+SLOT: Final = "tests/unit/elt/test_slot.py"
+_CAPTURE: Final = "tests/integration/capture/test_silent.py::test_"
+CHANGES: Final = f"{_CAPTURE}what_changes_without_an_event_is_read_again"
+EXCLUDED: Final = f"{_CAPTURE}what_was_excluded_comes_back_as_it_is_then"
+UNPUBLISHED: Final = f"{_CAPTURE}what_changes_while_it_is_not_published_is_read_again"
+REMOVED: Final = f"{_CAPTURE}what_a_source_has_that_was_removed_and_comes_back"
+OUT: Final = f"{_CAPTURE}tables_whose_rows_cannot_be_captured_stay_out_and_say_why"
+CATALOGUE: Final = "tests/integration/elt/test_catalogue.py"
+EMPTIED: Final = "tests/integration/elt/test_emptied.py"
+IDLE: Final = (
+    "tests/integration/capture/test_wal.py::test_a_connector_that_starts_finds_its_place_where_nobody_writes"
+)
+ONE_ROW: Final = (
+    "tests/integration/elt/test_merge.py::test_a_snapshot_of_one_row_is_not_the_tail_of_one_that_was_cut_off"
+)
+CUT_OFF: Final = (
+    "tests/integration/elt/test_seen.py"
+    "::test_what_was_cut_off_amid_its_rows_is_passed_over_once_another_has_come"
+)
+
+
+def _silent(protections: Sequence[tuple[str, str, str, str, str]]) -> tuple[Mutant, ...]:
+    """Return mutants: what each removes, its file, the old text, the new one, and the tests."""
+    return tuple(
+        Mutant(f"silent: {removes}", file, old, new, tests=tests)
+        for removes, file, old, new, tests in protections
+    )
+
+
+QUICK: Final = _silent(
+    (
+        (
+            "another name of an enumeration's value",
+            "snapshots/stamps.py",
+            "if any(now.labels",
+            "if False and any(now.labels",
+            UNIT,
+        ),
+        (
+            "a column that is not generated any more",
+            "snapshots/stamps.py",
+            "if int(number) in before.generated:",
+            "if False:",
+            UNIT,
+        ),
+        (
+            "a partition that was truncated",
+            "snapshots/stamps.py",
+            "if any(now.files",
+            "if False and any(now.files",
+            UNIT,
+        ),
+        (
+            "a column that was dropped and made again",
+            "snapshots/stamps.py",
+            "elif name in before.gone or name in had:",
+            "elif name in had:",
+            UNIT,
+        ),
+        (
+            "a table that ALTER TABLE rewrites",
+            "snapshots/stamps.py",
+            "before.file != now.file and before.altered != now.altered",
+            "False",
+            UNIT,
+        ),
+        (
+            "a partition that was attached again",
+            "snapshots/stamps_sql.py",
+            "concat(k.relfilenode, '/', t.attached)",
+            "k.relfilenode::text",
+            CATALOGUE,
+        ),
+        (
+            "partitions whose root is not captured",
+            "agent/source_sql.py",
+            "c.relispartition AND EXISTS (",
+            "c.relispartition OR EXISTS (",
+            CATALOGUE,
+        ),
+        ("the case of names", "agent/connector.py", 'f"(?-i:{pattern})"', "pattern", UNIT),
+        (
+            "that a rebuild knows what comes again",
+            "setup/asked_sql.py",
+            "last_commit = CASE WHEN begins_at > coalesce(log_begins_at, 0) THEN last_commit END,",
+            "last_commit = NULL,",
+            EMPTIED,
+        ),
+        (
+            "that a rebuild knows what its snapshot has seen",
+            "setup/asked_sql.py",
+            "AND r.start = m.begins_at",
+            "AND false",
+            EMPTIED,
+        ),
+        (
+            "a table that comes back without rows",
+            "snapshots/stamps.py",
+            "        if had_rows:\n",
+            "        if False:\n",
+            REREADS,
+        ),
+        (
+            "who reads the slot and is about to be replaced",
+            "agent/rereads.py",
+            "if reader == self._replaced:",
+            "if False:",
+            REREADS,
+        ),
+        (
+            "sessions that have had the same number",
+            "health/slot.py",
+            'f"{self.pid}@{self.since}"',
+            'f"{self.pid}"',
+            REREADS,
+        ),
+        (
+            "that a table cannot be emptied whose changes are trimmed",
+            "agent/rereads.py",
+            "if not self._kept.empty((table.schema, table.name), asked.start, asked.token):",
+            "if self._kept.empty((table.schema, table.name), asked.start, asked.token) is None:",
+            REREADS,
+        ),
+        (
+            "up to where landing was searched before it is known what was seen",
+            "agent/rereads.py",
+            "has_end, self._searched[at] = self._kept",
+            "has_end, _ = self._kept",
+            REREADS,
+        ),
+        (
+            "a snapshot's end that landed before its message",
+            "agent/rereads.py",
+            "self._ended |= {at} if has_end else set()",
+            "self._ended = {at} if has_end and not asked.token else set()",
+            REREADS,
+        ),
+        (
+            "that a connector is helped only while it sends nothing",
+            "health/slot_watch.py",
+            "or age is None or age < _LOST_SECONDS",
+            "",
+            SLOT,
+        ),
+        (
+            "that a connector is helped now and then",
+            "health/slot_watch.py",
+            "max(self._reads_since + _LOST_SECONDS, self._helped_at + _HELP_SECONDS)",
+            "self._reads_since + _LOST_SECONDS",
+            SLOT,
+        ),
+        (
+            "a snapshot of one row behind one that was cut off",
+            "merge/stage_sql.py",
+            "            OR is_going_on IS NOT TRUE))",
+            "            OR is_going_on IS NULL AND false))",
+            ONE_ROW,
+        ),
+        (
+            "that a whole snapshot stands behind one that was cut off",
+            "merge/merge_sql.py",
+            "if isinstance(e, NotYetError) and not isinstance(e, seen_sql.UntoldError):",
+            "if isinstance(e, NotYetError):",
+            CUT_OFF,
+        ),
+        (
+            "that what is passed over is not for another one that was cut off",
+            "merge/superseded_sql.py",
+            "if snapshot is not None and not table.key and not seen_sql.is_told(",
+            "if False and not seen_sql.is_told(",
+            CUT_OFF,
+        ),
+        (
+            "that what came before a table was emptied may come again",
+            "merge/state_sql.py",
+            "position.next_offset, position.log_begins_at\n",
+            "position.next_offset, position.clear_at\n",
+            EMPTIED,
+        ),
+    )
+)
+
+SLOW: Final = _silent(
+    (
+        (
+            "values of enumerations",
+            "snapshots/stamps_sql.py",
+            "SELECT e.oid, e.enumlabel::text AS label",
+            "SELECT e.oid, '' AS label",
+            CHANGES,
+        ),
+        (
+            "files of partitions",
+            "snapshots/stamps_sql.py",
+            "concat(k.relfilenode, ",
+            "concat(",
+            CHANGES,
+        ),
+        (
+            "which columns are generated",
+            "snapshots/stamps_sql.py",
+            "'generated', (SELECT jsonb_agg(a.attnum)",
+            "'generated', (SELECT jsonb_agg(a.attnum) FILTER (WHERE false)",
+            CHANGES,
+        ),
+        (
+            "rows of tables that were excluded",
+            "agent/rereads.py",
+            "had_rows = ends.get((table.schema, table.name), 0) > 0",
+            "had_rows = False",
+            EXCLUDED,
+        ),
+        (
+            "rows of a source that was removed",
+            "agent/look.py",
+            "if kept.tables is None and not connect.offsets(connector):",
+            "if False:",
+            REMOVED,
+        ),
+        (
+            "attributes of composites",
+            "snapshots/stamps_sql.py",
+            "WHERE t.typtype = 'c'",
+            "WHERE false",
+            CHANGES,
+        ),
+        (
+            "what was not published",
+            "agent/look.py",
+            "if seen.is_unpublished and kept.tables:",
+            "if False:",
+            UNPUBLISHED,
+        ),
+        ("rows that policies hide", "snapshots/stamps_sql.py", "row_security_active(c.oid)", "false", OUT),
+        (
+            "tables that others inherit from",
+            "snapshots/stamps_sql.py",
+            "c.relkind = 'r' AND EXISTS (SELECT FROM pg_inherits",
+            "false AND EXISTS (SELECT FROM pg_inherits",
+            OUT,
+        ),
+        (
+            "partitions of which the log has nothing",
+            "snapshots/stamps_sql.py",
+            "k.relkind = 'f' OR (k.relkind <> 'p' AND k.relpersistence <> 'p')",
+            "false",
+            OUT,
+        ),
+        (
+            "a connector that looks for its place where nobody writes",
+            "agent/look.py",
+            "if self._slot.is_lost(seen.slot):",
+            "if False:",
+            IDLE,
+        ),
+    )
+)
+
+if __name__ == "__main__":
+    run("services/elt", QUICK, SLOW)
