@@ -1,7 +1,11 @@
 """Finding TCP ports on loopback, so that several stacks can run on one machine."""
 
+import fcntl
 import socket
+from contextlib import ExitStack
 from random import SystemRandom
+
+from stack.cache import cache_dir
 
 LOOPBACK = "127.0.0.1"
 
@@ -49,6 +53,30 @@ def free_port() -> int:
     return free_ports(1)[0]
 
 
-def pick(usual: int) -> int:
-    """Return the usual port if it is free, else another one."""
-    return usual if is_free(usual) else free_port()
+class Usual:
+    """The usual ports, of which each is one stack's: of several that start at once, others take other ports.
+
+    A port is bound seconds after it was chosen, and would be free for all of them until then.
+    """
+
+    def __init__(self) -> None:
+        self._held = ExitStack()
+
+    def pick(self, usual: int) -> int:
+        """Return the usual port if it is free and no other stack of this user has it, else another one."""
+        return usual if is_free(usual) and self._hold(usual) else free_port()
+
+    def close(self) -> None:
+        """Leave the ports to others."""
+        self._held.close()
+
+    def _hold(self, port: int) -> bool:
+        file = (cache_dir("ports") / str(port)).open("a", encoding="utf-8")
+        try:
+            # The kernel lets go of it when its holder dies.
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.close()
+            return False
+        self._held.enter_context(file)
+        return True

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from stack import ports, services, source_demo
+from stack import services, source_demo
 from stack.addresses import Addresses, forget, note
 from stack.beside import Beside
 from stack.capture import Capture, source_variables
@@ -24,6 +24,7 @@ from stack.jars import ensure_jars
 from stack.kafka import Kafka
 from stack.part_process import Part
 from stack.plan import Plan
+from stack.ports import Usual
 from stack.postgres import Postgres
 from stack.private import private_folder
 from stack.probe import has_landed, post_probe
@@ -51,6 +52,7 @@ class Stack:
         self._interrupts = interrupts
         self._parts: list[tuple[str, Part]] = []
         self._lock: IO[str] | None = None
+        self._ports = Usual()
         self._shared_env: dict[str, str] = {}
         self._postgres_port = plan.postgres_port
         self._postgres: Postgres | None = None
@@ -138,6 +140,7 @@ class Stack:
                     part.stop()
                 except Exception as error:  # noqa: BLE001 - raised below, when all are stopped
                     failures.append(error)
+        self._ports.close()
         if self._lock is not None:
             forget(self.data_dir)
             # Said explicitly: the guard has the file open as well, and lives on with us.
@@ -280,7 +283,7 @@ class Stack:
         return part
 
     def _port(self, name: str, usual: int) -> int:
-        port = ports.pick(usual)
+        port = self._ports.pick(usual)
         if port != usual:
             self._report.note(f"Port {usual} is taken: {name} listens on {port} instead.")
         return port

@@ -15,6 +15,13 @@ STACK: Final = (
     Mutant("no empty secrets", "private.py", "if not text:", "if not file.exists():"),
     Mutant("secrets that are whole", "private.py", 'file.with_name(f"{file.name}.{os.getpid()}")', "file"),
     Mutant("folders that are everybody's", "private.py", "& stat.S_ISVTX", "& 0"),
+    Mutant(
+        "ports of which each is one stack's",
+        "ports.py",
+        "fcntl.LOCK_EX | fcntl.LOCK_NB",
+        "fcntl.LOCK_SH",
+        tests="tests/unit/stack/test_ports.py",
+    ),
 )
 _CONNECT: Final = "tests/integration/tls/test_sources.py::test_a_change_becomes_a_record_and_signals_arrive"
 _CLIENTS: Final = 'for client in ("", "producer.")'

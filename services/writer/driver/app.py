@@ -27,6 +27,7 @@ from services.writer.postgres.database import configured
 from services.writer.settings import WriterSettings
 from shared.backoff import Backoff
 from shared.errors import FENCED, KAFKA_UNAVAILABLE, REGISTRY_UNREAD, InfrastructureError
+from shared.read_settings import WrongSettingsError
 from shared.registry.opened import open_registry
 from shared.settings import KafkaSettings, RegistrySettings
 
@@ -56,8 +57,7 @@ class WriterProcess:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop.set)
         async with AsyncExitStack() as stack:
-            server = StatusServer(self._status, self._settings.http_host, self._settings.http_port).start()
-            stack.callback(server.stop)
+            stack.callback(self._listen().stop)
             stack.callback(self._registry.close)
             self._status.metrics.process.show_build(PYSPARK)
             measuring = asyncio.create_task(self._status.metrics.process.watch("driver"))
@@ -76,6 +76,16 @@ class WriterProcess:
             with suppress(asyncio.CancelledError):
                 return await work
         return EXIT_STOPPED
+
+    def _listen(self) -> StatusServer:
+        host, port = self._settings.http_host, self._settings.http_port
+        try:
+            return StatusServer(self._status, host, port).start()
+        except OSError as error:
+            raise WrongSettingsError(
+                f"it cannot listen on {host}:{port} ({error.strerror}): end what does, or "
+                "choose another address with ONRAMP_WRITER_HTTP_HOST and ONRAMP_WRITER_HTTP_PORT"
+            ) from None
 
     async def _until_stopped(self, work: "asyncio.Task[int]", spark: Spark) -> None:
         """Wait for the work to end; after SIGTERM it has `stop_margin_s`, then its batch is cancelled."""

@@ -1,8 +1,17 @@
 """Ports that are called free are free, and different from each other."""
 
 import socket
+from contextlib import closing
+from pathlib import Path
+
+import pytest
 
 from stack import ports
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ONRAMP_CACHE", str(tmp_path))
 
 
 def test_a_port_that_is_listened_on_is_not_free() -> None:
@@ -11,9 +20,20 @@ def test_a_port_that_is_listened_on_is_not_free() -> None:
         server.listen()
         taken = server.getsockname()[1]
         assert not ports.is_free(taken)
-        assert ports.pick(taken) != taken
+        with closing(ports.Usual()) as usual:
+            assert usual.pick(taken) != taken
     assert ports.is_free(taken)
-    assert ports.pick(taken) == taken
+    with closing(ports.Usual()) as usual:
+        assert usual.pick(taken) == taken
+
+
+def test_of_stacks_that_start_at_once_each_has_ports_of_its_own() -> None:
+    port = ports.free_port()
+    with closing(ports.Usual()) as one, closing(ports.Usual()) as other:
+        assert one.pick(port) == port
+        assert other.pick(port) != port  # nobody listens on it yet
+        one.close()
+        assert other.pick(port) == port
 
 
 def test_several_are_different() -> None:
