@@ -1,4 +1,4 @@
-"""The writer as a process: what stops it before anything is asked for ends with a sentence, not with a trace."""
+"""The writer as a process: what stops it before it begins ends with a sentence, not with a trace."""
 
 import json
 import os
@@ -16,7 +16,7 @@ def test_a_port_that_is_taken_is_named() -> None:
             "ONRAMP_WRITER_HTTP_PORT": str(port),
         }
         command = [sys.executable, "-m", "services.writer"]
-        ended = subprocess.run(  # noqa: S603 - our own
+        ended = subprocess.run(
             command, env=env, capture_output=True, text=True, timeout=60, check=False
         )
     *_, last = (json.loads(line) for line in ended.stderr.splitlines())
