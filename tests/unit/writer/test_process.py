@@ -16,9 +16,7 @@ def test_a_port_that_is_taken_is_named() -> None:
             "ONRAMP_WRITER_HTTP_PORT": str(port),
         }
         command = [sys.executable, "-m", "services.writer"]
-        ended = subprocess.run(
-            command, env=env, capture_output=True, text=True, timeout=60, check=False
-        )
+        ended = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=False)
     *_, last = (json.loads(line) for line in ended.stderr.splitlines())
     assert ended.returncode == 2
     assert last["message"] == "a setting is wrong: the writer does not start"
