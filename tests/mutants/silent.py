@@ -22,6 +22,7 @@ IDLE: Final = (
 ONE_ROW: Final = (
     "tests/integration/elt/test_merge.py::test_a_snapshot_of_one_row_is_not_the_tail_of_one_that_was_cut_off"
 )
+LATE: Final = "tests/integration/elt/test_merge.py"
 CUT_OFF: Final = (
     "tests/integration/elt/test_seen.py"
     "::test_what_was_cut_off_amid_its_rows_is_passed_over_once_another_has_come"
@@ -69,9 +70,80 @@ QUICK: Final = _silent(
         (
             "a table that ALTER TABLE rewrites",
             "snapshots/stamps.py",
-            "before.file != now.file and before.altered != now.altered",
-            "False",
+            "return before.toast != now.toast",
+            "return False",
             UNIT,
+        ),
+        (
+            "a narrow table that ALTER TABLE rewrites",
+            "snapshots/stamps.py",
+            "return bool(before.toast or now.toast) or not now.is_truncated",
+            "return bool(before.toast or now.toast)",
+            UNIT,
+        ),
+        (
+            "a TRUNCATE, by the files that it makes",
+            "snapshots/stamps_sql.py",
+            "x.relfilenode::int8 = c.relfilenode::int8 + 1",
+            "x.relfilenode <> 0",
+            CATALOGUE,
+        ),
+        (
+            "a table that had another name for a moment",
+            "snapshots/stamps_sql.py",
+            "SELECT t.xmin FROM pg_type t",
+            "SELECT t.oid FROM pg_type t",
+            CATALOGUE,
+        ),
+        (
+            "a publication that was changed for a moment",
+            "snapshots/stamps_sql.py",
+            "concat_ws('/', p.oid, p.xmin, s.oid, s.xmin)",
+            "p.pubname",
+            CATALOGUE,
+        ),
+        ("which topic is followed", "snapshots/followed_sql.py", "past_topics = others.ids, ", "", EMPTIED),
+        (
+            "what landed of a topic that is no more",
+            "snapshots/followed_sql.py",
+            "if cur.fetchone() == (True,):",
+            "if False:",
+            EMPTIED,
+        ),
+        (
+            "what was parked of a topic that is no more",
+            "snapshots/followed_sql.py",
+            "parked_known = 0, ",
+            "",
+            EMPTIED,
+        ),
+        (
+            "a table whose topic is no more",
+            "merge/merge_sql.py",
+            "if position.clear_at is not None and position.clear_at <= position.next_offset:",
+            "if False:",
+            EMPTIED,
+        ),
+        (
+            "that a table whose topic is no more had rows",
+            "agent/rereads.py",
+            " or name in kept.merged",
+            "",
+            REREADS,
+        ),
+        (
+            "rows of a snapshot that come amid the next one's",
+            "merge/merge_sql.py",
+            "stage_sql.drop_late(conn, position.log_begins_at)",
+            "pass",
+            LATE,
+        ),
+        (
+            "positions of two logs",
+            "merge/stage_sql.py",
+            "PARTITION BY at >= %s ORDER BY at",
+            "PARTITION BY at >= 0 * %s ORDER BY at",
+            LATE,
         ),
         (
             "a partition that was attached again",
@@ -235,8 +307,8 @@ SLOW: Final = _silent(
         ),
         (
             "what was not published",
-            "agent/look.py",
-            "if seen.is_unpublished and kept.tables:",
+            "snapshots/stamps.py",
+            "if before.published and before.published != now.published:",
             "if False:",
             UNPUBLISHED,
         ),

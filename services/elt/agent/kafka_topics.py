@@ -13,12 +13,14 @@ from uuid import uuid4
 
 import orjson
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
-from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.admin import NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import KafkaError, TopicAlreadyExistsError, for_code
 
 from services.elt.agent import names
 from services.elt.agent.connector import TopicSettings, literal
+from services.elt.snapshots.followed_sql import End
+from shared.kafka_group_offsets import GroupOffsetsClient
 from shared.kafka_security import Brokers
 
 log = logging.getLogger(__name__)
@@ -49,10 +51,10 @@ class ChangeTopics:
         """Set what would lose changes, and return why what cannot be set is wrong, and how to fix it."""
         return _run(self._police(source))
 
-    def ends(self, source: str, tables: Iterable[tuple[str, str]]) -> dict[tuple[str, str], int]:
-        """Return the next offset of each table's topic; tables without one are left out."""
+    def ends(self, source: str, tables: Iterable[tuple[str, str]]) -> dict[tuple[str, str], End]:
+        """Return where each table's topic ends; tables without one are left out."""
         topics = {table: names.topic(source, *table) for table in tables}
-        ends = _run(self._ends(topics.values()))
+        ends = _run(self._ends_of_topics(topics.values()))
         return {table: ends[topic] for table, topic in topics.items() if topic in ends}
 
     def make_signals(self, source: str) -> None:
@@ -76,15 +78,12 @@ class ChangeTopics:
         _run(self._read_again(source, conditions))
 
     async def _police(self, source: str) -> list[str]:
-        admin = await self._admin()
-        try:
+        async with self._admin() as admin:
             prefix = f"{names.topic_prefix(source)}{names.DELIMITER}"
             topics = {t["topic"]: len(t["partitions"]) for t in await admin.describe_topics()}
             ours = [name for name in topics if name.startswith(prefix)]
             carriers = sorted(name for name in ours if name != names.signal_topic(source))
             trouble = [why async for why in self._set_retention(admin, carriers)]
-        finally:
-            await admin.close()
         return trouble + [
             f"the topic {name} has {topics[name]} partitions and must have one, for the order of changes is "
             "its offset, and Kafka takes no partition back: exclude the table, or remove the source "
@@ -93,7 +92,7 @@ class ChangeTopics:
             if topics[name] != 1
         ]
 
-    async def _set_retention(self, admin: AIOKafkaAdminClient, topics: list[str]) -> AsyncIterator[str]:
+    async def _set_retention(self, admin: GroupOffsetsClient, topics: list[str]) -> AsyncIterator[str]:
         """Set what topics keep, and yield why that of one cannot be read or set."""
         if not topics:
             return
@@ -119,6 +118,16 @@ class ChangeTopics:
             ends = await consumer.end_offsets(asked) if asked else {}
             return {partition.topic: int(end) for partition, end in ends.items()}
 
+    async def _ends_of_topics(self, topics: Iterable[str]) -> dict[str, End]:
+        asked = set(topics)
+        async with self._admin() as admin:
+            before = await admin.topic_ids()
+            ends = await self._ends(asked)
+            ids = await admin.topic_ids()
+        if any(before.get(topic) != ids.get(topic) for topic in asked):
+            raise TopicsError("a topic of changes was made or deleted just now: it is looked at again")
+        return {topic: End(end, ids[topic]) for topic, end in ends.items()}
+
     async def _messages(self, partition: TopicPartition, start: int) -> tuple[list[bytes], int]:
         found: list[bytes] = []
         async with self._consumer() as consumer:
@@ -126,7 +135,8 @@ class ChangeTopics:
                 return found, start
             consumer.assign([partition])
             end = (await consumer.end_offsets([partition]))[partition]
-            at = max(start, (await consumer.beginning_offsets([partition]))[partition])
+            begin = (await consumer.beginning_offsets([partition]))[partition]
+            at = max(start, begin) if start <= end else begin  # it was made again
             consumer.seek(partition, at)
             until = monotonic() + _MOST_READING_SECONDS
             while at < end and monotonic() < until:
@@ -145,14 +155,11 @@ class ChangeTopics:
             await consumer.stop()
 
     async def _make_signals(self, source: str) -> None:
-        admin = await self._admin()
-        try:
+        async with self._admin() as admin:
             new = NewTopic(names.signal_topic(source), 1, self._settings.replication)
             for _, code, message in (await admin.create_topics([new])).topic_errors:
                 if code not in (0, TopicAlreadyExistsError.errno):
                     raise TopicsError(f"the topic {names.signal_topic(source)} could not be made: {message}")
-        finally:
-            await admin.close()
 
     async def _read_again(self, source: str, conditions: Mapping[str, Mapping[str, str] | None]) -> None:
         producer = AIOKafkaProducer(**self._brokers.aiokafka(), request_timeout_ms=_REQUEST_MS, acks="all")
@@ -170,14 +177,14 @@ class ChangeTopics:
         finally:
             await producer.stop()
 
-    async def _admin(self) -> AIOKafkaAdminClient:
-        admin = AIOKafkaAdminClient(**self._brokers.aiokafka(), request_timeout_ms=_REQUEST_MS)
+    @asynccontextmanager
+    async def _admin(self) -> AsyncIterator[GroupOffsetsClient]:
+        admin = GroupOffsetsClient(**self._brokers.aiokafka(), request_timeout_ms=_REQUEST_MS)
         try:
             await admin.start()
-        except BaseException:
+            yield admin
+        finally:
             await admin.close()
-            raise
-        return admin
 
 
 def _keeps(is_: dict[str, Any], wanted: dict[str, str]) -> bool:

@@ -16,9 +16,10 @@ import orjson
 import psycopg2
 from psycopg2.extensions import connection, cursor
 
-from services.elt.agent.seen import Reread, Seen, State, Table
+from services.elt.agent.seen import Reread, Seen, Shown, Table
 from services.elt.health.slot import Reader, Readers, lsn_number, lsn_text
 from services.elt.snapshots import rereads_sql
+from services.elt.snapshots.followed_sql import End
 from services.elt.snapshots.rereads_sql import Asked
 from services.elt.snapshots.stamps import RowsStamp
 from services.elt.snapshots.telling import Told
@@ -61,7 +62,8 @@ _HEAL: Final = """
 _MERGED: Final = """
     SELECT m.landing, m.reason IS NOT NULL, m.next_offset, EXISTS (
         SELECT FROM onramp.totals t JOIN onramp.ledger l USING (topic_id, partition)
-        WHERE t.destination = 'landing.' || m.landing AND l.next_offset > m.next_offset)
+        WHERE t.destination = 'landing.' || m.landing AND t.topic_id <> ALL (m.past_topics)
+          AND l.next_offset > m.next_offset), m.schema_name || '.' || m.table_name
     FROM onramp.models m WHERE m.source = %s
 """
 _LATEST: Final = """
@@ -95,20 +97,8 @@ class Kept:
     #: How many tables are held, and of others that have changes to merge the next offset, by landing table.
     held: int = 0
     behind: Mapping[str, int] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
-    """How a source is, for people."""
-
-    state: State
-    reason: str = ""
-    heartbeat_age_s: float | None = None
-    seen: Seen | None = None
-    readers: Readers = field(default_factory=Readers)
-    held: int = 0
-    #: For how long landed changes wait for the modeler, in seconds.
-    unmerged_s: float = 0.0
+    #: Full names of tables of which changes were merged.
+    merged: frozenset[str] = frozenset()
 
 
 class KeptDatabase:
@@ -135,8 +125,9 @@ class KeptDatabase:
             tables=None if tables is None else {n: RowsStamp.of(t) for n, t in tables.items()},
             rereads={name: Reread.of(each) for name, each in rereads.items()},
             readers=Readers(last=Reader(reader or Reader.NOBODY), own=lsn_number(own or "0/0")),
-            held=sum(is_held for _, is_held, _, _ in models),
-            behind={t: at for t, is_held, at, is_behind in models if is_behind and not is_held},
+            held=sum(is_held for _, is_held, *_ in models),
+            behind={t: at for t, is_held, at, is_behind, _ in models if is_behind and not is_held},
+            merged=frozenset(name for _, _, at, _, name in models if at),
         )
 
     def show(self, shown: Shown) -> None:
@@ -165,7 +156,7 @@ class KeptDatabase:
         with self._transaction() as cursor:
             cursor.execute(_MARK, (lsn, why, self._source))
 
-    def heal(self, ends: Mapping[tuple[str, str], int]) -> None:
+    def heal(self, ends: Mapping[tuple[str, str], End]) -> None:
         """Forget that changes are missing: everything is read again from `ends`, the topics' ends by table.
 
         There public tables begin empty: of a table that has no rows any more a snapshot says nothing.
@@ -221,7 +212,7 @@ class KeptDatabase:
         with self._transaction() as cursor:
             return rereads_sql.had_rows(cursor, self._source, token)
 
-    def empty(self, table: tuple[str, str], start: int, token: str = "") -> bool:
+    def empty(self, table: tuple[str, str], start: End, token: str = "") -> bool:
         """Have the public table begin empty at `start`, and be made of the changes behind it.
 
         Of a token's snapshot: of those that it has not seen.  Returns whether they are there.

@@ -9,14 +9,15 @@ from services.elt.agent import names
 from services.elt.agent.connect_api import ConnectApi, ConnectError, ConnectorStatus, offset_lsn
 from services.elt.agent.connector import MOST_BYTES, Rendering
 from services.elt.agent.kafka_topics import ChangeTopics, TopicsError
-from services.elt.agent.kept_sql import Kept, KeptDatabase, KeptError, Shown
+from services.elt.agent.kept_sql import Kept, KeptDatabase, KeptError
 from services.elt.agent.rereads import Rereads
-from services.elt.agent.seen import Seen, State, Table
+from services.elt.agent.seen import Seen, Shown, State, Table
 from services.elt.agent.source_sql import SourceDatabase, SourceError
 from services.elt.health.remedies import with_remedy
 from services.elt.health.slot import Readers
 from services.elt.health.slot_watch import SlotWatch
 from services.elt.health.unmerged import Unmerged
+from services.elt.snapshots.followed_sql import End
 from shared.backoff import Backoff
 from shared.registry.sources import Source
 
@@ -75,8 +76,6 @@ class SourceLook:
             if kept.out_of_sync_at is not None:
                 shown = self._stay_out(seen, kept)
             elif seen.unprepared:
-                if seen.is_unpublished and kept.tables:
-                    self._reach.kept.keep_tables({}, kept.rereads)  # what is not published now is read later
                 reason = f"{seen.unprepared}: run what `onramp sources sql {self._name}` prints"
                 shown = self._shown(State.UNPREPARED, reason, seen)
             else:
@@ -237,8 +236,9 @@ class SourceLook:
 
     def _clear(self, seen: Seen) -> None:
         """Have public tables begin empty, for a first snapshot: it says nothing of those without rows."""
-        tables = [*self._reach.kept.history(), *((t.schema, t.name) for t in seen.tables)]
-        self._reach.kept.heal(self._reach.topics.ends(self._name, dict.fromkeys(tables)))
+        tables = dict.fromkeys([*self._reach.kept.history(), *((t.schema, t.name) for t in seen.tables)])
+        ends = self._reach.topics.ends(self._name, tables)
+        self._reach.kept.heal({table: ends.get(table, End()) for table in tables})
 
     def _judge(self, seen: Seen, status: ConnectorStatus | None) -> Shown:
         if status is not None:

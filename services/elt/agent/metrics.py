@@ -2,8 +2,7 @@
 
 from prometheus_client import CollectorRegistry, Gauge
 
-from services.elt.agent.kept_sql import Shown
-from services.elt.agent.seen import State
+from services.elt.agent.seen import Shown, State
 
 
 class AgentMetrics:

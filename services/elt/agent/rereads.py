@@ -14,6 +14,7 @@ from services.elt.agent.seen import Reread, Seen, Table
 from services.elt.agent.source_sql import SourceError
 from services.elt.health.slot import Slot, lsn_number
 from services.elt.snapshots import telling
+from services.elt.snapshots.followed_sql import End
 from services.elt.snapshots.overdue import Overdue
 from services.elt.snapshots.rereads_sql import Asked
 from services.elt.snapshots.stamps import RowsStamp, why_again
@@ -82,7 +83,7 @@ class Rereads:
         }
         if now != kept.tables:
             after = lsn_number(seen.tables_lsn)
-            for name, why in self._new(kept.tables, captured, now).items():
+            for name, why in self._new(kept, captured, now).items():
                 pending[name] = replace(pending.get(name, Reread()), why=why, after=after, is_asked=False)
         if now != kept.tables or pending != kept.rereads:
             self._kept.keep_tables(now, pending)
@@ -90,17 +91,17 @@ class Rereads:
         if pending and seen.slot is not None and seen.slot.active:
             self._ask(seen.slot, captured, now, pending)
 
-    def _new(
-        self, before: Mapping[str, RowsStamp], captured: Mapping[str, Table], now: dict[str, RowsStamp]
-    ) -> dict[str, str]:
+    def _new(self, kept: Kept, captured: Mapping[str, Table], now: dict[str, RowsStamp]) -> dict[str, str]:
         """Return by full name why tables must be read again; who cannot be asked is as before in `now`."""
+        before = kept.tables or {}
         new = {n: t for n, t in captured.items() if n not in before or before[n].oid != t.oid}
         ends = self._topics.ends(self._name, [(t.schema, t.name) for t in new.values()]) if new else {}
         found: dict[str, str] = {}
         for name, table in captured.items():
             # Of a partition that cannot be asked nobody else says so.
             ask = self._has_rows if name in new else self._asked_for_rows
-            had_rows = ends.get((table.schema, table.name), 0) > 0
+            # Its topic may have been deleted.
+            had_rows = ends.get((table.schema, table.name), End()).offset > 0 or name in kept.merged
             try:
                 why = why_again(before.get(name), now[name], ask, had_rows=had_rows)
             except SourceError as error:
@@ -145,7 +146,8 @@ class Rereads:
         """Have the public table begin empty where it was asked for: what came since is told by changes."""
         extra = {"source": self._name, "table": table.full_name}
         self._forget((table.full_name, asked.start))
-        if not self._kept.empty((table.schema, table.name), asked.start, asked.token):
+        start = End(asked.start, asked.topic)
+        if not self._kept.empty((table.schema, table.name), start, asked.token):
             log.warning("a table is asked for again: what came since is trimmed from landing", extra=extra)
             return replace(asked, is_asked=False, reader=None)
         log.info("a public table is emptied: its source has no rows", extra=extra)
@@ -167,7 +169,7 @@ class Rereads:
             log_end=lsn_number(seen.tables_lsn),
             confirmed=seen.slot.confirmed,
             landed=self._searched.get(at, asked.start),
-            topic_end=lambda: self._topics.ends(self._name, [name]).get(name, 0),
+            topic_end=lambda: self._topics.ends(self._name, [name]).get(name, End()).offset,
         ):
             return asked
         return replace(asked, why=f"its snapshot has failed ({asked.why})", is_asked=False, reader=None)
@@ -215,11 +217,17 @@ class Rereads:
         end = self._topics.messages_end(self._name) if tokens else 0
         asked = dict(pending)
         for name, each in wanted.items():
-            start, token = ends.get(tables[name], 0), str(tokens.get(name, ""))
+            start, token = ends.get(tables[name], End()), str(tokens.get(name, ""))
             # What was asked for before may have rows and no message yet.
             messages = each.messages if each.token else end
             asked[name] = replace(
-                each, is_asked=True, reader=reader, start=start, token=token, messages=messages
+                each,
+                is_asked=True,
+                reader=reader,
+                start=start.offset,
+                topic=start.topic_id,
+                token=token,
+                messages=messages,
             )
         # Before anybody is asked: rows of a snapshot of which nobody knows would be those of a first one.
         self._kept.keep_asked([Asked(*tables[name], asked[name].start, asked[name].token) for name in tokens])

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Any, Final, NamedTuple, Self
 
 from services.elt.agent import names
-from services.elt.health.slot import Slot
+from services.elt.health.slot import Readers, Slot
 from services.elt.merge.column_types import AMBIGUOUS, is_silent
 from services.elt.snapshots.stamps import RowsStamp
 from shared.registry.sources import Source
@@ -68,7 +68,8 @@ class Reread:
     """A table that must be read again, and why; once it is asked for also of whom, and where it will begin.
 
     `after`: where the source's WAL ended when the agent saw why; Kafka must have what is in front of it.
-    `reader`: who read the slot then; releases before kept a number. `start`: the end of the table's topic.
+    `reader`: who read the slot then; releases before kept a number. `start`: the end of the table's topic,
+    whose UUID is `topic`.
     `token`: by which the snapshot tells what it has seen, in a message of the source's from the offset
     `messages` on; empty if it does not.
     """
@@ -78,6 +79,7 @@ class Reread:
     is_asked: bool = False
     reader: str | int | None = None
     start: int = 0
+    topic: str | None = None
     token: str = ""
     messages: int = 0
 
@@ -119,10 +121,22 @@ class Seen:
     slot: Slot | None = None
     #: Why the source cannot be captured; empty when it can.
     unprepared: str = ""
-    #: Whether changes of tables are not published: nobody is sent them later.
-    is_unpublished: bool = False
     #: Names of tables that stay out and why.
     left_out: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """How a source is, for people."""
+
+    state: State
+    reason: str = ""
+    heartbeat_age_s: float | None = None
+    seen: Seen | None = None
+    readers: Readers = field(default_factory=Readers)
+    held: int = 0
+    #: For how long landed changes wait for the modeler, in seconds.
+    unmerged_s: float = 0.0
 
 
 def left_out(tables: Iterable[Table], source: Source) -> dict[str, str]:

@@ -134,19 +134,18 @@ class SourceDatabase:
             (lsn,) = cursor.fetchone()
             cursor.execute(_SLOT, (names.slot(self._name),))
             slot = cursor.fetchone()
-            cursor.execute(_TABLES, {"schemas": list(self._source.schemas)})
+            asked = {"schemas": list(self._source.schemas), "publication": names.publication(self._name)}
+            cursor.execute(_TABLES, asked)
             tables = tuple(map(_table, cursor.fetchall()))
             # Last: whatever has changed these tables has ended before it, flushed or not.
             cursor.execute("SELECT pg_current_wal_insert_lsn()::text")
             (tables_lsn,) = cursor.fetchone()
-            unpublished = list(self._unpublished(cursor))
             return Seen(
                 lsn=lsn,
                 tables_lsn=tables_lsn,
                 tables=tuple(t for t in tables if self._source.takes(t.schema, t.name)),
                 slot=None if slot is None else _slot(slot),
-                unprepared="; ".join((*self._lacking(cursor), *unpublished)),
-                is_unpublished=bool(unpublished),
+                unprepared="; ".join((*self._lacking(cursor), *self._unpublished(cursor))),
                 left_out=left_out(tables, self._source),
             )
 

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from services.elt.agent.connect_api import ConnectError
-from services.elt.agent.kept_sql import KeptError, Shown, sources_in
+from services.elt.agent.kept_sql import KeptError, sources_in
 from services.elt.agent.look import SourceLook
 from services.elt.agent.metrics import AgentMetrics
-from services.elt.agent.seen import State
+from services.elt.agent.seen import Shown, State
 from services.elt.agent.source_sql import SourceError
 from shared.registry import Registry
 from shared.registry.sources import Source

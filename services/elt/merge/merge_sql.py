@@ -98,7 +98,9 @@ class Merge:
         return more
 
     def _merge(self, conn: connection, position: Position) -> tuple[Advance, bool]:
-        if self.topic_id is None:  # nothing ever landed
+        if self.topic_id is None:  # nothing ever landed, or of topics alone that are no more
+            if position.clear_at is not None and position.clear_at <= position.next_offset:
+                self._empty(conn)
             return Advance(None, position.next_offset, position.mark, None, position.drops), False
         landing = sql.Identifier(change_table.SCHEMA, self.landing)
         start, settled = position.next_offset, state_sql.settled_to(conn, self.landing, self.topic_id)
@@ -113,6 +115,7 @@ class Merge:
                 "agent adds it within seconds; if not, look whether it runs"
             )
         mark = state_sql.mark(conn, position, stop)
+        stage_sql.drop_late(conn, position.log_begins_at)
         read_from = stage_sql.last_snapshot(conn, landing, start)
         # Behind the mark: what is passed over has come, and would come again with the same identity.
         seen = None
@@ -121,13 +124,16 @@ class Merge:
         cut, drops = self._begins_at(conn, read_from, stop, position), position.drops
         if cut is not None:
             stage_sql.cut(conn, cut)
-            with conn.cursor() as cursor:
-                cursor.execute(sql.SQL("DELETE FROM {}").format(self.table.identifier))
+            self._empty(conn)
         carried = self._apply(conn, start, stop, None if cut is not None else position.carried)
         if self._dropped_behind(conn, position):
             drops = len(self.source.dropped_at)
         to = Advance(self.topic_id, max(start, stop), mark, carried, drops, staged, repeats, seen)
         return to, stop < settled
+
+    def _empty(self, conn: connection) -> None:
+        with conn.cursor() as cursor:
+            cursor.execute(sql.SQL("DELETE FROM {}").format(self.table.identifier))
 
     def _begins_at(
         self, conn: connection, read_from: int | None, stop: int, position: Position

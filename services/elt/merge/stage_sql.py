@@ -78,11 +78,22 @@ _STEP: Final = 50_000
 _END: Final = sql.SQL("""
     SELECT _offset FROM {landing} WHERE _offset >= %s AND _offset < %s ORDER BY _offset OFFSET %s LIMIT 1
 """)
+#: Rows of a snapshot that come when a later one's have begun: whoever read them had ended, and not quite.
+#: All rows of one have the position of the log at which it began; positions of two logs do not compare.
+_LATE: Final = """
+    DELETE FROM pg_temp.onramp_batch b USING (
+        SELECT at, lsn < max(lsn) OVER (PARTITION BY at >= %s ORDER BY at
+            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS is_late
+        FROM pg_temp.onramp_batch WHERE op = 'r') AS of_snapshots
+    WHERE b.at = of_snapshots.at AND is_late
+      AND (SELECT min(lsn) < max(lsn) FROM pg_temp.onramp_batch WHERE op = 'r')
+"""
 #: A snapshot's first row, or its last if it has but one: then the row before it is of none, or of another one
 #: that was cut off.  All rows of a snapshot have the position of the log at which it began.
 _STARTS: Final = sql.SQL("""
     SELECT max(at) FROM (
         SELECT at, op, snapshot, lag(op) OVER w AS op_before, lag(snapshot) OVER w AS snapshot_before,
+               lag(lsn) OVER w = lsn AS is_where_that_was,
                bool_or(op = 'r') OVER (PARTITION BY lsn ORDER BY at
                    ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS is_going_on
         FROM (SELECT at, op, snapshot, lsn FROM pg_temp.onramp_batch
@@ -94,8 +105,8 @@ _STARTS: Final = sql.SQL("""
     WHERE at >= %s AND op = 'r' AND (
         snapshot IN ('first', 'first_in_data_collection')
         OR snapshot IN ('last', 'last_in_data_collection') AND (
-            op_before IS DISTINCT FROM 'r' OR snapshot_before IN ('last', 'last_in_data_collection')
-            OR is_going_on IS NOT TRUE))
+            op_before IS DISTINCT FROM 'r' OR is_going_on IS NOT TRUE
+            OR snapshot_before IN ('last', 'last_in_data_collection') AND is_where_that_was))
 """)
 _TRUNCATED: Final = "SELECT max(at) + 1 FROM pg_temp.onramp_batch WHERE op = 't'"
 _AFTER_DROP: Final = "SELECT min(at) FROM pg_temp.onramp_batch WHERE lsn > %s"
@@ -154,6 +165,12 @@ def fill(conn: connection, landing: sql.Identifier, key: Sequence[str], start: i
             # What is joined or cut by: rows are large, and nobody looks for one by what is in it.
             cursor.execute("ANALYZE pg_temp.onramp_batch (at, op, commit, ord)")
     return staged
+
+
+def drop_late(conn: connection, log_begins_at: int | None) -> None:
+    """Drop a snapshot's rows that came when a later one's had begun; `log_begins_at` begins another log."""
+    with conn.cursor() as cursor:
+        cursor.execute(_LATE, (log_begins_at or 0,))
 
 
 def fill_from_before(conn: connection) -> None:

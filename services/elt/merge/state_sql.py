@@ -23,12 +23,15 @@ _LOOK: Final = """
     SELECT source, schema_name, table_name, topic_id::text, next_offset, clear_at, parked_known, reason
     FROM onramp.models
 """
-#: What feeds each landing table, and how many changes of it were parked.
+#: What feeds each landing table today, and how many changes of it were parked.
 _FEEDS: Final = """
     SELECT t.destination, t.topic_id::text, l.next_offset,
            coalesce(sum(t.events) FILTER (WHERE t.outcome = 'parked'), 0)::int8
     FROM onramp.totals t JOIN onramp.ledger l ON l.topic_id = t.topic_id AND l.partition = t.partition
-    WHERE t.destination LIKE %s GROUP BY 1, 2, 3, t.partition
+    WHERE t.destination LIKE %s AND NOT EXISTS (
+        SELECT FROM onramp.models m
+        WHERE t.destination = 'landing.' || m.landing AND t.topic_id = ANY (m.past_topics))
+    GROUP BY 1, 2, 3, t.partition
     HAVING bool_or(t.outcome IN ('landed', 'duplicate'))
 """
 _LOCK: Final = """

@@ -202,7 +202,7 @@ class Modeler:
         self, conn: connection, table: SourceTable, model: Model, fed: Sequence[Feed], published: Published
     ) -> None:
         _require_own_name(table.name, self._history[1], published)
-        feed = _only(table, model, fed)
+        feed = only_feed(table, model, fed)
         cleaning = published.cleaning_of(table.name)
         merge = Merge(
             source=table,
@@ -270,7 +270,7 @@ def _require_own_name(name: TableName, all_names: Iterable[TableName], published
         )
 
 
-def _only(table: SourceTable, model: Model, fed: Sequence[Feed]) -> Feed | None:
+def only_feed(table: SourceTable, model: Model, fed: Sequence[Feed]) -> Feed | None:
     """Return the one topic that feeds the table.  Raises `HeldError` where that is not certain."""
     if not fed:
         return None

@@ -108,6 +108,14 @@ def _of_tables(conn: connection, source: Source, seen: Seen, *, rows: bool) -> I
             yield from of_types(tables[name])
             if rows and may_read:
                 yield from _of_rows(cursor, tables[name])
+        cursor.execute("SELECT current_setting('synchronous_standby_names')")
+        if cursor.fetchone() != ("",):
+            yield Fact(
+                "warn",
+                "synchronous_standby_names is set: a change that waits for its standby while its table is"
+                " read again may be missing until the row changes again",
+                "docs/sources.md, What is missing",
+            )
         cursor.execute(_UNLOGGED, (list(source.schemas),))
         for (name,) in cursor.fetchall():
             yield Fact("warn", f"{name} is unlogged: its changes are nowhere to be read")

@@ -19,9 +19,14 @@ class RowsStamp:
     generated: Sequence[int] = ()
     #: Names of columns that were dropped.
     gone: Sequence[str] = ()
-    #: Its file, and who has written the catalogue's rows of its columns: ALTER TABLE may rewrite the table.
+    #: Its file, its TOAST table (0: none; None: as releases before kept it), and whether the file of an index
+    #: was made right behind its own: by these ALTER TABLE, which rewrites, is told from TRUNCATE.
     file: int = 0
-    altered: str = ""
+    toast: int | None = None
+    is_truncated: bool = False
+    #: Who has written its type's row, as what renames or moves it does; and the publication's rows.
+    named: str = ""
+    published: str = ""
     #: By oid: the values of the enumerations that its columns have, and the attributes of composites.
     labels: Mapping[str, str] = field(default_factory=dict)
     partitions: Sequence[int] = ()
@@ -37,7 +42,10 @@ class RowsStamp:
             generated=tuple(document.get("generated") or ()),
             gone=tuple(document.get("gone") or ()),
             file=document.get("file") or 0,
-            altered=document.get("altered") or "",
+            toast=document.get("toast"),
+            is_truncated=bool(document.get("is_truncated")),
+            named=document.get("named") or "",
+            published=document.get("published") or "",
             labels=document.get("labels") or {},
             partitions=tuple(document.get("partitions") or ()),
             files=document.get("files") or {},
@@ -68,7 +76,12 @@ def why_again(
         if had_rows:
             return "it is new here and may have other rows than the one before"
         return "it is new here and has rows" if has_rows(now.oid) else ""
-    found = _of_columns(before, now), _of_types(before, now), _of_partitions(before, now, has_rows)
+    found = (
+        _of_columns(before, now),
+        _of_types(before, now),
+        _of_partitions(before, now, has_rows),
+        _of_absence(before, now),
+    )
     return "; ".join(chain(*found))
 
 
@@ -87,9 +100,28 @@ def _of_columns(before: RowsStamp, now: RowsStamp) -> Iterator[str]:
             yield f"the column {old[0]} is named {name} now"
         elif (old[1], old[2]) != (type_oid, modifier):
             yield f"the column {name} has another type"
-    # VACUUM FULL and TRUNCATE have no part in its columns.
-    if before.file and before.file != now.file and before.altered != now.altered:
+    if _is_rewritten(before, now):
         yield "ALTER TABLE has rewritten it"
+
+
+def _is_rewritten(before: RowsStamp, now: RowsStamp) -> bool:
+    """Whether its rows may be others by ALTER TABLE (USING with the same type, SET UNLOGGED and back).
+
+    TRUNCATE is in the log.  It keeps the TOAST table, as VACUUM FULL does, and makes the files of a table and
+    of its first index one after the other; ALTER TABLE makes another TOAST table, and a type between the two.
+    """
+    if not before.file or before.file == now.file:
+        return False
+    if before.toast and now.toast:
+        return before.toast != now.toast
+    return bool(before.toast or now.toast) or not now.is_truncated
+
+
+def _of_absence(before: RowsStamp, now: RowsStamp) -> Iterator[str]:
+    if before.named and before.named != now.named:
+        yield "it may have had another name or schema for a moment"
+    if before.published and before.published != now.published:
+        yield "its publication was changed"
 
 
 def _of_types(before: RowsStamp, now: RowsStamp) -> Iterator[str]:

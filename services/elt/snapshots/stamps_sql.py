@@ -43,8 +43,13 @@ STAMP: Final = f"""
               AND a.attgenerated = ''),
         'generated', (SELECT jsonb_agg(a.attnum) FROM pg_attribute a
             WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated <> ''),
-        'altered', (SELECT string_agg(a.xmin::text, ',' ORDER BY a.attnum) FROM pg_attribute a
-            WHERE a.attrelid = c.oid AND a.attnum > 0),
+        'toast', c.reltoastrelid::int8, 'is_truncated', EXISTS (
+            SELECT FROM pg_index i JOIN pg_class x ON x.oid = i.indexrelid
+            WHERE i.indrelid = c.oid AND x.relfilenode::int8 = c.relfilenode::int8 + 1),
+        'named', (SELECT t.xmin FROM pg_type t WHERE t.oid = c.reltype),
+        'published', (SELECT concat_ws('/', p.oid, p.xmin, s.oid, s.xmin)
+            FROM pg_publication p JOIN pg_publication_namespace s ON s.pnpubid = p.oid
+            WHERE p.pubname = %(publication)s AND s.pnnspid = c.relnamespace),
         'labels', ({_LABELS}))
     || CASE WHEN c.relkind = 'p' THEN ({_TREE}
         SELECT jsonb_build_object(

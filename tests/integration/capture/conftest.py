@@ -11,6 +11,7 @@ from services.elt.modeler.settings import ModelerSettings
 from stack.connect import Connect
 from stack.postgres import Postgres
 from stack.registry import OwnRegistry
+from stack.services import Service
 from tests.fixtures.fix_kafka import HasBootstrap
 from tests.fixtures.fix_postgres import FAST
 from tests.fixtures.fix_stack import StartWriter
@@ -49,12 +50,12 @@ def shop(server: Postgres, connect: Connect, kafka: HasBootstrap) -> Iterator[Ca
 
 
 @pytest.fixture
-def warehouse(shop: Captured, start_writer: StartWriter) -> Iterator[None]:
-    """A writer that reads the source's topics, and a modeler."""
+def warehouse(shop: Captured, start_writer: StartWriter) -> Iterator[Service]:
+    """A writer that reads the source's topics, and a modeler; returns the writer."""
     name = shop.published.rsplit("/", 1)[1].partition("?")[0]
     source = shop.source.model_dump(mode="json", exclude_none=True)
     registry = OwnRegistry(shop.bootstrap, {"sources": {shop.name: source}})
-    start_writer(
+    writer = start_writer(
         shop.bootstrap,
         shop.published,
         {
@@ -69,6 +70,6 @@ def warehouse(shop: Captured, start_writer: StartWriter) -> Iterator[None]:
     modeler = Modeler(name, shop.published, lambda: published, ModelerSettings(look_s=0.1, retry_s=0.5))
     thread = threading.Thread(target=modeler.run)
     thread.start()
-    yield
+    yield writer
     modeler.stop()
     thread.join(30)

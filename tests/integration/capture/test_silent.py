@@ -5,13 +5,16 @@ from contextlib import contextmanager
 from typing import Final
 
 import pytest
+from typer.testing import CliRunner
 
+from services.cli.app import app
 from services.elt.agent import names
 from services.elt.agent.look import SourceLook
 from services.elt.agent.seen import HIDDEN, Seen
 from services.elt.agent.source_sql import SourceDatabase
 from services.elt.setup.prepare import statements
-from tests.fixtures.sources import Captured, flows, password_of
+from stack.services import Service
+from tests.fixtures.sources import Captured, delete_topic, flows, password_of
 from tests.fixtures.writer import eventually
 from tests.integration.capture.warehouse import equal, pending
 
@@ -23,7 +26,11 @@ SILENT: Final = {
     "cents": "id, v",
     "filled": "id, v",
     "pairs": "id, v::text",
+    "unlogged": "id, v",
+    "renamed": "id, v",
+    "moved": "id, v",
 }
+_KEYED: Final = ("made_again", "cents", "filled", "unlogged", "renamed", "moved")
 MAKE_SILENT: Final = (
     "CREATE TYPE app.mood AS ENUM ('sad', 'glad')",
     "CREATE DOMAIN app.last AS app.mood",
@@ -41,7 +48,10 @@ MAKE_SILENT: Final = (
     "CREATE TABLE app.made_again AS SELECT 1 AS id, 2 AS v",
     "CREATE TABLE app.cents AS SELECT 1 AS id, 2 AS v",
     "CREATE TABLE app.filled AS SELECT 1 AS id, 2 AS v",
-    *(f"ALTER TABLE app.{name} ADD PRIMARY KEY (id)" for name in ("made_again", "cents", "filled")),
+    "CREATE TABLE app.unlogged AS SELECT 1 AS id, 2 AS v",
+    "CREATE TABLE app.renamed AS SELECT 1 AS id, 2 AS v",
+    "CREATE TABLE app.moved AS SELECT 1 AS id, 2 AS v",
+    *(f"ALTER TABLE app.{name} ADD PRIMARY KEY (id)" for name in _KEYED),
     # Of the same name but for case: it stays out, and the other one does not.
     'CREATE TABLE app."Cents" (id int PRIMARY KEY)',
     'CREATE TABLE app.of_cents () INHERITS (app."Cents")',
@@ -56,6 +66,19 @@ CHANGE_SILENTLY: Final = (
     (
         "ALTER TABLE app.filled DROP v; ALTER TABLE app.filled ADD v uuid DEFAULT gen_random_uuid();"
         "ALTER TABLE app.filled ALTER v DROP DEFAULT"
+    ),
+    # Each in one transaction: no look can be between its parts.
+    (
+        "ALTER TABLE app.unlogged SET UNLOGGED; UPDATE app.unlogged SET v = 3;"
+        "ALTER TABLE app.unlogged SET LOGGED"
+    ),
+    (
+        "ALTER TABLE app.renamed RENAME TO other; UPDATE app.other SET v = 3;"
+        "ALTER TABLE app.other RENAME TO renamed"
+    ),
+    (
+        "CREATE SCHEMA far; ALTER TABLE app.moved SET SCHEMA far; UPDATE far.moved SET v = 3;"
+        "ALTER TABLE far.moved SET SCHEMA app"
     ),
 )
 DELETE: Final = "DELETE FROM app.{0}"
@@ -94,6 +117,20 @@ def test_what_changes_while_it_is_not_published_is_read_again(shop: Captured) ->
         assert look.look().state == "unprepared"
         shop.execute("UPDATE app.orders SET note = 'in the gap'", f"{publication} ADD TABLES IN SCHEMA app")
         flows(look)
+        eventually(lambda: look.look() and not pending(shop), 60)
+        assert equal(shop, "orders", "id, note")
+
+
+@pytest.mark.usefixtures("warehouse")
+def test_what_changes_while_it_is_not_published_for_a_moment_is_read_again(shop: Captured) -> None:
+    with looking(shop) as look:
+        flows(look)
+        assert equal(shop, "orders", "id, note")
+        gap = (
+            "ALTER PUBLICATION {0} DROP TABLES IN SCHEMA app; UPDATE app.orders SET note = 'in the gap';"
+            "ALTER PUBLICATION {0} ADD TABLES IN SCHEMA app"
+        )
+        shop.execute(gap.format(names.publication(shop.name)))
         eventually(lambda: look.look() and not pending(shop), 60)
         assert equal(shop, "orders", "id, note")
 
@@ -146,6 +183,50 @@ def test_what_a_source_has_that_was_removed_and_comes_back(shop: Captured) -> No
             assert equal(shop, table, "id, note")
     shop.execute("INSERT INTO app.emptied VALUES (3, 'after')")
     assert equal(shop, "emptied", "id, note")
+
+
+def restart(writer: Service) -> None:
+    """The writer halts where a topic was made again, and reads that from its start in its next life."""
+    writer.stop()
+    writer.start()
+    writer.wait_ready()
+
+
+def test_what_was_excluded_comes_back_empty_though_its_topic_was_deleted(
+    shop: Captured, warehouse: Service
+) -> None:
+    shop.execute(*(each.format("emptied", " PRIMARY KEY") for each in ONE_ROW))
+    with looking(shop) as look:
+        flows(look)
+        assert equal(shop, "emptied", "id, note")
+        first = reader(look)
+    with looking(shop, exclude=("app.emptied",)) as look:
+        eventually(lambda: reader(look) not in (None, first), 60)
+        shop.execute("DELETE FROM app.emptied")
+        delete_topic(shop.bootstrap, names.topic(shop.name, "app", "emptied"))
+    with looking(shop) as look:
+        flows(look)
+        eventually(lambda: look.look() and not pending(shop), 60)
+        assert equal(shop, "emptied", "id, note")
+        shop.execute("INSERT INTO app.emptied VALUES (2, 'after')")
+        restart(warehouse)
+        assert equal(shop, "emptied", "id, note")
+
+
+def test_a_resync_goes_on_with_a_topic_that_was_made_again(shop: Captured, warehouse: Service) -> None:
+    shop.execute("INSERT INTO app.orders SELECT i, 'before' FROM generate_series(2, 50) i")
+    with looking(shop) as look:
+        flows(look)
+        assert equal(shop, "orders", "id, note")
+        delete_topic(shop.bootstrap, names.topic(shop.name, "app", "orders"))
+        shop.execute("DELETE FROM app.orders WHERE id > 5", "UPDATE app.orders SET note = 'meanwhile'")
+        asked = CliRunner().invoke(app, ["sources", "resync", shop.name, "--dsn", shop.published])
+        assert asked.exit_code == 0, asked.output
+        eventually(lambda: look.look().state == "flowing", 60)
+        restart(warehouse)
+        assert equal(shop, "orders", "id, note")
+        shop.execute("UPDATE app.orders SET note = 'after'")
+        assert equal(shop, "orders", "id, note")
 
 
 def test_tables_whose_rows_cannot_be_captured_stay_out_and_say_why(shop: Captured) -> None:

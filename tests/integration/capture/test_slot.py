@@ -6,8 +6,8 @@ import psycopg2
 from psycopg2.extras import LogicalReplicationConnection
 
 from services.elt.agent import names
-from services.elt.agent.kept_sql import Shown
 from services.elt.agent.look import SourceLook
+from services.elt.agent.seen import Shown
 from services.elt.setup.asked_sql import ask_for_resync
 from tests.fixtures.sources import Captured, flows, password_of
 from tests.fixtures.writer import eventually

@@ -14,6 +14,8 @@ from services.elt.merge import history_sql, state_sql
 from services.elt.merge.history_sql import TableName
 from services.elt.merge.merge_sql import MOST_CHANGES, Merge
 from services.elt.merge.public_table import Cleaning, public_table
+from services.elt.modeler.modeler import only_feed
+from services.elt.snapshots.followed_sql import End
 from services.writer.model.offsets import Partition
 from services.writer.model.routes import Routes, SourceRoute
 from tests.fixtures.changes import Stream
@@ -67,6 +69,15 @@ class Desk:
             self.next_offset += len(values)
         return self
 
+    def end(self, offset: int | None = None) -> End:
+        """Where its topic ends, or was at `offset`."""
+        return End(self.next_offset if offset is None else offset, self.topic_id)
+
+    def make_topic_again(self) -> "Desk":
+        """Somebody deletes the topic, and Kafka Connect makes another one."""
+        self.topic_id, self.next_offset = str(UUID(int=UUID(self.topic_id).int + 1000)), 0
+        return self.prepare()
+
     def land_ends(self, values: Sequence[bytes]) -> "Desk":
         """The writer lands what the source's transactions said of themselves."""
         topic = Partition(f"cdc.{Stream().source}-transaction", 0)
@@ -91,8 +102,8 @@ class Desk:
         cleaning: Cleaning = UNCLEANED,
         schema: str = "shop",
     ) -> Merge:
-        source = history_sql.tables(conn)[NAME]
-        (feed,) = state_sql.feeds(conn).get(Stream().landing) or [None]
+        source, model = history_sql.tables(conn)[NAME], state_sql.look(conn)[NAME]
+        feed = only_feed(source, model, state_sql.feeds(conn).get(Stream().landing, []))
         conn.rollback()
         return Merge(
             source=source,

@@ -2,12 +2,15 @@
 
 from collections.abc import Iterator
 from contextlib import closing
+from typing import Final
 
 import psycopg2
 import pytest
 
+from services.elt.agent import names
 from services.elt.agent.seen import Table
 from services.elt.agent.source_sql import SourceDatabase
+from services.elt.snapshots.stamps import RowsStamp, why_again
 from shared.registry.sources import Source
 from tests.fixtures.fix_postgres import Database
 from tests.fixtures.writer import execute
@@ -22,6 +25,24 @@ MADE = """
     CREATE TABLE far.root (id int) PARTITION BY LIST (id);
     CREATE TABLE app.own PARTITION OF far.root FOR VALUES IN (1);
 """
+KINDS: Final = {
+    "wide": "id int PRIMARY KEY, note text",
+    "narrow": "id int PRIMARY KEY, n int",
+    "bare": "n int",
+}
+SILENT: Final = (
+    "ALTER TABLE {0} SET UNLOGGED; INSERT INTO {0} VALUES (9); ALTER TABLE {0} SET LOGGED",
+    "TRUNCATE {0}; ALTER TABLE {0} SET UNLOGGED; INSERT INTO {0} VALUES (8); ALTER TABLE {0} SET LOGGED",
+    "ALTER TABLE {0} SET UNLOGGED; TRUNCATE {0}; INSERT INTO {0} VALUES (7); ALTER TABLE {0} SET LOGGED",
+)
+TOLD: Final = (
+    "TRUNCATE {0}",
+    "TRUNCATE {0}, app.parts",
+    "TRUNCATE {0}; ANALYZE {0}",
+    "TRUNCATE {0}; TRUNCATE {0}",
+    "TRUNCATE {0}; ALTER TABLE {0} ADD more int",
+)
+_REWRITTEN: Final = "ALTER TABLE has rewritten it"
 
 
 @pytest.fixture
@@ -66,3 +87,76 @@ def test_a_partition_that_is_attached_again_has_another_stamp(
     )
     after = tables(source)["app.parts"].rows_stamp
     assert (before.partitions, before.files == after.files) == (after.partitions, False)
+
+
+def why(source: SourceDatabase, database: Database, statement: str, table: str) -> str:
+    """Why a table is read again after a statement; several are of one transaction."""
+    before = tables(source)[f"app.{table}"].rows_stamp
+    assert before == RowsStamp.of(before.document())
+    with closing(psycopg2.connect(database.dsn)) as conn:
+        conn.autocommit = statement.startswith("VACUUM")
+        with conn.cursor() as cursor:
+            cursor.execute(statement.format(f"app.{table}"))
+        conn.commit()
+    return why_again(before, tables(source)[f"app.{table}"].rows_stamp, lambda _: True)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("again", [False, True])
+def test_what_rewrites_a_table_is_told_from_what_the_log_tells(
+    source: SourceDatabase, database: Database, kind: str, *, again: bool
+) -> None:
+    execute(database.dsn, f"CREATE TABLE app.{kind} ({KINDS[kind]})")
+    if again:
+        execute(database.dsn, f"TRUNCATE app.{kind}; INSERT INTO app.{kind} VALUES (3); ANALYZE app.{kind}")  # noqa: S608
+    for silent in SILENT:
+        assert why(source, database, silent, kind) == _REWRITTEN, silent
+    # Nothing tells it of a table with neither index nor TOAST table: that is read once too often.
+    unknown = _REWRITTEN if kind == "bare" else ""
+    for told in TOLD:
+        assert why(source, database, told, kind) == unknown, told
+    for known in ("INSERT INTO {0} VALUES (6); ANALYZE {0}", "VACUUM {0}", "REINDEX TABLE {0}"):
+        assert why(source, database, known, kind) == "", known
+    assert why(source, database, "VACUUM FULL {0}", kind) == ("" if kind == "wide" else _REWRITTEN)
+
+
+def test_a_table_that_was_away_for_a_moment_is_read_again(source: SourceDatabase, database: Database) -> None:
+    execute(database.dsn, "CREATE TABLE app.wide (id int PRIMARY KEY, note text)")
+    moved = "it may have had another name or schema for a moment"
+    for away, back in (
+        ("ALTER TABLE app.wide RENAME TO other", "ALTER TABLE app.other RENAME TO wide"),
+        ("ALTER TABLE app.wide SET SCHEMA far", "ALTER TABLE far.wide SET SCHEMA app"),
+    ):
+        assert why(source, database, f"{away}; {back}", "wide") == moved
+    for known in (
+        "GRANT SELECT ON app.wide TO public",
+        "CREATE INDEX ON app.wide (note)",
+        "ALTER TABLE app.wide ADD more int",
+        "ALTER TABLE app.wide REPLICA IDENTITY FULL",
+        "COMMENT ON TABLE app.wide IS 'wide'",
+    ):
+        assert why(source, database, known, "wide") == "", known
+
+
+def test_a_table_that_was_not_published_for_a_moment_is_read_again(
+    source: SourceDatabase, database: Database
+) -> None:
+    publication = names.publication("shop")
+    made = (
+        f"CREATE PUBLICATION {publication} FOR TABLES IN SCHEMA app WITH (publish_via_partition_root = true)"
+    )
+    execute(database.dsn, f"CREATE TABLE app.wide (id int PRIMARY KEY, note text); {made}")
+    changed = "its publication was changed"
+    for away, back in (
+        (f"DROP PUBLICATION {publication}", made),
+        (
+            f"ALTER PUBLICATION {publication} DROP TABLES IN SCHEMA app",
+            f"ALTER PUBLICATION {publication} ADD TABLES IN SCHEMA app",
+        ),
+        (
+            f"ALTER PUBLICATION {publication} SET (publish = 'insert')",
+            f"ALTER PUBLICATION {publication} SET (publish = 'insert, update, delete, truncate')",
+        ),
+    ):
+        assert why(source, database, f"{away}; {back}", "wide") == changed
+    assert why(source, database, f"ALTER PUBLICATION {publication} ADD TABLES IN SCHEMA far", "wide") == ""

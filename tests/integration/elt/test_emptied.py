@@ -6,7 +6,9 @@ from uuid import UUID
 import pytest
 
 from services.elt.agent.kept_sql import KeptDatabase
+from services.elt.merge.held import HeldError
 from services.elt.setup.asked_sql import rebuild
+from services.elt.snapshots.followed_sql import End
 from tests.fixtures.changes import Stream
 from tests.integration.elt.desk import NAME, Desk
 
@@ -29,7 +31,7 @@ def test_it_is_made_of_what_came_since(desk: Desk, most: int, *, has_key: bool, 
     if is_merged:
         desk.merge(most)
     kept = KeptDatabase("shop", "ONRAMP_SOURCE_SHOP", desk.bench.dsn)
-    kept.empty(("app", "orders"), start)
+    kept.empty(("app", "orders"), desk.end(start))
     kept.close()
     assert desk.merge(most).rows() == [(4, "d")]
     assert desk.land(Stream(at=3000).insert(id=5, note="e")).merge(most).rows() == [(4, "d"), (5, "e")]
@@ -41,7 +43,7 @@ def test_what_is_sent_again_behind_it_is_known_to_be(desk: Desk, most: int) -> N
     before = Stream().insert(id=1, note="a").insert(id=2, note="b").commit().delete(id=1, note="a")
     desk.tell().land(before).merge(most)
     kept = KeptDatabase("shop", "ONRAMP_SOURCE_SHOP", desk.bench.dsn)
-    assert kept.empty(("app", "orders"), desk.next_offset)
+    assert kept.empty(("app", "orders"), desk.end())
     kept.close()
     # The connector was killed, and had not said how far it was.
     desk.land(before, Stream(at=2000).insert(id=3, note="c"))
@@ -55,8 +57,8 @@ def test_not_where_what_came_since_is_trimmed(desk: Desk) -> None:
     with desk.connected() as conn, conn, conn.cursor() as cursor:
         cursor.execute("UPDATE onramp.models SET trimmed_to = 2")
     kept = KeptDatabase("shop", "ONRAMP_SOURCE_SHOP", desk.bench.dsn)
-    assert not kept.empty(("app", "orders"), 1)
-    assert kept.empty(("app", "nothing_landed_of_it"), 1)
+    assert not kept.empty(("app", "orders"), desk.end(1))
+    assert kept.empty(("app", "nothing_landed_of_it"), End(1))
     kept.close()
     assert desk.merge().rows() == [(1, "a"), (2, "b")]
 
@@ -70,7 +72,7 @@ def test_without_a_key_what_the_snapshot_has_seen_is_not_missed(desk: Desk) -> N
     # It saw no rows: these were committed between the asking and the reading.  The last one was not.
     stream = Stream(at=2000).delete(id=1, note="a").delete(id=2, note="b").commit().insert(id=3, note="c")
     kept = KeptDatabase("shop", "ONRAMP_SOURCE_SHOP", desk.bench.dsn)
-    kept.empty(("app", "orders"), start, token)
+    kept.empty(("app", "orders"), desk.end(start), token)
     kept.close()
     assert desk.land(stream).merge().rows() == [(3, "c")]
     assert rebuild(desk.bench.dsn, *NAME) == ""
@@ -82,9 +84,9 @@ def test_a_rebuild_does_not_bring_back_what_was_gone(desk: Desk, *, by_a_resync:
     desk.tell().land(Stream().insert(id=1, note="gone").commit()).merge()
     kept = KeptDatabase("shop", "ONRAMP_SOURCE_SHOP", desk.bench.dsn)
     if by_a_resync:
-        kept.heal({("app", "orders"): desk.next_offset})
+        kept.heal({("app", "orders"): desk.end()})
     else:
-        kept.empty(("app", "orders"), desk.next_offset)
+        kept.empty(("app", "orders"), desk.end())
     kept.close()
     assert desk.land(Stream(at=2000).insert(id=2, note="b")).merge().rows() == [(2, "b")]
     assert rebuild(desk.bench.dsn, *NAME) == ""
@@ -97,7 +99,62 @@ def test_a_resync_forgets_what_the_snapshot_before_it_had_seen(desk: Desk) -> No
     with desk.connected() as conn, conn, conn.cursor() as cursor:
         cursor.execute("UPDATE onramp.models SET seen = '9000:9000:', seen_before = '0/FFFF'")
     kept = KeptDatabase("shop", "ONRAMP_SOURCE_SHOP", desk.bench.dsn)
-    kept.heal({("app", "orders"): desk.next_offset})
+    kept.heal({("app", "orders"): desk.end()})
     kept.close()
     # Of another server, whose ids and positions are lower.
     assert desk.land(Stream(at=2000).insert(id=2, note="b")).merge().rows() == [(2, "b")]
+
+
+@pytest.mark.parametrize("most", [1, 100])
+@pytest.mark.parametrize("by_a_resync", [True, False])
+@pytest.mark.parametrize("is_longer", [True, False])
+def test_it_leaves_a_topic_that_was_made_again(
+    desk: Desk, most: int, *, by_a_resync: bool, is_longer: bool
+) -> None:
+    old = Stream()
+    for i in range(1 if is_longer else 7):
+        old.insert(id=i, note="old")
+    desk.tell().land(old.commit()).merge(most)
+    desk.make_topic_again()
+    desk.land(Stream(at=2000).insert(id=20, note="while it was held").insert(id=21, note="and this"))
+    with pytest.raises(HeldError, match="made again"):
+        desk.merge(most)
+    kept = KeptDatabase("shop", "ONRAMP_SOURCE_SHOP", desk.bench.dsn)
+    if by_a_resync:
+        kept.heal({("app", "orders"): desk.end()})
+    else:
+        kept.empty(("app", "orders"), desk.end())
+    assert desk.merge(most).rows() == []
+    desk.land(Stream(at=3000).insert(id=30, note="new").insert(id=31, note="new").update(id=30, note="newer"))
+    assert desk.merge(most).rows() == [(30, "newer"), (31, "new")]
+    assert rebuild(desk.bench.dsn, *NAME) == ""
+    assert desk.merge(most).rows() == [(30, "newer"), (31, "new")]
+    # What follows is told from a third one.
+    desk.make_topic_again()
+    with pytest.raises(HeldError, match="made again"):
+        desk.land(Stream(at=4000).insert(id=40, note="third")).merge(most)
+    kept.close()
+
+
+@pytest.mark.parametrize("most", [1, 100])
+def test_a_topic_that_is_no_more_leaves_it_empty(desk: Desk, most: int) -> None:
+    desk.tell().land(Stream().insert(id=1, note="a").insert(id=2, note="b").commit()).merge(most)
+    kept = KeptDatabase("shop", "ONRAMP_SOURCE_SHOP", desk.bench.dsn)
+    assert kept.empty(("app", "orders"), End())
+    assert kept.read().merged == frozenset()
+    kept.close()
+    assert desk.merge(most).rows() == []
+    desk.make_topic_again()
+    assert desk.land(Stream(at=2000).insert(id=3, note="c")).merge(most).rows() == [(3, "c")]
+
+
+def test_what_was_parked_of_a_topic_that_is_no_more_excuses_nothing(desk: Desk) -> None:
+    desk.tell().land(Stream().insert(id=1, note="\0").insert(id=2, note="b").commit())
+    desk.bench.execute("UPDATE onramp.models SET parked_known = 1")
+    desk.merge()
+    desk.make_topic_again()
+    kept = KeptDatabase("shop", "ONRAMP_SOURCE_SHOP", desk.bench.dsn)
+    kept.heal({("app", "orders"): desk.end()})
+    kept.close()
+    with pytest.raises(HeldError, match="parked"):
+        desk.land(Stream(at=2000).insert(id=3, note="\0").insert(id=4, note="d")).merge()

@@ -2,6 +2,7 @@
 
 import pytest
 
+from services.elt.agent.kept_sql import KeptDatabase
 from services.elt.merge.held import HeldError
 from services.elt.merge.public_table import Cleaning
 from shared import failpoints
@@ -146,6 +147,29 @@ def test_a_snapshot_of_one_row_is_not_the_tail_of_one_that_was_cut_off(desk: Des
     del cut_off.values[2:]
     desk.tell().land(cut_off, Stream(at=1100).snapshot([{"id": 2, "note": "alone"}])).merge(most)
     assert desk.rows() == [(2, "alone")]
+
+
+@pytest.mark.parametrize("late", [0, 1, 2])
+@pytest.mark.parametrize("key", [("id",), None])
+def test_rows_of_a_snapshot_that_come_amid_the_next_ones_are_passed_over(
+    desk: Desk, late: int, key: tuple[str, ...] | None
+) -> None:
+    desk.key = key
+    old = Stream().snapshot([{"id": i, "note": "old"} for i in range(3)]).values
+    new = Stream(at=2000).snapshot([{"id": i, "note": "new"} for i in range(3)]).values
+    desk.tell().land([*old[:late], *new[:2], *old[late:], *new[2:]]).merge()
+    assert desk.rows() == [(0, "new"), (1, "new"), (2, "new")]
+
+
+def test_positions_of_two_logs_are_not_compared(desk: Desk) -> None:
+    rows = [{"id": i, "note": "old"} for i in range(3)]
+    desk.tell().land(Stream(at=9000).snapshot(rows))
+    kept = KeptDatabase("shop", "ONRAMP_SOURCE_SHOP", desk.bench.dsn)
+    kept.heal({("app", "orders"): desk.end()})
+    kept.close()
+    # Restored from a backup, whose log is shorter.
+    desk.land(Stream(at=2000).snapshot([{"id": 7, "note": "new"}, {"id": 8, "note": "new"}])).merge()
+    assert desk.rows() == [(7, "new"), (8, "new")]
 
 
 @pytest.mark.parametrize("most", [1, 2, 3, 100])

@@ -155,8 +155,7 @@ def test_a_topic_that_was_made_again_holds_the_table(desk: Desk) -> None:
     desk.tell().land(Stream().insert(id=1, note="a"))
     with running(desk, OFTEN):
         eventually(_there(desk, [(1, "a")]))
-        desk.topic_id, desk.next_offset = desk.topic_id[:-1] + "a", 0
-        desk.prepare().land(Stream().insert(id=2, note="b"))
+        desk.make_topic_again().land(Stream().insert(id=2, note="b"))
         eventually(lambda: "made again" in (desk.model()["reason"] or ""))
     assert desk.rows() == [(1, "a")]
 

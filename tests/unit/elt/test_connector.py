@@ -127,10 +127,23 @@ ID = {"1": ["id", 23, -1, False]}
             stamped(ID, labels={"5": "newer", "6": "old"}),
             "a value of an enumeration has another name, or a composite type other attributes",
         ),
-        (stamped(ID, file=1, altered="1"), stamped(ID, file=2, altered="1"), ""),  # VACUUM FULL, TRUNCATE
-        (stamped(ID, file=1, altered="1"), stamped(ID, file=1, altered="2"), ""),
-        (stamped(ID, file=1, altered="1"), stamped(ID, file=2, altered="2"), "ALTER TABLE has rewritten it"),
-        (stamped(ID), stamped(ID, file=2, altered="2"), ""),  # kept by a release before
+        (stamped(ID, file=1, toast=5), stamped(ID, file=2, toast=5), ""),  # VACUUM FULL, TRUNCATE
+        (stamped(ID, file=1, toast=5), stamped(ID, file=2, toast=6), "ALTER TABLE has rewritten it"),
+        (stamped(ID, file=1, toast=0), stamped(ID, file=2, toast=0, is_truncated=True), ""),
+        (stamped(ID, file=1, toast=0), stamped(ID, file=2, toast=0), "ALTER TABLE has rewritten it"),
+        (stamped(ID, file=1, toast=0), stamped(ID, file=1, toast=0), ""),
+        (
+            stamped(ID, file=1, toast=5),
+            stamped(ID, file=2, toast=0, is_truncated=True),
+            "ALTER TABLE has rewritten it",
+        ),
+        (stamped(ID), stamped(ID, file=2, toast=5, named="7", published="8"), ""),  # kept by a release before
+        (
+            stamped(ID, named="7"),
+            stamped(ID, named="8"),
+            "it may have had another name or schema for a moment",
+        ),
+        (stamped(ID, published="7"), stamped(ID, published="8"), "its publication was changed"),
         (
             stamped({**ID, "2": ["a", 25, -1, False]}),
             stamped({**ID, "3": ["a", 25, -1, False]}),

@@ -14,11 +14,13 @@ from services.elt.agent.seen import Column, Reread, Seen, Table
 from services.elt.agent.source_sql import SourceError
 from services.elt.health.slot import Slot
 from services.elt.snapshots import overdue
+from services.elt.snapshots.followed_sql import End
 from services.elt.snapshots.rereads_sql import Asked
 from services.elt.snapshots.stamps import RowsStamp
 from services.elt.snapshots.telling import PREFIX
 from tests.fixtures.changes import message
 
+_TOPIC: Final = str(UUID(int=9))
 _TABLE: Final = Table(
     oid=1,
     schema="app",
@@ -97,8 +99,8 @@ class Agent:
     def had_rows(self, token: str) -> bool | None:
         return self.told.get(token)
 
-    def empty(self, table: Any, start: int, token: str) -> bool:
-        self.emptied.append((table, start, token))
+    def empty(self, table: Any, start: End, token: str) -> bool:
+        self.emptied.append((table, start.offset, token))
         return not self.is_trimmed
 
     def messages_end(self, _: str) -> int:
@@ -107,8 +109,8 @@ class Agent:
     def messages(self, _: str, start: int) -> tuple[list[bytes], int]:
         return self.log[start:], len(self.log)
 
-    def ends(self, _: str, tables: Any) -> dict[Any, int]:
-        return dict.fromkeys(tables, self.topic_end)
+    def ends(self, _: str, tables: Any) -> dict[Any, End]:
+        return dict.fromkeys(tables, End(self.topic_end, _TOPIC))
 
     def read_again(self, _: str, conditions: Mapping[str, Any]) -> None:
         self.asked.append(list(conditions))
@@ -120,7 +122,9 @@ def test_nobody_is_asked_before_the_connector_moves() -> None:
     assert [agent.look(moves=False) for _ in range(3)] == [0, 0, 0]
     agent.look()
     assert agent.look() == 1
-    assert agent.kept.rereads == {"app.t": Reread(why="another type", is_asked=True, reader="1@", start=7)}
+    assert agent.kept.rereads == {
+        "app.t": Reread(why="another type", is_asked=True, reader="1@", start=7, topic=_TOPIC)
+    }
 
 
 def test_nobody_is_asked_before_kafka_has_what_was_changed_before() -> None:
@@ -369,3 +373,14 @@ def test_where_what_came_since_is_trimmed_it_is_asked_for_again() -> None:
     agent.is_trimmed = False
     agent.look()
     assert (agent.kept.rereads, len(agent.emptied)) == ({}, 2)
+
+
+def test_a_table_comes_back_empty_whose_topic_was_deleted() -> None:
+    agent = Agent()
+    agent.kept = Kept(tables={}, rereads={}, merged=frozenset({"app.t"}))
+    agent.topic_end, agent.has_rows = 0, False
+    agent.look()
+    assert agent.kept.rereads["app.t"].why == "it is new here and may have other rows than the one before"
+    assert agent.look() == 1
+    agent.look()
+    assert (agent.emptied, agent.kept.rereads) == ([(("app", "t"), 0, "")], {})

@@ -1,0 +1,55 @@
+"""Which of its topics a table follows: one that was made again has another UUID, and the same offsets.
+
+Landing does not tell them apart.  Where a table begins empty it leaves the others: what landed of them is
+removed from there on, and what feeds it is the topic that is there now.
+"""
+
+from typing import Final, NamedTuple
+
+from psycopg2 import sql
+from psycopg2.extensions import cursor
+
+from shared import change_table
+
+#: What was parked, trimmed or sent twice of the topics before says nothing of this one.
+_FOLLOW: Final = """
+    WITH others AS (
+        SELECT ARRAY(SELECT DISTINCT t.topic_id FROM onramp.totals t
+                     WHERE t.destination = %(destination)s AND t.topic_id IS DISTINCT FROM %(topic)s::uuid
+                     ORDER BY 1) AS ids
+    )
+    UPDATE onramp.models SET past_topics = others.ids, topic_id = %(topic)s, next_offset = %(end)s,
+        trimmed_to = NULL, parked_known = 0, carried = NULL, last_commit = NULL, last_order = NULL
+    FROM others
+    WHERE source = %(source)s AND schema_name = %(schema)s AND table_name = %(table)s
+      AND NOT others.ids <@ past_topics
+"""
+_LEAVE: Final = sql.SQL("DELETE FROM {} WHERE _offset >= %s")
+_EXISTS: Final = "SELECT to_regclass(%s) IS NOT NULL"
+
+
+class End(NamedTuple):
+    """The next offset of a topic, and Kafka's UUID of it; the ones of a topic that is not there."""
+
+    offset: int = 0
+    topic_id: str | None = None
+
+
+def follow(cur: cursor, table: tuple[str, str, str], end: End) -> None:
+    """Have the table be made of what comes from `end` on, if another topic than that one ever fed it."""
+    source, schema, name = table
+    landing = sql.Identifier(change_table.SCHEMA, change_table.name_of(*table))
+    asked = {
+        "source": source,
+        "schema": schema,
+        "table": name,
+        "destination": f"{change_table.SCHEMA}.{change_table.name_of(*table)}",
+        "topic": end.topic_id,
+        "end": end.offset,
+    }
+    cur.execute(_FOLLOW, asked)
+    if not cur.rowcount:
+        return
+    cur.execute(_EXISTS, (landing.as_string(cur.connection),))
+    if cur.fetchone() == (True,):
+        cur.execute(_LEAVE.format(landing), (end.offset,))
