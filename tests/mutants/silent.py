@@ -306,6 +306,13 @@ SLOW: Final = _silent(
             CHANGES,
         ),
         (
+            "a source that Kafka Connect has forgotten",
+            "agent/look.py",
+            "self._reach.kept.keep_tables({}, kept.rereads)",
+            "pass",
+            f"{_CAPTURE}kafka_connect_has_forgotten_a_source_whose_slot_is_there",
+        ),
+        (
             "what was not published",
             "snapshots/stamps.py",
             "if before.published and before.published != now.published:",

@@ -100,6 +100,11 @@ class Kept:
     #: Full names of tables of which changes were merged.
     merged: frozenset[str] = frozenset()
 
+    def is_another(self, table: Table) -> bool:
+        """Whether a table was dropped, and another one has its name since the last look."""
+        before = (self.tables or {}).get(table.full_name)
+        return before is not None and before.oid != table.oid
+
 
 class KeptDatabase:
     """The database that a source is published to.  Every method raises `KeptError`."""

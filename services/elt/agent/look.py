@@ -11,7 +11,7 @@ from services.elt.agent.connector import MOST_BYTES, Rendering
 from services.elt.agent.kafka_topics import ChangeTopics, TopicsError
 from services.elt.agent.kept_sql import Kept, KeptDatabase, KeptError
 from services.elt.agent.rereads import Rereads
-from services.elt.agent.seen import Seen, Shown, State, Table
+from services.elt.agent.seen import Seen, Shown, State
 from services.elt.agent.source_sql import SourceDatabase, SourceError
 from services.elt.health.remedies import with_remedy
 from services.elt.health.slot import Readers
@@ -128,7 +128,7 @@ class SourceLook:
         dropped = [
             name
             for name, (_, _, is_dropped) in there.items()
-            if not is_dropped and (name not in tables or _is_another(tables[name], kept))
+            if not is_dropped and (name not in tables or kept.is_another(tables[name]))
         ]
         changed = [
             table
@@ -147,8 +147,8 @@ class SourceLook:
         if there is None:
             self._reach.topics.make_signals(self._name)
             # A source of this name may have been here, and was removed: with its offsets, or it goes on.
-            if kept.tables is None and not connect.offsets(connector):
-                self._clear(seen)
+            if not connect.offsets(connector):
+                self._begin(seen, kept)
         if there != {**wanted, "name": connector}:
             log.info("a source's connector is configured", extra={"source": self._name})
             connect.put_config(connector, wanted)
@@ -234,6 +234,16 @@ class SourceLook:
         self._slot.forget()
         log.info("a source is read again from its beginning", extra={"source": self._name})
 
+    def _begin(self, seen: Seen, kept: Kept) -> None:
+        """Prepare for a snapshot of everything by a connector that knows nothing of one before."""
+        if kept.tables is None:
+            self._clear(seen)
+        elif kept.tables:
+            # Its own are lost, and the slot is not: what the snapshot and the log both have, or neither has,
+            # nobody can tell.  Had it not forgotten, tables would be read once too often.
+            log.error("Kafka Connect has forgotten a source: it is read again", extra={"source": self._name})
+            self._reach.kept.keep_tables({}, kept.rereads)
+
     def _clear(self, seen: Seen) -> None:
         """Have public tables begin empty, for a first snapshot: it says nothing of those without rows."""
         tables = dict.fromkeys([*self._reach.kept.history(), *((t.schema, t.name) for t in seen.tables)])
@@ -284,9 +294,3 @@ class SourceLook:
             self._reach.kept.show(shown)
         except KeptError as also:
             log.warning("how a source is cannot be kept", extra={"source": self._name, "reason": str(also)})
-
-
-def _is_another(table: Table, kept: Kept) -> bool:
-    """Whether a table was dropped, and another one has its name since the last look."""
-    before = (kept.tables or {}).get(table.full_name)
-    return before is not None and before.oid != table.oid

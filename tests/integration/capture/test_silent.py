@@ -229,6 +229,26 @@ def test_a_resync_goes_on_with_a_topic_that_was_made_again(shop: Captured, wareh
         assert equal(shop, "orders", "id, note")
 
 
+@pytest.mark.usefixtures("warehouse")
+def test_kafka_connect_has_forgotten_a_source_whose_slot_is_there(shop: Captured) -> None:
+    for table, key in {"emptied": " PRIMARY KEY", "bare": ""}.items():
+        shop.execute(*(each.format(table, key) for each in ONE_ROW))
+    shop.execute("ALTER TABLE app.bare REPLICA IDENTITY FULL")
+    with looking(shop) as look:
+        flows(look)
+        for table in ("emptied", "bare", "orders"):
+            assert equal(shop, table, "id, note")
+        shop.api.stop(shop.connector)
+        eventually(lambda: (status := shop.api.status(shop.connector)) and status.is_stopped, 60)
+        shop.api.delete_offsets(shop.connector)
+        shop.api.delete(shop.connector)
+        shop.execute("DELETE FROM app.emptied", "INSERT INTO app.bare VALUES (2, 'meanwhile')")
+        flows(look)
+        eventually(lambda: look.look() and not pending(shop), 60)
+        for table in ("emptied", "bare", "orders"):
+            assert equal(shop, table, "id, note")
+
+
 def test_tables_whose_rows_cannot_be_captured_stay_out_and_say_why(shop: Captured) -> None:
     role = f"{shop.name}_role"
     made = (
