@@ -102,6 +102,13 @@ QUICK: Final = _silent(
             "p.pubname",
             CATALOGUE,
         ),
+        (
+            "one agent for each source",
+            "agent/look.py",
+            "if not self._reach.kept.watch():",
+            "if False:",
+            "tests/integration/elt/test_watching.py",
+        ),
         ("which topic is followed", "snapshots/followed_sql.py", "past_topics = others.ids, ", "", EMPTIED),
         (
             "what landed of a topic that is no more",

@@ -6,8 +6,7 @@ Owns psycopg2 for those databases. `onramp.source_tables` is the writer's schema
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
-from datetime import datetime
+from dataclasses import asdict
 from functools import partial
 from importlib.resources import files
 from typing import Any, Final
@@ -16,7 +15,7 @@ import orjson
 import psycopg2
 from psycopg2.extensions import connection, cursor
 
-from services.elt.agent.seen import Reread, Seen, Shown, Table
+from services.elt.agent.seen import Kept, Reread, Seen, Shown, Table
 from services.elt.health.slot import Reader, Readers, lsn_number, lsn_text
 from services.elt.snapshots import rereads_sql
 from services.elt.snapshots.followed_sql import End
@@ -38,6 +37,8 @@ _KEPT: Final = """
            slot_reader, own_lsn::text
     FROM onramp_agent.sources WHERE source = %s
 """
+#: Of the session: it ends with that.
+_WATCH: Final = "SELECT pg_try_advisory_lock(hashtextextended('onramp_agent ' || %s, 0))"
 _ADD: Final = """
     INSERT INTO onramp_agent.sources (source, dsn_env, state) VALUES (%s, %s, 'starting')
     ON CONFLICT (source) DO UPDATE SET dsn_env = excluded.dsn_env WHERE sources.dsn_env <> excluded.dsn_env
@@ -80,32 +81,6 @@ class KeptError(Exception):
     """The database that the source is published to cannot be used; the text says why, without its DSN."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
-    """What is kept of a source: since when it is out of sync, what is asked, what its tables were."""
-
-    out_of_sync_lsn: str | None = None
-    out_of_sync_at: datetime | None = None
-    out_of_sync_why: str | None = None
-    resync_wanted_at: datetime | None = None
-    #: By full name: the tables' stamps at the last look; None before the first.
-    tables: Mapping[str, RowsStamp] | None = None
-    #: Tables that must be read again, and why.
-    rereads: Mapping[str, Reread] = field(default_factory=dict)
-    #: Who read the slot at the last look.
-    readers: Readers = field(default_factory=Readers)
-    #: How many tables are held, and of others that have changes to merge the next offset, by landing table.
-    held: int = 0
-    behind: Mapping[str, int] = field(default_factory=dict)
-    #: Full names of tables of which changes were merged.
-    merged: frozenset[str] = frozenset()
-
-    def is_another(self, table: Table) -> bool:
-        """Whether a table was dropped, and another one has its name since the last look."""
-        before = (self.tables or {}).get(table.full_name)
-        return before is not None and before.oid != table.oid
-
-
 class KeptDatabase:
     """The database that a source is published to.  Every method raises `KeptError`."""
 
@@ -113,6 +88,12 @@ class KeptDatabase:
         self._source = source
         self._dsn_env = dsn_env
         self._kept = KeptConnection(_NAME, dsn, partial(prepared, dsn))
+
+    def watch(self) -> bool:
+        """Whether this agent watches over the source: of several one does, until its session ends."""
+        with self._transaction() as cursor:
+            cursor.execute(_WATCH, (self._source,))
+            return bool(cursor.fetchone()[0])
 
     def read(self) -> Kept:
         """Return what is kept."""

@@ -9,9 +9,9 @@ from services.elt.agent import names
 from services.elt.agent.connect_api import ConnectApi, ConnectError, ConnectorStatus, offset_lsn
 from services.elt.agent.connector import MOST_BYTES, Rendering
 from services.elt.agent.kafka_topics import ChangeTopics, TopicsError
-from services.elt.agent.kept_sql import Kept, KeptDatabase, KeptError
+from services.elt.agent.kept_sql import KeptDatabase, KeptError
 from services.elt.agent.rereads import Rereads
-from services.elt.agent.seen import Seen, Shown, State
+from services.elt.agent.seen import Kept, Seen, Shown, State
 from services.elt.agent.source_sql import SourceDatabase, SourceError
 from services.elt.health.remedies import with_remedy
 from services.elt.health.slot import Readers
@@ -66,6 +66,8 @@ class SourceLook:
         """Return how the source is, and have done what it needs."""
         seen: Seen | None = None
         try:
+            if not self._reach.kept.watch():
+                return Shown(state=State.STANDBY, reason="another agent watches over it, until that ends")
             seen = self._reach.database.look()
             self._slot.see(seen.slot)
             kept = self._reach.kept.read()

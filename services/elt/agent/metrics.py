@@ -13,7 +13,7 @@ class AgentMetrics:
         self.state = Gauge(
             "onramp_source_state",
             "1 for the state that a source is in: flowing, starting, unreachable, unprepared, failed, "
-            "taken, out_of_sync.",
+            "taken, standby, out_of_sync.",
             ["source", "state"],
             registry=self.registry,
         )

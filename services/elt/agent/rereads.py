@@ -9,8 +9,8 @@ from uuid import UUID, uuid4
 from services.elt.agent import names
 from services.elt.agent.connect_api import ConnectApi, offset_lsn
 from services.elt.agent.kafka_topics import ChangeTopics
-from services.elt.agent.kept_sql import Kept, KeptDatabase
-from services.elt.agent.seen import Reread, Seen, Table
+from services.elt.agent.kept_sql import KeptDatabase
+from services.elt.agent.seen import Kept, Reread, Seen, Table
 from services.elt.agent.source_sql import SourceError
 from services.elt.health.slot import Slot, lsn_number
 from services.elt.snapshots import telling

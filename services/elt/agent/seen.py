@@ -1,8 +1,9 @@
-"""What the agent sees of a source, as values: its tables, its slot, and how it is."""
+"""What the agent sees of a source and keeps of it, as values: its tables, its slot, and how it is."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final, NamedTuple, Self
 
@@ -50,6 +51,8 @@ class State(StrEnum):
     FAILED = "failed"
     #: Another program reads its slot.
     TAKEN = "taken"
+    #: Another agent watches over it; this one does when that has ended.
+    STANDBY = "standby"
     #: Changes are missing: `onramp sources resync`.
     OUT_OF_SYNC = "out_of_sync"
 
@@ -137,6 +140,32 @@ class Shown:
     held: int = 0
     #: For how long landed changes wait for the modeler, in seconds.
     unmerged_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """What is kept of a source: since when it is out of sync, what is asked, what its tables were."""
+
+    out_of_sync_lsn: str | None = None
+    out_of_sync_at: datetime | None = None
+    out_of_sync_why: str | None = None
+    resync_wanted_at: datetime | None = None
+    #: By full name: the tables' stamps at the last look; None before the first.
+    tables: Mapping[str, RowsStamp] | None = None
+    #: Tables that must be read again, and why.
+    rereads: Mapping[str, Reread] = field(default_factory=dict)
+    #: Who read the slot at the last look.
+    readers: Readers = field(default_factory=Readers)
+    #: How many tables are held, and of others that have changes to merge the next offset, by landing table.
+    held: int = 0
+    behind: Mapping[str, int] = field(default_factory=dict)
+    #: Full names of tables of which changes were merged.
+    merged: frozenset[str] = frozenset()
+
+    def is_another(self, table: Table) -> bool:
+        """Whether a table was dropped, and another one has its name since the last look."""
+        before = (self.tables or {}).get(table.full_name)
+        return before is not None and before.oid != table.oid
 
 
 def left_out(tables: Iterable[Table], source: Source) -> dict[str, str]:

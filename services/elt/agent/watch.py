@@ -18,6 +18,8 @@ from shared.registry.sources import Source
 log = logging.getLogger(__name__)
 
 _REGISTRY_SECONDS: Final = 1.0
+#: States that are no news for whoever is on call.
+_EXPECTED: Final = (State.FLOWING, State.STARTING, State.STANDBY)
 
 #: Constructs the look at a source: of its name, what the registry says of it, and its DSN.
 MakeLook = Callable[[str, Source, str], SourceLook]
@@ -91,7 +93,7 @@ class _Watched:
     def _note(self, shown: Shown) -> None:
         before, self.shown = self.shown, shown
         if before is None or (before.state, before.reason) != (shown.state, shown.reason):
-            level = logging.INFO if shown.state in (State.FLOWING, State.STARTING) else logging.ERROR
+            level = logging.INFO if shown.state in _EXPECTED else logging.ERROR
             log.log(
                 level,
                 "a source is in another state",
@@ -146,8 +148,12 @@ class Watch:
 
     @property
     def is_ready(self) -> bool:
-        """Whether the registry was read and all its sources flow."""
-        return self._has_followed and all(s["state"] == State.FLOWING for s in self.states().values())
+        """Whether the registry was read and all its sources flow, or another agent watches over them.
+
+        A rollout waits for a standby before it ends the other agent.
+        """
+        states = [said["state"] for said in self.states().values()]
+        return self._has_followed and all(state in (State.FLOWING, State.STANDBY) for state in states)
 
     def follow(self) -> None:
         """Watch what the registry names now, and have others removed."""
