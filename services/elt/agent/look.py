@@ -66,10 +66,10 @@ class SourceLook:
         """Return how the source is, and have done what it needs."""
         seen: Seen | None = None
         try:
-            if not self._reach.kept.watch():
-                return Shown(state=State.STANDBY, reason="another agent watches over it, until that ends")
             seen = self._reach.database.look()
             self._slot.see(seen.slot)
+            if not self._reach.kept.watch():
+                return Shown(state=State.STANDBY, reason="another agent watches over it, until that ends")
             kept = self._reach.kept.read()
             self._slot.note_reader(seen.slot, kept.readers)
             self._held, self._unmerged_s = kept.held, self._unmerged.seconds(kept.behind)

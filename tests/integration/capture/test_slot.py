@@ -119,11 +119,11 @@ def test_a_password_that_kafka_connect_does_not_have_is_told_with_its_variable(s
         assert shown is not None
         assert f"set {shop.source.dsn_env}_PASSWORD in its environment" in shown.reason
         assert shown.state in {"unreachable", "failed"}
+        look.close()
         shop.dsn = own.replace(user_and_password, "//onramp:wrong@")
-        wrong = shop.looking()
-        shown = wrong.look()
-        wrong.close()
-        assert f"it refuses the role or the password in {shop.source.dsn_env}" in shown.reason
+        look = shop.looking()
+        refused = f"it refuses the role or the password in {shop.source.dsn_env}"
+        eventually(lambda: refused in look.look().reason)
     finally:
         look.close()
         shop.dsn = own
