@@ -78,6 +78,8 @@ class SourceLook:
             if kept.out_of_sync_at is not None:
                 shown = self._stay_out(seen, kept)
             elif seen.unprepared:
+                if seen.lacks_schema and kept.tables:  # it may have another name, and be back later
+                    self._reach.kept.keep_tables({}, kept.rereads)
                 reason = f"{seen.unprepared}: run what `onramp sources sql {self._name}` prints"
                 shown = self._shown(State.UNPREPARED, reason, seen)
             else:
@@ -241,8 +243,7 @@ class SourceLook:
         if kept.tables is None:
             self._clear(seen)
         elif kept.tables:
-            # Its own are lost, and the slot is not: what the snapshot and the log both have, or neither has,
-            # nobody can tell.  Had it not forgotten, tables would be read once too often.
+            # The slot is there: what the snapshot and the log both have, or neither has, nobody can tell.
             log.error("Kafka Connect has forgotten a source: it is read again", extra={"source": self._name})
             self._reach.kept.keep_tables({}, kept.rereads)
 

@@ -21,6 +21,7 @@ from services.elt.snapshots.stamps import RowsStamp, why_again
 
 log = logging.getLogger(__name__)
 
+_ONCE: Final = " once transactions have ended that were open then"
 #: What a connector's offset says amid a snapshot that was asked for, and after one that was cut off.
 _ASKED_FOR: Final = "BLOCKING"
 
@@ -81,13 +82,19 @@ class Rereads:
             for name, each in kept.rereads.items()
             if name in captured and (left := self._left(captured[name], each, seen)) is not None
         }
+        after = lsn_number(seen.tables_lsn)
         if now != kept.tables:
-            after = lsn_number(seen.tables_lsn)
             for name, why in self._new(kept, captured, now).items():
-                pending[name] = replace(pending.get(name, Reread()), why=why, after=after, is_asked=False)
+                asked = pending.get(name, Reread())
+                pending[name] = replace(asked, why=why, open=seen.begun, after=after, is_asked=False)
+        for name, each in pending.items():
+            if each.open and each.open <= seen.ended:
+                pending[name] = replace(each, open=0, after=after)
         if now != kept.tables or pending != kept.rereads:
             self._kept.keep_tables(now, pending)
-        self.reasons = [f"{name} is read again: {each.why}" for name, each in pending.items()]
+        self.reasons = [
+            f"{name} is read again{_ONCE if each.open else ''}: {each.why}" for name, each in pending.items()
+        ]
         if pending and seen.slot is not None and seen.slot.active:
             self._ask(seen.slot, captured, now, pending)
 
@@ -194,8 +201,8 @@ class Rereads:
     ) -> None:
         """Ask for what was not asked for, or of a reader of the slot that has ended since.
 
-        Not before Kafka has all changes of before: they would come behind the rows that are read, and would
-        have the last word although they lack what no event says.
+        Not before all transactions of before have ended, and Kafka has their changes: they would come behind
+        the rows that are read, and would have the last word although they lack what no event says.
         """
         reader = slot.reader
         if reader == self._replaced:
@@ -203,7 +210,9 @@ class Rereads:
         wanted = {
             name: each
             for name, each in pending.items()
-            if not (each.is_asked and each.reader == reader) and each.after <= slot.confirmed
+            if not (each.is_asked and each.reader == reader)
+            and not each.open
+            and each.after <= slot.confirmed
         }
         is_busy = any(each.reader == reader for each in pending.values())
         if not wanted or not self._takes_signals(reader, is_busy=is_busy):

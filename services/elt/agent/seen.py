@@ -22,6 +22,10 @@ HIDDEN: Final = {
     "policies": (
         "its policies hide rows from the role, and a snapshot would miss them: ALTER ROLE … BYPASSRLS"
     ),
+    "elsewhere": (
+        "it is a partition of a table in another schema of the publication, and its changes are told as that "
+        "table's: list that schema too, or take it out of the publication"
+    ),
     "heirs": (
         "other tables inherit from it (INHERITS), and a snapshot would take their rows for its own: exclude "
         "it, or make them its partitions"
@@ -70,7 +74,8 @@ class Column(NamedTuple):
 class Reread:
     """A table that must be read again, and why; once it is asked for also of whom, and where it will begin.
 
-    `after`: where the source's WAL ended when the agent saw why; Kafka must have what is in front of it.
+    `open`: transactions with lower ids may still be open that began before that was so: they must have ended.
+    `after`: where the source's WAL ended then; Kafka must have what is in front of it.
     `reader`: who read the slot then; releases before kept a number. `start`: the end of the table's topic,
     whose UUID is `topic`.
     `token`: by which the snapshot tells what it has seen, in a message of the source's from the offset
@@ -78,6 +83,7 @@ class Reread:
     """
 
     why: str = ""
+    open: int = 0
     after: int = 0
     is_asked: bool = False
     reader: str | int | None = None
@@ -120,10 +126,15 @@ class Seen:
     lsn: str
     #: Where it ended after that.
     tables_lsn: str
+    #: All transactions with ids below the first have ended then; none had one from the second on.
+    ended: int = 0
+    begun: int = 0
     tables: tuple[Table, ...] = ()
     slot: Slot | None = None
     #: Why the source cannot be captured; empty when it can.
     unprepared: str = ""
+    #: Whether a schema is not there: it may be back later, by another name meanwhile.
+    lacks_schema: bool = False
     #: Names of tables that stay out and why.
     left_out: Mapping[str, str] = field(default_factory=dict)
 

@@ -5,7 +5,7 @@ a source that is silent. The source's password is in its DSN alone, and no messa
 repeat it is passed on.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, Final
@@ -97,8 +97,13 @@ _PUBLICATION: Final = """
 _ROLE: Final = """
     SELECT current_setting('wal_level'),
            (SELECT rolsuper OR rolreplication FROM pg_roles WHERE rolname = current_user),
-           ARRAY(SELECT s FROM unnest(%s::text[]) s WHERE to_regnamespace(quote_ident(s)) IS NULL
-                 OR NOT has_schema_privilege(quote_ident(s), 'USAGE'))
+           ARRAY(SELECT s FROM unnest(%(schemas)s::text[]) s WHERE to_regnamespace(quote_ident(s)) IS NULL
+                 OR NOT has_schema_privilege(quote_ident(s), 'USAGE')),
+           EXISTS (SELECT FROM unnest(%(schemas)s::text[]) s WHERE to_regnamespace(quote_ident(s)) IS NULL)
+"""
+_MOMENT: Final = """
+    SELECT pg_current_wal_insert_lsn()::text, pg_snapshot_xmin(pg_current_snapshot())::text::int8,
+           pg_snapshot_xmax(pg_current_snapshot())::text::int8
 """
 _COMMIT: Final = "SELECT pg_logical_emit_message(true, 'onramp', '')"
 _RELEASE: Final = "SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = %s"
@@ -138,14 +143,19 @@ class SourceDatabase:
             cursor.execute(_TABLES, asked)
             tables = tuple(map(_table, cursor.fetchall()))
             # Last: whatever has changed these tables has ended before it, flushed or not.
-            cursor.execute("SELECT pg_current_wal_insert_lsn()::text")
-            (tables_lsn,) = cursor.fetchone()
+            cursor.execute(_MOMENT)
+            tables_lsn, ended, begun = cursor.fetchone()
+            cursor.execute(_ROLE, asked)
+            *role, lacks_schema = cursor.fetchone()
             return Seen(
                 lsn=lsn,
                 tables_lsn=tables_lsn,
+                ended=ended,
+                begun=begun,
                 tables=tuple(t for t in tables if self._source.takes(t.schema, t.name)),
                 slot=None if slot is None else _slot(slot),
-                unprepared="; ".join((*self._lacking(cursor), *self._unpublished(cursor))),
+                unprepared="; ".join((*_lacking(*role), *self._unpublished(cursor))),
+                lacks_schema=lacks_schema,
                 left_out=left_out(tables, self._source),
             )
 
@@ -182,17 +192,6 @@ class SourceDatabase:
         """Close the connection."""
         self._kept.close()
 
-    def _lacking(self, cursor: Any) -> Iterator[str]:
-        """Yield what must be prepared before the source can be captured."""
-        schemas = list(self._source.schemas)
-        cursor.execute(_ROLE, (schemas,))
-        wal_level, may_replicate, closed = cursor.fetchone()
-        if wal_level != "logical":
-            yield f"wal_level is {wal_level} and must be logical"
-        if not may_replicate:
-            yield "the role may not replicate"
-        yield from (f"the schema {schema} is not there, or closed to the role" for schema in closed)
-
     def _unpublished(self, cursor: Any) -> Iterator[str]:
         """Yield what the publication lacks."""
         schemas = list(self._source.schemas)
@@ -222,6 +221,15 @@ class SourceDatabase:
             except psycopg2.Error:
                 self.close()
                 raise
+
+
+def _lacking(wal_level: str, may_replicate: bool, closed: Iterable[str]) -> Iterator[str]:
+    """Yield what must be prepared before the source can be captured."""
+    if wal_level != "logical":
+        yield f"wal_level is {wal_level} and must be logical"
+    if not may_replicate:
+        yield "the role may not replicate"
+    yield from (f"the schema {schema} is not there, or closed to the role" for schema in closed)
 
 
 def _connect(dsn: str) -> connection:

@@ -27,6 +27,9 @@ class RowsStamp:
     #: Who has written its type's row, as what renames or moves it does; and the publication's rows.
     named: str = ""
     published: str = ""
+    #: The columns, by number, that tell a row; and by oid who has written the entry of an index that might.
+    key: str | None = None
+    indexes: Mapping[str, str] = field(default_factory=dict)
     #: By oid: the values of the enumerations that its columns have, and the attributes of composites.
     labels: Mapping[str, str] = field(default_factory=dict)
     partitions: Sequence[int] = ()
@@ -46,6 +49,8 @@ class RowsStamp:
             is_truncated=bool(document.get("is_truncated")),
             named=document.get("named") or "",
             published=document.get("published") or "",
+            key=document.get("key"),
+            indexes=document.get("indexes") or {},
             labels=document.get("labels") or {},
             partitions=tuple(document.get("partitions") or ()),
             files=document.get("files") or {},
@@ -81,6 +86,7 @@ def why_again(
         _of_types(before, now),
         _of_partitions(before, now, has_rows),
         _of_absence(before, now),
+        _of_identity(before, now),
     )
     return "; ".join(chain(*found))
 
@@ -122,6 +128,14 @@ def _of_absence(before: RowsStamp, now: RowsStamp) -> Iterator[str]:
         yield "it may have had another name or schema for a moment"
     if before.published and before.published != now.published:
         yield "its publication was changed"
+
+
+def _of_identity(before: RowsStamp, now: RowsStamp) -> Iterator[str]:
+    """Yield why changes before may tell a row by other columns: what they delete, nobody could find."""
+    if before.key is not None and before.key != now.key:
+        yield "its key is another"
+    elif any(now.indexes.get(oid, writer) != writer for oid, writer in before.indexes.items()):
+        yield "its replica identity may have been another for a moment"
 
 
 def _of_types(before: RowsStamp, now: RowsStamp) -> Iterator[str]:

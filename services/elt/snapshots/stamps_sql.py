@@ -50,6 +50,10 @@ STAMP: Final = f"""
         'published', (SELECT concat_ws('/', p.oid, p.xmin, s.oid, s.xmin)
             FROM pg_publication p JOIN pg_publication_namespace s ON s.pnpubid = p.oid
             WHERE p.pubname = %(publication)s AND s.pnnspid = c.relnamespace),
+        'key', coalesce((SELECT i.indkey::text FROM pg_index i WHERE i.indrelid = c.oid
+              AND CASE c.relreplident WHEN 'i' THEN i.indisreplident ELSE i.indisprimary END), ''),
+        'indexes', (SELECT jsonb_object_agg(i.indexrelid::int8, i.xmin) FROM pg_index i
+            WHERE i.indrelid = c.oid AND i.indisunique AND i.indimmediate AND i.indpred IS NULL),
         'labels', ({_LABELS}))
     || CASE WHEN c.relkind = 'p' THEN ({_TREE}
         SELECT jsonb_build_object(
@@ -60,6 +64,13 @@ STAMP: Final = f"""
 #: Why a snapshot, or the log, would not have the table's rows: as `seen.HIDDEN` has it.
 HIDDEN: Final = f"""
     CASE WHEN row_security_active(c.oid) THEN 'policies'
+         WHEN c.relispartition AND EXISTS (
+            SELECT FROM pg_partition_ancestors(c.oid) a JOIN pg_class r ON r.oid = a.relid
+            JOIN pg_namespace o ON o.oid = r.relnamespace CROSS JOIN pg_publication p
+            WHERE p.pubname = %(publication)s AND r.oid <> c.oid AND o.nspname <> ALL (%(schemas)s) AND (
+                EXISTS (SELECT FROM pg_publication_namespace s WHERE s.pnpubid = p.oid AND s.pnnspid = o.oid)
+                OR EXISTS (SELECT FROM pg_publication_rel t WHERE t.prpubid = p.oid AND t.prrelid = r.oid)))
+            THEN 'elsewhere'
          WHEN c.relkind = 'r' AND EXISTS (SELECT FROM pg_inherits h WHERE h.inhparent = c.oid) THEN 'heirs'
          WHEN c.relkind = 'p' THEN ({_TREE}
             SELECT CASE k.relkind WHEN 'f' THEN 'foreign' ELSE 'unlogged' END

@@ -46,6 +46,7 @@ def test_what_comes_while_it_is_read_again_is_there_once(shop: Captured, *, is_r
         shop.connect.start()
         shop.connect.wait_ready()
     shop.execute(*(f"ALTER TABLE {table} ADD c int DEFAULT 7" for table in TABLES))
+    eventually(lambda: look.look() and pending(shop), 60)  # what is open by then has to end first
     with closing(psycopg2.connect(shop.dsn)) as conn, conn.cursor() as cursor:
         for table in TABLES:
             cursor.execute(OPEN.format(table))
@@ -98,6 +99,7 @@ def test_a_snapshot_whose_session_ends_amid_it_is_asked_for_again(shop: Captured
     shop.execute(
         "ALTER TABLE app.first ADD c int NOT NULL DEFAULT 7; ALTER TABLE app.first ALTER c DROP DEFAULT"
     )
+    eventually(lambda: look.look() and pending(shop), 60)
     with unreadable_from(shop, TABLES[0]):
         eventually(lambda: look.look() and is_amid_reading(shop, f"{shop.name}__app__first"), 60)
         # Debezium warns, goes on with the log and tells nobody.

@@ -160,3 +160,45 @@ def test_a_table_that_was_not_published_for_a_moment_is_read_again(
     ):
         assert why(source, database, f"{away}; {back}", "wide") == changed
     assert why(source, database, f"ALTER PUBLICATION {publication} ADD TABLES IN SCHEMA far", "wide") == ""
+
+
+def test_a_row_that_was_told_by_another_index_for_a_moment(
+    source: SourceDatabase, database: Database
+) -> None:
+    execute(database.dsn, "CREATE TABLE app.two (id int PRIMARY KEY, u int NOT NULL UNIQUE, note text)")
+    moment = "its replica identity may have been another for a moment"
+    by_index = "ALTER TABLE {0} REPLICA IDENTITY USING INDEX two_u_key"
+    assert why(source, database, f"{by_index}; ALTER TABLE {{0}} REPLICA IDENTITY DEFAULT", "two") == moment
+    assert why(source, database, by_index, "two") == "its key is another"
+    for known in (
+        "REINDEX TABLE {0}",
+        "ALTER TABLE {0} ADD UNIQUE (note)",
+        "INSERT INTO {0} VALUES (1, 1, ''); ANALYZE {0}",
+        "VACUUM FULL {0}",
+        "TRUNCATE {0}",
+    ):
+        assert why(source, database, known, "two") == "", known
+    execute(database.dsn, "ALTER TABLE app.two REPLICA IDENTITY DEFAULT")
+    another = "ALTER TABLE {0} DROP CONSTRAINT two_pkey, ADD PRIMARY KEY (u)"
+    assert why(source, database, another, "two") == "its key is another"
+
+
+def test_a_partition_whose_changes_are_told_as_those_of_a_table_elsewhere_stays_out(
+    source: SourceDatabase, database: Database
+) -> None:
+    publication = names.publication("shop")
+    execute(
+        database.dsn,
+        f"CREATE PUBLICATION {publication} FOR TABLES IN SCHEMA app WITH (publish_via_partition_root = true)",
+    )
+    assert tables(source)["app.own"].hidden == ""
+    for change in ("ADD TABLES IN SCHEMA far", "DROP TABLES IN SCHEMA far", "ADD TABLE far.root"):
+        execute(database.dsn, f"ALTER PUBLICATION {publication} {change}")
+        assert tables(source)["app.own"].hidden == ("" if "DROP" in change else "elsewhere")
+        assert [table.hidden for name, table in tables(source).items() if name != "app.own"] == ["", "", ""]
+
+
+def test_a_schema_that_is_away_is_told(source: SourceDatabase, database: Database) -> None:
+    assert not source.look().lacks_schema
+    execute(database.dsn, "ALTER SCHEMA app RENAME TO away")
+    assert source.look().lacks_schema

@@ -143,6 +143,15 @@ ID = {"1": ["id", 23, -1, False]}
             stamped(ID, named="8"),
             "it may have had another name or schema for a moment",
         ),
+        (stamped(ID, key="1"), stamped(ID, key="2"), "its key is another"),
+        (stamped(ID, key=""), stamped(ID, key="1"), "its key is another"),
+        (stamped(ID, key="1", indexes={"5": "7"}), stamped(ID, key="1", indexes={"5": "7", "6": "8"}), ""),
+        (
+            stamped(ID, key="1", indexes={"5": "7"}),
+            stamped(ID, key="1", indexes={"5": "8"}),
+            "its replica identity may have been another for a moment",
+        ),
+        (stamped(ID), stamped(ID, key="1", indexes={"5": "7"}), ""),  # kept by a release before
         (stamped(ID, published="7"), stamped(ID, published="8"), "its publication was changed"),
         (
             stamped({**ID, "2": ["a", 25, -1, False]}),

@@ -38,6 +38,7 @@ class Agent:
         self.kept = Kept(tables={"app.t": _TABLE.rows_stamp}, rereads={"app.t": Reread(why="another type")})
         self.slot = Slot(active=True, wal_status="reserved", retained_bytes=0, confirmed_lsn="0/1", pid=1)
         self.tables_lsn = "0/1"
+        self.ended = self.begun = 0
         self.offset: dict[str, Any] = {"lsn": 1}
         self.asked: list[list[str]] = []
         self.conditions: list[Sequence[Any]] = []
@@ -65,10 +66,21 @@ class Agent:
 
     def look(self, *, moves: bool = True) -> int:
         """Return how often somebody was asked until now."""
-        seen = Seen(lsn="0/1", tables_lsn=self.tables_lsn, tables=(self.table, *self.more), slot=self.slot)
+        seen = Seen(
+            lsn="0/1",
+            tables_lsn=self.tables_lsn,
+            ended=self.ended,
+            begun=self.begun,
+            tables=(self.table, *self.more),
+            slot=self.slot,
+        )
         self._rereads.look(seen, self.kept)
         self.offset = {**self.offset, "lsn": self.offset["lsn"] + moves}
         return len(self.asked)
+
+    @property
+    def reasons(self) -> list[str]:
+        return self._rereads.reasons
 
     def begins_anew(self, reader: int) -> None:
         self.slot = replace(self.slot, pid=reader)
@@ -384,3 +396,19 @@ def test_a_table_comes_back_empty_whose_topic_was_deleted() -> None:
     assert agent.look() == 1
     agent.look()
     assert (agent.emptied, agent.kept.rereads) == ([(("app", "t"), 0, "")], {})
+
+
+def test_nobody_is_asked_before_transactions_have_ended_that_were_open_then() -> None:
+    agent = Agent()
+    agent.kept = Kept(tables={"app.t": RowsStamp(oid=0, columns={})}, rereads={})
+    agent.topic_end, agent.ended, agent.begun = 0, 5, 7
+    assert [agent.look() for _ in range(3)] == [0, 0, 0]
+    assert agent.reasons == [
+        "app.t is read again once transactions have ended that were open then: it is new here and has rows"
+    ]
+    # Others have begun meanwhile; and what the last one of those did is in the log up to here.
+    agent.ended, agent.begun, agent.tables_lsn = 7, 9, "0/10"
+    assert [agent.look() for _ in range(2)] == [0, 0]
+    assert agent.kept.rereads["app.t"].after == 16
+    agent.slot = replace(agent.slot, confirmed_lsn="0/10")
+    assert [agent.look() for _ in range(2)] == [0, 1]

@@ -1,0 +1,86 @@
+"""What is not told, or told by what was true a moment ago: it is read again when all of it is over."""
+
+from contextlib import closing
+from typing import Final
+
+import psycopg2
+import pytest
+
+from services.elt.agent import names
+from tests.fixtures.sources import Captured, flows
+from tests.fixtures.writer import eventually
+from tests.integration.capture.test_silent import looking
+from tests.integration.capture.warehouse import equal, pending
+
+ENUM: Final = (
+    "CREATE TYPE app.mood AS ENUM ('sad', 'glad')",
+    "CREATE TABLE app.moods (id int PRIMARY KEY, mood app.mood)",
+    "INSERT INTO app.moods VALUES (1, 'sad')",
+)
+TWO: Final = (
+    "CREATE TABLE app.{0} (id int PRIMARY KEY, u int NOT NULL UNIQUE)",
+    "INSERT INTO app.{0} VALUES (0, 10), (1, 11), (2, 12)",
+)
+#: Each in one transaction.
+BY_ANOTHER: Final = (
+    (
+        "ALTER TABLE app.ident REPLICA IDENTITY USING INDEX ident_u_key; DELETE FROM app.ident WHERE id = 1;"
+        "ALTER TABLE app.ident REPLICA IDENTITY DEFAULT"
+    ),
+    ("DELETE FROM app.keys WHERE id = 1;ALTER TABLE app.keys DROP CONSTRAINT keys_pkey, ADD PRIMARY KEY (u)"),
+)
+
+
+@pytest.mark.usefixtures("warehouse")
+def test_what_an_open_transaction_wrote_before_it_was_known_is_right(shop: Captured) -> None:
+    shop.execute(*ENUM)
+    publication = f"ALTER PUBLICATION {names.publication(shop.name)}"
+    with looking(shop) as look, closing(psycopg2.connect(shop.dsn)) as conn, conn.cursor() as cursor:
+        flows(look)
+        assert equal(shop, "moods", "id, mood::text")
+        # Told by the name of then, and not told at all: both come only when it commits.
+        cursor.execute("INSERT INTO app.moods VALUES (2, 'sad')")
+        shop.execute(
+            "ALTER TYPE app.mood RENAME VALUE 'sad' TO 'blue'", f"{publication} DROP TABLES IN SCHEMA app"
+        )
+        cursor.execute("INSERT INTO app.orders (id, note) VALUES (77, 'in the gap')")
+        shop.execute(f"{publication} ADD TABLES IN SCHEMA app")
+        eventually(lambda: "once transactions have ended" in look.look().reason, 30)
+        conn.commit()
+        eventually(lambda: look.look() and not pending(shop), 60)
+        shop.execute(
+            "INSERT INTO app.moods VALUES (3, 'blue')", "INSERT INTO app.orders VALUES (78, 'behind it')"
+        )
+        assert equal(shop, "moods", "id, mood::text")
+        assert equal(shop, "orders", "id, note")
+
+
+@pytest.mark.usefixtures("warehouse")
+def test_a_schema_that_has_another_name_for_a_while(shop: Captured) -> None:
+    with looking(shop) as look:
+        flows(look)
+        assert equal(shop, "orders", "id, note")
+        shop.execute("ALTER SCHEMA app RENAME TO away")
+        assert "the schema app is not there" in look.look().reason
+        shop.execute(
+            "INSERT INTO away.orders (id, note) VALUES (55, 'away')", "ALTER SCHEMA away RENAME TO app"
+        )
+        flows(look)
+        eventually(lambda: look.look() and not pending(shop), 60)
+        assert equal(shop, "orders", "id, note")
+
+
+@pytest.mark.usefixtures("warehouse")
+def test_a_row_that_was_deleted_by_another_key_than_it_has_now(shop: Captured) -> None:
+    tables = ("ident", "keys")
+    for table in tables:
+        shop.execute(*(each.format(table) for each in TWO))
+    with looking(shop) as look:
+        flows(look)
+        for table in tables:
+            assert equal(shop, table, "id, u")
+        shop.execute(*BY_ANOTHER)
+        eventually(lambda: look.look() and len(pending(shop)) == len(tables), 60)
+        eventually(lambda: look.look() and not pending(shop), 60)
+        for table in tables:
+            assert equal(shop, table, "id, u")
