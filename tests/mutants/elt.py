@@ -37,7 +37,7 @@ MERGE: Final = (
     Mutant(
         "identity among the changes of a merge",
         "merge/stage_sql.py",
-        "        cursor.execute(_REPEATS_HERE)\n",
+        "        cursor.execute(_REPEATS_HERE, (log,))\n",
         '        cursor.execute("UPDATE pg_temp.onramp_batch SET op = op WHERE false")\n',
         f"{_MERGE}what_a_killed_connector_sends_again_counts_once",
     ),
@@ -51,7 +51,7 @@ MERGE: Final = (
     Mutant(
         "that a lower identity is looked for before it is dropped",
         "merge/stage_sql.py",
-        "        high, suspects = start, _one(conn, sql.SQL(_SUSPECTS), *mark)\n",
+        "        high, (suspects,) = start, cursor.fetchone() or (0,)\n",
         '        cursor.execute("DELETE FROM pg_temp.onramp_batch WHERE (commit, ord) <= (%s, %s)", mark)\n'
         "        high, suspects = start, 0\n",
         f"{_MERGE}a_change_whose_commit_is_lower_and_that_is_no_repeat_counts",

@@ -67,8 +67,8 @@ QUICK: Final = (
     Mutant(
         "reading again what another was asked for",
         "rereads.py",
-        "if not (each.is_asked and each.reader == reader) and",
-        "if not each.is_asked and",
+        "if not (each.is_asked and each.reader == reader)",
+        "if not each.is_asked",
         tests=REREADS,
     ),
     Mutant(
@@ -470,8 +470,8 @@ SLOW: Final = (
     Mutant(
         "reading again what was cut off",
         "rereads.py",
-        "if not (each.is_asked and each.reader == reader) and",
-        "if not each.is_asked and",
+        "if not (each.is_asked and each.reader == reader)",
+        "if not each.is_asked",
         tests=KILLED,
     ),
     Mutant(

@@ -18,7 +18,7 @@ from psycopg2.extensions import connection, cursor
 from services.elt.agent.seen import Kept, Reread, Seen, Shown, Table
 from services.elt.health.slot import Reader, Readers, lsn_number, lsn_text
 from services.elt.snapshots import rereads_sql
-from services.elt.snapshots.followed_sql import End
+from services.elt.snapshots.followed_sql import End, follow
 from services.elt.snapshots.rereads_sql import Asked
 from services.elt.snapshots.stamps import RowsStamp
 from services.elt.snapshots.telling import Told
@@ -183,6 +183,12 @@ class KeptDatabase:
         with self._transaction() as cursor:
             return rereads_sql.has_end(cursor, (self._source, *table), start)
 
+    def follow(self, ends: Mapping[tuple[str, str], End]) -> None:
+        """Have tables follow the topics of today, from `ends` on, by table."""
+        with self._transaction() as cursor:
+            for table, end in ends.items():
+                follow(cursor, (self._source, *table), end)
+
     def keep_asked(self, asked: Sequence[Asked]) -> None:
         """Keep which snapshots tell what they have seen."""
         with self._transaction() as cursor:
@@ -198,7 +204,7 @@ class KeptDatabase:
         with self._transaction() as cursor:
             return rereads_sql.had_rows(cursor, self._source, token)
 
-    def empty(self, table: tuple[str, str], start: End, token: str = "") -> bool:
+    def empty(self, table: tuple[str, str], start: int, token: str = "") -> bool:
         """Have the public table begin empty at `start`, and be made of the changes behind it.
 
         Of a token's snapshot: of those that it has not seen.  Returns whether they are there.

@@ -153,8 +153,11 @@ class Rereads:
         """Have the public table begin empty where it was asked for: what came since is told by changes."""
         extra = {"source": self._name, "table": table.full_name}
         self._forget((table.full_name, asked.start))
-        start = End(asked.start, asked.topic)
-        if not self._kept.empty((table.schema, table.name), start, asked.token):
+        name = (table.schema, table.name)
+        if self._topics.ends(self._name, [name]).get(name, End()).topic_id != asked.topic:
+            log.warning("a table is asked for again: its topic was made again", extra=extra)
+            return replace(asked, is_asked=False, reader=None)
+        if not self._kept.empty(name, asked.start, asked.token):
             log.warning("a table is asked for again: what came since is trimmed from landing", extra=extra)
             return replace(asked, is_asked=False, reader=None)
         log.info("a public table is emptied: its source has no rows", extra=extra)
@@ -239,6 +242,7 @@ class Rereads:
                 messages=messages,
             )
         # Before anybody is asked: rows of a snapshot of which nobody knows would be those of a first one.
+        self._kept.follow({tables[name]: ends.get(tables[name], End()) for name in wanted})
         self._kept.keep_asked([Asked(*tables[name], asked[name].start, asked[name].token) for name in tokens])
         signals = {name: _condition(captured[name], tokens.get(name)) for name in wanted}
         self._topics.read_again(self._name, signals)

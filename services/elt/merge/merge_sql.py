@@ -108,14 +108,14 @@ class Merge:
         if not self.table.key:
             stop = seen_sql.known_to(conn, self.source.name, landing, start, stop)
         staged = stage_sql.fill(conn, landing, self.table.key, start, stop)
-        repeats = stage_sql.drop_repeats(conn, landing, start, position.mark) if staged else 0
+        log = position.log_begins_at
+        repeats = stage_sql.drop_repeats(conn, landing, start, position.mark, log) if staged else 0
         if unknown := stage_sql.unknown_columns(conn, self.source.known) if staged else []:
             raise NotYetError(
                 f"changes have a column {', '.join(unknown)} that the schema history does not have yet: the "
                 "agent adds it within seconds; if not, look whether it runs"
             )
         mark = state_sql.mark(conn, position, stop)
-        stage_sql.drop_late(conn, position.log_begins_at)
         read_from = stage_sql.last_snapshot(conn, landing, start)
         # Behind the mark: what is passed over has come, and would come again with the same identity.
         seen = None

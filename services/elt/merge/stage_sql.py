@@ -55,12 +55,13 @@ _EXACT: Final = sql.SQL("""
 """).format(all=placeholders.ALL)
 _REPEATS_HERE: Final = """
     DELETE FROM pg_temp.onramp_batch b USING (
-        SELECT at, row_number() OVER (PARTITION BY commit, ord ORDER BY at) AS n
+        SELECT at, row_number() OVER (PARTITION BY at >= %s, commit, ord ORDER BY at) AS n
         FROM pg_temp.onramp_batch WHERE ord IS NOT NULL) AS numbered
     WHERE b.at = numbered.at AND numbered.n > 1
 """
 _SUSPECTS: Final = """
-    SELECT count(*) FROM pg_temp.onramp_batch WHERE ord IS NOT NULL AND (commit, ord) <= (%s, %s)
+    SELECT count(*) FROM pg_temp.onramp_batch
+    WHERE ord IS NOT NULL AND (commit, ord) <= (%(commit)s, %(order)s) AND at < coalesce(%(until)s, at + 1)
 """
 #: Of the changes before the batch, from `low` on, those that came again.
 _REPEATS: Final = sql.SQL("""
@@ -69,31 +70,22 @@ _REPEATS: Final = sql.SQL("""
         WHERE _offset >= %(low)s AND _offset < %(high)s
     ) AS before
     WHERE b.commit = before.commit AND b.ord = before.ord AND (b.commit, b.ord) <= (%(commit)s, %(order)s)
+      AND b.at < coalesce(%(until)s, b.at + 1)
 """)
 _BACK: Final = sql.SQL("""
     SELECT min(_offset) FROM (
-        SELECT _offset FROM {landing} WHERE _offset < %s ORDER BY _offset DESC LIMIT %s) AS steps
+        SELECT _offset FROM {landing}
+        WHERE _offset < %s AND _offset >= %s ORDER BY _offset DESC LIMIT %s) AS steps
 """)
 _STEP: Final = 50_000
 _END: Final = sql.SQL("""
     SELECT _offset FROM {landing} WHERE _offset >= %s AND _offset < %s ORDER BY _offset OFFSET %s LIMIT 1
 """)
-#: Rows of a snapshot that come when a later one's have begun: whoever read them had ended, and not quite.
-#: All rows of one have the position of the log at which it began; positions of two logs do not compare.
-_LATE: Final = """
-    DELETE FROM pg_temp.onramp_batch b USING (
-        SELECT at, lsn < max(lsn) OVER (PARTITION BY at >= %s ORDER BY at
-            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS is_late
-        FROM pg_temp.onramp_batch WHERE op = 'r') AS of_snapshots
-    WHERE b.at = of_snapshots.at AND is_late
-      AND (SELECT min(lsn) < max(lsn) FROM pg_temp.onramp_batch WHERE op = 'r')
-"""
 #: A snapshot's first row, or its last if it has but one: then the row before it is of none, or of another one
 #: that was cut off.  All rows of a snapshot have the position of the log at which it began.
 _STARTS: Final = sql.SQL("""
     SELECT max(at) FROM (
         SELECT at, op, snapshot, lag(op) OVER w AS op_before, lag(snapshot) OVER w AS snapshot_before,
-               lag(lsn) OVER w = lsn AS is_where_that_was,
                bool_or(op = 'r') OVER (PARTITION BY lsn ORDER BY at
                    ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS is_going_on
         FROM (SELECT at, op, snapshot, lsn FROM pg_temp.onramp_batch
@@ -105,8 +97,8 @@ _STARTS: Final = sql.SQL("""
     WHERE at >= %s AND op = 'r' AND (
         snapshot IN ('first', 'first_in_data_collection')
         OR snapshot IN ('last', 'last_in_data_collection') AND (
-            op_before IS DISTINCT FROM 'r' OR is_going_on IS NOT TRUE
-            OR snapshot_before IN ('last', 'last_in_data_collection') AND is_where_that_was))
+            op_before IS DISTINCT FROM 'r' OR snapshot_before IN ('last', 'last_in_data_collection')
+            OR is_going_on IS NOT TRUE))
 """)
 _TRUNCATED: Final = "SELECT max(at) + 1 FROM pg_temp.onramp_batch WHERE op = 't'"
 _AFTER_DROP: Final = "SELECT min(at) FROM pg_temp.onramp_batch WHERE lsn > %s"
@@ -167,12 +159,6 @@ def fill(conn: connection, landing: sql.Identifier, key: Sequence[str], start: i
     return staged
 
 
-def drop_late(conn: connection, log_begins_at: int | None) -> None:
-    """Drop a snapshot's rows that came when a later one's had begun; `log_begins_at` begins another log."""
-    with conn.cursor() as cursor:
-        cursor.execute(_LATE, (log_begins_at or 0,))
-
-
 def fill_from_before(conn: connection) -> None:
     """Take values that were left alone from the whole old row, where the change has it."""
     if not _one(conn, sql.SQL(_IS_LEFT_OUT)):
@@ -190,22 +176,28 @@ def unknown_columns(conn: connection, known: Iterable[str]) -> list[str]:
         return [name for (name,) in cursor.fetchall()]
 
 
-def drop_repeats(conn: connection, landing: sql.Identifier, start: int, mark: Identity | None) -> int:
+def drop_repeats(
+    conn: connection, landing: sql.Identifier, start: int, mark: Identity | None, log_begins_at: int | None
+) -> int:
     """Drop changes that came before, here or among those that landed before `start`; returns how many.
 
     `mark`: the greatest identity that was merged.  A change above it is new; one that is not is looked for
     in landing, backwards, because a source's first transactions after a snapshot may go back a little.
+    At `log_begins_at` another log begins, whose identities may be those of other changes before.
     """
+    log = log_begins_at or 0
+    until, since = (log, 0) if start <= log and log_begins_at is not None else (None, log)
     with conn.cursor() as cursor:
-        cursor.execute(_REPEATS_HERE)
+        cursor.execute(_REPEATS_HERE, (log,))
         dropped = int(cursor.rowcount)
         if mark is None:
             return dropped
-        high, suspects = start, _one(conn, sql.SQL(_SUSPECTS), *mark)
+        merged = {"commit": mark.commit, "order": mark.order, "until": until}
+        cursor.execute(_SUSPECTS, merged)
+        high, (suspects,) = start, cursor.fetchone() or (0,)
         statement = _REPEATS.format(landing=landing, commit=sql.SQL(_COMMIT), order=sql.SQL(_ORDER))
-        while suspects and (low := _one(conn, _BACK.format(landing=landing), high, _STEP)) is not None:
-            found = {"low": low, "high": high, "commit": mark.commit, "order": mark.order}
-            cursor.execute(statement, found)
+        while suspects and (low := _one(conn, _BACK.format(landing=landing), high, since, _STEP)) is not None:
+            cursor.execute(statement, {**merged, "low": low, "high": high})
             dropped += cursor.rowcount
             suspects -= cursor.rowcount
             high = low

@@ -32,7 +32,7 @@ _FEEDS: Final = """
         SELECT FROM onramp.models m
         WHERE t.destination = 'landing.' || m.landing AND t.topic_id = ANY (m.past_topics))
     GROUP BY 1, 2, 3, t.partition
-    HAVING bool_or(t.outcome IN ('landed', 'duplicate'))
+    HAVING bool_or(t.outcome IN ('landed', 'duplicate', 'parked'))
 """
 _LOCK: Final = """
     SELECT next_offset, last_commit, last_order, clear_at, log_begins_at, carried, drops, made,
@@ -46,8 +46,9 @@ _WAITING: Final = """
     WHERE destination = %s AND db_schema = %s AND topic_id = %s AND partition = 0
 """
 _ADVANCE: Final = """
-    UPDATE onramp.models SET topic_id = %s, next_offset = %s, last_commit = %s, last_order = %s, carried = %s,
-        drops = %s, seen = %s, seen_before = %s, clear_at = CASE WHEN clear_at > %s THEN clear_at END,
+    UPDATE onramp.models SET topic_id = coalesce(%s, topic_id), next_offset = %s, last_commit = %s,
+        last_order = %s, carried = %s, drops = %s, seen = %s, seen_before = %s,
+        clear_at = CASE WHEN clear_at > %s THEN clear_at END,
         changes = changes + %s, repeats = repeats + %s, merged_at = now(), held_since = NULL, reason = NULL
     WHERE source = %s AND schema_name = %s AND table_name = %s
 """

@@ -59,7 +59,6 @@ def _begins_at(
     if not has_snapshot and (cleared is None or cleared > settled):
         return None
     stage_sql.fill(conn, landing, table.key, start, settled)
-    stage_sql.drop_late(conn, position.log_begins_at)
     snapshot = stage_sql.last_snapshot(conn, landing, start)
     if snapshot is not None and not table.key and not seen_sql.is_told(conn, source.name, snapshot):
         snapshot = None  # it may be cut off as well

@@ -31,8 +31,9 @@ _REBUILD: Final = """
                   AND r.start = m.begins_at AND m.begins_at > 0 ORDER BY r.id DESC LIMIT 1) AS last),
         drops = 0, reason = NULL, held_since = NULL, parked_known = (
             SELECT coalesce(sum(t.events), 0) FROM onramp.totals t
-            WHERE t.destination = 'landing.' || m.landing AND t.outcome = 'parked')
-    WHERE source = %s AND schema_name = %s AND table_name = %s AND trimmed_to IS NULL
+            WHERE t.destination = 'landing.' || m.landing AND t.outcome = 'parked'
+              AND t.topic_id <> ALL (m.past_topics))
+    WHERE source = %s AND schema_name = %s AND table_name = %s AND coalesce(trimmed_to, 0) <= begins_at
     RETURNING pg_notify('onramp_landing', '')
 """
 _TRIMMED: Final = """

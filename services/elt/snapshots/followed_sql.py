@@ -1,7 +1,7 @@
 """Which of its topics a table follows: one that was made again has another UUID, and the same offsets.
 
-Landing does not tell them apart.  Where a table begins empty it leaves the others: what landed of them is
-removed from there on, and what feeds it is the topic that is there now.
+Landing does not tell them apart.  Where a table is read again it leaves the others, before it is asked for:
+what landed of them is removed from there on, and what feeds it is the topic that is there now.
 """
 
 from typing import Final, NamedTuple
@@ -22,7 +22,11 @@ _FOLLOW: Final = """
         trimmed_to = NULL, parked_known = 0, carried = NULL, last_commit = NULL, last_order = NULL
     FROM others
     WHERE source = %(source)s AND schema_name = %(schema)s AND table_name = %(table)s
-      AND NOT others.ids <@ past_topics
+      AND (NOT others.ids <@ past_topics OR topic_id <> coalesce(%(topic)s, topic_id))
+"""
+_KNOW: Final = """
+    INSERT INTO onramp.models (source, schema_name, table_name, landing)
+    SELECT %s, %s, %s, %s WHERE to_regclass(%s) IS NOT NULL ON CONFLICT DO NOTHING
 """
 _LEAVE: Final = sql.SQL("DELETE FROM {} WHERE _offset >= %s")
 _EXISTS: Final = "SELECT to_regclass(%s) IS NOT NULL"
@@ -33,6 +37,12 @@ class End(NamedTuple):
 
     offset: int = 0
     topic_id: str | None = None
+
+
+def know(cur: cursor, table: tuple[str, str, str]) -> None:
+    """Make the table's row in `onramp.models` where something landed and the modeler has not looked yet."""
+    landing = change_table.name_of(*table)
+    cur.execute(_KNOW, (*table, landing, f'{change_table.SCHEMA}."{landing}"'))
 
 
 def follow(cur: cursor, table: tuple[str, str, str], end: End) -> None:

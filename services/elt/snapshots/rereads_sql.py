@@ -7,7 +7,7 @@ from psycopg2 import sql
 from psycopg2.extensions import cursor
 from psycopg2.extras import execute_values
 
-from services.elt.snapshots.followed_sql import End, follow
+from services.elt.snapshots.followed_sql import End, follow, know
 from services.elt.snapshots.telling import Told
 from shared import change_table
 
@@ -86,14 +86,14 @@ def had_rows(cur: cursor, source: str, token: str) -> bool | None:
     return None if found is None else bool(found)
 
 
-def empty(cur: cursor, source: str, table: tuple[str, str], start: End, token: str) -> bool:
+def empty(cur: cursor, source: str, table: tuple[str, str], start: int, token: str) -> bool:
     """Have the public table begin empty at `start` of its topic, and be made of the changes behind it.
 
     Without those that the snapshot of `token` has seen, if that is not empty.  Returns whether it does: not
     where those changes are trimmed from landing.
     """
-    follow(cur, (source, *table), start)
-    names = {"source": source, "schema": table[0], "table": table[1], "start": start.offset}
+    know(cur, (source, *table))
+    names = {"source": source, "schema": table[0], "table": table[1], "start": start}
     cur.execute(_IS_TRIMMED, names)
     if cur.fetchone() == (True,):
         return False
@@ -104,6 +104,7 @@ def empty(cur: cursor, source: str, table: tuple[str, str], start: End, token: s
 def begin_again(cur: cursor, source: str, ends: Mapping[tuple[str, str], End]) -> None:
     """Have public tables begin empty at `ends`, by table: a first snapshot reads everything."""
     for (schema, table), end in ends.items():
+        know(cur, (source, schema, table))
         follow(cur, (source, schema, table), end)
         cur.execute(_CLEAR, {"source": source, "schema": schema, "table": table, "end": end.offset})
     forget(cur, source)

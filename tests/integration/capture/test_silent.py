@@ -196,6 +196,7 @@ def test_what_was_excluded_comes_back_empty_though_its_topic_was_deleted(
     shop: Captured, warehouse: Service
 ) -> None:
     shop.execute(*(each.format("emptied", " PRIMARY KEY") for each in ONE_ROW))
+    shop.execute("INSERT INTO app.emptied SELECT i, 'more' FROM generate_series(2, 5) i")
     with looking(shop) as look:
         flows(look)
         assert equal(shop, "emptied", "id, note")

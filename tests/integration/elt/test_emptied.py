@@ -31,7 +31,7 @@ def test_it_is_made_of_what_came_since(desk: Desk, most: int, *, has_key: bool, 
     if is_merged:
         desk.merge(most)
     kept = KeptDatabase("shop", "ONRAMP_SOURCE_SHOP", desk.bench.dsn)
-    kept.empty(("app", "orders"), desk.end(start))
+    kept.empty(("app", "orders"), start)
     kept.close()
     assert desk.merge(most).rows() == [(4, "d")]
     assert desk.land(Stream(at=3000).insert(id=5, note="e")).merge(most).rows() == [(4, "d"), (5, "e")]
@@ -43,7 +43,7 @@ def test_what_is_sent_again_behind_it_is_known_to_be(desk: Desk, most: int) -> N
     before = Stream().insert(id=1, note="a").insert(id=2, note="b").commit().delete(id=1, note="a")
     desk.tell().land(before).merge(most)
     kept = KeptDatabase("shop", "ONRAMP_SOURCE_SHOP", desk.bench.dsn)
-    assert kept.empty(("app", "orders"), desk.end())
+    assert kept.empty(("app", "orders"), desk.next_offset)
     kept.close()
     # The connector was killed, and had not said how far it was.
     desk.land(before, Stream(at=2000).insert(id=3, note="c"))
@@ -57,8 +57,8 @@ def test_not_where_what_came_since_is_trimmed(desk: Desk) -> None:
     with desk.connected() as conn, conn, conn.cursor() as cursor:
         cursor.execute("UPDATE onramp.models SET trimmed_to = 2")
     kept = KeptDatabase("shop", "ONRAMP_SOURCE_SHOP", desk.bench.dsn)
-    assert not kept.empty(("app", "orders"), desk.end(1))
-    assert kept.empty(("app", "nothing_landed_of_it"), End(1))
+    assert not kept.empty(("app", "orders"), 1)
+    assert kept.empty(("app", "nothing_landed_of_it"), 1)
     kept.close()
     assert desk.merge().rows() == [(1, "a"), (2, "b")]
 
@@ -72,7 +72,7 @@ def test_without_a_key_what_the_snapshot_has_seen_is_not_missed(desk: Desk) -> N
     # It saw no rows: these were committed between the asking and the reading.  The last one was not.
     stream = Stream(at=2000).delete(id=1, note="a").delete(id=2, note="b").commit().insert(id=3, note="c")
     kept = KeptDatabase("shop", "ONRAMP_SOURCE_SHOP", desk.bench.dsn)
-    kept.empty(("app", "orders"), desk.end(start), token)
+    kept.empty(("app", "orders"), start, token)
     kept.close()
     assert desk.land(stream).merge().rows() == [(3, "c")]
     assert rebuild(desk.bench.dsn, *NAME) == ""
@@ -86,7 +86,7 @@ def test_a_rebuild_does_not_bring_back_what_was_gone(desk: Desk, *, by_a_resync:
     if by_a_resync:
         kept.heal({("app", "orders"): desk.end()})
     else:
-        kept.empty(("app", "orders"), desk.end())
+        kept.empty(("app", "orders"), desk.next_offset)
     kept.close()
     assert desk.land(Stream(at=2000).insert(id=2, note="b")).merge().rows() == [(2, "b")]
     assert rebuild(desk.bench.dsn, *NAME) == ""
@@ -123,7 +123,8 @@ def test_it_leaves_a_topic_that_was_made_again(
     if by_a_resync:
         kept.heal({("app", "orders"): desk.end()})
     else:
-        kept.empty(("app", "orders"), desk.end())
+        kept.follow({("app", "orders"): desk.end()})
+        kept.empty(("app", "orders"), desk.next_offset)
     assert desk.merge(most).rows() == []
     desk.land(Stream(at=3000).insert(id=30, note="new").insert(id=31, note="new").update(id=30, note="newer"))
     assert desk.merge(most).rows() == [(30, "newer"), (31, "new")]
@@ -140,7 +141,8 @@ def test_it_leaves_a_topic_that_was_made_again(
 def test_a_topic_that_is_no_more_leaves_it_empty(desk: Desk, most: int) -> None:
     desk.tell().land(Stream().insert(id=1, note="a").insert(id=2, note="b").commit()).merge(most)
     kept = KeptDatabase("shop", "ONRAMP_SOURCE_SHOP", desk.bench.dsn)
-    assert kept.empty(("app", "orders"), End())
+    kept.follow({("app", "orders"): End()})
+    assert kept.empty(("app", "orders"), 0)
     assert kept.read().merged == frozenset()
     kept.close()
     assert desk.merge(most).rows() == []
@@ -156,5 +158,70 @@ def test_what_was_parked_of_a_topic_that_is_no_more_excuses_nothing(desk: Desk) 
     kept = KeptDatabase("shop", "ONRAMP_SOURCE_SHOP", desk.bench.dsn)
     kept.heal({("app", "orders"): desk.end()})
     kept.close()
+    desk.land(Stream(at=2000).insert(id=4, note="d")).merge()
+    assert rebuild(desk.bench.dsn, *NAME) == ""
+    desk.merge()
     with pytest.raises(HeldError, match="parked"):
-        desk.land(Stream(at=2000).insert(id=3, note="\0").insert(id=4, note="d")).merge()
+        desk.land(Stream(at=3000).insert(id=5, note="\0").insert(id=6, note="f")).merge()
+
+
+@pytest.mark.parametrize("is_asked_twice", [True, False])
+def test_a_topic_of_which_nothing_landed_and_that_is_made_again_is_told_too(
+    desk: Desk, *, is_asked_twice: bool
+) -> None:
+    desk.tell().land(Stream().insert(id=1, note="a").commit()).merge()
+    kept = KeptDatabase("shop", "ONRAMP_SOURCE_SHOP", desk.bench.dsn)
+    desk.make_topic_again()  # the writer has halted at it
+    kept.heal({("app", "orders"): End(50, desk.topic_id)})
+    if not is_asked_twice:
+        assert desk.merge().rows() == []
+    desk.make_topic_again()
+    desk.land(Stream(at=3000).insert(id=3, note="c"))
+    with pytest.raises(HeldError, match="made again"):
+        desk.merge()
+    kept.heal({("app", "orders"): desk.end()})
+    kept.close()
+    assert desk.land(Stream(at=4000).snapshot([{"id": 3, "note": "c"}])).merge().rows() == [(3, "c")]
+
+
+@pytest.mark.parametrize("has_key", [True, False])
+def test_what_came_between_the_asking_and_the_emptying_is_there(desk: Desk, *, has_key: bool) -> None:
+    desk.key = ("id",) if has_key else None
+    desk.tell().land(Stream().snapshot([{"id": i, "note": "old"} for i in range(3)])).merge()
+    desk.make_topic_again()
+    kept = KeptDatabase("shop", "ONRAMP_SOURCE_SHOP", desk.bench.dsn)
+    kept.follow({("app", "orders"): desk.end()})
+    # What ended there was the snapshot of another topic.
+    assert kept.has_snapshots_end(("app", "orders"), desk.next_offset) == (False, 0)
+    desk.land(Stream(at=2000).insert(id=3, note="c"))
+    kept.empty(("app", "orders"), 0)
+    kept.close()
+    assert desk.merge().rows() == [(3, "c")]
+
+
+@pytest.mark.parametrize("by_a_resync", [True, False])
+def test_a_table_that_the_modeler_does_not_know_yet_begins_empty_too(
+    desk: Desk, *, by_a_resync: bool
+) -> None:
+    desk.prepare().land(Stream().snapshot([{"id": 1, "note": "gone"}]))
+    kept = KeptDatabase("shop", "ONRAMP_SOURCE_SHOP", desk.bench.dsn)
+    if by_a_resync:
+        kept.heal({("app", "orders"): desk.end()})
+    else:
+        kept.empty(("app", "orders"), desk.next_offset)
+    kept.close()
+    assert desk.tell().merge().rows() == []
+    assert desk.land(Stream(at=2000).insert(id=2, note="b")).merge().rows() == [(2, "b")]
+
+
+def test_what_is_trimmed_before_it_begins_hinders_no_rebuild(desk: Desk) -> None:
+    desk.tell().land(Stream().insert(id=1, note="a").insert(id=2, note="b").commit()).merge()
+    kept = KeptDatabase("shop", "ONRAMP_SOURCE_SHOP", desk.bench.dsn)
+    kept.heal({("app", "orders"): desk.end()})
+    kept.close()
+    desk.land(Stream(at=2000).insert(id=3, note="c")).merge()
+    desk.bench.execute("UPDATE onramp.models SET trimmed_to = 2")
+    assert rebuild(desk.bench.dsn, *NAME) == ""
+    assert desk.merge().rows() == [(3, "c")]
+    desk.bench.execute("UPDATE onramp.models SET trimmed_to = 3")
+    assert "trimmed" in rebuild(desk.bench.dsn, *NAME)

@@ -151,6 +151,12 @@ def test_a_parked_change_holds_the_table(desk: Desk) -> None:
     assert desk.model()["next_offset"] == 0
 
 
+def test_so_does_one_of_which_nothing_else_came(desk: Desk) -> None:
+    desk.tell().land(Stream().insert(id=2, note="\0"))
+    with running(desk, OFTEN):
+        eventually(lambda: "parked" in (desk.model()["reason"] or ""))
+
+
 def test_a_topic_that_was_made_again_holds_the_table(desk: Desk) -> None:
     desk.tell().land(Stream().insert(id=1, note="a"))
     with running(desk, OFTEN):

@@ -50,12 +50,13 @@ class Agent:
         self.told: dict[str, bool] = {}
         self.has_rows = True
         self.emptied: list[Any] = []
+        self.followed: list[Any] = []
         self.is_trimmed = False
         #: Tables beside it, those that are closed to the role, and up to where its topic has landed.
         self.more: tuple[Table, ...] = ()
         self.closed: set[int] = set()
         self.landed: int | None = None
-        self.topic_end = 7
+        self.topic_end, self.topic = 7, _TOPIC
         self._rereads = Rereads(
             "shop",
             kept=self,  # type: ignore[arg-type]
@@ -111,8 +112,12 @@ class Agent:
     def had_rows(self, token: str) -> bool | None:
         return self.told.get(token)
 
-    def empty(self, table: Any, start: End, token: str) -> bool:
-        self.emptied.append((table, start.offset, token))
+    def follow(self, ends: Any) -> None:
+        assert len(self.asked) == len(self.followed)  # before anybody is asked
+        self.followed.append(ends)
+
+    def empty(self, table: Any, start: int, token: str) -> bool:
+        self.emptied.append((table, start, token))
         return not self.is_trimmed
 
     def messages_end(self, _: str) -> int:
@@ -122,7 +127,7 @@ class Agent:
         return self.log[start:], len(self.log)
 
     def ends(self, _: str, tables: Any) -> dict[Any, End]:
-        return dict.fromkeys(tables, End(self.topic_end, _TOPIC))
+        return dict.fromkeys(tables, End(self.topic_end, self.topic))
 
     def read_again(self, _: str, conditions: Mapping[str, Any]) -> None:
         self.asked.append(list(conditions))
@@ -412,3 +417,13 @@ def test_nobody_is_asked_before_transactions_have_ended_that_were_open_then() ->
     assert agent.kept.rereads["app.t"].after == 16
     agent.slot = replace(agent.slot, confirmed_lsn="0/10")
     assert [agent.look() for _ in range(2)] == [0, 1]
+
+
+def test_where_its_topic_was_made_again_meanwhile_it_is_asked_for_again() -> None:
+    agent = Agent()
+    assert [agent.look() for _ in range(2)] == [0, 1]
+    agent.has_rows, agent.topic, agent.topic_end = False, str(UUID(int=10)), 2
+    assert (agent.look(), agent.emptied) == (2, [])
+    assert [each[("app", "t")].topic_id for each in agent.followed] == [_TOPIC, agent.topic]
+    agent.look()
+    assert (agent.kept.rereads, agent.emptied) == ({}, [(("app", "t"), 2, "")])
