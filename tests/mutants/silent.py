@@ -141,7 +141,7 @@ QUICK: Final = _silent(
         (
             "what landed of a topic that is no more",
             "snapshots/followed_sql.py",
-            "if cur.fetchone() == (True,):",
+            "if cur.rowcount and has_landed(cur, table):",
             "if False:",
             EMPTIED,
         ),
@@ -162,7 +162,7 @@ QUICK: Final = _silent(
         (
             "that a table whose topic is no more had rows",
             "agent/rereads.py",
-            " or name in kept.merged",
+            "n in kept.merged or ",
             "",
             REREADS,
         ),
@@ -176,7 +176,7 @@ QUICK: Final = _silent(
         (
             "identities of two logs",
             "merge/stage_sql.py",
-            "(log, 0) if start <= log and log_begins_at is not None else (None, log)",
+            "(log_begins_at, 0) if start <= log else (None, log)",
             "(None, 0)",
             MERGE,
         ),
@@ -190,8 +190,8 @@ QUICK: Final = _silent(
         (
             "the topic of today, before a table is asked for",
             "agent/rereads.py",
-            "self._kept.follow({",
-            "dict({",
+            "self._kept.follow(ends)",
+            "dict(ends)",
             REREADS,
         ),
         (
@@ -204,8 +204,8 @@ QUICK: Final = _silent(
         (
             "a topic that is made again while a table is emptied",
             "agent/rereads.py",
-            ".get(name, End()).topic_id != asked.topic:",
-            ".get(name, End()).topic_id is None:",
+            "[name].topic_id != asked.topic:",
+            "[name].topic_id is None:",
             REREADS,
         ),
         (

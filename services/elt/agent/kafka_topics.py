@@ -52,10 +52,10 @@ class ChangeTopics:
         return _run(self._police(source))
 
     def ends(self, source: str, tables: Iterable[tuple[str, str]]) -> dict[tuple[str, str], End]:
-        """Return where each table's topic ends; tables without one are left out."""
+        """Return where each table's topic ends."""
         topics = {table: names.topic(source, *table) for table in tables}
-        ends = _run(self._ends_of_topics(topics.values()))
-        return {table: ends[topic] for table, topic in topics.items() if topic in ends}
+        ends = _run(self._ends_of_topics(topics.values())) if topics else {}
+        return {table: ends.get(topic, End()) for table, topic in topics.items()}
 
     def make_signals(self, source: str) -> None:
         """Make the topic of signals: a connector does not start without it."""

@@ -17,7 +17,6 @@ from services.elt.health.remedies import with_remedy
 from services.elt.health.slot import Readers
 from services.elt.health.slot_watch import SlotWatch
 from services.elt.health.unmerged import Unmerged
-from services.elt.snapshots.followed_sql import End
 from shared.backoff import Backoff
 from shared.registry.sources import Source
 
@@ -249,9 +248,8 @@ class SourceLook:
 
     def _clear(self, seen: Seen) -> None:
         """Have public tables begin empty, for a first snapshot: it says nothing of those without rows."""
-        tables = dict.fromkeys([*self._reach.kept.history(), *((t.schema, t.name) for t in seen.tables)])
-        ends = self._reach.topics.ends(self._name, tables)
-        self._reach.kept.heal({table: ends.get(table, End()) for table in tables})
+        tables = [*self._reach.kept.history(), *((t.schema, t.name) for t in seen.tables)]
+        self._reach.kept.heal(self._reach.topics.ends(self._name, tables))
 
     def _judge(self, seen: Seen, status: ConnectorStatus | None) -> Shown:
         if status is not None:

@@ -14,7 +14,6 @@ from services.elt.agent.seen import Kept, Reread, Seen, Table
 from services.elt.agent.source_sql import SourceError
 from services.elt.health.slot import Slot, lsn_number
 from services.elt.snapshots import telling
-from services.elt.snapshots.followed_sql import End
 from services.elt.snapshots.overdue import Overdue
 from services.elt.snapshots.rereads_sql import Asked
 from services.elt.snapshots.stamps import RowsStamp, why_again
@@ -102,15 +101,15 @@ class Rereads:
         """Return by full name why tables must be read again; who cannot be asked is as before in `now`."""
         before = kept.tables or {}
         new = {n: t for n, t in captured.items() if n not in before or before[n].oid != t.oid}
-        ends = self._topics.ends(self._name, [(t.schema, t.name) for t in new.values()]) if new else {}
+        ends = self._topics.ends(self._name, [(t.schema, t.name) for t in new.values()])
+        # Its topic may have been deleted.
+        had_rows = {n for n, t in new.items() if n in kept.merged or ends[t.schema, t.name].offset}
         found: dict[str, str] = {}
-        for name, table in captured.items():
+        for name in captured:
             # Of a partition that cannot be asked nobody else says so.
             ask = self._has_rows if name in new else self._asked_for_rows
-            # Its topic may have been deleted.
-            had_rows = ends.get((table.schema, table.name), End()).offset > 0 or name in kept.merged
             try:
-                why = why_again(before.get(name), now[name], ask, had_rows=had_rows)
+                why = why_again(before.get(name), now[name], ask, had_rows=name in had_rows)
             except SourceError as error:
                 extra = {"source": self._name, "table": name, "reason": str(error)}
                 log.warning("it cannot be told whether a table must be read again", extra=extra)
@@ -154,7 +153,7 @@ class Rereads:
         extra = {"source": self._name, "table": table.full_name}
         self._forget((table.full_name, asked.start))
         name = (table.schema, table.name)
-        if self._topics.ends(self._name, [name]).get(name, End()).topic_id != asked.topic:
+        if self._topics.ends(self._name, [name])[name].topic_id != asked.topic:
             log.warning("a table is asked for again: its topic was made again", extra=extra)
             return replace(asked, is_asked=False, reader=None)
         if not self._kept.empty(name, asked.start, asked.token):
@@ -179,7 +178,7 @@ class Rereads:
             log_end=lsn_number(seen.tables_lsn),
             confirmed=seen.slot.confirmed,
             landed=self._searched.get(at, asked.start),
-            topic_end=lambda: self._topics.ends(self._name, [name]).get(name, End()).offset,
+            topic_end=lambda: self._topics.ends(self._name, [name])[name].offset,
         ):
             return asked
         return replace(asked, why=f"its snapshot has failed ({asked.why})", is_asked=False, reader=None)
@@ -229,7 +228,7 @@ class Rereads:
         end = self._topics.messages_end(self._name) if tokens else 0
         asked = dict(pending)
         for name, each in wanted.items():
-            start, token = ends.get(tables[name], End()), str(tokens.get(name, ""))
+            start, token = ends[tables[name]], str(tokens.get(name, ""))
             # What was asked for before may have rows and no message yet.
             messages = each.messages if each.token else end
             asked[name] = replace(
@@ -242,7 +241,7 @@ class Rereads:
                 messages=messages,
             )
         # Before anybody is asked: rows of a snapshot of which nobody knows would be those of a first one.
-        self._kept.follow({tables[name]: ends.get(tables[name], End()) for name in wanted})
+        self._kept.follow(ends)
         self._kept.keep_asked([Asked(*tables[name], asked[name].start, asked[name].token) for name in tokens])
         signals = {name: _condition(captured[name], tokens.get(name)) for name in wanted}
         self._topics.read_again(self._name, signals)

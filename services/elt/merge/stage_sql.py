@@ -186,7 +186,8 @@ def drop_repeats(
     At `log_begins_at` another log begins, whose identities may be those of other changes before.
     """
     log = log_begins_at or 0
-    until, since = (log, 0) if start <= log and log_begins_at is not None else (None, log)
+    # Of two logs in the stage only changes of the first can have come before; of one, behind its beginning.
+    until, since = (log_begins_at, 0) if start <= log else (None, log)
     with conn.cursor() as cursor:
         cursor.execute(_REPEATS_HERE, (log,))
         dropped = int(cursor.rowcount)

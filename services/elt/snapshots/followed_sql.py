@@ -25,11 +25,10 @@ _FOLLOW: Final = """
       AND (NOT others.ids <@ past_topics OR topic_id <> coalesce(%(topic)s, topic_id))
 """
 _KNOW: Final = """
-    INSERT INTO onramp.models (source, schema_name, table_name, landing)
-    SELECT %s, %s, %s, %s WHERE to_regclass(%s) IS NOT NULL ON CONFLICT DO NOTHING
+    INSERT INTO onramp.models (source, schema_name, table_name, landing) VALUES (%s, %s, %s, %s)
+    ON CONFLICT DO NOTHING
 """
 _LEAVE: Final = sql.SQL("DELETE FROM {} WHERE _offset >= %s")
-_EXISTS: Final = "SELECT to_regclass(%s) IS NOT NULL"
 
 
 class End(NamedTuple):
@@ -39,27 +38,30 @@ class End(NamedTuple):
     topic_id: str | None = None
 
 
+def has_landed(cur: cursor, table: tuple[str, str, str]) -> bool:
+    """Whether there is a landing table: the writer makes it with the first change."""
+    cur.execute("SELECT to_regclass(%s)", (f'{change_table.SCHEMA}."{change_table.name_of(*table)}"',))
+    return cur.fetchone() != (None,)
+
+
 def know(cur: cursor, table: tuple[str, str, str]) -> None:
     """Make the table's row in `onramp.models` where something landed and the modeler has not looked yet."""
-    landing = change_table.name_of(*table)
-    cur.execute(_KNOW, (*table, landing, f'{change_table.SCHEMA}."{landing}"'))
+    if has_landed(cur, table):
+        cur.execute(_KNOW, (*table, change_table.name_of(*table)))
 
 
 def follow(cur: cursor, table: tuple[str, str, str], end: End) -> None:
     """Have the table be made of what comes from `end` on, if another topic than that one ever fed it."""
     source, schema, name = table
-    landing = sql.Identifier(change_table.SCHEMA, change_table.name_of(*table))
+    landing = change_table.name_of(*table)
     asked = {
         "source": source,
         "schema": schema,
         "table": name,
-        "destination": f"{change_table.SCHEMA}.{change_table.name_of(*table)}",
+        "destination": f"{change_table.SCHEMA}.{landing}",
         "topic": end.topic_id,
         "end": end.offset,
     }
     cur.execute(_FOLLOW, asked)
-    if not cur.rowcount:
-        return
-    cur.execute(_EXISTS, (landing.as_string(cur.connection),))
-    if cur.fetchone() == (True,):
-        cur.execute(_LEAVE.format(landing), (end.offset,))
+    if cur.rowcount and has_landed(cur, table):
+        cur.execute(_LEAVE.format(sql.Identifier(change_table.SCHEMA, landing)), (end.offset,))

@@ -7,7 +7,7 @@ from psycopg2 import sql
 from psycopg2.extensions import cursor
 from psycopg2.extras import execute_values
 
-from services.elt.snapshots.followed_sql import End, follow, know
+from services.elt.snapshots.followed_sql import End, follow, has_landed, know
 from services.elt.snapshots.telling import Told
 from shared import change_table
 
@@ -59,11 +59,9 @@ class Asked(NamedTuple):
 
 def has_end(cur: cursor, table: tuple[str, str, str], start: int) -> tuple[bool, int]:
     """Whether a snapshot's last row of `table` landed at `start` or later, and where to look next."""
-    name = change_table.name_of(*table)
-    cur.execute("SELECT to_regclass(%s)", (f'{change_table.SCHEMA}."{name}"',))
-    if cur.fetchone() == (None,):
+    if not has_landed(cur, table):
         return False, start
-    cur.execute(_END.format(sql.Identifier(change_table.SCHEMA, name)), (start,))
+    cur.execute(_END.format(sql.Identifier(change_table.SCHEMA, change_table.name_of(*table))), (start,))
     is_there, last = cur.fetchone() or (False, None)
     return bool(is_there), start if last is None else int(last) + 1
 

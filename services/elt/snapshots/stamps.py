@@ -1,7 +1,7 @@
 """What of a table changes when its rows change and no event says so: by that it is known to be read again."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from itertools import chain
 from typing import Any, Self
 
@@ -14,7 +14,7 @@ class RowsStamp:
     """
 
     oid: int
-    columns: Mapping[str, Sequence[Any]]
+    columns: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     #: By number: those that are generated, which are not captured.
     generated: Sequence[int] = ()
     #: Names of columns that were dropped.
@@ -39,22 +39,13 @@ class RowsStamp:
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> Self:
         """Return the stamp that is kept as `document`, as this release or one before keeps it."""
-        return cls(
-            oid=document["oid"],
-            columns=document["columns"] or {},
-            generated=tuple(document.get("generated") or ()),
-            gone=tuple(document.get("gone") or ()),
-            file=document.get("file") or 0,
-            toast=document.get("toast"),
-            is_truncated=bool(document.get("is_truncated")),
-            named=document.get("named") or "",
-            published=document.get("published") or "",
-            key=document.get("key"),
-            indexes=document.get("indexes") or {},
-            labels=document.get("labels") or {},
-            partitions=tuple(document.get("partitions") or ()),
-            files=document.get("files") or {},
-        )
+        told = ((each.name, document.get(each.name)) for each in fields(cls))
+        given: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value
+            for name, value in told
+            if value is not None
+        }
+        return cls(**given)
 
     def after(self, before: "RowsStamp | None") -> "RowsStamp":
         """Return it with what is known of the columns that the table had at the look before."""

@@ -10,6 +10,7 @@ import orjson
 import psycopg2
 from psycopg2.extensions import connection
 
+from services.elt.agent.kept_sql import KeptDatabase
 from services.elt.merge import history_sql, state_sql
 from services.elt.merge.history_sql import TableName
 from services.elt.merge.merge_sql import MOST_CHANGES, Merge
@@ -72,6 +73,22 @@ class Desk:
     def end(self, offset: int | None = None) -> End:
         """Where its topic ends, or was at `offset`."""
         return End(self.next_offset if offset is None else offset, self.topic_id)
+
+    @contextmanager
+    def kept(self, source: str = NAME.source) -> Iterator[KeptDatabase]:
+        """What an agent keeps here of a source."""
+        with closing(KeptDatabase(source, "ONRAMP_SOURCE_SHOP", self.bench.dsn)) as kept:
+            yield kept
+
+    def begin_again(self, *, by_a_resync: bool) -> "Desk":
+        """Have the table begin empty where its topic ends."""
+        with self.kept() as kept:
+            if by_a_resync:
+                kept.heal({NAME[1:]: self.end()})
+            else:
+                kept.follow({NAME[1:]: self.end()})
+                kept.empty(NAME[1:], self.next_offset)
+        return self
 
     def make_topic_again(self) -> "Desk":
         """Somebody deletes the topic, and Kafka Connect makes another one."""

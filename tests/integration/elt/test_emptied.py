@@ -5,13 +5,13 @@ from uuid import UUID
 
 import pytest
 
-from services.elt.agent.kept_sql import KeptDatabase
 from services.elt.merge.held import HeldError
 from services.elt.setup.asked_sql import rebuild
 from services.elt.snapshots.followed_sql import End
 from tests.fixtures.changes import Stream
 from tests.integration.elt.desk import NAME, Desk
 
+TABLE: Final = NAME[1:]
 ASKED: Final = """
     INSERT INTO onramp.source_rereads (source, schema_name, table_name, start, token, seen, lsn, has_rows)
     VALUES (%s, %s, %s, %s, %s, '2050:2050:', '0/0'::pg_lsn + 2050, false)
@@ -30,9 +30,8 @@ def test_it_is_made_of_what_came_since(desk: Desk, most: int, *, has_key: bool, 
     desk.land(after)
     if is_merged:
         desk.merge(most)
-    kept = KeptDatabase("shop", "ONRAMP_SOURCE_SHOP", desk.bench.dsn)
-    kept.empty(("app", "orders"), start)
-    kept.close()
+    with desk.kept() as kept:
+        kept.empty(TABLE, start)
     assert desk.merge(most).rows() == [(4, "d")]
     assert desk.land(Stream(at=3000).insert(id=5, note="e")).merge(most).rows() == [(4, "d"), (5, "e")]
 
@@ -42,9 +41,8 @@ def test_what_is_sent_again_behind_it_is_known_to_be(desk: Desk, most: int) -> N
     desk.key = None
     before = Stream().insert(id=1, note="a").insert(id=2, note="b").commit().delete(id=1, note="a")
     desk.tell().land(before).merge(most)
-    kept = KeptDatabase("shop", "ONRAMP_SOURCE_SHOP", desk.bench.dsn)
-    assert kept.empty(("app", "orders"), desk.next_offset)
-    kept.close()
+    with desk.kept() as kept:
+        assert kept.empty(TABLE, desk.next_offset)
     # The connector was killed, and had not said how far it was.
     desk.land(before, Stream(at=2000).insert(id=3, note="c"))
     assert desk.merge(most).rows() == [(3, "c")]
@@ -56,10 +54,9 @@ def test_not_where_what_came_since_is_trimmed(desk: Desk) -> None:
     desk.tell().land(Stream().insert(id=1, note="a").insert(id=2, note="b")).merge()
     with desk.connected() as conn, conn, conn.cursor() as cursor:
         cursor.execute("UPDATE onramp.models SET trimmed_to = 2")
-    kept = KeptDatabase("shop", "ONRAMP_SOURCE_SHOP", desk.bench.dsn)
-    assert not kept.empty(("app", "orders"), 1)
-    assert kept.empty(("app", "nothing_landed_of_it"), 1)
-    kept.close()
+    with desk.kept() as kept:
+        assert not kept.empty(TABLE, 1)
+        assert kept.empty(("app", "nothing_landed_of_it"), 1)
     assert desk.merge().rows() == [(1, "a"), (2, "b")]
 
 
@@ -71,9 +68,8 @@ def test_without_a_key_what_the_snapshot_has_seen_is_not_missed(desk: Desk) -> N
         cursor.execute(ASKED, (*NAME, start, token))
     # It saw no rows: these were committed between the asking and the reading.  The last one was not.
     stream = Stream(at=2000).delete(id=1, note="a").delete(id=2, note="b").commit().insert(id=3, note="c")
-    kept = KeptDatabase("shop", "ONRAMP_SOURCE_SHOP", desk.bench.dsn)
-    kept.empty(("app", "orders"), start, token)
-    kept.close()
+    with desk.kept() as kept:
+        kept.empty(TABLE, start, token)
     assert desk.land(stream).merge().rows() == [(3, "c")]
     assert rebuild(desk.bench.dsn, *NAME) == ""
     assert desk.merge().rows() == [(3, "c")]
@@ -82,12 +78,7 @@ def test_without_a_key_what_the_snapshot_has_seen_is_not_missed(desk: Desk) -> N
 @pytest.mark.parametrize("by_a_resync", [True, False])
 def test_a_rebuild_does_not_bring_back_what_was_gone(desk: Desk, *, by_a_resync: bool) -> None:
     desk.tell().land(Stream().insert(id=1, note="gone").commit()).merge()
-    kept = KeptDatabase("shop", "ONRAMP_SOURCE_SHOP", desk.bench.dsn)
-    if by_a_resync:
-        kept.heal({("app", "orders"): desk.end()})
-    else:
-        kept.empty(("app", "orders"), desk.next_offset)
-    kept.close()
+    desk.begin_again(by_a_resync=by_a_resync)
     assert desk.land(Stream(at=2000).insert(id=2, note="b")).merge().rows() == [(2, "b")]
     assert rebuild(desk.bench.dsn, *NAME) == ""
     assert desk.merge().rows() == [(2, "b")]
@@ -98,9 +89,7 @@ def test_a_resync_forgets_what_the_snapshot_before_it_had_seen(desk: Desk) -> No
     desk.tell().land(Stream().insert(id=1, note="a").commit()).merge()
     with desk.connected() as conn, conn, conn.cursor() as cursor:
         cursor.execute("UPDATE onramp.models SET seen = '9000:9000:', seen_before = '0/FFFF'")
-    kept = KeptDatabase("shop", "ONRAMP_SOURCE_SHOP", desk.bench.dsn)
-    kept.heal({("app", "orders"): desk.end()})
-    kept.close()
+    desk.begin_again(by_a_resync=True)
     # Of another server, whose ids and positions are lower.
     assert desk.land(Stream(at=2000).insert(id=2, note="b")).merge().rows() == [(2, "b")]
 
@@ -119,12 +108,7 @@ def test_it_leaves_a_topic_that_was_made_again(
     desk.land(Stream(at=2000).insert(id=20, note="while it was held").insert(id=21, note="and this"))
     with pytest.raises(HeldError, match="made again"):
         desk.merge(most)
-    kept = KeptDatabase("shop", "ONRAMP_SOURCE_SHOP", desk.bench.dsn)
-    if by_a_resync:
-        kept.heal({("app", "orders"): desk.end()})
-    else:
-        kept.follow({("app", "orders"): desk.end()})
-        kept.empty(("app", "orders"), desk.next_offset)
+    desk.begin_again(by_a_resync=by_a_resync)
     assert desk.merge(most).rows() == []
     desk.land(Stream(at=3000).insert(id=30, note="new").insert(id=31, note="new").update(id=30, note="newer"))
     assert desk.merge(most).rows() == [(30, "newer"), (31, "new")]
@@ -134,17 +118,15 @@ def test_it_leaves_a_topic_that_was_made_again(
     desk.make_topic_again()
     with pytest.raises(HeldError, match="made again"):
         desk.land(Stream(at=4000).insert(id=40, note="third")).merge(most)
-    kept.close()
 
 
 @pytest.mark.parametrize("most", [1, 100])
 def test_a_topic_that_is_no_more_leaves_it_empty(desk: Desk, most: int) -> None:
     desk.tell().land(Stream().insert(id=1, note="a").insert(id=2, note="b").commit()).merge(most)
-    kept = KeptDatabase("shop", "ONRAMP_SOURCE_SHOP", desk.bench.dsn)
-    kept.follow({("app", "orders"): End()})
-    assert kept.empty(("app", "orders"), 0)
-    assert kept.read().merged == frozenset()
-    kept.close()
+    with desk.kept() as kept:
+        kept.follow({TABLE: End()})
+        assert kept.empty(TABLE, 0)
+        assert kept.read().merged == frozenset()
     assert desk.merge(most).rows() == []
     desk.make_topic_again()
     assert desk.land(Stream(at=2000).insert(id=3, note="c")).merge(most).rows() == [(3, "c")]
@@ -155,9 +137,7 @@ def test_what_was_parked_of_a_topic_that_is_no_more_excuses_nothing(desk: Desk) 
     desk.bench.execute("UPDATE onramp.models SET parked_known = 1")
     desk.merge()
     desk.make_topic_again()
-    kept = KeptDatabase("shop", "ONRAMP_SOURCE_SHOP", desk.bench.dsn)
-    kept.heal({("app", "orders"): desk.end()})
-    kept.close()
+    desk.begin_again(by_a_resync=True)
     desk.land(Stream(at=2000).insert(id=4, note="d")).merge()
     assert rebuild(desk.bench.dsn, *NAME) == ""
     desk.merge()
@@ -170,17 +150,16 @@ def test_a_topic_of_which_nothing_landed_and_that_is_made_again_is_told_too(
     desk: Desk, *, is_asked_twice: bool
 ) -> None:
     desk.tell().land(Stream().insert(id=1, note="a").commit()).merge()
-    kept = KeptDatabase("shop", "ONRAMP_SOURCE_SHOP", desk.bench.dsn)
-    desk.make_topic_again()  # the writer has halted at it
-    kept.heal({("app", "orders"): End(50, desk.topic_id)})
-    if not is_asked_twice:
-        assert desk.merge().rows() == []
-    desk.make_topic_again()
-    desk.land(Stream(at=3000).insert(id=3, note="c"))
-    with pytest.raises(HeldError, match="made again"):
-        desk.merge()
-    kept.heal({("app", "orders"): desk.end()})
-    kept.close()
+    with desk.kept() as kept:
+        desk.make_topic_again()  # the writer has halted at it
+        kept.heal({TABLE: End(50, desk.topic_id)})
+        if not is_asked_twice:
+            assert desk.merge().rows() == []
+        desk.make_topic_again()
+        desk.land(Stream(at=3000).insert(id=3, note="c"))
+        with pytest.raises(HeldError, match="made again"):
+            desk.merge()
+        kept.heal({TABLE: desk.end()})
     assert desk.land(Stream(at=4000).snapshot([{"id": 3, "note": "c"}])).merge().rows() == [(3, "c")]
 
 
@@ -189,13 +168,12 @@ def test_what_came_between_the_asking_and_the_emptying_is_there(desk: Desk, *, h
     desk.key = ("id",) if has_key else None
     desk.tell().land(Stream().snapshot([{"id": i, "note": "old"} for i in range(3)])).merge()
     desk.make_topic_again()
-    kept = KeptDatabase("shop", "ONRAMP_SOURCE_SHOP", desk.bench.dsn)
-    kept.follow({("app", "orders"): desk.end()})
-    # What ended there was the snapshot of another topic.
-    assert kept.has_snapshots_end(("app", "orders"), desk.next_offset) == (False, 0)
-    desk.land(Stream(at=2000).insert(id=3, note="c"))
-    kept.empty(("app", "orders"), 0)
-    kept.close()
+    with desk.kept() as kept:
+        kept.follow({TABLE: desk.end()})
+        # What ended there was the snapshot of another topic.
+        assert kept.has_snapshots_end(TABLE, desk.next_offset) == (False, 0)
+        desk.land(Stream(at=2000).insert(id=3, note="c"))
+        kept.empty(TABLE, 0)
     assert desk.merge().rows() == [(3, "c")]
 
 
@@ -204,21 +182,14 @@ def test_a_table_that_the_modeler_does_not_know_yet_begins_empty_too(
     desk: Desk, *, by_a_resync: bool
 ) -> None:
     desk.prepare().land(Stream().snapshot([{"id": 1, "note": "gone"}]))
-    kept = KeptDatabase("shop", "ONRAMP_SOURCE_SHOP", desk.bench.dsn)
-    if by_a_resync:
-        kept.heal({("app", "orders"): desk.end()})
-    else:
-        kept.empty(("app", "orders"), desk.next_offset)
-    kept.close()
+    desk.begin_again(by_a_resync=by_a_resync)
     assert desk.tell().merge().rows() == []
     assert desk.land(Stream(at=2000).insert(id=2, note="b")).merge().rows() == [(2, "b")]
 
 
 def test_what_is_trimmed_before_it_begins_hinders_no_rebuild(desk: Desk) -> None:
     desk.tell().land(Stream().insert(id=1, note="a").insert(id=2, note="b").commit()).merge()
-    kept = KeptDatabase("shop", "ONRAMP_SOURCE_SHOP", desk.bench.dsn)
-    kept.heal({("app", "orders"): desk.end()})
-    kept.close()
+    desk.begin_again(by_a_resync=True)
     desk.land(Stream(at=2000).insert(id=3, note="c")).merge()
     desk.bench.execute("UPDATE onramp.models SET trimmed_to = 2")
     assert rebuild(desk.bench.dsn, *NAME) == ""

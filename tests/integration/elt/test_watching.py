@@ -1,19 +1,12 @@
 """Of several agents one watches over a source: two would ask Kafka Connect for different things."""
 
-from contextlib import closing
-
-from services.elt.agent.kept_sql import KeptDatabase
 from tests.fixtures.writer import eventually
 from tests.integration.elt.desk import Desk
 from tests.integration.elt.test_frozen import look_at
 
 
-def kept(desk: Desk, source: str = "shop") -> KeptDatabase:
-    return KeptDatabase(source, "ONRAMP_SOURCE_SHOP", desk.bench.dsn)
-
-
 def test_one_watches_until_it_ends_and_others_watch_other_sources(desk: Desk) -> None:
-    with closing(kept(desk)) as one, closing(kept(desk)) as other, closing(kept(desk, "store")) as third:
+    with desk.kept() as one, desk.kept() as other, desk.kept("store") as third:
         assert [each.watch() for each in (one, one, other, third, other)] == [True, True, False, True, False]
         one.close()
         eventually(other.watch)
@@ -21,7 +14,7 @@ def test_one_watches_until_it_ends_and_others_watch_other_sources(desk: Desk) ->
 
 
 def test_who_stands_by_touches_nothing(desk: Desk) -> None:
-    with closing(kept(desk)) as one:
+    with desk.kept() as one:
         assert one.watch()
         one.read()
         row = "SELECT xmin::text, state, looked_at FROM onramp_agent.sources"
