@@ -141,8 +141,15 @@ QUICK: Final = _silent(
         (
             "what landed of a topic that is no more",
             "snapshots/followed_sql.py",
-            "if cur.rowcount and has_landed(cur, table):",
-            "if False:",
+            "    if has_landed(cur, table):\n        cur.execute(_LEAVE",
+            "    if False:\n        cur.execute(_LEAVE",
+            EMPTIED,
+        ),
+        (
+            "what snapshots of a topic that is no more have seen",
+            "snapshots/followed_sql.py",
+            "cur.execute(_FORGET, table)",
+            "pass",
             EMPTIED,
         ),
         (

@@ -28,6 +28,10 @@ _KNOW: Final = """
     INSERT INTO onramp.models (source, schema_name, table_name, landing) VALUES (%s, %s, %s, %s)
     ON CONFLICT DO NOTHING
 """
+#: Where snapshots of another topic begin says nothing of this one.
+_FORGET: Final = """
+    DELETE FROM onramp.source_rereads WHERE source = %s AND schema_name = %s AND table_name = %s
+"""
 _LEAVE: Final = sql.SQL("DELETE FROM {} WHERE _offset >= %s")
 
 
@@ -63,5 +67,8 @@ def follow(cur: cursor, table: tuple[str, str, str], end: End) -> None:
         "end": end.offset,
     }
     cur.execute(_FOLLOW, asked)
-    if cur.rowcount and has_landed(cur, table):
+    if not cur.rowcount:
+        return
+    cur.execute(_FORGET, table)
+    if has_landed(cur, table):
         cur.execute(_LEAVE.format(sql.Identifier(change_table.SCHEMA, landing)), (end.offset,))

@@ -196,3 +196,23 @@ def test_what_is_trimmed_before_it_begins_hinders_no_rebuild(desk: Desk) -> None
     assert desk.merge().rows() == [(3, "c")]
     desk.bench.execute("UPDATE onramp.models SET trimmed_to = 3")
     assert "trimmed" in rebuild(desk.bench.dsn, *NAME)
+
+
+def test_what_a_snapshot_of_a_topic_before_has_seen_is_not_taken_for_what_this_one_has(desk: Desk) -> None:
+    desk.key = None
+    rows = [{"id": 1, "note": "a"}, {"id": 2, "note": "b"}]
+    desk.tell().land(Stream().snapshot(rows)).merge()
+    with desk.kept() as kept, desk.connected() as conn, conn, conn.cursor() as cursor:
+        # Of the topic before; it was longer than this one is when its snapshot is asked for.
+        cursor.execute(ASKED, (*NAME, 3, str(UUID(int=7))))
+        conn.commit()
+        desk.make_topic_again().land(Stream(at=1900).insert(id=3, note="c").commit())
+        kept.follow({TABLE: desk.end()})
+        cursor.execute(
+            ASKED.replace("2050:2050:", "5050:5050:").replace("+ 2050", "+ 5050"),
+            (*NAME, 1, str(UUID(int=8))),
+        )
+    # Two changes that come before its rows, and one behind them that it has seen.
+    desk.land(Stream(at=2000).insert(id=4, note="d").insert(id=5, note="e"))
+    desk.land(Stream(at=5000).snapshot(rows), Stream(at=5010, xid=4000).insert(id=2, note="b"))
+    assert desk.merge().rows() == [(1, "a"), (2, "b")]
