@@ -160,6 +160,13 @@ QUICK: Final = _silent(
             EMPTIED,
         ),
         (
+            "what was parked of a topic that is no more, in a rebuild",
+            "setup/asked_sql.py",
+            "AND t.topic_id <> ALL (m.past_topics))",
+            ")",
+            EMPTIED,
+        ),
+        (
             "a table whose topic is no more",
             "merge/merge_sql.py",
             "if position.clear_at is not None and position.clear_at <= position.next_offset:",
@@ -204,8 +211,8 @@ QUICK: Final = _silent(
         (
             "a table that landed and that the modeler does not know yet",
             "snapshots/followed_sql.py",
-            "cur.execute(_KNOW,",
-            "tuple((_KNOW,",
+            "    if has_landed(cur, table):\n        cur.execute(_KNOW",
+            "    if False:\n        cur.execute(_KNOW",
             EMPTIED,
         ),
         (
