@@ -3,7 +3,17 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from itertools import chain
-from typing import Any, Self
+from typing import Any, Final, Self
+
+#: By kind of entry: what may have been otherwise between two looks.
+_MOMENTS: Final = {
+    "type": "it may have had another name or schema for a moment",
+    "schema": "its schema may have had another name for a moment",
+    "publication": "its publication was changed",
+    "index": "its replica identity may have been another for a moment",
+    "column": "a column of it may have had another name for a moment",
+    "value": "a value of an enumeration may have had another name for a moment",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,17 +29,16 @@ class RowsStamp:
     generated: Sequence[int] = ()
     #: Names of columns that were dropped.
     gone: Sequence[str] = ()
-    #: Its file, its TOAST table (0: none; None: as releases before kept it), and whether the file of an index
-    #: was made right behind its own: by these ALTER TABLE, which rewrites, is told from TRUNCATE.
+    #: Its file, its TOAST table (0: none; None: as releases before kept it), and whether the file of that or of
+    #: an index was made right behind its own: by these what rewrites it is told from TRUNCATE.
     file: int = 0
     toast: int | None = None
     is_truncated: bool = False
-    #: Who has written its type's row, as what renames or moves it does; and the publication's rows.
-    named: str = ""
-    published: str = ""
-    #: The columns, by number, that tell a row; and by oid who has written the entry of an index that might.
+    #: The columns, by number, that tell a row.
     key: str | None = None
-    indexes: Mapping[str, str] = field(default_factory=dict)
+    #: By `kind oid` or `kind number`: who has written an entry of the catalogue, and what else of it may change
+    #: without a row that does.  One that was written and says the same said something else for a moment.
+    entries: Mapping[str, Sequence[str]] = field(default_factory=dict)
     #: By oid: the values of the enumerations that its columns have, and the attributes of composites.
     labels: Mapping[str, str] = field(default_factory=dict)
     partitions: Sequence[int] = ()
@@ -76,8 +85,7 @@ def why_again(
         _of_columns(before, now),
         _of_types(before, now),
         _of_partitions(before, now, has_rows),
-        _of_absence(before, now),
-        _of_identity(before, now),
+        _of_moments(before, now),
     )
     return "; ".join(chain(*found))
 
@@ -99,6 +107,9 @@ def _of_columns(before: RowsStamp, now: RowsStamp) -> Iterator[str]:
             yield f"the column {name} has another type"
     if _is_rewritten(before, now):
         yield "ALTER TABLE has rewritten it"
+    elif before.file != now.file and not now.is_truncated and set(now.columns) - set(before.columns):
+        # VACUUM FULL writes a default into the rows, and nothing tells of one that was dropped before it.
+        yield "a new column of it may have had a default"
 
 
 def _is_rewritten(before: RowsStamp, now: RowsStamp) -> bool:
@@ -114,19 +125,16 @@ def _is_rewritten(before: RowsStamp, now: RowsStamp) -> bool:
     return bool(before.toast or now.toast) or not now.is_truncated
 
 
-def _of_absence(before: RowsStamp, now: RowsStamp) -> Iterator[str]:
-    if before.named and before.named != now.named:
-        yield "it may have had another name or schema for a moment"
-    if before.published and before.published != now.published:
-        yield "its publication was changed"
-
-
-def _of_identity(before: RowsStamp, now: RowsStamp) -> Iterator[str]:
-    """Yield why changes before may tell a row by other columns: what they delete, nobody could find."""
+def _of_moments(before: RowsStamp, now: RowsStamp) -> Iterator[str]:
     if before.key is not None and before.key != now.key:
-        yield "its key is another"
-    elif any(now.indexes.get(oid, writer) != writer for oid, writer in before.indexes.items()):
-        yield "its replica identity may have been another for a moment"
+        yield "its key is another"  # what changes before delete by another one, nobody could find
+        return
+    written = {
+        entry.partition(" ")[0]
+        for entry, (writer, says) in before.entries.items()
+        if entry in now.entries and now.entries[entry][0] != writer and now.entries[entry][1] == says
+    }
+    yield from (why for kind, why in _MOMENTS.items() if kind in written)
 
 
 def _of_types(before: RowsStamp, now: RowsStamp) -> Iterator[str]:

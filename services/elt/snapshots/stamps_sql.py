@@ -25,6 +25,31 @@ _LABELS: Final = f"""
         FROM used JOIN pg_type t USING (oid) JOIN pg_attribute p ON p.attrelid = t.typrelid
         WHERE t.typtype = 'c' AND p.attnum > 0 AND NOT p.attisdropped GROUP BY 1) AS named
 """  # noqa: S608 - our own words
+#: By kind and oid or number: who has written an entry, and what else changes it than what is looked for.
+_ENTRIES: Final = f"""
+    {_USED}
+    SELECT jsonb_object_agg(entry, jsonb_build_array(writer, says)) FROM (
+        SELECT 'type', t.xmin::text, '' FROM pg_type t WHERE t.oid = c.reltype
+        UNION ALL
+        SELECT 'schema', n.xmin::text, concat_ws('/', n.nspowner, n.nspacl)
+        FROM pg_namespace n WHERE n.oid = c.relnamespace
+        UNION ALL
+        SELECT 'publication', concat_ws('/', p.oid, p.xmin, s.oid, s.xmin), ''
+        FROM pg_publication p JOIN pg_publication_namespace s ON s.pnpubid = p.oid
+        WHERE p.pubname = %(publication)s AND s.pnnspid = c.relnamespace
+        UNION ALL
+        SELECT concat('index ', i.indexrelid), i.xmin::text, '' FROM pg_index i
+        WHERE i.indrelid = c.oid AND i.indisunique AND i.indimmediate AND i.indpred IS NULL
+        UNION ALL
+        SELECT concat('column ', a.attnum), a.xmin::text, concat_ws('/', a.attname, a.atttypid, a.atttypmod,
+                a.attnotnull, a.atthasmissing, a.attidentity, a.attgenerated, a.attislocal, a.attinhcount,
+                a.attstattarget, a.attstorage, a.attcompression, a.attacl, a.attoptions, CASE WHEN a.atthasdef
+                THEN (SELECT d.oid FROM pg_attrdef d WHERE d.adrelid = a.attrelid AND d.adnum = a.attnum) END)
+        FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+        UNION ALL
+        SELECT concat('value ', e.oid), e.xmin::text, concat_ws('/', e.enumlabel, e.enumsortorder)
+        FROM used JOIN pg_enum e ON e.enumtypid = used.oid) AS entries (entry, writer, says)
+"""  # noqa: S608 - our own words
 #: pg_partition_tree would lock each partition, and wait for whoever rewrites one.
 _TREE: Final = """
     WITH RECURSIVE tree AS (
@@ -44,17 +69,12 @@ STAMP: Final = f"""
         'generated', (SELECT jsonb_agg(a.attnum) FROM pg_attribute a
             WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated <> ''),
         'toast', c.reltoastrelid::int8, 'is_truncated', EXISTS (
-            SELECT FROM pg_index i JOIN pg_class x ON x.oid = i.indexrelid
-            WHERE i.indrelid = c.oid AND x.relfilenode::int8 = c.relfilenode::int8 + 1),
-        'named', (SELECT t.xmin FROM pg_type t WHERE t.oid = c.reltype),
-        'published', (SELECT concat_ws('/', p.oid, p.xmin, s.oid, s.xmin)
-            FROM pg_publication p JOIN pg_publication_namespace s ON s.pnpubid = p.oid
-            WHERE p.pubname = %(publication)s AND s.pnnspid = c.relnamespace),
+            SELECT FROM (SELECT c.reltoastrelid UNION ALL
+                         SELECT i.indexrelid FROM pg_index i WHERE i.indrelid = c.oid) AS made (oid)
+            JOIN pg_class x USING (oid) WHERE x.relfilenode::int8 = c.relfilenode::int8 + 1),
         'key', coalesce((SELECT i.indkey::text FROM pg_index i WHERE i.indrelid = c.oid
               AND CASE c.relreplident WHEN 'i' THEN i.indisreplident ELSE i.indisprimary END), ''),
-        'indexes', (SELECT jsonb_object_agg(i.indexrelid::int8, i.xmin) FROM pg_index i
-            WHERE i.indrelid = c.oid AND i.indisunique AND i.indimmediate AND i.indpred IS NULL),
-        'labels', ({_LABELS}))
+        'labels', ({_LABELS}), 'entries', ({_ENTRIES}))
     || CASE WHEN c.relkind = 'p' THEN ({_TREE}
         SELECT jsonb_build_object(
             'partitions', jsonb_agg(t.oid::int8 ORDER BY t.oid) FILTER (WHERE k.relkind <> 'p'),

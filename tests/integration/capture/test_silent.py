@@ -29,6 +29,8 @@ SILENT: Final = {
     "unlogged": "id, v",
     "renamed": "id, v",
     "moved": "id, v",
+    "hues": "id, hue::text",
+    "swapped": "id, a, b",
 }
 _KEYED: Final = ("made_again", "cents", "filled", "unlogged", "renamed", "moved")
 MAKE_SILENT: Final = (
@@ -51,11 +53,17 @@ MAKE_SILENT: Final = (
     "CREATE TABLE app.unlogged AS SELECT 1 AS id, 2 AS v",
     "CREATE TABLE app.renamed AS SELECT 1 AS id, 2 AS v",
     "CREATE TABLE app.moved AS SELECT 1 AS id, 2 AS v",
+    "CREATE TYPE app.hue AS ENUM ('red', 'green')",
+    "CREATE TABLE app.hues (id int PRIMARY KEY, hue app.hue)",
+    "INSERT INTO app.hues VALUES (1, 'green')",
+    "CREATE TABLE app.swapped (id int PRIMARY KEY, a int, b int)",
+    "INSERT INTO app.swapped VALUES (1, 2, 3)",
     *(f"ALTER TABLE app.{name} ADD PRIMARY KEY (id)" for name in _KEYED),
     # Of the same name but for case: it stays out, and the other one does not.
     'CREATE TABLE app."Cents" (id int PRIMARY KEY)',
     'CREATE TABLE app.of_cents () INHERITS (app."Cents")',
 )
+_SWAP: Final = ";".join(f"ALTER TABLE app.swapped RENAME {old} TO {new}" for old, new in ("ax", "ba", "xb"))
 CHANGE_SILENTLY: Final = (
     "ALTER TYPE app.mood RENAME VALUE 'sad' TO 'blue'",
     "ALTER TABLE app.doubled ALTER twice DROP EXPRESSION",
@@ -80,6 +88,11 @@ CHANGE_SILENTLY: Final = (
         "CREATE SCHEMA far; ALTER TABLE app.moved SET SCHEMA far; UPDATE far.moved SET v = 3;"
         "ALTER TABLE far.moved SET SCHEMA app"
     ),
+    (
+        "ALTER TYPE app.hue RENAME VALUE 'red' TO 'blue'; UPDATE app.hues SET hue = 'blue';"
+        "ALTER TYPE app.hue RENAME VALUE 'blue' TO 'red'"
+    ),
+    f"{_SWAP}; UPDATE app.swapped SET a = 5, b = 6; {_SWAP}",
 )
 DELETE: Final = "DELETE FROM app.{0}"
 ONE_ROW: Final = ("CREATE TABLE app.{0} (id int{1}, note text)", "INSERT INTO app.{0} VALUES (1, 'before')")
@@ -131,6 +144,19 @@ def test_what_changes_while_it_is_not_published_for_a_moment_is_read_again(shop:
             "ALTER PUBLICATION {0} ADD TABLES IN SCHEMA app"
         )
         shop.execute(gap.format(names.publication(shop.name)))
+        eventually(lambda: look.look() and not pending(shop), 60)
+        assert equal(shop, "orders", "id, note")
+
+
+@pytest.mark.usefixtures("warehouse")
+def test_what_changes_while_its_schema_has_another_name_for_a_moment_is_read_again(shop: Captured) -> None:
+    with looking(shop) as look:
+        flows(look)
+        assert equal(shop, "orders", "id, note")
+        shop.execute(
+            "ALTER SCHEMA app RENAME TO away; UPDATE away.orders SET note = 'away';"
+            "ALTER SCHEMA away RENAME TO app"
+        )
         eventually(lambda: look.look() and not pending(shop), 60)
         assert equal(shop, "orders", "id, note")
 

@@ -128,14 +128,69 @@ def test_a_table_that_was_away_for_a_moment_is_read_again(source: SourceDatabase
         ("ALTER TABLE app.wide SET SCHEMA far", "ALTER TABLE far.wide SET SCHEMA app"),
     ):
         assert why(source, database, f"{away}; {back}", "wide") == moved
+    renamed = "ALTER SCHEMA app RENAME TO away; ALTER SCHEMA away RENAME TO app"
+    assert why(source, database, renamed, "wide") == "its schema may have had another name for a moment"
     for known in (
         "GRANT SELECT ON app.wide TO public",
         "CREATE INDEX ON app.wide (note)",
         "ALTER TABLE app.wide ADD more int",
         "ALTER TABLE app.wide REPLICA IDENTITY FULL",
         "COMMENT ON TABLE app.wide IS 'wide'",
+        "GRANT USAGE ON SCHEMA app TO public",
+        "ALTER SCHEMA app OWNER TO pg_database_owner",
     ):
         assert why(source, database, known, "wide") == "", known
+
+
+def test_columns_and_values_that_had_other_names_for_a_moment(
+    source: SourceDatabase, database: Database
+) -> None:
+    execute(
+        database.dsn,
+        "CREATE TYPE app.mood AS ENUM ('sad', 'glad');"
+        "CREATE TABLE app.two (id int PRIMARY KEY, a int DEFAULT 1, b int, mood app.mood)",
+    )
+    swapped = "".join(f"ALTER TABLE {{0}} RENAME {old} TO {new};" for old, new in ("ax", "ba", "xb"))
+    columns = "a column of it may have had another name for a moment"
+    assert why(source, database, swapped + swapped, "two") == columns
+    assert why(source, database, swapped, "two") != columns
+    renamed = (
+        "ALTER TYPE app.mood RENAME VALUE 'sad' TO 'blue'; ALTER TYPE app.mood RENAME VALUE 'blue' TO 'sad'"
+    )
+    values = "a value of an enumeration may have had another name for a moment"
+    assert why(source, database, renamed, "two") == values
+    for known in (
+        "ALTER TABLE {0} ALTER a SET DEFAULT 2",
+        "ALTER TABLE {0} ALTER a DROP DEFAULT",
+        "ALTER TABLE {0} ALTER b SET NOT NULL",
+        "ALTER TABLE {0} ALTER b SET STATISTICS 500",
+        "ALTER TABLE {0} ALTER b SET (n_distinct = 5)",
+        "ALTER TABLE {0} ADD CHECK (a > 0)",
+        "ALTER TABLE {0} ADD FOREIGN KEY (a) REFERENCES {0}",
+        "GRANT SELECT (a) ON {0} TO public",
+        "COMMENT ON COLUMN {0}.a IS 'a'",
+        "INSERT INTO {0} VALUES (1, 1, 1, 'sad'); ANALYZE {0}",
+        "TRUNCATE {0}",
+        "VACUUM FREEZE {0}",
+        "ALTER TYPE app.mood ADD VALUE 'calm' BEFORE 'glad'",
+        "ALTER TABLE {0} ADD more int DEFAULT 5; ALTER TABLE {0} ALTER more DROP DEFAULT",
+    ):
+        found = why(source, database, known, "two")
+        assert found == ("the new column more has a default" if "more" in known else ""), known
+
+
+def test_a_default_that_is_written_into_the_rows_and_gone(source: SourceDatabase, database: Database) -> None:
+    execute(database.dsn, "CREATE TABLE app.wide (id int PRIMARY KEY, note text)")
+    before = tables(source)["app.wide"].rows_stamp
+    execute(
+        database.dsn,
+        "ALTER TABLE app.wide ADD more int DEFAULT 5; ALTER TABLE app.wide ALTER more DROP DEFAULT",
+    )
+    with closing(psycopg2.connect(database.dsn)) as conn, conn.cursor() as cursor:
+        conn.autocommit = True
+        cursor.execute("VACUUM FULL app.wide")
+    found = why_again(before, tables(source)["app.wide"].rows_stamp, lambda _: True)
+    assert found == "a new column of it may have had a default"
 
 
 def test_a_table_that_was_not_published_for_a_moment_is_read_again(

@@ -98,6 +98,10 @@ def stamped(
 ID = {"1": ["id", 23, -1, False]}
 
 
+def written(by: str, says: str = "", entry: str = "schema") -> dict[str, list[str]]:
+    return {entry: [by, says]}
+
+
 @pytest.mark.parametrize(
     ("before", "now", "why"),
     [
@@ -137,22 +141,21 @@ ID = {"1": ["id", 23, -1, False]}
             stamped(ID, file=2, toast=0, is_truncated=True),
             "ALTER TABLE has rewritten it",
         ),
-        (stamped(ID), stamped(ID, file=2, toast=5, named="7", published="8"), ""),  # kept by a release before
+        (stamped(ID), stamped(ID, file=2, toast=5, entries=written("7")), ""),  # kept by a release before
         (
-            stamped(ID, named="7"),
-            stamped(ID, named="8"),
-            "it may have had another name or schema for a moment",
+            stamped(ID, file=1, toast=5),
+            stamped({**ID, "2": ["a", 25, -1, False]}, file=2, toast=5),
+            "a new column of it may have had a default",
+        ),
+        (
+            stamped(ID, file=1, toast=5),
+            stamped({**ID, "2": ["a", 25, -1, False]}, file=2, toast=5, is_truncated=True),
+            "",
         ),
         (stamped(ID, key="1"), stamped(ID, key="2"), "its key is another"),
         (stamped(ID, key=""), stamped(ID, key="1"), "its key is another"),
-        (stamped(ID, key="1", indexes={"5": "7"}), stamped(ID, key="1", indexes={"5": "7", "6": "8"}), ""),
-        (
-            stamped(ID, key="1", indexes={"5": "7"}),
-            stamped(ID, key="1", indexes={"5": "8"}),
-            "its replica identity may have been another for a moment",
-        ),
-        (stamped(ID), stamped(ID, key="1", indexes={"5": "7"}), ""),  # kept by a release before
-        (stamped(ID, published="7"), stamped(ID, published="8"), "its publication was changed"),
+        (stamped(ID, entries=written("7")), stamped(ID, entries=written("7") | {"index 6": ["8", ""]}), ""),
+        (stamped(ID, entries=written("7")), stamped(ID, entries=written("8", "a_grant")), ""),
         (
             stamped({**ID, "2": ["a", 25, -1, False]}),
             stamped({**ID, "3": ["a", 25, -1, False]}),
@@ -173,6 +176,26 @@ def test_a_table_is_read_again_when_its_rows_changed_and_nobody_said_so(
     before: RowsStamp | None, now: RowsStamp, why: str
 ) -> None:
     assert why_again(before, now, lambda oid: oid == 8) == why
+
+
+@pytest.mark.parametrize(
+    ("entry", "why"),
+    [
+        ("type", "it may have had another name or schema for a moment"),
+        ("schema", "its schema may have had another name for a moment"),
+        ("publication", "its publication was changed"),
+        ("index 5", "its replica identity may have been another for a moment"),
+        ("column 2", "a column of it may have had another name for a moment"),
+        ("value 5", "a value of an enumeration may have had another name for a moment"),
+    ],
+)
+def test_an_entry_that_was_written_and_says_the_same_said_something_else_for_a_moment(
+    entry: str, why: str
+) -> None:
+    before = stamped(ID, entries=written("7", "a", entry))
+    assert why_again(before, stamped(ID, entries=written("8", "a", entry)), lambda _: False) == why
+    assert why_again(before, stamped(ID, entries=written("8", "b", entry)), lambda _: False) == ""
+    assert why_again(before, stamped(ID), lambda _: False) == ""
 
 
 def test_the_sql_for_a_dba_quotes_and_publishes_no_other_tables() -> None:
