@@ -26,6 +26,20 @@ _FETCHED_ROWS: Final = 32
 _PLAIN: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")
 _ANY: Final = {"*": ".*", "?": "."}
 _HEARTBEAT_MS: Final = 1000
+#: ALTER DATABASE or ROLE … SET may have others: by them values come out otherwise, the connector fails, a
+#: large snapshot is cut off each time, or lacks rows that a policy hides.
+_SESSION: Final = " ".join(
+    f"-c {setting}"
+    for setting in (
+        "bytea_output=hex",
+        "extra_float_digits=1",
+        "intervalstyle=postgres",
+        "quote_all_identifiers=off",
+        "row_security=off",
+        "statement_timeout=0",
+        "idle_in_transaction_session_timeout=0",
+    )
+)
 #: libpq's names of what Debezium's driver takes, by its own.
 _TLS: Final = {
     "sslmode": "database.sslmode",
@@ -89,6 +103,7 @@ def _reach(name: str, source: Source, dsn: Mapping[str, str]) -> dict[str, str]:
         "database.password": f"${{env:{source.dsn_env}{PASSWORD_SUFFIX}}}",
         "database.dbname": dsn.get("dbname", ""),
         **{theirs: dsn[ours] for ours, theirs in _TLS.items() if ours in dsn},
+        "driver.options": _SESSION,
         "plugin.name": "pgoutput",
         "slot.name": names.slot(name),
         "publication.name": names.publication(name),

@@ -97,9 +97,9 @@ _PUBLICATION: Final = """
 _ROLE: Final = """
     SELECT current_setting('wal_level'),
            (SELECT rolsuper OR rolreplication FROM pg_roles WHERE rolname = current_user),
-           ARRAY(SELECT s FROM unnest(%(schemas)s::text[]) s WHERE to_regnamespace(quote_ident(s)) IS NULL
-                 OR NOT has_schema_privilege(quote_ident(s), 'USAGE')),
-           EXISTS (SELECT FROM unnest(%(schemas)s::text[]) s WHERE to_regnamespace(quote_ident(s)) IS NULL)
+           ARRAY(SELECT s FROM unnest(%(schemas)s::text[]) s LEFT JOIN pg_namespace n ON n.nspname = s
+                 WHERE n.oid IS NULL OR NOT has_schema_privilege(n.oid, 'USAGE')),
+           EXISTS (SELECT unnest(%(schemas)s::text[]) EXCEPT SELECT nspname FROM pg_namespace)
 """
 _MOMENT: Final = """
     SELECT pg_current_wal_insert_lsn()::text, pg_snapshot_xmin(pg_current_snapshot())::text::int8,

@@ -3,7 +3,3 @@
 
 class HeldError(Exception):
     """This table cannot go on; others do.  Its text is for the operator and has no value of a row."""
-
-
-class NotYetError(HeldError):
-    """It goes on by itself as soon as the agent has told what is missing."""

@@ -23,7 +23,7 @@ from services.elt.merge import (
     state_sql,
     superseded_sql,
 )
-from services.elt.merge.held import HeldError, NotYetError
+from services.elt.merge.held import HeldError
 from services.elt.merge.history_sql import SourceTable
 from services.elt.merge.public_table import PublicTable
 from services.elt.merge.state_sql import Advance, Position
@@ -66,8 +66,6 @@ class Merge:
             return self._run(conn)
         except HeldError as e:
             conn.rollback()
-            if isinstance(e, NotYetError) and not isinstance(e, seen_sql.UntoldError):
-                raise
             if self.topic_id is None or not superseded_sql.pass_over(
                 conn, self.source, self.table, self.topic_id
             ):
@@ -111,9 +109,10 @@ class Merge:
         log = position.log_begins_at
         repeats = stage_sql.drop_repeats(conn, landing, start, position.mark, log) if staged else 0
         if unknown := stage_sql.unknown_columns(conn, self.source.known) if staged else []:
-            raise NotYetError(
-                f"changes have a column {', '.join(unknown)} that the schema history does not have yet: the "
-                "agent adds it within seconds; if not, look whether it runs"
+            raise HeldError(
+                f"changes have a column {', '.join(unknown)} that the schema history does not have: within "
+                "seconds the agent adds it, or has the table read again if it is gone already. If not, look "
+                f"whether it runs, or onramp sources resync {self.source.name.source}"
             )
         mark = state_sql.mark(conn, position, stop)
         read_from = stage_sql.last_snapshot(conn, landing, start)

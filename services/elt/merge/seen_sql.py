@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from psycopg2 import sql
 from psycopg2.extensions import connection
 
-from services.elt.merge.held import NotYetError
+from services.elt.merge.held import HeldError
 from services.elt.merge.history_sql import TableName
 
 _TOLD: Final = """
@@ -48,10 +48,6 @@ _PAST: Final = """
 _IDS: Final = {"all": sql.Literal(1 << 32), "half": sql.Literal(1 << 31)}
 
 
-class UntoldError(NotYetError):
-    """It is not known what a snapshot has seen whose rows have landed."""
-
-
 class Seen(NamedTuple):
     """What a snapshot has seen, as Postgres writes it, and where the log was behind all of it."""
 
@@ -62,14 +58,14 @@ class Seen(NamedTuple):
 def known_to(conn: connection, name: TableName, landing: sql.Identifier, start: int, stop: int) -> int:
     """Return up to where it is known what each snapshot in `[start, stop)` has seen.
 
-    Raises `UntoldError`: nowhere.
+    Raises `HeldError`: nowhere.
     """
     bounds = {"source": name.source, "schema": name.schema, "table": name.table, "start": start, "stop": stop}
     with conn.cursor() as cursor:
         cursor.execute(_UNTOLD.format(landing=landing), bounds)
         (at,) = cursor.fetchone() or (None,)
     if at == start:
-        raise UntoldError(
+        raise HeldError(
             "it has no key and was read again, and the agent has not told yet what was seen then: it does "
             f"within seconds of the last row; if not, onramp sources resync {name.source}"
         )

@@ -12,6 +12,7 @@ _MOMENTS: Final = {
     "publication": "its publication was changed",
     "index": "its replica identity may have been another for a moment",
     "column": "a column of it may have had another name for a moment",
+    "attributes": "a composite type has, or had for a moment, other attributes",
     "value": "a value of an enumeration may have had another name for a moment",
 }
 
@@ -27,17 +28,19 @@ class RowsStamp:
     columns: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     #: By number: those that are generated, which are not captured.
     generated: Sequence[int] = ()
-    #: Names of columns that were dropped.
+    #: Names of columns that were dropped while somebody looked, and the numbers of all that were ever dropped
+    #: (None: as releases before kept it).
     gone: Sequence[str] = ()
-    #: Its file, its TOAST table (0: none; None: as releases before kept it), and whether the file of that or of
-    #: an index was made right behind its own: by these what rewrites it is told from TRUNCATE.
+    dropped: Sequence[int] | None = None
+    #: Its file, its TOAST table (0: none; None: as releases before kept it), and whether the file of that, or
+    #: of an index, was made right behind its own: by these what rewrites it is told from TRUNCATE.
     file: int = 0
     toast: int | None = None
     is_truncated: bool = False
     #: The columns, by number, that tell a row.
     key: str | None = None
-    #: By `kind oid` or `kind number`: who has written an entry of the catalogue, and what else of it may change
-    #: without a row that does.  One that was written and says the same said something else for a moment.
+    #: By `kind oid` or `kind number`: who has written an entry of the catalogue, and what it says.  One that
+    #: was written and says the same said something else for a moment.
     entries: Mapping[str, Sequence[str]] = field(default_factory=dict)
     #: By oid: the values of the enumerations that its columns have, and the attributes of composites.
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -83,6 +86,7 @@ def why_again(
         return "it is new here and has rows" if has_rows(now.oid) else ""
     found = (
         _of_columns(before, now),
+        _of_files(before, now),
         _of_types(before, now),
         _of_partitions(before, now, has_rows),
         _of_moments(before, now),
@@ -105,6 +109,13 @@ def _of_columns(before: RowsStamp, now: RowsStamp) -> Iterator[str]:
             yield f"the column {old[0]} is named {name} now"
         elif (old[1], old[2]) != (type_oid, modifier):
             yield f"the column {name} has another type"
+    if before.dropped is not None:
+        known = {*before.dropped, *before.generated, *map(int, before.columns)}
+        if set(now.dropped or ()) - known:
+            yield "a column of it came and went"
+
+
+def _of_files(before: RowsStamp, now: RowsStamp) -> Iterator[str]:
     if _is_rewritten(before, now):
         yield "ALTER TABLE has rewritten it"
     elif before.file != now.file and not now.is_truncated and set(now.columns) - set(before.columns):

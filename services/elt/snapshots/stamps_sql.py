@@ -47,6 +47,9 @@ _ENTRIES: Final = f"""
                 THEN (SELECT d.oid FROM pg_attrdef d WHERE d.adrelid = a.attrelid AND d.adnum = a.attnum) END)
         FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
         UNION ALL
+        SELECT concat('attributes ', t.oid), k.relnatts::text, ''
+        FROM used JOIN pg_type t USING (oid) JOIN pg_class k ON k.oid = t.typrelid WHERE t.typtype = 'c'
+        UNION ALL
         SELECT concat('value ', e.oid), e.xmin::text, concat_ws('/', e.enumlabel, e.enumsortorder)
         FROM used JOIN pg_enum e ON e.enumtypid = used.oid) AS entries (entry, writer, says)
 """  # noqa: S608 - our own words
@@ -68,6 +71,8 @@ STAMP: Final = f"""
               AND a.attgenerated = ''),
         'generated', (SELECT jsonb_agg(a.attnum) FROM pg_attribute a
             WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated <> ''),
+        'dropped', coalesce((SELECT jsonb_agg(a.attnum) FROM pg_attribute a
+            WHERE a.attrelid = c.oid AND a.attnum > 0 AND a.attisdropped), '[]'),
         'toast', c.reltoastrelid::int8, 'is_truncated', EXISTS (
             SELECT FROM (SELECT c.reltoastrelid UNION ALL
                          SELECT i.indexrelid FROM pg_index i WHERE i.indrelid = c.oid) AS made (oid)

@@ -31,8 +31,10 @@ SILENT: Final = {
     "moved": "id, v",
     "hues": "id, hue::text",
     "swapped": "id, a, b",
+    "widened": "id, v",
+    "relabelled": "id, v",
 }
-_KEYED: Final = ("made_again", "cents", "filled", "unlogged", "renamed", "moved")
+_KEYED: Final = ("made_again", "cents", "filled", "unlogged", "renamed", "moved", "widened", "relabelled")
 MAKE_SILENT: Final = (
     "CREATE TYPE app.mood AS ENUM ('sad', 'glad')",
     "CREATE DOMAIN app.last AS app.mood",
@@ -52,6 +54,8 @@ MAKE_SILENT: Final = (
     "CREATE TABLE app.filled AS SELECT 1 AS id, 2 AS v",
     "CREATE TABLE app.unlogged AS SELECT 1 AS id, 2 AS v",
     "CREATE TABLE app.renamed AS SELECT 1 AS id, 2 AS v",
+    "CREATE TABLE app.widened AS SELECT 1 AS id, 2 AS v",
+    "CREATE TABLE app.relabelled AS SELECT 1 AS id, 2 AS v",
     "CREATE TABLE app.moved AS SELECT 1 AS id, 2 AS v",
     "CREATE TYPE app.hue AS ENUM ('red', 'green')",
     "CREATE TABLE app.hues (id int PRIMARY KEY, hue app.hue)",
@@ -92,7 +96,16 @@ CHANGE_SILENTLY: Final = (
         "ALTER TYPE app.hue RENAME VALUE 'red' TO 'blue'; UPDATE app.hues SET hue = 'blue';"
         "ALTER TYPE app.hue RENAME VALUE 'blue' TO 'red'"
     ),
-    f"{_SWAP}; UPDATE app.swapped SET a = 5, b = 6; {_SWAP}",
+    # Of columns that no look ever sees.
+    (
+        "ALTER TABLE app.widened ADD w int; UPDATE app.widened SET w = 7; UPDATE app.widened SET v = w;"
+        "ALTER TABLE app.widened DROP w"
+    ),
+    (
+        "ALTER TABLE app.relabelled RENAME v TO w; UPDATE app.relabelled SET w = 8;"
+        "ALTER TABLE app.relabelled RENAME w TO v"
+    ),
+    f"{_SWAP}; UPDATE app.swapped SET a = 5, b = 6; {_SWAP}",  # noqa: S608
 )
 DELETE: Final = "DELETE FROM app.{0}"
 ONE_ROW: Final = ("CREATE TABLE app.{0} (id int{1}, note text)", "INSERT INTO app.{0} VALUES (1, 'before')")

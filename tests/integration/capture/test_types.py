@@ -6,6 +6,7 @@ from typing import Any, Final, NamedTuple
 import orjson
 import psycopg2
 from psycopg2 import sql
+from psycopg2.extensions import parse_dsn
 
 from services.elt.agent.source_sql import SourceDatabase
 from services.elt.merge.column_types import column_type
@@ -131,6 +132,16 @@ REFUSED: Final = (
     ),
 )
 
+#: What a database has of its own, by which values would come out otherwise, and what they are compared by.
+SETTINGS: Final = {
+    "bytea_output": ("escape", "hex"),
+    "datestyle": ("SQL, DMY", "ISO"),
+    "extra_float_digits": ("-10", "1"),
+    "intervalstyle": ("sql_standard", "postgres"),
+    "quote_all_identifiers": ("on", "off"),
+    "timezone": ("Asia/Tokyo", "UTC"),
+}
+
 
 class Seen(NamedTuple):
     """A value of a column as the source has it, and as a change tells it, both as texts."""
@@ -173,10 +184,12 @@ def published(conn: Any, type_: str, change: dict[str, Any], column: str) -> str
 
 def test_each_type_comes_out_as_it_is_from_snapshot_and_stream(shop: Captured) -> None:
     columns = ", ".join(f"c{n} {type_}" for n, type_ in enumerate(TYPES))
+    database = parse_dsn(shop.dsn)["dbname"]
     shop.execute(
         *OWN,
         f"CREATE TABLE app.types (id int PRIMARY KEY, {columns})",
         _insert(1),
+        *(f"ALTER DATABASE {database} SET {setting} = '{own}'" for setting, (own, _) in SETTINGS.items()),
     )
     look = shop.looking()
     flows(look)
@@ -185,13 +198,14 @@ def test_each_type_comes_out_as_it_is_from_snapshot_and_stream(shop: Captured) -
     look.close()
 
     differ = []
+    usual = "; ".join(f"SET {setting} = '{value}'" for setting, (_, value) in SETTINGS.items())
     types = types_of(shop, "app.types")
     with closing(psycopg2.connect(shop.published, options="-c timezone=UTC")) as conn:
         conn.autocommit = True
         for change in shop.changes("types"):
             for n, type_ in enumerate(TYPES):
                 row = change["after"]["id"]
-                query = f"SET timezone = 'UTC'; SELECT c{n}::text FROM app.types WHERE id = %s"  # noqa: S608
+                query = f"{usual}; SELECT c{n}::text FROM app.types WHERE id = %s"  # noqa: S608
                 ((theirs,),) = shop.ask(query, row)
                 seen = Seen(
                     type_, change["op"], row, theirs, published(conn, types[f"c{n}"], change, f"c{n}")

@@ -7,7 +7,6 @@ from typing import Any
 from uuid import UUID
 
 import orjson
-import psycopg2
 from psycopg2.extensions import connection
 
 from services.elt.agent.kept_sql import KeptDatabase
@@ -19,6 +18,7 @@ from services.elt.modeler.modeler import only_feed
 from services.elt.snapshots.followed_sql import End
 from services.writer.model.offsets import Partition
 from services.writer.model.routes import Routes, SourceRoute
+from shared.postgres.connect import connect
 from tests.fixtures.changes import Stream
 from tests.fixtures.writer import Bench, arrivals
 
@@ -134,7 +134,7 @@ class Desk:
 
     @contextmanager
     def connected(self) -> Iterator[connection]:
-        with closing(psycopg2.connect(self.bench.dsn, options=OPTIONS)) as conn:
+        with closing(connect(self.bench.dsn, name="onramp-modeler", options=OPTIONS)) as conn:
             yield conn
 
     def rows(self, *columns: str) -> list[tuple[Any, ...]]:

@@ -154,12 +154,21 @@ def test_columns_and_values_that_had_other_names_for_a_moment(
     columns = "a column of it may have had another name for a moment"
     assert why(source, database, swapped + swapped, "two") == columns
     assert why(source, database, swapped, "two") != columns
+    for gone in ("ALTER TABLE {0} ADD more int; ALTER TABLE {0} DROP more", "ALTER TABLE {0} DROP b"):
+        found = why(source, database, gone, "two")
+        assert found == ("a column of it came and went" if "more" in gone else ""), gone
+    execute(database.dsn, "ALTER TABLE app.two ADD b int")
     renamed = (
         "ALTER TYPE app.mood RENAME VALUE 'sad' TO 'blue'; ALTER TYPE app.mood RENAME VALUE 'blue' TO 'sad'"
     )
     values = "a value of an enumeration may have had another name for a moment"
     assert why(source, database, renamed, "two") == values
+    execute(database.dsn, "CREATE TYPE app.pair AS (a int, b int); ALTER TABLE app.two ADD pair app.pair[]")
+    widened = "ALTER TYPE app.pair ADD ATTRIBUTE c int; ALTER TYPE app.pair DROP ATTRIBUTE c"
+    attributes = "a composite type has, or had for a moment, other attributes"
+    assert why(source, database, widened, "two") == attributes
     for known in (
+        "ALTER TYPE app.pair RENAME ATTRIBUTE a TO x",
         "ALTER TABLE {0} ALTER a SET DEFAULT 2",
         "ALTER TABLE {0} ALTER a DROP DEFAULT",
         "ALTER TABLE {0} ALTER b SET NOT NULL",
@@ -169,7 +178,7 @@ def test_columns_and_values_that_had_other_names_for_a_moment(
         "ALTER TABLE {0} ADD FOREIGN KEY (a) REFERENCES {0}",
         "GRANT SELECT (a) ON {0} TO public",
         "COMMENT ON COLUMN {0}.a IS 'a'",
-        "INSERT INTO {0} VALUES (1, 1, 1, 'sad'); ANALYZE {0}",
+        "INSERT INTO {0} (id, a, b, mood) VALUES (1, 1, 1, 'sad'); ANALYZE {0}",
         "TRUNCATE {0}",
         "VACUUM FREEZE {0}",
         "ALTER TYPE app.mood ADD VALUE 'calm' BEFORE 'glad'",
@@ -251,6 +260,16 @@ def test_a_partition_whose_changes_are_told_as_those_of_a_table_elsewhere_stays_
         execute(database.dsn, f"ALTER PUBLICATION {publication} {change}")
         assert tables(source)["app.own"].hidden == ("" if "DROP" in change else "elsewhere")
         assert [table.hidden for name, table in tables(source).items() if name != "app.own"] == ["", "", ""]
+
+
+def test_a_schema_whose_name_needs_quotes_is_there(database: Database) -> None:
+    execute(database.dsn, 'CREATE SCHEMA "It\'s ""mine"""; CREATE TABLE "It\'s ""mine""".t (id int)')
+    named = Source(dsn_env="ONRAMP_SOURCE_SHOP", schemas=('It\'s "mine"',), publish="shop")
+    source = SourceDatabase("shop", named, database.dsn)
+    seen = source.look()
+    source.close()
+    assert ([table.name for table in seen.tables], seen.lacks_schema) == (["t"], False)
+    assert "is not there" not in seen.unprepared
 
 
 def test_a_schema_that_is_away_is_told(source: SourceDatabase, database: Database) -> None:

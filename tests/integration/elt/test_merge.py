@@ -1,11 +1,13 @@
 """MERGE: what landed becomes the rows of the public table, by offset, by key, without repeats."""
 
 import pytest
+from psycopg2.extensions import parse_dsn
 
 from services.elt.merge.held import HeldError
 from services.elt.merge.public_table import Cleaning
 from shared import failpoints
 from tests.fixtures.changes import UNAVAILABLE, Stream
+from tests.fixtures.writer import execute
 from tests.integration.elt.desk import Desk
 
 
@@ -192,6 +194,24 @@ def test_without_a_key_one_delete_takes_one_of_equal_rows(desk: Desk, most: int)
     stream.update({"id": 1, "note": "b"}, id=5, note="b")
     desk.tell().land(stream).merge(most)
     assert desk.rows() == [(1, "a"), (5, "b")]
+
+
+@pytest.mark.parametrize("gone", [0, 1])
+def test_without_a_key_rows_that_differ_little_are_two(desk: Desk, gone: int) -> None:
+    name = parse_dsn(desk.bench.dsn)["dbname"]
+    execute(desk.bench.dsn, f"ALTER DATABASE {name} SET extra_float_digits = -10")
+    desk.key, desk.columns = None, {"n": "double precision"}
+    both = [0.1, 0.1000000001]
+    desk.tell().land(Stream().insert(n=both[0]).insert(n=both[1]).commit().delete(n=both[gone])).merge(2)
+    assert desk.bench.rows("SELECT n = 0.1 FROM shop.orders") == [(gone == 1,)]
+
+
+def test_a_column_that_no_look_saw_is_passed_over_once_the_table_was_read_again(desk: Desk) -> None:
+    desk.tell().land(Stream().insert(id=1, note="a", away=1))
+    with pytest.raises(HeldError, match="a column away that the schema history does not have"):
+        desk.merge()
+    desk.land(Stream(at=2000).snapshot([{"id": 1, "note": "b"}])).merge()
+    assert desk.rows() == [(1, "b")]
 
 
 def test_generated_columns_are_never_taken(desk: Desk) -> None:

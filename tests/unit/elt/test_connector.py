@@ -152,6 +152,10 @@ def written(by: str, says: str = "", entry: str = "schema") -> dict[str, list[st
             stamped({**ID, "2": ["a", 25, -1, False]}, file=2, toast=5, is_truncated=True),
             "",
         ),
+        (stamped(ID, dropped=(2,)), stamped(ID, dropped=(2, 3)), "a column of it came and went"),
+        (stamped(ID), stamped(ID, dropped=(2,)), ""),  # kept by a release before
+        (stamped({**ID, "2": ["a", 25, -1, False]}, dropped=()), stamped(ID, dropped=(2,)), ""),
+        (stamped(ID, generated=(2,), dropped=()), stamped(ID, dropped=(2,)), ""),
         (stamped(ID, key="1"), stamped(ID, key="2"), "its key is another"),
         (stamped(ID, key=""), stamped(ID, key="1"), "its key is another"),
         (stamped(ID, entries=written("7")), stamped(ID, entries=written("7") | {"index 6": ["8", ""]}), ""),
@@ -186,6 +190,7 @@ def test_a_table_is_read_again_when_its_rows_changed_and_nobody_said_so(
         ("publication", "its publication was changed"),
         ("index 5", "its replica identity may have been another for a moment"),
         ("column 2", "a column of it may have had another name for a moment"),
+        ("attributes 5", "a composite type has, or had for a moment, other attributes"),
         ("value 5", "a value of an enumeration may have had another name for a moment"),
     ],
 )

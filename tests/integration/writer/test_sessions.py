@@ -1,0 +1,40 @@
+"""What a database or a role has set for itself changes no value and fails no transaction of Onramp's."""
+
+from contextlib import closing
+from typing import Final
+
+import psycopg2
+import pytest
+from psycopg2.extensions import parse_dsn
+
+from shared.postgres.connect import connect
+from tests.fixtures.fix_postgres import Database
+from tests.fixtures.writer import execute
+
+#: What a DBA sets, and what a session of Onramp's has.
+SETTINGS: Final = {
+    "bytea_output": ("escape", "hex"),
+    "datestyle": ("SQL, DMY", "ISO, DMY"),
+    "default_transaction_isolation": ("serializable", "read committed"),
+    "extra_float_digits": ("-10", "1"),
+    "intervalstyle": ("sql_standard", "postgres"),
+    "quote_all_identifiers": ("on", "off"),
+}
+
+
+def set_for_itself(dsn: str) -> None:
+    """Have a database the settings that are unusual."""
+    name = parse_dsn(dsn)["dbname"]
+    execute(dsn, "; ".join(f"ALTER DATABASE {name} SET {s} = '{own}'" for s, (own, _) in SETTINGS.items()))
+
+
+@pytest.mark.parametrize("options", ["", "-c timezone=UTC"])
+def test_sessions_have_the_usual_settings(database: Database, options: str) -> None:
+    set_for_itself(database.dsn)
+    with closing(psycopg2.connect(database.dsn)) as conn, conn.cursor() as cursor:
+        cursor.execute("SHOW intervalstyle")
+        assert cursor.fetchone() == ("sql_standard",)
+    with closing(connect(database.dsn, name="onramp-test", options=options)) as conn, conn.cursor() as cursor:
+        for setting, (_, usual) in SETTINGS.items():
+            cursor.execute(f"SHOW {setting}")
+            assert cursor.fetchone() == (usual,), setting
