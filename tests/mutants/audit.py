@@ -41,6 +41,14 @@ CREATED: Final = "tests/integration/admin/test_audit_of_created.py::test_"
 DESTINATIONS: Final = "tests/integration/writer_tables/test_destinations.py"
 
 QUICK: Final = (
+    Mutant(
+        "END records: what went with a topic that is no more",
+        "transactions/transactions_sql.py",
+        "trimmed_to IS NOT NULL OR past_topics <> '{}'",
+        "trimmed_to IS NOT NULL",
+        "tests/integration/elt/test_audit_of_ends.py"
+        "::test_what_went_with_a_topic_that_is_no_more_is_not_lost",
+    ),
     *(
         Mutant(f"END records: {what}", file, old, new, f"{ENDS}::test_{test}")
         for what, file, old, new, test in (

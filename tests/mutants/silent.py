@@ -390,6 +390,20 @@ QUICK: Final = _silent(
 SLOW: Final = _silent(
     (
         (
+            "settings of the connector's sessions",
+            "agent/connector.py",
+            '        "driver.options": _SESSION,\n',
+            "",
+            "tests/integration/capture/test_types.py",
+        ),
+        (
+            "that what is excluded is kept before it is so",
+            "agent/look.py",
+            "self._rereads.leave(seen, kept)",
+            "pass",
+            EXCLUDED,
+        ),
+        (
             "values of enumerations",
             "snapshots/stamps_sql.py",
             "SELECT e.oid, e.enumlabel::text AS label",

@@ -22,7 +22,7 @@ _THERE: Final = """
     LEFT JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = asked.name
 """
 _TABLES: Final = """
-    SELECT source, schema_name, table_name, landing, trimmed_to IS NOT NULL
+    SELECT source, schema_name, table_name, landing, trimmed_to IS NOT NULL OR past_topics <> '{}'
     FROM onramp.models ORDER BY 1, 2, 3
 """
 _ROWS: Final = """
@@ -42,7 +42,7 @@ _HAS_CONFIRMED: Final = """
 #:
 #: A connector that was killed sends changes again: their place in the transaction counts once, and of several
 #: ENDs the least.  Not looked at are transactions before the table's last snapshot, which has what they did,
-#: and those up to the first that is left of a landing table that was trimmed.
+#: and those up to the first that is left of a landing table that was trimmed, or that follows another topic.
 _LACKING: Final = sql.SQL("""
     WITH told AS (
         SELECT split_part(e.change ->> 'id', ':', 1)::int8 AS xid,
@@ -77,7 +77,10 @@ _NONE_LANDED: Final = sql.SQL("""
 
 
 class SourceTable(NamedTuple):
-    """A source's table, where its changes land, and whether the oldest of them were deleted."""
+    """A source's table, where its changes land, and whether the oldest of them were deleted.
+
+    By `keep_landing`, or with the topic that they came on.
+    """
 
     source: str
     schema: str

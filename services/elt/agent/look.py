@@ -153,6 +153,7 @@ class SourceLook:
             if not connect.offsets(connector):
                 self._begin(seen, kept)
         if there != {**wanted, "name": connector}:
+            self._rereads.leave(seen, kept)
             log.info("a source's connector is configured", extra={"source": self._name})
             connect.put_config(connector, wanted)
             self._rereads.note_configured(seen.slot)

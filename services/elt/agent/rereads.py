@@ -63,13 +63,21 @@ class Rereads:
         """Note that the connector was configured: another one reads the slot soon."""
         self._replaced = slot.reader if slot is not None and slot.active else None
 
+    def leave(self, seen: Seen, kept: Kept) -> None:
+        """Keep that tables are captured no more, before it is so: those that come back are new then.
+
+        Raises `KeptError`.
+        """
+        still = {name: stamp for name, stamp in (kept.tables or {}).items() if name in seen.captured}
+        if still != (kept.tables or {}):
+            self._kept.keep_tables(still, kept.rereads)
+
     def look(self, seen: Seen, kept: Kept) -> None:
         """Note which tables must be read again, which have been, and ask for those that must.
 
         Raises `KeptError`, `ConnectError`, `TopicsError`, `SourceError`.
         """
-        captured = {t.full_name: t for t in seen.tables if not t.is_partition}
-        captured = {name: table for name, table in captured.items() if name not in seen.left_out}
+        captured = seen.captured
         before = kept.tables or {}
         now = {name: table.rows_stamp.after(before.get(name)) for name, table in captured.items()}
         if kept.tables is None:

@@ -138,6 +138,15 @@ class Seen:
     #: Names of tables that stay out and why.
     left_out: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def captured(self) -> dict[str, Table]:
+        """Return the tables of which changes are told by their own names, by full name."""
+        return {
+            table.full_name: table
+            for table in self.tables
+            if not table.is_partition and table.full_name not in self.left_out
+        }
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:

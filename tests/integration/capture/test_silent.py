@@ -1,14 +1,15 @@
 """Rows that change, or come back, without an event: the public table is what the source has all the same."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Any, Final
 
 import pytest
 from typer.testing import CliRunner
 
 from services.cli.app import app
 from services.elt.agent import names
+from services.elt.agent.connect_api import ConnectApi
 from services.elt.agent.look import SourceLook
 from services.elt.agent.seen import HIDDEN, Seen
 from services.elt.agent.source_sql import SourceDatabase
@@ -16,97 +17,9 @@ from services.elt.setup.prepare import statements
 from stack.services import Service
 from tests.fixtures.sources import Captured, delete_topic, flows, password_of
 from tests.fixtures.writer import eventually
+from tests.integration.capture.silently import CHANGE_SILENTLY, MAKE_SILENT, SILENT
 from tests.integration.capture.warehouse import equal, pending
 
-SILENT: Final = {
-    "moods": "id, mood::text, many::text, last::text",
-    "doubled": "id, n, twice",
-    "parts": "id, k",
-    "made_again": "id, v",
-    "cents": "id, v",
-    "filled": "id, v",
-    "pairs": "id, v::text",
-    "unlogged": "id, v",
-    "renamed": "id, v",
-    "moved": "id, v",
-    "hues": "id, hue::text",
-    "swapped": "id, a, b",
-    "widened": "id, v",
-    "relabelled": "id, v",
-}
-_KEYED: Final = ("made_again", "cents", "filled", "unlogged", "renamed", "moved", "widened", "relabelled")
-MAKE_SILENT: Final = (
-    "CREATE TYPE app.mood AS ENUM ('sad', 'glad')",
-    "CREATE DOMAIN app.last AS app.mood",
-    "CREATE TABLE app.moods (id int PRIMARY KEY, mood app.mood, many app.mood[], last app.last)",
-    "INSERT INTO app.moods VALUES (1, 'sad', '{sad,glad}', NULL), (2, NULL, NULL, 'sad')",
-    "CREATE TABLE app.doubled (id int PRIMARY KEY, n int, twice int GENERATED ALWAYS AS (n * 2) STORED)",
-    "INSERT INTO app.doubled VALUES (1, 3), (2, 4)",
-    "CREATE TABLE app.parts (id int, k int, PRIMARY KEY (id, k)) PARTITION BY LIST (k)",
-    "CREATE TABLE app.parts_1 PARTITION OF app.parts FOR VALUES IN (1)",
-    "CREATE TABLE app.parts_2 PARTITION OF app.parts FOR VALUES IN (2)",
-    "INSERT INTO app.parts VALUES (1, 1), (2, 1), (3, 2)",
-    "CREATE TYPE app.pair AS (a int, b int)",
-    "CREATE TABLE app.pairs (id int PRIMARY KEY, v app.pair)",
-    "INSERT INTO app.pairs VALUES (1, '(1,2)')",
-    "CREATE TABLE app.made_again AS SELECT 1 AS id, 2 AS v",
-    "CREATE TABLE app.cents AS SELECT 1 AS id, 2 AS v",
-    "CREATE TABLE app.filled AS SELECT 1 AS id, 2 AS v",
-    "CREATE TABLE app.unlogged AS SELECT 1 AS id, 2 AS v",
-    "CREATE TABLE app.renamed AS SELECT 1 AS id, 2 AS v",
-    "CREATE TABLE app.widened AS SELECT 1 AS id, 2 AS v",
-    "CREATE TABLE app.relabelled AS SELECT 1 AS id, 2 AS v",
-    "CREATE TABLE app.moved AS SELECT 1 AS id, 2 AS v",
-    "CREATE TYPE app.hue AS ENUM ('red', 'green')",
-    "CREATE TABLE app.hues (id int PRIMARY KEY, hue app.hue)",
-    "INSERT INTO app.hues VALUES (1, 'green')",
-    "CREATE TABLE app.swapped (id int PRIMARY KEY, a int, b int)",
-    "INSERT INTO app.swapped VALUES (1, 2, 3)",
-    *(f"ALTER TABLE app.{name} ADD PRIMARY KEY (id)" for name in _KEYED),
-    # Of the same name but for case: it stays out, and the other one does not.
-    'CREATE TABLE app."Cents" (id int PRIMARY KEY)',
-    'CREATE TABLE app.of_cents () INHERITS (app."Cents")',
-)
-_SWAP: Final = ";".join(f"ALTER TABLE app.swapped RENAME {old} TO {new}" for old, new in ("ax", "ba", "xb"))
-CHANGE_SILENTLY: Final = (
-    "ALTER TYPE app.mood RENAME VALUE 'sad' TO 'blue'",
-    "ALTER TABLE app.doubled ALTER twice DROP EXPRESSION",
-    "TRUNCATE app.parts_1",
-    "ALTER TYPE app.pair ADD ATTRIBUTE c int",
-    "ALTER TABLE app.made_again DROP v; ALTER TABLE app.made_again ADD v int",
-    "ALTER TABLE app.cents ALTER v TYPE int USING v * 100",
-    (
-        "ALTER TABLE app.filled DROP v; ALTER TABLE app.filled ADD v uuid DEFAULT gen_random_uuid();"
-        "ALTER TABLE app.filled ALTER v DROP DEFAULT"
-    ),
-    # Each in one transaction: no look can be between its parts.
-    (
-        "ALTER TABLE app.unlogged SET UNLOGGED; UPDATE app.unlogged SET v = 3;"
-        "ALTER TABLE app.unlogged SET LOGGED"
-    ),
-    (
-        "ALTER TABLE app.renamed RENAME TO other; UPDATE app.other SET v = 3;"
-        "ALTER TABLE app.other RENAME TO renamed"
-    ),
-    (
-        "CREATE SCHEMA far; ALTER TABLE app.moved SET SCHEMA far; UPDATE far.moved SET v = 3;"
-        "ALTER TABLE far.moved SET SCHEMA app"
-    ),
-    (
-        "ALTER TYPE app.hue RENAME VALUE 'red' TO 'blue'; UPDATE app.hues SET hue = 'blue';"
-        "ALTER TYPE app.hue RENAME VALUE 'blue' TO 'red'"
-    ),
-    # Of columns that no look ever sees.
-    (
-        "ALTER TABLE app.widened ADD w int; UPDATE app.widened SET w = 7; UPDATE app.widened SET v = w;"
-        "ALTER TABLE app.widened DROP w"
-    ),
-    (
-        "ALTER TABLE app.relabelled RENAME v TO w; UPDATE app.relabelled SET w = 8;"
-        "ALTER TABLE app.relabelled RENAME w TO v"
-    ),
-    f"{_SWAP}; UPDATE app.swapped SET a = 5, b = 6; {_SWAP}",  # noqa: S608
-)
 DELETE: Final = "DELETE FROM app.{0}"
 ONE_ROW: Final = ("CREATE TABLE app.{0} (id int{1}, note text)", "INSERT INTO app.{0} VALUES (1, 'before')")
 
@@ -175,7 +88,10 @@ def test_what_changes_while_its_schema_has_another_name_for_a_moment_is_read_aga
 
 
 @pytest.mark.usefixtures("warehouse")
-def test_what_was_excluded_comes_back_as_it_is_then(shop: Captured) -> None:
+@pytest.mark.parametrize("ends", [False, True])
+def test_what_was_excluded_comes_back_as_it_is_then(
+    shop: Captured, monkeypatch: pytest.MonkeyPatch, *, ends: bool
+) -> None:
     tables = {"emptied": " PRIMARY KEY", "bare": "", "changed": " PRIMARY KEY"}
     for table, key in tables.items():
         shop.execute(*(each.format(table, key) for each in ONE_ROW))
@@ -185,8 +101,14 @@ def test_what_was_excluded_comes_back_as_it_is_then(shop: Captured) -> None:
         for table in tables:
             assert equal(shop, table, "id, note")
         first = reader(look)
-    with looking(shop, exclude=tuple(f"app.{table}" for table in tables)) as look:
-        eventually(lambda: reader(look) not in (None, first), 60)
+    with looking(shop, exclude=tuple(f"app.{table}" for table in tables)) as look, monkeypatch.context() as m:
+        if ends:  # as soon as Kafka Connect knows
+            m.setattr(ConnectApi, "put_config", and_end(ConnectApi.put_config))
+            with pytest.raises(RuntimeError, match="the agent ends"):
+                look.look()
+            eventually(lambda: reader_of(shop) not in (None, first), 60)
+        else:
+            eventually(lambda: reader(look) not in (None, first), 60)
         shop.execute(
             *(DELETE.format(table) for table in tables),
             "INSERT INTO app.changed VALUES (2, 'meanwhile')",
@@ -198,6 +120,22 @@ def test_what_was_excluded_comes_back_as_it_is_then(shop: Captured) -> None:
         eventually(lambda: look.look() and not pending(shop), 60)
         for table in tables:
             assert equal(shop, table, "id, note")
+
+
+def and_end(put: Callable[..., None]) -> Callable[..., None]:
+    def putting(*arguments: Any) -> None:
+        put(*arguments)
+        raise RuntimeError("the agent ends")
+
+    return putting
+
+
+def reader_of(shop: Captured) -> str | None:
+    """Who reads the slot, as `reader` has it, though no agent looks."""
+    database = SourceDatabase(shop.name, shop.source, shop.dsn)
+    seen = database.look()
+    database.close()
+    return seen.slot.reader if seen.slot else None
 
 
 def reader(look: SourceLook) -> str | None:

@@ -126,6 +126,20 @@ def test_a_change_is_lost_when_kafka_had_it_and_all_that_kafka_has_has_landed(de
     assert told(audited(desk)) == ([str(LAST)], [])
 
 
+def test_what_went_with_a_topic_that_is_no_more_is_not_lost(desk: Desk) -> None:
+    desk.tell().land(sold()).land_ends(sold().ends())
+    desk.make_topic_again().begin_again(by_a_resync=False)
+    assert desk.bench.one(f"SELECT count(*) FROM {LANDING}") == 0  # noqa: S608
+    assert told(audited(desk)) == ([], [])
+    later = (
+        Stream(at=LAST + 100).insert(id=7, note="a").commit().insert(id=8, note="b").insert(id=9, note="c")
+    )
+    desk.land(later).land_ends(later.ends())
+    lose(desk, "_offset = 2")
+    confirm(desk, LAST + 1000)
+    assert told(audited(desk)) == ([str(LAST + 200)], [])
+
+
 def test_of_a_large_landing_transactions_are_counted_when_it_is_asked_for(desk: Desk) -> None:
     desk.tell().land(sold()).land_ends(sold().ends())
     lose(desk, "_offset = 1")

@@ -1,0 +1,94 @@
+"""Changes of all rows of a table that no event tells: the tables, and what is done to them."""
+
+from typing import Final
+
+#: By table: the columns that are compared.
+SILENT: Final = {
+    "moods": "id, mood::text, many::text, last::text",
+    "doubled": "id, n, twice",
+    "parts": "id, k",
+    "made_again": "id, v",
+    "cents": "id, v",
+    "filled": "id, v",
+    "pairs": "id, v::text",
+    "unlogged": "id, v",
+    "renamed": "id, v",
+    "moved": "id, v",
+    "hues": "id, hue::text",
+    "swapped": "id, a, b",
+    "widened": "id, v",
+    "relabelled": "id, v",
+}
+_KEYED: Final = ("made_again", "cents", "filled", "unlogged", "renamed", "moved", "widened", "relabelled")
+MAKE_SILENT: Final = (
+    "CREATE TYPE app.mood AS ENUM ('sad', 'glad')",
+    "CREATE DOMAIN app.last AS app.mood",
+    "CREATE TABLE app.moods (id int PRIMARY KEY, mood app.mood, many app.mood[], last app.last)",
+    "INSERT INTO app.moods VALUES (1, 'sad', '{sad,glad}', NULL), (2, NULL, NULL, 'sad')",
+    "CREATE TABLE app.doubled (id int PRIMARY KEY, n int, twice int GENERATED ALWAYS AS (n * 2) STORED)",
+    "INSERT INTO app.doubled VALUES (1, 3), (2, 4)",
+    "CREATE TABLE app.parts (id int, k int, PRIMARY KEY (id, k)) PARTITION BY LIST (k)",
+    "CREATE TABLE app.parts_1 PARTITION OF app.parts FOR VALUES IN (1)",
+    "CREATE TABLE app.parts_2 PARTITION OF app.parts FOR VALUES IN (2)",
+    "INSERT INTO app.parts VALUES (1, 1), (2, 1), (3, 2)",
+    "CREATE TYPE app.pair AS (a int, b int)",
+    "CREATE TABLE app.pairs (id int PRIMARY KEY, v app.pair)",
+    "INSERT INTO app.pairs VALUES (1, '(1,2)')",
+    "CREATE TABLE app.made_again AS SELECT 1 AS id, 2 AS v",
+    "CREATE TABLE app.cents AS SELECT 1 AS id, 2 AS v",
+    "CREATE TABLE app.filled AS SELECT 1 AS id, 2 AS v",
+    "CREATE TABLE app.unlogged AS SELECT 1 AS id, 2 AS v",
+    "CREATE TABLE app.renamed AS SELECT 1 AS id, 2 AS v",
+    "CREATE TABLE app.widened AS SELECT 1 AS id, 2 AS v",
+    "CREATE TABLE app.relabelled AS SELECT 1 AS id, 2 AS v",
+    "CREATE TABLE app.moved AS SELECT 1 AS id, 2 AS v",
+    "CREATE TYPE app.hue AS ENUM ('red', 'green')",
+    "CREATE TABLE app.hues (id int PRIMARY KEY, hue app.hue)",
+    "INSERT INTO app.hues VALUES (1, 'green')",
+    "CREATE TABLE app.swapped (id int PRIMARY KEY, a int, b int)",
+    "INSERT INTO app.swapped VALUES (1, 2, 3)",
+    *(f"ALTER TABLE app.{name} ADD PRIMARY KEY (id)" for name in _KEYED),
+    # Of the same name but for case: it stays out, and the other one does not.
+    'CREATE TABLE app."Cents" (id int PRIMARY KEY)',
+    'CREATE TABLE app.of_cents () INHERITS (app."Cents")',
+)
+_SWAP: Final = ";".join(f"ALTER TABLE app.swapped RENAME {old} TO {new}" for old, new in ("ax", "ba", "xb"))
+CHANGE_SILENTLY: Final = (
+    "ALTER TYPE app.mood RENAME VALUE 'sad' TO 'blue'",
+    "ALTER TABLE app.doubled ALTER twice DROP EXPRESSION",
+    "TRUNCATE app.parts_1",
+    "ALTER TYPE app.pair ADD ATTRIBUTE c int",
+    "ALTER TABLE app.made_again DROP v; ALTER TABLE app.made_again ADD v int",
+    "ALTER TABLE app.cents ALTER v TYPE int USING v * 100",
+    (
+        "ALTER TABLE app.filled DROP v; ALTER TABLE app.filled ADD v uuid DEFAULT gen_random_uuid();"
+        "ALTER TABLE app.filled ALTER v DROP DEFAULT"
+    ),
+    # Each in one transaction: no look can be between its parts.
+    (
+        "ALTER TABLE app.unlogged SET UNLOGGED; UPDATE app.unlogged SET v = 3;"
+        "ALTER TABLE app.unlogged SET LOGGED"
+    ),
+    (
+        "ALTER TABLE app.renamed RENAME TO other; UPDATE app.other SET v = 3;"
+        "ALTER TABLE app.other RENAME TO renamed"
+    ),
+    (
+        "CREATE SCHEMA far; ALTER TABLE app.moved SET SCHEMA far; UPDATE far.moved SET v = 3;"
+        "ALTER TABLE far.moved SET SCHEMA app"
+    ),
+    (
+        "ALTER TYPE app.hue RENAME VALUE 'red' TO 'blue'; UPDATE app.hues SET hue = 'blue';"
+        "ALTER TYPE app.hue RENAME VALUE 'blue' TO 'red'"
+    ),
+    # Of columns that no look ever sees.
+    (
+        "ALTER TABLE app.widened ADD w int; UPDATE app.widened SET w = 7; UPDATE app.widened SET v = w;"
+        "ALTER TABLE app.widened DROP w"
+    ),
+    (
+        "ALTER TABLE app.relabelled RENAME v TO w; UPDATE app.relabelled SET w = 8;"
+        "ALTER TABLE app.relabelled RENAME w TO v"
+    ),
+    f"{_SWAP}; UPDATE app.swapped SET a = 5, b = 6; {_SWAP}",  # noqa: S608
+)
