@@ -14,6 +14,10 @@ _SECONDS: Final = 15.0
 #: A row's value in Java's words for one that it cannot read: it is not for logs.
 _VALUE: Final = re.compile(r'((?:[Ii]nput|[Vv]alue|[Ss]tring|[Ss]yntax)[^:"]*:? ?)".*"')
 _MOST_REASON: Final = 300
+#: What a connector's offset says amid its first snapshot; and amid one that was asked for, or behind one of
+#: those that was cut off.
+FIRST_SNAPSHOT: Final = "INITIAL"
+ASKED_FOR: Final = "BLOCKING"
 
 
 class ConnectError(Exception):
@@ -120,6 +124,11 @@ def _refusal(method: str, path: str, error: urllib.error.HTTPError) -> str:
     except (ValueError, OSError):
         said = ""
     return f"Kafka Connect answers {error.code} to {method} {path or '/'}: {said[:_MOST_REASON]}"
+
+
+def snapshot_of(offsets: Sequence[Mapping[str, Any]]) -> str | None:
+    """Return which snapshot a connector takes, by its `offsets` (`INITIAL`, `BLOCKING`); None: it is over."""
+    return offsets[0]["offset"].get("snapshot") if offsets else FIRST_SNAPSHOT
 
 
 def offset_lsn(offsets: Sequence[Mapping[str, Any]]) -> int:

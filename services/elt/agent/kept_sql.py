@@ -34,7 +34,7 @@ _OPTIONS: Final = "-c search_path=pg_catalog,pg_temp -c statement_timeout=10000 
 _NAME: Final = "the database that it is published to"
 _KEPT: Final = """
     SELECT out_of_sync_lsn::text, out_of_sync_at, out_of_sync_why, resync_wanted_at, tables, rereads,
-           slot_reader, own_lsn::text
+           slot_reader, own_lsn::text, streams
     FROM onramp_agent.sources WHERE source = %s
 """
 #: Of the session: it ends with that.
@@ -56,7 +56,8 @@ _MARK: Final = """
 """
 _HEAL: Final = """
     UPDATE onramp_agent.sources SET out_of_sync_lsn = NULL, out_of_sync_at = NULL, out_of_sync_why = NULL,
-        resync_wanted_at = NULL, rereads = '{}', confirmed_lsn = NULL, slot_reader = NULL, own_lsn = NULL
+        resync_wanted_at = NULL, rereads = '{}', confirmed_lsn = NULL, slot_reader = NULL, own_lsn = NULL,
+        streams = false
     WHERE source = %s
 """
 #: Of each table whether it is held, and where its next merge begins if more has landed.
@@ -100,7 +101,7 @@ class KeptDatabase:
         with self._transaction() as cursor:
             cursor.execute(_ADD, (self._source, self._dsn_env))
             cursor.execute(_KEPT, (self._source,))
-            lsn, at, why, wanted, tables, rereads, reader, own = cursor.fetchone()
+            lsn, at, why, wanted, tables, rereads, reader, own, streams = cursor.fetchone()
             cursor.execute(_MERGED, (self._source,))
             models = cursor.fetchall()
         return Kept(
@@ -111,6 +112,7 @@ class KeptDatabase:
             tables=None if tables is None else {n: RowsStamp.of(t) for n, t in tables.items()},
             rereads={name: Reread.of(each) for name, each in rereads.items()},
             readers=Readers(last=Reader(reader or Reader.NOBODY), own=lsn_number(own or "0/0")),
+            streams=streams,
             held=sum(is_held for _, is_held, *_ in models),
             behind={t: at for t, is_held, at, is_behind, _ in models if is_behind and not is_held},
             merged=frozenset(name for _, _, at, _, name in models if at),
@@ -176,6 +178,13 @@ class KeptDatabase:
             cursor.execute(
                 "UPDATE onramp_agent.sources SET tables = %s, rereads = %s WHERE source = %s",
                 (_json({n: t.document() for n, t in tables.items()}), _json(documents), self._source),
+            )
+
+    def keep_streams(self, *, streams: bool) -> None:
+        """Keep whether the source's first snapshot is over."""
+        with self._transaction() as cursor:
+            cursor.execute(
+                "UPDATE onramp_agent.sources SET streams = %s WHERE source = %s", (streams, self._source)
             )
 
     def has_snapshots_end(self, table: tuple[str, str], start: int) -> tuple[bool, int]:

@@ -152,6 +152,8 @@ class SourceLook:
             # A source of this name may have been here, and was removed: with its offsets, or it goes on.
             if not connect.offsets(connector):
                 self._begin(seen, kept)
+        elif self._rereads.has_forgotten(seen.slot, streams=kept.streams):
+            self._begin(seen, kept)
         if there != {**wanted, "name": connector}:
             self._rereads.leave(seen, kept)
             log.info("a source's connector is configured", extra={"source": self._name})

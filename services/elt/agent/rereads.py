@@ -7,7 +7,7 @@ from typing import Final
 from uuid import UUID, uuid4
 
 from services.elt.agent import names
-from services.elt.agent.connect_api import ConnectApi, offset_lsn
+from services.elt.agent.connect_api import ASKED_FOR, ConnectApi, offset_lsn, snapshot_of
 from services.elt.agent.kafka_topics import ChangeTopics
 from services.elt.agent.kept_sql import KeptDatabase
 from services.elt.agent.seen import Kept, Reread, Seen, Table
@@ -21,8 +21,6 @@ from services.elt.snapshots.stamps import RowsStamp, why_again
 log = logging.getLogger(__name__)
 
 _ONCE: Final = " once transactions have ended that were open then"
-#: What a connector's offset says amid a snapshot that was asked for, and after one that was cut off.
-_ASKED_FOR: Final = "BLOCKING"
 
 
 class Rereads:
@@ -54,6 +52,8 @@ class Rereads:
         self._heard: int | None = None
         #: The slot's reader, and how far the connector was when it was seen first.
         self._moved_from: tuple[str | None, int] | None = None
+        #: Who read the slot when Kafka Connect was asked whether the first snapshot is over.
+        self._asked_offsets: str | None = None
         #: What is shown of tables that are read again.
         self.reasons: list[str] = []
         #: Who read the slot when the connector was configured: it ends, and does not know of all tables.
@@ -62,6 +62,21 @@ class Rereads:
     def note_configured(self, slot: Slot | None) -> None:
         """Note that the connector was configured: another one reads the slot soon."""
         self._replaced = slot.reader if slot is not None and slot.active else None
+
+    def has_forgotten(self, slot: Slot | None, *, streams: bool) -> bool:
+        """Whether Kafka Connect does not know that the first snapshot is over, and takes another one.
+
+        `streams`: whether it was over.  It is asked once for each reader of the slot.  Raises `ConnectError`,
+        `KeptError`.
+        """
+        reader = slot.reader if slot is not None and slot.active else None
+        if streams and reader in (None, self._asked_offsets):
+            return False
+        self._asked_offsets = reader
+        is_over = snapshot_of(self._connect.offsets(names.connector(self._name))) in (None, ASKED_FOR)
+        if is_over != streams:
+            self._kept.keep_streams(streams=is_over)
+        return streams and not is_over
 
     def leave(self, seen: Seen, kept: Kept) -> None:
         """Keep that tables are captured no more, before it is so: those that come back are new then.
@@ -269,8 +284,8 @@ class Rereads:
         if not offsets or lsn == self._moved_from[1]:
             return False
         # The first snapshot has all rows, and a signal would come to nothing.
-        snapshot = offsets[0]["offset"].get("snapshot")
-        return snapshot is None or (snapshot == _ASKED_FOR and not is_busy)
+        snapshot = snapshot_of(offsets)
+        return snapshot is None or (snapshot == ASKED_FOR and not is_busy)
 
 
 def _condition(table: Table, token: UUID | None) -> Mapping[str, str] | None:

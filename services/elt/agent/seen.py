@@ -176,6 +176,8 @@ class Kept:
     rereads: Mapping[str, Reread] = field(default_factory=dict)
     #: Who read the slot at the last look.
     readers: Readers = field(default_factory=Readers)
+    #: Whether the source's first snapshot is over.
+    streams: bool = False
     #: How many tables are held, and of others that have changes to merge the next offset, by landing table.
     held: int = 0
     behind: Mapping[str, int] = field(default_factory=dict)

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from services.cli.app import app
 from services.elt.agent import names
-from services.elt.agent.connect_api import ConnectApi
+from services.elt.agent.connect_api import ConnectApi, snapshot_of
 from services.elt.agent.look import SourceLook
 from services.elt.agent.seen import HIDDEN, Seen
 from services.elt.agent.source_sql import SourceDatabase
@@ -208,7 +208,8 @@ def test_a_resync_goes_on_with_a_topic_that_was_made_again(shop: Captured, wareh
 
 
 @pytest.mark.usefixtures("warehouse")
-def test_kafka_connect_has_forgotten_a_source_whose_slot_is_there(shop: Captured) -> None:
+@pytest.mark.parametrize("all_of_it", [True, False])
+def test_kafka_connect_has_forgotten_a_source_whose_slot_is_there(shop: Captured, *, all_of_it: bool) -> None:
     for table, key in {"emptied": " PRIMARY KEY", "bare": ""}.items():
         shop.execute(*(each.format(table, key) for each in ONE_ROW))
     shop.execute("ALTER TABLE app.bare REPLICA IDENTITY FULL")
@@ -216,10 +217,13 @@ def test_kafka_connect_has_forgotten_a_source_whose_slot_is_there(shop: Captured
         flows(look)
         for table in ("emptied", "bare", "orders"):
             assert equal(shop, table, "id, note")
+        eventually(lambda: look.look() and snapshot_of(shop.api.offsets(shop.connector)) is None, 60)
+        look.look()
         shop.api.stop(shop.connector)
         eventually(lambda: (status := shop.api.status(shop.connector)) and status.is_stopped, 60)
         shop.api.delete_offsets(shop.connector)
-        shop.api.delete(shop.connector)
+        if all_of_it:
+            shop.api.delete(shop.connector)
         shop.execute("DELETE FROM app.emptied", "INSERT INTO app.bare VALUES (2, 'meanwhile')")
         flows(look)
         eventually(lambda: look.look() and not pending(shop), 60)

@@ -57,6 +57,7 @@ class Agent:
         self.closed: set[int] = set()
         self.landed: int | None = None
         self.topic_end, self.topic = 7, _TOPIC
+        self.streams = False
         self._rereads = Rereads(
             "shop",
             kept=self,  # type: ignore[arg-type]
@@ -86,11 +87,17 @@ class Agent:
     def begins_anew(self, reader: int) -> None:
         self.slot = replace(self.slot, pid=reader)
 
+    def keep_streams(self, *, streams: bool) -> None:
+        self.streams = streams
+
+    def has_forgotten(self) -> bool:
+        return self._rereads.has_forgotten(self.slot, streams=self.streams)
+
     def configured(self) -> None:
         self._rereads.note_configured(self.slot)
 
     def offsets(self, _: str) -> list[Any]:
-        return [{"offset": self.offset}]
+        return [{"offset": self.offset}] if self.offset else []
 
     def keep_tables(self, tables: Any, rereads: Any) -> None:
         self.kept = Kept(tables=tables, rereads=rereads)
@@ -427,3 +434,18 @@ def test_where_its_topic_was_made_again_meanwhile_it_is_asked_for_again() -> Non
     assert [each[("app", "t")].topic_id for each in agent.followed] == [_TOPIC, agent.topic]
     agent.look()
     assert (agent.kept.rereads, agent.emptied) == ({}, [(("app", "t"), 2, "")])
+
+
+def test_a_first_snapshot_that_is_taken_once_more_is_noticed_by_whoever_takes_it() -> None:
+    agent = Agent()
+    agent.offset = {"lsn": 1, "snapshot": "INITIAL"}
+    assert (agent.has_forgotten(), agent.streams) == (False, False)
+    agent.offset = {"lsn": 1}
+    assert (agent.has_forgotten(), agent.streams) == (False, True)
+    agent.begins_anew(2)
+    agent.offset = {"lsn": 2, "snapshot": "BLOCKING"}
+    assert (agent.has_forgotten(), agent.streams) == (False, True)
+    agent.begins_anew(3)
+    agent.offset = {}
+    assert (agent.has_forgotten(), agent.streams) == (True, False)
+    assert (agent.has_forgotten(), agent.streams) == (False, False)
