@@ -81,8 +81,8 @@ QUICK: Final = (
     Mutant(
         "reading again one after the other",
         "rereads.py",
-        "(snapshot == _ASKED_FOR and not is_busy)",
-        "snapshot == _ASKED_FOR",
+        "(snapshot == ASKED_FOR and not is_busy)",
+        "snapshot == ASKED_FOR",
         tests=REREADS,
     ),
     Mutant(
