@@ -166,6 +166,20 @@ QUICK: Final = _silent(
             UNIT,
         ),
         (
+            "a partition that came and went",
+            "snapshots/stamps.py",
+            "elif before.past is not None and (now.past or 0) > before.past:",
+            "elif False:",
+            CATALOGUE,
+        ),
+        (
+            "who has attached a partition that was noted",
+            "snapshots/noted_sql.py",
+            "AND i.inhparent = a.parent AND i.xmin::text = a.attached",
+            "AND i.inhparent = a.parent",
+            CATALOGUE,
+        ),
+        (
             "a column that came and went",
             "snapshots/stamps.py",
             "if set(now.dropped or ()) - known:",

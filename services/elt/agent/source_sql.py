@@ -17,6 +17,7 @@ from psycopg2.extensions import connection, parse_dsn
 from services.elt.agent import names
 from services.elt.agent.seen import Column, Seen, Table, left_out
 from services.elt.health.slot import Slot
+from services.elt.snapshots import noted_sql
 from services.elt.snapshots.stamps import RowsStamp
 from services.elt.snapshots.stamps_sql import HIDDEN, STAMP
 from shared.errors import InfrastructureError
@@ -141,7 +142,9 @@ class SourceDatabase:
             slot = cursor.fetchone()
             asked = {"schemas": list(self._source.schemas), "publication": names.publication(self._name)}
             cursor.execute(_TABLES, asked)
-            tables = tuple(map(_table, cursor.fetchall()))
+            rows = cursor.fetchall()
+            past = noted_sql.past(cursor, names.notes(self._name))
+            tables = tuple(_table(row, past) for row in rows)
             # Last: whatever has changed these tables has ended before it, flushed or not.
             cursor.execute(_MOMENT)
             tables_lsn, ended, begun = cursor.fetchone()
@@ -252,8 +255,9 @@ def _translated(dsn_env: str) -> Iterator[None]:
         raise SourceError(f"the source cannot be asked: {why} ({type(error).__name__})") from None
 
 
-def _table(row: tuple[Any, ...]) -> Table:
+def _table(row: tuple[Any, ...], past: Mapping[int, int] | None) -> Table:
     oid, schema, name, is_partition, key, columns, stamp, hidden = row
+    stamp["past"] = None if past is None else past.get(oid, 0)
     return Table(
         oid=oid,
         schema=schema,

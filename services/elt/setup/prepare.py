@@ -3,6 +3,7 @@
 from typing import Final
 
 from services.elt.agent import names
+from services.elt.snapshots import noted_sql
 from shared.registry.sources import Source
 
 _PASSWORD: Final = "choose-one"  # noqa: S105 - to be replaced
@@ -34,6 +35,8 @@ def statements(name: str, source: Source, role: str = "") -> str:
             *lines,
             f"CREATE PUBLICATION {identifier(names.publication(name))} FOR TABLES IN SCHEMA {schemas}",
             "  WITH (publish_via_partition_root = true);",
+            "-- Partitions that come and go while nobody looks are noted, or their rows would stay:",
+            noted_sql.MADE.format(schema=identifier(names.notes(name)), role=user),
         ]
     )
 

@@ -45,6 +45,8 @@ class RowsStamp:
     #: By oid: the values of the enumerations that its columns have, and the attributes of composites.
     labels: Mapping[str, str] = field(default_factory=dict)
     partitions: Sequence[int] = ()
+    #: How often a table was its partition, or it that of one, and is no more so; None: nobody notes it.
+    past: int | None = None
     #: By oid: the file of each partition, another one after a TRUNCATE, and who has attached it.
     files: Mapping[str, str] = field(default_factory=dict)
 
@@ -158,5 +160,7 @@ def _of_partitions(before: RowsStamp, now: RowsStamp, has_rows: Callable[[int], 
         yield "a partition was detached or dropped"
     elif any(has_rows(oid) for oid in set(now.partitions) - set(before.partitions)):
         yield "a partition with rows was attached"
+    elif before.past is not None and (now.past or 0) > before.past:
+        yield "a partition came and went, or it was one for a moment"
     if any(now.files.get(oid, file) != file for oid, file in before.files.items()):
         yield "a partition was truncated, rewritten or attached again"

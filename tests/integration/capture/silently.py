@@ -17,6 +17,8 @@ SILENT: Final = {
     "hues": "id, hue::text",
     "swapped": "id, a, b",
     "widened": "id, v",
+    "comers": "id, k",
+    "guest": "id, k",
     "relabelled": "id, v",
 }
 _KEYED: Final = ("made_again", "cents", "filled", "unlogged", "renamed", "moved", "widened", "relabelled")
@@ -39,6 +41,11 @@ MAKE_SILENT: Final = (
     "CREATE TABLE app.filled AS SELECT 1 AS id, 2 AS v",
     "CREATE TABLE app.unlogged AS SELECT 1 AS id, 2 AS v",
     "CREATE TABLE app.renamed AS SELECT 1 AS id, 2 AS v",
+    "CREATE TABLE app.comers (id int, k int, PRIMARY KEY (id, k)) PARTITION BY LIST (k)",
+    "CREATE TABLE app.comers_1 PARTITION OF app.comers FOR VALUES IN (1)",
+    "CREATE TABLE app.guest (id int, k int, PRIMARY KEY (id, k))",
+    "INSERT INTO app.comers VALUES (1, 1)",
+    "INSERT INTO app.guest VALUES (2, 3)",
     "CREATE TABLE app.widened AS SELECT 1 AS id, 2 AS v",
     "CREATE TABLE app.relabelled AS SELECT 1 AS id, 2 AS v",
     "CREATE TABLE app.moved AS SELECT 1 AS id, 2 AS v",
@@ -80,6 +87,15 @@ CHANGE_SILENTLY: Final = (
     (
         "ALTER TYPE app.hue RENAME VALUE 'red' TO 'blue'; UPDATE app.hues SET hue = 'blue';"
         "ALTER TYPE app.hue RENAME VALUE 'blue' TO 'red'"
+    ),
+    # Told as the root's, which has no row of theirs in the end.
+    (
+        "CREATE TABLE app.comers_2 PARTITION OF app.comers FOR VALUES IN (2);"
+        "INSERT INTO app.comers VALUES (3, 2); DROP TABLE app.comers_2"
+    ),
+    (
+        "ALTER TABLE app.comers ATTACH PARTITION app.guest FOR VALUES IN (3);"
+        "INSERT INTO app.comers VALUES (4, 3); ALTER TABLE app.comers DETACH PARTITION app.guest"
     ),
     # Of columns that no look ever sees.
     (

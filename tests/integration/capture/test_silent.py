@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 import pytest
+from psycopg2.extensions import parse_dsn
 from typer.testing import CliRunner
 
 from services.cli.app import app
@@ -14,6 +15,7 @@ from services.elt.agent.look import SourceLook
 from services.elt.agent.seen import HIDDEN, Seen
 from services.elt.agent.source_sql import SourceDatabase
 from services.elt.setup.prepare import statements
+from services.elt.snapshots import noted_sql
 from stack.services import Service
 from tests.fixtures.sources import Captured, delete_topic, flows, password_of
 from tests.fixtures.writer import eventually
@@ -35,7 +37,8 @@ def looking(shop: Captured, **changed: object) -> Iterator[SourceLook]:
 
 @pytest.mark.usefixtures("warehouse")
 def test_what_changes_without_an_event_is_read_again(shop: Captured) -> None:
-    shop.execute(*MAKE_SILENT)
+    role = parse_dsn(shop.dsn)["user"]
+    shop.execute(noted_sql.MADE.format(schema=names.notes(shop.name), role=role), *MAKE_SILENT)
     with looking(shop) as look:
         flows(look)
         for table, columns in SILENT.items():

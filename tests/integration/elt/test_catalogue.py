@@ -10,6 +10,7 @@ import pytest
 from services.elt.agent import names
 from services.elt.agent.seen import Table
 from services.elt.agent.source_sql import SourceDatabase
+from services.elt.snapshots import noted_sql
 from services.elt.snapshots.stamps import RowsStamp, why_again
 from shared.registry.sources import Source
 from tests.fixtures.fix_postgres import Database
@@ -260,6 +261,41 @@ def test_a_partition_whose_changes_are_told_as_those_of_a_table_elsewhere_stays_
         execute(database.dsn, f"ALTER PUBLICATION {publication} {change}")
         assert tables(source)["app.own"].hidden == ("" if "DROP" in change else "elsewhere")
         assert [table.hidden for name, table in tables(source).items() if name != "app.own"] == ["", "", ""]
+
+
+def test_partitions_that_came_and_went_are_noted_where_a_trigger_is(
+    source: SourceDatabase, database: Database
+) -> None:
+    made = (
+        "CREATE TABLE {0}_9 PARTITION OF {0} FOR VALUES IN (9)",
+        (
+            "CREATE TABLE {0}_8 PARTITION OF {0} FOR VALUES IN (8) PARTITION BY LIST (id);"
+            "CREATE TABLE far.below PARTITION OF {0}_8 FOR VALUES IN (1); DROP TABLE far.below"
+        ),
+        "CREATE SCHEMA new CREATE TABLE p PARTITION OF {0} FOR VALUES IN (7); DROP SCHEMA new CASCADE",
+        (
+            "ALTER TABLE {0} ATTACH PARTITION app.guest FOR VALUES IN (6);"
+            "ALTER TABLE {0} DETACH PARTITION app.guest"
+        ),
+    )
+    went = f"{made[0]}; DROP TABLE {{0}}_9"
+    execute(database.dsn, "CREATE TABLE app.guest (id int, k int)")
+    assert why(source, database, went, "parts") == ""
+    execute(database.dsn, noted_sql.MADE.format(schema=names.notes("shop"), role="public"))
+    assert why(source, database, "ALTER TABLE {0} ADD more int", "parts") == ""
+    execute(database.dsn, "ALTER TABLE app.guest ADD more int")
+    came = "a partition came and went, or it was one for a moment"
+    for statement in (went, *made[1:]):
+        assert why(source, database, statement, "parts") == came, statement
+    for moment in made[3:] * 2:  # each time
+        assert came in why(source, database, moment.format("app.parts"), "guest"), moment
+    assert why(source, database, made[0], "parts") == "a partition with rows was attached"
+    assert why(source, database, "ALTER TABLE {0} ALTER id SET NOT NULL", "parts") == ""
+    assert why(source, database, "DROP TABLE {0}_9", "parts") == "a partition was detached or dropped"
+    execute(
+        database.dsn, "CREATE TABLE app.plain AS SELECT 1 AS id; ALTER TABLE app.plain ADD PRIMARY KEY (id)"
+    )
+    assert why(source, database, "ALTER TABLE {0} ADD more int", "plain") == ""
 
 
 def test_a_schema_whose_name_needs_quotes_is_there(database: Database) -> None:
