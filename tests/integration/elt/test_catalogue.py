@@ -289,6 +289,9 @@ def test_partitions_that_came_and_went_are_noted_where_a_trigger_is(
         assert why(source, database, statement, "parts") == came, statement
     for moment in made[3:] * 2:  # each time
         assert came in why(source, database, moment.format("app.parts"), "guest"), moment
+    before = tables(source)["app.parts"].rows_stamp
+    execute(database.dsn, f"{made[3]}; {made[3].partition(';')[0]}".format("app.parts"))
+    assert why_again(before, tables(source)["app.parts"].rows_stamp, lambda _: False) == came
     assert why(source, database, made[0], "parts") == "a partition with rows was attached"
     assert why(source, database, "ALTER TABLE {0} ALTER id SET NOT NULL", "parts") == ""
     assert why(source, database, "DROP TABLE {0}_9", "parts") == "a partition was detached or dropped"
