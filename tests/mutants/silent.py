@@ -175,7 +175,7 @@ QUICK: Final = _silent(
         (
             "who has attached a partition that was noted",
             "snapshots/noted_sql.py",
-            "AND i.inhparent = a.parent AND i.xmin::text = a.attached",
+            "AND i.inhparent = a.parent AND concat(i.xmin, i.ctid) = a.attached",
             "AND i.inhparent = a.parent",
             CATALOGUE,
         ),

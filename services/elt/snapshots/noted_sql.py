@@ -10,8 +10,8 @@ from psycopg2 import sql
 from psycopg2.extensions import cursor
 
 TABLE: Final = "attachments"
-#: With the owner's rights, for whoever changes a table.  `attached`: who wrote the attachment's entry: one
-#: that is made again is another.
+#: With the owner's rights, for whoever changes a table.  `attached`: who wrote the attachment's entry, and
+#: where: one that is made again is another.
 MADE: Final = """\
 CREATE SCHEMA {schema};
 CREATE TABLE {schema}.attachments (root oid, parent oid, partition oid, attached text,
@@ -27,7 +27,7 @@ BEGIN
       NULL::oid AS partition, NULL::text AS attached
     FROM pg_event_trigger_ddl_commands() WHERE object_type = 'table'
     UNION ALL
-    SELECT root, i.inhparent, i.inhrelid, i.xmin::text
+    SELECT root, i.inhparent, i.inhrelid, concat(i.xmin, i.ctid)
     FROM tree JOIN pg_inherits i ON i.inhparent = coalesce(partition, parent))
   SELECT * FROM tree WHERE partition IS NOT NULL ON CONFLICT DO NOTHING; END $$;
 CREATE EVENT TRIGGER {schema} ON ddl_command_end WHEN TAG IN ('CREATE TABLE', 'ALTER TABLE', 'CREATE SCHEMA')
@@ -40,7 +40,7 @@ _PAST: Final = sql.SQL("""
     SELECT oid::int8, count(*) FROM (
         SELECT unnest(ARRAY[a.root, a.partition]) AS oid FROM {attachments} a
         WHERE NOT EXISTS (SELECT FROM pg_inherits i WHERE i.inhrelid = a.partition
-                          AND i.inhparent = a.parent AND i.xmin::text = a.attached)) AS past
+                          AND i.inhparent = a.parent AND concat(i.xmin, i.ctid) = a.attached)) AS past
     GROUP BY 1
 """)
 
