@@ -16,12 +16,23 @@ _COUNT: Final = 3
 #: Milliseconds that what was sent may be without an acknowledgement.
 _UNACKNOWLEDGED_MS: Final = 10_000
 _CONNECT_SECONDS: Final = 5
-#: What a role's or a database's settings may have otherwise, by which values would come out as other texts,
-#: a float rounded among them, and transactions would fail that pass by themselves.  The style of dates is
-#: psycopg2's own doing; in which order a text has day and month is for the database to say.
-_USUAL: Final = (
-    "-c bytea_output=hex -c default_transaction_isolation=read\\ committed -c extra_float_digits=1 "
-    "-c intervalstyle=postgres -c quote_all_identifiers=off"
+#: A role or a database may have others for itself, by which values would come out as other texts, an amount
+#: of money or a float as another one, and transactions would fail that pass by themselves.  The style of dates
+#: is psycopg2's own doing; in which order a text has day and month is for the database to say.
+_USUAL: Final = " ".join(
+    f"-c {setting}"
+    for setting in (
+        "bytea_output=hex",
+        "default_transaction_isolation=read\\ committed",
+        "extra_float_digits=1",
+        "idle_in_transaction_session_timeout=0",
+        "intervalstyle=postgres",
+        "lc_monetary=C",
+        "lock_timeout=0",
+        "quote_all_identifiers=off",
+        "standard_conforming_strings=on",
+        "statement_timeout=0",
+    )
 )
 #: Of the server's end.
 _SERVERS: Final = (
@@ -33,14 +44,13 @@ _SERVERS: Final = (
 def connect(dsn: str, *, name: str, options: str = "") -> connection:
     """Open a connection that Postgres shows as `name`; `options` are settings of the session (`-c …`).
 
-    The DSN's own options hold where neither `options` nor what all sessions have says otherwise.  Raises
-    `psycopg2.Error`.
+    The DSN's own options hold where `options` has nothing to say.  Raises `psycopg2.Error`.
     """
     own = parse_dsn(dsn).get("options", "")
     return psycopg2.connect(
         dsn,
         # Of two settings of one name the last one counts.
-        options=f"{own} {_SERVERS} {_USUAL} {options}".strip(),
+        options=f"{_USUAL} {own} {_SERVERS} {options}".strip(),
         # With another one, from a role's or a database's settings, texts would be changed.  Not in the
         # options: an encoding in the address or in PGCLIENTENCODING would come after them.
         client_encoding="UTF8",

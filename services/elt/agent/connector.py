@@ -34,6 +34,7 @@ _SESSION: Final = " ".join(
         "bytea_output=hex",
         "extra_float_digits=1",
         "intervalstyle=postgres",
+        "lc_monetary=C",
         "quote_all_identifiers=off",
         "row_security=off",
         "statement_timeout=0",

@@ -152,13 +152,13 @@ class SourceLook:
             # A source of this name may have been here, and was removed: with its offsets, or it goes on.
             if not connect.offsets(connector):
                 self._begin(seen, kept)
-        elif self._rereads.has_forgotten(seen.slot, streams=kept.streams):
-            self._begin(seen, kept)
         if there != {**wanted, "name": connector}:
             self._rereads.leave(seen, kept)
             log.info("a source's connector is configured", extra={"source": self._name})
             connect.put_config(connector, wanted)
             self._rereads.note_configured(seen.slot)
+        if there is not None and self._rereads.has_forgotten(seen.slot, streams=kept.streams):
+            self._begin(seen, kept)
         status = connect.status(connector)
         if status is not None and status.connector == "STOPPED":
             connect.resume(connector)

@@ -17,8 +17,13 @@ SETTINGS: Final = {
     "datestyle": ("SQL, DMY", "ISO, DMY"),
     "default_transaction_isolation": ("serializable", "read committed"),
     "extra_float_digits": ("-10", "1"),
+    "idle_in_transaction_session_timeout": ("1s", "0"),
     "intervalstyle": ("sql_standard", "postgres"),
+    "lc_monetary": ("POSIX", "C"),
+    "lock_timeout": ("1s", "0"),
     "quote_all_identifiers": ("on", "off"),
+    "standard_conforming_strings": ("off", "on"),
+    "statement_timeout": ("1s", "0"),
 }
 
 
