@@ -17,7 +17,7 @@ _COUNT: Final = 3
 _UNACKNOWLEDGED_MS: Final = 10_000
 _CONNECT_SECONDS: Final = 5
 #: A role or a database may have others for itself, by which values would come out as other texts, an amount
-#: of money or a float as another one, and transactions would fail that pass by themselves.  The style of dates
+#: of money or a float as another one, and transactions would fail that pass by themselves.  The dates' style
 #: is psycopg2's own doing; in which order a text has day and month is for the database to say.
 _USUAL: Final = " ".join(
     f"-c {setting}"
