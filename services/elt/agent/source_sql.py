@@ -18,6 +18,7 @@ from services.elt.agent import names
 from services.elt.agent.seen import Column, Seen, Table, left_out
 from services.elt.health.slot import Slot
 from services.elt.snapshots import noted_sql
+from services.elt.snapshots.noted_sql import Noted
 from services.elt.snapshots.stamps import RowsStamp
 from services.elt.snapshots.stamps_sql import HIDDEN, STAMP
 from shared.errors import InfrastructureError
@@ -143,8 +144,8 @@ class SourceDatabase:
             asked = {"schemas": list(self._source.schemas), "publication": names.publication(self._name)}
             cursor.execute(_TABLES, asked)
             rows = cursor.fetchall()
-            past = noted_sql.past(cursor, names.notes(self._name))
-            tables = tuple(_table(row, past) for row in rows)
+            noted = noted_sql.noted(cursor, names.notes(self._name))
+            tables = tuple(_table(row, noted) for row in rows)
             # Last: whatever has changed these tables has ended before it, flushed or not.
             cursor.execute(_MOMENT)
             tables_lsn, ended, begun = cursor.fetchone()
@@ -255,9 +256,10 @@ def _translated(dsn_env: str) -> Iterator[None]:
         raise SourceError(f"the source cannot be asked: {why} ({type(error).__name__})") from None
 
 
-def _table(row: tuple[Any, ...], past: Mapping[int, int] | None) -> Table:
+def _table(row: tuple[Any, ...], noted: Noted | None) -> Table:
     oid, schema, name, is_partition, key, columns, stamp, hidden = row
-    stamp["past"] = None if past is None else past.get(oid, 0)
+    if noted is not None:
+        stamp |= {"past": noted.past.get(oid, 0), "away": noted.away.get(schema, 0)}
     return Table(
         oid=oid,
         schema=schema,

@@ -1,24 +1,25 @@
-"""Partitions that came and went, as the source itself notes them: of those the catalogue keeps no trace.
+"""What came and went, as the source itself notes it, where the catalogue keeps no trace.
 
-An event trigger, which a DBA makes (`onramp sources sql`), adds each attachment to a table of its own, in the
-transaction that makes it.  So one that is no more was noted, whoever looked meanwhile.
+An event trigger, which a DBA makes (`onramp sources sql`), adds each partition's attachment, and each name
+that a schema gets, to a table of its own, in the same transaction.  So what is no more was noted by somebody.
+A schema's entry in the catalogue would not do: each GRANT writes it, also one that changes nothing.
 """
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from psycopg2 import sql
 from psycopg2.extensions import cursor
 
-TABLE: Final = "attachments"
 #: With the owner's rights, for whoever changes a table.  `attached`: who wrote the attachment's entry, and
 #: where: one that is made again is another.
 MADE: Final = """\
 CREATE SCHEMA {schema};
 CREATE TABLE {schema}.attachments (root oid, parent oid, partition oid, attached text,
   PRIMARY KEY (root, parent, partition, attached));
+CREATE TABLE {schema}.schema_names (schema oid, name text, given xid8, PRIMARY KEY (schema, name, given));
 GRANT USAGE ON SCHEMA {schema} TO {role};
-GRANT SELECT ON {schema}.attachments TO {role};
-CREATE FUNCTION {schema}.note_attachments() RETURNS event_trigger LANGUAGE plpgsql SECURITY DEFINER
+GRANT SELECT ON {schema}.attachments, {schema}.schema_names TO {role};
+CREATE FUNCTION {schema}.note() RETURNS event_trigger LANGUAGE plpgsql SECURITY DEFINER
   SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   INSERT INTO {schema}.attachments
@@ -29,12 +30,18 @@ BEGIN
     UNION ALL
     SELECT root, i.inhparent, i.inhrelid, concat(i.xmin, i.ctid)
     FROM tree JOIN pg_inherits i ON i.inhparent = coalesce(partition, parent))
-  SELECT * FROM tree WHERE partition IS NOT NULL ON CONFLICT DO NOTHING; END $$;
-CREATE EVENT TRIGGER {schema} ON ddl_command_end WHEN TAG IN ('CREATE TABLE', 'ALTER TABLE', 'CREATE SCHEMA')
-  EXECUTE FUNCTION {schema}.note_attachments();"""
+  SELECT * FROM tree WHERE partition IS NOT NULL ON CONFLICT DO NOTHING;
+  INSERT INTO {schema}.schema_names
+  SELECT n.oid, n.nspname, pg_current_xact_id()
+  FROM pg_event_trigger_ddl_commands() c JOIN pg_namespace n ON n.oid = c.objid
+  WHERE c.object_type = 'schema' AND c.command_tag = 'ALTER SCHEMA' ON CONFLICT DO NOTHING; END $$;
+CREATE EVENT TRIGGER {schema} ON ddl_command_end
+  WHEN TAG IN ('CREATE TABLE', 'ALTER TABLE', 'CREATE SCHEMA', 'ALTER SCHEMA')
+  EXECUTE FUNCTION {schema}.note();"""
 _IS_THERE: Final = """
-    SELECT has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(c.oid, 'SELECT')
-    FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = %s AND c.relname = %s
+    SELECT count(*) = 2 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+    WHERE n.nspname = %s AND c.relname IN ('attachments', 'schema_names')
+      AND has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(c.oid, 'SELECT')
 """
 _PAST: Final = sql.SQL("""
     SELECT oid::int8, count(*) FROM (
@@ -45,13 +52,28 @@ _PAST: Final = sql.SQL("""
 """)
 
 
-def past(cur: cursor, schema: str) -> dict[int, int] | None:
-    """Return by oid how often a table was attached, or had one attached, that is no more so.
+_AWAY: Final = sql.SQL("""
+    SELECT n.nspname, count(*) FROM {schema_names} s JOIN pg_namespace n ON n.oid = s.schema
+    WHERE n.nspname <> s.name GROUP BY 1
+""")
 
-    None where nobody notes it.
+
+class Noted(NamedTuple):
+    """How often a table was attached, or had one attached, that is no more so, by oid.
+
+    And how often a schema got a name that it has no more, by name.
     """
-    cur.execute(_IS_THERE, (schema, TABLE))
+
+    past: dict[int, int]
+    away: dict[str, int]
+
+
+def noted(cur: cursor, schema: str) -> Noted | None:
+    """Return what a source has noted in `schema`; None where nobody notes."""
+    cur.execute(_IS_THERE, (schema,))
     if cur.fetchone() != (True,):
         return None
-    cur.execute(_PAST.format(attachments=sql.Identifier(schema, TABLE)))
-    return dict(cur.fetchall())
+    cur.execute(_PAST.format(attachments=sql.Identifier(schema, "attachments")))
+    past = dict(cur.fetchall())
+    cur.execute(_AWAY.format(schema_names=sql.Identifier(schema, "schema_names")))
+    return Noted(past, dict(cur.fetchall()))

@@ -8,7 +8,6 @@ from typing import Any, Final, Self
 #: By kind of entry: what may have been otherwise between two looks.
 _MOMENTS: Final = {
     "type": "it may have had another name or schema for a moment",
-    "schema": "its schema may have had another name for a moment",
     "publication": "its publication was changed",
     "index": "its replica identity may have been another for a moment",
     "column": "a column of it may have had another name for a moment",
@@ -45,8 +44,10 @@ class RowsStamp:
     #: By oid: the values of the enumerations that its columns have, and the attributes of composites.
     labels: Mapping[str, str] = field(default_factory=dict)
     partitions: Sequence[int] = ()
-    #: How often a table was its partition, or it that of one, and is no more so; None: nobody notes it.
+    #: How often a table was its partition, or it that of one, and is no more so; and how often its schema got
+    #: another name.  None: nobody notes it.
     past: int | None = None
+    away: int | None = None
     #: By oid: the file of each partition, another one after a TRUNCATE, and who has attached it.
     files: Mapping[str, str] = field(default_factory=dict)
 
@@ -139,6 +140,8 @@ def _is_rewritten(before: RowsStamp, now: RowsStamp) -> bool:
 
 
 def _of_moments(before: RowsStamp, now: RowsStamp) -> Iterator[str]:
+    if before.away is not None and (now.away or 0) > before.away:
+        yield "its schema had another name for a moment"
     if before.key is not None and before.key != now.key:
         yield "its key is another"  # what changes before delete by another one, nobody could find
         return

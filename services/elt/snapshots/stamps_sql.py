@@ -29,16 +29,13 @@ _LABELS: Final = f"""
 _ENTRIES: Final = f"""
     {_USED}
     SELECT jsonb_object_agg(entry, jsonb_build_array(writer, says)) FROM (
-        SELECT 'type', t.xmin::text, '' FROM pg_type t WHERE t.oid = c.reltype
+        SELECT 'type', t.xmin::text, t.typowner::text FROM pg_type t WHERE t.oid = c.reltype
         UNION ALL
-        SELECT 'schema', n.xmin::text, concat_ws('/', n.nspowner, n.nspacl)
-        FROM pg_namespace n WHERE n.oid = c.relnamespace
-        UNION ALL
-        SELECT 'publication', concat_ws('/', p.oid, p.xmin, s.oid, s.xmin), ''
+        SELECT 'publication', concat_ws('/', p.oid, p.xmin, s.oid, s.xmin), p.pubowner::text
         FROM pg_publication p JOIN pg_publication_namespace s ON s.pnpubid = p.oid
         WHERE p.pubname = %(publication)s AND s.pnnspid = c.relnamespace
         UNION ALL
-        SELECT concat('index ', i.indexrelid), i.xmin::text, '' FROM pg_index i
+        SELECT concat('index ', i.indexrelid), i.xmin::text, i.indisclustered::text FROM pg_index i
         WHERE i.indrelid = c.oid AND i.indisunique AND i.indimmediate AND i.indpred IS NULL
         UNION ALL
         SELECT concat('column ', a.attnum), a.xmin::text, concat_ws('/', a.attname, a.atttypid, a.atttypmod,

@@ -11,6 +11,7 @@ from tests.fixtures.sources import (
     Captured,
     flows,
     password_of,
+    statements_in,
 )
 from tests.fixtures.writer import eventually, records
 
@@ -174,7 +175,7 @@ def test_what_sql_prints_is_all_that_a_role_needs(shop: Captured) -> None:
     role = f"{shop.name}_role"
     printed = statements(shop.name, shop.source, role)
     shop.execute(f"DROP PUBLICATION {names.publication(shop.name)}")
-    for statement in printed.split(";\n"):
+    for statement in statements_in(printed):
         if "ALTER SYSTEM" not in statement:
             shop.execute(statement)
     password = password_of(shop.dsn)

@@ -129,8 +129,10 @@ def test_a_table_that_was_away_for_a_moment_is_read_again(source: SourceDatabase
         ("ALTER TABLE app.wide SET SCHEMA far", "ALTER TABLE far.wide SET SCHEMA app"),
     ):
         assert why(source, database, f"{away}; {back}", "wide") == moved
+    execute(database.dsn, noted_sql.MADE.format(schema=names.notes("shop"), role="public"))
     renamed = "ALTER SCHEMA app RENAME TO away; ALTER SCHEMA away RENAME TO app"
-    assert why(source, database, renamed, "wide") == "its schema may have had another name for a moment"
+    for _ in range(2):
+        assert why(source, database, renamed, "wide") == "its schema had another name for a moment"
     for known in (
         "GRANT SELECT ON app.wide TO public",
         "CREATE INDEX ON app.wide (note)",
@@ -138,7 +140,11 @@ def test_a_table_that_was_away_for_a_moment_is_read_again(source: SourceDatabase
         "ALTER TABLE app.wide REPLICA IDENTITY FULL",
         "COMMENT ON TABLE app.wide IS 'wide'",
         "GRANT USAGE ON SCHEMA app TO public",
+        "GRANT USAGE ON SCHEMA app TO public",
         "ALTER SCHEMA app OWNER TO pg_database_owner",
+        "ALTER SCHEMA far RENAME TO farther",
+        "ALTER TABLE app.wide OWNER TO pg_monitor",
+        "ALTER TABLE app.wide CLUSTER ON wide_pkey",
     ):
         assert why(source, database, known, "wide") == "", known
 

@@ -98,7 +98,7 @@ def stamped(
 ID = {"1": ["id", 23, -1, False]}
 
 
-def written(by: str, says: str = "", entry: str = "schema") -> dict[str, list[str]]:
+def written(by: str, says: str = "", entry: str = "type") -> dict[str, list[str]]:
     return {entry: [by, says]}
 
 
@@ -152,6 +152,8 @@ def written(by: str, says: str = "", entry: str = "schema") -> dict[str, list[st
             stamped({**ID, "2": ["a", 25, -1, False]}, file=2, toast=5, is_truncated=True),
             "",
         ),
+        (stamped(ID, away=1), stamped(ID, away=2), "its schema had another name for a moment"),
+        (stamped(ID), stamped(ID, away=2, past=2), ""),  # nobody noted it
         (stamped(ID, dropped=(2,)), stamped(ID, dropped=(2, 3)), "a column of it came and went"),
         (stamped(ID), stamped(ID, dropped=(2,)), ""),  # kept by a release before
         (stamped({**ID, "2": ["a", 25, -1, False]}, dropped=()), stamped(ID, dropped=(2,)), ""),
@@ -186,7 +188,6 @@ def test_a_table_is_read_again_when_its_rows_changed_and_nobody_said_so(
     ("entry", "why"),
     [
         ("type", "it may have had another name or schema for a moment"),
-        ("schema", "its schema may have had another name for a moment"),
         ("publication", "its publication was changed"),
         ("index 5", "its replica identity may have been another for a moment"),
         ("column 2", "a column of it may have had another name for a moment"),
