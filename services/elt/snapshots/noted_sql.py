@@ -10,34 +10,42 @@ from typing import Final, NamedTuple
 from psycopg2 import sql
 from psycopg2.extensions import cursor
 
-#: With the owner's rights, for whoever changes a table.  `attached`: who wrote the attachment's entry, and
-#: where: one that is made again is another.
-MADE: Final = """\
-CREATE SCHEMA {schema};
-CREATE TABLE {schema}.attachments (root oid, parent oid, partition oid, attached text,
-  PRIMARY KEY (root, parent, partition, attached));
-CREATE TABLE {schema}.schema_names (schema oid, name text, given xid8, PRIMARY KEY (schema, name, given));
-GRANT USAGE ON SCHEMA {schema} TO {role};
-GRANT SELECT ON {schema}.attachments, {schema}.schema_names TO {role};
-CREATE FUNCTION {schema}.note() RETURNS event_trigger LANGUAGE plpgsql SECURITY DEFINER
-  SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-  INSERT INTO {schema}.attachments
+#: `attached`: who wrote the attachment's entry, and where: one that is made again is another.
+_NOTE: Final = """\
+INSERT INTO {{schema}}.attachments
   WITH RECURSIVE tree AS (
-    SELECT DISTINCT pg_partition_root(objid)::oid AS root, pg_partition_root(objid)::oid AS parent,
-      NULL::oid AS partition, NULL::text AS attached
-    FROM pg_event_trigger_ddl_commands() WHERE object_type = 'table'
+    SELECT DISTINCT root, root AS parent, NULL::oid AS partition, NULL::text AS attached
+    FROM ({roots}) AS roots (root)
     UNION ALL
     SELECT root, i.inhparent, i.inhrelid, concat(i.xmin, i.ctid)
     FROM tree JOIN pg_inherits i ON i.inhparent = coalesce(partition, parent))
-  SELECT * FROM tree WHERE partition IS NOT NULL ON CONFLICT DO NOTHING;
-  INSERT INTO {schema}.schema_names
+  SELECT * FROM tree WHERE partition IS NOT NULL ON CONFLICT DO NOTHING;"""
+_OF_COMMAND: Final = _NOTE.format(
+    roots="SELECT pg_partition_root(objid)::oid FROM pg_event_trigger_ddl_commands() "
+    "WHERE object_type = 'table'"
+)
+_OF_ALL: Final = _NOTE.format(roots="SELECT oid FROM pg_class WHERE relkind = 'p' AND NOT relispartition")
+#: With the owner's rights, for whoever changes a table.  What is there already is noted at once: whoever changes
+#: a table later would wait for others that note the same.
+MADE: Final = f"""\
+CREATE SCHEMA {{schema}};
+CREATE TABLE {{schema}}.attachments (root oid, parent oid, partition oid, attached text,
+  PRIMARY KEY (root, parent, partition, attached));
+CREATE TABLE {{schema}}.schema_names (schema oid, name text, given xid8, PRIMARY KEY (schema, name, given));
+GRANT USAGE ON SCHEMA {{schema}} TO {{role}};
+GRANT SELECT ON {{schema}}.attachments, {{schema}}.schema_names TO {{role}};
+CREATE FUNCTION {{schema}}.note() RETURNS event_trigger LANGUAGE plpgsql SECURITY DEFINER
+  SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  {_OF_COMMAND}
+  INSERT INTO {{schema}}.schema_names
   SELECT n.oid, n.nspname, pg_current_xact_id()
   FROM pg_event_trigger_ddl_commands() c JOIN pg_namespace n ON n.oid = c.objid
   WHERE c.object_type = 'schema' AND c.command_tag = 'ALTER SCHEMA' ON CONFLICT DO NOTHING; END $$;
-CREATE EVENT TRIGGER {schema} ON ddl_command_end
+CREATE EVENT TRIGGER {{schema}} ON ddl_command_end
   WHEN TAG IN ('CREATE TABLE', 'ALTER TABLE', 'CREATE SCHEMA', 'ALTER SCHEMA')
-  EXECUTE FUNCTION {schema}.note();"""
+  EXECUTE FUNCTION {{schema}}.note();
+{_OF_ALL}"""  # noqa: S608 - our own words
 _IS_THERE: Final = """
     SELECT count(*) = 2 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
     WHERE n.nspname = %s AND c.relname IN ('attachments', 'schema_names')
