@@ -25,8 +25,8 @@ _OF_COMMAND: Final = _NOTE.format(
     "WHERE object_type = 'table'"
 )
 _OF_ALL: Final = _NOTE.format(roots="SELECT oid FROM pg_class WHERE relkind = 'p' AND NOT relispartition")
-#: With the owner's rights, for whoever changes a table.  What is there already is noted at once: whoever changes
-#: a table later would wait for others that note the same.
+#: With the owner's rights, for whoever changes a table.  What is there already is noted at once: or those who
+#: change tables of one root would wait for each other.
 MADE: Final = f"""\
 CREATE SCHEMA {{schema}};
 CREATE TABLE {{schema}}.attachments (root oid, parent oid, partition oid, attached text,
