@@ -158,6 +158,13 @@ MERGE: Final = (
         f"{_MODELER}a_source_that_is_known_here_after_its_tables_are_told_is_published",
     ),
     Mutant(
+        "a hold for what nobody foresaw",
+        "modeler/modeler.py",
+        "            self._hold(conn, table.name, _UNFORESEEN.format(type(e).__name__))\n",
+        "",
+        f"{_MODELER}a_table_that_fails_as_nobody_foresaw_is_held_and_says_so",
+    ),
+    Mutant(
         "a hold of one table alone",
         "modeler/modeler.py",
         "            self._hold(conn, table.name, str(e))\n",

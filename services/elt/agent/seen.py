@@ -220,6 +220,13 @@ def _why_out(table: Table) -> Iterator[str]:
             f"columns differ by case alone ({', '.join(twice)}), and its first change would fail the "
             "whole source, excluded or not: rename one"
         )
+    if any('"' in (name[0], name[-1]) for name in (table.schema, table.name)):
+        yield (
+            "a name that begins or ends with a double quote is taken for one in quotes, and each snapshot of "
+            "the whole source would fail: rename it"
+        )
+    if "%" in table.full_name:
+        yield "a name with a percent sign is taken for a place of a value where it is merged: rename it"
     if table.hidden:
         yield HIDDEN[table.hidden]
     if cursors := [column.name for column in table.columns if column.type == "refcursor"]:

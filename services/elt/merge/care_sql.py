@@ -1,13 +1,17 @@
 """What is done to landing beside merging: trimming what is old, and replaying it all."""
 
+import logging
 from collections.abc import Callable
 from typing import Final
 
+import psycopg2
 from psycopg2 import sql
 from psycopg2.extensions import connection, cursor
 
 from services.elt.merge.history_sql import TableName
 from shared import change_table
+
+log = logging.getLogger(__name__)
 
 #: Of what is merged, and never all of it: the next merge looks at the row before it.
 _TRIM: Final = sql.SQL("""
@@ -44,6 +48,18 @@ def trim(conn: connection, name: TableName, seconds: int) -> int:
         return int(n)
 
     return _step_by_step(conn, landing, step)
+
+
+def trim_alone(conn: connection, name: TableName, seconds: int) -> None:
+    """Trim what landed of a table; what nobody foresaw of it stops no other.  Raises psycopg2's error."""
+    try:
+        if n := trim(conn, name, seconds):
+            log.info("landed changes are trimmed", extra={"table": str(name), "changes": n})
+    except psycopg2.Error:
+        raise
+    except Exception:
+        conn.rollback()
+        log.exception("what landed of a table cannot be trimmed", extra={"table": str(name)})
 
 
 def trim_transactions(conn: connection, source: str, seconds: int) -> int:

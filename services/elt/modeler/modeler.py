@@ -39,6 +39,10 @@ _OPTIONS: Final = (
     "-c work_mem=32MB -c jit=off"
 )
 _NOT_UP_TO_DATE: Final = (psycopg2.errors.UndefinedTable, psycopg2.errors.UndefinedColumn)
+_UNFORESEEN: Final = (
+    "it cannot be merged, for a reason that nobody foresaw ({}): the modeler's log has more; it is a fault "
+    "of Onramp's, please report it"
+)
 #: Seconds between two looks whether a merge has ended.
 _TICK: Final = 0.005
 #: Landing can wait behind a lock, and so can this: the table is tried again.
@@ -175,8 +179,7 @@ class Modeler:
         except (psycopg2.Error, InfrastructureError):  # the look says so
             return True
         except Exception:
-            extra = {"table": str(table.name)}
-            log.exception("a table cannot be merged for a reason that nobody foresaw", extra=extra)
+            log.exception("a table cannot be held", extra={"table": str(table.name)})
             return False
         finally:
             self._idle.append(kept)
@@ -193,6 +196,12 @@ class Modeler:
             log.info("a table is locked and tried again", extra={"table": str(table.name)})
         except psycopg2.Error as e:
             return self._is_database_out(table.name, e)
+        except InfrastructureError:
+            raise
+        except Exception as e:
+            log.exception("a table cannot be merged", extra={"table": str(table.name)})
+            self._hold(conn, table.name, _UNFORESEEN.format(type(e).__name__))
+            return False
         finally:
             if not conn.closed:
                 conn.rollback()
@@ -239,8 +248,7 @@ class Modeler:
         try:
             with closing(self._kept(self._connect)) as kept, kept.used() as conn:
                 for name in names:
-                    if n := care_sql.trim(conn, name, keeps[name.source]):
-                        log.info("landed changes are trimmed", extra={"table": str(name), "changes": n})
+                    care_sql.trim_alone(conn, name, keeps[name.source])
                 for source, seconds in keeps.items():
                     care_sql.trim_transactions(conn, source, seconds)
         except (psycopg2.Error, InfrastructureError) as e:

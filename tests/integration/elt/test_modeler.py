@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from services.cli.app import app
+from services.elt.merge.merge_sql import Merge
 from services.elt.modeler.modeler import Modeler
 from services.elt.modeler.published import Published, is_one_condition
 from services.elt.modeler.settings import ModelerSettings
@@ -97,6 +98,25 @@ def test_tables_without_news_cost_no_statement_of_theirs(desk: Desk) -> None:
         desk.bench.execute("NOTIFY onramp_landing")
         time.sleep(0.5)  # ten looks
         assert desk.bench.one("SELECT merged_at FROM onramp.models") == before
+
+
+def test_a_table_that_fails_as_nobody_foresaw_is_held_and_says_so(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk.tell().land(Stream().insert(id=1, note="a"))
+    with monkeypatch.context() as patched:
+        patched.setattr(Merge, "run", fails)
+        with running(desk, OFTEN):
+            eventually(lambda: desk.model()["reason"])
+    reason = "it cannot be merged, for a reason that nobody foresaw (LookupError): the modeler's log has more"
+    assert desk.model()["reason"].startswith(reason)
+    with running(desk, OFTEN):
+        eventually(_there(desk, [(1, "a")]))
+    assert desk.model()["reason"] is None
+
+
+def fails(*_: object) -> bool:
+    raise LookupError
 
 
 def test_a_table_that_fails_is_held_alone_and_goes_on_when_it_is_fixed(desk: Desk) -> None:

@@ -79,6 +79,8 @@ def test_topics_are_made_with_one_partition_and_what_was_asked() -> None:
         (("a_b", "a.b"), ["app.a.b"]),
         (("a b", "a_b"), []),  # one topic for both: they are told by `source`
         (("a", "b"), []),
+        (("a%", "a"), ["app.a%"]),
+        (('a"', 'a"b', '"c', '"'), ['app.a"', 'app."c', 'app."']),  # Debezium takes them for quoted
         (("a.b", "tmp_1"), []),
     ],
 )
