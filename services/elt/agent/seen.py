@@ -225,6 +225,8 @@ def _why_out(table: Table) -> Iterator[str]:
             "a name that begins or ends with a double quote is taken for one in quotes, and each snapshot of "
             "the whole source would fail: rename it"
         )
+    if all(column.generated for column in table.columns):
+        yield "it has no column to be captured, and each snapshot of the whole source would fail: give it one"
     if "%" in table.full_name:
         yield "a name with a percent sign is taken for a place of a value where it is merged: rename it"
     if table.hidden:

@@ -179,6 +179,7 @@ def _doubtful(type_: str) -> Iterator[tuple[str, str]]:
     base = type_.partition("(")[0] + type_.partition(")")[2]
     if type_.endswith("[]"):
         yield "array_ndims({column}) > 1", "arrays of several dimensions"
+        yield "array_lower({column}, 1) <> 1", "arrays that do not begin at 1"
         if type_.startswith("numeric"):
             yield "'NaN' = ANY({column})", "NaN in an array"
         if "." in type_ and ".citext" not in type_:
@@ -191,3 +192,5 @@ def _doubtful(type_: str) -> Iterator[tuple[str, str]]:
     if base in _TIMES:
         yield "{column} < '0001-01-01' AND isfinite({column})", "dates before Christ"
         yield "NOT isfinite({column})", "infinite dates"
+    if base in _TIMES and base != "date":
+        yield "{column} >= '294246-01-01' AND isfinite({column})", "dates after the year 294245"

@@ -21,7 +21,12 @@ TOPICS = TopicSettings(replication=3, min_insync=2, retention_ms=3_600_000)
 def table(name: str, *columns: Column, oid: int = 1, is_partition: bool = False) -> Table:
     stamp = RowsStamp(oid=oid, columns={})
     return Table(
-        oid=oid, schema="app", name=name, columns=columns, rows_stamp=stamp, is_partition=is_partition
+        oid=oid,
+        schema="app",
+        name=name,
+        columns=columns or (Column("id", "integer", not_null=True, generated=False),),
+        rows_stamp=stamp,
+        is_partition=is_partition,
     )
 
 
