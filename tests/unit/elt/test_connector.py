@@ -96,6 +96,13 @@ def test_of_topics_that_kafka_takes_for_the_same_the_newer_stays_out(
     assert list(left_out(tables, SHOP)) == out
 
 
+def test_a_table_without_a_column_to_be_captured_stays_out() -> None:
+    generated = Column("n", "integer", not_null=False, generated=True)
+    assert list(left_out([table("made", generated)], SHOP)) == ["app.made"]
+    plain = Column("id", "integer", not_null=False, generated=False)
+    assert list(left_out([table("made", generated, plain)], SHOP)) == []
+
+
 def stamped(
     columns: dict[str, list[object]], partitions: tuple[int, ...] = (), oid: int = 1, **more: Any
 ) -> RowsStamp:
