@@ -5,7 +5,7 @@ Owns aiokafka for the admin service.  Nothing is written, and no offset is commi
 
 import logging
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Self
 
@@ -26,6 +26,8 @@ log = logging.getLogger(__name__)
 _POLL_MS: Final = 200
 _FETCH_WAIT_MS: Final = 25
 _TIMEOUT_MS: Final = 10_000
+#: So many a consumer learns of in time, of which it did not know who leads them.
+_FEW: Final = 10
 #: For so long a group's coordinator may move, read its log, or be made with Kafka's first group.
 _COORDINATOR_SECONDS: Final = 10.0
 #: So many polls in a row that bring nothing, and it is asked who leads.
@@ -133,9 +135,29 @@ class KafkaLogs:
         if not partitions:
             return {}
         with self._translated():
-            starts = await self._consumer.beginning_offsets(partitions)
-            ends = await self._consumer.end_offsets(partitions)
+            async with self._knowing(partitions) as consumer:
+                starts = await consumer.beginning_offsets(partitions)
+                ends = await consumer.end_offsets(partitions)
         return {Source(*p): (starts[p], ends[p]) for p in partitions}
+
+    @asynccontextmanager
+    async def _knowing(self, partitions: list[TopicPartition]) -> AsyncIterator[AIOKafkaConsumer]:
+        """Yield a consumer that knows who leads `partitions`.
+
+        It learns of others than it reads one at a time, a tenth of a second each, and gives up at a hundred.
+        So one of their own has them all to read, and reads none.
+        """
+        if len(set(partitions) - self._consumer.assignment()) <= _FEW:
+            yield self._consumer
+            return
+        common = {**self._brokers.aiokafka(), "request_timeout_ms": _TIMEOUT_MS}
+        consumer = AIOKafkaConsumer(**common, enable_auto_commit=False, isolation_level="read_committed")
+        await consumer.start()
+        consumer.assign(partitions)
+        try:
+            yield consumer
+        finally:
+            await consumer.stop()
 
     async def settings(self, topics: Iterable[str]) -> dict[str, dict[str, str]]:
         """Return the settings of `topics`; of one that is gone none."""

@@ -85,7 +85,7 @@ def test_five_samples_are_shown_and_no_value_of_them(ground: Ground) -> None:
     assert newly["samples"][0]["event"]["payload"] == {"note": "9999", "mail": "***"}
     assert newly["samples"][0]["receipt"] == f"{ground.topic}/0@0"
     said = json.dumps(report.as_dict()) + "\n".join(report.lines())
-    assert "47" not in said.replace(ground.name, "")
+    assert not any(str(4711 + i) in said for i in range(9))
     assert "Secret" not in said
     assert "example" not in said
 
