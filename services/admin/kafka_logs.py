@@ -64,6 +64,8 @@ class KafkaLogs:
 
     def __init__(self, brokers: Brokers) -> None:
         self._brokers = brokers
+        #: What every client of this cluster is made with.
+        self._common = {**brokers.aiokafka(), "request_timeout_ms": _TIMEOUT_MS}
         self._parts = AsyncExitStack()
         self._admin: Any = None
         self._consumer: Any = None
@@ -72,13 +74,12 @@ class KafkaLogs:
 
     async def __aenter__(self) -> Self:
         with self._translated():
-            common = {**self._brokers.aiokafka(), "request_timeout_ms": _TIMEOUT_MS}
             async with AsyncExitStack() as parts:
-                self._admin = GroupOffsetsClient(**common)
+                self._admin = GroupOffsetsClient(**self._common)
                 parts.push_async_callback(self._admin.close)
                 await self._admin.start()
                 self._consumer = AIOKafkaConsumer(
-                    **common,
+                    **self._common,
                     enable_auto_commit=False,
                     auto_offset_reset="none",
                     # A fetch that waits at one log's end holds up the first of the next log.
@@ -114,7 +115,8 @@ class KafkaLogs:
         if not asked:
             return {}
         with self._translated():
-            found = await self._consumer.offsets_for_times(asked)
+            async with self._knowing(list(asked)) as consumer:
+                found = await consumer.offsets_for_times(asked)
         return {Source(*p): at.offset for p, at in found.items() if at is not None}
 
     async def _leaders(self) -> dict[str, dict[int, int]]:
@@ -150,11 +152,12 @@ class KafkaLogs:
         if len(set(partitions) - self._consumer.assignment()) <= _FEW:
             yield self._consumer
             return
-        common = {**self._brokers.aiokafka(), "request_timeout_ms": _TIMEOUT_MS}
-        consumer = AIOKafkaConsumer(**common, enable_auto_commit=False, isolation_level="read_committed")
-        await consumer.start()
-        consumer.assign(partitions)
+        consumer = AIOKafkaConsumer(
+            **self._common, enable_auto_commit=False, isolation_level="read_committed"
+        )
         try:
+            await consumer.start()
+            consumer.assign(partitions)
             yield consumer
         finally:
             await consumer.stop()

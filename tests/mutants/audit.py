@@ -41,6 +41,27 @@ CREATED: Final = "tests/integration/admin/test_audit_of_created.py::test_"
 DESTINATIONS: Final = "tests/integration/writer_tables/test_destinations.py"
 
 QUICK: Final = (
+    *(
+        Mutant(
+            f"many topics: {what}", file, old, new, f"tests/integration/admin/test_many_topics.py::test_{t}"
+        )
+        for what, file, old, new, t in (
+            (
+                "their first and last offsets are known in time",
+                "kafka_logs.py",
+                "<= _FEW:",
+                "<= 10 * len(partitions):",
+                "where_many_topics_begin_and_end",
+            ),
+            (
+                "so are those of a moment",
+                "kafka_logs.py",
+                "found = await consumer.offsets_for_times(asked)",
+                "found = await self._consumer.offsets_for_times(asked)",
+                "where_many_topics_begin_and_end",
+            ),
+        )
+    ),
     Mutant(
         "END records: what went with a topic that is no more",
         "transactions/transactions_sql.py",

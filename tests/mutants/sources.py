@@ -49,6 +49,13 @@ QUICK: Final = (
         "for t in ()",
         tests=UNIT,
     ),
+    Mutant(
+        "many topics: where a source's end is known in time",
+        "kafka_topics.py",
+        "            consumer.assign(asked)\n            ends",
+        "            ends",
+        "tests/integration/admin/test_many_topics.py::test_where_the_topics_of_a_source_of_many_tables_end",
+    ),
     Mutant("commas in names", "connector.py", "c if c in _PLAIN else", "c if True else", tests=UNIT),
     Mutant(
         "topics that Kafka takes for the same",

@@ -1,31 +1,55 @@
-"""An audit of hundreds of topics: where they begin and end is known in time."""
+"""Hundreds of topics: where they begin and end is known in time, to the audit and to a source's agent."""
 
 import asyncio
+from collections.abc import Iterator
 
+import pytest
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from services.admin.findings import Source
 from services.admin.kafka_logs import KafkaLogs
+from services.elt.agent import names
+from services.elt.agent.connector import TopicSettings
+from services.elt.agent.kafka_topics import ChangeTopics
 from shared.kafka_security import Brokers
 from stack.kafka import Kafka
 
-MANY = 150
+TABLES = [("app", f"t{n}") for n in range(200)]
+MANY = [names.topic("many", *table) for table in TABLES]
 
 
-def test_where_many_topics_begin_and_end(kafka: Kafka) -> None:
-    names = [f"many-{n}" for n in range(MANY)]
+@pytest.fixture
+def brokers(kafka: Kafka) -> Iterator[Brokers]:
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
-    for made in admin.create_topics([NewTopic(name, 1, 1) for name in ("one", *names)]).values():
+    for made in admin.create_topics([NewTopic(name, 1, 1) for name in ("one", *MANY)]).values():
         made.result(60)
-
-    async def asked() -> dict[Source, tuple[int, int]]:
-        async with KafkaLogs(Brokers(kafka.bootstrap)) as logs:
-            # From now on the consumer knows of what it reads alone.
-            async for _ in logs.read({Source("one", 0): (0, 0)}):
-                raise AssertionError("it is empty")
-            logs._seek({Source("one", 0): 0})
-            return await logs.spans(names)
-
-    assert asyncio.run(asked()) == {Source(name, 0): (0, 0) for name in names}
-    for gone in admin.delete_topics(["one", *names]).values():
+    producer = Producer({"bootstrap.servers": kafka.bootstrap})
+    for topic in ("one", MANY[-1]):
+        producer.produce(topic, b"x", timestamp=1000)
+    assert producer.flush(60) == 0
+    yield Brokers(kafka.bootstrap)
+    for gone in admin.delete_topics(["one", *MANY]).values():
         gone.result(60)
+
+
+def test_where_many_topics_begin_and_end(brokers: Brokers) -> None:
+    async def asked() -> tuple[dict[Source, tuple[int, int]], dict[Source, int]]:
+        async with KafkaLogs(brokers) as logs:
+            # From now on its consumer knows of what it reads alone.
+            assert [record.offset async for record in logs.read({Source("one", 0): (0, 1)})] == [0]
+            spans = await logs.spans(MANY)
+            return spans, await logs.offsets_at(spans, 500)
+
+    spans, since = asyncio.run(asked())
+    assert spans == {Source(name, 0): (0, int(name == MANY[-1])) for name in MANY}
+    assert since == {Source(MANY[-1], 0): 0}
+
+
+def test_where_the_topics_of_a_source_of_many_tables_end(brokers: Brokers) -> None:
+    ends = ChangeTopics(brokers, TopicSettings(replication=1, min_insync=1, retention_ms=1000)).ends(
+        "many", TABLES
+    )
+    assert {table: end.offset for table, end in ends.items()} == {
+        table: int(table == TABLES[-1]) for table in TABLES
+    }

@@ -1,7 +1,7 @@
 """The whole path, real in each part: a source, Kafka Connect, the writer with Spark, the modeler."""
 
 import asyncio
-from contextlib import closing, suppress
+from contextlib import closing
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
@@ -10,7 +10,6 @@ from typer.testing import CliRunner
 from services.admin.audit.run import Request, audit
 from services.cli.app import app
 from services.elt.agent import names
-from shared.errors import InfrastructureError
 from shared.kafka_security import Brokers, KafkaSecurity
 from tests.fixtures.sources import Captured, flows
 from tests.fixtures.writer import eventually
@@ -80,9 +79,7 @@ def test_public_tables_are_what_the_source_has(shop: Captured) -> None:
 
     def told() -> bool:
         look.look()
-        with suppress(InfrastructureError):  # Kafka may be slow for a moment, and the audit says so
-            return [fix for _, fix in _lost(shop)] == [f"onramp sources resync {shop.name}"] * 2
-        return False
+        return [fix for _, fix in _lost(shop)] == [f"onramp sources resync {shop.name}"] * 2
 
     eventually(told, 60)
     amid, last = (detail for detail, _ in _lost(shop))

@@ -84,8 +84,10 @@ def test_five_samples_are_shown_and_no_value_of_them(ground: Ground) -> None:
     assert (newly["events"], len(newly["samples"])) == (9, 5)
     assert newly["samples"][0]["event"]["payload"] == {"note": "9999", "mail": "***"}
     assert newly["samples"][0]["receipt"] == f"{ground.topic}/0@0"
-    said = json.dumps(report.as_dict()) + "\n".join(report.lines())
-    assert not any(str(4711 + i) in said for i in range(9))
+    measured = {"seconds", "events_per_second"}  # 47 is in many a figure
+    _, *lines = report.lines()  # the first one is what was measured
+    said = json.dumps({k: v for k, v in report.as_dict().items() if k not in measured}) + "\n".join(lines)
+    assert "47" not in said.replace(ground.name, "")
     assert "Secret" not in said
     assert "example" not in said
 

@@ -32,6 +32,9 @@ class Consumer:
     def assign(self, _: Any) -> None:
         pass
 
+    def assignment(self) -> frozenset[TopicPartition]:
+        return frozenset()
+
     def seek(self, *_: Any) -> None:
         pass
 
