@@ -46,6 +46,67 @@ QUICK: Final = _silent(
             "",
             f"{MERGE}::test_without_a_key_rows_that_differ_little_are_two",
         ),
+        *(
+            (what, f"snapshots/{file}", old, new, f"{CATALOGUE}::test_{test}")
+            for what, file, old, new, test in (
+                (
+                    "an index's INCLUDE tells no row",
+                    "identity_sql.py",
+                    "WHERE k.place <= i.indnkeyatts",
+                    "",
+                    "a_row_is_told_by_what_is_unique_at_any_time",
+                ),
+                (
+                    "nor does a key that is checked late",
+                    "identity_sql.py",
+                    "AND i.indimmediate ",
+                    "",
+                    "a_row_is_told_by_what_is_unique_at_any_time",
+                ),
+                (
+                    "nor one that not all partitions have",
+                    "identity_sql.py",
+                    "AND i.indisvalid",
+                    "",
+                    "a_key_that_not_all_partitions_have_tells_no_row",
+                ),
+                (
+                    "partitions whose rows are told otherwise",
+                    "stamps_sql.py",
+                    " OR {_TELLS_OTHERS}",
+                    "",
+                    "a_partition_whose_rows_are_told_otherwise_has_its_root_stay_out",
+                ),
+                (
+                    "a partition's identity of a moment",
+                    "stamps_sql.py",
+                    " UNION ALL SELECT tree.oid FROM tree) AS its",
+                    ") AS its",
+                    "a_partition_whose_rows_are_told_otherwise_has_its_root_stay_out",
+                ),
+                (
+                    "a default of a moment in partitions",
+                    "stamps.py",
+                    " or name in now.filled",
+                    "",
+                    "a_default_of_a_moment_in_the_rows_of_partitions",
+                ),
+                (
+                    "a key that was away for a moment",
+                    "stamps.py",
+                    "before.told_by is not None and before.told_by != now.told_by",
+                    "False",
+                    "a_row_that_was_told_by_another_index_for_a_moment",
+                ),
+                (
+                    "REINDEX amid its work",
+                    "stamps_sql.py",
+                    "i.indisclustered, i.indisvalid,",
+                    "i.indisclustered,",
+                    "a_reindex_that_is_looked_at_amid_its_work",
+                ),
+            )
+        ),
         (
             "another name of an enumeration's value",
             "snapshots/stamps.py",

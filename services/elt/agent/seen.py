@@ -34,6 +34,10 @@ HIDDEN: Final = {
         "one of its partitions is a foreign table, of which a snapshot has the rows and the log no change: "
         "detach it"
     ),
+    "identity": (
+        "the rows of one of its partitions are told by other columns than its own, and updates and deletes "
+        "there would find none: ALTER TABLE … REPLICA IDENTITY FULL, of that partition"
+    ),
     "unlogged": (
         "one of its partitions is unlogged, and its changes are nowhere to be read: ALTER TABLE … SET LOGGED"
     ),

@@ -17,7 +17,7 @@ from psycopg2.extensions import connection, parse_dsn
 from services.elt.agent import names
 from services.elt.agent.seen import Column, Seen, Table, left_out
 from services.elt.health.slot import Slot
-from services.elt.snapshots import noted_sql
+from services.elt.snapshots import identity_sql, noted_sql
 from services.elt.snapshots.noted_sql import Noted
 from services.elt.snapshots.stamps import RowsStamp
 from services.elt.snapshots.stamps_sql import HIDDEN, STAMP
@@ -70,18 +70,12 @@ _TYPE: Final = f"""
      WHERE own.oid = a.atttypid) END
 """  # noqa: S608 - our own words
 #: One whose root is in no schema of the source's is published by its own name.
-#: The identity is the index that REPLICA IDENTITY names, else the primary key.
 _TABLES: Final = f"""
     SELECT c.oid::int8, n.nspname, c.relname, c.relispartition AND EXISTS (
             SELECT FROM pg_partition_ancestors(c.oid) a JOIN pg_class r ON r.oid = a.relid
             JOIN pg_namespace o ON o.oid = r.relnamespace
             WHERE r.oid <> c.oid AND o.nspname = ANY(%(schemas)s)),
-        coalesce((SELECT array_agg(a.attname::text ORDER BY k.place)
-            FROM pg_index i
-            CROSS JOIN LATERAL unnest(i.indkey::int2[]) WITH ORDINALITY AS k(attnum, place)
-            JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = k.attnum
-            WHERE i.indrelid = c.oid
-              AND CASE c.relreplident WHEN 'i' THEN i.indisreplident ELSE i.indisprimary END), NULL),
+        ({identity_sql.names("c")}),
         (SELECT coalesce(jsonb_agg(jsonb_build_array(a.attname, {_TYPE},
                 a.attnotnull, a.attgenerated <> '') ORDER BY a.attnum), '[]')
             FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped),

@@ -1,6 +1,6 @@
 """Whether a source can be captured and how well: facts of its catalogue and, if asked, of its rows."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 import psycopg2
@@ -11,16 +11,21 @@ from services.elt.agent.seen import Seen, Table
 from services.elt.agent.source_sql import SourceDatabase, SourceError
 from services.elt.merge.column_types import UnsupportedTypeError, column_type, is_silent
 from services.elt.setup.prepare import identifier
+from services.elt.snapshots import identity_sql
+from services.elt.snapshots.stamps_sql import TREE
 from shared.postgres.connect import connect
 from shared.registry.sources import Source
 
 _STATEMENT_MS: Final = 600_000
-_IDENTITY: Final = """
-    SELECT n.nspname || '.' || c.relname, c.relreplident,
-           EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid AND i.indisprimary),
-           has_table_privilege(c.oid, 'SELECT')
-    FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = ANY(%s::oid[])
-"""
+#: By table: whether it may be read, and who has no identity, it or partitions of it.
+_IDENTITY: Final = f"""
+    SELECT c.oid::int8, c.relreplident, has_table_privilege(c.oid, 'SELECT'), (
+        WITH RECURSIVE tree AS ({TREE})
+        SELECT array_agg(format('%%I.%%I', n.nspname, k.relname) ORDER BY n.nspname, k.relname)
+        FROM (SELECT c.oid UNION ALL SELECT tree.oid FROM tree) AS its (oid) JOIN pg_class k USING (oid)
+        JOIN pg_namespace n ON n.oid = k.relnamespace WHERE k.relkind = 'r' AND {identity_sql.lacks("k")})
+    FROM pg_class c WHERE c.oid = ANY(%s::oid[])
+"""  # noqa: S608 - our own words
 _UNLOGGED: Final = """
     SELECT n.nspname || '.' || c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
     WHERE n.nspname = ANY(%s) AND c.relkind IN ('r', 'p') AND c.relpersistence = 'u'
@@ -104,16 +109,20 @@ def of_types(table: Table) -> Iterator[Fact]:
 
 
 def _of_tables(conn: connection, source: Source, seen: Seen, *, rows: bool) -> Iterator[Fact]:
-    tables = {t.full_name: t for t in seen.tables if not t.is_partition and t.full_name not in seen.left_out}
+    tables = [table for _, table in sorted(seen.captured.items())]
     with conn.cursor() as cursor:
-        cursor.execute(_IDENTITY, ([table.oid for table in tables.values()],))
-        for name, identity, has_key, may_read in sorted(cursor.fetchall()):
-            yield from _of_one(tables[name], identity, has_key=has_key, may_read=may_read)
+        cursor.execute(_IDENTITY, ([table.oid for table in tables],))
+        told = {oid: rest for oid, *rest in cursor.fetchall()}
+        for table in tables:
+            if table.oid not in told:
+                continue  # it was dropped just now
+            identity, may_read, lacking = told[table.oid]
+            yield from _of_one(table, lacking or [], may_read=may_read)
             if conn.server_version >= _REFUSES_GENERATED:
-                yield from _of_generated(tables[name], identity)
-            yield from of_types(tables[name])
+                yield from _of_generated(table, identity)
+            yield from of_types(table)
             if rows and may_read:
-                yield from _of_rows(cursor, tables[name])
+                yield from _of_rows(cursor, table)
         cursor.execute("SELECT current_setting('synchronous_standby_names')")
         if cursor.fetchone() != ("",):
             yield Fact(
@@ -127,24 +136,24 @@ def _of_tables(conn: connection, source: Source, seen: Seen, *, rows: bool) -> I
             yield Fact("warn", f"{name} is unlogged: its changes are nowhere to be read")
 
 
-def _of_one(table: Table, identity: str, *, has_key: bool, may_read: bool) -> Iterator[Fact]:
+def _of_one(table: Table, lacking: Sequence[str], *, may_read: bool) -> Iterator[Fact]:
     named = f"{identifier(table.schema)}.{identifier(table.name)}"
     if not may_read:
         yield Fact("wrong", f"{table.full_name}: no SELECT", f"GRANT SELECT ON {named} TO …;")
-    if identity == "n" or (identity == "d" and not has_key):
+    for each in lacking:
         yield Fact(
             "wrong",
-            f"{table.full_name} has no identity: once published the application's UPDATE and DELETE fail",
-            f"ALTER TABLE {named} ADD PRIMARY KEY (…);  -- or REPLICA IDENTITY FULL",
+            f"{each} has no identity: once published the application's UPDATE and DELETE fail",
+            f"ALTER TABLE {each} ADD PRIMARY KEY (…);  -- or REPLICA IDENTITY FULL",
         )
-    elif identity == "f" and not has_key:
+    if table.key and not lacking:
+        yield Fact("ok", f"{table.full_name}, by {', '.join(table.key)}")
+    elif not lacking:
         yield Fact(
             "warn",
             f"{table.full_name} has no key: of two equal rows a delete takes one, and it is read slowly",
             f"ALTER TABLE {named} ADD PRIMARY KEY (…);",
         )
-    else:
-        yield Fact("ok", f"{table.full_name}, by {', '.join(table.key or ())}")
 
 
 def _of_generated(table: Table, identity: str) -> Iterator[Fact]:

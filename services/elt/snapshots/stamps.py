@@ -36,8 +36,9 @@ class RowsStamp:
     file: int = 0
     toast: int | None = None
     is_truncated: bool = False
-    #: The columns, by number, that tell a row.
+    #: The columns, by number, that tell a row; and the oid of their constraint or index (0: there is none).
     key: str | None = None
+    told_by: int | None = None
     #: By `kind oid` or `kind number`: who has written an entry of the catalogue, and what it says.  One that
     #: was written and says the same said something else for a moment.
     entries: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -50,6 +51,8 @@ class RowsStamp:
     away: int | None = None
     #: By oid: the file of each partition, another one after a TRUNCATE, and who has attached it.
     files: Mapping[str, str] = field(default_factory=dict)
+    #: Names of columns that rows of partitions have a default in.
+    filled: Sequence[str] = ()
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> Self:
@@ -104,7 +107,7 @@ def _of_columns(before: RowsStamp, now: RowsStamp) -> Iterator[str]:
         if old is None:
             if int(number) in before.generated:
                 yield f"the column {name} is not generated any more"
-            elif has_default:
+            elif has_default or name in now.filled:
                 yield f"the new column {name} has a default"
             elif name in before.gone or name in had:
                 yield f"the column {name} is another than the one that it had"
@@ -145,6 +148,8 @@ def _of_moments(before: RowsStamp, now: RowsStamp) -> Iterator[str]:
     if before.key is not None and before.key != now.key:
         yield "its key is another"  # what changes before delete by another one, nobody could find
         return
+    if before.told_by is not None and before.told_by != now.told_by:
+        yield "its key may have been another for a moment"
     written = {
         entry.partition(" ")[0]
         for entry, (writer, says) in before.entries.items()

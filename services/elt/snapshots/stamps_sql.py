@@ -2,32 +2,39 @@
 
 from typing import Final
 
+from services.elt.snapshots import identity_sql
+
 #: Columns' types of the source's own, and all that they are made of.
 _USED: Final = """
-    WITH RECURSIVE used AS (
-        SELECT a.atttypid AS oid FROM pg_attribute a
-        WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.atttypid >= 12000
-        UNION
-        SELECT below.oid FROM used JOIN pg_type t USING (oid) CROSS JOIN LATERAL (
-            VALUES (t.typbasetype), (t.typelem)
-            UNION ALL SELECT r.rngsubtype FROM pg_range r WHERE t.oid IN (r.rngtypid, r.rngmultitypid)
-            UNION ALL SELECT p.atttypid FROM pg_attribute p
-                      WHERE p.attrelid = t.typrelid AND p.attnum > 0 AND NOT p.attisdropped) AS below (oid)
-        WHERE below.oid >= 12000)
+    SELECT a.atttypid AS oid FROM pg_attribute a
+    WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.atttypid >= 12000
+    UNION
+    SELECT below.oid FROM used JOIN pg_type t USING (oid) CROSS JOIN LATERAL (
+        VALUES (t.typbasetype), (t.typelem)
+        UNION ALL SELECT r.rngsubtype FROM pg_range r WHERE t.oid IN (r.rngtypid, r.rngmultitypid)
+        UNION ALL SELECT p.atttypid FROM pg_attribute p
+                  WHERE p.attrelid = t.typrelid AND p.attnum > 0 AND NOT p.attisdropped) AS below (oid)
+    WHERE below.oid >= 12000
+"""
+#: Partitions of all levels.  pg_partition_tree would lock each, and wait for whoever rewrites one.
+TREE: Final = """
+    SELECT i.inhrelid AS oid, i.xmin AS attached FROM pg_inherits i
+    WHERE i.inhparent = c.oid AND NOT i.inhdetachpending AND c.relkind = 'p'
+    UNION ALL
+    SELECT i.inhrelid, i.xmin FROM tree JOIN pg_inherits i ON i.inhparent = tree.oid
+    WHERE NOT i.inhdetachpending
 """
 #: Values of enumerations by their oid, and attributes of composites by the type's.
-_LABELS: Final = f"""
-    {_USED}
+_LABELS: Final = """
     SELECT jsonb_object_agg(named.oid::int8, named.label) FROM (
         SELECT e.oid, e.enumlabel::text AS label FROM used JOIN pg_enum e ON e.enumtypid = used.oid
         UNION ALL
         SELECT t.oid, string_agg(p.attnum::text, ',' ORDER BY p.attnum)
         FROM used JOIN pg_type t USING (oid) JOIN pg_attribute p ON p.attrelid = t.typrelid
         WHERE t.typtype = 'c' AND p.attnum > 0 AND NOT p.attisdropped GROUP BY 1) AS named
-"""  # noqa: S608 - our own words
+"""
 #: By kind and oid or number: who has written an entry, and what else changes it than what is looked for.
-_ENTRIES: Final = f"""
-    {_USED}
+_ENTRIES: Final = """
     SELECT jsonb_object_agg(entry, jsonb_build_array(writer, says)) FROM (
         SELECT 'type', t.xmin::text, t.typowner::text FROM pg_type t WHERE t.oid = c.reltype
         UNION ALL
@@ -35,8 +42,11 @@ _ENTRIES: Final = f"""
         FROM pg_publication p JOIN pg_publication_namespace s ON s.pnpubid = p.oid
         WHERE p.pubname = %(publication)s AND s.pnnspid = c.relnamespace
         UNION ALL
-        SELECT concat('index ', i.indexrelid), i.xmin::text, i.indisclustered::text FROM pg_index i
-        WHERE i.indrelid = c.oid AND i.indisunique AND i.indimmediate AND i.indpred IS NULL
+        SELECT concat('index ', i.indexrelid), i.xmin::text,
+               concat_ws('/', i.indisclustered, i.indisvalid, i.indisready, i.indislive, i.indcheckxmin)
+        FROM (SELECT c.oid UNION ALL SELECT tree.oid FROM tree) AS its (oid)
+        JOIN pg_index i ON i.indrelid = its.oid
+        WHERE i.indisunique AND i.indimmediate AND i.indpred IS NULL
         UNION ALL
         SELECT concat('column ', a.attnum), a.xmin::text, concat_ws('/', a.attname, a.atttypid, a.atttypmod,
                 a.attnotnull, a.atthasmissing, a.attidentity, a.attgenerated, a.attislocal, a.attinhcount,
@@ -49,15 +59,16 @@ _ENTRIES: Final = f"""
         UNION ALL
         SELECT concat('value ', e.oid), e.xmin::text, concat_ws('/', e.enumlabel, e.enumsortorder)
         FROM used JOIN pg_enum e ON e.enumtypid = used.oid) AS entries (entry, writer, says)
-"""  # noqa: S608 - our own words
-#: pg_partition_tree would lock each partition, and wait for whoever rewrites one.
-_TREE: Final = """
-    WITH RECURSIVE tree AS (
-        SELECT i.inhrelid AS oid, i.xmin AS attached FROM pg_inherits i
-        WHERE i.inhparent = c.oid AND NOT i.inhdetachpending
-        UNION ALL
-        SELECT i.inhrelid, i.xmin FROM tree JOIN pg_inherits i ON i.inhparent = tree.oid
-        WHERE NOT i.inhdetachpending)
+"""
+#: Of the partitions' own: which they are, their files, and columns of which rows have a default though the
+#: root knows of none any more.
+_PARTITIONS: Final = """
+    SELECT jsonb_build_object(
+        'partitions', jsonb_agg(t.oid::int8 ORDER BY t.oid) FILTER (WHERE k.relkind <> 'p'),
+        'files', jsonb_object_agg(t.oid::int8, concat(k.relfilenode, '/', t.attached)),
+        'filled', (SELECT jsonb_agg(DISTINCT a.attname) FROM tree JOIN pg_attribute a ON a.attrelid = tree.oid
+                   WHERE a.atthasmissing AND a.attnum > 0))
+    FROM tree t JOIN pg_class k ON k.oid = t.oid
 """
 #: What `stamps.RowsStamp.of` takes.
 STAMP: Final = f"""
@@ -74,15 +85,17 @@ STAMP: Final = f"""
             SELECT FROM (SELECT c.reltoastrelid UNION ALL
                          SELECT i.indexrelid FROM pg_index i WHERE i.indrelid = c.oid) AS made (oid)
             JOIN pg_class x USING (oid) WHERE x.relfilenode::int8 = c.relfilenode::int8 + 1),
-        'key', coalesce((SELECT i.indkey::text FROM pg_index i WHERE i.indrelid = c.oid
-              AND CASE c.relreplident WHEN 'i' THEN i.indisreplident ELSE i.indisprimary END), ''),
-        'labels', ({_LABELS}), 'entries', ({_ENTRIES}))
-    || CASE WHEN c.relkind = 'p' THEN ({_TREE}
-        SELECT jsonb_build_object(
-            'partitions', jsonb_agg(t.oid::int8 ORDER BY t.oid) FILTER (WHERE k.relkind <> 'p'),
-            'files', jsonb_object_agg(t.oid::int8, concat(k.relfilenode, '/', t.attached)))
-        FROM tree t JOIN pg_class k ON k.oid = t.oid) ELSE '{{}}' END
+        'key', coalesce(({identity_sql.numbers("c")}), ''),
+        'told_by', coalesce(({identity_sql.which("c")}), 0))
+    || (WITH RECURSIVE used AS ({_USED}), tree AS ({TREE})
+        SELECT jsonb_build_object('labels', ({_LABELS}), 'entries', ({_ENTRIES}))
+            || CASE WHEN c.relkind = 'p' THEN ({_PARTITIONS}) ELSE '{{}}' END)
 """  # noqa: S608 - our own words
+#: A partition's rows are told by other columns than the root's: by which changes of them nobody finds.
+_TELLS_OTHERS: Final = f"""
+    k.relreplident IN ('d', 'i') AND ({identity_sql.names("k")}) IS NOT NULL
+    AND (({identity_sql.names("k")}) @> ({identity_sql.names("c")})) IS NOT TRUE
+"""
 #: Why a snapshot, or the log, would not have the table's rows: as `seen.HIDDEN` has it.
 HIDDEN: Final = f"""
     CASE WHEN row_security_active(c.oid) THEN 'policies'
@@ -94,8 +107,10 @@ HIDDEN: Final = f"""
                 OR EXISTS (SELECT FROM pg_publication_rel t WHERE t.prpubid = p.oid AND t.prrelid = r.oid)))
             THEN 'elsewhere'
          WHEN c.relkind = 'r' AND EXISTS (SELECT FROM pg_inherits h WHERE h.inhparent = c.oid) THEN 'heirs'
-         WHEN c.relkind = 'p' THEN ({_TREE}
-            SELECT CASE k.relkind WHEN 'f' THEN 'foreign' ELSE 'unlogged' END
+         WHEN c.relkind = 'p' THEN (WITH RECURSIVE tree AS ({TREE})
+            SELECT CASE WHEN k.relkind = 'f' THEN 'foreign' WHEN k.relpersistence <> 'p' THEN 'unlogged'
+                        ELSE 'identity' END
             FROM tree t JOIN pg_class k ON k.oid = t.oid
-            WHERE k.relkind = 'f' OR (k.relkind <> 'p' AND k.relpersistence <> 'p') LIMIT 1) END
+            WHERE k.relkind = 'f' OR (k.relkind = 'r' AND (k.relpersistence <> 'p' OR {_TELLS_OTHERS}))
+            LIMIT 1) END
 """  # noqa: S608 - our own words

@@ -208,10 +208,15 @@ def test_check_tells_what_fails_the_application_and_what_comes_out_wrong(shop: C
         "'{1582-10-14,2026-01-01}', '[0:1]={1,2}', '294276-12-31 23:59:59')",
         "CREATE TABLE app.full (a int)",
         "ALTER TABLE app.full REPLICA IDENTITY FULL",
+        "CREATE TABLE app.late (a int PRIMARY KEY DEFERRABLE)",
+        "CREATE TABLE app.split (a int) PARTITION BY LIST (a)",
+        "ALTER TABLE app.split REPLICA IDENTITY FULL",  # of the root alone
+        'CREATE TABLE app."a part" PARTITION OF app.split FOR VALUES IN (1)',
     )
     found = {fact.what: fact.level for fact in facts(shop.name, shop.source, shop.dsn, rows=True)}
-    told = "app.bare has no identity: once published the application's UPDATE and DELETE fail"
-    assert found[told] == "wrong"
+    told = "{} has no identity: once published the application's UPDATE and DELETE fail"
+    for bare in ("app.bare", "app.late", 'app."a part"'):
+        assert found[told.format(bare)] == "wrong"
     assert found["app.bare.at has dates before Christ: they would come out wrong"] == "wrong"
     assert found["app.bare.squares has arrays of several dimensions: they would come out wrong"] == "wrong"
     assert found["app.bare.apart has arrays that do not begin at 1: they would come out wrong"] == "wrong"

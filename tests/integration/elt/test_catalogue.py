@@ -95,7 +95,7 @@ def why(source: SourceDatabase, database: Database, statement: str, table: str) 
     before = tables(source)[f"app.{table}"].rows_stamp
     assert before == RowsStamp.of(before.document())
     with closing(psycopg2.connect(database.dsn)) as conn:
-        conn.autocommit = statement.startswith("VACUUM")
+        conn.autocommit = statement.startswith(("VACUUM", "REINDEX"))
         with conn.cursor() as cursor:
             cursor.execute(statement.format(f"app.{table}"))
         conn.commit()
@@ -249,9 +249,79 @@ def test_a_row_that_was_told_by_another_index_for_a_moment(
         "TRUNCATE {0}",
     ):
         assert why(source, database, known, "two") == "", known
+    away, back = "ALTER TABLE app.two DROP CONSTRAINT two_pkey", "ALTER TABLE app.two ADD PRIMARY KEY (id)"
     execute(database.dsn, "ALTER TABLE app.two REPLICA IDENTITY DEFAULT")
+    assert why(source, database, f"{away}; {back}", "two") == "its key may have been another for a moment"
+    assert why(source, database, "REINDEX TABLE CONCURRENTLY {0}", "two") == ""
     another = "ALTER TABLE {0} DROP CONSTRAINT two_pkey, ADD PRIMARY KEY (u)"
     assert why(source, database, another, "two") == "its key is another"
+
+
+def test_a_reindex_that_is_looked_at_amid_its_work(source: SourceDatabase, database: Database) -> None:
+    execute(database.dsn, "CREATE TABLE app.two (id int PRIMARY KEY, u int NOT NULL UNIQUE)")
+    invalid = "UPDATE pg_index SET indisvalid = NOT indisvalid WHERE indexrelid = 'app.two_u_key'::regclass"
+    for _ in range(2):  # as REINDEX CONCURRENTLY and DROP INDEX CONCURRENTLY do of their own accord
+        assert why(source, database, invalid, "two") == ""
+
+
+@pytest.mark.parametrize(
+    ("columns", "key"),
+    [
+        ("id int PRIMARY KEY", ("id",)),
+        ("a int, id int, PRIMARY KEY (id, a)", ("id", "a")),
+        ("id int, n int, PRIMARY KEY (id) INCLUDE (n)", ("id",)),
+        ("id int PRIMARY KEY DEFERRABLE", None),
+        ("id int PRIMARY KEY DEFERRABLE INITIALLY DEFERRED", None),
+        ("id int UNIQUE", None),
+    ],
+)
+def test_a_row_is_told_by_what_is_unique_at_any_time(
+    source: SourceDatabase, database: Database, columns: str, key: tuple[str, ...] | None
+) -> None:
+    execute(database.dsn, f"CREATE TABLE app.told ({columns}); ALTER TABLE app.told REPLICA IDENTITY FULL")
+    told = tables(source)["app.told"]
+    assert told.key == key
+    assert bool(told.rows_stamp.key) == bool(told.rows_stamp.told_by) == bool(key)
+
+
+def test_a_key_that_not_all_partitions_have_tells_no_row(source: SourceDatabase, database: Database) -> None:
+    execute(database.dsn, "ALTER TABLE app.parts ALTER id SET NOT NULL, ALTER k SET NOT NULL")
+    execute(database.dsn, "ALTER TABLE ONLY app.parts ADD PRIMARY KEY (id, k)")
+    assert tables(source)["app.parts"].key is None
+    execute(
+        database.dsn,
+        "ALTER TABLE app.parts DROP CONSTRAINT parts_pkey; ALTER TABLE app.parts ADD PRIMARY KEY (id, k)",
+    )
+    assert tables(source)["app.parts"].key == ("id", "k")
+
+
+def test_a_partition_whose_rows_are_told_otherwise_has_its_root_stay_out(
+    source: SourceDatabase, database: Database
+) -> None:
+    def hidden(statement: str) -> str:
+        execute(database.dsn, statement)
+        return tables(source)["app.parts"].hidden
+
+    assert hidden("ALTER TABLE app.parts_1 ADD UNIQUE (id), ADD PRIMARY KEY (k)") == "identity"
+    assert hidden("ALTER TABLE app.parts_1 REPLICA IDENTITY FULL") == ""
+    execute(database.dsn, "ALTER TABLE app.parts_1 DROP CONSTRAINT parts_1_pkey, ALTER id SET NOT NULL")
+    assert hidden("ALTER TABLE app.parts_1 REPLICA IDENTITY DEFAULT") == ""  # nobody changes them
+    assert hidden("ALTER TABLE app.parts ADD PRIMARY KEY (id, k)") == ""
+    by_index = "REPLICA IDENTITY USING INDEX"
+    assert hidden(f"ALTER TABLE app.parts_1 {by_index} parts_1_id_key") == "identity"
+    assert hidden(f"ALTER TABLE app.parts_1 {by_index} parts_1_pkey") == ""
+    assert hidden("ALTER TABLE far.low ADD UNIQUE (id, k)") == ""
+    assert hidden(f"ALTER TABLE far.low {by_index} low_id_k_key") == ""  # by another index of the same
+    moment = (
+        f"ALTER TABLE app.parts_1 {by_index} parts_1_id_key; ALTER TABLE app.parts_1 {by_index} parts_1_pkey"
+    )
+    assert why(source, database, moment, "parts") == "its replica identity may have been another for a moment"
+
+
+def test_a_default_of_a_moment_in_the_rows_of_partitions(source: SourceDatabase, database: Database) -> None:
+    added = "ALTER TABLE {0} ADD more int DEFAULT 5; ALTER TABLE {0} ALTER more DROP DEFAULT"
+    assert why(source, database, added, "parts") == "the new column more has a default"
+    assert why(source, database, "ALTER TABLE {0} ADD another int", "parts") == ""
 
 
 def test_a_partition_whose_changes_are_told_as_those_of_a_table_elsewhere_stays_out(
