@@ -234,6 +234,20 @@ QUICK: Final = _silent(
             UNIT,
         ),
         (
+            "names in which a line ends",
+            "agent/seen.py",
+            "if _LINE_ENDS.search(table.full_name):",
+            "if False:",
+            UNIT,
+        ),
+        (
+            "two tables that are told by one name",
+            "agent/seen.py",
+            "if count > 1",
+            "if False",
+            UNIT,
+        ),
+        (
             "tables without columns",
             "agent/seen.py",
             "if all(column.generated for column in table.columns):",

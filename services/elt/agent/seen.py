@@ -1,6 +1,7 @@
 """What the agent sees of a source and keeps of it, as values: its tables, its slot, and how it is."""
 
-from collections import defaultdict
+import re
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -17,6 +18,8 @@ _SILENT: Final = (
     "an update that leaves a large array alone ({}) tells it as NULL, which its NOT NULL forbids, and would "
     "fail the whole source: let a CHECK forbid it (ALTER TABLE … {})"
 )
+#: By these a line ends for Java, whose `.*` no such name is.
+_LINE_ENDS: Final = re.compile("[\n\r\x85\u2028\u2029]")
 #: By why a snapshot, or the log, would not have a table's rows: what is said of it.
 HIDDEN: Final = {
     "policies": (
@@ -201,14 +204,18 @@ def left_out(tables: Iterable[Table], source: Source) -> dict[str, str]:
     looks whether the table is excluded. Its driver opens the cursors that a row names, which ends a snapshot.
     Where it cannot say that a value was left alone, it says NULL.
     """
-    found: dict[str, str] = {}
+    found = {
+        name: f"two tables of different schemas are told as {name}: rename one"
+        for name, count in Counter(t.full_name for t in tables if source.takes(t.schema, t.name)).items()
+        if count > 1
+    }
     topics = defaultdict[str, list[Table]](list)
     for table in sorted(tables, key=lambda t: t.oid):
         if table.is_partition or not source.takes(table.schema, table.name):
             continue
         topics[_topic(table).replace(".", "_")].append(table)
         if why := "; ".join(_why_out(table)):
-            found[table.full_name] = why
+            found.setdefault(table.full_name, why)
     for first, *others in topics.values():
         for other in others:
             if _topic(other) != _topic(first):
@@ -229,6 +236,8 @@ def _why_out(table: Table) -> Iterator[str]:
             "a name that begins or ends with a double quote is taken for one in quotes, and each snapshot of "
             "the whole source would fail: rename it"
         )
+    if _LINE_ENDS.search(table.full_name):
+        yield "a name in which a line ends is passed over by each snapshot: rename it"
     if all(column.generated for column in table.columns):
         yield "it has no column to be captured, and each snapshot of the whole source would fail: give it one"
     if "%" in table.full_name:

@@ -1,6 +1,7 @@
 """What a connector is told: regular expressions that mean one name, and what stays out."""
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -86,6 +87,7 @@ def test_topics_are_made_with_one_partition_and_what_was_asked() -> None:
         (("a", "b"), []),
         (("a%", "a"), ["app.a%"]),
         (('a"', 'a"b', '"c', '"'), ['app.a"', 'app."c', 'app."']),  # Debezium takes them for quoted
+        (("a\nb", "a\u2028", "a\x0bb"), ["app.a\nb", "app.a\u2028"]),  # a line ends for Java
         (("a.b", "tmp_1"), []),
     ],
 )
@@ -94,6 +96,15 @@ def test_of_topics_that_kafka_takes_for_the_same_the_newer_stays_out(
 ) -> None:
     tables = [table(name, oid=oid) for oid, name in enumerate(names)]
     assert list(left_out(tables, SHOP)) == out
+
+
+def test_tables_of_different_schemas_that_are_told_by_one_name_stay_out() -> None:
+    others = (
+        replace(table("far.told", oid=2), schema="app"),
+        replace(table("told", oid=3), schema="app.far"),
+    )
+    assert list(left_out((table("orders"), *others), SHOP)) == ["app.far.told"]
+    assert list(left_out((table("orders"), others[0]), SHOP)) == []
 
 
 def test_a_table_without_a_column_to_be_captured_stays_out() -> None:
