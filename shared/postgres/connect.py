@@ -5,6 +5,7 @@ waits two hours: a server would keep the locks of a service that is gone from th
 and a service would wait for an answer that never comes.
 """
 
+from collections.abc import Iterable
 from typing import Final
 
 import psycopg2
@@ -16,29 +17,30 @@ _COUNT: Final = 3
 #: Milliseconds that what was sent may be without an acknowledgement.
 _UNACKNOWLEDGED_MS: Final = 10_000
 _CONNECT_SECONDS: Final = 5
-#: A role or a database may have others for itself, by which values would come out as other texts, an amount
-#: of money or a float as another one, and transactions would fail that pass by themselves.  The dates' style
-#: is psycopg2's own doing; in which order a text has day and month is for the database to say.
-_USUAL: Final = " ".join(
-    f"-c {setting}"
-    for setting in (
-        "bytea_output=hex",
-        "default_transaction_isolation=read\\ committed",
-        "extra_float_digits=1",
-        "idle_in_transaction_session_timeout=0",
-        "intervalstyle=postgres",
-        "lc_monetary=C",
-        "lock_timeout=0",
-        "quote_all_identifiers=off",
-        "standard_conforming_strings=on",
-        "statement_timeout=0",
-    )
+#: A role or a database may have others for itself (ALTER DATABASE or ROLE … SET), by which values would come
+#: out as other texts, an amount of money or a float as another one, and what takes long would be cut off.
+USUAL: Final = (
+    "bytea_output=hex",
+    "extra_float_digits=1",
+    "idle_in_transaction_session_timeout=0",
+    "intervalstyle=postgres",
+    "lc_monetary=C",
+    "lock_timeout=0",
+    "quote_all_identifiers=off",
+    "statement_timeout=0",
 )
+#: The dates' style is psycopg2's own doing; in which order a text has day and month is for the database.
+_OURS: Final = (*USUAL, "default_transaction_isolation=read\\ committed", "standard_conforming_strings=on")
 #: Of the server's end.
 _SERVERS: Final = (
     f"-c tcp_keepalives_idle={_IDLE_SECONDS} -c tcp_keepalives_interval={_INTERVAL_SECONDS} "
     f"-c tcp_keepalives_count={_COUNT}"
 )
+
+
+def session(settings: Iterable[str]) -> str:
+    """Return settings of a session (`name=value`) as a connection's options."""
+    return " ".join(f"-c {setting}" for setting in settings)
 
 
 def connect(dsn: str, *, name: str, options: str = "") -> connection:
@@ -50,7 +52,7 @@ def connect(dsn: str, *, name: str, options: str = "") -> connection:
     return psycopg2.connect(
         dsn,
         # Of two settings of one name the last one counts.
-        options=f"{_USUAL} {own} {_SERVERS} {options}".strip(),
+        options=f"{session(_OURS)} {own} {_SERVERS} {options}".strip(),
         # With another one, from a role's or a database's settings, texts would be changed.  Not in the
         # options: an encoding in the address or in PGCLIENTENCODING would come after them.
         client_encoding="UTF8",

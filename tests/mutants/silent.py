@@ -42,7 +42,7 @@ QUICK: Final = _silent(
         (
             "how many digits of a float a session shows",
             "../../shared/postgres/connect.py",
-            '        "extra_float_digits=1",\n',
+            '    "extra_float_digits=1",\n',
             "",
             f"{MERGE}::test_without_a_key_rows_that_differ_little_are_two",
         ),

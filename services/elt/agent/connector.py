@@ -8,6 +8,7 @@ from services.elt.agent import names
 from services.elt.agent.seen import Seen, Table
 from shared import wire
 from shared.kafka_security import Brokers
+from shared.postgres.connect import USUAL, session
 from shared.registry.sources import PASSWORD_SUFFIX, Source
 
 #: Rows of an event's topic may have as much (shared/topics.py), and what Debezium says of them.
@@ -26,21 +27,8 @@ _FETCHED_ROWS: Final = 32
 _PLAIN: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")
 _ANY: Final = {"*": ".*", "?": "."}
 _HEARTBEAT_MS: Final = 1000
-#: ALTER DATABASE or ROLE … SET may have others: by them values come out otherwise, the connector fails, a
-#: large snapshot is cut off each time, or lacks rows that a policy hides.
-_SESSION: Final = " ".join(
-    f"-c {setting}"
-    for setting in (
-        "bytea_output=hex",
-        "extra_float_digits=1",
-        "intervalstyle=postgres",
-        "lc_monetary=C",
-        "quote_all_identifiers=off",
-        "row_security=off",
-        "statement_timeout=0",
-        "idle_in_transaction_session_timeout=0",
-    )
-)
+#: A snapshot that lacks rows which a policy hides fails.  A session that waits is ended by nobody.
+_SESSION: Final = session((*USUAL, "row_security=off", "idle_session_timeout=0"))
 #: libpq's names of what Debezium's driver takes, by its own.
 _TLS: Final = {
     "sslmode": "database.sslmode",

@@ -83,7 +83,8 @@ class Rereads:
 
         Raises `KeptError`.
         """
-        still = {name: stamp for name, stamp in (kept.tables or {}).items() if name in seen.captured}
+        captured = seen.captured
+        still = {name: stamp for name, stamp in (kept.tables or {}).items() if name in captured}
         if still != (kept.tables or {}):
             self._kept.keep_tables(still, kept.rereads)
 

@@ -1,1 +1,1 @@
-"""Snapshots that were asked for: the query by which one tells what it has seen, and what is kept of that."""
+"""Which tables must be read again, by what is seen of the catalogue, and what a snapshot tells of itself."""

@@ -58,8 +58,6 @@ _PAST: Final = sql.SQL("""
                           AND i.inhparent = a.parent AND concat(i.xmin, i.ctid) = a.attached)) AS past
     GROUP BY 1
 """)
-
-
 _AWAY: Final = sql.SQL("""
     SELECT n.nspname, count(*) FROM {schema_names} s JOIN pg_namespace n ON n.oid = s.schema
     WHERE n.nspname <> s.name GROUP BY 1

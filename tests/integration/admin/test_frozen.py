@@ -5,7 +5,6 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
-from urllib.parse import urlsplit
 
 import psycopg2
 import pytest
@@ -17,7 +16,7 @@ from shared.errors import InfrastructureError
 from shared.registry.memory import MemoryRegistry
 from stack.postgres import Postgres
 from tests.fixtures.silent import Stopped
-from tests.fixtures.writer import database_of, eventually, execute, rows
+from tests.fixtures.writer import database_of, eventually, execute, rows, set_for_database
 from tests.integration.admin.desk import EVERY, Desk
 
 #: Two of five events are of another type, and for the other database.
@@ -112,8 +111,7 @@ def test_a_job_that_waits_behind_a_lock_pauses_for_longer_than_it_took(desk: Des
 
 
 def test_a_step_is_not_ended_by_its_roles_own_limit_of_idle_transactions(desk: Desk) -> None:
-    name = urlsplit(desk.dsn).path.removeprefix("/")
-    execute(desk.dsn, f"ALTER DATABASE {name} SET idle_in_transaction_session_timeout = 50")
+    set_for_database(desk.dsn, {"idle_in_transaction_session_timeout": "50"})
     its_own = desk.start()
     with closing(JobSession.open(desk.dsn, desk.session.databases)) as session:
         session.work()  # marked

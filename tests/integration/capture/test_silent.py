@@ -134,10 +134,8 @@ def and_end(put: Callable[..., None]) -> Callable[..., None]:
 
 def reader_of(shop: Captured) -> str | None:
     """Who reads the slot, as `reader` has it, though no agent looks."""
-    database = SourceDatabase(shop.name, shop.source, shop.dsn)
-    seen = database.look()
-    database.close()
-    return seen.slot.reader if seen.slot else None
+    slot = seen_by(shop, shop.dsn).slot
+    return slot.reader if slot else None
 
 
 def reader(look: SourceLook) -> str | None:

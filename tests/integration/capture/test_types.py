@@ -6,13 +6,12 @@ from typing import Any, Final, NamedTuple
 import orjson
 import psycopg2
 from psycopg2 import sql
-from psycopg2.extensions import parse_dsn
 
 from services.elt.agent.source_sql import SourceDatabase
 from services.elt.merge.column_types import column_type
 from services.elt.setup.check_sql import facts
 from tests.fixtures.sources import Captured, flows
-from tests.fixtures.writer import eventually
+from tests.fixtures.writer import eventually, set_for_database
 
 #: A type, and SQL of an ordinary value, an extreme one and, where there is one, an empty one.
 TYPES: Final = {
@@ -184,13 +183,12 @@ def published(conn: Any, type_: str, change: dict[str, Any], column: str) -> str
 
 def test_each_type_comes_out_as_it_is_from_snapshot_and_stream(shop: Captured) -> None:
     columns = ", ".join(f"c{n} {type_}" for n, type_ in enumerate(TYPES))
-    database = parse_dsn(shop.dsn)["dbname"]
     shop.execute(
         *OWN,
         f"CREATE TABLE app.types (id int PRIMARY KEY, {columns})",
         _insert(1),
-        *(f"ALTER DATABASE {database} SET {setting} = '{own}'" for setting, (own, _) in SETTINGS.items()),
     )
+    set_for_database(shop.dsn, {setting: own for setting, (own, _) in SETTINGS.items()})
     look = shop.looking()
     flows(look)
     shop.execute(_insert(11))

@@ -1,13 +1,12 @@
 """MERGE: what landed becomes the rows of the public table, by offset, by key, without repeats."""
 
 import pytest
-from psycopg2.extensions import parse_dsn
 
 from services.elt.merge.held import HeldError
 from services.elt.merge.public_table import Cleaning
 from shared import failpoints
 from tests.fixtures.changes import UNAVAILABLE, Stream
-from tests.fixtures.writer import execute
+from tests.fixtures.writer import set_for_database
 from tests.integration.elt.desk import Desk
 
 
@@ -198,8 +197,7 @@ def test_without_a_key_one_delete_takes_one_of_equal_rows(desk: Desk, most: int)
 
 @pytest.mark.parametrize("gone", [0, 1])
 def test_without_a_key_rows_that_differ_little_are_two(desk: Desk, gone: int) -> None:
-    name = parse_dsn(desk.bench.dsn)["dbname"]
-    execute(desk.bench.dsn, f"ALTER DATABASE {name} SET extra_float_digits = -10")
+    set_for_database(desk.bench.dsn, {"extra_float_digits": "-10"})
     desk.key, desk.columns = None, {"n": "double precision"}
     both = [0.1, 0.1000000001]
     desk.tell().land(Stream().insert(n=both[0]).insert(n=both[1]).commit().delete(n=both[gone])).merge(2)

@@ -5,11 +5,10 @@ from typing import Final
 
 import psycopg2
 import pytest
-from psycopg2.extensions import parse_dsn
 
 from shared.postgres.connect import connect
 from tests.fixtures.fix_postgres import Database
-from tests.fixtures.writer import execute
+from tests.fixtures.writer import set_for_database
 
 #: What a DBA sets, and what a session of Onramp's has.
 SETTINGS: Final = {
@@ -27,15 +26,9 @@ SETTINGS: Final = {
 }
 
 
-def set_for_itself(dsn: str) -> None:
-    """Have a database the settings that are unusual."""
-    name = parse_dsn(dsn)["dbname"]
-    execute(dsn, "; ".join(f"ALTER DATABASE {name} SET {s} = '{own}'" for s, (own, _) in SETTINGS.items()))
-
-
 @pytest.mark.parametrize("options", ["", "-c timezone=UTC"])
 def test_sessions_have_the_usual_settings(database: Database, options: str) -> None:
-    set_for_itself(database.dsn)
+    set_for_database(database.dsn, {setting: own for setting, (own, _) in SETTINGS.items()})
     with closing(psycopg2.connect(database.dsn)) as conn, conn.cursor() as cursor:
         cursor.execute("SHOW intervalstyle")
         assert cursor.fetchone() == ("sql_standard",)
