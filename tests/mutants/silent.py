@@ -98,6 +98,26 @@ QUICK: Final = _silent(
                     "False",
                     "a_row_that_was_told_by_another_index_for_a_moment",
                 ),
+                *(
+                    (
+                        f"what a lasting change hides: {what}",
+                        file,
+                        old,
+                        new,
+                        "what_a_change_that_lasts_would_hide_is_noted_where_a_trigger_is",
+                    )
+                    for what, file, old, new in (
+                        ("it is noted", "noted_sql.py", "  {_NOTE_NAMES}\n", ""),
+                        ("in all sessions", "noted_sql.py", "ENABLE ALWAYS", "ENABLE"),
+                        ("it is read", "stamps.py", "(now.moment or 0) > before.moment", "False"),
+                        (
+                            "of partitions too",
+                            "../agent/source_sql.py",
+                            '(oid, *(stamp.get("partitions") or ()))',
+                            "(oid,)",
+                        ),
+                    )
+                ),
                 (
                     "REINDEX amid its work",
                     "stamps_sql.py",

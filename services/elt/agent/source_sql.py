@@ -253,7 +253,8 @@ def _translated(dsn_env: str) -> Iterator[None]:
 def _table(row: tuple[Any, ...], noted: Noted | None) -> Table:
     oid, schema, name, is_partition, key, columns, stamp, hidden = row
     if noted is not None:
-        stamp |= {"past": noted.past.get(oid, 0), "away": noted.away.get(schema, 0)}
+        moment = max(noted.moments.get(each, 0) for each in (oid, *(stamp.get("partitions") or ())))
+        stamp |= {"past": noted.past.get(oid, 0), "away": noted.away.get(schema, 0), "moment": moment}
     return Table(
         oid=oid,
         schema=schema,

@@ -61,7 +61,7 @@ def facts(name: str, source: Source, dsn: str, *, rows: bool) -> Iterator[Fact]:
     if any(t.rows_stamp.past is None for t in seen.captured.values()):
         yield Fact(
             "warn",
-            "partitions and names of schemas that come and go between two looks are noted nowhere",
+            "partitions, and names of schemas and columns, that came and went between two looks are unknown",
             f"the event trigger that onramp sources sql {name} prints last",
         )
     for table, why in seen.left_out.items():

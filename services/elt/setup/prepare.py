@@ -35,7 +35,7 @@ def statements(name: str, source: Source, role: str = "") -> str:
             *lines,
             f"CREATE PUBLICATION {identifier(names.publication(name))} FOR TABLES IN SCHEMA {schemas}",
             "  WITH (publish_via_partition_root = true);",
-            "-- What comes and goes while nobody looks is noted: partitions, names of schemas.",
+            "-- What comes and goes while nobody looks is noted: partitions, names of schemas and columns.",
             noted_sql.MADE.format(schema=identifier(names.notes(name)), role=user),
         ]
     )

@@ -45,10 +45,12 @@ class RowsStamp:
     #: By oid: the values of the enumerations that its columns have, and the attributes of composites.
     labels: Mapping[str, str] = field(default_factory=dict)
     partitions: Sequence[int] = ()
-    #: How often a table was its partition, or it that of one, and is no more so; and how often its schema got
-    #: another name.  None: nobody notes it.
+    #: How often a table was its partition, or it that of one, and is no more so; how often its schema got
+    #: another name; and the last note of what its columns, or those that tell its rows, were for a moment.
+    #: None: nobody notes it.
     past: int | None = None
     away: int | None = None
+    moment: int | None = None
     #: By oid: the file of each partition, another one after a TRUNCATE, and who has attached it.
     files: Mapping[str, str] = field(default_factory=dict)
     #: Names of columns that rows of partitions have a default in.
@@ -148,6 +150,8 @@ def _of_moments(before: RowsStamp, now: RowsStamp) -> Iterator[str]:
     if before.key is not None and before.key != now.key:
         yield "its key is another"  # what changes before delete by another one, nobody could find
         return
+    if before.moment is not None and (now.moment or 0) > before.moment:
+        yield "its columns may have had other names, or its rows another identity, for a moment"
     if before.told_by is not None and before.told_by != now.told_by:
         yield "its key may have been another for a moment"
     written = {

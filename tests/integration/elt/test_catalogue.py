@@ -377,6 +377,48 @@ def test_partitions_that_came_and_went_are_noted_where_a_trigger_is(
     assert why(source, database, "ALTER TABLE {0} ADD more int", "plain") == ""
 
 
+def test_what_a_change_that_lasts_would_hide_is_noted_where_a_trigger_is(
+    source: SourceDatabase, database: Database
+) -> None:
+    def swapped(*names: str) -> str:
+        return "".join(f"ALTER TABLE {{0}} RENAME {old} TO {new};" for old, new in names)
+
+    execute(database.dsn, noted_sql.MADE.format(schema=names.notes("shop"), role="public"))
+    execute(database.dsn, "CREATE TABLE app.two (id int PRIMARY KEY, a int NOT NULL, b int)")
+    moment = "its columns may have had other names, or its rows another identity, for a moment"
+    swap = swapped("ax", "ba", "xb")
+    for lasts in (
+        "ALTER a SET DEFAULT 2",
+        "ALTER a DROP NOT NULL, ALTER b SET NOT NULL",
+        "ALTER b SET (n_distinct = 5)",
+    ):
+        assert moment in why(source, database, f"{swap}{swap}ALTER TABLE {{0}} {lasts}", "two"), lasts
+    assert why(source, database, "ALTER TABLE {0} ALTER a SET DEFAULT 3, ALTER a SET NOT NULL", "two") == ""
+    by_index = (
+        "CREATE UNIQUE INDEX told ON {0} (a); ALTER TABLE {0} REPLICA IDENTITY USING INDEX told;"
+        "ALTER TABLE {0} REPLICA IDENTITY DEFAULT; DROP INDEX app.told"
+    )
+    for _ in range(2):
+        assert why(source, database, by_index, "two") == moment
+    for known in (
+        "REPLICA IDENTITY FULL",
+        "REPLICA IDENTITY DEFAULT",
+        "ADD more int",
+        "DROP more",
+        "ADD CHECK (a > 0)",
+        "RENAME CONSTRAINT two_pkey TO other",
+    ):
+        assert why(source, database, f"ALTER TABLE {{0}} {known}", "two") == "", known
+    renamed = "ALTER TABLE {0} RENAME b TO c"
+    assert why(source, database, renamed, "two") == "the column b is named c now"
+    unheard = f"SET session_replication_role = replica; {swap.replace('b', 'c')}{swap.replace('b', 'c')}"
+    assert moment in why(source, database, f"{unheard}ALTER TABLE {{0}} ALTER a SET DEFAULT 4", "two")
+    whole = "ALTER TABLE app.parts_1 REPLICA IDENTITY FULL"
+    assert why(source, database, whole, "parts") == ""
+    usual = "ALTER TABLE app.parts_1 REPLICA IDENTITY DEFAULT"
+    assert why(source, database, f"{usual}; {whole}", "parts") == moment
+
+
 def test_a_schema_whose_name_needs_quotes_is_there(database: Database) -> None:
     execute(database.dsn, 'CREATE SCHEMA "It\'s ""mine"""; CREATE TABLE "It\'s ""mine""".t (id int)')
     named = Source(dsn_env="ONRAMP_SOURCE_SHOP", schemas=('It\'s "mine"',), publish="shop")
