@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from shared import landing_table
+from shared.postgres.quoting import identifier
 
 _MOST_BYTES: Final = 63
 _TYPES: Final = {"integer": "bigint", "number": "numeric", "string": "text", "boolean": "boolean"}
@@ -34,7 +35,7 @@ def quoted(name: str) -> str:
     """
     if not 0 < len(name.encode("utf-8", "replace")) <= _MOST_BYTES or "\0" in name:
         raise ValueError(f"a name in Postgres has 1 to {_MOST_BYTES} bytes and no NUL character")
-    return '"' + name.replace('"', '""') + '"'
+    return identifier(name)
 
 
 def columns_of(schema: Mapping[str, Any]) -> list[FieldColumn]:

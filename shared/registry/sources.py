@@ -75,6 +75,11 @@ def bytes_of(size: str) -> int:
     return int(size[:-2]) * _UNITS[size[-2:]]
 
 
+def pattern_of(full_name: str) -> str:
+    """Return a pattern by which the table of a full name stays out."""
+    return "".join("?" if c in "[]*" else c for c in full_name)
+
+
 class Source(BaseModel):
     """One database, and which of its tables become tables of the warehouse."""
 

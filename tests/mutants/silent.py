@@ -40,6 +40,13 @@ def _silent(protections: Sequence[tuple[str, str, str, str, str]]) -> tuple[Muta
 QUICK: Final = _silent(
     (
         (
+            "a topic's name has a character for each that Java counts",
+            "agent/names.py",
+            ' * (len(c.encode("utf-16-le")) // 2)',
+            "",
+            f"{UNIT}::test_a_topic_has_the_name_that_debezium_gives_it",
+        ),
+        (
             "how many digits of a float a session shows",
             "../../shared/postgres/connect.py",
             '    "extra_float_digits=1",\n',
@@ -512,6 +519,13 @@ QUICK: Final = _silent(
 
 SLOW: Final = _silent(
     (
+        (
+            "a landing table is asked for by its name in quotes",
+            "snapshots/followed_sql.py",
+            "(_landing(table).as_string(cur),)",
+            """(f'{change_table.SCHEMA}."{change_table.name_of(*table)}"',)""",
+            "tests/integration/capture/test_names.py",
+        ),
         (
             "settings of the connector's sessions",
             "agent/connector.py",

@@ -50,5 +50,8 @@ def topic(source: str, schema: str, table: str) -> str:
 
 
 def _part(name: str) -> str:
-    """Return a name of Postgres with `_` for each character that a topic cannot have."""
-    return "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "_" for c in name)
+    """Return a name of Postgres with `_` for each character that a topic cannot have, as Java counts them."""
+    return "".join(
+        c if c.isascii() and (c.isalnum() or c in "._-") else "_" * (len(c.encode("utf-16-le")) // 2)
+        for c in name
+    )

@@ -12,6 +12,7 @@ from services.elt.agent import names
 from services.elt.health.slot import Readers, Slot
 from services.elt.merge.column_types import AMBIGUOUS, is_silent
 from services.elt.snapshots.stamps import RowsStamp
+from shared.postgres.quoting import identifier
 from shared.registry.sources import Source
 
 _SILENT: Final = (
@@ -257,7 +258,10 @@ def _why_out(table: Table) -> Iterator[str]:
     if silent := [c for c in table.columns if c.not_null and not c.generated and is_silent(c.type)]:
         yield _SILENT.format(
             ", ".join(f"{column.name} {column.type}" for column in silent),
-            ", ".join(f'ALTER "{c.name}" DROP NOT NULL, ADD CHECK ("{c.name}" IS NOT NULL)' for c in silent),
+            ", ".join(
+                f"ALTER {name} DROP NOT NULL, ADD CHECK ({name} IS NOT NULL)"
+                for name in (identifier(c.name) for c in silent)
+            ),
         )
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
+import orjson
 import psycopg2
 from psycopg2 import sql
 from psycopg2.extensions import connection, parse_dsn
@@ -10,11 +11,11 @@ from psycopg2.extensions import connection, parse_dsn
 from services.elt.agent.seen import Seen, Table
 from services.elt.agent.source_sql import SourceDatabase, SourceError
 from services.elt.merge.column_types import UnsupportedTypeError, column_type, is_silent
-from services.elt.setup.prepare import identifier
 from services.elt.snapshots import identity_sql
 from services.elt.snapshots.stamps_sql import TREE
 from shared.postgres.connect import connect
-from shared.registry.sources import Source
+from shared.postgres.quoting import identifier
+from shared.registry.sources import Source, pattern_of
 
 _STATEMENT_MS: Final = 600_000
 #: By table: whether it may be read, and who has no identity, it or partitions of it.
@@ -65,7 +66,11 @@ def facts(name: str, source: Source, dsn: str, *, rows: bool) -> Iterator[Fact]:
             f"the event trigger that onramp sources sql {name} prints last",
         )
     for table, why in seen.left_out.items():
-        yield Fact("wrong", f"{table} stays out: {why}", f'exclude: ["{table}"]')
+        yield Fact(
+            "wrong",
+            f"{table} stays out: {why}",
+            f"exclude: [{orjson.dumps(pattern_of(table)).decode()}]",
+        )
     try:
         options = f"-c search_path=pg_catalog -c statement_timeout={_STATEMENT_MS}"
         conn = connect(dsn, name="onramp-check", options=options)

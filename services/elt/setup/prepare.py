@@ -4,6 +4,7 @@ from typing import Final
 
 from services.elt.agent import names
 from services.elt.snapshots import noted_sql
+from shared.postgres.quoting import identifier
 from shared.registry.sources import Source
 
 _PASSWORD: Final = "choose-one"  # noqa: S105 - to be replaced
@@ -39,8 +40,3 @@ def statements(name: str, source: Source, role: str = "") -> str:
             noted_sql.MADE.format(schema=identifier(names.notes(name)), role=user),
         ]
     )
-
-
-def identifier(name: str) -> str:
-    """Return a name of Postgres in quotes."""
-    return '"' + name.replace('"', '""') + '"'

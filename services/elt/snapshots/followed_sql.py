@@ -44,7 +44,7 @@ class End(NamedTuple):
 
 def has_landed(cur: cursor, table: tuple[str, str, str]) -> bool:
     """Whether there is a landing table: the writer makes it with the first change."""
-    cur.execute("SELECT to_regclass(%s)", (f'{change_table.SCHEMA}."{change_table.name_of(*table)}"',))
+    cur.execute("SELECT to_regclass(%s)", (_landing(table).as_string(cur),))
     return cur.fetchone() != (None,)
 
 
@@ -57,12 +57,11 @@ def know(cur: cursor, table: tuple[str, str, str]) -> None:
 def follow(cur: cursor, table: tuple[str, str, str], end: End) -> None:
     """Have the table be made of what comes from `end` on, if another topic than that one ever fed it."""
     source, schema, name = table
-    landing = change_table.name_of(*table)
     asked = {
         "source": source,
         "schema": schema,
         "table": name,
-        "destination": f"{change_table.SCHEMA}.{landing}",
+        "destination": f"{change_table.SCHEMA}.{change_table.name_of(*table)}",
         "topic": end.topic_id,
         "end": end.offset,
     }
@@ -71,4 +70,8 @@ def follow(cur: cursor, table: tuple[str, str, str], end: End) -> None:
         return
     cur.execute(_FORGET, table)
     if has_landed(cur, table):
-        cur.execute(_LEAVE.format(sql.Identifier(change_table.SCHEMA, landing)), (end.offset,))
+        cur.execute(_LEAVE.format(_landing(table)), (end.offset,))
+
+
+def _landing(table: tuple[str, str, str]) -> sql.Identifier:
+    return sql.Identifier(change_table.SCHEMA, change_table.name_of(*table))

@@ -14,6 +14,8 @@ from uuid import UUID
 
 import orjson
 
+from shared.postgres.quoting import identifier
+
 log = logging.getLogger(__name__)
 
 #: Of messages that are meant for the agent; heartbeats have another.
@@ -60,10 +62,10 @@ def condition(
     `columns`: all of them in their order, and whether each is generated.
     """
     # With the database in front Debezium takes it for no table that it knows, and says nothing.
-    table = f"{_identifier(schema)}.{_identifier(name)}"
+    table = f"{identifier(schema)}.{identifier(name)}"
     select = _SELECT.format(
         # A snapshot would carry generated ones, and the connector does not know them.
-        columns=", ".join(_identifier(column) for column, generated in columns.items() if not generated),
+        columns=", ".join(identifier(column) for column, generated in columns.items() if not generated),
         table=table,
         prefix=PREFIX,
         token=_literal(str(token)),
@@ -97,10 +99,6 @@ def _told(content: bytes) -> Told:
     if not (_SEEN.fullmatch(found.seen) and _LSN.fullmatch(found.lsn)):
         raise ValueError
     return found
-
-
-def _identifier(name: str) -> str:
-    return '"{}"'.format(name.replace('"', '""'))
 
 
 def _literal(text: str) -> str:

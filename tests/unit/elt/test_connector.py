@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from services.elt.agent import names
 from services.elt.agent.connector import Rendering, TopicSettings, literal
 from services.elt.agent.seen import Column, Seen, Table, left_out
 from services.elt.setup.prepare import statements
@@ -241,3 +242,18 @@ def test_the_sql_for_a_dba_quotes_and_publishes_no_other_tables() -> None:
 def _python(java: str) -> str:
     """Return Java's regular expression as Python's."""
     return re.sub(r"\\x\{(\w+)\}", lambda found: rf"\x{int(found[1], 16):02x}", java)
+
+
+@pytest.mark.parametrize(
+    ("name", "topic"),
+    [
+        ("orders", "orders"),
+        ("a b", "a_b"),
+        ("ünï", "_n_"),
+        ("日本", "__"),
+        ("😀", "__"),
+        ("do.t-x", "do.t-x"),
+    ],
+)
+def test_a_topic_has_the_name_that_debezium_gives_it(name: str, topic: str) -> None:
+    assert names.topic("shop", "app", name) == f"cdc.shop-app-{topic}"

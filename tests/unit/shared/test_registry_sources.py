@@ -9,7 +9,7 @@ from shared.registry import Snapshot
 from shared.registry.chain import Chain
 from shared.registry.difference import difference
 from shared.registry.memory import reasons
-from shared.registry.sources import Source, bytes_of, require_no_clash
+from shared.registry.sources import Source, bytes_of, pattern_of, require_no_clash
 from shared.registry.strict_yaml import loads
 from tests.unit.shared.test_registry_chain import record
 
@@ -107,3 +107,13 @@ def test_a_change_set_puts_and_deletes_sources_by_name() -> None:
     assert change.lines(chain.document()) == ["- sources.old", "~ sources.shop: exclude"]
     chain.take(1, record(0, change.put, delete=change.delete))
     assert chain.snapshot().sources == wanted.sources
+
+
+@pytest.mark.parametrize(
+    "table", ["app.orders", "app.br[ack]et", "app.st*r", "app.wh?t", 'app.qu"ote', "a.b.c"]
+)
+def test_the_pattern_of_a_table_leaves_it_out(table: str) -> None:
+    schema, _, name = table.partition(".")
+    shop = Source.model_validate(SHOP | {"schemas": [schema], "exclude": [pattern_of(table)]})
+    assert not shop.takes(schema, name)
+    assert shop.takes(schema, f"{name}s")

@@ -13,8 +13,10 @@ import pytest
 
 from tests.fixtures.writer import eventually
 
+# Whoever runs the tests by `nohup` has SIGHUP ignored, which a program inherits.
 _SAY = """
-import os, sys, time
+import os, signal, sys, time
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 from services.writer.trial.priority import give_way
 give_way()
 """
