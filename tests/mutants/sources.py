@@ -198,11 +198,11 @@ QUICK: Final = (
         tests=REREADS,
     ),
     Mutant(
-        "reading again: names that would cost the whole signal",
-        "rereads.py",
-        "    if token is None or not telling.takes(table.full_name):\n",
-        "    if token is None:\n",
-        tests=REREADS,
+        "reading again: names that are no regular expressions",
+        "seen.py",
+        "if not (table.key or takes(table.full_name)):",
+        "if False:",
+        tests="tests/unit/elt/test_connector.py",
     ),
     Mutant(
         "reading again: a snapshot that has failed",

@@ -193,8 +193,7 @@ class Rereads:
 
     def _unless_overdue(self, table: Table, asked: Reread, seen: Seen) -> Reread:
         """Return what is waited for, or that it is to be asked for again: its snapshot has failed."""
-        # What tells nothing would be read again and again.
-        if seen.slot is None or (asked.token and not telling.takes(table.full_name)):
+        if seen.slot is None:
             return asked
         at, name = (table.full_name, asked.start), (table.schema, table.name)
         if not self._overdue.is_overdue(
@@ -290,7 +289,7 @@ class Rereads:
 
 
 def _condition(table: Table, token: UUID | None) -> Mapping[str, str] | None:
-    if token is None or not telling.takes(table.full_name):
+    if token is None:
         return None
     columns = {column.name: column.generated for column in table.columns}
     return telling.condition(token, oid=table.oid, schema=table.schema, name=table.name, columns=columns)

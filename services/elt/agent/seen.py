@@ -12,6 +12,7 @@ from services.elt.agent import names
 from services.elt.health.slot import Readers, Slot
 from services.elt.merge.column_types import AMBIGUOUS, is_silent
 from services.elt.snapshots.stamps import RowsStamp
+from services.elt.snapshots.telling import takes
 from shared.postgres.quoting import identifier
 from shared.registry.sources import Source
 
@@ -232,17 +233,9 @@ def _why_out(table: Table) -> Iterator[str]:
             f"columns differ by case alone ({', '.join(twice)}), and its first change would fail the "
             "whole source, excluded or not: rename one"
         )
-    if any('"' in (name[0], name[-1]) for name in (table.schema, table.name)):
-        yield (
-            "a name that begins or ends with a double quote is taken for one in quotes, and each snapshot of "
-            "the whole source would fail: rename it"
-        )
-    if _LINE_ENDS.search(table.full_name):
-        yield "a name in which a line ends is passed over by each snapshot: rename it"
+    yield from _why_its_name(table)
     if all(column.generated for column in table.columns):
         yield "it has no column to be captured, and each snapshot of the whole source would fail: give it one"
-    if "%" in table.full_name:
-        yield "a name with a percent sign is taken for a place of a value where it is merged: rename it"
     if table.hidden:
         yield HIDDEN[table.hidden]
     if cursors := [column.name for column in table.columns if column.type == "refcursor"]:
@@ -262,6 +255,23 @@ def _why_out(table: Table) -> Iterator[str]:
                 f"ALTER {name} DROP NOT NULL, ADD CHECK ({name} IS NOT NULL)"
                 for name in (identifier(c.name) for c in silent)
             ),
+        )
+
+
+def _why_its_name(table: Table) -> Iterator[str]:
+    if any('"' in (name[0], name[-1]) for name in (table.schema, table.name)):
+        yield (
+            "a name that begins or ends with a double quote is taken for one in quotes, and each snapshot of "
+            "the whole source would fail: rename it"
+        )
+    if _LINE_ENDS.search(table.full_name):
+        yield "a name in which a line ends is passed over by each snapshot: rename it"
+    if "%" in table.full_name:
+        yield "a name with a percent sign is taken for a place of a value where it is merged: rename it"
+    if not (table.key or takes(table.full_name)):
+        yield (
+            "it has no key, and a name that Debezium may not take for a regular expression, so that it could "
+            "not be read again: give it a key, or rename it"
         )
 
 

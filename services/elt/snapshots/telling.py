@@ -30,7 +30,8 @@ AND (SELECT 1 / (pg_catalog.array_agg(attname::text ORDER BY attnum) = {all})::i
 FROM pg_catalog.pg_attribute WHERE attrelid = {oid} AND attnum > 0 AND NOT attisdropped) = 1"""
 
 
-_UNSAFE: Final = frozenset("\\()[{*+?")
+#: Names that are regular expressions of Java for certain; of others some are.
+_TAKEN: Final = re.compile(r"(?:(?:[^\\()\[{*+?|^]|\\\W|\(\w+\)|\[\w+\])[*+?]?|[|^])*")
 #: As Postgres writes them.
 _SEEN: Final = re.compile(r"[0-9]+:[0-9]+:[0-9,]*")
 _LSN: Final = re.compile(r"[0-9A-F]{1,8}/[0-9A-F]{1,8}")
@@ -48,10 +49,10 @@ class Told(NamedTuple):
 def takes(name: str) -> bool:
     """Whether Debezium takes a condition for a table of this name.
 
-    It reads the name as a regular expression of Java before it takes it as a name, and one that is none costs
-    the whole signal: all tables of it would not be read.
+    It reads the name as a regular expression of Java before it takes it as a name: of one that is none it
+    would not read the table.
     """
-    return not _UNSAFE & set(name)
+    return _TAKEN.fullmatch(name) is not None
 
 
 def condition(

@@ -109,6 +109,21 @@ def test_tables_of_different_schemas_that_are_told_by_one_name_stay_out() -> Non
     assert list(left_out((table("orders"), *others), SHOP)) == []
 
 
+@pytest.mark.parametrize(
+    ("name", "stays_out"),
+    [
+        *(
+            (name, False)
+            for name in ("a|b", "star*", "plus+", "br[ack]et", "paren(1)", "dol$lar", 'a"b', "漢字")
+        ),
+        *((name, True) for name in ("a)b", "a(b", "a[b", "a**", "a{b", "back\\slash", "(?x", "[a-", "|*")),
+    ],
+)
+def test_a_table_without_a_key_stays_out_when_it_could_not_be_read_again(name: str, stays_out: bool) -> None:
+    assert [*left_out([table(name)], SHOP)] == [f"app.{name}"] * stays_out
+    assert not left_out([replace(table(name), key=("id",))], SHOP)
+
+
 def test_a_table_without_a_column_to_be_captured_stays_out() -> None:
     generated = Column("n", "integer", not_null=False, generated=True)
     assert list(left_out([table("made", generated)], SHOP)) == ["app.made"]

@@ -257,14 +257,6 @@ def test_after_a_restart_messages_of_what_was_asked_for_before_are_heard_too(key
     assert keyless.kept.rereads["app.t"].messages == 1
 
 
-def test_a_name_that_would_cost_the_whole_signal_has_no_condition() -> None:
-    agent = Agent()
-    agent.table = replace(_TABLE, key=None, name="t(")
-    agent.kept = Kept(tables={"app.t(": _TABLE.rows_stamp}, rereads={"app.t(": Reread(why="another type")})
-    assert [agent.look() for _ in range(2)] == [0, 1]
-    assert (agent.conditions, [asked.table for asked in agent.kept_asked]) == ([[]], ["t("])
-
-
 def test_what_is_no_message_of_ours_stops_nobody(keyless: Agent) -> None:
     token = keyless.kept_asked[0].token
     good = {"token": token, "seen": "1:1:", "lsn": "0/1", "rows": True}
