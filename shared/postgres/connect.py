@@ -20,6 +20,7 @@ _CONNECT_SECONDS: Final = 5
 #: A role or a database may have others for itself (ALTER DATABASE or ROLE … SET), by which values would come
 #: out as other texts, an amount of money or a float as another one, and what takes long would be cut off.
 USUAL: Final = (
+    "array_nulls=on",
     "bytea_output=hex",
     "extra_float_digits=1",
     "idle_in_transaction_session_timeout=0",
@@ -27,10 +28,13 @@ USUAL: Final = (
     "lc_monetary=C",
     "lock_timeout=0",
     "quote_all_identifiers=off",
+    "standard_conforming_strings=on",
     "statement_timeout=0",
+    "transform_null_equals=off",
+    "xmloption=content",
 )
 #: The dates' style is psycopg2's own doing; in which order a text has day and month is for the database.
-_OURS: Final = (*USUAL, "default_transaction_isolation=read\\ committed", "standard_conforming_strings=on")
+_OURS: Final = (*USUAL, "default_transaction_isolation=read\\ committed")
 #: Of the server's end.
 _SERVERS: Final = (
     f"-c tcp_keepalives_idle={_IDLE_SECONDS} -c tcp_keepalives_interval={_INTERVAL_SECONDS} "

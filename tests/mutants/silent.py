@@ -610,6 +610,13 @@ SLOW: Final = _silent(
             "if False:",
             UNPUBLISHED,
         ),
+        (
+            "how strings are read at the source",
+            "../../shared/postgres/connect.py",
+            '    "standard_conforming_strings=on",\n',
+            "",
+            "tests/integration/capture/test_odd_databases.py",
+        ),
         ("rows that policies hide", "snapshots/stamps_sql.py", "row_security_active(c.oid)", "false", OUT),
         (
             "tables that others inherit from",

@@ -268,6 +268,13 @@ QUICK: Final = (
         tests=REREADS,
     ),
     Mutant("a session that keeps ours out", "../health/slot.py", " and slot.pid != other", "", tests=SLOT),
+    Mutant(
+        "where to look when nothing comes",
+        "../health/slot_watch.py",
+        "if age is None or age <= _SILENT_SECONDS:",
+        "if True:",
+        tests=SLOT,
+    ),
 )
 SLOW: Final = (
     Mutant(

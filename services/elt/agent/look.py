@@ -23,8 +23,6 @@ from shared.registry.sources import Source
 log = logging.getLogger(__name__)
 
 _POLICE_SECONDS: Final = 60.0
-#: Heartbeats come each second: after so long without one somebody should know.
-_SILENT_SECONDS: Final = 30.0
 _GB: Final = 1 << 30
 
 
@@ -263,11 +261,9 @@ class SourceLook:
             return self._shown(State.FAILED, self._with_remedy(status.reason), seen)
         slot = seen.slot
         if slot is None or not slot.active:
-            return self._shown(State.STARTING, "its slot is not read yet", seen)
-        reasons = [*self._trouble, *self._rereads.reasons]
-        age = self._slot.heartbeat_age
-        if age is not None and age > _SILENT_SECONDS:
-            reasons.append(f"no heartbeat for {age:.0f} s")
+            reason = "; ".join(["its slot is not read yet", *self._slot.silence])
+            return self._shown(State.STARTING, reason, seen)
+        reasons = [*self._trouble, *self._rereads.reasons, *self._slot.silence]
         reasons += [f"{name} stays out: {why}" for name, why in seen.left_out.items()]
         return self._shown(State.FLOWING, "; ".join(reasons), seen)
 

@@ -11,6 +11,8 @@ from services.elt.health.slot import Reader, Readers, Slot, lsn_text
 #: So long after its last heartbeat a connector looks for its place, and so often it is helped.
 _LOST_SECONDS: Final = 3.0
 _HELP_SECONDS: Final = 10.0
+#: Heartbeats come each second: after so long without one somebody should know.
+_SILENT_SECONDS: Final = 30.0
 #: How Postgres says to our connector that somebody else is at its slot.
 _ACTIVE: Final = re.compile(r"is active for PID (\d+)")
 
@@ -31,18 +33,27 @@ class SlotWatch:
 
     @property
     def heartbeat_age(self) -> float | None:
-        """Return for how many seconds Kafka had no more of the source; None before it had any."""
+        """Return for how many seconds Kafka had no more of the source; None before it had any.
+
+        An agent that begins counts from then.
+        """
         return None if self._moved_at is None else self._clock() - self._moved_at
+
+    @property
+    def silence(self) -> list[str]:
+        """Return that Kafka has had no more of the source for long, if so, and where to look."""
+        age = self.heartbeat_age
+        if age is None or age <= _SILENT_SECONDS:
+            return []
+        return [f"no heartbeat for {age:.0f} s: if that stays, Kafka Connect's log says why"]
 
     def see(self, slot: Slot | None) -> None:
         """Note when Kafka last had more of the source: heartbeats move the slot each second."""
         if slot is not None and slot.confirmed_lsn != self._confirmed:
-            self._moved_at = self._clock() if self._confirmed or slot.active else None
+            self._moved_at = self._clock()
             self._confirmed = slot.confirmed_lsn
         if slot is not None and slot.reader != self._reader:
             self._reader, self._reads_since = slot.reader, self._clock()
-            if self._moved_at is None and slot.active and slot.confirmed:
-                self._moved_at = self._reads_since  # an agent that begins has not seen it move
 
     def is_lost(self, slot: Slot | None) -> bool:
         """Whether a connector that reads may look for its place, and is to be helped now.

@@ -128,17 +128,28 @@ def _of_tables(conn: connection, source: Source, seen: Seen, *, rows: bool) -> I
             yield from of_types(table)
             if rows and may_read:
                 yield from _of_rows(cursor, table)
-        cursor.execute("SELECT current_setting('synchronous_standby_names')")
-        if cursor.fetchone() != ("",):
-            yield Fact(
-                "warn",
-                "synchronous_standby_names is set: a change that waits for its standby while its table is"
-                " read again may be missing until the row changes again",
-                "docs/sources.md, What is missing",
-            )
+        yield from _of_database(cursor)
         cursor.execute(_UNLOGGED, (list(source.schemas),))
         for (name,) in cursor.fetchall():
             yield Fact("warn", f"{name} is unlogged: its changes are nowhere to be read")
+
+
+def _of_database(cursor: Any) -> Iterator[Fact]:
+    cursor.execute("SELECT current_setting('synchronous_standby_names'), getdatabaseencoding()")
+    standbys, encoding = cursor.fetchone()
+    if standbys:
+        yield Fact(
+            "warn",
+            "synchronous_standby_names is set: a change that waits for its standby while its table is"
+            " read again may be missing until the row changes again",
+            "docs/sources.md, What is missing",
+        )
+    if encoding == "SQL_ASCII":
+        yield Fact(
+            "warn",
+            "the encoding is SQL_ASCII, which takes any bytes as text: what is no UTF-8 stops the source",
+            "such text put right, and then onramp sources resync, or a database of another encoding",
+        )
 
 
 def _of_one(table: Table, lacking: Sequence[str], *, may_read: bool) -> Iterator[Fact]:

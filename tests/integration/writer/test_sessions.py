@@ -12,6 +12,7 @@ from tests.fixtures.writer import set_for_database
 
 #: What a DBA sets, and what a session of Onramp's has.
 SETTINGS: Final = {
+    "array_nulls": ("off", "on"),
     "bytea_output": ("escape", "hex"),
     "datestyle": ("SQL, DMY", "ISO, DMY"),
     "default_transaction_isolation": ("serializable", "read committed"),
@@ -23,6 +24,8 @@ SETTINGS: Final = {
     "quote_all_identifiers": ("on", "off"),
     "standard_conforming_strings": ("off", "on"),
     "statement_timeout": ("1s", "0"),
+    "transform_null_equals": ("on", "off"),
+    "xmloption": ("document", "content"),
 }
 
 

@@ -105,3 +105,17 @@ def test_a_connector_that_sends_nothing_is_helped_now_and_then() -> None:
     ]
     assert not helped(slot(11, OWN), 30)
     assert not helped(slot(11), 60)  # nobody reads it
+
+
+@pytest.mark.parametrize("program", ["Debezium Streaming", ""])
+def test_silence_is_told_after_a_while_with_where_to_look(program: str) -> None:
+    now = 0.0
+    watch = SlotWatch(lambda: now)
+    watch.see(None)
+    assert watch.silence == []
+    watch.see(slot(10, program))
+    now = 31.0
+    watch.see(slot(10, program))
+    assert watch.silence == ["no heartbeat for 31 s: if that stays, Kafka Connect's log says why"]
+    watch.see(slot(20, "Debezium Streaming"))
+    assert watch.silence == []

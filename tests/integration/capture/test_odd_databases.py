@@ -1,0 +1,80 @@
+"""Databases with another encoding, or with settings of their own: their rows come out as they are."""
+
+from collections.abc import Iterator
+from typing import Final
+
+import pytest
+
+from services.elt.setup.asked_sql import ask_for_resync
+from services.elt.setup.check_sql import facts
+from stack.connect import Connect
+from stack.postgres import Postgres
+from tests.fixtures.fix_kafka import HasBootstrap
+from tests.fixtures.sources import Captured, captured, flows
+from tests.fixtures.writer import eventually, set_for_database
+from tests.integration.capture.test_silent import looking
+from tests.integration.capture.warehouse import equal, pending
+
+SETTINGS: Final = {
+    "client_encoding": "UTF8",
+    "default_transaction_deferrable": "on",
+    "default_transaction_isolation": "serializable",
+    "search_path": "nowhere",
+    "standard_conforming_strings": "off",
+    "transform_null_equals": "on",
+}
+#: Of a table t.
+CHANGES: Final = (
+    "INSERT INTO t VALUES ('é', repeat('é', 9000), 'groß')",
+    "UPDATE t SET wert = 'ñ' WHERE \"schlüssel\\\" = 'ä'",
+    "DELETE FROM t WHERE ctid = '(0,2)'",
+)
+COLUMNS: Final = '"schlüssel\\", wert, größe::text'
+
+
+@pytest.fixture
+def shop(
+    server: Postgres, connect: Connect, kafka: HasBootstrap, request: pytest.FixtureRequest
+) -> Iterator[Captured]:
+    with captured(server, connect, kafka.bootstrap, encoding=request.param) as made:
+        yield made
+
+
+@pytest.mark.parametrize("shop", ["LATIN1", "SQL_ASCII"], indirect=True)
+@pytest.mark.usefixtures("warehouse")
+def test_rows_of_another_encoding_come_out_as_they_are(shop: Captured) -> None:
+    set_for_database(shop.dsn, SETTINGS)
+    shop.execute(
+        "CREATE TYPE app.größe AS ENUM ('groß', 'klein')",
+        'CREATE TABLE app.straße ("schlüssel\\" text PRIMARY KEY, wert text, größe app.größe)',
+        'CREATE TABLE app.ohne ("schlüssel\\" text, wert text, größe app.größe)',
+        "ALTER TABLE app.ohne REPLICA IDENTITY FULL",
+        "INSERT INTO app.straße VALUES ('ä', 'ö', 'groß'), ('ü', 'ß', 'klein')",
+        "INSERT INTO app.ohne SELECT * FROM app.straße UNION ALL SELECT * FROM app.straße",
+    )
+    tables = ("straße", "ohne")
+    with looking(shop) as look:
+        flows(look)
+        for table in tables:
+            shop.execute(*(each.replace("t ", f"app.{table} ", 1) for each in CHANGES))
+        assert all(equal(shop, table, COLUMNS) for table in tables)
+        shop.execute(*(f"ALTER TABLE app.{table} ADD mehr text DEFAULT 'größer'" for table in tables))
+        eventually(lambda: look.look() and not pending(shop), 60)
+        assert all(equal(shop, table, f"{COLUMNS}, mehr") for table in tables)
+
+
+@pytest.mark.parametrize("shop", ["SQL_ASCII"], indirect=True)
+@pytest.mark.usefixtures("warehouse")
+def test_text_that_is_no_utf8_stops_its_source_which_says_so(shop: Captured) -> None:
+    shop.execute("CREATE TABLE app.t (id int PRIMARY KEY, v text)", "INSERT INTO app.t VALUES (1, 'a')")
+    found = list(facts(shop.name, shop.source, shop.dsn, rows=False))
+    assert any("SQL_ASCII" in fact.what for fact in found if fact.level == "warn")
+    text = "UPDATE app.t SET v = convert_from('\\x{}'::bytea, 'SQL_ASCII')"
+    with looking(shop) as look:
+        flows(look)
+        shop.execute(text.format("e4"))
+        eventually(lambda: "Kafka Connect's log says why" in look.look().reason, 150)
+        shop.execute(text.format("c3a4"))
+        assert ask_for_resync(shop.published, shop.name)
+        eventually(lambda: look.look().state == "flowing", 60)
+        assert equal(shop, "t", "id, md5(v)")
