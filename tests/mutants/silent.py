@@ -611,6 +611,13 @@ SLOW: Final = _silent(
             UNPUBLISHED,
         ),
         (
+            "a Kafka Connect that starts and knows nothing yet",
+            "agent/connect_api.py",
+            '            self._send("GET", "/health")\n',
+            "            return None\n",
+            f"{_CAPTURE}a_kafka_connect_that_starts_has_forgotten_nothing",
+        ),
+        (
             "how strings are read at the source",
             "../../shared/postgres/connect.py",
             '    "standard_conforming_strings=on",\n',

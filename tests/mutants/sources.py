@@ -24,6 +24,7 @@ AGAIN: Final = "tests/integration/capture/test_read_again.py::test_"
 END: Final = "tests/integration/elt/test_snapshots_end.py"
 SECURED: Final = "tests/integration/tls/test_sources.py::test_a_change_becomes_a_record_and_signals_arrive"
 REFUSED: Final = "tests/integration/tls/test_sources.py::test_what_the_agent_may_not_set_on_a_topic_is_told"
+OVERDUE: Final = "tests/unit/elt/test_overdue.py"
 SLOT: Final = "tests/unit/elt/test_slot.py"
 TAKEN: Final = "tests/integration/capture/test_slot.py"
 REREADS: Final = "tests/unit/elt/test_rereads.py"
@@ -221,9 +222,23 @@ QUICK: Final = (
     Mutant(
         "reading again: that all of what was sent has landed before it has failed",
         "../snapshots/overdue.py",
-        "        if landed < asked.topic_end:\n",
-        "        if False:\n",
+        "if landed < asked.topic_end or ",
+        "if ",
         tests=REREADS,
+    ),
+    Mutant(
+        "reading again: that one before it may be on its way",
+        "../snapshots/overdue.py",
+        " or self._clock() < asked.passed + wait",
+        "",
+        tests=OVERDUE,
+    ),
+    Mutant(
+        "reading again: that others wait anew when one has come",
+        "../snapshots/overdue.py",
+        "        self._asked = {other: _Asked(self._clock()) for other in self._asked}\n",
+        "",
+        tests=OVERDUE,
     ),
     Mutant(
         "reading again: that a table which cannot be asked keeps no other waiting",

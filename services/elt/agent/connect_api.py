@@ -24,6 +24,10 @@ class ConnectError(Exception):
     """Kafka Connect cannot be asked, or refused; the text says why and has no values."""
 
 
+class _MissingError(ConnectError):
+    """It answers 404."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectorStatus:
     """How a connector and its tasks are (`RUNNING`, `FAILED`, `STOPPED`, …), and why it failed."""
@@ -51,7 +55,7 @@ class ConnectApi:
 
     def config(self, name: str) -> dict[str, str] | None:
         """Return a connector's configuration; None when there is no such connector."""
-        found: dict[str, str] | None = self._ask("GET", name, "/config", missing_is_none=True)
+        found: dict[str, str] | None = self._find("GET", name, "/config")
         return found
 
     def put_config(self, name: str, config: dict[str, str]) -> None:
@@ -60,7 +64,7 @@ class ConnectApi:
 
     def status(self, name: str) -> ConnectorStatus | None:
         """Return how a connector is; None when there is no such connector, or it has no state yet."""
-        found = self._ask("GET", name, "/status", missing_is_none=True)
+        found = self._find("GET", name, "/status")
         if found is None:
             return None
         tasks = found["tasks"]
@@ -85,7 +89,7 @@ class ConnectApi:
 
     def offsets(self, name: str) -> list[Any]:
         """Return how far a connector is; empty when it never wrote."""
-        found = self._ask("GET", name, "/offsets", missing_is_none=True)
+        found = self._find("GET", name, "/offsets")
         return [each for each in (found or {}).get("offsets", ()) if each.get("offset")]
 
     def delete_offsets(self, name: str) -> None:
@@ -94,13 +98,28 @@ class ConnectApi:
 
     def delete(self, name: str) -> None:
         """Remove a connector; its offsets outlive it unless they are deleted before."""
-        self._ask("DELETE", name, "", missing_is_none=True)
+        self._find("DELETE", name, "")
 
-    def _ask(
-        self, method: str, name: str, path: str, body: object = None, *, missing_is_none: bool = False
-    ) -> Any:
+    def _find(self, method: str, name: str, path: str) -> Any:
+        """Ask for what may not be there; None when it is not.
+
+        A worker that starts says so of all connectors until it has read its topics.
+        """
+        try:
+            return self._ask(method, name, path)
+        except _MissingError:
+            self._send("GET", "/health")
+        try:
+            return self._ask(method, name, path)
+        except _MissingError:
+            return None
+
+    def _ask(self, method: str, name: str, path: str, body: object = None) -> Any:
+        return self._send(method, f"/connectors/{urllib.parse.quote(name)}{path}", body)
+
+    def _send(self, method: str, path: str, body: object = None) -> Any:
         request = urllib.request.Request(  # noqa: S310 - an operator's URL
-            f"{self._url}/connectors/{urllib.parse.quote(name)}{path}",
+            self._url + path,
             method=method,
             data=None if body is None else json.dumps(body).encode(),
             headers={"Content-Type": "application/json"},
@@ -110,9 +129,8 @@ class ConnectApi:
                 text = answer.read()
         except urllib.error.HTTPError as error:
             with error:
-                if missing_is_none and error.code == HTTPStatus.NOT_FOUND:
-                    return None
-                raise ConnectError(_refusal(method, path, error)) from None
+                kind = _MissingError if error.code == HTTPStatus.NOT_FOUND else ConnectError
+                raise kind(_refusal(method, path, error)) from None
         except (OSError, TimeoutError) as error:
             raise ConnectError(f"Kafka Connect at {self._url} does not answer: {error}") from None
         return json.loads(text) if text else {}
@@ -122,8 +140,8 @@ def _refusal(method: str, path: str, error: urllib.error.HTTPError) -> str:
     try:
         said = json.loads(error.read()).get("message", "")
     except (ValueError, OSError):
-        said = ""
-    return f"Kafka Connect answers {error.code} to {method} {path or '/'}: {said[:_MOST_REASON]}"
+        said = "not ready, or no Kafka Connect of version 3.9 or newer"
+    return f"Kafka Connect answers {error.code} to {method} {path}: {said[:_MOST_REASON]}"
 
 
 def snapshot_of(offsets: Sequence[Mapping[str, Any]]) -> str | None:

@@ -1,7 +1,8 @@
 """Snapshots that were asked for and have failed: the connector warns, goes on with the log and tells nobody.
 
 While it takes one the connector stands still in the log.  So one that has gone on since, and all of whose
-records have landed without the last row, does not take it any more.
+records have landed without the last row, does not take it any more.  Of several it takes one after the other,
+and goes on for a moment between two: each that comes has the others wait anew.
 """
 
 from collections import Counter
@@ -10,7 +11,8 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Final
 
-#: Until a signal is taken for sure; twice as long each time, for what fails again would fail on.
+#: Until a signal is taken for sure, and until one before it has landed; twice as long each time, for what
+#: fails again would fail on.
 _SECONDS: Final = 10.0
 _MOST_SECONDS: Final = 600.0
 
@@ -20,8 +22,9 @@ class _Asked:
     since: float
     #: Where the source's log ended so long after the asking.
     log_end: int | None = None
-    #: Where the table's topic ended when the connector was past that.
+    #: Where the table's topic ended when the connector was past that, and when it was.
     topic_end: int | None = None
+    passed: float = 0.0
 
 
 class Overdue:
@@ -47,22 +50,23 @@ class Overdue:
         where the table's topic was searched for the last row.
         """
         asked = self._asked.setdefault(at, _Asked(self._clock()))
+        wait = min(_SECONDS * 2 ** self._failed[at[0]], _MOST_SECONDS)
         if asked.log_end is None:
-            wait = min(_SECONDS * 2 ** self._failed[at[0]], _MOST_SECONDS)
             if self._clock() >= asked.since + wait:
                 asked.log_end = log_end
             return False
         if confirmed < asked.log_end:
             return False
         if asked.topic_end is None:
-            asked.topic_end = topic_end()
-        if landed < asked.topic_end:
+            asked.topic_end, asked.passed = topic_end(), self._clock()
+        if landed < asked.topic_end or self._clock() < asked.passed + wait:
             return False
         del self._asked[at]
         self._failed[at[0]] += 1
         return True
 
     def is_done(self, at: tuple[str, int]) -> None:
-        """Forget a snapshot that has come."""
+        """Forget a snapshot that has come; the others' turn may only come now."""
         self._asked.pop(at, None)
         del self._failed[at[0]]
+        self._asked = {other: _Asked(self._clock()) for other in self._asked}

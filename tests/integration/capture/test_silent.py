@@ -1,7 +1,7 @@
 """Rows that change, or come back, without an event: the public table is what the source has all the same."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 import pytest
@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from services.cli.app import app
 from services.elt.agent import names
-from services.elt.agent.connect_api import ConnectApi, snapshot_of
+from services.elt.agent.connect_api import ConnectApi, ConnectError, snapshot_of
 from services.elt.agent.look import SourceLook
 from services.elt.agent.seen import HIDDEN, Seen
 from services.elt.agent.source_sql import SourceDatabase
@@ -229,6 +229,27 @@ def test_kafka_connect_has_forgotten_a_source_whose_slot_is_there(shop: Captured
         eventually(lambda: look.look() and not pending(shop), 60)
         for table in ("emptied", "bare", "orders"):
             assert equal(shop, table, "id, note")
+
+
+def test_a_kafka_connect_that_starts_has_forgotten_nothing(shop: Captured) -> None:
+    with looking(shop) as look:
+        flows(look)
+        eventually(lambda: look.look() and snapshot_of(shop.api.offsets(shop.connector)) is None, 60)
+        look.look()
+        shop.connect.stop()
+        shop.connect.start()
+
+        def is_back() -> bool:
+            shown = look.look()
+            assert not pending(shop)
+            with suppress(ConnectError):
+                assert shop.api.config(shop.connector) is not None
+                assert shop.api.status(shop.connector) is not None
+                assert shop.api.offsets(shop.connector) != []
+            return shown.state == "flowing"
+
+        eventually(is_back, 60)
+    assert [change["op"] for change in shop.changes("orders")] == ["r"]
 
 
 def test_tables_whose_rows_cannot_be_captured_stay_out_and_say_why(shop: Captured) -> None:
