@@ -475,7 +475,7 @@ QUICK: Final = _silent(
         (
             "that a connector is helped only while it sends nothing",
             "health/slot_watch.py",
-            "or age is None or age < _LOST_SECONDS",
+            "or moved is None or now < moved + _LOST_SECONDS",
             "",
             SLOT,
         ),

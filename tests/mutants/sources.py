@@ -284,6 +284,27 @@ QUICK: Final = (
     ),
     Mutant("a session that keeps ours out", "../health/slot.py", " and slot.pid != other", "", tests=SLOT),
     Mutant(
+        "that amid a first snapshot no heartbeats come",
+        "../health/slot_watch.py",
+        "if self._moved_at is None or self._streams_since is None:",
+        "if self._moved_at is None:",
+        tests=SLOT,
+    ),
+    Mutant(
+        "that no heartbeat came amid a first snapshot",
+        "../health/slot_watch.py",
+        "max(self._moved_at, self._streams_since)",
+        "self._moved_at",
+        tests=SLOT,
+    ),
+    Mutant(
+        "that what only grows is no news for the log",
+        "seen.py",
+        "_AMOUNT.sub('', self.reason)",
+        "self.reason",
+        tests="tests/unit/elt/test_watch.py",
+    ),
+    Mutant(
         "where to look when nothing comes",
         "../health/slot_watch.py",
         "if age is None or age <= _SILENT_SECONDS:",

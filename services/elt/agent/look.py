@@ -69,6 +69,7 @@ class SourceLook:
                 return Shown(state=State.STANDBY, reason="another agent watches over it, until that ends")
             kept = self._reach.kept.read()
             self._slot.note_reader(seen.slot, kept.readers)
+            self._slot.note_streams(streams=kept.streams)
             self._held, self._unmerged_s = kept.held, self._unmerged.seconds(kept.behind)
             if kept.out_of_sync_at is None and (why := self._why_out_of_sync(seen)):
                 kept = self._mark(seen, why)
@@ -120,7 +121,7 @@ class SourceLook:
         if self._slot.is_lost(seen.slot):
             self._reach.database.commit()
         self._rereads.look(seen, kept)
-        return self._judge(seen, status)
+        return self._judge(seen, kept, status)
 
     def _record(self, seen: Seen, kept: Kept) -> None:
         """Add what changed in the catalogue to the tables' history, before changes by it can be read."""
@@ -252,7 +253,7 @@ class SourceLook:
         tables = [*self._reach.kept.history(), *((t.schema, t.name) for t in seen.tables)]
         self._reach.kept.heal(self._reach.topics.ends(self._name, tables))
 
-    def _judge(self, seen: Seen, status: ConnectorStatus | None) -> Shown:
+    def _judge(self, seen: Seen, kept: Kept, status: ConnectorStatus | None) -> Shown:
         if status is not None:
             self._slot.note_complaint(status.reason)
         if taken := self._slot.taken(seen.slot):
@@ -261,8 +262,8 @@ class SourceLook:
             return self._shown(State.FAILED, self._with_remedy(status.reason), seen)
         slot = seen.slot
         if slot is None or not slot.active:
-            reason = "; ".join(["its slot is not read yet", *self._slot.silence])
-            return self._shown(State.STARTING, reason, seen)
+            what = "its slot is not read yet" if kept.streams else "its first snapshot is not over"
+            return self._shown(State.STARTING, "; ".join([what, *self._slot.silence]), seen)
         reasons = [*self._trouble, *self._rereads.reasons, *self._slot.silence]
         reasons += [f"{name} stays out: {why}" for name, why in seen.left_out.items()]
         return self._shown(State.FLOWING, "; ".join(reasons), seen)

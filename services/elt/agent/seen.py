@@ -16,6 +16,7 @@ from services.elt.snapshots.telling import takes
 from shared.postgres.quoting import identifier
 from shared.registry.sources import Source
 
+_AMOUNT: Final = re.compile(r"\d+(\.\d+)? (s|GB)\b")
 _SILENT: Final = (
     "an update that leaves a large array alone ({}) tells it as NULL, which its NOT NULL forbids, and would "
     "fail the whole source: let a CHECK forbid it (ALTER TABLE … {})"
@@ -169,6 +170,11 @@ class Shown:
     held: int = 0
     #: For how long landed changes wait for the modeler, in seconds.
     unmerged_s: float = 0.0
+
+    @property
+    def news(self) -> str:
+        """Return what the log says of it once: an amount that grows from look to look is no news."""
+        return f"{self.state} {_AMOUNT.sub('', self.reason)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -92,7 +92,7 @@ class _Watched:
 
     def _note(self, shown: Shown) -> None:
         before, self.shown = self.shown, shown
-        if before is None or (before.state, before.reason) != (shown.state, shown.reason):
+        if before is None or before.news != shown.news:
             level = logging.INFO if shown.state in _EXPECTED else logging.ERROR
             log.log(
                 level,

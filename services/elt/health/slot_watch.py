@@ -28,16 +28,19 @@ class SlotWatch:
         self._reads_since = self._helped_at = float("-inf")
         self._confirmed = ""
         self._moved_at: float | None = None
+        self._streams_since: float | None = None
         #: The session that our connector found at the slot.
         self._other: int | None = None
 
     @property
     def heartbeat_age(self) -> float | None:
-        """Return for how many seconds Kafka had no more of the source; None before it had any.
+        """Return for how many seconds Kafka had no more of the source; None amid its first snapshot.
 
         An agent that begins counts from then.
         """
-        return None if self._moved_at is None else self._clock() - self._moved_at
+        if self._moved_at is None or self._streams_since is None:
+            return None
+        return self._clock() - max(self._moved_at, self._streams_since)
 
     @property
     def silence(self) -> list[str]:
@@ -55,14 +58,21 @@ class SlotWatch:
         if slot is not None and slot.reader != self._reader:
             self._reader, self._reads_since = slot.reader, self._clock()
 
+    def note_streams(self, *, streams: bool) -> None:
+        """Note whether the first snapshot is over: amid that there are no heartbeats."""
+        if not streams:
+            self._streams_since = None
+        elif self._streams_since is None:
+            self._streams_since = self._clock()
+
     def is_lost(self, slot: Slot | None) -> bool:
         """Whether a connector that reads may look for its place, and is to be helped now.
 
         One that starts looks for a commit behind the last that it has sent, and sends no heartbeat before.
         In a source to which nobody writes there is none: it would hold the WAL of its whole server.
         """
-        now, age = self._clock(), self.heartbeat_age
-        if slot is None or not slot.active or age is None or age < _LOST_SECONDS:
+        now, moved = self._clock(), self._moved_at
+        if slot is None or not slot.active or moved is None or now < moved + _LOST_SECONDS:
             return False
         if now < max(self._reads_since + _LOST_SECONDS, self._helped_at + _HELP_SECONDS):
             return False

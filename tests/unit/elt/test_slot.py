@@ -112,10 +112,14 @@ def test_silence_is_told_after_a_while_with_where_to_look(program: str) -> None:
     now = 0.0
     watch = SlotWatch(lambda: now)
     watch.see(None)
+    watch.see(slot(10, program))
+    watch.note_streams(streams=False)
+    now = 1000.0  # so long takes the first snapshot
     assert watch.silence == []
+    watch.note_streams(streams=True)
+    now = 1031.0
     watch.see(slot(10, program))
-    now = 31.0
-    watch.see(slot(10, program))
+    watch.note_streams(streams=True)
     assert watch.silence == ["no heartbeat for 31 s: if that stays, Kafka Connect's log says why"]
     watch.see(slot(20, "Debezium Streaming"))
     assert watch.silence == []

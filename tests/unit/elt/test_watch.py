@@ -1,9 +1,12 @@
 """What cannot be followed is told by its reason, and an agent that has not read the registry is not ready."""
 
+import logging
+
 import pytest
 
 from services.elt.agent.look import SourceLook
 from services.elt.agent.metrics import AgentMetrics
+from services.elt.agent.seen import Shown, State
 from services.elt.agent.watch import Watch
 from shared.registry.memory import MemoryRegistry
 from shared.registry.sources import Source
@@ -49,3 +52,36 @@ def test_a_database_that_is_out_is_asked_later_which_sources_it_has(monkeypatch:
     monkeypatch.setattr("services.elt.agent.watch.sources_in", lambda _: {"shop": "ONRAMP_SOURCE_NOBODY"})
     with pytest.raises(AssertionError, match="shop is looked at"):
         watch.follow()
+
+
+class Growing:
+    """A source that is silent, for longer at each look, until it is not."""
+
+    def __init__(self) -> None:
+        self.looks = 0
+
+    def look(self) -> Shown:
+        self.looks += 1
+        if self.looks > 20:
+            return Shown(state=State.FLOWING)
+        return Shown(state=State.FLOWING, reason=f"silent for {self.looks} s; it holds {self.looks / 8} GB")
+
+    def close(self) -> None:
+        pass
+
+
+def test_what_only_grows_is_no_news_for_the_log(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("ONRAMP_SOURCE_NOBODY", "postgresql://u@h/d")
+    caplog.set_level(logging.INFO)
+    registry = MemoryRegistry({"sources": {"shop": SHOP}})
+    growing = Growing()
+    databases = {"onramp": "postgresql://x@127.0.0.1:1/x"}
+    watch = Watch(registry, databases, lambda *_: growing, AgentMetrics(), look_s=0.001)  # type: ignore[arg-type, return-value]
+    watch.follow()
+    eventually(lambda: growing.looks > 20)
+    watch.stop()
+    watch.run()  # what follows sources ends with it
+    said = [record.reason for record in caplog.records if "another state" in record.message]  # type: ignore[attr-defined]
+    assert said == ["silent for 1 s; it holds 0.125 GB", ""]
