@@ -33,17 +33,19 @@ def main() -> None:
     set_up("agent", settings.log_level)
     warn_of_unknown(AgentSettings, KafkaSettings, RegistrySettings)
     registry.refresh()
-    uvicorn.run(
-        create(settings, kafka, registry, databases),
-        host=settings.http_host,
-        port=settings.http_port,
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,
-        timeout_graceful_shutdown=5,
-    )
-    registry.close()
+    try:
+        uvicorn.run(
+            create(settings, kafka, registry, databases),
+            host=settings.http_host,
+            port=settings.http_port,
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            timeout_graceful_shutdown=5,
+        )
+    finally:  # the signal ends this program amid uvicorn
+        registry.close()
 
 
 def _fits(snapshot: Snapshot) -> None:

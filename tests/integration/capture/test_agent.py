@@ -51,6 +51,7 @@ def test_a_source_that_left_the_registry_while_no_agent_ran_is_removed_by_the_ne
     assert shop.slot()
     with started(agent(shop, registry, tmp_path)):
         eventually(lambda: shop.slot() is None)
+    assert "Unclosed" not in (tmp_path / "agent.log").read_text()
 
 
 @pytest.fixture
