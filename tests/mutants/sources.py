@@ -298,6 +298,13 @@ QUICK: Final = (
         tests=SLOT,
     ),
     Mutant(
+        "that amid a first snapshot there is no age of before",
+        "metrics.py",
+        'self.heartbeat_age.remove_by_labels({"source": source})\n        else',
+        "pass\n        else",
+        tests="tests/unit/elt/test_watch.py",
+    ),
+    Mutant(
         "that what only grows is no news for the log",
         "seen.py",
         "_AMOUNT.sub('', self.reason)",

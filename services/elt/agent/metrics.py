@@ -44,7 +44,8 @@ class AgentMetrics:
         )
         self.heartbeat_age = Gauge(
             "onramp_source_heartbeat_age_seconds",
-            "Seconds since Kafka last had more of the source; heartbeats come each second.",
+            "Seconds since Kafka last had more of the source; heartbeats come each second. "
+            "Absent amid a first snapshot.",
             ["source"],
             registry=self.registry,
         )
@@ -83,7 +84,9 @@ class AgentMetrics:
         self.looked_at.labels(source).set_to_current_time()
         self.held.labels(source).set(shown.held)
         self.unmerged.labels(source).set(shown.unmerged_s)
-        if shown.heartbeat_age_s is not None:
+        if shown.heartbeat_age_s is None:
+            self.heartbeat_age.remove_by_labels({"source": source})
+        else:
             self.heartbeat_age.labels(source).set(shown.heartbeat_age_s)
         if shown.seen is None:
             self.slot_active.labels(source).set(0)

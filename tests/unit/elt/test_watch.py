@@ -85,3 +85,15 @@ def test_what_only_grows_is_no_news_for_the_log(
     watch.run()  # what follows sources ends with it
     said = [record.reason for record in caplog.records if "another state" in record.message]  # type: ignore[attr-defined]
     assert said == ["silent for 1 s; it holds 0.125 GB", ""]
+
+
+def test_amid_a_first_snapshot_there_is_no_age_of_before() -> None:
+    metrics = AgentMetrics()
+
+    def age() -> float | None:
+        return metrics.registry.get_sample_value("onramp_source_heartbeat_age_seconds", {"source": "shop"})
+
+    metrics.show("shop", Shown(state=State.OUT_OF_SYNC, heartbeat_age_s=400.0), 1)
+    assert age() == 400.0
+    metrics.show("shop", Shown(state=State.STARTING), 1)
+    assert age() is None
