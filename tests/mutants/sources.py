@@ -234,7 +234,7 @@ QUICK: Final = (
         tests=OVERDUE,
     ),
     Mutant(
-        "reading again: that others wait anew when one has come",
+        "reading again: that others wait from the beginning when one has come",
         "../snapshots/overdue.py",
         "        self._asked = {other: _Asked(self._clock()) for other in self._asked}\n",
         "",

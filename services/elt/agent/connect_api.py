@@ -140,7 +140,7 @@ def _refusal(method: str, path: str, error: urllib.error.HTTPError) -> str:
     try:
         said = json.loads(error.read()).get("message", "")
     except (ValueError, OSError):
-        said = "not ready, or no Kafka Connect of version 3.9 or newer"
+        said = "it says no more, as while it starts"
     return f"Kafka Connect answers {error.code} to {method} {path}: {said[:_MOST_REASON]}"
 
 

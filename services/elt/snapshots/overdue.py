@@ -2,7 +2,7 @@
 
 While it takes one the connector stands still in the log.  So one that has gone on since, and all of whose
 records have landed without the last row, does not take it any more.  Of several it takes one after the other,
-and goes on for a moment between two: each that comes has the others wait anew.
+and goes on for a moment between two: when one comes the others wait from the beginning.
 """
 
 from collections import Counter
