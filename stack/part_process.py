@@ -54,8 +54,9 @@ class PartProcess:
         return [] if self._child is None else [self._child]
 
     def check(self) -> None:
-        """Raise if it has ended by itself."""
-        self._started().check()
+        """Raise if it has ended by itself; a part that never ran has not."""
+        if self._child is not None:
+            self._child.check()
 
     def stop(self) -> None:
         """Stop it (open connections are closed); data and port stay."""

@@ -69,6 +69,9 @@ def account_for(folders: Sequence[Path]) -> Account:
         "--clear-groups",
         "--inh-caps=+dac_override",
         "--ambient-caps=+dac_override",
+        # `initdb` checks its programs with access(2), which drops all capabilities of a process whose
+        # real uid is not root, unless this bit is set (access(2), capabilities(7)).
+        "--securebits=+no_setuid_fixup",
     ]
     return Account(uid, gid, prefix)
 

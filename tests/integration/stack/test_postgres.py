@@ -1,16 +1,20 @@
 """The embedded Postgres is a real one: password, TCP, data that stays, nobody left behind."""
 
+import os
+import shutil
 from pathlib import Path
 
 import psutil
 import psycopg2
 import pytest
 
+from stack import postgres
 from stack.errors import StackError
 from stack.families import family_of, is_alive
 from stack.ports import free_port
 from stack.postgres import Postgres
-from tests.fixtures.fix_postgres import Database
+from tests.fixtures.fix_postgres import FAST, Database
+from tests.fixtures.started import started
 
 
 def run(dsn: str, statement: str) -> list[tuple[object, ...]]:
@@ -89,6 +93,20 @@ def test_a_closed_folder_above_the_data_is_no_obstacle(tmp_path: Path) -> None:
         assert run(server.dsn, "SELECT 1") == [(1,)]
     finally:
         server.stop()
+    assert closed.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root runs Postgres under another account")
+def test_a_closed_folder_above_the_programs_is_no_obstacle(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o700)
+    programs = postgres.binaries()
+    shutil.copytree(programs.parent, closed / "postgres", symlinks=True)
+    monkeypatch.setattr(postgres, "binaries", lambda: closed / "postgres" / programs.name)
+    with started(Postgres(closed / "data", settings=FAST)) as server:
+        assert run(server.dsn, "SELECT 1") == [(1,)]
     assert closed.stat().st_mode & 0o777 == 0o700
 
 
