@@ -16,7 +16,7 @@ export PYTHONPATH := $(CURDIR)
 unexport VIRTUAL_ENV
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo prometheus test lint types format test-unit fuzz mutants proof proof-plan proof-parked proof-sources bench bench-gateway bench-writer bench-scale bench-errors bench-latency load load-full model bundle clean bench-registry bench-plan bench-cdc
+.PHONY: help setup run demo prometheus test lint types format test-full test-unit fuzz mutants proof proof-plan proof-parked proof-sources bench bench-gateway bench-writer bench-scale bench-errors bench-latency load load-full model bundle clean bench-registry bench-plan bench-cdc
 
 help: ## Show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,6 +32,9 @@ prometheus: $(STAMP) ## Fetch Prometheus for tests and `make run ARGS=--promethe
 
 test: lint types fetched-prometheus ## Lint, types and every test, against real Kafka, Postgres and Spark
 	$(PY) -m pytest -n $(JOBS) --dist loadfile --second-try $(ARGS)
+
+test-full: fetched-prometheus ## Every test, with the rare and heavy ones that `make test` leaves out (an hour)
+	$(PY) -m pytest -n $(JOBS) --dist loadfile --second-try -m "" $(ARGS)
 
 test-unit: $(STAMP) ## Only the tests that start nothing
 	$(PY) -m pytest tests/unit $(ARGS)

@@ -100,7 +100,7 @@ def _copy_tree(copy: Path) -> None:
 
 
 def _pytest(copy: Path, tests: str) -> "subprocess.CompletedProcess[bytes]":
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"]
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-m", ""]
     # What hangs without its protection may hang in C, where no signal reaches Python: a thread ends it.
     command += ["-o", "timeout_method=thread", *tests.split()]
     environment = {"ONRAMP_TEST_PATIENCE": PATIENCE, **os.environ, "PYTHONPATH": str(copy)}
