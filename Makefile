@@ -10,6 +10,10 @@ ARGS       ?=
 # Most of the suite's time is waiting for processes that start: two at a time use two cores.
 JOBS       ?= 2
 
+SUITE      := $(PY) -m tests.run
+# In the order of `testpaths`, which has the slow files first: none of them is left for the end.
+WORKERS    := -n $(JOBS) --dist loadfile --no-loadscope-reorder --second-try
+
 # The project is run from its folder; nothing of it is installed (see pyproject.toml).
 export PYTHONPATH := $(CURDIR)
 # A variable of another project's environment would send uv there.
@@ -31,10 +35,10 @@ prometheus: $(STAMP) ## Fetch Prometheus for tests and `make run ARGS=--promethe
 	@$(PY) -m stack.prometheus
 
 test: lint types fetched-prometheus ## Lint, types and every test, against real Kafka, Postgres and Spark
-	$(PY) -m pytest -n $(JOBS) --dist loadfile --second-try $(ARGS)
+	$(SUITE) $(if $(ARGS),,--budget default) -- $(WORKERS) $(ARGS)
 
 test-full: fetched-prometheus ## Every test, with the rare and heavy ones that `make test` leaves out (an hour)
-	$(PY) -m pytest -n $(JOBS) --dist loadfile --second-try -m "" $(ARGS)
+	$(SUITE) -- $(WORKERS) -m "" $(ARGS)
 
 test-unit: $(STAMP) ## Only the tests that start nothing
 	$(PY) -m pytest tests/unit $(ARGS)
