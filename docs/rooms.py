@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator, Mapping
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import Final
@@ -31,6 +32,7 @@ function: `accept` of the gateway, `write_batch` of the writer's driver and `set
 """
 
 
+@cache
 def modules(service: str) -> Graph:
     """What each module imports of the service's others; names are below `services.<service>`."""
     folder = ROOT / "services" / service

@@ -4,6 +4,8 @@ import ast
 import re
 import shlex
 from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,8 +14,7 @@ import typer
 from docs import generate
 from services.cli.app import app
 from shared.errors import FORBIDDEN_DESTINATION, TABLE, UNKNOWN_DATABASE, Fault
-from tests.unit.house.test_docs import PAGES
-from tests.unit.house.tree import ROOT, product_files
+from tests.unit.house.tree import line_at, pages, product_files, report, text_of, tree_of
 
 #: A command that is named: in backticks or quotes to their end, else from a line's begin (behind
 #: variables or a pipe) or a colon to the line's.  Two spaces end it: help explains behind them.
@@ -24,25 +25,45 @@ COMMAND = re.compile(
     re.MULTILINE,
 )
 #: `docs/cli.md` is help that is wrapped: its sources are among the product's files.
-FILES = [*map(str, product_files()), *(str(page) for page in PAGES if str(page) != "docs/cli.md")]
+FILES = [*product_files(), *(page for page in pages() if page != Path("docs/cli.md"))]
+WRONG_ADVICE = [
+    "mend it, then `onramp errors reschedule`",
+    "`onramp replay events.x/0/17`",
+    "see 'onramp error count'",
+    "onramp errors show KEY --bytes > event.json",
+    "ONRAMP_URL=http://x onramp send --file event.json",
+    "cat event.json | onramp send -- a b",
+    "to go on: onramp partitions resolve events.x/0 skip",
+    "`onramp types resume order_placed in_all_databases`",
+    "onramp errors show --raw",
+]
 ROOT_COMMAND: Any = typer.main.get_command(app)
 
 
-def literals(source: str) -> Iterator[str]:
-    """The string literals of a module, what is put into them written as X."""
-    for node in ast.walk(ast.parse(source)):
+def literals(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Yield line and text of a module's string literals; the values put into them are written as X."""
+    for node in ast.walk(tree):
         if isinstance(node, ast.JoinedStr):
-            yield "".join(str(part.value) if isinstance(part, ast.Constant) else "X" for part in node.values)
+            parts = (str(part.value) if isinstance(part, ast.Constant) else "X" for part in node.values)
+            yield node.lineno, "".join(parts)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            yield node.value
+            yield node.lineno, node.value
 
 
-def commands(text: str) -> Iterator[str]:
-    """The commands of ours that `text` names, from their verb on."""
+def commands(text: str, first_line: int = 1) -> Iterator[tuple[int, str]]:
+    """Yield line and text of our commands that `text` names, from their verb on."""
     for match in COMMAND.finditer(text):
-        yield next(filter(None, match.groups())).strip()
+        line = line_at(text, match.start()) + first_line - 1
+        yield line, next(filter(None, match.groups())).strip()
 
 
+@cache
+def commands_of(file: Path) -> list[tuple[int, str]]:
+    texts = literals(tree_of(file)) if file.suffix == ".py" else [(1, text_of(file))]
+    return [command for line, text in texts for command in commands(text, line)]
+
+
+@cache
 def wrong(command: str) -> str:
     """Why nobody can do as `command` says; empty if they can.  A verb alone is only a name."""
     given = shlex.split(re.split(r"[>|…]", command)[0])
@@ -61,19 +82,19 @@ def wrong(command: str) -> str:
     return ""
 
 
-def texts(file: str) -> Iterator[str]:
-    text = (ROOT / file).read_text("utf-8")
-    yield from literals(text) if file.endswith(".py") else [text]
-
-
-@pytest.mark.parametrize("file", FILES)
-def test_every_command_that_is_named_can_be_given(file: str) -> None:
-    assert [why for text in texts(file) for command in commands(text) if (why := wrong(command))] == []
+def test_every_command_that_is_named_can_be_given() -> None:
+    offenders = [
+        f"{file}:{line}: `onramp {command}`: {why}"
+        for file in FILES
+        for line, command in commands_of(file)
+        if (why := wrong(command))
+    ]
+    assert offenders == [], report(offenders)
 
 
 def test_commands_are_found_where_they_are_named() -> None:
     """Else the test above would hold by seeing nothing."""
-    found = {command for file in FILES for text in texts(file) for command in commands(text)}
+    found = {command for file in FILES for _, command in commands_of(file)}
     assert found >= {
         "types resume X",  # the writer's log
         "partitions resolve X accept",
@@ -87,35 +108,21 @@ def test_commands_are_found_where_they_are_named() -> None:
     assert named >= {name.split()[1] for name, _ in generate.verbs(ROOT_COMMAND, "onramp")}
 
 
-@pytest.mark.parametrize(
-    "advice",
-    [
-        "mend it, then `onramp errors reschedule`",
-        "`onramp replay events.x/0/17`",
-        "see 'onramp error count'",
-        "onramp errors show KEY --bytes > event.json",
-        "ONRAMP_URL=http://x onramp send --file event.json",
-        "cat event.json | onramp send -- a b",
-        "to go on: onramp partitions resolve events.x/0 skip",
-        "`onramp types resume order_placed in_all_databases`",
-        "onramp errors show --raw",
-    ],
-)
-def test_wrong_advice_is_seen(advice: str) -> None:
-    [command] = commands(advice)
-    assert wrong(command)
+def test_wrong_advice_is_noticed() -> None:
+    assert [text for text in WRONG_ADVICE for _, command in commands(text) if not wrong(command)] == []
+    assert [len(list(commands(text))) for text in WRONG_ADVICE] == [1] * len(WRONG_ADVICE)
 
 
-@pytest.mark.parametrize("code", TABLE)
-def test_no_fix_calls_for_a_replay_while_no_verb_does_it(code: str) -> None:
+def test_no_fix_calls_for_a_replay_while_no_verb_does_it() -> None:
     verbs = {name for name, _ in generate.verbs(ROOT_COMMAND, "onramp")}
-    assert "replay" not in TABLE[code].fix or any(name.endswith(" replay") for name in verbs)
+    offenders = [code for code, fault in TABLE.items() if "replay" in fault.fix]
+    assert not offenders or any(name.endswith(" replay") for name in verbs), report(offenders)
 
 
 @pytest.mark.parametrize("fault", [UNKNOWN_DATABASE, FORBIDDEN_DESTINATION], ids=lambda fault: fault.code)
 def test_what_was_refused_says_each_way_to_land_it(fault: Fault) -> None:
     """By a replay once the registry is right, or into another table, or corrected and sent again."""
-    [replay] = [command for command in commands(fault.fix) if command.startswith("errors replay")]
+    [replay] = [command for _, command in commands(fault.fix) if command.startswith("errors replay")]
     assert shlex.split(replay)[:4] == ["errors", "replay", "--code", fault.code]
     assert wrong(replay) == ""
     assert "`--to " in fault.fix

@@ -6,6 +6,7 @@ No engine is at hand to build them, so their promises are read from their text.
 import re
 import subprocess
 import sys
+import tomllib
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
@@ -14,9 +15,24 @@ from shutil import copy2, copytree
 import pytest
 
 from docs import generate
-from tests.unit.house.tree import ROOT
+from tests.unit.house.tree import ROOT, report
 
 SERVICES = {"ingest": "services.ingest", "writer": "services.writer", "admin": "services.admin"}
+#: What is replaced in a Dockerfile, by what, and a part of the message that must follow.
+MISTAKES = [
+    ("python:3.11.14-slim-bookworm", "python", "not pinned"),
+    ("python:3.11.14-slim-bookworm", "python:latest", "not pinned"),
+    ("astral-sh/uv:0.13.8", "astral-sh/uv", "not pinned"),
+    (" --locked", "", "must use the lock file"),
+    (" --no-default-groups", "", "developers' groups"),
+    ("pyproject.toml uv.lock", "pyproject.toml", "lock file is not copied"),
+    ("USER 10001:10001", "", "root"),
+    ("USER 10001:10001", "USER root", "root"),
+    ("HEALTHCHECK", "LABEL", "health"),
+    ('"python", "-m", "services', '"python", "-m", "stack', "does not start"),
+    ("PYTHONPATH=/app", "PYTHONPATH=/", "PYTHONPATH"),
+    ("_PORT=80", "_PROT=80", "is no setting"),
+]
 
 
 @dataclass(frozen=True)
@@ -90,33 +106,26 @@ def dockerfile(service: str) -> str:
     return (ROOT / f"deploy/{service}.Dockerfile").read_text("utf-8")
 
 
-@pytest.mark.parametrize("service", SERVICES)
-def test_the_dockerfile_keeps_its_promises(service: str) -> None:
-    assert errors(dockerfile(service), SERVICES[service]) == []
+def test_the_dockerfiles_keep_their_promises() -> None:
+    offenders = [
+        f"deploy/{service}.Dockerfile: {error}"
+        for service, module in SERVICES.items()
+        for error in errors(dockerfile(service), module)
+    ]
+    assert offenders == [], report(offenders)
 
 
-@pytest.mark.parametrize("service", SERVICES)
-@pytest.mark.parametrize(
-    ("pattern", "replacement", "said"),
-    [
-        ("python:3.11.14-slim-bookworm", "python", "not pinned"),
-        ("python:3.11.14-slim-bookworm", "python:latest", "not pinned"),
-        ("astral-sh/uv:0.13.8", "astral-sh/uv", "not pinned"),
-        (" --locked", "", "must use the lock file"),
-        (" --no-default-groups", "", "developers' groups"),
-        ("pyproject.toml uv.lock", "pyproject.toml", "lock file is not copied"),
-        ("USER 10001:10001", "", "root"),
-        ("USER 10001:10001", "USER root", "root"),
-        ("HEALTHCHECK", "LABEL", "health"),
-        ('"python", "-m", "services', '"python", "-m", "stack', "does not start"),
-        ("PYTHONPATH=/app", "PYTHONPATH=/", "PYTHONPATH"),
-        ("_PORT=80", "_PROT=80", "is no setting"),
-    ],
-)
-def test_a_planted_mistake_is_seen(service: str, pattern: str, replacement: str, said: str) -> None:
-    text = dockerfile(service)
-    assert pattern in text
-    assert said in "\n".join(errors(text.replace(pattern, replacement), SERVICES[service]))
+def test_every_planted_mistake_is_noticed() -> None:
+    missed = []
+    for service, module in SERVICES.items():
+        text = dockerfile(service)
+        for pattern, replacement, message in MISTAKES:
+            assert pattern in text
+            if message not in "\n".join(errors(text.replace(pattern, replacement), module)):
+                missed.append(
+                    f"deploy/{service}.Dockerfile: {pattern!r} replaced by {replacement!r}: {message}"
+                )
+    assert missed == [], report(missed)
 
 
 @pytest.mark.parametrize("service", SERVICES)
@@ -170,28 +179,31 @@ def _is_left_out(source: str) -> bool:
     return not any(fnmatch(source, name) or source.startswith(f"{name}/") for name in kept)
 
 
-@pytest.mark.parametrize("service", SERVICES)
-def test_every_stage_that_copies_finds_its_files(service: str) -> None:
-    for stage in stages(dockerfile(service)):
-        for copied in stage.all("COPY"):
-            if not copied.startswith("--from="):
-                for source in copied.split()[:-1]:
-                    assert (ROOT / source).exists()
-                    assert not _is_left_out(source)
+def test_what_every_stage_copies_is_there() -> None:
+    offenders = []
+    for service in SERVICES:
+        copies = [copied for stage in stages(dockerfile(service)) for copied in stage.all("COPY")]
+        for source in (each for copied in copies if "--from=" not in copied for each in copied.split()[:-1]):
+            if not (ROOT / source).exists():
+                offenders.append(f"deploy/{service}.Dockerfile: there is no {source}")
+            elif _is_left_out(source):
+                offenders.append(f"deploy/{service}.Dockerfile: .dockerignore leaves {source} out")
+    assert offenders == [], report(offenders)
 
 
-@pytest.mark.parametrize("service", SERVICES)
-def test_stages_name_stages_that_exist(service: str) -> None:
-    text = dockerfile(service)
-    names = {stage.name for stage in stages(text) if stage.name}
-    assert set(re.findall(r"--from=(\S+)", text)) <= names
-
-
-@pytest.mark.parametrize("service", SERVICES)
-def test_the_extras_that_are_installed_exist(service: str) -> None:
-    project = (ROOT / "pyproject.toml").read_text("utf-8")
-    for extra in re.findall(r"--extra (\S+)", dockerfile(service)):
-        assert re.search(rf"^{extra} = \[", project, re.MULTILINE), extra
+def test_stages_and_extras_that_are_named_exist() -> None:
+    extras = set(
+        tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    )
+    offenders = []
+    for service in SERVICES:
+        text = dockerfile(service)
+        names = {stage.name for stage in stages(text) if stage.name}
+        unknown = set(re.findall(r"--from=(\S+)", text)) - names
+        offenders += [f"deploy/{service}.Dockerfile: there is no stage {name}" for name in unknown]
+        unknown = set(re.findall(r"--extra (\S+)", text)) - extras
+        offenders += [f"deploy/{service}.Dockerfile: pyproject.toml has no extra {name}" for name in unknown]
+    assert offenders == [], report(offenders)
 
 
 def test_the_writer_gets_a_java_for_spark() -> None:

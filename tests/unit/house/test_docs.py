@@ -1,7 +1,8 @@
 """The documentation says what the code says, and its links lead somewhere."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -16,69 +17,77 @@ from shared.errors import TABLE, UserError
 from shared.landing_table import Part
 from shared.registry import ApiKey, EventType
 from shared.registry.file import load
-from tests.unit.house.tree import ROOT, product_files
+from tests.unit.house.tree import ROOT, line_at, pages, product_files, report, text_of
 
-LEFT_OUT = {".venv", ".git", ".onramp", ".pytest_cache", "node_modules"}
-PAGES = sorted(
-    page.relative_to(ROOT) for page in ROOT.rglob("*.md") if not LEFT_OUT & set(page.relative_to(ROOT).parts)
-)
 #: Names of Onramp's variables, wherever they are written.
 VARIABLE = re.compile(r"\bONRAMP_[A-Z0-9]+(?:_[A-Z0-9]+)*\b(?![_*])")
+#: A page's code between fences.
+CODE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 #: A page of ours as code and comments name it, with the heading if one is named.
 MENTION = re.compile(r"\b(docs/[\w/-]+\.md)(?:, ([A-Z][\w ]*\w))?")
+MAX_ADR_LINES = 80
+#: Notes that are not part of this repository.
+FOREIGN_NOTE = re.compile(r"\b(DESIGN|STYLE|SPARK|DEPENDENCIES)\.md\b|\bTORTURE\b")
+DEAD_LINKS = [
+    "[a](nowhere.md)",
+    "[a](README.md#no-such-heading)",
+    "[a](#nowhere)",
+    "[a](../outside/x.md)",
+    "[a](http://x)",
+]
 
 
 def prose(page: str) -> str:
-    """A page without its code."""
-    return re.sub(r"`[^`\n]*`", "", re.sub(r"^```.*?^```", "", page, flags=re.MULTILINE | re.DOTALL))
+    """Return a page without its code; its lines keep their numbers."""
+    return re.sub(r"`[^`\n]*`", "", CODE.sub(lambda code: "\n" * code[0].count("\n"), page))
 
 
 def anchors(page: str) -> set[str]:
-    """The anchors that GitHub gives the headings of a page."""
-    without_code = re.sub(r"^```.*?^```", "", page, flags=re.MULTILINE | re.DOTALL)
-    headings = re.findall(r"^#+ (.+?)\s*$", without_code, re.MULTILINE)
+    """Return the anchors that GitHub gives the headings of a page."""
+    headings = re.findall(r"^#+ (.+?)\s*$", CODE.sub("", page), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
+@cache
+def anchors_of(page: Path) -> set[str]:
+    return anchors(text_of(page))
+
+
 def dead_links(page: Path, text: str) -> Iterator[str]:
-    for target in LINK.findall(prose(text)):
-        if target.startswith(("https://", "mailto:")):
+    without_code = prose(text)
+    for link in LINK.finditer(without_code):
+        path, _, anchor = link[1].partition("#")
+        if link[1].startswith(("https://", "mailto:")):
             continue
-        path, _, anchor = target.partition("#")
         file = (ROOT / page).parent / path if path else ROOT / page
-        if not file.exists() or (anchor and anchor not in anchors(file.read_text("utf-8") if path else text)):
-            yield target
+        if not file.exists():
+            yield f"{page}:{line_at(without_code, link.start())}: {link[1]}: there is no such file"
+        elif anchor and anchor not in (anchors_of(file) if path else anchors(text)):
+            yield f"{page}:{line_at(without_code, link.start())}: {link[1]}: the page has no such heading"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=str)
-def test_links_lead_somewhere(page: Path) -> None:
-    assert list(dead_links(page, (ROOT / page).read_text("utf-8"))) == []
+def test_links_lead_somewhere() -> None:
+    offenders = [link for page in pages() for link in dead_links(page, text_of(page))]
+    assert offenders == [], report(offenders)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "[a](nowhere.md)",
-        "[a](README.md#no-such-heading)",
-        "[a](#nowhere)",
-        "[a](../outside/x.md)",
-        "[a](http://x)",
-    ],
-)
-def test_a_dead_link_is_seen(text: str) -> None:
-    assert list(dead_links(Path("README.md"), text))
+def test_every_dead_link_is_noticed() -> None:
+    assert [text for text in DEAD_LINKS if not list(dead_links(Path("README.md"), text))] == []
 
 
-@pytest.mark.parametrize("path", generate.PAGES)
-def test_a_generated_page_is_what_the_code_says(path: str) -> None:
-    written = (ROOT / path).read_text("utf-8")
-    assert written == generate.PAGES[path](), "the code has changed: run `python -m docs.generate`"
+def test_generated_pages_are_what_the_code_says() -> None:
+    offenders = [
+        f"{path}: the code has changed: run `python -m docs.generate`"
+        for path, generated in generate.PAGES.items()
+        if text_of(Path(path)) != generated()
+    ]
+    assert offenders == [], report(offenders)
 
 
-@pytest.mark.parametrize("code", TABLE)
-def test_every_error_code_is_documented(code: str) -> None:
-    assert f"| `{code}` |" in (ROOT / "docs/errors.md").read_text("utf-8")
+def test_every_error_code_is_documented() -> None:
+    page = text_of(Path("docs/errors.md"))
+    assert [code for code in TABLE if f"| `{code}` |" not in page] == []
 
 
 def test_every_setting_has_a_description() -> None:
@@ -88,7 +97,7 @@ def test_every_setting_has_a_description() -> None:
 
 
 def test_every_verb_is_documented_with_its_options() -> None:
-    page = (ROOT / "docs/cli.md").read_text("utf-8")
+    page = text_of(Path("docs/cli.md"))
     for name, command in generate.verbs(typer.main.get_command(app), "onramp"):
         assert f"## {name}\n" in page
         assert command.help
@@ -99,7 +108,7 @@ def test_every_verb_is_documented_with_its_options() -> None:
 
 
 def fenced(page: str, language: str) -> list[str]:
-    text = (ROOT / page).read_text("utf-8")
+    text = text_of(Path(page))
     return re.findall(rf"^```{language}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
 
 
@@ -114,7 +123,7 @@ def test_the_registrys_example_is_a_registry(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("model", "heading"), [(EventType, "event type"), (ApiKey, "key")])
 def test_every_field_of_the_registry_is_documented(model: type[BaseModel], heading: str) -> None:
-    page = (ROOT / "docs/registry.md").read_text("utf-8")
+    page = text_of(Path("docs/registry.md"))
     table = page[page.index(f"| field of {'an' if heading[0] == 'e' else 'a'} {heading} |") :].split("\n\n")[
         0
     ]
@@ -137,7 +146,7 @@ def test_the_examples_are_envelopes() -> None:
 
 
 def test_the_landing_tables_columns_are_the_documented_ones() -> None:
-    page = (ROOT / "docs/path-of-an-event.md").read_text("utf-8")
+    page = text_of(Path("docs/path-of-an-event.md"))
     table = page[page.index("| column | type | from |") :].split("\n\n")[0]
     assert table.splitlines()[2:] == [
         f"| `{c.name}` | `{c.type}`{', primary key' if c.part is Part.KEY else ''} | {c.comes_from} |"
@@ -146,45 +155,64 @@ def test_the_landing_tables_columns_are_the_documented_ones() -> None:
     assert landing.SOURCES.keys() == {c.name for c in landing_table.COLUMNS}
 
 
-SOURCES = sorted(
-    [
-        *(str(file) for file in product_files()),
-        *(str(page) for page in PAGES),
-        "docker-compose.yml",
-        "Makefile",
-        "deploy/ingest.Dockerfile",
-        "deploy/writer.Dockerfile",
-    ]
-)
+def unknown_variables(files: Iterable[Path]) -> Iterator[str]:
+    known = generate.variables()
+    known |= {name.rpartition("_")[0] for name in known}
+    for file in files:
+        for found in VARIABLE.finditer(text_of(file)):
+            if found[0] not in known:
+                line = line_at(text_of(file), found.start())
+                yield f"{file}:{line}: {found[0]} is no setting: correct its name"
 
 
-@pytest.mark.parametrize("file", SOURCES)
-def test_every_variable_that_is_named_is_known(file: str) -> None:
-    named = set(VARIABLE.findall((ROOT / file).read_text("utf-8")))
-    prefixes = {name.rpartition("_")[0] for name in generate.variables()}
-    assert named - generate.variables() - prefixes == set()
+def test_every_variable_that_is_named_is_a_setting() -> None:
+    others = ("docker-compose.yml", "Makefile", "deploy/ingest.Dockerfile", "deploy/writer.Dockerfile")
+    offenders = list(unknown_variables([*product_files(), *pages(), *map(Path, others)]))
+    assert offenders == [], report(offenders)
 
 
-@pytest.mark.parametrize("file", [*map(str, product_files()), "pyproject.toml"])
-def test_a_page_that_the_code_names_exists(file: str) -> None:
-    for page, heading in MENTION.findall((ROOT / file).read_text("utf-8")):
-        assert (ROOT / page).is_file(), f"{file} names {page}"
-        if heading:
-            assert re.sub(r"\W+", "-", heading.lower()) in anchors((ROOT / page).read_text("utf-8")), heading
+def test_pages_that_the_code_names_exist() -> None:
+    offenders = []
+    for file in [*product_files(), Path("pyproject.toml")]:
+        for found in MENTION.finditer(text_of(file)):
+            page, heading = found.groups()
+            place = f"{file}:{line_at(text_of(file), found.start())}"
+            if not (ROOT / page).is_file():
+                offenders.append(f"{place}: there is no {page}")
+            elif heading and re.sub(r"\W+", "-", heading.lower()) not in anchors_of(Path(page)):
+                offenders.append(f"{place}: {page} has no heading {heading!r}")
+    assert offenders == [], report(offenders)
 
 
-@pytest.mark.parametrize("file", [*map(str, product_files()), *map(str, PAGES)])
-def test_only_pages_of_this_repository_are_named(file: str) -> None:
+def test_only_pages_of_this_repository_are_named() -> None:
     """Notes that a reader cannot open explain nothing."""
-    text = (ROOT / file).read_text("utf-8")
-    assert not re.search(r"\b(DESIGN|STYLE|SPARK|DEPENDENCIES)\.md\b|\bTORTURE\b", text)
+    offenders = [
+        f"{file}:{line_at(text_of(file), found.start())}: {found[0]} is no page of this repository"
+        for file in [*product_files(), *pages()]
+        for found in FOREIGN_NOTE.finditer(text_of(file))
+    ]
+    assert offenders == [], report(offenders)
 
 
-@pytest.mark.parametrize("record", sorted((ROOT / "docs/adr").glob("[0-9]*.md")), ids=lambda path: path.name)
-def test_a_decision_says_what_was_rejected(record: Path) -> None:
-    text = record.read_text("utf-8")
-    assert re.match(r"# \d+\. \S", text)
-    assert record.name.startswith(text[2:6].split(".")[0].zfill(4))
-    headings = re.findall(r"^## (.+)$", text, re.MULTILINE)
-    assert headings == ["Context", "Decision", "Rejected", "Consequences"]
-    assert len(text.splitlines()) <= 80
+def decision_faults(name: str, text: str) -> Iterator[str]:
+    number = re.match(r"# (\d+)\. \S", text)
+    if not number or not name.startswith(number[1].zfill(4)):
+        yield f"docs/adr/{name}:1: the title begins with the number of the file's name"
+    if re.findall(r"^## (.+)$", text, re.MULTILINE) != ["Context", "Decision", "Rejected", "Consequences"]:
+        yield f"docs/adr/{name}: its sections are Context, Decision, Rejected and Consequences"
+    if len(text.splitlines()) > MAX_ADR_LINES:
+        yield f"docs/adr/{name}:{MAX_ADR_LINES + 1}: half a page is enough"
+
+
+def test_decisions_say_what_was_rejected() -> None:
+    records = [page for page in pages() if page.match("docs/adr/[0-9]*.md")]
+    assert records
+    offenders = [fault for record in records for fault in decision_faults(record.name, text_of(record))]
+    assert offenders == [], report(offenders)
+
+
+def test_a_decision_without_its_rejected_alternatives_is_noticed() -> None:
+    whole = "# 7. Title\n\n## Context\n\n## Decision\n\n## Rejected\n\n## Consequences\n"
+    assert list(decision_faults("0007-title.md", whole)) == []
+    wrong = [whole.replace("## Rejected", "## Later"), whole.replace("# 7", "# 8"), whole + "\n" * 80]
+    assert [len(list(decision_faults("0007-title.md", each))) for each in wrong] == [1, 1, 1]
