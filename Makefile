@@ -58,22 +58,8 @@ types: $(STAMP) ## Check types
 fuzz: $(STAMP) ## Throw bad requests at the gateway for some minutes (part of `test` in short)
 	ONRAMP_FUZZ_EXAMPLES=20000 $(PY) -m pytest tests/unit/ingest/test_fuzz.py --timeout 3600 $(ARGS)
 
-mutants: $(STAMP) ## Remove one protection of the code at a time: the tests must notice (an hour and a half)
-	$(PY) -m tests.mutants.gateway --all
-	$(PY) -m tests.mutants.registry --all
-	$(PY) -m tests.mutants.registry_api --all
-	$(PY) -m tests.mutants.registry_log --all
-	$(PY) -m tests.mutants.registry_edit --all
-	$(PY) -m tests.mutants.contracts --all
-	$(PY) -m tests.mutants.secured --all
-	$(PY) -m tests.mutants.stack --all
-	$(PY) -m tests.mutants.writer --all
-	$(PY) -m tests.mutants.elt --all
-	$(PY) -m tests.mutants.sources --all
-	$(PY) -m tests.mutants.silent --all
-	$(PY) -m tests.mutants.audit --all
-	$(PY) -m tests.mutants.keeper --all
-	$(PY) -m tests.mutants.client --all
+mutants: $(STAMP) ## Remove one protection of the code at a time: the tests must notice (half an hour; ARGS=gateway)
+	$(PY) -m tests.mutants $(ARGS)
 
 proof: $(STAMP) ## 100,000 flights, 1,000 broken ones, an outage, a hang, a cut log and six kills: the books balance
 	ONRAMP_PROOF_FLIGHTS=100000 $(PY) -m pytest tests/faults/test_proof.py --timeout 3600 $(ARGS)

@@ -1,5 +1,5 @@
 # ruff: noqa: T201 - a program for people
-"""`make mutants`: removes one protection at a time and expects red.
+"""`make mutants`: removes one protection at a time and expects red; ARGS="merger --only order" runs some.
 
 Works on a copy, so the tree that others use stays as it is.  A mutant that survives means
 that a promise has no test; one whose text is no longer there means that this list is old;
@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,33 +30,35 @@ class Mutant:
     """A protection, how it is removed, and the tests (pytest's arguments) that must notice."""
 
     removes: str
+    #: Relative to the project's folder.
     file: str
     old: str
     new: str
     tests: str
 
 
-def run(folder: str, quick: Sequence[Mutant], slow: Sequence[Mutant]) -> None:
-    """Run the mutants of the files in `folder` as the command line asks; exit 1 if one survives."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--all", action="store_true", help="those whose tests are slow as well")
+def run(areas: Mapping[str, Sequence[Mutant]]) -> None:
+    """Run the mutants that the command line names; exit 1 if one survives."""
+    parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
+    parser.add_argument("areas", nargs="*", metavar="AREA", help=f"one or more of {', '.join(areas)} (all)")
     parser.add_argument("--only", action="append", help="those whose protection contains this text")
     parser.add_argument("--at-once", type=int, default=2, help="so many at a time (2)")
     given = parser.parse_args()
+    if unknown := set(given.areas) - set(areas):
+        parser.error(f"no such area: {', '.join(sorted(unknown))}")
     mutants = [
-        m
-        for m in ((*quick, *slow) if given.all else quick)
-        if not given.only or any(text in m.removes for text in given.only)
+        mutant
+        for area in given.areas or areas
+        for mutant in areas[area]
+        if not given.only or any(text in mutant.removes for text in given.only)
     ]
     for mutant in mutants:
-        _see_text(folder, mutant)
+        _see_text(mutant)
     with tempfile.TemporaryDirectory(prefix="onramp-mutants-") as copies:
         _see_green(mutants, Path(copies) / "green")
         with ThreadPoolExecutor(given.at_once) as pool:
             survived = list(
-                pool.map(
-                    lambda at: _survives(folder, mutants[at], Path(copies) / str(at)), range(len(mutants))
-                )
+                pool.map(lambda at: _survives(mutants[at], Path(copies) / str(at)), range(len(mutants)))
             )
     survivors = [mutant.removes for mutant, did in zip(mutants, survived, strict=True) if did]
     print(f"{len(mutants) - len(survivors)} of {len(mutants)} mutants were noticed")
@@ -64,8 +66,8 @@ def run(folder: str, quick: Sequence[Mutant], slow: Sequence[Mutant]) -> None:
         sys.exit("survivors: " + ", ".join(survivors))
 
 
-def _see_text(folder: str, mutant: Mutant) -> None:
-    if mutant.old not in (ROOT / folder / mutant.file).read_text("utf-8"):
+def _see_text(mutant: Mutant) -> None:
+    if mutant.old not in (ROOT / mutant.file).read_text("utf-8"):
         sys.exit(f"{mutant.file} no longer has the text of the mutant without {mutant.removes}")
 
 
@@ -77,9 +79,9 @@ def _see_green(mutants: Sequence[Mutant], copy: Path) -> None:
         sys.exit(f"the tests are red without any mutant:\n{done.stdout.decode()[-5000:]}")
 
 
-def _survives(folder: str, mutant: Mutant, copy: Path) -> bool:
+def _survives(mutant: Mutant, copy: Path) -> bool:
     _copy_tree(copy)
-    target = copy / folder / mutant.file
+    target = copy / mutant.file
     target.write_text(target.read_text("utf-8").replace(mutant.old, mutant.new), "utf-8")
     done = _pytest(copy, mutant.tests)
     noticed = done.returncode == _RED

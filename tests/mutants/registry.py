@@ -1,60 +1,127 @@
-"""`python -m tests.mutants.registry`: what keeps a wrong registry out, and the tests that hold each."""
+"""Mutants: one registry, in one order, that no writer of it overwrites unseen."""
 
 from typing import Final
 
-from tests.mutants.machine import Mutant, run
+from tests.mutants.machine import Mutant
 
-FILE: Final = "tests/unit/shared/test_registry_file.py"
-SOURCES: Final = "tests/unit/shared/test_registry_sources.py"
-DEPTH: Final = f"{FILE}::test_depth_is_refused_before_libyaml_ends_the_process"
-
-REGISTRY: Final = (
-    Mutant("a YAML key that comes twice", "strict_yaml.py", "if key in seen:", "if False:", tests=FILE),
-    Mutant("the depth of YAML", "strict_yaml.py", "if depth > _MAX_DEPTH:", "if False:", tests=DEPTH),
+MUTANTS: Final = (
     Mutant(
-        "dates that do not exist",
-        "strict_yaml.py",
-        "except (ValueError, OverflowError):",
-        "except KeyError:",
-        tests=FILE,
-    ),
-    Mutant(
-        "limits between which something is",
-        "model.py",
-        "low >= high",
-        "False",
-        tests="tests/unit/ingest/test_registry_watch.py::test_limits_that_mean_nothing_are_refused",
-    ),
-    Mutant(
-        "an alarm before the budget",
-        "sources.py",
-        "if self.wal_alarm_bytes >= self.wal_budget_bytes:",
+        "a YAML key that comes twice",
+        "shared/registry/strict_yaml.py",
+        "if key in seen:",
         "if False:",
-        tests=SOURCES,
+        "tests/unit/shared/test_registry_file.py",
     ),
     Mutant(
         "what an entry is known by",
-        "model.py",
+        "shared/registry/model.py",
         'object.__setattr__(self, "_fingerprint", known)',
         "pass",
-        tests="tests/unit/shared/test_registry_chain.py::test_what_did_not_change_is_not_written_down_again",
+        "tests/unit/shared/test_registry_chain.py::test_what_did_not_change_is_not_written_down_again",
     ),
     Mutant(
-        "judging a large record some entries at a time",
-        "chain.py",
-        "and len(put[name]) > _AT_ONCE",
-        "and len(put[name]) > 10**9",
-        tests="tests/unit/shared/test_registry_chain.py::test_of_a_record_that_is_wrong_throughout"
-        "_the_first_entries_are_judged_and_some_told",
+        "following the last that counted",
+        "shared/registry/chain.py",
+        "if change.after != self.last:",
+        "if False:",
+        "tests/unit/shared/test_registry_chain.py",
     ),
     Mutant(
-        "what a schema may unfold to",
-        "model.py",
-        "if reason := fault_of(schema):",
-        "if reason := None:",
-        tests=FILE,
+        "a later format where it may count",
+        "shared/registry/chain.py",
+        'if number > FORMAT and document.get("after") == self.last:',
+        "if False:",
+        "tests/unit/shared/test_registry_chain.py",
+    ),
+    Mutant(
+        "nothing after a later format",
+        "shared/registry/chain.py",
+        "if self.is_outgrown:",
+        "if False:",
+        "tests/unit/shared/test_registry_chain.py",
+    ),
+    Mutant(
+        "a log that is shorter",
+        "shared/registry/log_registry.py",
+        "if span.end < chain.end:",
+        "if False:",
+        "tests/unit/shared/test_registry_chain.py",
+    ),
+    Mutant(
+        "a log with another record there",
+        "shared/registry/log_registry.py",
+        "== [chain.last_digest]",
+        "!= []",
+        "tests/unit/shared/test_registry_chain.py",
+    ),
+    Mutant(
+        "no snapshot before the end was read",
+        "shared/registry/log_registry.py",
+        "raise InfrastructureError(REGISTRY_UNREAD, self.trouble)",
+        "return EMPTY",
+        "tests/unit/shared/test_registry_chain.py tests/unit/ingest/test_registry_watch.py",
+    ),
+    Mutant(
+        "reading back who won",
+        "shared/registry/editor.py",
+        "if won is not None:",
+        "if True:",
+        "tests/unit/shared/test_registry_edit.py",
+    ),
+    Mutant(
+        "an answer that was lost",
+        "shared/registry/editor.py",
+        "failure = e  #",
+        "raise  #",
+        "tests/unit/shared/test_registry_edit.py",
+    ),
+    Mutant(
+        "breaks",
+        "services/admin/registry/change.py",
+        "if Kind.BREAK in kinds:",
+        "if False:",
+        "tests/unit/shared/test_registry_edit.py",
+    ),
+    Mutant(
+        "a dry run",
+        "services/admin/registry/change.py",
+        "if made.problem or wish.is_dry:",
+        "if made.problem:",
+        "tests/unit/shared/test_registry_edit.py",
+    ),
+    Mutant(
+        "schemas that do not compile",
+        "services/admin/registry/change.py",
+        "if reason := _wrong(after, differs):",
+        "if reason := '':",
+        "tests/unit/shared/test_registry_edit.py",
+    ),
+    Mutant(
+        "what others changed",
+        "shared/registry/merge.py",
+        "else:\n            entries[name] = there[name]",
+        "else:\n            pass",
+        "tests/unit/shared/test_registry_edit.py",
+    ),
+    Mutant(
+        "what both changed",
+        "shared/registry/merge.py",
+        "elif mine != old:",
+        "elif False:",
+        "tests/unit/shared/test_registry_edit.py",
+    ),
+    Mutant(
+        "what is a file's",
+        "shared/registry/chain.py",
+        "self._of_files.setdefault(section, {}).update(value)",
+        "pass",
+        "tests/unit/shared/test_registry_edit.py",
+    ),
+    Mutant(
+        "the writer's rights in a table that was made",
+        "services/admin/registry/tables.py",
+        "if lacking := _lacking(table, dsn):",
+        'if lacking := "":',
+        "tests/integration/writer_tables/test_created_tables.py",
     ),
 )
-
-if __name__ == "__main__":
-    run("shared/registry", REGISTRY, ())

@@ -1,55 +1,51 @@
-"""The lists of `make mutants` are about the code as it is: what a mutant removes is still there, once."""
+"""The lists of `make mutants` fit the code: the text that each mutant replaces and its tests are there."""
 
-import pytest
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 
-from tests.mutants import (
-    audit,
-    client,
-    contracts,
-    elt,
-    gateway,
-    gateway_kafka,
-    registry,
-    registry_edit,
-    registry_log,
-    secured,
-    sources,
-    stack,
-    writer,
-)
+from tests.mutants.all import AREAS
 from tests.mutants.machine import Mutant
-from tests.unit.house.tree import ROOT
-
-LISTED = [("services/ingest", m) for m in (*gateway.QUICK, *gateway.SLOW)]
-LISTED += [("services/ingest", m) for m in (*gateway_kafka.QUICK, *gateway_kafka.SLOW)]
-LISTED += [("shared/registry", m) for m in registry.REGISTRY]
-LISTED += [("shared/registry", m) for m in registry_log.REGISTRY_LOG]
-LISTED += [
-    (".", m)
-    for m in (
-        *registry_edit.REGISTRY_EDIT,
-        *registry_edit.ONE_TRUTH,
-        *registry_edit.TABLES,
-        *registry_edit.FOLLOWED,
-        *registry_edit.OF_TOPICS,
-    )
-]
-LISTED += [("shared/contracts", m) for m in contracts.CONTRACTS]
-LISTED += [("shared", m) for m in (*secured.QUICK, *secured.SLOW)]
-LISTED += [("clients/python/onramp_client", m) for m in client.QUICK]
-LISTED += [("services/elt", m) for m in elt.MERGE]
-LISTED += [("services/elt/agent", m) for m in (*sources.QUICK, *sources.SLOW)]
-LISTED += [("stack", m) for m in (*stack.STACK, *stack.SLOW)]
-LISTED += [("services/writer", m) for m in (*writer.QUICK, *writer.SLOWER)]
-LISTED += [("services/admin", m) for m in (*audit.QUICK, *audit.SLOW)]
+from tests.unit.house.tree import ROOT, report, text_of
 
 
-@pytest.mark.parametrize(("folder", "mutant"), LISTED, ids=[m.removes for _, m in LISTED])
-def test_a_mutant_finds_what_it_removes(folder: str, mutant: Mutant) -> None:
-    text = (ROOT / folder / mutant.file).read_text("utf-8")
-    assert text.count(mutant.old), "the code has moved on: bring the mutant along, or it tests nothing"
+def faults(mutant: Mutant) -> Iterator[str]:
+    file = Path(mutant.file)
+    if not (ROOT / file).is_file():
+        yield f"{file}: there is no such file: move the mutant along"
+    elif mutant.old not in text_of(file):
+        yield f"{file}: its text has changed: change the mutant too, or it tests nothing"
     for test in mutant.tests.split():
         path, _, name = test.partition("::")
         function = name.partition("[")[0].rpartition("::")[2]
-        file = ROOT / path
-        assert f"def {function}(" in file.read_text("utf-8") if name else file.exists(), test
+        if not (ROOT / path).exists() or (name and f"def {function}(" not in text_of(Path(path))):
+            yield f"{test}: there is no such test"
+
+
+def test_every_mutant_finds_its_text_and_its_tests() -> None:
+    offenders = [
+        f"tests/mutants/{area}.py: {mutant.removes!r}: {fault}"
+        for area, mutants in AREAS.items()
+        for mutant in mutants
+        for fault in faults(mutant)
+    ]
+    assert offenders == [], report(offenders)
+
+
+def test_no_file_of_mutants_is_left_out() -> None:
+    files = {file.stem for file in (ROOT / "tests/mutants").glob("*.py")}
+    assert files - {"__init__", "__main__", "all", "machine"} == set(AREAS)
+
+
+def test_a_mutant_that_no_longer_fits_is_noticed() -> None:
+    test = "tests/unit/house/test_mutants.py"
+    fits = Mutant(
+        "", "tests/mutants/machine.py", "class Mutant", "", f"{test}::test_no_file_of_mutants_is_left_out"
+    )
+    stale = [
+        replace(fits, file="tests/mutants/gone.py"),
+        replace(fits, old="class Gone"),
+        replace(fits, tests="tests/unit/gone.py"),
+        replace(fits, tests=f"{test}::test_gone"),
+    ]
+    assert [len(list(faults(mutant))) for mutant in (fits, *stale)] == [0, 1, 1, 1, 1]

@@ -1,0 +1,303 @@
+"""Mutants: the agent re-snapshots a table whose rows changed unseen, and bounds the WAL."""
+
+from typing import Final
+
+from tests.mutants.machine import Mutant
+
+MUTANTS: Final = (
+    Mutant(
+        "re-snapshot: not before Kafka has what came before",
+        "services/elt/agent/rereads.py",
+        " and each.after <= slot.confirmed",
+        "",
+        "tests/unit/elt/test_rereads.py",
+    ),
+    Mutant(
+        "re-snapshot: that it is known what a snapshot without a key has seen",
+        "services/elt/agent/rereads.py",
+        "if had_rows is None or at not in self._ended:",
+        "if at not in self._ended:",
+        "tests/unit/elt/test_rereads.py",
+    ),
+    Mutant(
+        "re-snapshot: a snapshot that has failed",
+        "services/elt/agent/rereads.py",
+        "return self._unless_overdue(table, asked, seen)",
+        "return asked",
+        "tests/unit/elt/test_rereads.py",
+    ),
+    Mutant(
+        "re-snapshot: that a locked table is no empty one",
+        "services/elt/agent/rereads.py",
+        "        except SourceError:  # locked",
+        "        except ZeroDivisionError:  # locked",
+        "tests/unit/elt/test_rereads.py",
+    ),
+    Mutant(
+        "re-snapshot: that a resync forgets what was seen",
+        "services/elt/snapshots/rereads_sql.py",
+        "        seen = NULL, seen_before = NULL\n",
+        "        drops = drops\n",
+        "tests/integration/elt/test_emptied.py",
+    ),
+    Mutant(
+        "re-snapshot: what comes while a table without a key is read",
+        "services/elt/merge/merge_sql.py",
+        "        if not self.table.key:\n            seen =",
+        "        if False:\n            seen =",
+        "tests/integration/capture/test_read_again.py",
+    ),
+    Mutant(
+        "another reader of the slot",
+        "services/elt/agent/look.py",
+        "        if taken := self._slot.taken(seen.slot):",
+        '        if taken := "":',
+        (
+            "tests/integration/capture/"
+            "test_slot.py::test_a_slot_that_somebody_else_reads_is_told_and_what_he_took_is_a_gap"
+        ),
+    ),
+    Mutant(
+        "a slot whose WAL the server removed",
+        "services/elt/agent/look.py",
+        "        if slot.is_lost:",
+        "        if False:",
+        (
+            "tests/integration/capture/"
+            "test_slot.py::test_a_slot_whose_wal_the_server_removed_is_told_and_a_resync_heals_it"
+        ),
+    ),
+    Mutant(
+        "TRUNCATE",
+        "services/elt/agent/connector.py",
+        '"skipped.operations": "none"',
+        '"skipped.operations": "t"',
+        (
+            "tests/integration/capture/"
+            "test_capture.py::test_every_kind_of_change_reaches_the_topic_with_its_envelope_a"
+            "nd_identity"
+        ),
+    ),
+    Mutant(
+        "the context header",
+        "services/elt/agent/connector.py",
+        '"transforms": "context",',
+        "",
+        (
+            "tests/integration/capture/"
+            "test_capture.py::test_every_kind_of_change_reaches_the_topic_with_its_envelope_a"
+            "nd_identity"
+        ),
+    ),
+    Mutant(
+        "changes' identity",
+        "services/elt/agent/connector.py",
+        '"provide.transaction.metadata": "true"',
+        '"provide.transaction.metadata": "false"',
+        (
+            "tests/integration/capture/"
+            "test_capture.py::test_every_kind_of_change_reaches_the_topic_with_its_envelope_a"
+            "nd_identity"
+        ),
+    ),
+    Mutant(
+        "heartbeats that write",
+        "services/elt/agent/connector.py",
+        '"heartbeat.action.query":',
+        '"heartbeat.action.unknown":',
+        "tests/integration/capture/test_wal.py::test_heartbeats_free_what_other_databases_write",
+    ),
+    Mutant(
+        "the mark",
+        "services/elt/agent/look.py",
+        "if kept.out_of_sync_at is None and (why := self._why_out_of_sync(seen)):",
+        "if why := '':",
+        (
+            "tests/integration/capture/"
+            "test_wal.py::test_at_the_budget_the_slot_goes_and_a_resync_brings_everything_back"
+        ),
+    ),
+    Mutant(
+        "freeing WAL while Connect is away",
+        "services/elt/agent/look.py",
+        "except ConnectError as error:\n            trouble",
+        "except KeyError as error:\n            trouble",
+        (
+            "tests/integration/capture/"
+            "test_wal.py::test_at_the_budget_the_slot_goes_and_a_resync_brings_everything_back"
+        ),
+    ),
+    Mutant(
+        "a snapshot at a resync",
+        "services/elt/agent/look.py",
+        "self._reach.connect.delete_offsets(names.connector(self._name))",
+        "pass",
+        (
+            "tests/integration/capture/"
+            "test_wal.py::test_at_the_budget_the_slot_goes_and_a_resync_brings_everything_back"
+        ),
+    ),
+    Mutant(
+        "a slot that is gone",
+        "services/elt/agent/look.py",
+        'return "its slot is gone" if lost else ""',
+        'return ""',
+        "tests/integration/capture/test_wal.py::test_a_slot_that_somebody_dropped_is_no_silent_gap",
+    ),
+    Mutant(
+        "re-snapshot",
+        "services/elt/agent/rereads.py",
+        "self._topics.read_again(self._name, signals)",
+        "pass",
+        "tests/integration/capture/test_capture.py::test_rows_that_changed_without_an_event_are_read_again",
+    ),
+    Mutant(
+        "re-snapshot: not before Kafka has old changes",
+        "services/elt/agent/rereads.py",
+        " and each.after <= slot.confirmed",
+        "",
+        "tests/integration/capture/test_published.py::test_old_changes_do_not_undo_what_no_event_says",
+    ),
+    Mutant(
+        "re-snapshot what was cut off",
+        "services/elt/agent/rereads.py",
+        "if not (each.is_asked and each.reader == reader)",
+        "if not each.is_asked",
+        (
+            "tests/integration/capture/"
+            "test_published.py::test_a_table_is_read_again_although_kafka_connect_is_killed_amid_it"
+        ),
+    ),
+    Mutant(
+        "re-snapshot: a row of the snapshot itself",
+        "services/elt/snapshots/rereads_sql.py",
+        "bool_or(change ->> 'op' = 'r'",
+        "bool_or(change ->> 'op' <> 'x'",
+        "tests/integration/elt/test_snapshots_end.py",
+    ),
+    Mutant(
+        "public tables that begin empty at a resync",
+        "services/elt/snapshots/rereads_sql.py",
+        "cur.execute(_CLEAR, {",
+        "_ = (_CLEAR, {",
+        (
+            "tests/integration/capture/"
+            "test_published.py::test_after_the_budget_and_a_resync_public_tables_are_what_the"
+            "_source_has"
+        ),
+    ),
+    Mutant(
+        "offsets that outlive a connector",
+        "services/elt/agent/look.py",
+        "            connect.delete_offsets(connector)\n",
+        "",
+        (
+            "tests/integration/capture/"
+            "test_capture.py::test_a_removed_source_leaves_no_slot_no_connector_and_no_offsets"
+        ),
+    ),
+    Mutant(
+        "an index's INCLUDE tells no row",
+        "services/elt/snapshots/identity_sql.py",
+        "WHERE k.place <= i.indnkeyatts",
+        "",
+        "tests/integration/elt/test_catalogue.py::test_a_row_is_told_by_what_is_unique_at_any_time",
+    ),
+    Mutant(
+        "a key that was away for a moment",
+        "services/elt/snapshots/stamps.py",
+        "before.told_by is not None and before.told_by != now.told_by",
+        "False",
+        "tests/integration/elt/test_catalogue.py::test_a_row_that_was_told_by_another_index_for_a_moment",
+    ),
+    Mutant(
+        "a partition that was truncated",
+        "services/elt/snapshots/stamps.py",
+        "if any(now.files",
+        "if False and any(now.files",
+        "tests/unit/elt/test_connector.py",
+    ),
+    Mutant(
+        "a table that ALTER TABLE rewrites",
+        "services/elt/snapshots/stamps.py",
+        "return before.toast != now.toast",
+        "return False",
+        "tests/unit/elt/test_connector.py",
+    ),
+    Mutant(
+        "a TRUNCATE, by the files that it makes",
+        "services/elt/snapshots/stamps_sql.py",
+        "x.relfilenode::int8 = c.relfilenode::int8 + 1",
+        "x.relfilenode <> 0",
+        "tests/integration/elt/test_catalogue.py",
+    ),
+    Mutant(
+        "one agent for each source",
+        "services/elt/agent/look.py",
+        "if not self._reach.kept.watch():",
+        "if False:",
+        "tests/integration/elt/test_watching.py",
+    ),
+    Mutant(
+        "transactions that were open then",
+        "services/elt/agent/rereads.py",
+        "and not each.open\n",
+        "\n",
+        "tests/unit/elt/test_rereads.py",
+    ),
+    Mutant(
+        "another key",
+        "services/elt/snapshots/stamps.py",
+        "if before.key is not None and before.key != now.key:",
+        "if False:",
+        "tests/unit/elt/test_connector.py",
+    ),
+    Mutant(
+        "what landed of a topic that is no more",
+        "services/elt/snapshots/followed_sql.py",
+        "    if has_landed(cur, table):\n        cur.execute(_LEAVE",
+        "    if False:\n        cur.execute(_LEAVE",
+        "tests/integration/elt/test_emptied.py",
+    ),
+    Mutant(
+        "identities of two logs in one merge",
+        "services/elt/merge/stage_sql.py",
+        "PARTITION BY at >= %s, commit, ord",
+        "PARTITION BY at >= 0 * %s, commit, ord",
+        "tests/integration/elt/test_merge.py",
+    ),
+    Mutant(
+        "a table that comes back without rows",
+        "services/elt/snapshots/stamps.py",
+        "        if had_rows:\n",
+        "        if False:\n",
+        "tests/unit/elt/test_rereads.py",
+    ),
+    Mutant(
+        "a snapshot's end that landed before its message",
+        "services/elt/agent/rereads.py",
+        "self._ended |= {at} if has_end else set()",
+        "self._ended = {at} if has_end and not asked.token else set()",
+        "tests/unit/elt/test_rereads.py",
+    ),
+    Mutant(
+        "a first snapshot that is taken once more",
+        "services/elt/agent/look.py",
+        "if there is not None and self._rereads.has_forgotten(seen.slot, streams=kept.streams):",
+        "if False:",
+        (
+            "tests/integration/capture/"
+            "test_silent.py::test_kafka_connect_has_forgotten_a_source_whose_slot_is_there"
+        ),
+    ),
+    Mutant(
+        "a source that Kafka Connect has forgotten",
+        "services/elt/agent/look.py",
+        "self._reach.kept.keep_tables({}, kept.rereads)",
+        "pass",
+        (
+            "tests/integration/capture/"
+            "test_silent.py::test_kafka_connect_has_forgotten_a_source_whose_slot_is_there"
+        ),
+    ),
+)

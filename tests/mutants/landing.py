@@ -1,0 +1,443 @@
+"""Mutants: an event lands as it was sent, waits or is parked alone, and reaches no table that it may not."""
+
+from typing import Final
+
+from tests.mutants.machine import Mutant
+
+MUTANTS: Final = (
+    Mutant(
+        "parking the unroutable before their offset settles",
+        "services/writer/settle/task.py",
+        "        task.park_unroutable()\n",
+        "",
+        "tests/integration/writer/test_outbox.py",
+    ),
+    Mutant(
+        "counting what COPY took",
+        "services/writer/persist/copy.py",
+        "require_all(complete=copy() == rows)",
+        "require_all(complete=copy() >= 0)",
+        "tests/integration/writer/test_persist.py",
+    ),
+    Mutant(
+        "what COPY refused goes the other way: it is taken for landed",
+        "services/writer/persist/copy_new_rows.py",
+        "return new if sqlstate is None else np.zeros(rows.num_rows, dtype=bool)",
+        "return new",
+        "tests/integration/writer/test_copy_first.py tests/integration/writer/test_persist.py",
+    ),
+    Mutant(
+        "what the table has is left out of COPY, and judged: it is taken for a repeat",
+        "services/writer/persist/copy_new_rows.py",
+        "    left = np.flatnonzero(~out.landed)\n    if left.size:\n",
+        "    left = np.flatnonzero(~out.landed)\n    if left.size == rows.num_rows:\n",
+        (
+            "tests/integration/writer/test_copy_first.py tests/integration/writer/test_persist.py "
+            "tests/integration/writer_tables/test_tables.py"
+        ),
+    ),
+    Mutant(
+        "counting a piece while isolating",
+        "services/writer/persist/isolate_rows.py",
+        "IF onramp_got <> (SELECT count(*) FROM {stage} s {in_piece}) THEN",
+        "IF false THEN",
+        "tests/integration/writer/test_persist.py tests/integration/writer_tables/test_tables.py",
+    ),
+    Mutant(
+        "counting a row while isolating",
+        "services/writer/persist/isolate_rows.py",
+        "                    IF onramp_got = 0 THEN\n",
+        "                    IF false THEN\n",
+        "tests/integration/writer/test_persist.py tests/integration/writer_tables/test_tables.py",
+    ),
+    Mutant(
+        "telling an outage from bad rows while isolating",
+        "services/writer/persist/isolate_rows.py",
+        "of_the_rows=_OF_THE_ROWS",
+        'of_the_rows=sql.SQL("true")',
+        "tests/integration/writer/test_persist.py tests/integration/writer_tables/test_tables.py",
+    ),
+    Mutant(
+        "the same id with another body",
+        "services/writer/persist/persist.py",
+        "    if duplicates:\n",
+        "    if False:\n",
+        "tests/integration/writer_tables/test_tables.py",
+    ),
+    Mutant(
+        "the text that Postgres cannot hold",
+        "services/writer/persist/insert.py",
+        "    rows = _without_nul(database, spec, rows, out)\n",
+        "",
+        "tests/integration/writer/test_persist.py tests/integration/writer_tables/test_values.py",
+    ),
+    Mutant(
+        "the frozen contract",
+        "services/writer/persist/typed_rows.py",
+        "if self.unknown() and",
+        "if False and",
+        "tests/integration/writer_tables/test_tables.py",
+    ),
+    Mutant(
+        "the pinned search_path",
+        "services/writer/postgres/database.py",
+        '"pg_catalog,pg_temp"',
+        '"public"',
+        "tests/integration/writer/test_postgres.py",
+    ),
+    Mutant(
+        "the unknown waits",
+        "services/writer/postgres/sqlstates.py",
+        "        return Verdict.PARK\n    return Verdict.WAIT\n",
+        "        return Verdict.PARK\n    return Verdict.PARK\n",
+        "tests/unit/writer tests/unit/writer_sort",
+    ),
+    Mutant(
+        "grants of packets",
+        "services/writer/sort/packets.py",
+        "if not routing.allows(topic, target):",
+        "if False:",
+        "tests/unit/writer tests/unit/writer_sort",
+    ),
+    Mutant(
+        "schemas that are never writable",
+        "services/writer/sort/packets.py",
+        "if is_closed(destination.schema):",
+        "if False:",
+        "tests/unit/writer tests/unit/writer_sort",
+    ),
+    Mutant(
+        "schemas that a database opens",
+        "services/writer/sort/packets.py",
+        "or destination.schema not in configured.schemas:",
+        "or False:",
+        "tests/unit/writer tests/unit/writer_sort",
+    ),
+    Mutant(
+        "whole names",
+        "services/writer/sort/packets.py",
+        "or len(name.encode()) > _LONGEST_NAME_BYTES",
+        "",
+        "tests/unit/writer tests/unit/writer_sort",
+    ),
+    Mutant(
+        "what waited and is sorted to its database no more, parked",
+        "services/writer/recover/drain.py",
+        "        task.collect_strays(database)\n",
+        "",
+        (
+            "tests/faults/"
+            "test_stricter_rules.py::test_an_event_that_is_refused_when_it_drains_is_parked_f"
+            "or_its_database"
+        ),
+    ),
+    Mutant(
+        "what waited and reads as no event any more, parked",
+        "services/writer/recover/release.py",
+        "            settlement.park_all(target, table, error)\n",
+        "            raise error\n",
+        (
+            "tests/faults/"
+            "test_stricter_rules.py::test_an_event_that_is_refused_when_it_is_released_is_par"
+            "ked_and_the_others_land"
+        ),
+    ),
+    Mutant(
+        "an event that cannot be sorted, alone",
+        "services/writer/settle/task.py",
+        "        for part, verdict in sort_one_by_one(self.filter_and_sort, read):",
+        "        for part, verdict in self.filter_and_sort(read) or ():",
+        "tests/faults/test_f46_unforeseen.py::test_f46_one_record_at_which_a_step_raises_stops_nobody[sort]",
+    ),
+    Mutant(
+        "an event that cannot be persisted, alone",
+        "services/writer/settle/task.py",
+        "one_by_one.add(e.target)",
+        "blocked[e.target] = None",
+        (
+            "tests/faults/"
+            "test_f46_unforeseen.py::test_f46_one_record_at_which_a_step_raises_stops_nobody[persist]"
+        ),
+    ),
+    Mutant(
+        "an event that cannot be released, alone",
+        "services/writer/settle/settlement.py",
+        "result = self._persist(target, rows, one_by_one=True)",
+        "result = self._persist(target, rows, one_by_one=False)",
+        (
+            "tests/faults/"
+            "test_f46_unforeseen.py::test_f46_one_record_at_which_a_step_raises_stops_nobody["
+            "release-persist]"
+        ),
+    ),
+    Mutant(
+        "the others of a batch that fails",
+        "services/writer/driver/batch.py",
+        "        await _write_apart(parts, ranges, routes)\n",
+        "        raise\n",
+        "tests/faults/test_f46_unforeseen.py::test_f46_one_record_at_which_a_step_raises_stops_nobody[keep]",
+    ),
+    Mutant(
+        "the routes of a range that is set aside",
+        "services/writer/driver/batch.py",
+        "in parts.plan_log.set_aside_entries(parts.epoch, f.range, routes)\n",
+        "in ()\n",
+        (
+            "tests/faults/"
+            "test_f46_set_aside.py::test_f46_what_was_set_aside_is_finished_under_the_routes_"
+            "it_began_with_by_a_successor"
+        ),
+    ),
+    Mutant(
+        "setting aside what fails alone",
+        "services/writer/driver/batch.py",
+        "if not passed and not settle_again:",
+        "if not passed:",
+        (
+            "tests/faults/"
+            "test_f46_set_aside.py::test_f46_a_partition_that_fails_alone_is_set_aside_after_"
+            "the_loop_was_begun_again"
+        ),
+    ),
+    Mutant(
+        "a refusal of one record, told from an outage",
+        "services/writer/kafka/producer.py",
+        "    except _TOO_LARGE:\n",
+        "    except ():\n",
+        (
+            "tests/faults/"
+            "test_f46_too_large.py::test_f46_parked_events_that_are_too_large_stay_in_the_out"
+            "box_and_the_others_leave_it "
+            "tests/faults/"
+            "test_f46_too_large.py::test_f46_an_unroutable_event_that_is_too_large_is_kept_in"
+            "_a_database_and_the_others_land "
+            "tests/faults/"
+            "test_f46_too_large.py::test_f46_a_diverted_event_that_is_too_large_holds_its_par"
+            "tition_and_no_other"
+        ),
+    ),
+    Mutant(
+        "what is too large for a diversion, set aside",
+        "services/writer/kafka/producer.py",
+        " and not is_too_large(error)",
+        "",
+        (
+            "tests/faults/"
+            "test_f46_too_large.py::test_f46_a_diverted_event_that_is_too_large_holds_its_par"
+            "tition_and_no_other"
+        ),
+    ),
+    Mutant(
+        "what goes nowhere and is too large, kept in a database",
+        "services/writer/settle/without_target.py",
+        "                outbox.add(",
+        "                _ = (",
+        (
+            "tests/faults/"
+            "test_f46_too_large.py::test_f46_an_unroutable_event_that_is_too_large_is_kept_in"
+            "_a_database_and_the_others_land"
+        ),
+    ),
+    Mutant(
+        "one encoding for every connection",
+        "shared/postgres/connect.py",
+        '        client_encoding="UTF8",\n',
+        "",
+        "tests/integration/writer_tables/test_encodings.py",
+    ),
+    Mutant(
+        "texts that the database's encoding does not have are found before they are staged",
+        "services/writer/persist/insert.py",
+        "    rows = _without_unstorable(conn, database, spec, rows, out)\n",
+        "",
+        "tests/integration/writer_tables/test_encodings.py",
+    ),
+    Mutant(
+        "floats that a column gives back",
+        "services/writer/columns/json_to_text.py",
+        "if not lossless.keeps_number(of, text):",
+        "if False:",
+        "tests/integration/writer_tables/test_lossless.py",
+    ),
+    Mutant(
+        "floats spelled with all of their digits",
+        "services/writer/columns/lossless.py",
+        "return _is_spelled(float(kept), text, _DIGITS[of.float_name])",
+        "return False",
+        "tests/unit/writer/test_floats.py",
+    ),
+    Mutant(
+        "intervals keep their digits",
+        "services/writer/columns/json_to_text.py",
+        "if lost := lossless.interval_loss(of, value):",
+        "if lost := None:",
+        "tests/integration/writer_tables/test_lossless.py",
+    ),
+    Mutant(
+        "what a function raises is told from the server's own word",
+        "services/writer/settle/settlement.py",
+        "            own = is_a_functions_own(e)\n",
+        "            own = False\n",
+        "tests/integration/writer/test_raised.py",
+    ),
+    Mutant(
+        "events wait for a column, nobody is parked for it",
+        "services/writer/persist/landing.py",
+        "        raise _logged(database, statement, e) from None\n",
+        "        raise\n",
+        "tests/integration/writer_tables/test_later_columns.py",
+    ),
+    Mutant(
+        "strings that a column does not take as they are",
+        "services/writer/columns/values_to_text.py",
+        "    if of.kind in _CLOSELY:\n",
+        "    if False:\n",
+        "tests/unit/writer_columns/test_same_fields.py",
+    ),
+    Mutant(
+        "floats that a column gives back, of many at once",
+        "services/writer/columns/values_to_text.py",
+        "        certain &= ~exponents & (sizes <= SAFE_LENGTH[of.float_name])\n",
+        "",
+        "tests/unit/writer_columns/test_same_fields.py",
+    ),
+    Mutant(
+        "rows in columns and rows one by one stand in their order",
+        "services/writer/persist/typed_rows.py",
+        '    order = np.argsort(indices, kind="stable")\n',
+        "    order = np.arange(len(indices))\n",
+        "tests/unit/writer_columns/test_same_fields.py",
+    ),
+    Mutant(
+        "rows that a trigger swallowed, among small tables",
+        "services/writer/persist/small_tables.py",
+        "    IF onramp_landed <> {rows} THEN\n",
+        "    IF onramp_landed > {rows} THEN\n",
+        (
+            "tests/integration/writer/"
+            "test_small_tables.py::test_a_row_that_a_trigger_swallows_is_parked_and_all_others_land"
+        ),
+    ),
+    Mutant(
+        "the bound of a batch's tasks",
+        "services/writer/model/connection_budget.py",
+        ", *(most_tasks(b) for b in bounds if b is not None))",
+        ")",
+        "tests/integration/writer/test_connections.py::test_a_batch_has_as_many_tasks_as_the_bound_takes",
+    ),
+    Mutant(
+        "rows per second",
+        "services/writer/plan/row_rates.py",
+        "max(min([limit, *budgets]), 0)",
+        "limit",
+        "tests/unit/writer/test_rates.py",
+    ),
+    Mutant(
+        "databases that a grant may name",
+        "services/writer/driver/routes_from_registry.py",
+        "if not any(fnmatchcase(name, pattern) for name in known):",
+        "if False:",
+        "tests/unit/writer/test_registry_routes.py",
+    ),
+    Mutant(
+        "the removal of what is given up in the transaction that parks it",
+        "services/writer/recover/give_up.py",
+        "                    settlement.flush()\n",
+        "                    settlement.flush()\n                    conn.commit()\n",
+        (
+            "tests/integration/writer/"
+            "test_given_up.py::test_one_that_dies_is_begun_again_and_parks_once_in_steps"
+        ),
+    ),
+    Mutant(
+        "that only what waits at the moment is given up",
+        "services/writer/settle/waiting_table.py",
+        "AND kept_at <= %s AND",
+        "AND kept_at <= %s + interval '1 day' AND",
+        (
+            "tests/integration/writer/"
+            "test_given_up.py::test_what_waits_for_a_table_is_parked_while_it_is_locked_and_l"
+            "ater_events_land"
+        ),
+    ),
+    Mutant(
+        "that what is given up does not land before it is parked",
+        "services/writer/recover/release.py",
+        "                continue  # somebody gave it up just now\n",
+        "                pass\n",
+        "tests/integration/writer/test_given_up.py::test_who_gives_up_more_meanwhile_is_heard",
+    ),
+    Mutant(
+        "queueing behind a hold",
+        "services/writer/settle/holds.py",
+        "        if hold := self.tables.get(str(target)):\n",
+        "        if (hold := self.tables.get(str(target))) and hold.timeouts < 0:\n",
+        "tests/integration/writer/test_holds.py::test_later_events_queue_behind_those_that_wait",
+    ),
+    Mutant(
+        "no hold ends while a task looks at it",
+        "services/writer/settle/holds.py",
+        "({_HOLDING} FOR KEY SHARE)",
+        "({_HOLDING})",
+        "tests/integration/writer/test_holds.py::test_a_hold_does_not_end_while_a_task_looks_at_it",
+    ),
+    Mutant(
+        "what waits for two holds keeps one of them",
+        "services/writer/recover/release.py",
+        "                        remaining.remove(hold)\n",
+        "",
+        "tests/integration/writer/test_holds.py::test_a_paused_type_whose_table_is_blocked_waits_for_both",
+    ),
+    Mutant(
+        "the removal of what waited in its landing's transaction",
+        "services/writer/recover/release.py",
+        "        settlement.flush()\n        waiting_table.drop(conn, taken)\n",
+        "        settlement.flush()\n        conn.commit()\n        waiting_table.drop(conn, taken)\n",
+        "tests/integration/writer/test_holds.py::test_a_release_that_dies_is_begun_again_and_lands_once",
+    ),
+    Mutant(
+        "the pause in the ledger's transaction",
+        "services/writer/settle/settlement.py",
+        "        self.holds.flush(self._context.conn)\n",
+        "",
+        "tests/integration/writer/test_holds.py::test_a_type_pauses_past_its_share_and_the_others_go_on",
+    ),
+    Mutant(
+        "a row is at fault only if its neighbours land",
+        "services/writer/recover/release.py",
+        "        if suspects and not landed and (",
+        "        if suspects and landed and (",
+        (
+            "tests/integration/writer/"
+            "test_holds.py::test_a_table_on_which_everything_runs_out_of_time_is_no_rows_fault"
+        ),
+    ),
+    Mutant(
+        "what an undrained marker needs",
+        "services/writer/recover/trim.py",
+        "min(upto, needed.get(p, upto))",
+        "upto",
+        "tests/faults/test_trimming.py",
+    ),
+    Mutant(
+        "what another writer may still close",
+        "services/writer/recover/trim.py",
+        "time.time() - self._keep",
+        "time.time()",
+        "tests/faults/test_trimming.py",
+    ),
+    Mutant(
+        "silence about what is rolled back",
+        "services/writer/settle/event_log.py",
+        "    yield pieces\n    write(per_second, pieces)\n",
+        "    try:\n        yield pieces\n    finally:\n        write(per_second, pieces)\n",
+        "tests/unit/writer/test_event_log.py::test_what_is_rolled_back_has_no_line",
+    ),
+    Mutant(
+        "the values of a row",
+        "services/writer/settle/event_log.py",
+        '_COLUMNS: Final = ("_id", ',
+        '_COLUMNS: Final = ("payload", ',
+        "tests/unit/writer/test_event_log.py::test_each_event_has_its_line_without_a_value",
+    ),
+)

@@ -1,0 +1,279 @@
+"""Mutants: each committed record is read once, and a log that was cut is noticed."""
+
+from typing import Final
+
+from tests.mutants.machine import Mutant
+
+MUTANTS: Final = (
+    Mutant(
+        "a range's start",
+        "services/writer/read/record_columns.py",
+        "(offsets >= first[of_batch]) & ",
+        "",
+        "tests/unit/writer_read/test_record_columns.py",
+    ),
+    Mutant(
+        "a range's end",
+        "services/writer/read/record_columns.py",
+        " & (offsets < end[of_batch])",
+        "",
+        "tests/unit/writer_read/test_record_columns.py",
+    ),
+    Mutant(
+        "fields within their record",
+        "services/writer/read/record_columns.py",
+        "if np.any(field_ends >= ends) or np.any(field_ends < starts):",
+        "if False:",
+        "tests/unit/writer_read/test_record_columns.py",
+    ),
+    Mutant(
+        "what a stream unfolds to",
+        "services/writer/read/decompress.py",
+        "            if left < 0:\n",
+        "            if False:\n",
+        "tests/unit/writer_read/test_log_batches.py",
+    ),
+    Mutant(
+        "the checksum",
+        "services/writer/read/log_batches.py",
+        "if calc_crc32c(view[at + _CRC_COVERS_FROM : following]) != head[4]:",
+        "if False:",
+        "tests/unit/writer_read/test_log_batches.py",
+    ),
+    Mutant(
+        "leaving out what was aborted",
+        "services/writer/read/log_batches.py",
+        "not (attributes & _TRANSACTIONAL and producer in transactions.running) and count > 0",
+        "count > 0",
+        "tests/unit/writer_read/test_log_batches.py",
+    ),
+    Mutant(
+        "what compaction removed at the end of a batch",
+        "services/writer/read/log_batches.py",
+        "next_offset = base + last_delta + 1",
+        "next_offset = base + count",
+        "tests/unit/writer_read/test_log_batches.py",
+    ),
+    Mutant(
+        "a hole only where the leader has nothing at all",
+        "services/writer/read/fetch.py",
+        "part.nothing_came and part.committed_end",
+        "not part.data and part.committed_end",
+        "tests/unit/writer_read/test_fetch.py",
+    ),
+    Mutant(
+        "a hole only below the committed end",
+        "services/writer/read/fetch.py",
+        "is_hole = part.nothing_came and part.committed_end >= self.range.end",
+        "is_hole = part.nothing_came",
+        "tests/unit/writer_read/test_fetch.py",
+    ),
+    Mutant(
+        "what Kafka has deleted is not passed over",
+        "services/writer/read/fetch.py",
+        "        if part.error == _OFFSET_OUT_OF_RANGE:\n",
+        (
+            "        if part.error == _OFFSET_OUT_OF_RANGE:\n"
+            "            return Fetched([], reading.range.end)\n"
+        ),
+        "tests/unit/writer_read/test_fetch.py",
+    ),
+    Mutant(
+        "only what transactions have committed",
+        "services/writer/read/fetch.py",
+        "_READ_COMMITTED: Final = 1",
+        "_READ_COMMITTED: Final = 0",
+        (
+            "tests/contract/"
+            "test_reading.py::test_aborted_transactions_are_left_out_and_the_end_is_found_behind_them"
+        ),
+    ),
+    Mutant(
+        "each life of a topic released by itself",
+        "services/writer/settle/waiting_table.py",
+        "    return [list(group.values()) for group in groups]",
+        "    return [list(batches)]",
+        (
+            "tests/integration/writer/"
+            "test_releases.py::test_f50_the_events_of_a_topic_that_was_made_anew_are_released"
+            "_beside_the_old_ones"
+        ),
+    ),
+    Mutant(
+        "a release's look for what came meanwhile",
+        "services/writer/recover/release.py",
+        "            elif after == waiting_table.START:\n",
+        "            elif after:\n",
+        (
+            "tests/integration/writer/"
+            "test_releases.py::test_events_that_come_during_a_release_are_released_by_it"
+        ),
+    ),
+    Mutant(
+        "halves of what writers died of",
+        "services/writer/plan/unfinished_ranges.py",
+        "newest = range_to_repeat(next_offset, [r for r, _ in covering])",
+        "pass",
+        (
+            "tests/faults/"
+            "test_batches_of_bytes.py::test_f51_a_plan_that_two_writers_died_of_is_begun_agai"
+            "n_in_halves"
+        ),
+    ),
+    Mutant(
+        "a marker's last word",
+        "services/writer/recover/diverted_index.py",
+        "yield replace(marker, range=replace(marker.range, end=first))",
+        "yield marker",
+        "tests/unit/writer/test_waiting.py",
+    ),
+    Mutant(
+        "all that a task was given",
+        "services/writer/settle/task.py",
+        "part.size",
+        'part.rows.column("value").nbytes',
+        "tests/unit/writer/test_task.py",
+    ),
+    Mutant(
+        "moving on before what has events",
+        "services/writer/recover/drain.py",
+        "            await self._advance_empty(database, [marker.range.incarnation])\n",
+        "",
+        "tests/faults/test_long_outages.py::test_f51_events_land_in_order_between_ranges_that_have_none",
+    ),
+    Mutant(
+        "a leader that is new is doubted",
+        "services/writer/recover/log_cuts.py",
+        "self._intact.get(p) != tip.epoch or tip.offset < position.next_offset",
+        "tip.offset < position.next_offset",
+        "tests/unit/writer/test_cuts.py",
+    ),
+    Mutant(
+        "an end below what is settled is doubted",
+        "services/writer/recover/log_cuts.py",
+        "self._intact.get(p) != tip.epoch or tip.offset < position.next_offset",
+        "self._plan_log.leaders.get(_key(p, position), tip.epoch) != tip.epoch",
+        "tests/unit/writer/test_cuts.py",
+    ),
+    Mutant(
+        "the furthest that anything says is settled",
+        "services/writer/recover/log_cuts.py",
+        "reached[p] < self._highest_known(p, position)",
+        "reached[p] < position.next_offset",
+        "tests/unit/writer/test_cuts.py",
+    ),
+    Mutant(
+        "no plan while a cut cannot be told",
+        "services/writer/recover/log_cuts.py",
+        "                del tips[p]\n",
+        "                pass\n",
+        "tests/unit/writer/test_cuts.py",
+    ),
+    Mutant(
+        "an epoch that no leader knows puts nothing back",
+        "services/writer/recover/log_cuts.py",
+        "cuts[p] = min(tips[p].offset, position.next_offset)",
+        "cuts[p] = max(reached[p], 0)",
+        "tests/unit/writer/test_cuts.py tests/unit/writer/test_accepted_again.py",
+    ),
+    Mutant(
+        "the end of an own topic with what is not committed",
+        "services/writer/kafka/leaders.py",
+        "isolation=_READ_UNCOMMITTED",
+        "isolation=_READ_COMMITTED",
+        "tests/unit/writer/test_leaders.py",
+    ),
+    Mutant(
+        "halting what was cut",
+        "services/writer/driver/partition_tracker.py",
+        "            if cut <= position.next_offset:  # else",
+        "            if False:  # else",
+        (
+            "tests/faults/"
+            "test_cut_logs.py::test_f44_a_log_that_was_cut_and_filled_again_is_told_by_its_le"
+            "aders_epoch"
+        ),
+    ),
+    Mutant(
+        "the leader's epoch on onramp.settled",
+        "services/writer/driver/partition_tracker.py",
+        "            await self.record(self._plan_log.leader_entries(epochs))\n",
+        "            pass\n",
+        (
+            "tests/faults/"
+            "test_cut_logs.py::test_f44_a_log_that_was_cut_and_filled_again_is_told_by_its_le"
+            "aders_epoch"
+        ),
+    ),
+    Mutant(
+        "the ledgers' word where the group's is lost",
+        "services/writer/recover/diverted_index.py",
+        "return max([self._ledgers.get(incarnation, 0), *ends])",
+        "return max([0, *ends])",
+        "tests/faults/test_cut_logs.py::test_f44_with_the_groups_offsets_lost_the_ledger_tells",
+    ),
+    Mutant(
+        "relaying what a release parked",
+        "services/writer/recover/release_scheduler.py",
+        "        outbox.relay(self._databases[name], self._brokers)\n",
+        "",
+        "tests/faults/test_upkeep.py::test_what_a_release_parks_is_relayed_at_once",
+    ),
+    Mutant(
+        "refusing own topics that lose what they keep",
+        "services/writer/kafka/own_topics.py",
+        "        if wrong := await self.wrong():\n",
+        "        if wrong := []:\n",
+        (
+            "tests/faults/"
+            "test_own_topics.py::test_f49_a_topic_that_would_lose_what_it_keeps_is_refused_un"
+            "til_it_is_mended"
+        ),
+    ),
+    Mutant(
+        "another life for what a person accepts",
+        "services/writer/driver/partition_tracker.py",
+        "*halts.accept_entries(ids[p.topic], p.number, accepted), ",
+        "",
+        (
+            "tests/faults/"
+            "test_cut_logs.py::test_f44_a_person_lets_it_go_on_from_the_cut_and_what_is_there_lands"
+        ),
+    ),
+    Mutant(
+        "the baseline of an accepted life",
+        "services/writer/driver/partition_tracker.py",
+        "[*baselines, *halts.accept_entries",
+        "[*halts.accept_entries",
+        "tests/faults/test_topics.py::test_f16_a_person_lets_a_partition_go_on_behind_what_kafka_deleted",
+    ),
+    Mutant(
+        "a batch of its own for what three processes were killed in",
+        "services/writer/plan/unfinished_ranges.py",
+        "        if len(crashed) >= _CRASHES_BEFORE_ISOLATION:\n",
+        "        if False:\n",
+        (
+            "tests/faults/"
+            "test_f46_lethal.py::test_f46_a_record_that_kills_its_writers_is_halted_alone_and"
+            "_all_before_it_lands"
+        ),
+    ),
+    Mutant(
+        "the others' turn before what kills",
+        "services/writer/plan/unfinished_ranges.py",
+        "if others and not self._others_had_a_turn:",
+        "if False:",
+        (
+            "tests/faults/"
+            "test_f46_lethal.py::test_f46_a_record_that_kills_its_writers_is_halted_alone_and"
+            "_all_before_it_lands"
+        ),
+    ),
+    Mutant(
+        "a word that the process survived what it set aside",
+        "services/writer/driver/batch.py",
+        "    await parts.partitions.record(parts.plan_log.survived_entries(parts.epoch))\n",
+        "",
+        "tests/faults/test_f46_lethal.py::test_f46_a_process_that_survives_its_failure_did_not_crash",
+    ),
+)
