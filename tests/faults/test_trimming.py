@@ -22,7 +22,6 @@ from services.writer.park.diverted_topic import (
     parse_header,
 )
 from services.writer.plan.row_rates import RateLimiter
-from services.writer.postgres.migrations import migrate
 from services.writer.postgres.pool import transaction
 from services.writer.recover.diverted_index import DivertedIndex
 from services.writer.recover.drain import Drainer
@@ -117,9 +116,8 @@ class Stage:
 
 
 @pytest.fixture
-def stage(ground: Ground, database: Database) -> Stage:
-    stage = Stage(ground.kafka.bootstrap, database.dsn)
-    migrate(stage.database)
+def stage(ground: Ground, migrated: Database) -> Stage:
+    stage = Stage(ground.kafka.bootstrap, migrated.dsn)
     stage.claim()
     return stage
 

@@ -25,7 +25,6 @@ from services.writer.park.diverted_topic import RangeMarker
 from services.writer.partitions.plan_log import PlanLog, Totals
 from services.writer.postgres import pool
 from services.writer.postgres.database import Database as Configured
-from services.writer.postgres.migrations import migrate
 from services.writer.postgres.pool import transaction
 from services.writer.settle import ledger
 from services.writer.settle.task import settle
@@ -36,7 +35,7 @@ from stack import services
 from stack.kafka import Kafka
 from stack.registry import OwnRegistry
 from tests.fixtures.fix_kafka import HasBootstrap
-from tests.fixtures.fix_postgres import Database, HasDsn
+from tests.fixtures.fix_postgres import Database, HasDsn, Templates
 from tests.fixtures.started import started
 from tests.fixtures.writer import (
     CONTEXT,
@@ -86,7 +85,6 @@ class Stage:
 
     def prepare(self) -> "Stage":
         make_topics(self.bootstrap, self.partition.topic, partitions=1)
-        migrate(self.database)
         self.claim(0)
         return self
 
@@ -213,14 +211,14 @@ def own_topics(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HasBootstra
 
 
 @pytest.fixture
-def stage(own_topics: HasBootstrap, database: Database) -> Stage:
-    return Stage(own_topics.bootstrap, database.dsn).prepare()
+def stage(own_topics: HasBootstrap, migrated: Database) -> Stage:
+    return Stage(own_topics.bootstrap, migrated.dsn).prepare()
 
 
 @pytest.fixture(scope="package")
-def original(own_topics: HasBootstrap, postgres: HasDsn) -> Iterator[Stage]:
+def original(own_topics: HasBootstrap, templates: Templates) -> Iterator[Stage]:
     """One stage with every verdict: 0-4 land, 5 repeats 0, 6 parked, 7 unroutable, 8 filtered, 9 a probe."""
-    with database_beside(postgres.dsn, "template0") as dsn:
+    with database_beside(templates.server, templates.writer) as dsn:
         stage = Stage(own_topics.bootstrap, dsn).prepare()
         good = [event(f"e-{i}", stage.name, n=i) for i in range(4)]
         stage.settle(*good, envelope("e-4", stage.name, REAL))
@@ -264,10 +262,10 @@ def disconnect() -> None:
 
 
 @pytest.fixture
-def desk(stage: Stage, postgres: HasDsn) -> Iterator[Desk]:
+def desk(stage: Stage, templates: Templates) -> Iterator[Desk]:
     """A control database that has kept five parked events of a stage, and one that is no event."""
     stage.settle(*(envelope(f"e-{n}", stage.name, b'{"a":"\\u0000"}') for n in EVERY), b"no json")
-    with database_beside(postgres.dsn, "template0") as dsn, desk_of(stage, dsn) as desk:
+    with database_beside(templates.server, templates.control) as dsn, desk_of(stage, dsn) as desk:
         yield desk
 
 

@@ -14,6 +14,7 @@ from services.admin.store.control_sql import transaction
 from services.admin.store.keeper_sql import KeeperSession
 from services.admin.store.work_sql import JobSession
 from shared import wire
+from tests.fixtures.fix_postgres import Templates
 from tests.fixtures.writer import execute
 from tests.integration.admin.conftest import database_beside
 
@@ -38,9 +39,9 @@ def parked(offset: int, value: bytes | None = b"{}", timestamp: int = 0, **reaso
 
 
 @contextmanager
-def keeping(server: str) -> Iterator[tuple[str, KeeperSession]]:
+def keeping(templates: Templates) -> Iterator[tuple[str, KeeperSession]]:
     """A control database and its keeper."""
-    with database_beside(server, "template0") as dsn:
+    with database_beside(templates.server, templates.control) as dsn:
         session = KeeperSession.open(dsn)
         assert session is not None
         try:

@@ -10,7 +10,7 @@ from services.admin.store.segments_sql import PackerSession
 from shared.errors import BYTES_REMOVED, SEGMENT_MISSING, STORE_UNAVAILABLE, InfrastructureError
 from stack import services
 from tests.fixtures.fix_kafka import HasBootstrap
-from tests.fixtures.fix_postgres import HasDsn
+from tests.fixtures.fix_postgres import Templates
 from tests.fixtures.fix_s3 import Bucket
 from tests.fixtures.refusing import Refusing
 from tests.fixtures.started import started
@@ -23,8 +23,8 @@ MEBIBYTE = 2**20
 
 
 @pytest.fixture
-def shelf(postgres: HasDsn, bucket: Bucket) -> Iterator[InBucket]:
-    with database_beside(postgres.dsn, "template0") as dsn:
+def shelf(templates: Templates, bucket: Bucket) -> Iterator[InBucket]:
+    with database_beside(templates.server, templates.control) as dsn:
         yield InBucket(dsn, bucket)
 
 

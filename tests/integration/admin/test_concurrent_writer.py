@@ -15,13 +15,12 @@ from services.writer.model.offsets import Incarnation, Range
 from services.writer.model.routes import EventRoute, Routes
 from services.writer.partitions.plan_log import Totals
 from services.writer.postgres.database import Database
-from services.writer.postgres.migrations import migrate
 from services.writer.postgres.pool import transaction
 from services.writer.settle import ledger
 from services.writer.settle.task import settle
 from services.writer.settle.work_order import WorkOrder
 from shared.kafka_security import Brokers
-from tests.fixtures.fix_postgres import HasDsn
+from tests.fixtures.fix_postgres import Templates
 from tests.fixtures.writer import arrivals, database_of, event, read
 from tests.integration.admin.conftest import EPOCH, Stage, database_beside, disconnect
 
@@ -66,10 +65,9 @@ class Pair:
 
 
 @pytest.fixture
-def pair(stage: Stage, postgres: HasDsn) -> Iterator[Pair]:
-    with database_beside(postgres.dsn, "template0") as dsn:
+def pair(stage: Stage, templates: Templates) -> Iterator[Pair]:
+    with database_beside(templates.server, templates.writer) as dsn:
         other = replace(database_of(dsn), name="other")
-        migrate(other)
         with transaction(other, "driver") as conn:
             ledger.claim(conn, {Incarnation(stage.topic_id, stage.partition): 0}, EPOCH)
         stage.tell(stage.notes.baseline_entries({(stage.topic_id, 0): 0}, ["other"]))

@@ -11,7 +11,7 @@ import pytest
 from services.admin.store import control_sql, keeper_sql, read_sql
 from services.admin.store.control_sql import transaction
 from services.admin.store.work_sql import JobSession
-from tests.fixtures.fix_postgres import HasDsn
+from tests.fixtures.fix_postgres import HasDsn, Templates
 from tests.fixtures.writer import execute, rows
 from tests.integration.admin.conftest import database_beside
 from tests.integration.admin.made_up import keeping, parked, run
@@ -43,8 +43,8 @@ def counted(dsn: str, only: list[str] | None = None) -> list[tuple[Any, ...]]:
         return [tuple(count) for count in read_sql.counts(conn, 1_000, only)]
 
 
-def test_counts_are_what_the_rows_say_whatever_has_changed_them(postgres: HasDsn) -> None:
-    with keeping(postgres.dsn) as (dsn, keeper):
+def test_counts_are_what_the_rows_say_whatever_has_changed_them(templates: Templates) -> None:
+    with keeping(templates) as (dsn, keeper):
         events = [parked(n, event_name=f"n_{n % 7}", code=f"c_{n % 3}") for n in range(100)]
         keeper.keep(events, {})
         keeper.keep([*events[90:], parked(200, event_name="n_1", code="c_1")], {})  # ten of them again
@@ -82,8 +82,8 @@ def test_what_was_kept_by_a_release_before_is_counted(
         assert counted(dsn) == rows(dsn, ROWS)
 
 
-def test_a_change_that_is_rolled_back_is_not_counted(postgres: HasDsn) -> None:
-    with keeping(postgres.dsn) as (dsn, keeper), closing(psycopg2.connect(dsn)) as conn:
+def test_a_change_that_is_rolled_back_is_not_counted(templates: Templates) -> None:
+    with keeping(templates) as (dsn, keeper), closing(psycopg2.connect(dsn)) as conn:
         keeper.keep([parked(n) for n in range(3)], {})
         with conn.cursor() as cursor:
             cursor.execute("UPDATE onramp_admin.states SET state = 'discarded'")
@@ -91,8 +91,8 @@ def test_a_change_that_is_rolled_back_is_not_counted(postgres: HasDsn) -> None:
         assert counted(dsn) == [("open", "x", None, "onramp.s.t", 3)]
 
 
-def test_counting_reads_no_event(postgres: HasDsn) -> None:
-    with keeping(postgres.dsn) as (dsn, keeper):
+def test_counting_reads_no_event(templates: Templates) -> None:
+    with keeping(templates) as (dsn, keeper):
         keeper.keep([parked(n, event_name=f"n_{n % 7}") for n in range(1_000)], {})
         run(dsn, "discard", event_name="n_1")
         with transaction(dsn) as conn, conn.cursor() as cursor:
@@ -104,10 +104,10 @@ def test_counting_reads_no_event(postgres: HasDsn) -> None:
 
 
 def test_what_is_beyond_the_most_groups_is_counted_by_its_events(
-    postgres: HasDsn, monkeypatch: pytest.MonkeyPatch
+    templates: Templates, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(keeper_sql, "MOST_GROUPS", 2)
-    with keeping(postgres.dsn) as (dsn, keeper):
+    with keeping(templates) as (dsn, keeper):
         for n in range(10):
             keeper.keep([parked(n, event_name=f"n_{n % 5}", code="data_rejected")], {})
         assert counted(dsn) == rows(dsn, ROWS)
@@ -116,10 +116,10 @@ def test_what_is_beyond_the_most_groups_is_counted_by_its_events(
         assert counted(dsn) == rows(dsn, ROWS)
 
 
-def test_the_keeper_and_jobs_do_not_wait_for_each_other_to_count(postgres: HasDsn) -> None:
+def test_the_keeper_and_jobs_do_not_wait_for_each_other_to_count(templates: Templates) -> None:
     """All in one group: two jobs' changes are under way while the keeper keeps and somebody sums up."""
     with (
-        keeping(postgres.dsn) as (dsn, keeper),
+        keeping(templates) as (dsn, keeper),
         closing(psycopg2.connect(dsn, options="-c lock_timeout=3s")) as one,
         closing(psycopg2.connect(dsn, options="-c lock_timeout=3s")) as other,
     ):

@@ -10,7 +10,7 @@ from services.admin.store import keeper_sql, read_sql
 from services.admin.store.control_sql import transaction
 from services.cli.app import app
 from shared.registry.memory import MemoryRegistry
-from tests.fixtures.fix_postgres import HasDsn
+from tests.fixtures.fix_postgres import Templates
 from tests.fixtures.writer import envelope, execute, rows
 from tests.integration.admin.conftest import Stage
 from tests.integration.admin.keeping import Admin
@@ -30,8 +30,8 @@ def _counts(dsn: str) -> list[dict[str, object]]:
     ]
 
 
-def test_each_event_is_counted_once_whatever_is_read_again(postgres: HasDsn) -> None:
-    with keeping(postgres.dsn) as (dsn, keeper):
+def test_each_event_is_counted_once_whatever_is_read_again(templates: Templates) -> None:
+    with keeping(templates) as (dsn, keeper):
         events = [parked(n, _sale("9,99"), version=f"{n % 2}", **SALE) for n in range(10)]
         keeper.keep(events[:6], {})
         keeper.keep(events[:6], {})
@@ -41,8 +41,8 @@ def test_each_event_is_counted_once_whatever_is_read_again(postgres: HasDsn) -> 
         ]
 
 
-def test_what_is_not_kept_is_not_counted(postgres: HasDsn) -> None:
-    with keeping(postgres.dsn) as (dsn, keeper):
+def test_what_is_not_kept_is_not_counted(templates: Templates) -> None:
+    with keeping(templates) as (dsn, keeper):
         execute(dsn, "ALTER TABLE onramp_admin.consumed ADD CHECK (next_offset < 5)")
         with pytest.raises(Exception, match="SQLSTATE 23514"):
             keeper.keep([parked(1)], {keeper_sql.Source("t", 0): 9})
@@ -50,10 +50,10 @@ def test_what_is_not_kept_is_not_counted(postgres: HasDsn) -> None:
 
 
 def test_others_have_no_shapes_for_they_are_of_many_places(
-    postgres: HasDsn, monkeypatch: pytest.MonkeyPatch
+    templates: Templates, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(keeper_sql, "MOST_GROUPS", 1)
-    with keeping(postgres.dsn) as (dsn, keeper):
+    with keeping(templates) as (dsn, keeper):
         keeper.keep([parked(n, _sale("9,99"), **SALE | {"code": f"c_{n}"}) for n in range(3)], {})
         assert [sorted(counts) for counts in _counts(dsn)] == [
             ["hour", "shape", "version"],
@@ -61,10 +61,10 @@ def test_others_have_no_shapes_for_they_are_of_many_places(
         ]
 
 
-def test_of_personal_fields_facets_show_no_shape(postgres: HasDsn) -> None:
+def test_of_personal_fields_facets_show_no_shape(templates: Templates) -> None:
     registry = MemoryRegistry({"event_types": {"sale": {"personal": ["/total"]}, "gift": {}}})
     personal = Operators(registry, local=True).personal
-    with keeping(postgres.dsn) as (dsn, keeper):
+    with keeping(templates) as (dsn, keeper):
         keeper.keep(
             [parked(1, _sale("9,99"), **SALE), parked(2, _sale("x"), **SALE | {"event_name": "gift"})], {}
         )

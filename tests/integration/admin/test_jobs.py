@@ -16,7 +16,7 @@ from services.admin.store.work_sql import JobSession
 from services.cli.app import app
 from stack import services
 from tests.fixtures.fix_kafka import HasBootstrap
-from tests.fixtures.fix_postgres import HasDsn
+from tests.fixtures.fix_postgres import HasDsn, Templates
 from tests.fixtures.writer import eventually, execute, rows
 from tests.integration.admin.conftest import database_beside
 from tests.integration.admin.keeping import Admin
@@ -177,8 +177,8 @@ def test_a11_a_job_has_a_rate_shows_how_far_it_is_and_can_be_cancelled(admin: Ad
     assert finished(admin, job)["changed"] == ended["changed"]
 
 
-def test_a11_a_batch_is_what_may_change_in_a_second(postgres: HasDsn) -> None:
-    with database_beside(postgres.dsn, "template0") as dsn:
+def test_a11_a_batch_is_what_may_change_in_a_second(templates: Templates) -> None:
+    with database_beside(templates.server, templates.control) as dsn:
         session = JobSession.open(dsn)
         name = plant(dsn, 1_000)
         with transaction(dsn) as conn:

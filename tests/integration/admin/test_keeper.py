@@ -17,7 +17,7 @@ from services.admin.store.control_sql import transaction
 from services.admin.store.keeper_sql import KeeperSession
 from shared import wire
 from stack import services
-from tests.fixtures.fix_postgres import HasDsn
+from tests.fixtures.fix_postgres import HasDsn, Templates
 from tests.fixtures.started import started
 from tests.fixtures.writer import envelope, event, eventually, rows
 from tests.integration.admin.conftest import Stage, database_beside
@@ -126,10 +126,10 @@ def test_a_resolved_group_opens_again_when_it_gets_an_event(stage: Stage, admin:
     ]
 
 
-def test_texts_of_any_kind_are_kept_as_they_are(postgres: HasDsn) -> None:
+def test_texts_of_any_kind_are_kept_as_they_are(templates: Templates) -> None:
     odd = ["tab\t", "line\nline\r", "\\N", "\\.", "back\\slash", "\"'", "\x01\u2028é😀", ""]
     values = [b"", b"\0\xff\n\t\\", None]
-    with database_beside(postgres.dsn, "template0") as dsn:
+    with database_beside(templates.server, templates.control) as dsn:
         session = KeeperSession.open(dsn)
         assert session is not None
         records = [
@@ -194,10 +194,10 @@ def test_of_two_services_one_keeps_and_the_other_takes_over(
 
 
 def test_beyond_the_most_groups_causes_are_counted_together(
-    postgres: HasDsn, monkeypatch: pytest.MonkeyPatch
+    templates: Templates, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(keeper_sql, "MOST_GROUPS", 2)
-    with database_beside(postgres.dsn, "template0") as dsn:
+    with database_beside(templates.server, templates.control) as dsn:
         session = KeeperSession.open(dsn)
         assert session is not None
         assert KeeperSession.open(dsn) is None
@@ -215,11 +215,11 @@ def test_beyond_the_most_groups_causes_are_counted_together(
 
 
 def test_a_name_whose_fields_are_ids_uses_up_its_own_groups_alone(
-    postgres: HasDsn, monkeypatch: pytest.MonkeyPatch
+    templates: Templates, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(keeper_sql, "MOST_GROUPS", 6)
     monkeypatch.setattr(keeper_sql, "MOST_OF_A_NAME", 2)
-    with keeping(postgres.dsn) as (dsn, session):
+    with keeping(templates) as (dsn, session):
         for n in range(4):
             session.keep([parked(n, event_name="flood", pointer=f"/payload/id_{n}")], {})
         session.keep([parked(n, event_name="flood", pointer=f"/payload/id_{n}") for n in range(4, 20)], {})

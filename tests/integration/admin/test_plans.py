@@ -10,7 +10,7 @@ import pytest
 from psycopg2.extensions import cursor
 
 from services.admin.store import read_sql
-from tests.fixtures.fix_postgres import HasDsn
+from tests.fixtures.fix_postgres import Templates
 from tests.fixtures.writer import execute, rows
 from tests.integration.admin.made_up import keeping
 
@@ -62,8 +62,8 @@ OLD: Final = """
 
 
 @pytest.fixture(scope="module")
-def flooded(postgres: HasDsn) -> Iterator[str]:
-    with keeping(postgres.dsn) as (dsn, _):
+def flooded(templates: Templates) -> Iterator[str]:
+    with keeping(templates) as (dsn, _):
         execute(dsn, FLOOD)
         assert rows(dsn, "SELECT count(*) FROM pg_stats WHERE schemaname = 'onramp_admin'") == [(0,)]
         yield dsn
@@ -83,10 +83,10 @@ def test_a_page_is_read_by_the_index_of_its_filter_and_never_sorted(
 
 @pytest.mark.parametrize(("name", "index"), INDEXES.items())
 def test_a_page_of_what_is_old_does_not_go_past_all_that_is_newer(
-    postgres: HasDsn, name: str, index: str
+    templates: Templates, name: str, index: str
 ) -> None:
     wanted = 1 if name == "group" else "1"
-    with keeping(postgres.dsn) as (dsn, _):
+    with keeping(templates) as (dsn, _):
         execute(dsn, GROUPS + OLD)
         with closing(psycopg2.connect(dsn, cursor_factory=Noting)) as conn:
             first = read_sql.events(conn, {name: wanted}, None, 50)

@@ -7,7 +7,7 @@ import pytest
 from services.admin.errors.kept import KeptEvent
 from services.admin.findings import Source
 from shared import wire
-from tests.fixtures.fix_postgres import HasDsn
+from tests.fixtures.fix_postgres import Templates
 from tests.fixtures.writer import rows
 from tests.integration.admin.made_up import keeping, parked
 
@@ -34,9 +34,9 @@ def _rows_of(*offsets: int) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize("again", [True, False])
-def test_slices_that_come_twice_in_whole_or_in_part_are_kept_once(postgres: HasDsn, again: bool) -> None:
+def test_slices_that_come_twice_in_whole_or_in_part_are_kept_once(templates: Templates, again: bool) -> None:
     at = Source(wire.USER_ERRORS, 0)
-    with keeping(postgres.dsn) as (dsn, keeper):
+    with keeping(templates) as (dsn, keeper):
 
         def kept(*offsets: int) -> int:
             return keeper.keep(_events(*offsets), {at: max(offsets) + 1})

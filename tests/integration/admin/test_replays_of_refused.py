@@ -12,14 +12,13 @@ from services.admin.store.work_sql import JobSession
 from services.writer.model.offsets import Incarnation
 from services.writer.model.routes import Grant, RoutedDatabase, Routes
 from services.writer.postgres.database import Database, configured
-from services.writer.postgres.migrations import migrate
 from services.writer.postgres.pool import transaction as in_writer
 from services.writer.replay.rehearse import Rehearsal
 from services.writer.replay.replay import Replay
 from services.writer.settings import WriterSettings
 from services.writer.settle import ledger
 from shared import failpoints
-from tests.fixtures.fix_postgres import HasDsn
+from tests.fixtures.fix_postgres import Templates
 from tests.fixtures.writer import event, execute, rows
 from tests.integration.admin.conftest import EPOCH, Stage, database_beside, disconnect
 from tests.integration.admin.desk import Desk, desk_of
@@ -95,19 +94,18 @@ class Mended:
 
 
 @pytest.fixture
-def mended(stage: Stage, postgres: HasDsn) -> Iterator[Mended]:
+def mended(stage: Stage, templates: Templates) -> Iterator[Mended]:
     stage.execute("CREATE TABLE public.t (x int)")
     values = [*(_packet(x, "wh") for x in TO_WH), _packet(TOO, "onramp", "wh"), _packet(NOBODY, "gone")]
     stage.settle(*values)
     stage.settle(event("whole", stage.name, n=1), large=True)
     with (
-        database_beside(postgres.dsn, "template0") as there,
-        database_beside(postgres.dsn, "template0") as control,
+        database_beside(templates.server, templates.writer) as there,
+        database_beside(templates.server, templates.control) as control,
         desk_of(stage, control) as desk,
     ):
         settings = WriterSettings(dsn=stage.dsn, databases={"wh": {"dsn": there}})
         found = Mended(desk, configured(settings)[1])
-        migrate(found.wh)
         with in_writer(found.wh, "driver") as conn:
             ledger.claim(conn, {Incarnation(stage.topic_id, stage.partition): stage.at}, EPOCH)
         stage.tell(stage.notes.baseline_entries({(stage.topic_id, 0): stage.at}, ["wh"]))

@@ -10,7 +10,7 @@ from services.admin.store.segments_sql import PackerSession
 from shared.errors import BYTES_REMOVED, SEGMENT_DAMAGED, SEGMENT_MISSING
 from stack import services
 from tests.fixtures.fix_kafka import HasBootstrap
-from tests.fixtures.fix_postgres import HasDsn
+from tests.fixtures.fix_postgres import Templates
 from tests.fixtures.started import started
 from tests.fixtures.writer import eventually, execute
 from tests.integration.admin.conftest import database_beside
@@ -30,8 +30,8 @@ JOB = """
 
 
 @pytest.fixture
-def shelf(postgres: HasDsn, tmp_path: Path) -> Iterator[Shelf]:
-    with database_beside(postgres.dsn, "template0") as dsn:
+def shelf(templates: Templates, tmp_path: Path) -> Iterator[Shelf]:
+    with database_beside(templates.server, templates.control) as dsn:
         yield Shelf(dsn, tmp_path / "store")
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from services.admin.store import control_sql
 from services.admin.store.work_sql import JobSession
-from tests.fixtures.fix_postgres import HasDsn
+from tests.fixtures.fix_postgres import HasDsn, Templates
 from tests.fixtures.writer import eventually, execute, rows
 from tests.integration.admin.conftest import database_beside
 from tests.integration.admin.made_up import keeping, parked, run
@@ -64,9 +64,9 @@ def test_what_a_release_before_has_decided_is_there_after_it(
         assert rows(dsn, COUNTS) == [("replaying", -1)]
 
 
-def test_a_job_rewrites_no_row_of_what_was_parked(postgres: HasDsn) -> None:
+def test_a_job_rewrites_no_row_of_what_was_parked(templates: Templates) -> None:
     places = "SELECT id, ctid::text, xmax::text FROM onramp_admin.parked ORDER BY id"
-    with keeping(postgres.dsn) as (dsn, keeper):
+    with keeping(templates) as (dsn, keeper):
         keeper.keep([parked(n, event_name="a") for n in range(20)], {})
         before = rows(dsn, places)
         run(dsn, "discard", event_name="a")
@@ -76,12 +76,12 @@ def test_a_job_rewrites_no_row_of_what_was_parked(postgres: HasDsn) -> None:
         assert rows(dsn, places) == before
 
 
-def test_a_job_that_waited_for_an_event_leaves_it_to_who_had_it(postgres: HasDsn) -> None:
+def test_a_job_that_waited_for_an_event_leaves_it_to_who_had_it(templates: Templates) -> None:
     waits = """
         SELECT EXISTS (SELECT FROM pg_stat_activity
             WHERE datname = current_database() AND wait_event_type = 'Lock')
     """
-    with keeping(postgres.dsn) as (dsn, keeper), closing(psycopg2.connect(dsn)) as other:
+    with keeping(templates) as (dsn, keeper), closing(psycopg2.connect(dsn)) as other:
         keeper.keep([parked(n, event_name="a") for n in range(3)], {})
         with other.cursor() as cursor:
             cursor.execute("UPDATE onramp_admin.states SET state = 'replaying' WHERE event = 2")
@@ -95,12 +95,12 @@ def test_a_job_that_waited_for_an_event_leaves_it_to_who_had_it(postgres: HasDsn
         assert rows(dsn, "SELECT changed FROM onramp_admin.jobs") == [(2,)]
 
 
-def test_an_event_has_a_state_from_the_first_and_none_when_it_is_removed(postgres: HasDsn) -> None:
+def test_an_event_has_a_state_from_the_first_and_none_when_it_is_removed(templates: Templates) -> None:
     alone = """
         SELECT count(*) FROM onramp_admin.parked p FULL JOIN onramp_admin.states s ON s.event = p.id
         WHERE s.event IS NULL OR p.id IS NULL OR s.group_id <> p.group_id
     """
-    with keeping(postgres.dsn) as (dsn, keeper):
+    with keeping(templates) as (dsn, keeper):
         keeper.keep([parked(n, code=f"c_{n % 3}") for n in range(20)], {})
         assert rows(dsn, "SELECT state, count(*) FROM onramp_admin.states GROUP BY 1") == [("open", 20)]
         execute(dsn, 'DELETE FROM onramp_admin.parked WHERE "offset" % 2 = 0')

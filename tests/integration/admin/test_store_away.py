@@ -19,7 +19,7 @@ from services.admin.store import control_sql
 from services.admin.store.bytes_sql import shown
 from services.admin.store.control_sql import Pool, transaction
 from shared.registry.memory import MemoryRegistry
-from tests.fixtures.fix_postgres import HasDsn
+from tests.fixtures.fix_postgres import Templates
 from tests.integration.admin.conftest import database_beside
 from tests.integration.admin.shelf import Shelf
 
@@ -27,9 +27,9 @@ NOT_READ = "not read: store_unavailable"
 
 
 @pytest.fixture
-def shelf(postgres: HasDsn, tmp_path: Path) -> Iterator[Shelf]:
+def shelf(templates: Templates, tmp_path: Path) -> Iterator[Shelf]:
     """Of three events the bytes of two are in a segment."""
-    with database_beside(postgres.dsn, "template0") as dsn:
+    with database_beside(templates.server, templates.control) as dsn:
         shelf = Shelf(dsn, tmp_path / "store")
         shelf.keep(2)
         assert shelf.pack()

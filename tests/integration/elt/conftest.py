@@ -8,6 +8,6 @@ from tests.integration.elt.desk import Desk
 
 
 @pytest.fixture
-def desk(database: Database) -> Desk:
+def desk(migrated: Database) -> Desk:
     """Its table is not told yet: `tell` does."""
-    return Desk(Bench(database.dsn).prepare()).prepare()
+    return Desk(Bench(migrated.dsn).prepare()).prepare()

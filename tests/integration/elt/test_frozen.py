@@ -79,7 +79,7 @@ def test_f47_a_database_that_sources_are_published_to_freezes_and_others_are_lis
     other = look_at(desk.bench.dsn, desk.bench.dsn)
     other.look()
     other.close()
-    Bench(own_postgres.dsn).prepare()
+    Bench(own_postgres.dsn).migrate().prepare()
     frozen = look_at(desk.bench.dsn, own_postgres.dsn)
     assert frozen.look().reason.startswith(_AWAY)
     with stopped(Stopped(own_postgres)):
@@ -95,7 +95,7 @@ def test_f47_a_database_that_sources_are_published_to_freezes_and_others_are_lis
 def test_f47_a_modeler_says_that_its_database_is_frozen_goes_on_with_it_and_ends(
     own_postgres: Postgres, caplog: pytest.LogCaptureFixture
 ) -> None:
-    desk = Desk(Bench(own_postgres.dsn).prepare()).prepare().tell()
+    desk = Desk(Bench(own_postgres.dsn).migrate().prepare()).prepare().tell()
     published = Published(sources={"shop": SOURCE}, models={})
     modeler = Modeler("onramp", desk.bench.dsn, lambda: published, ModelerSettings(look_s=0.05, retry_s=0.1))
     thread = threading.Thread(target=modeler.run)

@@ -3,9 +3,8 @@
 import orjson
 
 from services.elt.agent.kept_sql import KeptDatabase
-from services.writer.postgres.migrations import migrate
 from tests.fixtures.fix_postgres import Database
-from tests.fixtures.writer import database_of, execute
+from tests.fixtures.writer import execute
 
 TABLE = ("app", "t")
 
@@ -15,23 +14,22 @@ def land(dsn: str, offset: int, op: str, snapshot: str) -> None:
     execute(dsn, f"INSERT INTO landing.shop__app__t VALUES (0, {offset}, '{change}')")  # noqa: S608
 
 
-def test_a_snapshots_end_counts_from_where_it_was_asked_for(database: Database) -> None:
-    migrate(database_of(database.dsn))
-    kept = KeptDatabase("shop", "ONRAMP_SOURCE_SHOP", database.dsn)
+def test_a_snapshots_end_counts_from_where_it_was_asked_for(migrated: Database) -> None:
+    kept = KeptDatabase("shop", "ONRAMP_SOURCE_SHOP", migrated.dsn)
     assert kept.has_snapshots_end(TABLE, 2) == (False, 2)
     execute(
-        database.dsn,
+        migrated.dsn,
         "CREATE SCHEMA IF NOT EXISTS landing;"
         "CREATE TABLE landing.shop__app__t (_partition int, _offset bigint, change jsonb)",
     )
-    land(database.dsn, 1, "r", "last")
+    land(migrated.dsn, 1, "r", "last")
     assert kept.has_snapshots_end(TABLE, 2) == (False, 2)
-    land(database.dsn, 2, "r", "first")
-    land(database.dsn, 3, "r", "true")
+    land(migrated.dsn, 2, "r", "first")
+    land(migrated.dsn, 3, "r", "true")
     # What comes after a snapshot that was cut off has its mark as well.
-    land(database.dsn, 4, "c", "last")
+    land(migrated.dsn, 4, "c", "last")
     assert kept.has_snapshots_end(TABLE, 2) == (False, 5)
-    land(database.dsn, 5, "r", "last_in_data_collection")
+    land(migrated.dsn, 5, "r", "last_in_data_collection")
     assert kept.has_snapshots_end(TABLE, 5) == (True, 6)
     assert kept.has_snapshots_end(TABLE, 1) == (True, 6)
     kept.close()

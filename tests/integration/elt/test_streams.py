@@ -19,7 +19,7 @@ CLEAN = """
 
 @pytest.fixture(scope="module")
 def bench(own_database: object) -> Bench:
-    return Bench(own_database.dsn).prepare()  # type: ignore[attr-defined]
+    return Bench(own_database.dsn).migrate().prepare()  # type: ignore[attr-defined]
 
 
 @given(

@@ -16,7 +16,6 @@ from loadtest.shapes import BATCH, KAFKA, SYSLOG
 from loadtest.verify import Verdict
 from services.writer.persist.landing import ensure_table
 from services.writer.postgres.database import Database as WriterDatabase
-from services.writer.postgres.migrations import migrate
 from services.writer.postgres.pool import connected
 from tests.fixtures.fix_postgres import Database
 
@@ -51,12 +50,11 @@ def history(file: Path) -> Claims:
 
 
 @pytest.fixture
-def run(database: Database, tmp_path: Path) -> Iterator[Run]:
-    conn = found.connect(database.dsn)
+def run(migrated: Database, tmp_path: Path) -> Iterator[Run]:
+    conn = found.connect(migrated.dsn)
     try:
-        migrate(WriterDatabase("onramp", database.dsn))
-        with connected(WriterDatabase("onramp", database.dsn), "land") as writer:
-            ensure_table(writer, WriterDatabase("onramp", database.dsn), NAMES.event)
+        with connected(WriterDatabase("onramp", migrated.dsn), "land") as writer:
+            ensure_table(writer, WriterDatabase("onramp", migrated.dsn), NAMES.event)
         found.make_table(conn, NAMES)
         made = Run(conn, history(tmp_path / "history"))
         for n in range(FIRST_NUMBER, FIRST_NUMBER + ANSWERED + 1):

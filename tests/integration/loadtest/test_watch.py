@@ -9,8 +9,6 @@ from confluent_kafka.admin import NewTopic
 
 from loadtest.target import Target, admin
 from loadtest.watch import Watch
-from services.writer.postgres.database import Database as WriterDatabase
-from services.writer.postgres.migrations import migrate
 from tests.fixtures.fix_kafka import HasBootstrap
 from tests.fixtures.fix_postgres import Database
 from tests.fixtures.writer import eventually
@@ -29,14 +27,13 @@ def wait_for_looks(watch: Watch, more: int) -> None:
 
 
 def test_an_offset_is_seen_after_its_commit_and_the_lag_is_kafkas_end_less_the_ledger(
-    kafka: HasBootstrap, database: Database
+    kafka: HasBootstrap, migrated: Database
 ) -> None:
     topic = f"events.watch_{secrets.token_hex(3)}"
     client = admin(kafka.bootstrap)
     client.create_topics([NewTopic(topic, 1, 1)])[topic].result(20)
-    migrate(WriterDatabase("onramp", database.dsn))
-    conn = psycopg2.connect(database.dsn)
-    with Watch(Target(url="", bootstrap=kafka.bootstrap, dsn=database.dsn), topic, 1) as watch:
+    conn = psycopg2.connect(migrated.dsn)
+    with Watch(Target(url="", bootstrap=kafka.bootstrap, dsn=migrated.dsn), topic, 1) as watch:
         with conn, conn.cursor() as cursor:
             cursor.execute(ADVANCE, (topic, 7))
             wait_for_looks(watch, 3)

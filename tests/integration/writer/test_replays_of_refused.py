@@ -9,11 +9,10 @@ import pytest
 
 from services.writer.model.routes import EventRoute, Grant, RoutedDatabase, Routes
 from services.writer.postgres.database import Database, configured
-from services.writer.postgres.migrations import migrate
 from services.writer.replay.rehearse import Rehearsal
 from services.writer.replay.replay import Replay
 from services.writer.settings import WriterSettings
-from tests.fixtures.fix_postgres import HasDsn, _made
+from tests.fixtures.fix_postgres import Templates, created
 from tests.fixtures.writer import PARTITION, TOPIC_ID, database_of, event, execute, rows
 from tests.integration.writer.hall import QUICK, Hall
 
@@ -93,10 +92,9 @@ class Both:
 
 
 @pytest.fixture
-def both(hall: Hall, postgres: HasDsn) -> Iterator[Both]:
-    with _made(postgres) as made:
+def both(hall: Hall, templates: Templates) -> Iterator[Both]:
+    with created(templates.server, templates.writer) as made:
         found = Both(hall, made.dsn)
-        migrate(found.databases["wh"])
         yield found
 
 

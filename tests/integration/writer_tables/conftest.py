@@ -60,8 +60,8 @@ def states(done: PersistResult) -> list[str]:
 
 
 @pytest.fixture
-def bench(database: Database) -> Bench:
-    return Bench(database.dsn).prepare()
+def bench(migrated: Database) -> Bench:
+    return Bench(migrated.dsn).prepare()
 
 
 @pytest.fixture

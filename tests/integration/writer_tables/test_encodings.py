@@ -78,7 +78,7 @@ def encoded(request: pytest.FixtureRequest, postgres: HasDsn) -> Iterator[Bench]
                 f"CREATE DATABASE {name} ENCODING '{request.param}' TEMPLATE template0 "
                 "LC_COLLATE 'C' LC_CTYPE 'C' LOCALE_PROVIDER libc"
             )
-        yield Bench(urlunsplit(urlsplit(postgres.dsn)._replace(path=f"/{name}"))).prepare()
+        yield Bench(urlunsplit(urlsplit(postgres.dsn)._replace(path=f"/{name}"))).migrate().prepare()
         with conn.cursor() as cursor:
             cursor.execute(f"DROP DATABASE {name} WITH (FORCE)")
     finally:
