@@ -4,7 +4,7 @@ A file that was applied is never edited: its checksum is compared, and a schema 
 text is refused before anything is written.  One with a file of a newer Onramp is refused too.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from importlib.resources.abc import Traversable
@@ -15,6 +15,9 @@ from psycopg2.extensions import connection
 
 from shared.errors import DATABASE_NEWER, DATABASE_UNFIT, InfrastructureError
 
+#: The advisory lock of all processes that migrate a database where events land: the writer and those of CDC
+#: may both create the schema `onramp`.  Any number that nothing else uses.
+DATABASE_LOCK: Final = 7_203_155_001
 _TABLE: Final = """
     CREATE TABLE IF NOT EXISTS {} (
         name text PRIMARY KEY, checksum text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now()
@@ -24,11 +27,16 @@ _TABLE: Final = """
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Migrations:
-    """The files of a schema; `lock` is the advisory lock under which they are applied."""
+    """The files of a schema; `lock` is the advisory lock under which they are applied.
+
+    `schema` has the table of applied files.  `shared` are schemas of other owners, where the files create
+    tables too: an owner that comes first creates the schema.
+    """
 
     schema: str
     files: Traversable
     lock: int
+    shared: Sequence[str] = ()
 
     def apply(self, conn: connection, database: str) -> None:
         """Apply the files that are missing, in the caller's transaction; `database` is a name for messages.
@@ -66,9 +74,10 @@ class Migrations:
         with conn.cursor() as cursor:
             cursor.execute("SELECT pg_advisory_xact_lock(%s)", (self.lock,))
             # Not CREATE … IF NOT EXISTS, which needs the right to create even where the object exists.
-            cursor.execute("SELECT to_regnamespace(%s)", (self.schema,))
-            if cursor.fetchone() == (None,):
-                cursor.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(self.schema)))
+            for schema in (self.schema, *self.shared):
+                cursor.execute("SELECT to_regnamespace(%s)", (schema,))
+                if cursor.fetchone() == (None,):
+                    cursor.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(schema)))
             cursor.execute("SELECT to_regclass(%s)", (f"{self.schema}.migrations",))
             if cursor.fetchone() == (None,):
                 cursor.execute(sql.SQL(_TABLE).format(self._table))

@@ -7,9 +7,9 @@ import psycopg2
 import pytest
 
 from services.writer.park.diverted_topic import HEADER
-from services.writer.postgres import migrations
 from services.writer.recover.databases import Databases
 from shared import wire
+from shared.migrations import DATABASE_LOCK
 from tests.fixtures.inline import Inline, KilledError, Places
 from tests.fixtures.other import Other
 from tests.fixtures.scenes import Scene
@@ -61,7 +61,7 @@ def test_a_database_that_answers_a_moment_later_takes_the_first_batch(
     conn = psycopg2.connect(other.dsn)
     try:
         with conn, conn.cursor() as cursor:
-            cursor.execute("SELECT pg_advisory_xact_lock(%s)", (migrations._LOCK,))
+            cursor.execute("SELECT pg_advisory_xact_lock(%s)", (DATABASE_LOCK,))
             writer = inline.writer_into(other, wait=False)
             eventually(lambda: waits.is_set() or inline.landed() == inline.accepted)
     finally:

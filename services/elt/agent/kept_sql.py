@@ -1,14 +1,13 @@
 """What the agent keeps in the database that a source is published to: its state, and the tables' history.
 
-Owns psycopg2 for those databases. `onramp.source_tables` is the writer's schema, which the modeler reads;
-`onramp_agent` is the agent's own.
+Owns psycopg2 for those databases. The modeler reads the history, `onramp.source_tables`; the tables in
+`onramp_agent` are the agent's alone.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
-from importlib.resources import files
 from typing import Any, Final
 
 import orjson
@@ -17,18 +16,16 @@ from psycopg2.extensions import connection, cursor
 
 from services.elt.agent.seen import Kept, Reread, Seen, Shown, Table
 from services.elt.health.slot import Reader, Readers, lsn_number, lsn_text
+from services.elt.schema.migrations import migrate
 from services.elt.snapshots import rereads_sql
 from services.elt.snapshots.followed_sql import End, follow
 from services.elt.snapshots.rereads_sql import Asked
 from services.elt.snapshots.stamps import RowsStamp
 from services.elt.snapshots.telling import Told
 from shared.errors import InfrastructureError
-from shared.migrations import Migrations
 from shared.postgres.answering import KeptConnection, answering
 from shared.postgres.connect import connect as opened
 
-SCHEMA: Final = "onramp_agent"
-_MIGRATIONS: Final = Migrations(schema=SCHEMA, files=files(__package__) / "sql", lock=7_203_155_021)
 _OPTIONS: Final = "-c search_path=pg_catalog,pg_temp -c statement_timeout=10000 -c lock_timeout=5000"
 #: What messages call it: its DSN is in none.
 _NAME: Final = "the database that it is published to"
@@ -258,8 +255,7 @@ def prepared(dsn: str) -> connection:
     """Open a connection to a database whose schema of the agent is up to date."""
     conn = connect(dsn)
     try:
-        with conn:
-            _MIGRATIONS.apply(conn, "that the source is published to")
+        migrate(conn, "that the source is published to")
     except BaseException:
         conn.close()
         raise
@@ -282,7 +278,7 @@ def translated() -> Iterator[None]:
         raise KeptError(error.detail) from None
     except psycopg2.Error as error:
         missing = error.pgcode == "42P01"
-        hint = ": start the writer of this release, which makes its tables" if missing else ""
+        hint = ": start the writer, which creates its tables there" if missing else ""
         code = f"SQLSTATE {error.pgcode}" if error.pgcode else "no connection"
         raise KeptError(f"the database that it is published to cannot be used: {code}{hint}") from None
 

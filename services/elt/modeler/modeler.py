@@ -9,7 +9,7 @@ import math
 import select
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from typing import Any, Final
@@ -25,6 +25,7 @@ from services.elt.merge.public_table import public_table
 from services.elt.merge.state_sql import Feed, Model
 from services.elt.modeler.published import Published
 from services.elt.modeler.settings import ModelerSettings
+from services.elt.schema.migrations import migrate
 from shared import change_table
 from shared.errors import InfrastructureError
 from shared.postgres.answering import KeptConnection
@@ -61,6 +62,7 @@ class Modeler:
         self._published = published
         self._settings = settings
         self._stop = threading.Event()
+        self._is_migrated = False
         self._history: tuple[Any, dict[TableName, SourceTable]] = (None, {})
         self._added: set[TableName] = set()
         self._merging: dict[TableName, Future[bool]] = {}
@@ -125,11 +127,13 @@ class Modeler:
         if not published.sources:
             return
         try:
+            self._migrate()
             tables = self._tables(conn, published)
+            models, feeds = state_sql.look(conn), state_sql.feeds(conn)
         except _NOT_UP_TO_DATE:
-            log.info("the writer has not made onramp.models yet", extra={"database": self._name})
+            self._is_migrated = False
+            log.info("waiting for the writer to create its tables", extra={"database": self._name})
             return
-        models, feeds = state_sql.look(conn), state_sql.feeds(conn)
         for name, table in tables.items():
             if name in self._merging:
                 continue
@@ -140,6 +144,13 @@ class Modeler:
         if time.monotonic() >= self._trim_at:
             self._trim_at = time.monotonic() + self._settings.trim_s
             pool.submit(self._trim, [*tables], published.keeps_landing())
+
+    def _migrate(self) -> None:
+        """Create the tables of change data capture, unless the agent has."""
+        if not self._is_migrated:
+            with closing(self._kept(self._connect)) as kept, kept.used() as conn:
+                migrate(conn, self._name)
+            self._is_migrated = True
 
     def _tables(self, conn: connection, published: Published) -> dict[TableName, SourceTable]:
         version = history_sql.version(conn)
@@ -210,7 +221,7 @@ class Modeler:
     def _merge_all(
         self, conn: connection, table: SourceTable, model: Model, fed: Sequence[Feed], published: Published
     ) -> None:
-        _require_own_name(table.name, self._history[1], published)
+        published.require_own_name(table.name, self._history[1])
         feed = only_feed(table, model, fed)
         cleaning = published.cleaning_of(table.name)
         merge = Merge(
@@ -266,16 +277,6 @@ def is_readable(fileno: int, seconds: float) -> bool:
     waiting = select.poll()
     waiting.register(fileno, select.POLLIN)
     return bool(waiting.poll(math.ceil(seconds * 1000)))
-
-
-def _require_own_name(name: TableName, all_names: Iterable[TableName], published: Published) -> None:
-    """Raise `HeldError` where a table of another schema is published under the same name already."""
-    others = [n for n in all_names if (n.source, n.table) == (name.source, name.table) and published.takes(n)]
-    if name != min(others):
-        raise HeldError(
-            f"{min(others)} is published under the same name: exclude one of the two, or name their schemas "
-            "in two sources"
-        )
 
 
 def only_feed(table: SourceTable, model: Model, fed: Sequence[Feed]) -> Feed | None:

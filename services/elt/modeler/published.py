@@ -1,7 +1,7 @@
 """What the registry says of publishing: which source goes where, and how its tables are cleaned."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -28,6 +28,15 @@ class Published:
         """Whether the table is published."""
         source = self.sources.get(name.source)
         return source is not None and source.takes(name.schema, name.table)
+
+    def require_own_name(self, name: TableName, all_names: Iterable[TableName]) -> None:
+        """Raise `HeldError` where a table of another schema is published under the same name already."""
+        others = [n for n in all_names if (n.source, n.table) == (name.source, name.table) and self.takes(n)]
+        if name != min(others):
+            raise HeldError(
+                f"{min(others)} is published under the same name: exclude one of the two, or name their "
+                "schemas in two sources"
+            )
 
     def schema_of(self, name: TableName) -> str:
         """Return the schema that the table is published in."""

@@ -1,4 +1,4 @@
-"""Brings Onramp's own schema in a database up to date (`shared.migrations`).
+"""Brings the writer's tables in a database up to date (`shared.migrations`).
 
 A database whose schema was made of another text is out before any row is written.  One with a file of a
 newer Onramp ends the writer, because it may not understand what the newer one left on Kafka either.
@@ -9,12 +9,10 @@ from typing import Final
 
 from services.writer.postgres.database import Database
 from services.writer.postgres.pool import transaction
-from shared.migrations import Migrations
+from shared.migrations import DATABASE_LOCK, Migrations
 
 #: Read as a resource: a cluster gets the code as an archive.
 _FILES: Final = files(__package__) / "sql"
-#: The advisory lock that writers take to migrate; any number that nothing else uses.
-_LOCK: Final = 7_203_155_001
 
 
 def migrate(database: Database) -> None:
@@ -24,4 +22,4 @@ def migrate(database: Database) -> None:
     a newer Onramp's.
     """
     with transaction(database, "migrate") as conn:
-        Migrations(schema="onramp", files=_FILES, lock=_LOCK).apply(conn, database.name)
+        Migrations(schema="onramp", files=_FILES, lock=DATABASE_LOCK).apply(conn, database.name)

@@ -1,19 +1,16 @@
 """Counts: what is added up with each change says what the rows say, and nobody who counts waits."""
 
 from contextlib import closing
-from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
 import psycopg2
 import pytest
 
-from services.admin.store import control_sql, keeper_sql, read_sql
+from services.admin.store import keeper_sql, read_sql
 from services.admin.store.control_sql import transaction
 from services.admin.store.work_sql import JobSession
-from tests.fixtures.fix_postgres import HasDsn, Templates
+from tests.fixtures.fix_postgres import Templates
 from tests.fixtures.writer import execute, rows
-from tests.integration.admin.conftest import database_beside
 from tests.integration.admin.made_up import keeping, parked, run
 
 ROWS = """
@@ -23,18 +20,6 @@ ROWS = """
 READ = """
     SELECT relid, seq_tup_read + idx_tup_fetch FROM pg_stat_xact_user_tables
     WHERE relid IN ('onramp_admin.parked'::regclass, 'onramp_admin.states'::regclass)
-"""
-
-
-OLD = """
-    INSERT INTO onramp_admin.groups (fingerprint, version, code, destination, events, first_seen, last_seen)
-    SELECT decode(md5(n::text), 'hex'), 1, 'x', 'd_' || n, 30, now(), now() FROM generate_series(1, 3) n;
-    INSERT INTO onramp_admin.events (topic_id, topic, partition, "offset", destination, group_id, code,
-                                     parked_at, reason, size, state)
-    SELECT gen_random_uuid(), 't', 0, n, g.destination, g.id, 'x', now(), '{}', 0,
-           (ARRAY['open', 'discarded', 'replayed'])[n % (1 + g.id) + 1]
-    FROM onramp_admin.groups g, generate_series(1, 30) n WHERE g.id < 3;
-    UPDATE onramp_admin.groups SET events = 0 WHERE id = 3
 """
 
 
@@ -63,22 +48,6 @@ def test_counts_are_what_the_rows_say_whatever_has_changed_them(templates: Templ
         ((left,),) = rows(dsn, "SELECT count(*) - count(DISTINCT (group_id, state)) FROM onramp_admin.moves")
         assert left == 0
         session.close()
-        assert counted(dsn) == rows(dsn, ROWS)
-
-
-def test_what_was_kept_by_a_release_before_is_counted(
-    postgres: HasDsn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for file in files("services.admin.store").joinpath("sql").iterdir():
-        if file.name < "0009":
-            (tmp_path / file.name).write_bytes(file.read_bytes())
-    with database_beside(postgres.dsn, "template0") as dsn:
-        with monkeypatch.context() as of_before, closing(psycopg2.connect(dsn)) as conn, conn:
-            of_before.setattr(control_sql, "_FILES", tmp_path)
-            control_sql.prepare(conn)
-        execute(dsn, OLD)
-        JobSession.open(dsn).close()
-        assert len(counted(dsn)) == 5
         assert counted(dsn) == rows(dsn, ROWS)
 
 

@@ -1,67 +1,13 @@
-"""What was decided about parked events is in rows of its own, also in a store of before."""
+"""The decision about a parked event is in a row of its own."""
 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from importlib.resources import files
-from pathlib import Path
-from typing import Final
 
 import psycopg2
-import pytest
 
-from services.admin.store import control_sql
-from services.admin.store.work_sql import JobSession
-from tests.fixtures.fix_postgres import HasDsn, Templates
+from tests.fixtures.fix_postgres import Templates
 from tests.fixtures.writer import eventually, execute, rows
-from tests.integration.admin.conftest import database_beside
 from tests.integration.admin.made_up import keeping, parked, run
-
-#: A store as the release before had it: of each state one event, and what had become of it.
-STORE: Final = """
-    INSERT INTO onramp_admin.groups (fingerprint, version, code, destination, events, first_seen, last_seen)
-    VALUES ('x', 1, 'x', 'd', 6, now(), now());
-    INSERT INTO onramp_admin.jobs (kind, filters, upto, actor, reason, counted)
-    VALUES ('replay', '{}', 9, 'ann', 'why', 6);
-    INSERT INTO onramp_admin.events (topic_id, topic, partition, "offset", destination, group_id, code,
-                                     parked_at, reason, size, sha256, state, job, changed_at, attempt, failed,
-                                     gone)
-    SELECT gen_random_uuid(), 't', 0, n, 'd', 1, 'x', now(), '{"n": 1}', 3, 'x',
-           (ARRAY['open', 'open', 'discarded', 'replaying', 'replayed', 'replayed_duplicate'])[n],
-           CASE WHEN n > 1 THEN 1 END, CASE WHEN n > 1 THEN now() - n * interval '1 day' END, n - 1,
-           CASE n WHEN 2 THEN '{"code": "y"}'::json END, n > 4
-    FROM generate_series(1, 6) n;
-    INSERT INTO onramp_admin.bytes (event, value) SELECT id, 'abc' FROM onramp_admin.events
-"""
-ALL: Final = """
-    SELECT id, topic_id, topic, partition, "offset", destination, group_id, state, code, event_id, event_name,
-           parked_at, reason::text, size, sha256, job, changed_at, attempt, failed::text, gone, value
-    FROM onramp_admin.events LEFT JOIN onramp_admin.bytes ON event = id ORDER BY id
-"""
-COUNTS: Final = (
-    "SELECT state, sum(events) FROM onramp_admin.moves GROUP BY 1 HAVING sum(events) <> 0 ORDER BY 1"
-)
-
-
-def test_what_a_release_before_has_decided_is_there_after_it(
-    postgres: HasDsn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for file in files("services.admin.store").joinpath("sql").iterdir():
-        if file.name < "0011":
-            (tmp_path / file.name).write_bytes(file.read_bytes())
-    with database_beside(postgres.dsn, "template0") as dsn:
-        with monkeypatch.context() as of_before, closing(psycopg2.connect(dsn)) as conn, conn:
-            of_before.setattr(control_sql, "_FILES", tmp_path)
-            control_sql.prepare(conn)
-        execute(dsn, STORE)
-        before = rows(dsn, ALL)
-        assert len(before) == 6
-        JobSession.open(dsn).close()
-        assert rows(dsn, ALL) == before
-        # What was counted goes on from what it was.
-        execute(dsn, "UPDATE onramp_admin.states SET state = 'open' WHERE state = 'replaying'")
-        assert rows(dsn, COUNTS) == [("open", 1), ("replaying", -1)]
-        execute(dsn, "DELETE FROM onramp_admin.parked WHERE id = 1")
-        assert rows(dsn, COUNTS) == [("replaying", -1)]
 
 
 def test_a_job_rewrites_no_row_of_what_was_parked(templates: Templates) -> None:

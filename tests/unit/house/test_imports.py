@@ -60,6 +60,7 @@ OWNERS = {
         "services/admin/*_sql.py",
         "services/elt/merge/*.py",  # all of it is SQL
         "services/elt/modeler/modeler.py",
+        "services/elt/schema/migrations.py",
         "services/elt/*_sql.py",
         "services/writer/columns/catalog.py",
         "services/writer/changes/append.py",

@@ -1,0 +1,1 @@
+"""The tables of change data capture in the databases that sources are published to, and their migrations."""

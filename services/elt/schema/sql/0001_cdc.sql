@@ -1,0 +1,102 @@
+-- The tables of change data capture, in every database that a source is published to.
+
+-- The state of each source, as the agent saw it last, and the requests of operators.
+CREATE TABLE onramp_agent.sources (
+    source            text PRIMARY KEY,
+    dsn_env           text        NOT NULL,
+    state             text        NOT NULL,
+    reason            text        NOT NULL DEFAULT '',
+    slot_active       boolean,
+    wal_status        text,
+    retained_bytes    bigint,
+    heartbeat_age_s   double precision,
+    left_out          jsonb       NOT NULL DEFAULT '{}',
+    looked_at         timestamptz NOT NULL DEFAULT clock_timestamp(),
+    -- From this position on changes are missing, until a resync.
+    out_of_sync_lsn   pg_lsn,
+    out_of_sync_at    timestamptz,
+    out_of_sync_why   text,
+    -- When an operator requested a resync that has not begun yet.
+    resync_wanted_at  timestamptz,
+    -- By table: a stamp of changes of rows that send no event; and the tables to re-snapshot, each with its reason.
+    tables            jsonb,
+    rereads           jsonb       NOT NULL DEFAULT '{}',
+    -- The slot's confirmed position at the last poll, who read the slot then, and up to which position that can have
+    -- been the source's own connector: changes that another reader takes from the slot never reach Kafka.
+    confirmed_lsn     pg_lsn,
+    slot_reader       text,
+    own_lsn           pg_lsn,
+    -- Whether the source's first snapshot is over: Kafka Connect has forgotten one that it takes once more.
+    streams           boolean     NOT NULL DEFAULT false
+);
+
+-- The history of each source's tables: a change is read by the columns and the key of its time.
+CREATE TABLE onramp.source_tables (
+    source      text        NOT NULL,
+    schema_name text        NOT NULL,
+    table_name  text        NOT NULL,
+    seen_at     timestamptz NOT NULL DEFAULT clock_timestamp(),
+    lsn         pg_lsn,
+    columns     jsonb       NOT NULL,
+    key         text[],
+    dropped     boolean     NOT NULL DEFAULT false,
+    PRIMARY KEY (source, schema_name, table_name, seen_at)
+);
+
+-- How far each public table has merged the changes that landed; moved in the merge's own transaction.
+CREATE TABLE onramp.models (
+    source        text        NOT NULL,
+    schema_name   text        NOT NULL,
+    table_name    text        NOT NULL,
+    landing       text        NOT NULL,
+    topic_id      uuid,
+    next_offset   bigint      NOT NULL DEFAULT 0,
+    -- The identity of the last change: a later one that is not greater may be a repeat.
+    last_commit   numeric,
+    last_order    bigint,
+    -- The offset from which on the table begins empty: a resync, or a rebuild.
+    clear_at      bigint,
+    -- Changes before this offset are trimmed from landing: a rebuild cannot have them.
+    trimmed_to    bigint,
+    -- The row that the last change deleted: the next change may be its new key, without its large values.
+    carried       jsonb,
+    -- How often the table was dropped at its source and begun again here.
+    drops         integer     NOT NULL DEFAULT 0,
+    -- The parked changes that are known: they are missing here, until a rebuild has them or an operator accepts that.
+    parked_known  bigint      NOT NULL DEFAULT 0,
+    changes       bigint      NOT NULL DEFAULT 0,
+    repeats       bigint      NOT NULL DEFAULT 0,
+    merged_at     timestamptz,
+    held_since    timestamptz,
+    reason        text,
+    -- The public table as the modeler left it: a column that a person drops, renames or retypes is reported, not
+    -- filled with nulls.
+    made          jsonb,
+    -- What the snapshot has seen that the public table was made of, until the changes are past it.
+    seen          pg_snapshot,
+    seen_before   pg_lsn,
+    -- The offset where the table was last emptied or re-snapshotted: a rebuild starts there.
+    begins_at     bigint      NOT NULL DEFAULT 0,
+    -- The offset from which on changes are of another log, after a resync: its positions do not compare with those
+    -- before. A table that was emptied within its log (`begins_at` alone) still recognises repeats.
+    log_begins_at bigint,
+    -- Deleted topics that once fed the table's landing: their changes do not continue on today's topic.
+    past_topics   uuid[]      NOT NULL DEFAULT '{}',
+    PRIMARY KEY (source, schema_name, table_name)
+);
+
+-- Requested snapshots of tables without a key. Rows from offset `start` of the table's topic on are of the last
+-- snapshot that was requested there. Its marker, found by `token`, says what it has seen (the commits of all of that
+-- are before `lsn`), and whether there were rows at all.
+CREATE TABLE onramp.source_rereads (
+    id          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    source      text   NOT NULL,
+    schema_name text   NOT NULL,
+    table_name  text   NOT NULL,
+    start       bigint NOT NULL,
+    token       uuid   NOT NULL UNIQUE,
+    seen        pg_snapshot,
+    lsn         pg_lsn,
+    has_rows    boolean
+);
+CREATE INDEX ON onramp.source_rereads (source, schema_name, table_name, start, id);
