@@ -9,6 +9,7 @@ os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
 pytest_plugins = (
     "tests.fixtures.second_try",
     "tests.fixtures.fix_cost",
+    "tests.fixtures.fix_http",
     "tests.fixtures.fix_kafka",
     "tests.fixtures.fix_postgres",
     "tests.fixtures.fix_prometheus",
