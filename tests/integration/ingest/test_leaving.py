@@ -67,7 +67,7 @@ async def is_leaving(service: Service) -> bool:
         return b" 503 " in await probe.ask(b"GET /readyz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.full), 2])
 async def test_after_sigterm_it_serves_and_says_so(
     kafka: HasBootstrap, start_gateway: StartGateway, workers: int
 ) -> None:

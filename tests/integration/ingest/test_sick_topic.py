@@ -202,6 +202,7 @@ async def test_f53_a_topic_below_its_min_isr_harms_itself_alone(
     assert found == Counter({"before", *ids, "last"}) + Counter(unknown)
 
 
+@pytest.mark.full
 @pytest.mark.timeout(500)
 async def test_f53_a_topic_without_a_leader_harms_itself_alone(
     gateway: Gateway, seen: Seen, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch

@@ -16,7 +16,7 @@ from tests.fixtures.ingest import JSON, one
 pytestmark = pytest.mark.anyio
 
 KEY = "onramp_shop_" + "x" * 43
-RATE, BURST, WORKERS = 10, 20, 4
+RATE, BURST, WORKERS = 10, 20, 2
 
 
 async def accepted(service: Service, name: str) -> int:
