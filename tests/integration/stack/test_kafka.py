@@ -66,28 +66,28 @@ def test_topics_never_appear_by_being_asked_for(kafka: HasBootstrap) -> None:
     )
 
 
-def test_data_survives_a_stop_and_a_kill(own_kafka: Kafka) -> None:
+def test_a_crash_is_reported_and_data_survives_it_and_a_stop_leaves_no_process(own_kafka: Kafka) -> None:
     bootstrap = own_kafka.bootstrap
     make_topic(bootstrap, "stack.kept")
     produce(bootstrap, "stack.kept", b"before")
-    own_kafka.stop()
+    own_kafka.check()
+    os.kill(own_kafka.pid, signal.SIGKILL)
+    os.waitid(os.P_PID, own_kafka.pid, os.WEXITED | os.WNOWAIT)
+    with pytest.raises(StackError) as caught:
+        own_kafka.check()
+    assert "kafka was ended by SIGKILL" in str(caught.value)
+    assert "Kafka Server started" in caught.value.log_tail
+
     own_kafka.start()
     own_kafka.wait_ready()
     assert own_kafka.bootstrap == bootstrap
     assert read_one(bootstrap, "stack.kept") == b"before"
-    own_kafka.kill()
-    own_kafka.start()
-    own_kafka.wait_ready()
-    assert read_one(bootstrap, "stack.kept") == b"before"
-
-
-def test_stop_leaves_no_process(own_kafka: Kafka) -> None:
-    process = psutil.Process(own_kafka.pid)
-    family = family_of(process)
+    family = family_of(psutil.Process(own_kafka.pid))
     own_kafka.stop()
     assert [each for each in family if is_alive(each)] == []
 
 
+@pytest.mark.full
 def test_the_same_data_can_move_to_another_port(tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("kafka-moves")
     with started(Kafka(folder)) as first:
@@ -97,16 +97,6 @@ def test_the_same_data_can_move_to_another_port(tmp_path_factory: pytest.TempPat
     with started(Kafka(folder, port=port)) as second:
         assert second.bootstrap == f"127.0.0.1:{port}"
         assert read_one(second.bootstrap, "stack.moved") == b"before"
-
-
-def test_a_crash_is_reported_by_name_with_the_end_of_the_log(own_kafka: Kafka) -> None:
-    own_kafka.check()
-    os.kill(own_kafka.pid, signal.SIGKILL)
-    os.waitid(os.P_PID, own_kafka.pid, os.WEXITED | os.WNOWAIT)
-    with pytest.raises(StackError) as caught:
-        own_kafka.check()
-    assert "kafka was ended by SIGKILL" in str(caught.value)
-    assert "Kafka Server started" in caught.value.log_tail
 
 
 async def _make_own_topics(settings: KafkaSettings) -> None:
@@ -149,6 +139,7 @@ def test_a_folder_of_one_broker_is_not_started_as_three(tmp_path: Path) -> None:
         Kafka(tmp_path, brokers=3).start()
 
 
+@pytest.mark.full
 def test_three_brokers_keep_the_promise_of_two(
     tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:

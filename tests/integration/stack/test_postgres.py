@@ -7,13 +7,14 @@ from pathlib import Path
 import psutil
 import psycopg2
 import pytest
+from psycopg2.extensions import make_dsn
 
 from stack import postgres
 from stack.errors import StackError
 from stack.families import family_of, is_alive
 from stack.ports import free_port
 from stack.postgres import Postgres
-from tests.fixtures.fix_postgres import FAST, Database
+from tests.fixtures.fix_postgres import FAST, Database, HasDsn
 from tests.fixtures.started import started
 
 
@@ -33,10 +34,9 @@ def test_a_database_of_ones_own_is_empty_and_utf8(database: Database) -> None:
     assert run(database.dsn, "SELECT current_setting('server_encoding')") == [("UTF8",)]
 
 
-def test_a_wrong_password_is_refused(own_postgres: Postgres) -> None:
-    password = own_postgres.dsn.split(":")[2].split("@")[0]
+def test_a_wrong_password_is_refused(postgres: HasDsn) -> None:
     with pytest.raises(psycopg2.OperationalError, match="password authentication failed"):
-        psycopg2.connect(own_postgres.dsn.replace(password, "guess"))
+        psycopg2.connect(make_dsn(postgres.dsn, password="guess"))
 
 
 def test_data_survives_a_stop_and_a_kill(own_postgres: Postgres) -> None:
