@@ -1,0 +1,117 @@
+"""The keeper and its topic: what is parked within a moment is kept at once; a recreated topic is another."""
+
+import asyncio
+import re
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from threading import Event
+from typing import Final
+
+import pytest
+
+from services.admin.audit.kept import Comparison
+from services.admin.kafka_logs import KafkaLogs
+from services.admin.keep.keeper import GATHER_SECONDS, Keeper
+from services.admin.kept_sql import opened
+from shared import wire
+from shared.kafka_security import Brokers
+from stack.kafka import Kafka
+from tests.fixtures.fix_postgres import Database
+from tests.fixtures.writer import delete_topic, eventually, execute, make_topics, rows
+from tests.integration.admin.following import following, kept, park
+
+READ_TO: Final = "SELECT next_offset FROM onramp_admin.consumed"
+
+
+@pytest.fixture
+def parked_topic(module_kafka: Kafka) -> Iterator[Kafka]:
+    """A Kafka whose topic of parked events is new: a test parks there and makes it again as it likes."""
+    make_topics(module_kafka.bootstrap, wire.USER_ERRORS)
+    yield module_kafka
+    delete_topic(module_kafka.bootstrap, wire.USER_ERRORS)
+
+
+class Gathering(Keeper):
+    """It gathers until it is told to go on."""
+
+    def __init__(self, brokers: Brokers, dsn: str) -> None:
+        super().__init__(brokers, dsn)
+        self.gathers, self.goes_on = Event(), Event()
+
+    async def pause(self, seconds: float) -> None:
+        if seconds != GATHER_SECONDS:
+            await super().pause(seconds)
+            return
+        self.gathers.set()
+        await asyncio.to_thread(self.goes_on.wait, 60)
+
+
+def test_the_few_events_of_a_moment_are_kept_at_once(parked_topic: Kafka, database: Database) -> None:
+    keeper = Gathering(Brokers(parked_topic.bootstrap), database.dsn)
+    park(parked_topic, 0)
+    with following(keeper):
+        assert keeper.gathers.wait(60)
+        assert kept(database.dsn) == [0]  # the first one is there at once
+        for offset in range(1, 4):
+            park(parked_topic, offset)
+        assert kept(database.dsn) == [0]
+        keeper.goes_on.set()
+        eventually(lambda: kept(database.dsn) == [0, 1, 2, 3])
+    of = 'SELECT count(DISTINCT xmin::text) FROM onramp_admin.parked WHERE "offset" > 0'
+    assert rows(database.dsn, of) == [(1,)]
+
+
+@pytest.mark.parametrize(("count", "size"), [(1_000, 10), (4, 100_000)])
+def test_after_many_or_large_ones_nobody_waits(
+    parked_topic: Kafka, database: Database, count: int, size: int
+) -> None:
+    park(parked_topic, *range(count), value=b"x" * size)
+    keeper = Gathering(Brokers(parked_topic.bootstrap), database.dsn)
+    with following(keeper):
+        eventually(lambda: len(kept(database.dsn)) == count)
+        park(parked_topic, count)
+        eventually(lambda: len(kept(database.dsn)) == count + 1)
+        assert keeper.gathers.wait(60)  # after the one
+        keeper.goes_on.set()
+
+
+def _keeping(kafka: Kafka, dsn: str) -> AbstractContextManager[Keeper]:
+    return following(Keeper(Brokers(kafka.bootstrap), dsn))
+
+
+@pytest.mark.parametrize("by_a_release_before", [False, True])
+def test_a_topic_that_was_recreated_is_kept_from_its_start_though_it_has_outgrown_the_one_before(
+    parked_topic: Kafka, database: Database, by_a_release_before: bool
+) -> None:
+    park(parked_topic, 0, 1, 2)
+    with _keeping(parked_topic, database.dsn):
+        eventually(lambda: kept(database.dsn) == [0, 1, 2])
+    if by_a_release_before:  # it is trusted that it has read this one, and noted
+        execute(database.dsn, "UPDATE onramp_admin.consumed SET topic_id = NULL")
+        park(parked_topic, 3)
+        with _keeping(parked_topic, database.dsn):
+            eventually(lambda: kept(database.dsn) == [0, 1, 2, 3])
+    before = kept(database.dsn)
+    delete_topic(parked_topic.bootstrap, wire.USER_ERRORS)
+    make_topics(parked_topic.bootstrap, wire.USER_ERRORS)
+    park(parked_topic, *range(10, 16))
+    assert _due(parked_topic, database.dsn) == 0  # none of the new ones has been read
+    with _keeping(parked_topic, database.dsn):
+        eventually(lambda: kept(database.dsn) == [*before, *range(10, 16)])
+        eventually(lambda: rows(database.dsn, READ_TO) == [(6,)])
+    assert _due(parked_topic, database.dsn) == 6
+
+
+def _due(kafka: Kafka, dsn: str) -> int:
+    """Up to where the audit asks for what is on the topic."""
+
+    async def due() -> int:
+        async with KafkaLogs(Brokers(kafka.bootstrap)) as logs:
+            spans, topic_ids = await logs.spans([wire.USER_ERRORS]), await logs.topic_ids()
+        with opened(dsn) as kept:
+            assert kept is not None
+            comparison = Comparison(kept, re.compile("t"))
+            comparison.begin(spans, topic_ids)
+            return sum(comparison.consumed.values())
+
+    return asyncio.run(due())
