@@ -144,7 +144,13 @@ def test_a_bucket_that_refuses_to_give_a_file_has_damaged_nothing(shelf: InBucke
         assert shelf.load() == (values, {})
 
 
-@pytest.mark.parametrize("place", ["unfinished", "written", "recorded", "dropped"])
+@pytest.mark.parametrize(
+    "place",
+    [
+        "unfinished",
+        *(pytest.param(each, marks=pytest.mark.full) for each in ("written", "recorded", "dropped")),
+    ],
+)
 def test_f42_a_kill_in_mid_move_to_a_bucket_loses_nothing_and_leaves_no_file(
     shelf: InBucket, own_topics: HasBootstrap, tmp_path: Path, place: str
 ) -> None:

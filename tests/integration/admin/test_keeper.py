@@ -148,7 +148,9 @@ def test_texts_of_any_kind_are_kept_as_they_are(templates: Templates) -> None:
         assert [row[4] if row[4] is None else bytes(row[4]) for row in stored] == values
 
 
-@pytest.mark.parametrize("place", ["admin.before_commit", "admin.after_commit"])
+@pytest.mark.parametrize(
+    "place", ["admin.before_commit", pytest.param("admin.after_commit", marks=pytest.mark.full)]
+)
 def test_f42_a_keeper_that_is_killed_in_mid_slice_keeps_each_event_once(
     stage: Stage, postgres: HasDsn, tmp_path: Path, place: str
 ) -> None:

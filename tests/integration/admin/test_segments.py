@@ -172,7 +172,10 @@ def test_what_was_sent_back_stays_until_all_of_its_events_are_over(shelf: Shelf)
     assert shelf.rows("SELECT actor FROM onramp_admin.uploads") == [("ann",)]
 
 
-@pytest.mark.parametrize("place", ["admin.segment_written", "admin.segment_recorded"])
+@pytest.mark.parametrize(
+    "place",
+    ["admin.segment_written", pytest.param("admin.segment_recorded", marks=pytest.mark.full)],
+)
 def test_f42_a_kill_in_mid_move_loses_nothing_and_leaves_no_file(
     shelf: Shelf, own_topics: HasBootstrap, tmp_path: Path, place: str
 ) -> None:
