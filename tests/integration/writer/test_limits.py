@@ -10,6 +10,7 @@ from urllib.parse import urlsplit, urlunsplit
 import httpx2
 import orjson
 import psycopg2
+import pytest
 
 from services.writer.model.connection_budget import OF_A_TASK, OF_THE_DRIVER
 from shared import wire
@@ -57,6 +58,7 @@ def watched(dsn: str, user: str) -> Iterator[list[int]]:
         thread.join()
 
 
+@pytest.mark.full
 def test_neither_connections_nor_rows_cross_their_limits_under_load(
     kafka: HasBootstrap, database: Database, start_writer: StartWriter, tmp_path: Path
 ) -> None:

@@ -11,26 +11,37 @@ import psycopg2
 import pytest
 from psycopg2.extensions import make_dsn
 
+from services.writer.postgres import pool
 from services.writer.postgres.database import Database
 from services.writer.postgres.pool import transaction
 from shared.errors import DATABASE_UNAVAILABLE, InfrastructureError
 from shared.postgres import answering
 from stack.ports import LOOPBACK
 from stack.postgres import Postgres
+from tests.fixtures.fix_postgres import FAST
 from tests.fixtures.silent import Stopped, black_holes
+from tests.fixtures.started import started
 from tests.fixtures.writer import database_of, eventually, rows
 
 _SILENT_S = 0.5
 
 
-@pytest.fixture
-def database(own_postgres: Postgres) -> Database:
-    return replace(database_of(own_postgres.dsn), silent_s=_SILENT_S)
+@pytest.fixture(scope="module")
+def module_postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
+    """A server for the tests of this module, to stop where it stands: each lets it go on."""
+    with started(Postgres(tmp_path_factory.mktemp("silence") / "postgres", settings=FAST)) as server:
+        yield server
 
 
 @pytest.fixture
-def server(own_postgres: Postgres) -> Iterator[Stopped]:
-    server = Stopped(own_postgres)
+def database(module_postgres: Postgres) -> Iterator[Database]:
+    yield replace(database_of(module_postgres.dsn), silent_s=_SILENT_S)
+    pool.close_all()
+
+
+@pytest.fixture
+def server(module_postgres: Postgres) -> Iterator[Stopped]:
+    server = Stopped(module_postgres)
     yield server
     server.go_on()
 
@@ -49,10 +60,10 @@ def pass_patiences(database: Database, count: int) -> None:
 @contextmanager
 def waiting(database: Database) -> Iterator[None]:
     """A statement of `database` waits for a lock over the block, and ends well after it."""
-    with closing(psycopg2.connect(database.dsn)) as holder, ThreadPoolExecutor() as pool:
+    with closing(psycopg2.connect(database.dsn)) as holder, ThreadPoolExecutor() as beside:
         with holder.cursor() as cursor:
             cursor.execute("SELECT pg_advisory_lock(1)")
-        waiter = pool.submit(_wait_for_lock, replace(database, options="-c lock_timeout=0"))
+        waiter = beside.submit(_wait_for_lock, replace(database, options="-c lock_timeout=0"))
         try:
             locks = "SELECT count(*)::int FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
             eventually(lambda: waiter.done() or rows(database.dsn, locks) == [(1,)])
@@ -69,10 +80,12 @@ def _wait_for_lock(database: Database) -> None:
         cursor.execute("SELECT pg_advisory_lock(1)")
 
 
-def test_a_statement_may_take_longer_than_a_silence(own_postgres: Postgres, database: Database) -> None:
+def test_a_statement_may_take_longer_than_a_silence(module_postgres: Postgres, database: Database) -> None:
+    log = module_postgres.data_dir.parent / "postgres.log"
+    lines = len(log.read_text("utf-8").splitlines())
     with waiting(database):
         pass_patiences(database, 4)
-    said = (own_postgres.data_dir.parent / "postgres.log").read_text("utf-8")
+    said = "\n".join(log.read_text("utf-8").splitlines()[lines:])
     assert "startup packet" not in said  # who asks and goes away is no line of its log
     assert "protocol" not in said
 
@@ -87,9 +100,9 @@ def test_a_database_whose_name_leads_nowhere_else_is_asked_at_its_address(databa
 
 @pytest.mark.timeout(300)
 def test_a_server_that_starts_no_session_is_alive_while_a_session_answers(
-    database: Database, own_postgres: Postgres
+    database: Database, module_postgres: Postgres
 ) -> None:
-    listener = psutil.Process(own_postgres.pid)
+    listener = psutil.Process(module_postgres.pid)
     with transaction(database, "land") as conn, conn.cursor() as cursor:
         listener.suspend()
         try:
