@@ -58,7 +58,14 @@ def generated(shape: Shape, url: str, bootstrap: str, folder: Path, ca_file: str
     return Claims.read(folder / "history.jsonl"), sum(ends)
 
 
-@pytest.mark.parametrize(("via", "batch"), [(BATCH, 7), (NDJSON, 7), (KAFKA, 1)])
+@pytest.mark.parametrize(
+    ("via", "batch"),
+    [
+        (BATCH, 7),
+        pytest.param(NDJSON, 7, marks=pytest.mark.full),
+        pytest.param(KAFKA, 1, marks=pytest.mark.full),
+    ],
+)
 def test_what_the_history_calls_ok_is_on_kafka(
     via: str, batch: int, gateway: Service, kafka: HasBootstrap, tmp_path: Path
 ) -> None:
@@ -102,6 +109,7 @@ def _stand_still(family: list[int], history: Path) -> None:
             os.kill(pid, signal.SIGCONT)
 
 
+@pytest.mark.full
 def test_a_shape_that_breaks_ends_when_packets_wait_too_long_to_be_sent(
     start_gateway: StartGateway, kafka: HasBootstrap, tmp_path: Path
 ) -> None:

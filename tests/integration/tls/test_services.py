@@ -111,6 +111,7 @@ def line(
         )
 
 
+@pytest.mark.full
 def test_a_password_that_changes_under_load_loses_nothing(line: Line) -> None:
     line.send()
     eventually(line.all_landed, _PATIENCE)
@@ -133,6 +134,7 @@ def test_a_password_that_changes_under_load_loses_nothing(line: Line) -> None:
     assert (report.findings, report.unsettled) == ([], 0)
 
 
+@pytest.mark.full
 def test_no_password_is_anywhere_that_somebody_looks(line: Line) -> None:
     line.send()
     eventually(line.all_landed, _PATIENCE)
@@ -145,7 +147,7 @@ def test_no_password_is_anywhere_that_somebody_looks(line: Line) -> None:
         assert not any(password in each for each in [*said, *plans])
 
 
-@pytest.mark.parametrize("door", ["MTLS", "SASL"])
+@pytest.mark.parametrize("door", [pytest.param("MTLS", marks=pytest.mark.full), "SASL"])
 def test_a_writer_lands_parks_and_publishes(
     secured: Secured, database: Database, tmp_path: Path, door: str
 ) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+import pytest
 
 from stack import flights
 from stack.java import find_java
@@ -20,7 +21,7 @@ from tests.fixtures.flights import Flight, Sender
 from tests.fixtures.writer import event, execute, make_topics, rows
 from tests.integration.trial.conftest import Ground
 
-FLIGHTS = int(os.environ.get("ONRAMP_PLAN_FLIGHTS", "20000"))
+FLIGHTS = int(os.environ.get("ONRAMP_PLAN_FLIGHTS", "3000"))
 PARTITIONS = 3
 TABLE = """
     CREATE TABLE public.flights (
@@ -76,6 +77,7 @@ def most_sessions(dsn: str) -> Iterator[list[int]]:
         watching.join()
 
 
+@pytest.mark.full
 def test_spark_submit_runs_a_trial_too(ground: Ground) -> None:
     ground.send(*(event(f"a{i}", ground.name, n=i) for i in range(6_000)), event("b", ground.name, n="x"))
     in_force, file = ground.registries({}, {"schema": {"properties": {"n": {"type": "integer"}}}})
