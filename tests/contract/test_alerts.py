@@ -22,6 +22,8 @@ Rule = dict[str, Any]
 #: A number that something is compared with, or by which a rate is multiplied before it is.
 LIMIT = re.compile(r"(?<=[<>*] )\d+(?:\.\d+)?|(?<=== )\d+(?:\.\d+)?")
 PATIENCE = re.compile(r"\d+")
+#: The fast one where there is one: hundreds of files are written.
+DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
 def promtool(programs: Programs, *arguments: str | Path) -> str:
@@ -49,15 +51,20 @@ def test_the_rules_tests_pass(programs: Programs) -> None:
     assert (said.count("SUCCESS"), "FAILED" in said) == (len(TESTS), False), said
 
 
-@pytest.mark.parametrize("alert", ALERTS)
-def test_a_changed_rule_makes_its_test_red(alert: str, programs: Programs, tmp_path: Path) -> None:
-    as_it_is = write(tmp_path, "as-it-is", alert, ALERTS[alert])
-    changed = [write(tmp_path, name, alert, rule) for name, rule in mutants(ALERTS[alert])]
-    said = promtool(programs, "test", "rules", as_it_is, *changed)
+@pytest.mark.full
+def test_a_changed_rule_makes_its_test_red(programs: Programs, tmp_path: Path) -> None:
+    as_they_are, changed = list[Path](), list[Path]()
+    for alert, rule in ALERTS.items():
+        (folder := tmp_path / alert).mkdir()
+        as_they_are.append(write(folder, "as-it-is", alert, rule))
+        others = [write(folder, name, alert, other) for name, other in mutants(rule)]
+        assert others, alert
+        changed += others
+    said = promtool(programs, "test", "rules", *as_they_are, *changed)
     results = dict(re.findall(r"Unit Testing: +(\S+)\n +(SUCCESS|FAILED)", said))
-    assert results.pop(str(as_it_is)) == "SUCCESS", said
-    assert len(results) == len(changed) > 0
-    assert [Path(file).parent.name for file, result in results.items() if result != "FAILED"] == []
+    assert len(results) == len(as_they_are) + len(changed), said
+    assert [file for file in as_they_are if results[str(file)] != "SUCCESS"] == []
+    assert [file for file in changed if results[str(file)] != "FAILED"] == []
 
 
 def mutants(rule: Rule) -> Iterator[tuple[str, Rule]]:
@@ -87,9 +94,9 @@ def write(folder: Path, name: str, alert: str, rule: Rule) -> Path:
     recorded = [r for f in FILES.values() for g in f["groups"] for r in g["rules"] if "record" in r]
     needed = [r for r in recorded if r["record"] in rule["expr"]]
     groups = [{"name": "one", "rules": [*needed, rule]}]
-    (here / "rules.yml").write_text(yaml.safe_dump({"groups": groups}), "utf-8")
+    (here / "rules.yml").write_text(yaml.dump({"groups": groups}, Dumper=DUMPER), "utf-8")
     (file,) = (file for file in TESTS.values() if any(t["name"] == alert for t in file["tests"]))
     test = copy.deepcopy({**file, "rule_files": ["rules.yml"]})
     test["tests"] = [each for each in file["tests"] if each["name"] == alert]
-    (here / "test.yml").write_text(yaml.safe_dump(test), "utf-8")
+    (here / "test.yml").write_text(yaml.dump(test, Dumper=DUMPER), "utf-8")
     return here / "test.yml"
