@@ -46,6 +46,14 @@ def test_the_configuration_of_compose_is_one(programs: Programs) -> None:
     assert "FAILED" not in said, said
 
 
+def test_each_rule_passes_its_test(programs: Programs, tmp_path: Path) -> None:
+    """With the rule alone: all rules beside each test take ten times as long."""
+    files = [write(tmp_path, alert, alert, rule) for alert, rule in ALERTS.items()]
+    said = promtool(programs, "test", "rules", *files)
+    assert (said.count("SUCCESS"), "FAILED" in said) == (len(ALERTS), False), said
+
+
+@pytest.mark.full
 def test_the_rules_tests_pass(programs: Programs) -> None:
     said = promtool(programs, "test", "rules", *sorted((RULES.parent / "tests").glob("*.yml")))
     assert (said.count("SUCCESS"), "FAILED" in said) == (len(TESTS), False), said
