@@ -16,6 +16,8 @@ from tests.fixtures.fix_tls import Secured
 from tests.fixtures.writer import eventually
 from tests.integration.loadtest.test_generator import generated
 
+pytestmark = pytest.mark.full
+
 
 @pytest.fixture(scope="module")
 def gateway(secured: Secured, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
@@ -47,16 +49,8 @@ def _is_ready(service: Service, trusting: ssl.SSLContext) -> bool:
     ("shape", "trusted"),
     [
         (Shape(name="x", via=BATCH, size=15, batch=5, steps=(Step(0.4, 250),), connections=2), True),
-        pytest.param(
-            Shape(name="x", via=KAFKA, size=15, batch=1, steps=(Step(0.4, 50),), connections=2),
-            True,
-            marks=pytest.mark.full,
-        ),
-        pytest.param(
-            Shape(name="x", via=BATCH, size=15, batch=5, steps=(Step(0.4, 250),), connections=2),
-            False,
-            marks=pytest.mark.full,
-        ),
+        (Shape(name="x", via=KAFKA, size=15, batch=1, steps=(Step(0.4, 50),), connections=2), True),
+        (Shape(name="x", via=BATCH, size=15, batch=5, steps=(Step(0.4, 250),), connections=2), False),
     ],
 )
 def test_it_sends_where_it_can_trust_the_certificate(
