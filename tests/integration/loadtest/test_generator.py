@@ -80,6 +80,7 @@ def test_what_the_history_calls_ok_is_on_kafka(
         ]
 
 
+@pytest.mark.full
 def test_a_gateway_that_stands_still_is_late_for_everything_that_was_due_meanwhile(
     start_gateway: StartGateway, kafka: HasBootstrap, tmp_path: Path
 ) -> None:

@@ -2,7 +2,8 @@
 """Verify on a real Postgres: silent when all is well, and it names each planted violation."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from contextlib import closing
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from loadtest.shapes import BATCH, KAFKA, SYSLOG
 from loadtest.verify import Verdict
 from services.writer.persist.landing import ensure_table
 from services.writer.postgres.database import Database as WriterDatabase
+from services.writer.postgres.migrations import migrate
 from services.writer.postgres.pool import connected
 from tests.fixtures.fix_postgres import Database
 
@@ -49,20 +51,30 @@ def history(file: Path) -> Claims:
     return Claims.read(file)
 
 
-@pytest.fixture
-def run(migrated: Database, tmp_path: Path) -> Iterator[Run]:
-    conn = found.connect(migrated.dsn)
-    try:
-        with connected(WriterDatabase("onramp", migrated.dsn), "land") as writer:
-            ensure_table(writer, WriterDatabase("onramp", migrated.dsn), NAMES.event)
+@pytest.fixture(scope="module")
+def healthy(own_database: Database, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
+    """The run as it went."""
+    database = WriterDatabase("onramp", own_database.dsn)
+    with closing(found.connect(own_database.dsn)) as conn:
+        migrate(database)
+        with connected(database, "land") as writer:
+            ensure_table(writer, database, NAMES.event)
         found.make_table(conn, NAMES)
-        made = Run(conn, history(tmp_path / "history"))
+        made = Run(conn, history(tmp_path_factory.mktemp("run") / "history"))
         for n in range(FIRST_NUMBER, FIRST_NUMBER + ANSWERED + 1):
             made.execute(land(n))
             made.execute(f"INSERT INTO {PACKETS} (i) VALUES ({n})")
         yield made
+
+
+@pytest.fixture
+def run(healthy: Run) -> Iterator[Run]:
+    """The run for a test to plant in: nothing of it stays."""
+    healthy.execute("BEGIN")
+    try:
+        yield replace(healthy)
     finally:
-        conn.close()
+        healthy.execute("ROLLBACK")
 
 
 def land(number: int, event_id: str | None = None) -> str:
