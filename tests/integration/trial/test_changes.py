@@ -22,7 +22,6 @@ from services.writer.trial.trial import Wish, WrongFileError
 from shared import wire
 from shared.registry.model import Snapshot
 from shared.settings import KafkaSettings, RegistrySettings
-from stack.kafka import Kafka
 from stack.ports import free_port
 from tests.fixtures.inline import Reader
 from tests.fixtures.writer import delete_records, event, execute, make_topics, rows
@@ -312,28 +311,31 @@ def test_neither_lock_nor_copy_is_left_while_kafka_is_waited_for(
     assert held == [[], []]
 
 
-def test_the_registry_in_kafka_is_what_is_in_force(ground: Ground, own_kafka: Kafka) -> None:
-    ground.bootstrap = own_kafka.bootstrap
+def test_the_registry_in_kafka_is_what_is_in_force(ground: Ground) -> None:
     ground.send(event("a", ground.name, n=1), event("b", ground.name, n="x"))
     file = ground.file({"schema": OPEN})
-    kafka = KafkaSettings(bootstrap=own_kafka.bootstrap)
+    kafka = KafkaSettings(bootstrap=ground.bootstrap)
     wish = Wish(file=file, window=Window(last=10))
-    topics = AdminClient({"bootstrap.servers": own_kafka.bootstrap})
+    client = AdminClient({"bootstrap.servers": ground.bootstrap})
+    in_kafka = RegistrySettings(topic=f"onramp.registry.{ground.name}")
+
+    def there() -> tuple[set[str], set[str]]:
+        groups = client.list_consumer_groups().result().valid
+        return set(client.list_topics(timeout=20).topics), {group.group_id for group in groups}
 
     def plan() -> Report:
-        in_kafka = RegistrySettings()
         return flow.try_change(wish, ground.settings(), kafka, in_kafka, lambda _: Reader(kafka.brokers))
 
+    before = there()
     empty = plan()
     assert (outcomes(empty, ground.name, "old"), outcomes(empty, ground.name)) == (
         {"landed": 2},
         {"refused": 1, "landed": 1},
     )
-    assert set(topics.list_topics(timeout=20).topics) == {ground.topic}, "no topic is made"
-    assert topics.list_consumer_groups().result().valid == []
-    with editing(kafka) as editor:
+    assert there() == before, "neither a topic nor a group is made"
+    with editing(kafka, in_kafka) as editor:
         assert apply_file(editor, file, ApplyWish()).state == "applied"
-    with editing(kafka) as editor:
+    with editing(kafka, in_kafka) as editor:
         other = Snapshot.model_validate({"event_types": {ground.name: {"schema": OPEN}, "by_hand": {}}})
         change_to(editor, other, ApplyWish())
     same = plan()
