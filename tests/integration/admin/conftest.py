@@ -16,6 +16,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from services.admin.audit.run import Request, audit
 from services.admin.findings import Report
+from services.admin.store.work_sql import JobSession
 from services.writer.kafka.producer import Record, publish
 from services.writer.model.offsets import Incarnation, Partition, Range
 from services.writer.model.records import LARGE, USUAL
@@ -86,7 +87,7 @@ class Stage:
 
     def prepare(self) -> "Stage":
         if not self.has_topic:
-            make_topics(self.bootstrap, self.partition.topic, partitions=1)
+            make_topics(self.bootstrap, self.partition.topic)
         self.claim(0)
         return self
 
@@ -276,11 +277,40 @@ def disconnect() -> None:
     pool.close_all()
 
 
-@pytest.fixture
-def desk(stage: Stage, templates: Templates) -> Iterator[Desk]:
-    """A control database that has kept five parked events of a stage, and one that is no event."""
+@contextmanager
+def parked_desk(stage: Stage, templates: Templates) -> Iterator[Desk]:
+    """A control database that has kept five parked events of `stage`, and one that is no event."""
     stage.settle(*(envelope(f"e-{n}", stage.name, b'{"a":"\\u0000"}') for n in EVERY), b"no json")
     with database_beside(templates.server, templates.control) as dsn, desk_of(stage, dsn) as desk:
+        yield desk
+
+
+@pytest.fixture(scope="package")
+def original_desk(own_topics: HasBootstrap, templates: Templates) -> Iterator[Desk]:
+    """The databases that those of `desk` are copies of, without a session."""
+    with database_beside(templates.server, templates.writer) as dsn:
+        stage = Stage(own_topics.bootstrap, dsn).prepare()
+        with parked_desk(stage, templates) as desk:
+            desk.session.close()
+            disconnect()
+            yield desk
+
+
+@pytest.fixture
+def desk(original_desk: Desk, postgres: HasDsn) -> Iterator[Desk]:
+    """Databases of the test's own with what is parked; it sends nothing: Kafka has the others' topic."""
+    copied = [urlsplit(dsn).path.removeprefix("/") for dsn in (original_desk.stage.dsn, original_desk.dsn)]
+    with database_beside(postgres.dsn, copied[0]) as dsn, database_beside(postgres.dsn, copied[1]) as control:
+        session = JobSession.open(control, {"onramp": dsn})
+        yield Desk(replace(original_desk.stage, dsn=dsn), control, session)
+        session.close()
+        disconnect()
+
+
+@pytest.fixture
+def sending_desk(stage: Stage, templates: Templates) -> Iterator[Desk]:
+    """A desk with a topic of its own, to send more."""
+    with parked_desk(stage, templates) as desk:
         yield desk
 
 

@@ -78,9 +78,10 @@ def test_what_is_parked_is_kept_in_one_state(desk: Desk) -> None:
     assert report.kept == {"open": 5, "replayed": 1}
 
 
-def test_what_the_keeper_has_not_come_to_is_not_kept_yet_and_no_finding(desk: Desk) -> None:
-    desk.stage.settle(event("x", desk.stage.name, a="\0"), b"no json either")
-    report = desk.stage.audit(control=desk.dsn)
+def test_what_the_keeper_has_not_come_to_is_not_kept_yet_and_no_finding(sending_desk: Desk) -> None:
+    stage = sending_desk.stage
+    stage.settle(event("x", stage.name, a="\0"), b"no json either")
+    report = stage.audit(control=sending_desk.dsn)
     assert (report.findings, report.not_yet_kept) == ([], 2)
     assert report.balanced
 
