@@ -62,13 +62,13 @@ mutants: $(STAMP) ## Remove one protection of the code at a time: the tests must
 	$(PY) -m tests.mutants $(ARGS)
 
 proof: $(STAMP) ## 100,000 flights, 1,000 broken ones, an outage, a hang, a cut log and six kills: the books balance
-	ONRAMP_PROOF_FLIGHTS=100000 $(PY) -m pytest tests/faults/test_proof.py --timeout 3600 $(ARGS)
+	ONRAMP_PROOF_FLIGHTS=100000 $(PY) -m pytest tests/faults/test_proof.py -m "" --timeout 3600 $(ARGS)
 
 proof-plan: $(STAMP) ## `onramp plan` over all 336,776 flights finds a planted change of a type, and counts it exactly
 	ONRAMP_PLAN_FLIGHTS=336776 $(PY) -m pytest tests/integration/trial/test_flights.py --timeout 3600 $(ARGS)
 
 proof-parked: $(STAMP) ## 50,000 flights, three faults, an outage of a minute, kills, a restored dump: nothing parked is forgotten
-	ONRAMP_PARKED_FLIGHTS=50000 $(PY) -m pytest tests/faults/test_nothing_forgotten.py --timeout 3600 $(ARGS)
+	ONRAMP_PARKED_FLIGHTS=50000 $(PY) -m pytest tests/faults/test_nothing_forgotten.py -m "" --timeout 3600 $(ARGS)
 
 proof-sources: $(STAMP) ## Five seeds: the demo's whole tables change while Connect, writer, modeler, agent and Postgres are killed
 	ONRAMP_SOURCES_SEEDS=5 $(PY) -m pytest tests/faults/test_sources_proof.py --timeout 3600 $(ARGS)

@@ -11,6 +11,8 @@ from tests.fixtures.other import Other
 from tests.fixtures.up import StartUp
 from tests.fixtures.writer import envelope, eventually
 
+pytestmark = pytest.mark.full
+
 OUT = 'ALERTS{alertname="OnrampDatabaseOut",alertstate="firing"}[1h]'
 OTHER_PAGES = 'count(ALERTS{severity="page",alertstate="firing",alertname!="OnrampDatabaseOut"})'
 FIRING = 'count(ALERTS{alertstate="firing",alertname!="OnrampWatchdog"})'

@@ -36,6 +36,8 @@ from tests.fixtures.started import started
 from tests.fixtures.tls_postgres import tls_in_front_of
 from tests.fixtures.writer import eventually, landed
 
+pytestmark = pytest.mark.full
+
 _PATIENCE = 120.0
 _PER_SECOND, _TICK_SECONDS = 2_000, 0.05
 #: A balancer that looks ten times a second hears of a gateway's end long before.

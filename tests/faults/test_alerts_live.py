@@ -21,6 +21,8 @@ from tests.fixtures.scenes import Scene
 from tests.fixtures.started import started
 from tests.fixtures.writer import envelope, eventually
 
+pytestmark = pytest.mark.full
+
 #: Instead of the rules' own patience, of minutes.
 PATIENCE = "2s"
 LAG = "sum(onramp_writer_lag_events)[1h:1s]"

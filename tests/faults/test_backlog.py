@@ -1,7 +1,11 @@
 """However much waits and wherever: the writer's memory does not follow it."""
 
+import pytest
+
 from tests.fixtures.scenes import Scene
 from tests.fixtures.writer import event, eventually, make_topics, produce
+
+pytestmark = pytest.mark.full
 
 PARTITIONS = 100
 EVENT_BYTES = 30_000

@@ -13,6 +13,8 @@ from tests.fixtures.fix_postgres import Database
 from tests.fixtures.scenes import Scene
 from tests.fixtures.writer import event, eventually, execute, landed
 
+pytestmark = pytest.mark.full
+
 _BYTES = 4 << 20
 
 

@@ -25,6 +25,8 @@ from tests.fixtures.scenes import Scene
 from tests.fixtures.started import started
 from tests.fixtures.writer import delete_records, event, eventually, landed, produce
 
+pytestmark = pytest.mark.full
+
 _PATIENCE = 120.0
 #: Brokers by their place; their ids count from 1.
 _THIRD = 2

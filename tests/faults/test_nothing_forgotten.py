@@ -23,6 +23,8 @@ from tests.fixtures.other import Other
 from tests.fixtures.scenes import Scene, gone, kill_driver_alone, ready
 from tests.fixtures.writer import eventually, execute, group_offsets, landed, ledger_of, make_topics, rows
 
+pytestmark = pytest.mark.full
+
 REAL = "ONRAMP_PARKED_FLIGHTS" in os.environ
 FLIGHTS = int(os.environ.get("ONRAMP_PARKED_FLIGHTS", "10000"))
 #: Events of each fault.

@@ -41,6 +41,8 @@ from tests.fixtures.scenes import Scene, gone, kill_driver_alone
 from tests.fixtures.silent import Stopped
 from tests.fixtures.writer import eventually, group_offsets, ledger_of, make_topics, records, rows
 
+pytestmark = pytest.mark.full
+
 FLIGHTS = int(os.environ.get("ONRAMP_PROOF_FLIGHTS", "5000"))
 REAL = "ONRAMP_PROOF_FLIGHTS" in os.environ
 BROKEN = max(FLIGHTS // 100, 100)

@@ -11,6 +11,8 @@ from tests.fixtures.fix_postgres import Database
 from tests.fixtures.scenes import Scene
 from tests.fixtures.spark_cluster import Cluster
 
+pytestmark = pytest.mark.full
+
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[Cluster]:

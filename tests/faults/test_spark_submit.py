@@ -19,6 +19,8 @@ from tests.fixtures.fix_postgres import Database
 from tests.fixtures.scenes import Scene, gone
 from tests.fixtures.writer import eventually
 
+pytestmark = pytest.mark.full
+
 
 @pytest.fixture
 def submitted(ground: Ground, database: Database, tmp_path: Path) -> Iterator[Scene]:
