@@ -25,40 +25,20 @@ def result_of(run: Up) -> dict[str, object]:
     return document
 
 
-def test_flights_land_and_a_second_run_starts_from_what_is_there(up: StartUp) -> None:
-    first = up("--exit", "--json", "--events", "1500")
-    assert first.wait() == 0, first.text
-    result = result_of(first)
-    assert (result["sent"], result["accepted"], result["landed"]) == (1500, 1500, 1500)
-    assert (result["landed_now"], result["landed_before"]) == (1500, 0)
-    assert first.processes() == []
-
-    second = up("--exit", "--json", "--events", "2000")
-    assert second.wait() == 0, second.text
-    result = result_of(second)
-    assert (result["sent"], result["accepted"], result["landed"]) == (2000, 2000, 2000)
-    assert (result["landed_now"], result["landed_before"]) == (500, 1500)
-
-
-def test_a_given_database_and_given_brokers_are_used(
-    up: StartUp, own_kafka: Kafka, database: Database
-) -> None:
-    run = up("--exit", "--events", "700", "--dsn", database.dsn, "--kafka", own_kafka.bootstrap)
-    assert run.wait() == 0, run.text
-    assert "landed          700" in run.text
-    assert "Starting Kafka" not in run.text
-    assert re.findall(r"Stopping (.+): done", run.text) == ["the admin service", "the gateway", "the writer"]
-    with closing(psycopg2.connect(database.dsn)) as connection, connection.cursor() as cursor:
-        cursor.execute("SELECT count(DISTINCT _id), count(*) FROM events.flight_departed")
-        assert cursor.fetchone() == (700, 700)
-
-
-def test_it_stays_up_on_other_ports_until_ctrl_c_and_leaves_nobody_behind(
+def test_flights_land_and_the_next_run_starts_from_what_is_there_and_stays_until_ctrl_c(
     up: StartUp, with_prometheus: list[str]
 ) -> None:
+    first = up("--exit", "--json", "--events", "500")
+    assert first.wait() == 0, first.text
+    result = result_of(first)
+    assert (result["sent"], result["accepted"], result["landed"]) == (500, 500, 500)
+    assert (result["landed_now"], result["landed_before"]) == (500, 0)
+    assert first.processes() == []
+
     with occupied(8080):
-        run = up("--events", "0", *with_prometheus)
+        run = up("--events", "700", *with_prometheus)
         run.until("Ctrl-C stops everything")
+    assert "(200 now, 500 were there already)" in run.text
     if with_prometheus:
         prometheus = run.until(r"Alerts    (http://\S+)").group(1)
         eventually(lambda: targets_of(prometheus) == ["onramp-gateway", "onramp-writer"])
@@ -94,7 +74,13 @@ def test_it_stays_up_on_other_ports_until_ctrl_c_and_leaves_nobody_behind(
 
 
 @pytest.mark.parametrize(
-    "moment", ["Checking the jars", "Starting Kafka", "Starting the gateway", "Sending flights"]
+    "moment",
+    [
+        pytest.param("Checking the jars", marks=pytest.mark.full),
+        pytest.param("Starting Kafka", marks=pytest.mark.full),
+        "Starting the gateway",
+        pytest.param("Sending flights", marks=pytest.mark.full),
+    ],
 )
 def test_asked_to_stop_at_any_moment_it_leaves_nobody_behind(up: StartUp, moment: str) -> None:
     run = up("--exit")
@@ -115,6 +101,21 @@ def test_a_part_that_crashes_is_named_with_the_end_of_its_log(up: StartUp) -> No
     assert run.processes() == []
 
 
+@pytest.mark.full
+def test_a_given_database_and_given_brokers_are_used(
+    up: StartUp, own_kafka: Kafka, database: Database
+) -> None:
+    run = up("--exit", "--events", "700", "--dsn", database.dsn, "--kafka", own_kafka.bootstrap)
+    assert run.wait() == 0, run.text
+    assert "landed          700" in run.text
+    assert "Starting Kafka" not in run.text
+    assert re.findall(r"Stopping (.+): done", run.text) == ["the admin service", "the gateway", "the writer"]
+    with closing(psycopg2.connect(database.dsn)) as connection, connection.cursor() as cursor:
+        cursor.execute("SELECT count(DISTINCT _id), count(*) FROM events.flight_departed")
+        assert cursor.fetchone() == (700, 700)
+
+
+@pytest.mark.full
 def test_killed_itself_it_takes_everything_along(up: StartUp) -> None:
     run = up("--events", "0")
     run.until("Starting the gateway and the writer")

@@ -4,8 +4,11 @@ import asyncio
 from dataclasses import replace
 from pathlib import Path
 
+import httpx2
+import psutil
 import pytest
 from aiokafka import AIOKafkaProducer
+from prometheus_client.parser import text_string_to_metric_families
 
 from loadtest import pages, report, run
 from loadtest.shapes import RISING, named
@@ -146,6 +149,28 @@ def test_batches_share_their_python_workers_and_with_them_their_connections(
     assert set(python_workers(writer)) == before
 
 
+def test_the_writer_shows_its_driver_its_jvm_and_its_workers(scene: Scene, writer: Service) -> None:
+    def shown() -> dict[str, float]:
+        text = httpx2.get(f"{writer.url}/metrics", timeout=60).text
+        samples = [s for f in text_string_to_metric_families(text) for s in f.samples]
+        return {f"{s.name}{sorted(s.labels.values())}": s.value for s in samples}
+
+    scene.send(50)
+    _all_settled(scene)
+    eventually(lambda: shown().get("onramp_processes['spark worker']", 0) >= 2)  # and who forks them
+    found = eventually(lambda: (s := shown())["onramp_writer_slot_seconds_total[]"] > 0 and s)
+    driver, jvm = psutil.Process(writer.pid), psutil.Process(writer.pid).children()[0]
+    assert found["onramp_process_start_timestamp_seconds['jvm']"] == pytest.approx(jvm.create_time(), abs=2)
+    begun = found["onramp_process_start_timestamp_seconds['driver']"]
+    assert begun == pytest.approx(driver.create_time(), abs=2)
+    assert found["onramp_process_resident_memory_bytes['jvm']"] > found["onramp_writer_jvm_heap_bytes[]"] > 0
+    assert found["onramp_writer_jvm_heap_bytes[]"] <= found["onramp_writer_jvm_heap_limit_bytes[]"]
+    assert found["onramp_writer_slots[]"] >= 1
+    assert found["onramp_event_loop_delay_seconds_count['driver']"] > 0
+    assert any(n.startswith("onramp_writer_jvm_collections_total") and v > 0 for n, v in found.items())
+
+
+@pytest.mark.full
 def test_without_a_writer_the_gateway_goes_on_accepting_and_all_lands_when_it_returns(
     scene: Scene, writer: Service
 ) -> None:
@@ -159,6 +184,7 @@ def test_without_a_writer_the_gateway_goes_on_accepting_and_all_lands_when_it_re
     _all_settled(scene)
 
 
+@pytest.mark.full
 def test_a_rising_load_is_followed_to_its_rows(
     scene: Scene, gateway: Service, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -9,11 +9,14 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from confluent_kafka.admin import AdminClient
 
+import shared.event_lines
+from shared.event_lines import EventLines
 from stack import services
 from stack.kafka import Kafka
 from stack.postgres import Postgres
-from tests.fixtures.fix_postgres import Database, HasDsn
+from tests.fixtures.fix_postgres import FAST, Database, HasDsn
 from tests.fixtures.fix_stack import StartWriter
 from tests.fixtures.inline import Inline, Places, start_inline
 from tests.fixtures.other import Other
@@ -21,6 +24,7 @@ from tests.fixtures.scenes import Scene
 from tests.fixtures.silent import Stopped
 from tests.fixtures.started import started
 from tests.fixtures.two import Bug, Two
+from tests.fixtures.writer import delete_topic
 
 StartInline = Callable[..., Inline]
 
@@ -85,6 +89,19 @@ def inline(ground: Ground, database: Database, inline_writers: StartInline, tmp_
 
 
 @pytest.fixture
+def event_lines(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """The event lines of this process instead of standard error's; they are on by default."""
+    lines: list[bytes] = []
+
+    def of_process(service: str, logger: str, per_second: int) -> EventLines:
+        assert per_second == 1_000
+        return EventLines(service, logger, 100_000, write=lines.extend)
+
+    monkeypatch.setattr(shared.event_lines, "of_process", of_process)
+    return lines
+
+
+@pytest.fixture
 def other(postgres: HasDsn, database: Database) -> Iterator[Other]:
     """A second database, under a name that no other test's markers have."""
     other = Other(postgres.dsn, urlsplit(database.dsn).path.lstrip("/") + "_other")
@@ -106,20 +123,70 @@ def fresh(other: Other) -> Iterator[Other]:
         found.drop()
 
 
+def _run_again(part: Kafka | Postgres) -> None:
+    """Start what a test has stopped."""
+    if not part.children[0].running:
+        part.start()
+        part.wait_ready()
+
+
+@pytest.fixture(scope="package")
+def one_postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
+    """The server behind `breakable_postgres`."""
+    with started(Postgres(tmp_path_factory.mktemp("breakable") / "postgres", settings=FAST)) as server:
+        yield server
+
+
 @pytest.fixture
-def hung(own_postgres: Postgres) -> Other:
+def breakable_postgres(one_postgres: Postgres) -> Iterator[Postgres]:
+    """A Postgres server to stop, kill and start, for one test after the other; it runs when a test begins."""
+    yield one_postgres
+    _run_again(one_postgres)
+
+
+@pytest.fixture
+def hung(breakable_postgres: Postgres) -> Other:
     """A database of a server that can be stopped."""
-    other = Other(own_postgres.dsn, f"hung_{secrets.token_hex(4)}")
+    other = Other(breakable_postgres.dsn, f"hung_{secrets.token_hex(4)}")
     other.create()
     return other
 
 
 @pytest.fixture
-def server(own_postgres: Postgres) -> Iterator[Stopped]:
+def server(breakable_postgres: Postgres) -> Iterator[Stopped]:
     """The server of `hung`; it goes on when the test is over."""
-    server = Stopped(own_postgres)
+    server = Stopped(breakable_postgres)
     yield server
     server.go_on()
+
+
+@pytest.fixture
+def on_breakable_postgres(ground: Ground, hung: Other, inline_writers: StartInline, tmp_path: Path) -> Scene:
+    """A scene of inline writers whose own database is `hung`."""
+    return Scene(
+        start_writer=inline_writers,
+        bootstrap=ground.kafka.bootstrap,
+        dsn=hung.dsn,
+        gateway=ground.gateway,
+        folder=tmp_path,
+    )
+
+
+@pytest.fixture(scope="package")
+def one_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
+    """The broker behind `breakable_kafka`."""
+    with started(Kafka(tmp_path_factory.mktemp("breakable") / "kafka")) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def breakable_kafka(one_kafka: Kafka) -> Iterator[Kafka]:
+    """A Kafka to stop, kill, litter and start, for one test after the other; each finds it without topics."""
+    yield one_kafka
+    _run_again(one_kafka)
+    admin = AdminClient({"bootstrap.servers": one_kafka.bootstrap})
+    topics = [name for name in admin.list_topics(timeout=20).topics if not name.startswith("__")]
+    delete_topic(one_kafka.bootstrap, *topics)
 
 
 @pytest.fixture
@@ -129,10 +196,16 @@ def start_alone(inline_writers: StartInline) -> Callable[..., Any]:
 
 
 @pytest.fixture
-def alone(own_kafka: Kafka, database: Database, start_alone: Callable[..., Any], tmp_path: Path) -> Scene:
-    """A scene on a Kafka of one broker that nobody else has."""
+def alone(
+    breakable_kafka: Kafka, database: Database, start_alone: Callable[..., Any], tmp_path: Path
+) -> Scene:
+    """A scene on a Kafka of one broker that nobody else has meanwhile."""
     return Scene(
-        start_writer=start_alone, bootstrap=own_kafka.bootstrap, dsn=database.dsn, gateway="", folder=tmp_path
+        start_writer=start_alone,
+        bootstrap=breakable_kafka.bootstrap,
+        dsn=database.dsn,
+        gateway="",
+        folder=tmp_path,
     )
 
 

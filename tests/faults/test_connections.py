@@ -11,7 +11,6 @@ import psycopg2
 import pytest
 
 from shared import wire
-from stack.postgres import Postgres
 from tests.faults.conftest import Ground
 from tests.fixtures.inline import Inline, start_inline
 from tests.fixtures.proxy import Proxy
@@ -71,31 +70,19 @@ def _no_connection_left(dsn: str) -> Iterator[None]:
 
 
 def test_f28_while_postgres_has_no_connection_left_events_wait_and_none_is_parked(
-    ground: Ground, own_postgres: Postgres, tmp_path: Path
+    on_breakable_postgres: Scene,
 ) -> None:
-    running: list[Inline] = []
-    start = partial(start_inline, running)
-    scene = Scene(
-        start_writer=start,
-        bootstrap=ground.kafka.bootstrap,
-        dsn=own_postgres.dsn,
-        gateway=ground.gateway,
-        folder=tmp_path,
-    )
-    try:
+    scene = on_breakable_postgres
+    scene.send(20)
+    writer: Inline = scene.writer()
+    scene.all_landed_once()
+    with _no_connection_left(scene.dsn):
         scene.send(20)
-        writer = scene.writer()
-        scene.all_landed_once()
-        with _no_connection_left(own_postgres.dsn):
-            scene.send(20)
-            eventually(lambda: set(writer.states.values()) == {"out"})
-        scene.all_landed_once()
-        parked = [r for r in records(scene.bootstrap, wire.USER_ERRORS) if r.error["topic"] == scene.topic]
-        assert parked == []
-        scene.audited()
-    finally:
-        for writer in running:
-            writer.stop()
+        eventually(lambda: set(writer.states.values()) == {"out"})
+    scene.all_landed_once()
+    parked = [r for r in records(scene.bootstrap, wire.USER_ERRORS) if r.error["topic"] == scene.topic]
+    assert parked == []
+    scene.audited()
 
 
 class Flow:

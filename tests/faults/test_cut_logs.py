@@ -1,7 +1,6 @@
 """Kafka's log goes back below what is settled, and gives the same offsets out again: halted, aloud.
 
-Each scene has a Kafka of its own, because it is broken: one broker that lost the end of its log or
-got an older one back, and three of which one that was not in sync was made leader.
+One broker loses the end of its log or gets an older one back; of three, one that was not in sync leads.
 """
 
 from functools import partial
@@ -31,11 +30,11 @@ _PATIENCE = 120.0
 class Broken:
     """A topic that a writer has settled up to 10, and a neighbour; then its log goes back to 6."""
 
-    def __init__(self, scene: Scene, kafka: Kafka, folder: Path, other: Other | None = None) -> None:
+    def __init__(self, scene: Scene, kafka: Kafka, other: Other | None = None) -> None:
         self.scene = scene
         self.other = other
         self.kafka = kafka
-        self.folder = folder
+        self.folder = kafka._data_dir
         self.beside = f"{scene.name}_beside"
         make_topics(scene.bootstrap, scene.topic, f"events.{self.beside}")
         self.writer = self.start()
@@ -84,8 +83,8 @@ class Broken:
 
 
 @pytest.fixture
-def broken(alone: Scene, own_kafka: Kafka, tmp_path: Path) -> Broken:
-    broken = Broken(alone, own_kafka, tmp_path / "kafka")
+def broken(alone: Scene, breakable_kafka: Kafka) -> Broken:
+    broken = Broken(alone, breakable_kafka)
     broken.produce("old", 10)
     broken.settle(10)
     return broken
@@ -97,6 +96,7 @@ def _forget_the_group(scene: Scene) -> None:
         future.result(20)
 
 
+@pytest.mark.full
 def test_f44_a_log_that_ends_below_what_is_settled_halts_its_partition_and_no_other(broken: Broken) -> None:
     broken.writer.stop()
     broken.goes_back()
@@ -106,7 +106,10 @@ def test_f44_a_log_that_ends_below_what_is_settled_halts_its_partition_and_no_ot
     assert broken.scene.landed() == 10
 
 
-@pytest.mark.parametrize("again", [3, 8], ids=["short of it", "and past it"])
+@pytest.mark.parametrize(
+    "again",
+    [pytest.param(3, id="short of it", marks=pytest.mark.full), pytest.param(8, id="and past it")],
+)
 def test_f44_a_log_that_was_cut_and_filled_again_is_told_by_its_leaders_epoch(
     broken: Broken, again: int
 ) -> None:
@@ -120,6 +123,7 @@ def test_f44_a_log_that_was_cut_and_filled_again_is_told_by_its_leaders_epoch(
     assert broken.scene.group() == {0: 10}
 
 
+@pytest.mark.full
 def test_f44_the_same_under_a_writer_that_runs(broken: Broken) -> None:
     broken.goes_back()
     broken.produce("new", 8)
@@ -144,6 +148,7 @@ def test_f44_with_the_groups_offsets_lost_the_ledger_tells(broken: Broken) -> No
     assert broken.scene.landed() == 10
 
 
+@pytest.mark.full
 def test_f44_a_log_that_is_what_was_settled_again_is_read_on_without_a_word(
     broken: Broken, tmp_path: Path
 ) -> None:
@@ -160,6 +165,7 @@ def test_f44_a_log_that_is_what_was_settled_again_is_read_on_without_a_word(
     broken.settle(12)
 
 
+@pytest.mark.full
 def test_f44_a_broker_that_comes_back_whole_halts_nothing(broken: Broken) -> None:
     broken.kill()
     broken.come_back()
@@ -196,10 +202,11 @@ def test_f44_a_person_lets_it_go_on_from_the_cut_and_what_is_there_lands(broken:
     assert "cut at 9" in broken.halted()
 
 
+@pytest.mark.full
 def test_f44_what_waits_from_before_the_cut_lands_beside_what_is_accepted(
-    alone: Scene, own_kafka: Kafka, other: Other, tmp_path: Path
+    alone: Scene, breakable_kafka: Kafka, other: Other
 ) -> None:
-    broken = Broken(alone, own_kafka, tmp_path / "kafka", other)
+    broken = Broken(alone, breakable_kafka, other)
     eventually(lambda: set(broken.writer.states.values()) == {"landing"})
     broken.produce("old", 4)
     broken.settle(4)
@@ -219,6 +226,7 @@ def test_f44_what_waits_from_before_the_cut_lands_beside_what_is_accepted(
     assert with_other == [(20, 20)]
 
 
+@pytest.mark.full
 def test_f44_an_unclean_election_halts_what_was_settled_above_it(database: Database, tmp_path: Path) -> None:
     """Broker by broker: what only the first had is settled, and the one that lagged is made leader."""
     running: list[Inline] = []

@@ -4,31 +4,15 @@ from collections import Counter
 from typing import Any
 
 import orjson
-import pytest
 
-from shared import event_lines
-from shared.event_lines import EventLines
 from tests.fixtures.scenes import Scene
 from tests.fixtures.writer import envelope, eventually, make_topics, produce
 
 CANARY = "canary-4711"
 
 
-@pytest.fixture
-def written(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
-    """The lines of this process instead of standard error's; they are on by default."""
-    lines: list[bytes] = []
-
-    def of_process(service: str, logger: str, per_second: int) -> EventLines:
-        assert per_second == 1_000
-        return EventLines(service, logger, 100_000, write=lines.extend)
-
-    monkeypatch.setattr(event_lines, "of_process", of_process)
-    return lines
-
-
 def test_every_event_has_a_line_by_default_and_no_line_has_a_value(
-    inline: Scene, written: list[bytes]
+    inline: Scene, event_lines: list[bytes]
 ) -> None:
     make_topics(inline.bootstrap, inline.topic)
     payload = orjson.dumps({"card": CANARY})
@@ -38,9 +22,9 @@ def test_every_event_has_a_line_by_default_and_no_line_has_a_value(
     produce(inline.bootstrap, inline.topic, [*good, good[0], bad, nothing], partition=0)
     inline.writer()
     eventually(lambda: inline.landed() == 5)
-    eventually(lambda: len(events_of(written)) >= 8)
+    eventually(lambda: len(events_of(event_lines)) >= 8)
 
-    found = {line["receipt"]: line for line in events_of(written)}
+    found = {line["receipt"]: line for line in events_of(event_lines)}
     assert sorted(found) == [f"{inline.topic}/0/{n}" for n in range(8)]
     outcomes = [found[f"{inline.topic}/0/{n}"]["outcome"] for n in range(8)]
     assert outcomes == ["landed"] * 5 + ["duplicate", "parked", "parked"]
@@ -50,8 +34,8 @@ def test_every_event_has_a_line_by_default_and_no_line_has_a_value(
     }
     assert [r["event_id"] for r in rows] == [*(f"good-{n}" for n in range(5)), "good-0", "bad"]
     assert [found[f"{inline.topic}/0/{n}"].get("code") for n in (6, 7)] == ["data_rejected", "no_envelope"]
-    assert Counter(line["message"] for line in map(orjson.loads, written)) == {"event": 8}
-    assert CANARY.encode() not in b"".join(written)
+    assert Counter(line["message"] for line in map(orjson.loads, event_lines)) == {"event": 8}
+    assert CANARY.encode() not in b"".join(event_lines)
 
 
 def events_of(written: list[bytes]) -> list[dict[str, Any]]:

@@ -2,24 +2,23 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from itertools import product
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-import httpx2
 import orjson
 import psycopg2
 import pytest
 
 from stack import services
 from stack.services import Service
-from tests.fixtures.inline import KilledError, Places
+from tests.fixtures.inline import Inline, KilledError, Places
 from tests.fixtures.operator import Operator
 from tests.fixtures.other import Other
-from tests.fixtures.scenes import Scene, gone, kill_driver_alone
+from tests.fixtures.scenes import Scene
 from tests.fixtures.writer import eventually, execute, make_topics, rows
 
 N = 20
@@ -27,6 +26,8 @@ CODE = "forbidden_destination"
 WHERE = "/pipeline_context/destinations/0"
 MID_REPLAY, MID_JOB = "writer.mid_replay", "admin.mid_job"
 PATIENCE = 180
+#: A replay that is held must outlast its database's patience with a transaction that does nothing.
+_HELD = {"metrics_s": 0.2, "idle_in_transaction_ms": 60_000}
 
 
 class Refused(Operator):
@@ -52,7 +53,7 @@ class Refused(Operator):
         self.admin.wait_ready()
         return self.admin
 
-    def grant(self, writer: Service) -> None:
+    def grant(self, writer: Inline) -> None:
         """Put the registry right, and wait until the writer works by it."""
         before = _digest(writer)
         self.scene.register({"grants": [{"topic": self.scene.topic, "schema": "public"}]})
@@ -77,22 +78,15 @@ class Refused(Operator):
         return [x for (x,) in rows(self.other.dsn, "SELECT x FROM public.t ORDER BY 1")]
 
 
-def _digest(writer: Service) -> str:
+def _digest(writer: Inline) -> str:
     """By which registry a writer routes events."""
-    page = httpx2.get(f"{writer.url}/metrics", timeout=10).text
-    shown = re.search(r'^onramp_registry_info{digest="(.*)"} 1.0$', page, re.MULTILINE)
+    shown = re.search(r'onramp_registry_info{digest="(.*)"}', "\n".join(writer.shown))
     return shown[1] if shown else ""
 
 
 @pytest.fixture
-def start_alone(request: pytest.FixtureRequest) -> Callable[..., Any]:
-    """Real writers."""
-    return request.getfixturevalue("start_writer")  # type: ignore[no-any-return]
-
-
-@pytest.fixture
-def refused(alone: Scene, other: Other, tmp_path: Path) -> Iterator[Refused]:
-    found = Refused(alone, other, tmp_path)
+def refused(inline: Scene, other: Other, tmp_path: Path) -> Iterator[Refused]:
+    found = Refused(inline, other, tmp_path)
     try:
         yield found
     finally:
@@ -101,43 +95,43 @@ def refused(alone: Scene, other: Other, tmp_path: Path) -> Iterator[Refused]:
 
 
 def test_f42_what_was_refused_lands_once_though_both_are_killed_on_the_way(
-    refused: Refused, alone: Scene, other: Other
+    refused: Refused, inline: Scene, other: Other, places: Places
 ) -> None:
-    writer = alone.writer_into(other, pause=MID_REPLAY, metrics_s=0.2)
+    writer: Inline = inline.writer_into(other, **_HELD)
     refused.start_admin(MID_JOB)
     refused.produce()
     eventually(lambda: refused.of_state() == {"open": N}, PATIENCE)
     refused.grant(writer)
+    sorting = places.hold_at(MID_REPLAY)
     job = refused.start("replay", "--code", CODE, "--reason", "it is granted")
 
     # The default database's writer sorts it, and the admin service dies before it has staged it on.
     def both_wait() -> bool:
-        if refused.staged(alone) < N:
-            alone.go_on(MID_JOB)
-        return alone.flag(MID_REPLAY).exists() and alone.flag(MID_JOB).exists()
+        if refused.staged(inline) < N:
+            inline.go_on(MID_JOB)
+        return sorting.is_reached and inline.flag(MID_JOB).exists()
 
     eventually(both_wait, PATIENCE)
-    assert refused.replayed(alone) == []
-    alone.go_on(MID_REPLAY)
-    eventually(lambda: refused.replayed(alone) == [("sorted", 1, N)], PATIENCE)
+    assert refused.replayed(inline) == []
+    sorting.go_on()
+    eventually(lambda: refused.replayed(inline) == [("sorted", 1, N)], PATIENCE)
     assert refused.admin is not None
     refused.admin.kill()
-    assert (refused.staged(alone), refused.staged(other), refused.there()) == (0, 0, [])
+    assert (refused.staged(inline), refused.staged(other), refused.there()) == (0, 0, [])
 
     # The next one stages it on, and the writer dies with the rows written and not committed.
+    places.kill_at(MID_REPLAY)
     refused.start_admin()
-    alone.paused_at(MID_REPLAY)
+    assert isinstance(writer.ended(PATIENCE), KilledError)
     assert rows(other.dsn, "SELECT pg_relation_size('public.t') > 0") == [(True,)]
-    orphans = kill_driver_alone(writer)
-    eventually(lambda: gone(orphans), PATIENCE)
     assert (refused.staged(other), refused.replayed(other), refused.there()) == (N, [], [])
-    alone.writer_into(other, metrics_s=0.2)
+    inline.writer_into(other, **_HELD)
     refused.done(job, PATIENCE)
 
     assert refused.there() == [*range(N)]
     assert refused.replayed(other) == [("landed", 1, N)]
-    assert refused.replayed(alone) == [("sorted", 1, N)]
-    assert (refused.staged(alone), refused.staged(other)) == (0, 0)
+    assert refused.replayed(inline) == [("sorted", 1, N)]
+    assert (refused.staged(inline), refused.staged(other)) == (0, 0)
     assert refused.of_state() == {"replayed": N}
     code, said = refused.audited()
     assert (code, said["findings"], said["kept"]) == (0, [], {"replayed": N})

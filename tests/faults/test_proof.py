@@ -10,7 +10,6 @@ import asyncio
 import os
 import re
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import orjson
@@ -61,9 +60,9 @@ PATIENCE = 120 + FLIGHTS / 200
 class Proof:
     """Three event types: to A's table and the landing tables of B and C; to A's table; to B's keyless one."""
 
-    def __init__(self, scene: Scene, other: Other, hung: Other, places: Places, folder: Path) -> None:
+    def __init__(self, scene: Scene, other: Other, hung: Other, kafka: Kafka, places: Places) -> None:
         self.scene, self.other, self.hung, self._places = scene, other, hung, places
-        self.cut = CutTopic(scene, folder / "kafka", PATIENCE)
+        self.cut = CutTopic(scene, kafka._data_dir, PATIENCE)
         self.names = [f"{scene.name}{suffix}" for suffix in ("", "_a", "_b")]
         self.topics = [wire.topic_of(name) for name in self.names]
         table = {"type": "postgres", "schema": "public", "table": "flights"}
@@ -155,12 +154,12 @@ def start_alone(request: pytest.FixtureRequest) -> Callable[..., Any]:
 
 
 @pytest.fixture
-def proof(alone: Scene, other: Other, hung: Other, places: Places, tmp_path: Path) -> Proof:
-    return Proof(alone, other, hung, places, tmp_path).prepare()
+def proof(alone: Scene, other: Other, hung: Other, breakable_kafka: Kafka, places: Places) -> Proof:
+    return Proof(alone, other, hung, breakable_kafka, places).prepare()
 
 
 def test_every_flight_is_where_it_belongs_and_every_broken_one_is_parked_once(
-    proof: Proof, server: Stopped, own_kafka: Kafka
+    proof: Proof, server: Stopped, breakable_kafka: Kafka
 ) -> None:
     pieces = proof.pieces(len(KILLS) + 1)
     for at, (place, after) in enumerate(KILLS.items()):
@@ -179,7 +178,7 @@ def test_every_flight_is_where_it_belongs_and_every_broken_one_is_parked_once(
     proof.writer()
     eventually(lambda: proof.settled(proof.scene.dsn, proof.other.dsn), PATIENCE)
     server.go_on()
-    proof.cut.goes_back(own_kafka)
+    proof.cut.goes_back(breakable_kafka)
     proof.cut.is_accepted()
     eventually(lambda: proof.settled(proof.scene.dsn, proof.other.dsn, proof.hung.dsn), PATIENCE)
     eventually(proof.cut.settled, PATIENCE)

@@ -7,7 +7,6 @@ import threading
 from typing import Any
 
 import httpx2
-import psutil
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -107,28 +106,6 @@ def test_a_database_that_hangs_holds_up_no_other_ones_totals(
     server.go_on()
     eventually(lambda: _scrape(writer)[read.format(hung.name)] > frozen + 1)
     assert landed(inline.dsn, inline.name) == 0
-
-
-def test_a_real_writer_shows_its_driver_its_jvm_and_its_workers(scene: Scene) -> None:
-    def shown() -> dict[str, float]:
-        text = httpx2.get(f"{service.url}/metrics", timeout=60).text
-        samples = [s for f in text_string_to_metric_families(text) for s in f.samples]
-        return {f"{s.name}{sorted(s.labels.values())}": s.value for s in samples}
-
-    scene.send(50)
-    service = scene.writer(metrics_s=_OFTEN)
-    scene.all_landed_once()
-    eventually(lambda: shown().get("onramp_processes['spark worker']", 0) >= 2)  # and who forks them
-    found = eventually(lambda: (s := shown())["onramp_writer_slot_seconds_total[]"] > 0 and s)
-    driver, jvm = psutil.Process(service.pid), psutil.Process(service.pid).children()[0]
-    assert found["onramp_process_start_timestamp_seconds['jvm']"] == pytest.approx(jvm.create_time(), abs=2)
-    begun = found["onramp_process_start_timestamp_seconds['driver']"]
-    assert begun == pytest.approx(driver.create_time(), abs=2)
-    assert found["onramp_process_resident_memory_bytes['jvm']"] > found["onramp_writer_jvm_heap_bytes[]"] > 0
-    assert found["onramp_writer_jvm_heap_bytes[]"] <= found["onramp_writer_jvm_heap_limit_bytes[]"]
-    assert found["onramp_writer_slots[]"] >= 1
-    assert found["onramp_event_loop_delay_seconds_count['driver']"] > 0
-    assert any(n.startswith("onramp_writer_jvm_collections_total") and v > 0 for n, v in found.items())
 
 
 def test_how_long_a_topic_keeps_its_records_is_shown_beside_its_lag(

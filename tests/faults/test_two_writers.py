@@ -6,67 +6,74 @@ import signal
 import psutil
 import pytest
 
+from services.writer.model.exits import EXIT_FENCED
 from stack.families import family_of
-from tests.fixtures.scenes import Scene, exit_code, ready, signal_family
+from tests.faults.conftest import StartInline
+from tests.fixtures.inline import Inline, Places
+from tests.fixtures.scenes import Scene, exit_code, gone, signal_family
 from tests.fixtures.writer import eventually
 
-
-def test_of_two_that_start_together_one_is_fenced_and_the_other_lands_everything(scene: Scene) -> None:
-    scene.send(300)
-    both = [scene.writer(wait=False), scene.writer(wait=False)]
-    eventually(lambda: [w for w in both if w.child.exit_code is not None], 90)
-    fenced, staying = sorted(both, key=lambda w: w.child.exit_code is None)
-    assert fenced.child.exit_code == 3
-    scene.send(300)
-    scene.all_landed_once()
-    assert staying.child.exit_code is None
-    assert ready(staying)[0] == 200
+#: Where a zombie's range is not committed, is, and is without its group offsets.
+ZOMBIE_PLACES = ("writer.before_commit", "writer.after_commit", "writer.before_group_commit")
 
 
-def test_an_idle_writer_notices_its_successor(scene: Scene) -> None:
-    scene.send(1)
-    older = scene.writer()
-    scene.all_landed_once()
-    scene.writer()
-    assert exit_code(older)[0] == 3
+def test_of_two_that_start_together_one_is_fenced_and_the_other_lands_everything(inline: Scene) -> None:
+    inline.send(300)
+    both: list[Inline] = [inline.writer(wait=False), inline.writer(wait=False)]
+    eventually(lambda: [w for w in both if w.exit is not None], 90)
+    fenced, staying = sorted(both, key=lambda w: w.exit is None)
+    assert fenced.exit == EXIT_FENCED
+    inline.send(300)
+    inline.all_landed_once()
+    assert staying.exit is None
+    assert staying.readyz()["status"] == "consuming"
+
+
+@pytest.mark.parametrize("place", ZOMBIE_PLACES)
+def test_a_thread_that_wakes_up_behind_its_successor_lands_nothing_twice(
+    inline: Scene, places: Places, place: str
+) -> None:
+    """Also where it rewinds the group's offset, which its successor puts back."""
+    inline.send(50)
+    held = places.hold_at(place)
+    zombie: Inline = inline.writer(wait=False)
+    held.wait()
+    inline.writer()
+    eventually(lambda: inline.landed() == inline.accepted)
+    inline.send(50)
+    inline.all_landed_once()
+    held.go_on()
+    assert zombie.ended() == EXIT_FENCED
+    inline.all_landed_once()
+    inline.send(10)
+    inline.all_landed_once()
 
 
 @pytest.mark.parametrize(
-    "place", ["writer.before_commit", "writer.after_commit", "writer.before_group_commit"]
+    "place",
+    [ZOMBIE_PLACES[0], *(pytest.param(place, marks=pytest.mark.full) for place in ZOMBIE_PLACES[1:])],
 )
-def test_a_zombie_that_wakes_up_lands_nothing_twice(scene: Scene, place: str) -> None:
+def test_a_stopped_process_that_wakes_up_behind_its_successor_lands_nothing_twice(
+    scene: Scene, inline_writers: StartInline, place: str
+) -> None:
     scene.send(200)
     zombie = scene.writer(place, wait=False)
     scene.paused_at(place)
     signal_family(zombie, signal.SIGSTOP)
     try:
-        scene.writer()
+        scene.writer(start=inline_writers)
         eventually(lambda: scene.landed() == scene.accepted, 120)
         scene.send(200)
         scene.all_landed_once()
     finally:
         scene.go_on(place)
         signal_family(zombie, signal.SIGCONT)
-    assert exit_code(zombie)[0] == 3
+    assert exit_code(zombie)[0] == EXIT_FENCED
     scene.send(100)
     scene.all_landed_once()
 
 
-def test_an_offset_that_a_zombie_rewound_is_put_back(scene: Scene) -> None:
-    place = "writer.before_group_commit"
-    scene.send(50)
-    zombie = scene.writer(place, wait=False)
-    scene.paused_at(place)
-    signal_family(zombie, signal.SIGSTOP)
-    scene.writer()
-    scene.send(50)
-    scene.all_landed_once()
-    scene.go_on(place)
-    signal_family(zombie, signal.SIGCONT)
-    assert exit_code(zombie)[0] == 3
-    scene.all_landed_once(seconds=15)
-
-
+@pytest.mark.full
 def test_sigterm_to_an_idle_writer_ends_it_at_once(scene: Scene) -> None:
     scene.send(10)
     service = scene.writer()
@@ -75,19 +82,22 @@ def test_sigterm_to_an_idle_writer_ends_it_at_once(scene: Scene) -> None:
     os.kill(service.pid, signal.SIGTERM)
     code, seconds = exit_code(service)
     assert (code, seconds < 5) == (0, True), seconds
-    eventually(lambda: not [p for p in family if p.is_running() and p.status() != psutil.STATUS_ZOMBIE], 10)
+    eventually(lambda: gone(family), 10)
 
 
-def test_sigterm_in_the_middle_of_a_batch_rolls_it_back_within_its_margin(scene: Scene) -> None:
+def test_sigterm_in_the_middle_of_a_batch_rolls_it_back_within_its_margin(
+    scene: Scene, inline_writers: StartInline
+) -> None:
     place = "writer.before_commit"
     scene.send(100)
     service = scene.writer(place, wait=False)
     scene.paused_at(place)
+    family = family_of(psutil.Process(service.pid))
     os.kill(service.pid, signal.SIGTERM)
     code, seconds = exit_code(service)
     assert (code, seconds < 10) == (0, True), seconds
+    eventually(lambda: gone(family), 10)
     eventually(lambda: not scene.sessions(), 10)
     assert (scene.landed(), scene.settled()) == (0, {})
-    scene.go_on(place)
-    scene.writer()
+    scene.writer(start=inline_writers)
     scene.all_landed_once()
