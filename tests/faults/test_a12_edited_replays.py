@@ -168,6 +168,7 @@ def test_a12_an_edited_event_lands_with_its_id_its_lineage_and_by_the_rights_of_
     inline.audited(other)
 
 
+@pytest.mark.full
 def test_a12_whoever_loses_the_right_in_between_replays_nothing(desk: Desk, inline: Scene) -> None:
     edits = desk.ask("ann", "POST", "/v1/edits", content=_edited(desk), headers=BODY).json()["edits"]
     desk.register("bob")

@@ -83,6 +83,7 @@ def _kept(inline: Scene) -> int:
     )
 
 
+@pytest.mark.full
 def test_edited_events_land_as_they_were_sent_back_one_of_them_in_another_table(
     inline: Scene, desk: Desk
 ) -> None:

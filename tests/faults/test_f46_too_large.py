@@ -1,9 +1,7 @@
 """An event that is larger than Onramp's own topics take: it is kept, that is said, and others land."""
 
 import logging
-from collections.abc import Callable, Iterator
-from functools import partial
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 from confluent_kafka import Producer
@@ -13,62 +11,32 @@ from services.writer.model.offsets import Partition
 from services.writer.park import outbox
 from services.writer.partitions import set_aside
 from shared import wire
-from stack.kafka import Kafka
 from tests.faults.test_own_topics import set_topic
-from tests.fixtures.fix_postgres import Database
-from tests.fixtures.inline import Inline, start_inline
 from tests.fixtures.other import Other
 from tests.fixtures.scenes import Scene
-from tests.fixtures.started import started
 from tests.fixtures.two import Two
 from tests.fixtures.writer import CONTEXT, envelope, event, eventually
 
-#: More than Onramp's own topics take, less than the scene's.
-OWN_LIMIT, LARGE, LIMIT = 16 << 20, 17 << 20, 20 << 20
-
-
-@pytest.fixture(scope="module")
-def roomy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
-    """A Kafka of these tests alone: other tests read Onramp's own topics whole."""
-    with started(Kafka(tmp_path_factory.mktemp("roomy"))) as cluster:
-        yield cluster
+#: More than the 16 MiB that Onramp's own topics take, less than the scene's.
+LARGE, LIMIT = 17 << 20, 20 << 20
 
 
 @pytest.fixture
-def two(roomy: Kafka, database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Two]:
+def two(alone: Scene, monkeypatch: pytest.MonkeyPatch) -> Two:
+    """On a Kafka of these tests alone: other tests read Onramp's own topics whole."""
     monkeypatch.setattr(set_aside, "_RETRY_SECONDS", (0.5, 1.0))
     monkeypatch.setattr(outbox, "_AGAIN_SECONDS", 0.5)
-    running: list[Inline] = []
-    scene = Scene(
-        start_writer=partial(start_inline, running),
-        bootstrap=roomy.bootstrap,
-        dsn=database.dsn,
-        gateway="",
-        folder=tmp_path,
-    )
-    admin = AdminClient({"bootstrap.servers": roomy.bootstrap})
-    new = NewTopic(scene.topic, 1, 1, config={"max.message.bytes": str(LIMIT)})
+    admin = AdminClient({"bootstrap.servers": alone.bootstrap})
+    new = NewTopic(alone.topic, 1, 1, config={"max.message.bytes": str(LIMIT)})
     for future in admin.create_topics([new]).values():
         future.result(30)
-    try:
-        yield Two(scene)
-    finally:
-        for writer in reversed(running):
-            writer.stop()
+    return Two(alone)
 
 
 @pytest.fixture
-def let_it_fit(roomy: Kafka) -> Iterator[Callable[[str], None]]:
+def let_it_fit(alone: Scene) -> Callable[[str], None]:
     """Lets one of Onramp's own topics take as much as the scene's, as an operator would."""
-    changed: list[str] = []
-
-    def let(topic: str) -> None:
-        changed.append(topic)
-        set_topic(roomy.bootstrap, topic, max_message_bytes=str(LIMIT + (1 << 20)))
-
-    yield let
-    for topic in changed:
-        set_topic(roomy.bootstrap, topic, max_message_bytes=str(OWN_LIMIT))
+    return lambda topic: set_topic(alone.bootstrap, topic, max_message_bytes=str(LIMIT + (1 << 20)))
 
 
 def _send_large(two: Two, *values: bytes) -> None:

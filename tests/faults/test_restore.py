@@ -49,6 +49,7 @@ def refilled(scene: Scene, other: Other, writer: Inline) -> None:
     scene.audited(other)
 
 
+@pytest.mark.full
 def test_a_writer_that_is_pointed_at_a_restored_database(
     inline: Scene, other: Other, fresh: Other, written: tuple[Inline, Path]
 ) -> None:

@@ -75,7 +75,7 @@ def test_a_type_that_is_paused_stays_so_through_a_restart_and_lands_when_resumed
     bad = [envelope(f"bad-{i}", inline.name, b'{"a":"\\u0000"}') for i in range(40)]
     inline.produce(*bad)
     eventually(lambda: _kinds(writer) == [("type", "paused")])
-    assert "an event type is paused" in {r.getMessage() for r in caplog.records}
+    assert any(r.getMessage().startswith("an event type is paused") for r in caplog.records)
     paused = f'kind="type",name="{inline.name}",state="paused"}}'
     assert [value for series, value in writer.shown.items() if series.endswith(paused)] == [1.0]
     assert writer.job._status.ready()[0]  # the others go on
