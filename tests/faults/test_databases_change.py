@@ -117,7 +117,11 @@ def test_f45_what_waits_for_a_removed_database_is_named_and_kept_until_it_is_bac
 
 
 @pytest.mark.parametrize(
-    ("word", "there"), [("skip", range(10)), ("refill", range(20))], ids=["skip", "refill"]
+    ("word", "there"),
+    [
+        pytest.param("skip", range(10), id="skip"),
+        pytest.param("refill", range(20), id="refill", marks=pytest.mark.full),
+    ],
 )
 def test_f45_a_database_that_is_put_back_after_events_went_on_without_it_is_halted(
     inline: Scene, other: Other, word: str, there: range

@@ -94,6 +94,7 @@ def refused(inline: Scene, other: Other, tmp_path: Path) -> Iterator[Refused]:
             found.admin.kill()
 
 
+@pytest.mark.full
 def test_f42_what_was_refused_lands_once_though_both_are_killed_on_the_way(
     refused: Refused, inline: Scene, other: Other, places: Places
 ) -> None:

@@ -59,6 +59,7 @@ def _are_parked(two: Two, *values: bytes) -> bool:
     return {r.value for r in two.parked()} == set(values)  # a repeat has the same key
 
 
+@pytest.mark.full
 def test_f46_an_unroutable_event_that_is_too_large_is_kept_in_a_database_and_the_others_land(
     two: Two, let_it_fit: Callable[[str], None], caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -109,6 +110,7 @@ def _said(caplog: pytest.LogCaptureFixture) -> str:
     return "\n".join(str(vars(r)) for r in found)
 
 
+@pytest.mark.full
 def test_f46_a_diverted_event_that_is_too_large_holds_its_partition_and_no_other(
     two: Two, other: Other, let_it_fit: Callable[[str], None]
 ) -> None:

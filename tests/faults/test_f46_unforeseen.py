@@ -172,6 +172,7 @@ def test_f46_a_table_at_which_every_event_raises_waits_and_nothing_is_parked(two
     assert two.parked() == []
 
 
+@pytest.mark.full
 def test_f46_a_real_writer_goes_on_past_records_at_which_its_steps_raise(scene: Scene) -> None:
     two = Two(scene)
     bugs = {"sort": "in-sort", "persist": "in-persist", "read": "in-read"}

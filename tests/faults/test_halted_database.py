@@ -123,6 +123,7 @@ def test_what_a_restored_dump_misses_is_refilled_when_a_person_says_so(pair: Pai
     pair.all_landed()
 
 
+@pytest.mark.full
 def test_a_dump_that_is_kept_as_it_is_goes_on_behind_what_is_given_up(pair: Pair) -> None:
     writer = pair.halt()
     pair.scene.send(10)

@@ -3,6 +3,9 @@
 Processes are killed where the operating system and Spark matter; the other places end writers in threads.
 """
 
+import os
+import signal
+
 import orjson
 import psutil
 import pytest
@@ -11,7 +14,7 @@ from stack.families import family_of
 from stack.services import Service
 from tests.faults.conftest import StartInline
 from tests.fixtures.inline import Inline, KilledError, Places
-from tests.fixtures.scenes import Scene, gone, kill_driver_alone, python_workers
+from tests.fixtures.scenes import Scene, exit_code, gone, kill_driver_alone, python_workers
 from tests.fixtures.writer import envelope, eventually, rows
 
 #: What a JVM says before anybody could tell it how.
@@ -101,7 +104,7 @@ def test_killed_while_bad_rows_are_looked_for_each_event_has_one_verdict(
     inline.audited()
 
 
-def test_a_killed_python_worker_costs_a_repeat_and_a_killed_jvm_a_restart(
+def test_a_killed_python_worker_costs_a_repeat_and_sigterm_rolls_the_next_batch_back(
     scene: Scene, inline_writers: StartInline
 ) -> None:
     place = "writer.before_commit"
@@ -118,23 +121,35 @@ def test_a_killed_python_worker_costs_a_repeat_and_a_killed_jvm_a_restart(
     log = service.log.read_bytes().splitlines()
     lines = [orjson.loads(line) for line in log if not line.startswith(_OF_THE_JVM)]
     assert "org.apache.spark.SparkException" in {line.get("exception") for line in lines}
-    _without_its_jvm_it_does_not_live_and_do_nothing(scene, service, place, inline_writers)
+    _sigterm_in_mid_batch_rolls_it_back_within_its_margin(scene, service, place)
+    scene.writer(start=inline_writers)
+    scene.all_landed_once()
 
 
-def _without_its_jvm_it_does_not_live_and_do_nothing(
-    scene: Scene, service: Service, place: str, inline_writers: StartInline
-) -> None:
+def _sigterm_in_mid_batch_rolls_it_back_within_its_margin(scene: Scene, service: Service, place: str) -> None:
+    before = scene.landed(), scene.settled()
+    scene.send(100)
+    scene.paused_at(place)
+    family = family_of(psutil.Process(service.pid))
+    os.kill(service.pid, signal.SIGTERM)
+    code, seconds = exit_code(service)
+    assert (code, seconds < 10) == (0, True), seconds
+    eventually(lambda: gone(family), 10)
+    eventually(lambda: not scene.sessions(), 10)
+    assert (scene.landed(), scene.settled()) == before
+
+
+@pytest.mark.full
+def test_a_killed_jvm_does_not_leave_a_writer_that_lives_and_does_nothing(scene: Scene) -> None:
+    scene.send(20)
+    service = scene.writer()
+    scene.all_landed_once()
     (jvm,) = (p for p in family_of(psutil.Process(service.pid)) if p.name() == "java")
     jvm.kill()
     scene.send(20)
-
-    def ended_or_landed() -> bool:
-        """Either is right: it lands by itself, or it ends and whoever supervises it starts another."""
-        scene.go_on(place)
-        return service.child.exit_code is not None or scene.landed() == scene.accepted
-
-    eventually(ended_or_landed, 30)
+    # Either is right: it lands by itself, or it ends and whoever supervises it starts another.
+    eventually(lambda: service.child.exit_code is not None or scene.landed() == scene.accepted, 30)
     if service.child.exit_code is not None:
         assert service.child.exit_code not in (0, 3)
-        scene.writer(start=inline_writers)
+        scene.writer()
     scene.all_landed_once()

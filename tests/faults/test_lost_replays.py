@@ -14,6 +14,8 @@ from tests.fixtures.scenes import Scene
 from tests.fixtures.started import started
 from tests.fixtures.writer import event, eventually, execute, landed, rows
 
+pytestmark = pytest.mark.full
+
 EARLY, LATE = 5, 15
 WHY = ("--reason", "restored from last night")
 
@@ -93,7 +95,6 @@ def test_what_a_dump_of_before_a_replay_has_lost_is_named_and_lands_once(
     assert rows(other.dsn, outcomes) == [(1, "landed", EARLY), (2, "landed", LATE)]
 
 
-@pytest.mark.full
 def test_a_database_that_does_not_answer_is_said_and_nothing_is_opened(lost: Lost, other: Other) -> None:
     lost.replay("--event", lost.scene.name)
     other.close()
@@ -105,7 +106,6 @@ def test_a_database_that_does_not_answer_is_said_and_nothing_is_opened(lost: Los
     assert lost.states() == {"replayed": EARLY + LATE}
 
 
-@pytest.mark.full
 def test_a_control_database_of_before_a_replay_learns_what_has_landed(
     lost: Lost, fresh: Other, tmp_path: Path
 ) -> None:
@@ -125,7 +125,6 @@ def test_a_control_database_of_before_a_replay_learns_what_has_landed(
         assert rows(lost.other.dsn, "SELECT count(*)::int FROM onramp.replayed") == [(EARLY + LATE,)]
 
 
-@pytest.mark.full
 def test_what_the_control_database_has_lost_is_kept_again(lost: Lost, tmp_path: Path) -> None:
     assert lost.admin is not None
     lost.admin.kill()

@@ -3,6 +3,7 @@
 import time
 
 import orjson
+import pytest
 
 from tests.fixtures.inline import Places
 from tests.fixtures.other import Other
@@ -67,6 +68,7 @@ def test_f47_a_commit_that_arrives_after_the_writer_gave_up_lands_nothing_twice(
     inline.audited(hung)
 
 
+@pytest.mark.full
 def test_f47_eight_silent_databases_hold_nobody(inline: Scene) -> None:
     with black_holes(8) as addresses:
         databases = {f"silent_{inline.name}_{n}": dsn for n, dsn in enumerate(addresses)}

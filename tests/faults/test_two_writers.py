@@ -83,21 +83,3 @@ def test_sigterm_to_an_idle_writer_ends_it_at_once(scene: Scene) -> None:
     code, seconds = exit_code(service)
     assert (code, seconds < 5) == (0, True), seconds
     eventually(lambda: gone(family), 10)
-
-
-def test_sigterm_in_the_middle_of_a_batch_rolls_it_back_within_its_margin(
-    scene: Scene, inline_writers: StartInline
-) -> None:
-    place = "writer.before_commit"
-    scene.send(100)
-    service = scene.writer(place, wait=False)
-    scene.paused_at(place)
-    family = family_of(psutil.Process(service.pid))
-    os.kill(service.pid, signal.SIGTERM)
-    code, seconds = exit_code(service)
-    assert (code, seconds < 10) == (0, True), seconds
-    eventually(lambda: gone(family), 10)
-    eventually(lambda: not scene.sessions(), 10)
-    assert (scene.landed(), scene.settled()) == (0, {})
-    scene.writer(start=inline_writers)
-    scene.all_landed_once()
