@@ -1,6 +1,9 @@
 """What a source keeps for us is bounded: heartbeats free it, and at the budget the slot goes."""
 
+import pytest
+
 from services.elt.agent import names
+from services.elt.agent.source_sql import SourceDatabase
 from tests.fixtures.sources import Captured, flows
 from tests.fixtures.writer import eventually
 
@@ -89,4 +92,23 @@ def test_a_slot_that_somebody_dropped_is_no_silent_gap(shop: Captured) -> None:
     look = shop.looking()
     eventually(lambda: look.look().state == "out_of_sync")
     assert "its slot is gone" in look.look().reason
+    look.close()
+
+
+def test_a_slot_that_is_made_during_a_look_is_not_taken_for_lost(
+    shop: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look = shop.looking()
+    before = look.look().seen
+    assert before is not None
+    assert before.slot is None
+    # The connector makes its slot and has offsets after the look has inspected the source.
+    eventually(lambda: shop.api.offsets(shop.connector), 60)
+    inspect, outdated = SourceDatabase.look, [before]
+    monkeypatch.setattr(
+        SourceDatabase, "look", lambda source: outdated.pop() if outdated else inspect(source)
+    )
+    assert look.look().state == "starting"
+    assert not outdated
+    flows(look)
     look.close()
