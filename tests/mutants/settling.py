@@ -411,6 +411,6 @@ MUTANTS: Final = (
         "services/writer/recover/databases.py",
         "if ends(error):",
         "if False:",
-        "tests/faults/test_downgrade.py",
+        "tests/faults/test_rights.py::test_f48_a_database_of_a_newer_onramp_ends_the_writer_whichever_it_is",
     ),
 )
