@@ -147,7 +147,7 @@ MUTANTS: Final = (
         "services/admin/keep/keeper.py",
         " if source not in recreated}",
         "}",
-        "tests/integration/admin/test_recreated.py",
+        "tests/integration/admin/test_parked_topic.py",
     ),
     Mutant(
         "that the keeper opens a resolved group again",
