@@ -55,8 +55,11 @@ lint: $(STAMP) ## Check style and format
 types: $(STAMP) ## Check types
 	$(PY) -m mypy
 
-fuzz: $(STAMP) ## Throw bad requests at the gateway for some minutes (part of `test` in short)
-	ONRAMP_FUZZ_EXAMPLES=20000 $(PY) -m pytest tests/unit/ingest/test_fuzz.py --timeout 3600 $(ARGS)
+FUZZED := tests/unit/ingest/test_fuzz.py tests/unit/shared/test_strict_json.py \
+	tests/unit/writer_sort/test_batch_checks.py
+
+fuzz: $(STAMP) ## Generate bad requests and odd values for half an hour (part of `test` in short)
+	ONRAMP_FUZZ_EXAMPLES=20000 $(PY) -m pytest $(FUZZED) --timeout 3600 $(ARGS)
 
 mutants: $(STAMP) ## Remove one protection of the code at a time: the tests must notice (half an hour; ARGS=gateway)
 	$(PY) -m tests.mutants $(ARGS)

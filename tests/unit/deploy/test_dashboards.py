@@ -6,6 +6,7 @@ Validated, not run: no Grafana was available.
 import copy
 import json
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -15,34 +16,56 @@ from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models.dashboard import Dashboard
 
 from docs import dashboards
-from tests.unit.deploy.promql import labels_of
+from tests.unit.deploy.promql import UnknownError, labels_of
 from tests.unit.deploy.rules import KNOWN
-from tests.unit.house.tree import ROOT
+from tests.unit.house.tree import ROOT, report
 
 # Without them the types know nothing of a panel's queries and options.
 plugins.register_default_plugins()
 
 MADE = {name: json.loads(dashboards.text_of(name)) for name in dashboards.DASHBOARDS}
 QUERIES = [
-    pytest.param(target["expr"], target["legendFormat"], id=f"{name}-{panel['id']}-{target['refId']}")
+    (f"{name}, panel {panel['id']} {panel['title']!r}, query {target['refId']}", target)
     for name, made in MADE.items()
     for panel in made["panels"]
     for target in panel["targets"]
 ]
 
 
-@pytest.mark.parametrize(("query", "legend"), QUERIES)
-def test_a_query_asks_for_what_is_declared_and_its_legend_for_labels_that_it_has(
-    query: str, legend: str
-) -> None:
-    labels = labels_of(query, KNOWN)
-    assert labels is not None
-    assert set(re.findall(r"{{(\w+)}}", legend)) == labels
+def test_queries_ask_for_what_is_declared_and_legends_for_labels_of_the_answer() -> None:
+    assert QUERIES
+    offenders = [f"{place}: {fault}" for place, target in QUERIES for fault in query_faults(target)]
+    assert offenders == [], report(offenders)
 
 
-@pytest.mark.parametrize("name", MADE)
-def test_grafana_reads_it_as_it_is_written(name: str) -> None:
-    assert lost(MADE[name]) == []
+def query_faults(target: dict[str, str]) -> Iterator[str]:
+    try:
+        labels = labels_of(target["expr"], KNOWN)
+    except UnknownError as error:
+        yield str(error)
+        return
+    named = set(re.findall(r"{{(\w+)}}", target["legendFormat"]))
+    if labels is None:
+        yield f"{target['expr']} asks for no series"
+    elif named != labels:
+        yield f"the legend names {sorted(named)}, the answer has {sorted(labels)}"
+
+
+@pytest.mark.parametrize(
+    ("query", "legend", "fault"),
+    [
+        ("onramp_writer_lags", "", "declares"),
+        ("1", "", "no series"),
+        ("sum by (topic) (onramp_writer_lag_events)", "{{tpoic}}", "legend"),
+        ("sum by (topic) (onramp_writer_lag_events)", "lag", "legend"),
+    ],
+)
+def test_a_wrong_query_or_legend_is_noticed(query: str, legend: str, fault: str) -> None:
+    assert fault in "".join(query_faults({"expr": query, "legendFormat": legend}))
+
+
+def test_grafana_reads_each_dashboard_as_it_is_written() -> None:
+    assert {name: places for name, made in MADE.items() if (places := lost(made))} == {}
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 import inspect
 import re
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 import yaml
@@ -14,24 +16,84 @@ from tests.unit.deploy.promql import UnknownError, labels_of
 from tests.unit.deploy.rules import ALERTS, FILES, KNOWN, RECORDED, TESTS
 from tests.unit.house.tree import ROOT
 
+Rule = dict[str, Any]
+
 RUNBOOKS = (ROOT / "docs/runbooks.md").read_text("utf-8")
 
 
-@pytest.mark.parametrize("alert", ALERTS)
-def test_an_alert_asks_for_what_is_declared_and_names_labels_that_it_has(alert: str) -> None:
-    labels = labels_of(ALERTS[alert]["expr"], KNOWN)
-    said = " ".join(ALERTS[alert]["annotations"].values())
-    assert labels is not None, "a number is no alert"
-    assert set(re.findall(r"\$labels\.(\w+)", said)) <= labels
+def query_faults(rule: Rule) -> Iterator[str]:
+    try:
+        labels = labels_of(rule["expr"], KNOWN)
+    except UnknownError as error:
+        yield str(error)
+        return
+    named = set(re.findall(r"\$labels\.(\w+)", " ".join(rule["annotations"].values())))
+    if labels is None:
+        yield "a number is no alert"
+    elif not named <= labels:
+        yield f"the annotations name labels that the query lacks: {sorted(named - labels)}"
 
 
-@pytest.mark.parametrize("alert", ALERTS)
-def test_an_alert_says_whom_it_calls_what_happened_and_where_it_is_explained(alert: str) -> None:
-    rule = ALERTS[alert]
-    assert re.fullmatch(r"Onramp[A-Z]\w+", alert)
-    assert set(rule["annotations"]) == {"summary", "description", "runbook_url"}
-    assert rule["annotations"]["runbook_url"] == f"docs/runbooks.md#{alert.lower()}"
-    assert rule["labels"]["severity"] in {"page", "ticket", "none"}
+def annotation_faults(rule: Rule) -> Iterator[str]:
+    if not re.fullmatch(r"Onramp[A-Z]\w+", rule["alert"]):
+        yield "its name is Onramp and a capital"
+    if set(rule["annotations"]) != {"summary", "description", "runbook_url"}:
+        yield "its annotations are summary, description and runbook_url"
+    elif rule["annotations"]["runbook_url"] != f"docs/runbooks.md#{rule['alert'].lower()}":
+        yield f"its runbook is docs/runbooks.md#{rule['alert'].lower()}"
+    if rule["labels"]["severity"] not in {"page", "ticket", "none"}:
+        yield "its severity is page, ticket or none"
+
+
+def runbook_faults(rule: Rule) -> Iterator[str]:
+    section = f"{RUNBOOKS}\n##".partition(f"\n### {rule['alert']}\n")[2].split("\n##")[0]
+    if re.findall(r"^\*\*(Means|Look|Do)\*\*: \S", section, re.MULTILINE) != ["Means", "Look", "Do"]:
+        yield "its runbook says what it Means, where to Look and what to Do"
+
+
+def faults_of_test(rule: Rule) -> Iterator[str]:
+    (test,) = (each for file in TESTS.values() for each in file["tests"] if each["name"] == rule["alert"])
+    checks = test["promql_expr_test"]
+    fires = [bool(check["exp_samples"]) for check in checks]
+    if rule["alert"] != "OnrampWatchdog" and (fires[0], any(fires), fires[-1]) != (False, True, False):
+        yield "its test begins before it fires and ends when it is resolved"
+    if not all(check["expr"].startswith(f'ALERTS{{alertname="{rule["alert"]}"') for check in checks):
+        yield "its test asks for this alert alone"
+
+
+def offenders(faults: Callable[[Rule], Iterator[str]]) -> list[str]:
+    return [f"{alert}: {fault}" for alert, rule in ALERTS.items() for fault in faults(rule)]
+
+
+def test_alerts_ask_for_what_is_declared_and_name_labels_that_they_have() -> None:
+    assert offenders(query_faults) == []
+
+
+def test_alerts_say_whom_they_call_what_happened_and_where_it_is_explained() -> None:
+    assert offenders(annotation_faults) == []
+
+
+def test_runbooks_say_what_it_means_how_to_look_and_what_to_do() -> None:
+    assert offenders(runbook_faults) == []
+
+
+def test_tests_fire_and_resolve_their_alert_and_begin_before_it() -> None:
+    assert offenders(faults_of_test) == []
+
+
+def test_a_faulty_alert_is_noticed() -> None:
+    rule = ALERTS["OnrampLag"]
+    notes = rule["annotations"]
+    wrong = [
+        (query_faults, rule | {"expr": "onramp_writer_lags > 1"}),
+        (query_faults, rule | {"expr": "1"}),
+        (query_faults, rule | {"annotations": notes | {"summary": "{{ $labels.tpoic }}"}}),
+        (annotation_faults, rule | {"alert": "Lag"}),
+        (annotation_faults, rule | {"annotations": notes | {"runbook_url": "docs/runbooks.md"}}),
+        (annotation_faults, rule | {"labels": {"severity": "call"}}),
+        (runbook_faults, rule | {"alert": "OnrampUnknown"}),
+    ]
+    assert [changed for faults, changed in wrong if not list(faults(changed))] == []
 
 
 def test_symptoms_page_and_causes_do_not() -> None:
@@ -87,21 +149,6 @@ def test_rules_runbooks_and_tests_are_of_the_same_alerts() -> None:
     for name, file in FILES.items():
         alerts = [r["alert"] for group in file["groups"] for r in group["rules"] if "alert" in r]
         assert [test["name"] for test in TESTS[name]["tests"]] == alerts
-
-
-@pytest.mark.parametrize("alert", ALERTS)
-def test_a_runbook_says_what_it_means_how_to_look_and_what_to_do(alert: str) -> None:
-    section = RUNBOOKS.split(f"\n### {alert}\n")[1].split("\n##")[0]
-    assert re.findall(r"^\*\*(Means|Look|Do)\*\*: \S", section, re.MULTILINE) == ["Means", "Look", "Do"]
-
-
-@pytest.mark.parametrize("alert", ALERTS)
-def test_a_test_fires_and_resolves_its_alert_and_begins_before_it(alert: str) -> None:
-    (test,) = (each for file in TESTS.values() for each in file["tests"] if each["name"] == alert)
-    fires = [bool(check["exp_samples"]) for check in test["promql_expr_test"]]
-    if alert != "OnrampWatchdog":
-        assert (fires[0], any(fires), fires[-1]) == (False, True, False)
-    assert all(check["expr"].startswith(f'ALERTS{{alertname="{alert}"') for check in test["promql_expr_test"])
 
 
 @pytest.mark.parametrize(

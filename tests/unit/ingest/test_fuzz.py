@@ -5,7 +5,6 @@ longer.
 """
 
 import gzip
-import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -31,16 +30,16 @@ from services.ingest.settings import IngestSettings
 from services.ingest.sink import MemorySink
 from shared import envelope
 from shared.registry.memory import MemoryRegistry
+from tests.fixtures.examples import DERANDOMIZE, examples
 from tests.fixtures.ingest import envelope as good
 from tests.unit.ingest.conftest import LocalGateway
 
 pytestmark = pytest.mark.anyio
 
-EXAMPLES = int(os.environ.get("ONRAMP_FUZZ_EXAMPLES", "100"))
 relaxed = settings(
-    max_examples=EXAMPLES,
+    max_examples=examples(100),
     deadline=None,
-    derandomize="ONRAMP_FUZZ_EXAMPLES" not in os.environ,
+    derandomize=DERANDOMIZE,
     suppress_health_check=list(HealthCheck),
 )
 

@@ -3,6 +3,7 @@
 import logging
 import pickle
 import re
+from collections.abc import Iterator
 
 import pytest
 
@@ -17,35 +18,42 @@ def test_every_code_is_used_once() -> None:
     assert len(codes) == len(set(codes)) == len(TABLE)
 
 
-@pytest.mark.parametrize("name", FAULTS)
-def test_the_code_is_the_constants_name(name: str) -> None:
-    assert FAULTS[name].code == name.lower()
+def test_every_code_is_its_constants_name() -> None:
+    assert [name for name, fault in FAULTS.items() if fault.code != name.lower()] == []
 
 
-@pytest.mark.parametrize("fault", TABLE.values(), ids=list(TABLE))
-def test_every_fault_says_what_and_how_to_fix_it(fault: Fault) -> None:
-    assert re.fullmatch(r"[a-z]+(_[a-z]+)*", fault.code)
-    assert fault.title.endswith(".")
-    assert fault.fix.endswith(".")
-    assert "\n" not in fault.title + fault.fix
+def wording_faults(fault: Fault) -> Iterator[str]:
+    if not re.fullmatch(r"[a-z]+(_[a-z]+)*", fault.code):
+        yield f"{fault.code}: a code is words of lower case, joined by underscores"
+    if not fault.title.endswith(".") or not fault.fix.endswith("."):
+        yield f"{fault.code}: title and fix are sentences that end with a full stop"
+    if "\n" in fault.title + fault.fix:
+        yield f"{fault.code}: title and fix are one line each"
 
 
-@pytest.mark.parametrize("fault", TABLE.values(), ids=list(TABLE))
-def test_kind_status_level_and_retry_agree(fault: Fault) -> None:
+def kind_faults(fault: Fault) -> Iterator[str]:
     match fault.kind:
         case Kind.REJECTED:
-            assert fault.status is not None
-            assert 400 <= fault.status < 500
-            assert not fault.retry
-            assert fault.level == logging.WARNING
+            agrees = fault.status is not None and 400 <= fault.status < 500
+            retry, level = False, logging.WARNING
         case Kind.PARKED:
-            assert fault.status is None
-            assert not fault.retry
-            assert fault.level == logging.WARNING
+            agrees = fault.status is None
+            retry, level = False, logging.WARNING
         case Kind.WAITING:
-            assert fault.status is None or fault.status >= 500 or fault.status == 429
-            assert fault.retry
-            assert fault.level == logging.ERROR
+            agrees = fault.status is None or fault.status >= 500 or fault.status == 429
+            retry, level = True, logging.ERROR
+    if not agrees:
+        yield f"{fault.code}: the status {fault.status} does not fit {fault.kind}"
+    if (fault.retry, fault.level) != (retry, level):
+        yield f"{fault.code}: {fault.kind} means retry={retry} and level={level}"
+
+
+def test_every_fault_says_what_and_how_to_fix_it() -> None:
+    assert [offender for fault in TABLE.values() for offender in wording_faults(fault)] == []
+
+
+def test_kind_status_level_and_retry_agree() -> None:
+    assert [offender for fault in TABLE.values() for offender in kind_faults(fault)] == []
 
 
 def test_the_table_cannot_be_changed() -> None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from shared import strict_json
 from shared.errors import BAD_JSON, BIG_INTEGER, DUPLICATE_KEY, TOO_DEEP, Fault, UserError
+from tests.fixtures.examples import examples
 
 SMALLEST, LARGEST = -(2**63), 2**64 - 1
 
@@ -99,7 +100,7 @@ def oracle(document: object) -> tuple[object, set[Fault]]:
     return walk(document), faults
 
 
-@settings(deadline=None, max_examples=500)
+@settings(deadline=None, max_examples=examples(200))
 @given(written())
 @example((Obj((("a", 1), ('x":', 2), ("a", 3))), b'{"a":1,"x\\":":2,"a":3}'))
 @example((Obj((('":', 1), ('":', 2))), b'{"\\u0022:":1,"\\":":2}'))

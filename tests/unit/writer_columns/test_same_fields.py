@@ -18,6 +18,7 @@ from services.writer.columns.json_to_text import MisfitError, as_texts
 from services.writer.columns.values_to_text import texts_of
 from services.writer.model.targets import Target
 from services.writer.persist import landing, typed_fields, typed_rows
+from tests.fixtures.examples import examples
 
 _HEADER = 4
 
@@ -115,7 +116,7 @@ _values = _values.filter(lambda text: text.encode(errors="replace").decode() == 
 
 
 @pytest.mark.parametrize("of", TYPES.values(), ids=TYPES)
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(20))
 @given(values=st.lists(_values, min_size=1, max_size=20))
 def test_a_column_of_values_is_judged_as_each_of_them_alone(of: Type, values: list[str]) -> None:
     quoted = [v for v in values if v.startswith('"') and "\\" not in v]
@@ -169,7 +170,7 @@ def _told(prepared: typed_rows.Prepared) -> Any:
     return groups, dict(prepared.rejected.items()), prepared.discarded
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(50))
 @given(data=st.data())
 def test_rows_in_columns_are_prepared_as_rows_one_by_one(data: st.DataObject) -> None:
     bodies: list[str] = []

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from services.writer.parse import json_checks, one_by_one, parse, text_checks
 from services.writer.parse.events import Events
+from tests.fixtures.examples import examples
 from tests.fixtures.writer import envelope
 
 #: What one parser reads otherwise than another, or what only looks like it.
@@ -131,14 +132,14 @@ def _alone(sample: Sequence[bytes | None]) -> list[Any]:
     return [said for value in sample for said in _said(one_by_one.as_events([one_by_one.read_one(value)]))]
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(100))
 @given(_values)
 def test_together_and_alone_come_to_the_same(sample: list[bytes | None]) -> None:
     alone = [said for value in sample for said in _said(one_by_one.read([value]))]
     assert _said(one_by_one.read(sample)) == alone == _alone(sample)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(50))
 @given(_values, st.lists(_one, min_size=1, max_size=3), st.integers(0, 200))
 def test_many_that_are_written_alike_and_some_others_come_to_the_same(
     some: list[bytes | None], forms: list[bytes | None], at: int
