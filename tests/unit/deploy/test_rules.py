@@ -14,7 +14,7 @@ from shared.errors import INTERNAL_ADMIN, QUOTA, TABLE, TOO_MANY_AT_ONCE, Kind
 from stack.prometheus import Prometheus
 from tests.unit.deploy.promql import UnknownError, labels_of
 from tests.unit.deploy.rules import ALERTS, FILES, KNOWN, RECORDED, TESTS
-from tests.unit.house.tree import ROOT
+from tests.unit.house.tree import ROOT, report
 
 Rule = dict[str, Any]
 
@@ -61,24 +61,25 @@ def faults_of_test(rule: Rule) -> Iterator[str]:
         yield "its test asks for this alert alone"
 
 
-def offenders(faults: Callable[[Rule], Iterator[str]]) -> list[str]:
-    return [f"{alert}: {fault}" for alert, rule in ALERTS.items() for fault in faults(rule)]
+def require_none(faults: Callable[[Rule], Iterator[str]]) -> None:
+    offenders = [f"{alert}: {fault}" for alert, rule in ALERTS.items() for fault in faults(rule)]
+    assert offenders == [], report(offenders)
 
 
 def test_alerts_ask_for_what_is_declared_and_name_labels_that_they_have() -> None:
-    assert offenders(query_faults) == []
+    require_none(query_faults)
 
 
 def test_alerts_say_whom_they_call_what_happened_and_where_it_is_explained() -> None:
-    assert offenders(annotation_faults) == []
+    require_none(annotation_faults)
 
 
 def test_runbooks_say_what_it_means_how_to_look_and_what_to_do() -> None:
-    assert offenders(runbook_faults) == []
+    require_none(runbook_faults)
 
 
 def test_tests_fire_and_resolve_their_alert_and_begin_before_it() -> None:
-    assert offenders(faults_of_test) == []
+    require_none(faults_of_test)
 
 
 def test_a_faulty_alert_is_noticed() -> None:
