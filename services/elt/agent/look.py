@@ -160,9 +160,6 @@ class SourceLook:
             self._begin(seen, kept)
         status = connect.status(connector)
         if status is not None and status.connector == "STOPPED":
-            # A connector without offsets takes a first snapshot, which can be over before the next look.
-            if kept.streams and not connect.offsets(connector):
-                self._begin(seen, kept)
             connect.resume(connector)
         elif status is not None and status.has_failed and self._restart.is_due():
             log.error(
@@ -179,7 +176,11 @@ class SourceLook:
         """Return why changes are missing from here on; empty when none are."""
         slot = seen.slot
         if slot is None:
-            return "its slot is gone" if self._had_slot or self._has_lost_slot() else ""
+            lost = self._had_slot or self._reach.connect.offsets(names.connector(self._name))
+            # A connector makes its slot before it has offsets, and may have done both since `seen`.
+            if lost and (self._had_slot or self._reach.database.look().slot is None):
+                return "its slot is gone"
+            return ""
         self._had_slot = True
         if slot.is_lost:
             return "the server has removed WAL that its slot needed (max_slot_wal_keep_size)"
@@ -189,16 +190,6 @@ class SourceLook:
                 f"{self._source.wal_budget}"
             )
         return self._slot.taken_away(slot, self._sent)
-
-    def _has_lost_slot(self) -> bool:
-        """Return whether the connector has offsets and the source no slot for them.
-
-        The connector makes its slot before it has offsets, and may have done both since the source was
-        inspected: the source is inspected again.  Raises `ConnectError`, `SourceError`.
-        """
-        if not self._reach.connect.offsets(names.connector(self._name)):
-            return False
-        return self._reach.database.look().slot is None
 
     def _sent(self) -> int:
         """Return up to where Kafka Connect says that Kafka has everything; who is away has sent nothing."""

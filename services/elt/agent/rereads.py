@@ -66,11 +66,12 @@ class Rereads:
     def has_forgotten(self, slot: Slot | None, *, streams: bool) -> bool:
         """Whether Kafka Connect does not know that the first snapshot is over, and takes another one.
 
-        `streams`: whether it was over.  It is asked once for each reader of the slot.  Raises `ConnectError`,
-        `KeptError`.
+        `streams`: whether it was over.  Kafka Connect is asked once for each reader of the slot, and at each
+        look while nobody reads the slot: the next reader's snapshot can be over before the next look.  Raises
+        `ConnectError`, `KeptError`.
         """
         reader = slot.reader if slot is not None and slot.active else None
-        if streams and reader in (None, self._asked_offsets):
+        if streams and reader is not None and reader == self._asked_offsets:
             return False
         self._asked_offsets = reader
         is_over = snapshot_of(self._connect.offsets(names.connector(self._name))) in (None, ASKED_FOR)

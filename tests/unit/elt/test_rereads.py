@@ -441,3 +441,12 @@ def test_a_first_snapshot_that_is_taken_once_more_is_noticed_by_whoever_takes_it
     agent.offset = {}
     assert (agent.has_forgotten(), agent.streams) == (True, False)
     assert (agent.has_forgotten(), agent.streams) == (False, False)
+
+
+def test_forgotten_offsets_are_noticed_before_the_next_snapshot_begins() -> None:
+    agent = Agent()
+    assert (agent.has_forgotten(), agent.streams) == (False, True)
+    agent.slot = replace(agent.slot, active=False, pid=None)
+    assert (agent.has_forgotten(), agent.streams) == (False, True)
+    agent.offset = {}
+    assert (agent.has_forgotten(), agent.streams) == (True, False)
