@@ -22,6 +22,11 @@ LEAVES: Final = (
 FULL: Final = "ALTER TABLE app.{} REPLICA IDENTITY FULL"
 
 
+@pytest.fixture(scope="module")
+def shop(shop_of_module: Captured) -> Captured:
+    return shop_of_module
+
+
 @pytest.fixture
 def look(shop: Captured) -> Iterator[SourceLook]:
     with looking(shop) as made:

@@ -1,5 +1,6 @@
 """Rows of a megabyte do not fill Kafka Connect's heap."""
 
+import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from services.elt.agent import names
@@ -10,6 +11,7 @@ from tests.fixtures.writer import eventually
 MEGABYTES = 150
 
 
+@pytest.mark.full
 def test_a_snapshot_of_rows_of_a_megabyte_ends_no_worker(shop: Captured) -> None:
     series = f"generate_series(2, {MEGABYTES}) i"
     shop.execute(f"INSERT INTO app.orders (id, note) SELECT i, repeat('x', 1 << 20) FROM {series}")  # noqa: S608

@@ -3,6 +3,7 @@
 from typing import Final
 
 import orjson
+import pytest
 from psycopg2 import sql
 
 from services.elt.merge import placeholders
@@ -34,6 +35,11 @@ LARGE: Final = {
     for type_, (usual, *_) in TYPES.items()
     if type_.endswith("[]")
 }
+
+
+@pytest.fixture(scope="module")
+def shop(shop_of_module: Captured) -> Captured:
+    return shop_of_module
 
 
 def test_null_is_null_where_a_column_has_a_default(shop: Captured) -> None:

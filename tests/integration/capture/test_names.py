@@ -86,7 +86,7 @@ def all_equal(shop: Captured, tables: Sequence[str], columns: Sequence[str]) -> 
             pytest.fail(f"{table!r}: {differ(shop, table, columns)}; held: {held}")
 
 
-@pytest.mark.parametrize("key", [" PRIMARY KEY", ""])
+@pytest.mark.parametrize("key", [pytest.param(" PRIMARY KEY", marks=pytest.mark.full), ""])
 @pytest.mark.usefixtures("warehouse")
 def test_names_come_out_as_they_are_and_those_that_would_stop_all_stay_out(shop: Captured, key: str) -> None:
     tables = tuple(name for name in TABLES if key or name not in NO_PATTERNS)

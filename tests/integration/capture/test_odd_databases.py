@@ -40,7 +40,7 @@ def shop(
         yield made
 
 
-@pytest.mark.parametrize("shop", ["LATIN1", "SQL_ASCII"], indirect=True)
+@pytest.mark.parametrize("shop", ["LATIN1", pytest.param("SQL_ASCII", marks=pytest.mark.full)], indirect=True)
 @pytest.mark.usefixtures("warehouse")
 def test_rows_of_another_encoding_come_out_as_they_are(shop: Captured) -> None:
     set_for_database(shop.dsn, SETTINGS)
@@ -63,6 +63,7 @@ def test_rows_of_another_encoding_come_out_as_they_are(shop: Captured) -> None:
         assert all(equal(shop, table, f"{COLUMNS}, mehr") for table in tables)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("shop", ["SQL_ASCII"], indirect=True)
 @pytest.mark.usefixtures("warehouse")
 def test_text_that_is_no_utf8_stops_its_source_which_says_so(shop: Captured) -> None:

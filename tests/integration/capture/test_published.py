@@ -1,4 +1,4 @@
-"""The whole path, real in each part: a source, Kafka Connect, the writer with Spark, the modeler."""
+"""The whole path, real in each part but Spark: a source, Kafka Connect, the writer, the modeler."""
 
 import asyncio
 from contextlib import closing
@@ -98,6 +98,7 @@ def _is_signal_taken(shop: Captured) -> bool:
     return end > 0 and bool(committed.offset == end)
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("warehouse")
 def test_a_table_is_read_again_although_kafka_connect_is_killed_amid_it(shop: Captured) -> None:
     shop.execute(
@@ -147,6 +148,7 @@ def test_a_table_is_read_again_although_kafka_connect_is_killed_amid_it(shop: Ca
     look.close()
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("warehouse")
 def test_old_changes_do_not_undo_what_no_event_says(shop: Captured) -> None:
     shop.execute(
@@ -177,6 +179,7 @@ def test_old_changes_do_not_undo_what_no_event_says(shop: Captured) -> None:
     look.close()
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("warehouse")
 def test_after_the_budget_and_a_resync_public_tables_are_what_the_source_has(shop: Captured) -> None:
     shop.execute(

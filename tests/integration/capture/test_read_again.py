@@ -33,7 +33,7 @@ OPEN: Final = "INSERT INTO {0} VALUES (1, 'open')"
 
 
 @pytest.mark.usefixtures("warehouse")
-@pytest.mark.parametrize("is_restarted", [True, False])
+@pytest.mark.parametrize("is_restarted", [pytest.param(True, marks=pytest.mark.full), False])
 def test_what_comes_while_it_is_read_again_is_there_once(shop: Captured, *, is_restarted: bool) -> None:
     shop.execute(*(MAKE.format(table) for table in TABLES))
     look = shop.looking()
@@ -63,7 +63,7 @@ def test_what_comes_while_it_is_read_again_is_there_once(shop: Captured, *, is_r
 
 
 @pytest.mark.usefixtures("warehouse")
-@pytest.mark.parametrize("has_key", [True, False])
+@pytest.mark.parametrize("has_key", [pytest.param(True, marks=pytest.mark.full), False])
 def test_the_last_partition_takes_all_rows_with_it(shop: Captured, *, has_key: bool) -> None:
     shop.execute(
         f"CREATE TABLE app.parts (id int {'PRIMARY KEY' if has_key else ''}) PARTITION BY RANGE (id)",

@@ -15,9 +15,9 @@ from services.elt.agent.seen import HIDDEN, Seen
 from services.elt.agent.source_sql import SourceDatabase
 from services.elt.setup.prepare import statements
 from services.elt.snapshots import noted_sql
-from stack.services import Service
 from tests.fixtures.sources import Captured, delete_topic, flows, password_of, statements_in
 from tests.fixtures.writer import eventually
+from tests.integration.capture.conftest import Warehouse
 from tests.integration.capture.silently import CHANGE_SILENTLY, MAKE_SILENT, SILENT
 from tests.integration.capture.warehouse import equal, pending
 
@@ -61,6 +61,7 @@ def test_what_changes_while_it_is_not_published_is_read_again(shop: Captured) ->
         assert equal(shop, "orders", "id, note")
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("warehouse")
 def test_what_changes_while_it_is_not_published_for_a_moment_is_read_again(shop: Captured) -> None:
     with looking(shop) as look:
@@ -75,6 +76,7 @@ def test_what_changes_while_it_is_not_published_for_a_moment_is_read_again(shop:
         assert equal(shop, "orders", "id, note")
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("warehouse")
 def test_what_changes_while_its_schema_has_another_name_for_a_moment_is_read_again(shop: Captured) -> None:
     shop.execute(noted_sql.MADE.format(schema=names.notes(shop.name), role="public"))
@@ -90,7 +92,7 @@ def test_what_changes_while_its_schema_has_another_name_for_a_moment_is_read_aga
 
 
 @pytest.mark.usefixtures("warehouse")
-@pytest.mark.parametrize("ends", [False, True])
+@pytest.mark.parametrize("ends", [False, pytest.param(True, marks=pytest.mark.full)])
 def test_what_was_excluded_comes_back_as_it_is_then(
     shop: Captured, monkeypatch: pytest.MonkeyPatch, *, ends: bool
 ) -> None:
@@ -162,15 +164,9 @@ def test_what_a_source_has_that_was_removed_and_comes_back(shop: Captured) -> No
     assert equal(shop, "emptied", "id, note")
 
 
-def restart(writer: Service) -> None:
-    """The writer halts where a topic was made again, and reads that from its start in its next life."""
-    writer.stop()
-    writer.start()
-    writer.wait_ready()
-
-
+@pytest.mark.full
 def test_what_was_excluded_comes_back_empty_though_its_topic_was_deleted(
-    shop: Captured, warehouse: Service
+    shop: Captured, warehouse: Warehouse
 ) -> None:
     shop.execute(*(each.format("emptied", " PRIMARY KEY") for each in ONE_ROW))
     shop.execute("INSERT INTO app.emptied SELECT i, 'more' FROM generate_series(2, 5) i")
@@ -187,11 +183,11 @@ def test_what_was_excluded_comes_back_empty_though_its_topic_was_deleted(
         eventually(lambda: look.look() and not pending(shop), 60)
         assert equal(shop, "emptied", "id, note")
         shop.execute("INSERT INTO app.emptied VALUES (2, 'after')")
-        restart(warehouse)
+        warehouse.restart_writer()
         assert equal(shop, "emptied", "id, note")
 
 
-def test_a_resync_goes_on_with_a_topic_that_was_made_again(shop: Captured, warehouse: Service) -> None:
+def test_a_resync_goes_on_with_a_topic_that_was_made_again(shop: Captured, warehouse: Warehouse) -> None:
     shop.execute("INSERT INTO app.orders SELECT i, 'before' FROM generate_series(2, 50) i")
     with looking(shop) as look:
         flows(look)
@@ -201,14 +197,14 @@ def test_a_resync_goes_on_with_a_topic_that_was_made_again(shop: Captured, wareh
         asked = CliRunner().invoke(app, ["sources", "resync", shop.name, "--dsn", shop.published])
         assert asked.exit_code == 0, asked.output
         eventually(lambda: look.look().state == "flowing", 60)
-        restart(warehouse)
+        warehouse.restart_writer()
         assert equal(shop, "orders", "id, note")
         shop.execute("UPDATE app.orders SET note = 'after'")
         assert equal(shop, "orders", "id, note")
 
 
 @pytest.mark.usefixtures("warehouse")
-@pytest.mark.parametrize("all_of_it", [True, False])
+@pytest.mark.parametrize("all_of_it", [pytest.param(True, marks=pytest.mark.full), False])
 def test_kafka_connect_has_forgotten_a_source_whose_slot_is_there(shop: Captured, *, all_of_it: bool) -> None:
     for table, key in {"emptied": " PRIMARY KEY", "bare": ""}.items():
         shop.execute(*(each.format(table, key) for each in ONE_ROW))
@@ -225,12 +221,16 @@ def test_kafka_connect_has_forgotten_a_source_whose_slot_is_there(shop: Captured
         if all_of_it:
             shop.api.delete(shop.connector)
         shop.execute("DELETE FROM app.emptied", "INSERT INTO app.bare VALUES (2, 'meanwhile')")
+        look.look()
+        # The connector's new snapshot ends before the next look.
+        eventually(lambda: snapshot_of(shop.api.offsets(shop.connector)) is None, 60)
         flows(look)
         eventually(lambda: look.look() and not pending(shop), 60)
         for table in ("emptied", "bare", "orders"):
             assert equal(shop, table, "id, note")
 
 
+@pytest.mark.full
 def test_a_kafka_connect_that_starts_has_forgotten_nothing(shop: Captured) -> None:
     with looking(shop) as look:
         flows(look)

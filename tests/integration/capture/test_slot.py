@@ -3,6 +3,7 @@
 from contextlib import closing
 
 import psycopg2
+import pytest
 from psycopg2.extras import LogicalReplicationConnection
 
 from services.elt.agent import names
@@ -67,6 +68,7 @@ def test_a_slot_that_somebody_else_reads_is_told_and_what_he_took_is_a_gap(shop:
     resync(shop, look)
 
 
+@pytest.mark.full
 def test_what_somebody_took_from_a_slot_and_went_is_a_gap_for_the_next_agent_too(shop: Captured) -> None:
     look = stopped(shop)
     # An agent has looked since, and went.
@@ -81,6 +83,7 @@ def test_what_somebody_took_from_a_slot_and_went_is_a_gap_for_the_next_agent_too
     look.close()
 
 
+@pytest.mark.full
 def test_a_slot_whose_wal_the_server_removed_is_told_and_a_resync_heals_it(shop: Captured) -> None:
     look = stopped(shop)
     limit(shop, "SET max_slot_wal_keep_size = '1MB'")
@@ -130,6 +133,7 @@ def test_a_password_that_kafka_connect_does_not_have_is_told_with_its_variable(s
         shop.execute(f"DROP OWNED BY {role}", f"DROP ROLE {role}")
 
 
+@pytest.mark.full
 def test_a_row_above_the_limit_is_told_with_what_to_do_and_its_table_can_be_excluded(shop: Captured) -> None:
     look = shop.looking()
     flows(look)
@@ -148,6 +152,7 @@ def test_a_row_above_the_limit_is_told_with_what_to_do_and_its_table_can_be_excl
     look.close()
 
 
+@pytest.mark.full
 def test_a_type_that_changed_while_connect_was_away_is_told_with_what_to_do(shop: Captured) -> None:
     look = stopped(shop)
     shop.execute(
