@@ -35,6 +35,7 @@ def equal(source: Database, warehouse: Database, table: str, columns: str) -> bo
     return there(warehouse.dsn, query.format(columns, "shop", table)) == wanted
 
 
+@pytest.mark.full
 def test_a_source_is_its_tables_here_equal_through_changes_of_rows_and_of_tables(
     up: StartUp, database: Database, own_database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -28,6 +28,8 @@ from tests.fixtures.fix_postgres import FAST
 from tests.fixtures.started import started
 from tests.fixtures.writer import eventually, rows
 
+pytestmark = pytest.mark.full
+
 #: With this one, whole tables.
 SEEDS = range(1, int(os.environ.get("ONRAMP_SOURCES_SEEDS", "1")) + 1)
 FLIGHTS = None if "ONRAMP_SOURCES_SEEDS" in os.environ else 5_000

@@ -10,6 +10,8 @@ from loadtest.cdc_stack import STEADY, CdcStack, cdc_stack
 from loadtest.same_rows import differing
 from tests.fixtures.fix_postgres import FAST
 
+pytestmark = pytest.mark.full
+
 RATE, SECONDS, ROWS = 40, 2, 2_000
 SMALL = arguments(
     [

@@ -55,7 +55,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
         yield postgres
 
 
-@pytest.mark.parametrize("listener", ["SASL", "MTLS"])
+@pytest.mark.parametrize("listener", ["SASL", pytest.param("MTLS", marks=pytest.mark.full)])
 def test_a_change_becomes_a_record_and_signals_arrive(
     listener: str, secured: Secured, server: Postgres, tmp_path: Path
 ) -> None:
