@@ -103,8 +103,12 @@ def test_a_closed_folder_above_the_programs_is_no_obstacle(
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o700)
     programs = postgres.binaries()
-    shutil.copytree(programs.parent, closed / "postgres", symlinks=True)
-    monkeypatch.setattr(postgres, "binaries", lambda: closed / "postgres" / programs.name)
+    package = programs.parents[1]
+    shutil.copytree(package, closed / package.name)
+    libraries = f"{package.name}.libs"  # the wheel's own, beside its package
+    shutil.copytree(package.parent / libraries, closed / libraries)
+    moved = closed / programs.relative_to(package.parent)
+    monkeypatch.setattr(postgres, "binaries", lambda: moved)
     with started(Postgres(closed / "data", settings=FAST)) as server:
         assert run(server.dsn, "SELECT 1") == [(1,)]
     assert closed.stat().st_mode & 0o777 == 0o700
