@@ -44,3 +44,35 @@ AREAS: Final[Mapping[str, tuple[Mutant, ...]]] = {
     "merger": merger.MUTANTS,
     "stack": stack.MUTANTS,
 }
+
+#: Five mechanisms each of settling, gateway, error store and CDC, which `make test` alone must notice.
+CORE: Final[Mapping[str, tuple[str, ...]]] = {
+    "settling": (
+        "the ledger in the rows' transaction: it moves after",
+        "the compare: a gap",
+        "the epoch's fence",
+        "the plan before the first transaction",
+        "queueing behind what waits",
+    ),
+    "gateway": (
+        "waiting for the acknowledgement",
+        "the producer's own bytes",
+        "grants of event names",
+        "comparing secrets",
+        "the cap of inflation",
+    ),
+    "error_store": (
+        "the keeper's offsets in the events' transaction",
+        "that the keeper knows a repeat",
+        "that a replay job stages only what its database does not know",
+        "that of two jobs one changes an event",
+        "that a segment is recorded by the transaction that removes its bytes from the database",
+    ),
+    "merger": (
+        "order by the topic's offset, not by LSN",
+        "identity among the changes of a merge",
+        "the position in the merge's own transaction",
+        "a hold of one table alone",
+    ),
+    "capture": ("a slot that is gone",),
+}

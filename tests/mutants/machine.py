@@ -37,11 +37,14 @@ class Mutant:
     tests: str
 
 
-def run(areas: Mapping[str, Sequence[Mutant]]) -> None:
+def run(areas: Mapping[str, Sequence[Mutant]], core: Mapping[str, Sequence[str]]) -> None:
     """Run the mutants that the command line names; exit 1 if one survives."""
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
     parser.add_argument("areas", nargs="*", metavar="AREA", help=f"one or more of {', '.join(areas)} (all)")
     parser.add_argument("--only", action="append", help="those whose protection contains this text")
+    parser.add_argument(
+        "--core", action="store_true", help="twenty of all areas, by the tests of `make test` alone"
+    )
     parser.add_argument("--at-once", type=int, default=2, help="so many at a time (2)")
     given = parser.parse_args()
     if unknown := set(given.areas) - set(areas):
@@ -51,14 +54,18 @@ def run(areas: Mapping[str, Sequence[Mutant]]) -> None:
         for area in given.areas or areas
         for mutant in areas[area]
         if not given.only or any(text in mutant.removes for text in given.only)
+        if not given.core or mutant.removes in core.get(area, ())
     ]
+    marks = "not full" if given.core else ""
     for mutant in mutants:
         _see_text(mutant)
     with tempfile.TemporaryDirectory(prefix="onramp-mutants-") as copies:
-        _see_green(mutants, Path(copies) / "green")
+        _see_green(mutants, Path(copies) / "green", marks)
         with ThreadPoolExecutor(given.at_once) as pool:
             survived = list(
-                pool.map(lambda at: _survives(mutants[at], Path(copies) / str(at)), range(len(mutants)))
+                pool.map(
+                    lambda at: _survives(mutants[at], Path(copies) / str(at), marks), range(len(mutants))
+                )
             )
     survivors = [mutant.removes for mutant, did in zip(mutants, survived, strict=True) if did]
     print(f"{len(mutants) - len(survivors)} of {len(mutants)} mutants were noticed")
@@ -71,19 +78,19 @@ def _see_text(mutant: Mutant) -> None:
         sys.exit(f"{mutant.file} no longer has the text of the mutant without {mutant.removes}")
 
 
-def _see_green(mutants: Sequence[Mutant], copy: Path) -> None:
+def _see_green(mutants: Sequence[Mutant], copy: Path, marks: str) -> None:
     """Red without a mutant says nothing about one."""
     _copy_tree(copy)
-    done = _pytest(copy, " ".join(sorted({test for m in mutants for test in m.tests.split()})))
+    done = _pytest(copy, " ".join(sorted({test for m in mutants for test in m.tests.split()})), marks)
     if done.returncode != _GREEN:
         sys.exit(f"the tests are red without any mutant:\n{done.stdout.decode()[-5000:]}")
 
 
-def _survives(mutant: Mutant, copy: Path) -> bool:
+def _survives(mutant: Mutant, copy: Path, marks: str) -> bool:
     _copy_tree(copy)
     target = copy / mutant.file
     target.write_text(target.read_text("utf-8").replace(mutant.old, mutant.new), "utf-8")
-    done = _pytest(copy, mutant.tests)
+    done = _pytest(copy, mutant.tests, marks)
     noticed = done.returncode == _RED
     print(f"{'noticed ' if noticed else 'SURVIVED'}  without {mutant.removes}", flush=True)
     if done.returncode not in {_GREEN, _RED}:
@@ -101,8 +108,8 @@ def _copy_tree(copy: Path) -> None:
             shutil.copy2(source, copy / name)
 
 
-def _pytest(copy: Path, tests: str) -> "subprocess.CompletedProcess[bytes]":
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-m", ""]
+def _pytest(copy: Path, tests: str, marks: str) -> "subprocess.CompletedProcess[bytes]":
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-m", marks]
     # What hangs without its protection may hang in C, where no signal reaches Python: a thread ends it.
     command += ["-o", "timeout_method=thread", *tests.split()]
     environment = {"ONRAMP_TEST_PATIENCE": PATIENCE, **os.environ, "PYTHONPATH": str(copy)}

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from tests.mutants.all import AREAS
+from tests.mutants.all import AREAS, CORE
 from tests.mutants.machine import Mutant
 from tests.unit.house.tree import ROOT, report, text_of
 
@@ -49,3 +49,9 @@ def test_a_mutant_that_no_longer_fits_is_noticed() -> None:
         replace(fits, tests=f"{test}::test_gone"),
     ]
     assert [len(list(faults(mutant))) for mutant in (fits, *stale)] == [0, 1, 1, 1, 1]
+
+
+def test_the_twenty_that_make_test_must_notice_are_listed() -> None:
+    listed = {area: {mutant.removes for mutant in mutants} for area, mutants in AREAS.items()}
+    assert [name for area, names in CORE.items() for name in names if name not in listed[area]] == []
+    assert sum(map(len, CORE.values())) == 20
