@@ -40,7 +40,8 @@ class Cost:
     wall: float
     cpu: float
     loop: float
-    files: Mapping[str, tuple[float, float]]
+    #: Of each file: CPU and wall seconds; open files and MB of its process afterwards.
+    files: Mapping[str, tuple[float, float, int, float]]
 
     @property
     def loops(self) -> float:
@@ -117,11 +118,13 @@ def run_with_orphans(command: Sequence[str]) -> tuple[int, float]:
 def lines_of(cost: Cost) -> list[str]:
     """Return the report: the totals, each folder, and the slowest files."""
     folders: dict[str, float] = defaultdict(float)
-    for file, (cpu, _) in cost.files.items():
+    for file, (cpu, *_) in cost.files.items():
         folders["/".join(Path(file).parent.parts[:3])] += cpu
     folders["collection, and processes that left their tests"] = cost.cpu - sum(folders.values())
     by_cpu = sorted(folders.items(), key=lambda each: -each[1])
     slowest = sorted(cost.files.items(), key=lambda each: -each[1][1])[:SLOWEST]
+    files = max((each[2] for each in cost.files.values()), default=0)
+    memory = max((each[3] for each in cost.files.values()), default=0.0)
     total = f"{cost.tests:,} tests in {cost.wall:,.0f} s: {cost.cpu:,.0f} CPU seconds"
     unit = f"{cost.loops:,.0f} times {ADDITIONS // 1_000_000} million additions ({cost.loop:.2f} s here)"
     return [
@@ -129,7 +132,8 @@ def lines_of(cost: Cost) -> list[str]:
         f"\n{'CPU s':>8} {'loops':>7}  folder",
         *(f"{cpu:8.1f} {cpu / cost.loop:7.0f}  {name}" for name, cpu in by_cpu),
         f"\n{'wall s':>8} {'CPU s':>7}  the {len(slowest)} slowest files",
-        *(f"{wall:8.1f} {cpu:7.1f}  {name}" for name, (cpu, wall) in slowest),
+        *(f"{wall:8.1f} {cpu:7.1f}  {name}" for name, (cpu, wall, *_) in slowest),
+        f"\nat most {files:,} open files and {memory:,.0f} MB in a process of pytest",
     ]
 
 
