@@ -17,6 +17,7 @@ from services.admin.registry.desk import RegistryDesk
 from services.admin.safety import UnsafeSetupError, require_safe
 from services.admin.segments.folder import Segments
 from services.admin.settings import AdminSettings
+from shared.http11 import Http11Protocol
 from shared.logs import set_up
 from shared.malloc import return_large_blocks, share_heaps
 from shared.priority import come_last
@@ -102,7 +103,7 @@ def _serve(app: FastAPI, settings: AdminSettings, tls: ssl.SSLContext | None) ->
         app,
         host=settings.host,
         port=settings.port,
-        http="httptools",
+        http=Http11Protocol,
         ws="none",
         lifespan="on",
         log_config=None,

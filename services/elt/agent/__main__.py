@@ -7,6 +7,7 @@ import uvicorn
 
 from services.elt.agent.app import create
 from services.elt.agent.settings import AgentSettings, PublishDatabases
+from shared.http11 import Http11Protocol
 from shared.logs import set_up
 from shared.read_settings import WrongSettingsError, read_settings, warn_of_unknown
 from shared.registry import Snapshot
@@ -38,6 +39,8 @@ def main() -> None:
             create(settings, kafka, registry, databases),
             host=settings.http_host,
             port=settings.http_port,
+            http=Http11Protocol,
+            ws="none",
             log_config=None,
             access_log=False,
             server_header=False,

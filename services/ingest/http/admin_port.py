@@ -51,6 +51,7 @@ class AdminPort:
 
         config = uvicorn.Config(
             admin,
+            http=LimitedProtocol,
             ws="none",
             lifespan="off",
             log_config=None,

@@ -14,7 +14,7 @@ from typing import Any, Final
 from uvicorn._types import ASGI3Application
 from uvicorn.config import Config
 from uvicorn.protocols.http import httptools_impl
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 from uvicorn.server import ServerState
 
 from services.ingest.http import problems
@@ -34,6 +34,7 @@ from shared.errors import (
     Kind,
     UserError,
 )
+from shared.http11 import Http11Protocol
 
 #: Pipelined requests behind the one that is answered: one read may bring thousands, 60 times their size.
 _MOST_WAITING: Final = 100
@@ -46,7 +47,7 @@ _NO_PLACE: Final = "its place is needed for another connection"
 httptools_impl.RequestResponseCycle = Cycle  # type: ignore[assignment, misc]
 
 
-class LimitedProtocol(HttpToolsProtocol):
+class LimitedProtocol(Http11Protocol):
     """One connection."""
 
     cycle: Cycle
