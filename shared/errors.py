@@ -338,6 +338,14 @@ REGISTRY_UNREAD: Final = _waiting(
     "the log.",
     503,
 )
+SCHEMA_UNUSABLE: Final = _waiting(
+    "schema_unusable",
+    Step.CHECK,
+    "The gateway cannot use the JSON Schema of this event type, so events of the type are not accepted.",
+    "Send the same event with the same id again after Retry-After seconds; an operator corrects the schema: "
+    "`onramp apply` says what is wrong with it.",
+    503,
+)
 REGISTRY_CONFLICT: Final = _rejected(
     "registry_conflict",
     409,

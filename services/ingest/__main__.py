@@ -11,7 +11,6 @@ from pathlib import Path
 import uvicorn
 
 from services.ingest.auth import quota_levels
-from services.ingest.check.json_schema import check_schemas
 from services.ingest.http.handshake import Handshake
 from services.ingest.http.protocol_limits import LimitedProtocol
 from services.ingest.open_files import require_files
@@ -38,7 +37,7 @@ def main() -> None:
     warn_of_unknown(IngestSettings, KafkaSettings, RegistrySettings)
     try:
         # Here as well as in the workers: a supervisor would restart failing workers forever.
-        require_safe(settings, kafka, open_registry(registry, kafka, check_schemas))
+        require_safe(settings, kafka, open_registry(registry, kafka))
     except (UnsafeSetupError, WrongSettingsError) as e:
         sys.exit(f"The gateway does not start:\n{e}")
     try:

@@ -10,6 +10,8 @@ from typing import Any, Final
 
 import jsonschema_rs
 
+from shared.contracts.json_schema import CompiledSchema
+
 #: So many faults of one event are told.
 _MOST_FAULTS: Final = 50
 #: Of larger events only the first fault is told.
@@ -28,21 +30,21 @@ _SAFE_KEYWORDS: Final = frozenset(
 )  # fmt: skip
 
 
-def faults(validator: Any, schema: Mapping[str, Any], payload: Any, size: int) -> list[dict[str, str]]:
+def faults(schema: CompiledSchema, payload: Any, size: int) -> list[dict[str, str]]:
     """Return each fault of a payload that is not valid: `pointer` into the event, and `detail`.
 
-    Of an event of many bytes (`size`) only the first: to find them all would take long.
+    Of an event of many bytes (`size`), or of a costly schema, only the first: to find them all takes long.
     """
-    return [_fault(error, schema) for error in _errors(validator, payload, size)]
+    return [_fault(error, schema.document) for error in _errors(schema, payload, size)]
 
 
-def _errors(validator: Any, payload: Any, size: int) -> list[Any]:
+def _errors(schema: CompiledSchema, payload: Any, size: int) -> list[Any]:
     # The library builds the list of all faults at once, each with a copy of the value: with 60,000
     # fields and 20 missing ones that takes 1 s, in which no other thread runs.
-    if size <= _MOST_BYTES:
-        return list(itertools.islice(validator.iter_errors(payload), _MOST_FAULTS))
+    if size <= min(_MOST_BYTES, schema.cost.max_bytes_for_all_faults):
+        return list(itertools.islice(schema.validator.iter_errors(payload), _MOST_FAULTS))
     try:
-        validator.validate(payload)
+        schema.validator.validate(payload)
     except jsonschema_rs.ValidationError as first:
         return [first]
     raise AssertionError("the payload is not valid and has no fault")

@@ -1,4 +1,4 @@
-"""Compiles JSON Schemas, the same for everybody who takes one.
+"""Compiles JSON Schemas, the same for each service that checks events.
 
 jsonschema-rs would fetch a remote `$ref` and open `file://` (SSRF), so its retriever raises.
 """
@@ -8,23 +8,40 @@ from typing import Any, Final, NoReturn
 
 import jsonschema_rs
 
+from shared.contracts.schema_cost import SchemaCost
+
 #: Steps back that one match of a pattern may take, some tens of ms at most; without look-around and
 #: references to groups a pattern takes none.  With the library's own million an event takes seconds.
 _PATTERNS: Final = jsonschema_rs.FancyRegexOptions(backtrack_limit=10_000)
 
 
-def compile_schema(schema: Mapping[str, Any]) -> Any:
-    """Return the validator of `schema`.
+class CompiledSchema:
+    """A JSON Schema that can be checked, and what checking an event costs at most."""
 
-    Raises:
-        ValueError: it is no JSON Schema, or refers to another document.
-    """
-    try:
-        return jsonschema_rs.validator_for(
-            dict(schema), validate_formats=True, retriever=_reject_reference, pattern_options=_PATTERNS
-        )
-    except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as e:
-        raise ValueError(getattr(e, "message", str(e))) from None
+    def __init__(self, schema: Mapping[str, Any]) -> None:
+        """Compile it.
+
+        Raises:
+            ValueError: it is no JSON Schema, or refers to another document.
+            TooCostlyError: one event could take too long (shared/contracts/schema_cost.py).
+        """
+        self.document = dict(schema)
+        try:
+            self.validator = jsonschema_rs.validator_for(
+                self.document, validate_formats=True, retriever=_reject_reference, pattern_options=_PATTERNS
+            )
+        except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as e:
+            raise ValueError(getattr(e, "message", str(e))) from None
+        self.cost = SchemaCost(self.document)
+
+    def is_valid(self, payload: Any) -> bool:
+        """Return whether the payload satisfies the schema; takes at most about a second."""
+        return bool(self.validator.is_valid(payload))
+
+
+def compile_schema(schema: Mapping[str, Any]) -> CompiledSchema:
+    """Return the compiled schema. Raise `ValueError` as `CompiledSchema` does."""
+    return CompiledSchema(schema)
 
 
 def _reject_reference(uri: str) -> NoReturn:

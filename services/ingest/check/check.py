@@ -17,6 +17,7 @@ from shared.errors import (
     NOT_GRANTED,
     RESERVED_EVENT_NAME,
     UNKNOWN_EVENT_NAME,
+    OnrampError,
     UserError,
 )
 from shared.registry import ApiKey, EventType, Snapshot
@@ -78,7 +79,7 @@ class Checker:
                     item.event_type = admitted[name]
                     if item.event_type is not None and name in demanding:
                         self._check_type(item, name, item.event_type, reported)
-                except UserError as error:
+                except OnrampError as error:
                     item.verdict = error.at(Step.CHECK).kept()
 
     def _read(self, item: BatchItem, key: ApiKey | None) -> str:

@@ -1,7 +1,7 @@
 """What the gateway would answer to an event: its name, its size and its JSON Schema."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
@@ -13,7 +13,7 @@ from services.writer.parse.events import RowIndices, group
 from services.writer.trial.reasons import Reason, pattern, refusal
 from services.writer.trial.rules import UNREGISTERED, Rules, TypeRules
 from shared.contracts.faults import faults
-from shared.contracts.json_schema import compile_schema
+from shared.contracts.json_schema import CompiledSchema, compile_schema
 from shared.errors import EVENT_TOO_LARGE, SCHEMA_MISMATCH, UNKNOWN_EVENT_NAME, UserError
 
 #: Compiled schemas that a process keeps.
@@ -56,14 +56,14 @@ def _check_schemas(
     asked = _by_schema(rules)
     if not asked:
         return
-    checks = [(*_compiled(schema), sides) for schema, sides in asked.items()]
+    checks = [(_compiled(schema), sides) for schema, sides in asked.items()]
     for i, body in zip(rows.tolist(), bodies.take(pa.array(rows)).to_pylist(), strict=True):
         if body is None:  # what could not be read
             continue
         payload = orjson.loads(body)
-        for validator, schema, sides in checks:
-            if not validator.is_valid(payload):
-                reasons = _reasons(validator, schema, payload, len(body))
+        for schema, sides in checks:
+            if not schema.is_valid(payload):
+                reasons = _reasons(schema, payload, len(body))
                 for side in sides:
                     out[side].setdefault(i, reasons)
 
@@ -76,13 +76,12 @@ def _by_schema(rules: Sequence[TypeRules]) -> dict[bytes, list[int]]:
     return asked
 
 
-def _reasons(validator: Any, schema: Mapping[str, Any], payload: Any, size: int) -> list[Reason]:
-    found = faults(validator, schema, payload, size)
+def _reasons(schema: CompiledSchema, payload: Any, size: int) -> list[Reason]:
+    found = faults(schema, payload, size)
     code = SCHEMA_MISMATCH.code
     return list(dict.fromkeys(Reason(code, pattern(each["pointer"]), each["detail"]) for each in found))
 
 
 @lru_cache(_KEPT)
-def _compiled(schema: bytes) -> tuple[Any, Mapping[str, Any]]:
-    document = orjson.loads(schema)
-    return compile_schema(document), document
+def _compiled(schema: bytes) -> CompiledSchema:
+    return compile_schema(orjson.loads(schema))

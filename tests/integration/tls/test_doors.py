@@ -16,7 +16,6 @@ import uvloop
 from fastapi import FastAPI
 
 from services.ingest.app import State, assemble
-from services.ingest.check.json_schema import check_schemas
 from services.ingest.observe.metrics import EventCounts
 from services.ingest.observe.rejection_log import RejectionLog
 from services.ingest.send.byte_budget import ByteBudget
@@ -178,7 +177,7 @@ async def _heard(settings: IngestSettings, context: ssl.SSLContext, message: byt
         settings,
         sink=sink,
         budget=ByteBudget(2**20),
-        registry=MemoryRegistry(None, check_schemas),
+        registry=MemoryRegistry(None),
         lifespan=_nothing,
     )
     syslog = Syslog(gateway.flow, settings, RejectionLog(), events=EventCounts())

@@ -19,7 +19,6 @@ from services.admin import safety as admin
 from services.admin.registry import change
 from services.admin.settings import AdminSettings
 from services.cli.app import app
-from services.ingest.check.json_schema import check_schemas
 from services.ingest.safety import UnsafeSetupError, require_safe
 from services.ingest.settings import IngestSettings
 from shared.registry.editor import Editor
@@ -216,7 +215,7 @@ def test_the_gateway_starts_with_the_key_that_is_made_and_not_without(
 ) -> None:
     for name, value in COMPOSE["services"]["gateway"]["environment"].items():
         monkeypatch.setenv(name, value)
-    made = MemoryRegistry(yaml.safe_load(_made(tmp_path).read_text()), check_schemas)
+    made = MemoryRegistry(yaml.safe_load(_made(tmp_path).read_text()))
     require_safe(IngestSettings(), KafkaSettings(), made)
     with pytest.raises(UnsafeSetupError, match="no API key"):
         require_safe(IngestSettings(), KafkaSettings(), MemoryRegistry())

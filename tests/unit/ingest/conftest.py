@@ -10,7 +10,6 @@ import pytest
 from fastapi import FastAPI
 
 from services.ingest.app import Gateway, State, assemble
-from services.ingest.check.json_schema import check_schemas
 from services.ingest.http.connections import Connections
 from services.ingest.http.drain import Drain
 from services.ingest.observe.metrics import REGISTRY, EventCounts
@@ -28,7 +27,7 @@ class LocalGateway:
 
     def __init__(self, settings: IngestSettings, registry: dict[str, Any] | None) -> None:
         self.settings = settings
-        self.registry = MemoryRegistry(registry, check_schemas)
+        self.registry = MemoryRegistry(registry)
         self.sink = MemorySink()
         self.budget = ByteBudget(settings.inflight_bytes)
         self.app: Gateway = assemble(

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from services.ingest.check.json_schema import ReportedFaults, Schemas, check_schemas
+from services.ingest.check.json_schema import ReportedFaults, Schemas
 from shared import wire
 from shared.registry import Snapshot
 from tests.fixtures.ingest import body, envelope, one
@@ -22,6 +22,12 @@ SCHEMA: dict[str, Any] = {
         "email": {"type": "string", "format": "email"},
         "lines": {"type": "array", "items": {"type": "integer"}},
     },
+}
+
+#: 2^34 evaluations of one value.
+DOUBLING = {
+    "$ref": "#/$defs/a0",
+    "$defs": {f"a{n}": {"allOf": [{"$ref": f"#/$defs/a{n + 1}"}] * 2} for n in range(34)} | {"a34": {}},
 }
 
 
@@ -64,12 +70,29 @@ async def test_a_schema_changes_without_a_restart(make_gateway: MakeGateway) -> 
     assert (await gateway.post(one())).status_code == 202
 
 
-@pytest.mark.parametrize(
-    "schema", [{"type": "nonsense"}, {"$ref": "http://127.0.0.1:1/x"}, {"$ref": "file:///etc/passwd"}]
-)
-def test_a_schema_that_is_none_or_reaches_out_is_refused(schema: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="order_placed"):
-        check_schemas(Snapshot.model_validate(registry(schema=schema)))
+@pytest.mark.parametrize("schema", [{"type": "nonsense"}, {"$ref": "http://127.0.0.1:1/x"}, DOUBLING])
+async def test_a_schema_that_cannot_be_used_stops_events_of_its_type_alone(
+    make_gateway: MakeGateway, schema: dict[str, Any]
+) -> None:
+    gateway = make_gateway({"event_types": {"order_placed": {"schema": schema}, "other": {"schema": SCHEMA}}})
+    answer = await gateway.post(one())
+    assert (answer.status_code, answer.json()["type"]) == (503, "/errors/schema_unusable")
+    assert answer.json()["detail"].startswith("event_types.order_placed.schema: ")
+    assert answer.headers["retry-after"]
+    assert (await gateway.post(one(name="other", amount=1, customer={}))).status_code == 202
+    mixed = await gateway.post(b"[%b,%b]" % (one("a"), one("b", name="other", amount=1, customer={})))
+    assert [each["status"] for each in mixed.json()["results"]] == [503, 202]
+
+
+async def test_an_event_whose_check_could_take_seconds_is_refused_by_its_size(
+    make_gateway: MakeGateway,
+) -> None:
+    text = "ab" * 40_000
+    gateway = make_gateway(registry(schema={"properties": {"text": {"pattern": "[ab]*a[ab]{1000}c"}}}))
+    answer = await gateway.post(one(text=text))
+    assert (answer.status_code, answer.json()["type"]) == (413, "/errors/event_too_large")
+    assert "the limit of this type's schema is 16" in answer.json()["detail"]
+    assert (await gateway.post(one(text="a" * 1001 + "c"))).status_code == 202
 
 
 def test_local_references_work() -> None:

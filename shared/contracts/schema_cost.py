@@ -1,0 +1,261 @@
+"""What checking one event against a JSON Schema can cost, before an event is checked.
+
+A validator evaluates each subschema as often as it is referred to. A chain of 34 definitions that each refer
+to the next one twice is 2 KB long and needs 2^34 evaluations of one value, and in that time the gateway
+answers nobody. The unit here is one evaluation of a keyword: 5 to 20 ns with jsonschema-rs 0.60, measured.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from itertools import takewhile
+from typing import Any, Final
+from urllib.parse import unquote
+
+#: Evaluations of one value of an event, over all subschemas that apply to that value.
+MAX_PER_VALUE: Final = 10_000
+#: Evaluations of one event: 0.3 to 1 s.
+MAX_PER_EVENT: Final = 50_000_000
+#: The gateway refuses events that are nested deeper (shared/strict_json.py).
+_LEVELS: Final = 64
+#: Faults of one event that the library may have to build at once.
+_MAX_FAULTS: Final = 1_000_000
+#: Two bytes of JSON are a value at least: `0,`.
+_VALUE_BYTES: Final = 2
+#: A reference to JSON Schema's own document, which the library has: fewer keywords apply to one value.
+_UNKNOWN_REFERENCE: Final = 100
+#: `unevaluatedProperties` evaluates again what stands beside it, to find what that evaluated: measured.
+_UNEVALUATED: Final = 3
+#: A state of a pattern costs some 30 ns a character when a text has it in many states at once.
+_STATE: Final = 3
+#: Patterns with fewer states become small automata, which read 1 MB in milliseconds.
+_FEW_STATES: Final = 16
+
+_MAX_REFERENCES: Final = 200
+
+_IN_PLACE_LISTS: Final = ("allOf", "anyOf", "oneOf")
+_IN_PLACE: Final = ("not", "if", "then", "else")
+_IN_PLACE_BY_NAME: Final = ("dependentSchemas", "dependencies")
+_REFERENCES: Final = ("$ref", "$dynamicRef", "$recursiveRef")
+#: Applied to every member of an object or an array.
+_MEMBERS: Final = (
+    "additionalProperties", "propertyNames", "unevaluatedProperties",
+    "items", "additionalItems", "contains", "unevaluatedItems",
+)  # fmt: skip
+_EVERY_MEMBER: Final = ""
+
+Node = Mapping[str, Any]
+#: The subschemas that apply to one value, by identity, with how often each is evaluated.
+Places = dict[str, Counter[int]]
+
+
+class TooCostlyError(ValueError):
+    """One value of an event could need more evaluations than are allowed."""
+
+
+class SchemaCost:
+    """The cost of one schema; a document is not changed afterwards."""
+
+    def __init__(self, schema: Mapping[str, Any]) -> None:
+        """Compute it; takes time in proportion to the schema's size.
+
+        Raises:
+            TooCostlyError: one value could need more than `MAX_PER_VALUE` evaluations.
+        """
+        self._root = schema
+        self._nodes: dict[int, Node] = {}
+        self._named: dict[str, list[Node]] = {}
+        self._index(schema)
+        self._closures: dict[int, tuple[int, Places]] = {}
+        self._known: dict[tuple[int, int], int] = {}
+        by_level = (self._at(id(schema), level) for level in range(_LEVELS))
+        # An event is one value, and has many below it.
+        self._whole, *below = takewhile(bool, by_level)
+        self._per_value = max(below, default=0)
+        self._missing = max((len(_list(each.get("required"))) for each in self._nodes.values()), default=0)
+        self._per_character = sum(map(_pattern_cost, self._patterns()))
+
+    @property
+    def max_bytes(self) -> int:
+        """Return the size of the largest event whose check stays within `MAX_PER_EVENT`."""
+        return MAX_PER_EVENT // (self._per_value // _VALUE_BYTES + self._per_character + 1)
+
+    @property
+    def max_bytes_for_all_faults(self) -> int:
+        """Return the size of the largest event of which all faults are found: each is an object in memory."""
+        faults = self._whole + self._per_value + self._missing
+        return _MAX_FAULTS * _VALUE_BYTES // (faults + 1)
+
+    def _at(self, node: int, levels: int) -> int:
+        """Return the most evaluations of a value that is so many levels below where `node` applies."""
+        known = self._known.get((node, levels))
+        if known is not None:
+            return known
+        here, below = self._closure(node)
+        if levels:
+            # What applies to every member applies to those with a name of their own too.
+            every = self._sum(below.get(_EVERY_MEMBER, Counter()), levels - 1)
+            named = (self._sum(below[name], levels - 1) for name in below if name != _EVERY_MEMBER)
+            here = every + max(named, default=0)
+        if here > MAX_PER_VALUE:
+            raise TooCostlyError(
+                f"one value of an event could be checked more than {MAX_PER_VALUE:,} times: subschemas that "
+                "apply to the same value multiply where they refer to common ones (allOf, anyOf, oneOf, "
+                "$ref), or a schema refers to itself from two of them. Refer to each only once"
+            )
+        self._known[node, levels] = here
+        return here
+
+    def _sum(self, members: Counter[int], levels: int) -> int:
+        return sum(times * self._at(each, levels) for each, times in members.items())
+
+    def _closure(self, node: int, above: tuple[int, ...] = ()) -> tuple[int, Places]:
+        """Return what evaluating `node` costs at its own place, and what applies to members of that value."""
+        known = self._closures.get(node)
+        if known is not None:
+            return known
+        if node in above:
+            raise TooCostlyError("a subschema refers to itself at the same value: that has no end")
+        if len(above) > _MAX_REFERENCES:
+            raise TooCostlyError(f"a subschema is reached over more than {_MAX_REFERENCES} others")
+        schema = self._nodes[node]
+        cost, below = _own_cost(schema), _members(schema)
+        for each in self._in_place(schema):
+            inner, members = (
+                (_UNKNOWN_REFERENCE, {}) if each is None else self._closure(id(each), (*above, node))
+            )
+            cost += inner
+            for name, counted in members.items():
+                below.setdefault(name, Counter()).update(counted)
+        if any(key in schema for key in ("unevaluatedProperties", "unevaluatedItems")):
+            cost *= _UNEVALUATED
+        self._closures[node] = min(cost, 2 * MAX_PER_VALUE), below
+        return self._closures[node]
+
+    def _in_place(self, schema: Node) -> Iterator[Node | None]:
+        """Yield the subschemas that apply to the same value; None for one of another document."""
+        for key in _IN_PLACE_LISTS:
+            yield from (each for each in _list(schema.get(key)) if isinstance(each, Mapping))
+        for key in _IN_PLACE:
+            if isinstance(schema.get(key), Mapping):
+                yield schema[key]
+        for key in _IN_PLACE_BY_NAME:
+            yield from (each for each in _map(schema.get(key)).values() if isinstance(each, Mapping))
+        for key in _REFERENCES:
+            if isinstance(schema.get(key), str):
+                yield from self._targets(schema[key])
+
+    def _targets(self, reference: str) -> Iterator[Node | None]:
+        document, _, fragment = reference.partition("#")
+        starts = [self._root] if not document else self._named.get(document.rpartition("/")[2], [])
+        if fragment and not fragment.startswith("/"):
+            starts = self._named.get(f"#{fragment}", [])
+        for start in starts:
+            found: Any = start
+            for part in unquote(fragment).split("/")[1:] if fragment.startswith("/") else ():
+                name = part.replace("~1", "/").replace("~0", "~")
+                found = found.get(name) if isinstance(found, Mapping) else _entry(found, name)
+            if isinstance(found, Mapping):
+                if id(found) not in self._nodes:
+                    self._index(found)
+                yield found
+        if not starts:
+            yield None
+
+    def _index(self, schema: Any) -> None:
+        """Note every object of a document, and those that have a name for references."""
+        left = [schema]
+        while left:
+            each = left.pop()
+            if isinstance(each, Mapping):
+                if id(each) in self._nodes:
+                    continue
+                self._nodes[id(each)] = each
+                for key in ("$anchor", "$dynamicAnchor"):
+                    if isinstance(each.get(key), str):
+                        self._named.setdefault(f"#{each[key]}", []).append(each)
+                if isinstance(each.get("$id"), str):
+                    name = each["$id"].partition("#")[0].rpartition("/")[2]
+                    self._named.setdefault(name, []).append(each)
+                left += each.values()
+            elif isinstance(each, list):
+                left += each
+
+    def _patterns(self) -> Iterator[str]:
+        for each in self._nodes.values():
+            if isinstance(each.get("pattern"), str):
+                yield each["pattern"]
+            yield from _map(each.get("patternProperties"))
+
+
+def _own_cost(schema: Node) -> int:
+    listed = schema.get("enum", [schema.get("const")])
+    # Objects and arrays are compared one by one, others by their hash.
+    compared = sum(20 for each in _list(listed) if isinstance(each, list | dict))
+    return 1 + len(schema) + compared
+
+
+def _members(schema: Node) -> Places:
+    below: Places = {}
+    for name, each in _map(schema.get("properties")).items():
+        if isinstance(each, Mapping):
+            below.setdefault(f".{name}", Counter())[id(each)] += 1
+    every = [schema[key] for key in _MEMBERS if isinstance(schema.get(key), Mapping)]
+    every += [each for each in _map(schema.get("patternProperties")).values() if isinstance(each, Mapping)]
+    for key in ("items", "prefixItems"):
+        for index, each in enumerate(_list(schema.get(key))):
+            if isinstance(each, Mapping):
+                below.setdefault(f"[{index}", Counter())[id(each)] += 1
+    if every:
+        below[_EVERY_MEMBER] = Counter(map(id, every))
+    return below
+
+
+def _pattern_cost(pattern: str) -> int:
+    """Return what a pattern costs for each character of an event, 0 for usual ones.
+
+    A text of `[ab]*a[ab]{1000}c` is in a thousand states at once: 14 µs a character, measured.
+    """
+    states, unbounded = _states(pattern)
+    ends_soon = pattern.startswith("^") and not unbounded
+    return 0 if states <= _FEW_STATES or ends_soon else states * _STATE
+
+
+_TOKEN: Final = re.compile(r"\\.|\[(?:\\.|[^\]\\])*\]|\{(\d+)(?:(,)(\d*))?\}|.", re.DOTALL)
+
+
+def _states(pattern: str) -> tuple[int, bool]:
+    """Return about how many states a pattern has, repetitions written out, and whether one has no bound."""
+    groups, last, unbounded = [0], 0, False
+    for token in _TOKEN.finditer(pattern):
+        text, least, comma, most = token[0], token[1], token[2], token[3]
+        if text == "(":
+            groups.append(0)
+            continue
+        if text == ")" and len(groups) > 1:
+            last = groups.pop()
+        elif least is not None:
+            unbounded |= bool(comma and not most)
+            groups[-1] += last * (max(int(least), int(most or 0)) - 1)
+            continue
+        elif text in "*+":
+            unbounded = True
+            continue
+        else:
+            last = 1
+        groups[-1] += last
+    return sum(groups), unbounded
+
+
+def _entry(found: Any, name: str) -> Any:
+    return (
+        found[int(name)] if isinstance(found, list) and name.isdecimal() and int(name) < len(found) else None
+    )
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _map(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
