@@ -5,11 +5,12 @@ waits two hours: a server would keep the locks of a service that is gone from th
 and a service would wait for an answer that never comes.
 """
 
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final
 
 import psycopg2
-from psycopg2.extensions import connection, parse_dsn
+from psycopg2.extensions import connection, cursor, parse_dsn
 
 _IDLE_SECONDS: Final = 5
 _INTERVAL_SECONDS: Final = 2
@@ -42,6 +43,57 @@ _SERVERS: Final = (
 )
 
 
+class Session(connection):
+    """A connection that closes after the server called it read-only (SQLSTATE 25006).
+
+    A session keeps the read-only state that the database or the role had when it began, and one to a hot
+    standby leads to that server: reused, it would fail for as long as it lives.
+    """
+
+    is_read_only = False
+
+    def rollback(self) -> None:
+        """Roll back; then close, if the server refused to write."""
+        super().rollback()
+        if self.is_read_only:
+            self.close()
+
+
+class _Cursor(cursor):
+    """Notes on its session that the server refused to write."""
+
+    def execute(self, *given: Any, **named: Any) -> None:
+        with _noting_read_only(self.connection):
+            super().execute(*given, **named)
+
+    def copy_expert(self, *given: Any, **named: Any) -> None:
+        with _noting_read_only(self.connection):
+            super().copy_expert(*given, **named)
+
+
+@contextmanager
+def _noting_read_only(conn: connection) -> Iterator[None]:
+    try:
+        yield
+    except psycopg2.errors.ReadOnlySqlTransaction:
+        if isinstance(conn, Session):
+            conn.is_read_only = True
+        if conn.autocommit:  # nobody rolls back
+            conn.close()
+        raise
+
+
+def can_write(conn: connection) -> bool:
+    """Ask the server whether a transaction of this session may write. Raise `psycopg2.Error`.
+
+    Takes one round trip, and leaves a transaction open unless the session commits by itself.
+    """
+    with conn.cursor() as cur:
+        cur.execute("SELECT current_setting('transaction_read_only') = 'off'")
+        (writes,) = cur.fetchone() or (False,)
+    return bool(writes)
+
+
 def session(settings: Iterable[str]) -> str:
     """Return settings of a session (`name=value`) as a connection's options."""
     return " ".join(f"-c {setting}" for setting in settings)
@@ -55,6 +107,8 @@ def connect(dsn: str, *, name: str, options: str = "") -> connection:
     own = parse_dsn(dsn).get("options", "")
     return psycopg2.connect(
         dsn,
+        connection_factory=Session,
+        cursor_factory=_Cursor,
         # Of two settings of one name the last one counts.
         options=f"{session(_OURS)} {own} {_SERVERS} {options}".strip(),
         # With another one, from a role's or a database's settings, texts would be changed.  Not in the

@@ -16,6 +16,7 @@ from psycopg2.extensions import TRANSACTION_STATUS_IDLE, connection
 
 from shared.errors import DATABASE_UNAVAILABLE, DATABASE_UNFIT, InfrastructureError
 from shared.migrations import Migrations
+from shared.postgres.connect import can_write
 from shared.postgres.connect import connect as opened
 
 SCHEMA: Final = "onramp_admin"
@@ -71,7 +72,7 @@ class Pool:
             self._turns.release()
 
     def _take(self) -> connection:
-        """Return a connection that answers: those of before an outage are lost, and nobody has noticed."""
+        """Return a connection that works: an outage may have ended idle ones, or left them read-only."""
         while self._idle:
             conn = self._idle.pop()
             if _answers(conn):
@@ -90,11 +91,9 @@ class Pool:
 
 def _answers(conn: connection) -> bool:
     try:
-        with conn.cursor() as cursor:
-            cursor.execute("SELECT 1")
+        return can_write(conn)
     except psycopg2.Error:
         return False
-    return True
 
 
 @lru_cache(maxsize=1)

@@ -29,6 +29,7 @@ from shared.errors import OnrampError
 log = logging.getLogger(__name__)
 
 _ASK_SECONDS: Final = 0.5
+_NOT_IN_RECOVERY: Final = "SELECT NOT pg_is_in_recovery()"
 #: After a database's restart its lock is free: the writer that had it may take it first.
 _COURTESY_SECONDS: Final = 4.0
 #: A database that is silent for so long is out.
@@ -151,9 +152,11 @@ class Lock:
 
     def _answers(self, database: Database) -> bool:
         """Return whether a session works there: the existing one, or a new one, which has no lock."""
-        if database.name in self._sessions and self._query(database, "SELECT 1"):
+        # A session to a server in recovery has the lock there, and not where other writers ask for it.
+        if database.name in self._sessions and self._query(database, _NOT_IN_RECOVERY) == (True,):
             return True
         self._answers_since[database.name] = monotonic()
+        self._close(database)
         return self._query(database, _NO_SESSION_TIMEOUT) is not None
 
     def _query(self, database: Database, question: str, *parameters: object) -> tuple[object, ...] | None:
@@ -165,11 +168,14 @@ class Lock:
                     discard(conn)
                 return _fetch_row(conn, question, parameters)
         except (psycopg2.Error, OnrampError):
-            self._held.discard(database.name)
-            lost = self._sessions.pop(database.name, None)
-            if lost is not None:
-                discard(lost)
+            self._close(database)
             return None
+
+    def _close(self, database: Database) -> None:
+        self._held.discard(database.name)
+        lost = self._sessions.pop(database.name, None)
+        if lost is not None:
+            discard(lost)
 
 
 def _fetch_row(conn: connection, question: str, parameters: Sequence[object]) -> tuple[object, ...]:

@@ -20,6 +20,7 @@ from services.writer.postgres import unusable
 from services.writer.postgres.database import Database, translate
 from shared.errors import InfrastructureError
 from shared.postgres.answering import opened, own_watch, silent
+from shared.postgres.connect import can_write
 from shared.postgres.connect import connect as opened_at
 from shared.postgres.deadlines import Use, Watch
 
@@ -191,19 +192,19 @@ def connect(database: Database, role: str) -> connection:
 
 
 def _is_sound(conn: connection) -> bool:
-    """Whether the server still answers on `conn`; rolls back a transaction that was left open."""
+    """Whether the server answers and lets `conn` write; rolls back a transaction that was left open."""
     if conn.closed:
         return False
     try:
         if conn.info.transaction_status != TRANSACTION_STATUS_IDLE:
             conn.rollback()
-        with conn.cursor() as cursor:
-            cursor.execute("SELECT 1")
+        writes = can_write(conn)
         conn.rollback()
     except psycopg2.Error:
+        writes = False
+    if not writes:
         discard(conn)
-        return False
-    return True
+    return writes
 
 
 def close_all() -> None:

@@ -1,14 +1,20 @@
 """What a database or a role has set for itself changes no value and fails no transaction of Onramp's."""
 
-from contextlib import closing
+from collections.abc import Callable
+from contextlib import AbstractContextManager, closing
 from typing import Final
 
 import psycopg2
 import pytest
+from psycopg2.extensions import connection
 
+from services.admin.store import control_sql
+from services.writer.postgres import pool
+from shared.errors import InfrastructureError
+from shared.postgres.answering import KeptConnection
 from shared.postgres.connect import connect
 from tests.fixtures.fix_postgres import Database
-from tests.fixtures.writer import set_for_database
+from tests.fixtures.writer import database_of, set_for_database
 
 #: What a DBA sets, and what a session of Onramp's has.
 SETTINGS: Final = {
@@ -39,3 +45,49 @@ def test_sessions_have_the_usual_settings(database: Database, options: str) -> N
         for setting, (_, usual) in SETTINGS.items():
             cursor.execute(f"SHOW {setting}")
             assert cursor.fetchone() == (usual,), setting
+
+
+Use = Callable[[], AbstractContextManager[connection]]
+
+
+def _kept(dsn: str) -> Use:
+    return KeptConnection("test", dsn, lambda: connect(dsn, name="onramp-test")).used
+
+
+USES: Final[dict[str, Callable[[str], Use]]] = {
+    **{
+        role: lambda dsn, role=role: lambda: pool.transaction(database_of(dsn), role)  # type: ignore[misc]
+        for role in ("land", "driver", "migrate")
+    },
+    "control": lambda dsn: lambda: control_sql.transaction(dsn),
+    "kept": _kept,
+}
+
+
+@pytest.mark.parametrize("use", USES.values(), ids=list(USES))
+def test_a_session_that_began_read_only_is_not_used_again(
+    database: Database, use: Callable[[str], Use]
+) -> None:
+    lend = use(database.dsn)
+    with psycopg2.connect(database.dsn) as conn, conn.cursor() as cursor:
+        cursor.execute("CREATE TABLE public.written (n int)")
+    conn.close()
+    set_for_database(database.dsn, {"default_transaction_read_only": "on"})
+    with pytest.raises((InfrastructureError, psycopg2.Error)):
+        _write(lend)
+    with closing(psycopg2.connect(database.dsn)) as conn, conn.cursor() as cursor:
+        conn.set_session(readonly=False)
+        cursor.execute(f"ALTER DATABASE {conn.info.dbname} RESET default_transaction_read_only")
+        conn.commit()
+    _write(lend)
+
+
+def _write(lend: Use) -> None:
+    with lend() as conn:
+        try:
+            with conn.cursor() as cursor:
+                cursor.execute("INSERT INTO public.written VALUES (1)")
+            conn.commit()
+        except psycopg2.Error:
+            conn.rollback()
+            raise
