@@ -134,7 +134,7 @@ def main() -> None:
 
 def _measured(name: str, bootstrap: str, budget: int, clients: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="onramp-floods-") as folder:
-        env = {"ONRAMP_INGEST_INFLIGHT_BYTES": str(budget)}
+        env = {"ONRAMP_INGEST_INFLIGHT_BYTES": str(budget), "ONRAMP_ALLOW_KEYLESS": "true"}
         gateway = services.gateway(bootstrap=bootstrap, log=Path(folder) / "gateway.log", env=env)
         try:
             gateway.start()

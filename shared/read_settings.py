@@ -7,13 +7,16 @@ all to it.
 import difflib
 import logging
 import os
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from pydantic import ValidationError
 from pydantic_settings import BaseSettings
 from pydantic_settings.exceptions import SettingsError
 
 log = logging.getLogger(__name__)
+
+#: Variables of the command line that begin as a service's settings do.
+_OF_THE_COMMAND_LINE: Final = frozenset({"ONRAMP_ADMIN_URL", "ONRAMP_ADMIN_KEY", "ONRAMP_ADMIN_KEY_FILE"})
 
 S = TypeVar("S", bound=BaseSettings)
 
@@ -43,7 +46,7 @@ def warn_of_unknown(*kinds: type[BaseSettings]) -> None:
         for name in kind.model_fields
     }
     for name in sorted(os.environ):
-        if name.startswith(prefixes) and name not in known:
+        if name.startswith(prefixes) and name not in known | _OF_THE_COMMAND_LINE:
             meant = difflib.get_close_matches(name, known, n=1)
             log.warning(
                 "a variable is no setting and has no effect: mend its name or unset it (docs/settings.md)",

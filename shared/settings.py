@@ -92,6 +92,19 @@ class KafkaSettings(BaseSettings):
         return self.security.is_tls and self.security.authenticates
 
 
+class AccessSettings(BaseSettings):
+    """Whether callers without a key are served."""
+
+    model_config = SettingsConfigDict(env_prefix="ONRAMP_", frozen=True)
+
+    allow_keyless: bool = Field(
+        False,
+        description="Accept the risk of services without keys: while no key is known, the gateway takes "
+        "events of each sender that reaches it, an admin service on a loopback address obeys each program "
+        "of its machine. A lost registry has no keys. By default both refuse requests without a key.",
+    )
+
+
 class RegistrySettings(BaseSettings):
     """The registry of event types and API keys."""
 

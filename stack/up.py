@@ -16,7 +16,7 @@ from stack import services, source_demo
 from stack.addresses import Addresses, forget, note
 from stack.beside import Beside
 from stack.capture import Capture, source_variables
-from stack.dev_key import dev_key
+from stack.dev_key import dev_key, operator_key
 from stack.errors import StackError, UnavailableError
 from stack.guard_client import GUARD
 from stack.interrupts import Interrupts
@@ -93,6 +93,10 @@ class Stack:
         self._lock_data()
         self._get_jars()
         if self._plan.prometheus:
+            # Three scrapes of this Prometheus.
+            self._shared_env |= dict.fromkeys(
+                ("ONRAMP_INGEST_NEW_COUNTER_S", "ONRAMP_WRITER_NEW_COUNTER_S"), "15"
+            )
             self._find_prometheus()
         self._start_kafka_and_postgres()
         if self._plan.source_demo:
@@ -234,6 +238,7 @@ class Stack:
             port=self._port("The admin service", plan.admin_port),
             env={
                 "ONRAMP_WRITER_DSN": self.dsn,
+                "ONRAMP_ADMIN_DEV_KEY": operator_key(plan.data_dir),
                 "ONRAMP_ADMIN_STORE": str(plan.data_dir / "segments"),
                 **self._shared_env,
                 **plan.writer_env,

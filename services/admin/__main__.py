@@ -23,7 +23,7 @@ from shared.malloc import return_large_blocks, share_heaps
 from shared.priority import come_last
 from shared.read_settings import WrongSettingsError, read_settings, warn_of_unknown
 from shared.registry.opened import open_registry
-from shared.settings import KafkaSettings, RegistrySettings
+from shared.settings import AccessSettings, KafkaSettings, RegistrySettings
 
 #: The writer's setting that names the default database.
 _DEFAULT_DSN: Final = "ONRAMP_WRITER_DSN"
@@ -40,7 +40,8 @@ def main() -> None:
         destinations = read_settings(DestinationSettings)
         named = read_settings(RegistrySettings)
         registry = open_registry(named, kafka)
-        require_safe(settings, registry)
+        require_safe(settings)
+        access = read_settings(AccessSettings)
         tls = settings.tls()
     except (WrongSettingsError, UnsafeSetupError) as e:
         sys.exit(f"The admin service does not start:\n{e}")
@@ -68,7 +69,8 @@ def main() -> None:
         registry,
         segments,
         desk=RegistryDesk(kafka, named, destinations.places()),
-        local=is_loopback(settings.host),
+        keyless=access.allow_keyless and is_loopback(settings.host),
+        dev_key=settings.dev_key.get_secret_value(),
         looks_per_hour=settings.rehearsed_groups_per_hour,
     )
     try:

@@ -37,17 +37,19 @@ def create(
     segments: Segments | None = None,
     *,
     desk: RegistryDesk,
-    local: bool,
+    keyless: bool = False,
+    dev_key: str = "",
     looks_per_hour: int,
 ) -> FastAPI:
     """Return the service's application; its keeper and its jobs run for as long as the application does.
 
-    Without operators at its start it is open to this machine if it is `local`, until there are some.
+    If it is `keyless` and knows no operators at its start, it obeys each program of this machine until there
+    are some; the holder of `dev_key` may do everything.
     """
     keeper, packer = Keeper(brokers, dsn), Packer(dsn, segments)
     jobs = JobRunner(dsn, databases, registry, segments)
     looker = Looker(dsn, databases, registry, segments, per_hour=looks_per_hour)
-    operators = Operators(registry, local=local)
+    operators = Operators(registry, keyless=keyless, dev_key=dev_key)
     watch = RegistryWatch(registry, operators.see)
 
     metrics = AdminMetrics()

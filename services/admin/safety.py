@@ -2,23 +2,21 @@
 
 from services.admin.api.local import is_loopback
 from services.admin.settings import AdminSettings
-from shared.registry import Registry
 
 
 class UnsafeSetupError(ValueError):
     """The admin service does not start with this setup."""
 
 
-def require_safe(settings: AdminSettings, registry: Registry) -> None:
+def require_safe(settings: AdminSettings) -> None:
     """Raise `UnsafeSetupError` with every fault of this setup."""
     if is_loopback(settings.host):
         return
     where, faults = settings.host or "every address", []
-    if registry.is_read and not registry.snapshot().operators:  # unread, nobody is let in without one
+    if settings.dev_key.get_secret_value():
         faults.append(
-            f"It would listen on {where} and knows no operator: everybody could read parked events. "
-            "Make a key with `onramp keys new ann --operator admin` and bring its hash into the registry "
-            "(docs/registry.md), or listen on 127.0.0.1 (ONRAMP_ADMIN_HOST)."
+            f"It would take a development key on {where}, and nothing revokes it. Unset "
+            "ONRAMP_ADMIN_DEV_KEY and use operators of the registry (`onramp keys new ann --operator admin`)."
         )
     if not settings.tls_cert_file and not settings.allow_cleartext_http:
         faults.append(

@@ -21,6 +21,11 @@ class AdminSettings(BaseSettings):
         "registry, and TLS (docs/security.md).",
     )
     port: int = Field(8082, ge=0, le=65535, description="Port to listen on; 0 picks a free one.")
+    dev_key: SecretStr = Field(
+        SecretStr(""),
+        description="An operator's key that `onramp up` makes; its holder may do everything, beside the "
+        "operators of the registry. Refused beyond this machine.",
+    )
     dsn: SecretStr = Field(
         SecretStr(""),
         description="The control database, where parked events are kept in the schema onramp_admin; "

@@ -48,11 +48,18 @@ class AdminApi:
 
     @classmethod
     def at(cls, url: str | None) -> Self:
-        """Return the service at `url`, without one that of `onramp up`, asked with the operator's key."""
-        from stack.addresses import known
+        """Return the service at `url`, asked with the operator's key; without `url` that of `onramp up`.
 
-        found = url or known(Path(os.environ.get("ONRAMP_DATA_DIR") or DATA_DIR)).admin
-        return cls(found, operators_key(found))
+        The key that `onramp up` made goes to its own service alone.
+        """
+        from stack.addresses import known
+        from stack.dev_key import known_operator_key
+
+        folder = Path(os.environ.get("ONRAMP_DATA_DIR") or DATA_DIR)
+        own = known(folder).admin
+        found = url or own
+        made = known_operator_key(folder) if found == own else None
+        return cls(found, operators_key(found) or made or "")
 
     def get(self, path: str, **query: object) -> dict[str, Any]:
         """Return a document."""

@@ -23,7 +23,8 @@ ActorOption = Annotated[str, typer.Option(help="Who you are.", show_default="you
 KeyFileOption = Annotated[
     Path | None,
     typer.Option(
-        help="The file with your key to `onramp admin`, if it asks for one; or set ONRAMP_ADMIN_KEY.",
+        help="The file with your key to the admin service, or set ONRAMP_ADMIN_KEY; by default the key that "
+        "`onramp up` made.",
         envvar="ONRAMP_ADMIN_KEY_FILE",
         show_default=False,
     ),

@@ -18,8 +18,7 @@ from services.ingest.safety import UnsafeSetupError, require_safe
 from services.ingest.settings import STOP_SECONDS, IngestSettings
 from shared.logs import set_up
 from shared.read_settings import WrongSettingsError, read_settings, warn_of_unknown
-from shared.registry.opened import open_registry
-from shared.settings import KafkaSettings, RegistrySettings
+from shared.settings import AccessSettings, KafkaSettings, RegistrySettings
 
 _METRICS_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 
@@ -30,14 +29,14 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
         settings, kafka = read_settings(IngestSettings), read_settings(KafkaSettings)
-        registry = read_settings(RegistrySettings)
+        read_settings(RegistrySettings), read_settings(AccessSettings)
     except WrongSettingsError as e:
         sys.exit(f"The gateway does not start:\n{e}")
     set_up("ingest", settings.log_level)
     warn_of_unknown(IngestSettings, KafkaSettings, RegistrySettings)
     try:
         # Here as well as in the workers: a supervisor would restart failing workers forever.
-        require_safe(settings, kafka, open_registry(registry, kafka))
+        require_safe(settings, kafka)
     except (UnsafeSetupError, WrongSettingsError) as e:
         sys.exit(f"The gateway does not start:\n{e}")
     try:

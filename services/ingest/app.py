@@ -43,8 +43,8 @@ from services.ingest.observe.metrics import (
     RegistryInfo,
     RequestMetrics,
 )
-from services.ingest.observe.page import fold_tallies
 from services.ingest.observe.rejection_log import RejectionLog
+from services.ingest.observe.tallies import fold
 from services.ingest.open_files import connection_limit, raise_limit
 from services.ingest.safety import require_safe
 from services.ingest.send.byte_budget import ByteBudget
@@ -60,7 +60,7 @@ from shared.malloc import return_large_blocks
 from shared.registry import Registry
 from shared.registry.opened import open_registry
 from shared.registry.texts import milliseconds
-from shared.settings import KafkaSettings, RegistrySettings
+from shared.settings import AccessSettings, KafkaSettings, RegistrySettings
 from shared.topics import TopicSpec, event_topic
 
 logger = logging.getLogger(__name__)
@@ -126,11 +126,11 @@ def create() -> Gateway:
     _collect_garbage_rarely()
     _switch_threads_often()
     return_large_blocks()
-    settings, kafka = IngestSettings(), KafkaSettings()
+    settings, kafka, access = IngestSettings(), KafkaSettings(), AccessSettings()
     set_up("ingest", settings.log_level)
     compiler = Compiler()
     registry = open_registry(RegistrySettings(), kafka, compiler)
-    require_safe(settings, kafka, registry)
+    require_safe(settings, kafka)
     budget = ByteBudget(settings.inflight_bytes)
     raise_limit(settings)
     connections = Connections(connection_limit(settings), settings.max_connections_per_address)
@@ -162,7 +162,9 @@ def create() -> Gateway:
         # Connections are taken afterwards: of several workers one that has read it serves meanwhile.
         first = asyncio.ensure_future(asyncio.to_thread(registry.refresh))
         await asyncio.wait({first}, timeout=_FIRST_LOOK_SECONDS)
-        watching = asyncio.create_task(_watch(registry, budget, connections, first), name="registry-watch")
+        watching = asyncio.create_task(
+            _watch(registry, budget, connections, first, settings.new_counter_s), name="registry-watch"
+        )
         PROCESS.show_build()
         measuring = asyncio.create_task(PROCESS.watch("gateway"), name="process-watch")
         asking = asyncio.create_task(_watch_kafka(sink), name="kafka-watch")
@@ -176,7 +178,7 @@ def create() -> Gateway:
             admin.stop()
             await syslog.stop(within=_LAST_SECONDS)
             await sink.stop(within=_LAST_SECONDS)
-            fold_tallies(is_last=True)  # the other workers go on serving what this one counted
+            fold(0.0)  # the other workers go on serving what this one counted
             registry.close()  # last: Kafka may hold up its end, and nothing that was accepted waits for that
 
     gateway = assemble(
@@ -189,6 +191,7 @@ def create() -> Gateway:
         drain=drain,
         quotas=quotas,
         events=counts,
+        allow_keyless=access.allow_keyless,
     )
     log = RejectionLog(settings.wanted_event_lines)
     syslog = Syslog(gateway.flow, settings, log, events=counts, quotas=quotas)
@@ -206,6 +209,7 @@ def assemble(
     drain: Drain | None = None,
     quotas: Quotas | None = None,
     events: EventCounts | None = None,
+    allow_keyless: bool = False,
 ) -> Gateway:
     """Construct a gateway on any sink and registry."""
     schemas = (compiler or Compiler()).for_snapshot
@@ -215,7 +219,7 @@ def assemble(
         registry,
         quotas or Quotas(settings.copies),
         settings.dev_key.get_secret_value(),
-        keyless=_keyless_access(settings),
+        keyless=_keyless_access(settings) if allow_keyless else None,
     )
     log = RejectionLog(settings.wanted_event_lines)
     endpoint = Events(
@@ -226,16 +230,20 @@ def assemble(
         log=log,
         metrics=RequestMetrics(events or EventCounts()),
     )
-    rest = routes(sink, registry, settings.retry_after_seconds, lifespan=lifespan, drain=drain or Drain())
+    rest = routes(
+        sink,
+        registry,
+        settings.retry_after_seconds,
+        lifespan=lifespan,
+        drain=drain or Drain(),
+        new_counter_s=settings.new_counter_s,
+    )
     return Gateway(events=endpoint, flow=flow, api_keys=api_keys, settings=settings, rest=rest)
 
 
-def _keyless_access(settings: IngestSettings) -> KeylessAccess | None:
-    """Return the rule for requests while there is no key; None where keys are always required."""
-    local = settings.profile == "dev" and is_loopback(settings.host)
-    if local or settings.allow_anonymous:
-        return KeylessAccess(settings.origins, any_host=settings.allow_anonymous)
-    return None
+def _keyless_access(settings: IngestSettings) -> KeylessAccess:
+    """Return the rule for requests without a key while there is none."""
+    return KeylessAccess(settings.origins, any_host=not is_loopback(settings.host))
 
 
 def _collect_garbage_rarely() -> None:
@@ -274,6 +282,7 @@ async def _watch(
     budget: ByteBudget,
     connections: Connections,
     looking: asyncio.Future[bool] | None = None,
+    new_counter_s: float = 0.0,
 ) -> None:
     info = RegistryInfo()
     is_frozen = False
@@ -293,5 +302,5 @@ async def _watch(
         INFLIGHT_BYTES_LIMIT.set(budget.limit)
         CONNECTIONS.set(connections.open)
         CONNECTIONS_LIMIT.set(connections.limit)
-        fold_tallies()
+        fold(new_counter_s)
         await asyncio.sleep(_REFRESH_SECONDS)

@@ -8,43 +8,30 @@ from typing import Final
 
 from services.ingest.auth.loopback import is_loopback
 from services.ingest.settings import IngestSettings
-from shared.registry import Registry
 from shared.settings import KafkaSettings
 
 _PRODUCTION_REPLICAS: Final = 2
-_MAKE_KEY: Final = "Make one with `onramp keys new NAME` and have its hash in the registry (`onramp apply`)"
 
 
 class UnsafeSetupError(ValueError):
     """The gateway does not start with this setup."""
 
 
-def require_safe(settings: IngestSettings, kafka: KafkaSettings, registry: Registry) -> None:
-    """Raise `UnsafeSetupError` with every fault of this setup."""
-    # Keys that are not read yet: until then nobody is admitted, and without any nobody from elsewhere.
-    registered = not registry.is_read or bool(registry.snapshot().keys)
-    if settings.profile == "production":
-        faults = [*_risks(settings, kafka, registered=registered), *_broken_promises(settings, kafka)]
-    else:
-        faults = _risks_of_development(settings, registered=registered)
+def require_safe(settings: IngestSettings, kafka: KafkaSettings) -> None:
+    """Raise `UnsafeSetupError` with every fault of a setup for production.
+
+    Keys are not among them: without one no sender is admitted, unless ONRAMP_ALLOW_KEYLESS says so.
+    """
+    if settings.profile != "production":
+        return
+    faults = [*_risks(settings, kafka), *_broken_promises(settings, kafka)]
     if faults:
         raise UnsafeSetupError("\n".join(f"- {each}" for each in faults))
 
 
-def _risks_of_development(settings: IngestSettings, *, registered: bool) -> list[str]:
-    if registered or settings.dev_key.get_secret_value() or is_loopback(settings.host):
-        return []
-    danger = f"It would listen on {_where(settings)} and has no API key: everybody could send."
-    fix = f"{_MAKE_KEY}, or listen on 127.0.0.1 (ONRAMP_INGEST_HOST)"
-    return _unless("ONRAMP_INGEST_ALLOW_ANONYMOUS", settings.allow_anonymous, danger, fix)
-
-
-def _risks(settings: IngestSettings, kafka: KafkaSettings, *, registered: bool) -> list[str]:
+def _risks(settings: IngestSettings, kafka: KafkaSettings) -> list[str]:
     """Return what endangers others in production and was not accepted."""
     faults: list[str] = []
-    if not registered:
-        danger = "There is no API key: everybody could send events."
-        faults += _unless("ONRAMP_INGEST_ALLOW_ANONYMOUS", settings.allow_anonymous, danger, _MAKE_KEY)
     if not is_loopback(settings.host) and not settings.tls_cert_file:
         danger = f"HTTP would be in cleartext on {_where(settings)}: keys and events are read."
         fix = (

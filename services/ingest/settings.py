@@ -42,6 +42,12 @@ class IngestSettings(BaseSettings):
         description="Number of gateways on all machines together: each grants every quota divided by it.",
     )
     log_level: str = Field("INFO", description="Least level that is logged: DEBUG, INFO, WARNING or ERROR.")
+    new_counter_s: float = Field(
+        60.0,
+        ge=0,
+        description="Seconds that a new counter is shown at 0 on /metrics before it counts: at least two "
+        "scrapes, or Prometheus sees no increase, and the first event of a kind raises no alert.",
+    )
     event_lines: int = Field(
         1_000,
         ge=0,
@@ -57,11 +63,6 @@ class IngestSettings(BaseSettings):
     dev_key: SecretStr = Field(
         SecretStr(""),
         description="A key that the embedded stack makes and prints; works beside the registered ones.",
-    )
-    allow_anonymous: bool = Field(
-        False,
-        description="Accept the risk of a gateway without keys: everybody who reaches it sends what "
-        "they like. Without this setting, a gateway without keys serves its own machine alone.",
     )
     allow_cleartext_http: bool = Field(
         False,

@@ -191,6 +191,12 @@ class WriterSettings(BaseSettings):
         gt=0,
         description="Seconds between two updates of those metrics that come from the databases and Kafka.",
     )
+    new_counter_s: float = Field(
+        60.0,
+        ge=0,
+        description="Seconds that a new counter is shown at 0 on /metrics before it counts: at least two "
+        "scrapes, or Prometheus sees no increase, and the first event of a kind raises no alert.",
+    )
     event_lines: int = Field(
         1_000,
         ge=0,

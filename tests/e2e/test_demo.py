@@ -50,7 +50,7 @@ def test_flights_land_and_the_next_run_starts_from_what_is_there_and_stays_until
     assert post(int(gateway), "order-1", "order_placed", key) == 202
     assert payload_of(dsn, "order-1") == {"total": 42}
 
-    admin = run.until(r"Parked    (http://\S+)").group(1)
+    admin = run.until(r"Admin     (http://\S+)").group(1)
     eventually(lambda: keeps(admin))
     [service] = [each for each in run.processes() if "services.admin" in each.cmdline()]
     [writer, *_] = [each for each in run.processes() if "services.writer" in each.cmdline()]

@@ -49,7 +49,7 @@ MUTANTS: Final = (
     Mutant(
         "that a service beyond this machine is closed while nobody has a key",
         "services/admin/api/operators.py",
-        "self._keyless = self._local and not",
+        "self._keyless = self._may_be_keyless and not",
         "self._keyless = not",
         "tests/unit/admin/test_rights.py::test_until_the_registry_was_read_nobody_is_let_in",
     ),

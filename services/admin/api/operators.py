@@ -1,9 +1,11 @@
-"""Who asks: an operator by a key, or while nobody has one, whoever is on this machine.
+"""Who asks: an operator by a key, or, where that is allowed and none is known, a program of this machine.
 
-A key is found by its name and compared in constant time, as the gateway's are.  Whether the service is open
-without keys is decided by the first registry that is read: revoking the last operator closes it.
+A key is found by its name and compared in constant time, as the gateway's are.  Without permission
+(ONRAMP_ALLOW_KEYLESS) a service that knows no operator obeys nobody: a registry that was lost has none.  With
+it, the first registry that is read decides: revoking the last operator closes the service.
 """
 
+import hashlib
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from typing import Final, NamedTuple
@@ -20,7 +22,7 @@ _ALL: Final = "*"
 
 
 class Caller(NamedTuple):
-    """Who asks; `name` is None for somebody on this machine while nobody has a key."""
+    """Who asks; `name` is None for a program of this machine: it has no key, or the development key."""
 
     name: str | None
     role: Role
@@ -50,7 +52,7 @@ class Caller(NamedTuple):
         return self.name or str(said)
 
 
-#: Nobody has a key: a program of this machine, which may do everything.
+#: A program of this machine, which may do everything.
 LOCAL: Final = Caller(None, "admin")
 #: Whoever asks how the service is, without a key.
 STRANGER: Final = Caller("", "viewer", ())
@@ -59,17 +61,24 @@ STRANGER: Final = Caller("", "viewer", ())
 class Operators:
     """Knows callers by the registry's snapshot of the moment."""
 
-    def __init__(self, registry: Registry, *, local: bool) -> None:
-        """`local`: the service is reached from this machine alone, so without operators it may be open."""
+    def __init__(self, registry: Registry, *, keyless: bool = False, dev_key: str = "") -> None:
+        """Take what admits callers beside the registry.
+
+        Args:
+            registry: its operators are admitted.
+            keyless: programs of this machine are, while there is no operator.
+            dev_key: its holder is, as a program of this machine.
+        """
         self._registry = registry
-        self._local = local
+        self._may_be_keyless = keyless
         self._keyless: bool | None = None
+        self._dev_hashes = [hashlib.sha256(dev_key.encode()).digest()] if dev_key else []
         self.see()
 
     def see(self) -> None:
         """Decide, once the registry was read, whether the service is open while nobody has a key."""
         if self._keyless is None and self._registry.is_read:
-            self._keyless = self._local and not self._registry.snapshot().operators
+            self._keyless = self._may_be_keyless and not self._registry.snapshot().operators
 
     @property
     def is_known(self) -> bool:
@@ -91,12 +100,14 @@ class Operators:
             InfrastructureError: REGISTRY_UNREAD.
         """
         self.see()
+        given = headers.getlist("authorization")
+        found = bearer(given[0].encode("latin-1")) if len(given) == 1 else None
+        if found is not None and any(found.matches(self._dev_hashes)):
+            return LOCAL
         if not self._registry.snapshot().operators and self._keyless:
             if not is_local(headers):
                 raise UserError(NOT_LOCAL, NOT_LOCAL.title)
             return LOCAL
-        given = headers.getlist("authorization")
-        found = bearer(given[0].encode("latin-1")) if len(given) == 1 else None
         if found is None:
             raise _unauthenticated()
         return self._holder(found)

@@ -60,7 +60,7 @@ def _worst(outcome: "Outcome") -> list[str]:
 
 def where_to_look(stack: "Stack") -> list[str]:
     """Return the addresses of the parts, and two commands to try: one sends, one shows the row."""
-    from stack.dev_key import FILE_NAME
+    from stack.dev_key import FILE_NAME, OPERATOR_FILE_NAME
     from stack.postgres import without_password
 
     dsn = stack.dsn if stack.owns_postgres else without_password(stack.dsn)
@@ -70,7 +70,7 @@ def where_to_look(stack: "Stack") -> list[str]:
     return [
         f"Gateway   {stack.gateway}   (API: {stack.gateway}/docs)",
         f"Writer    {stack.writer}/metrics",
-        f"Parked    {stack.admin}   (bin/onramp errors groups)",
+        f"Admin     {stack.admin}   (bin/onramp errors groups; key in {stack.data_dir / OPERATOR_FILE_NAME})",
         *([f"Alerts    {stack.prometheus}"] if stack.prometheus else []),
         f"Key       {stack.api_key}   (for development, kept in {stack.data_dir / FILE_NAME})",
         f"Kafka     {stack.bootstrap}",

@@ -1,6 +1,7 @@
 """Who sends: API keys, known only as hashes, compared in constant time as bytes."""
 
 import hashlib
+import logging
 from datetime import UTC, datetime
 from typing import Final
 
@@ -10,6 +11,8 @@ from services.ingest.auth.quotas import UNLIMITED, Quota, Quotas
 from shared.errors import UNAUTHENTICATED, UserError
 from shared.registry import ApiKey, KeyHash, Registry
 from shared.registry.bearer import bearer
+
+logger = logging.getLogger(__name__)
 
 DEV_KEY_ID: Final = "dev"
 
@@ -32,13 +35,15 @@ ANONYMOUS: Final = Sender("anonymous", None, UNLIMITED)
 class ApiKeys:
     """Authenticates senders by their key; while there is no key at all, admits what `keyless` admits.
 
-    Without `keyless` a gateway that has no keys admits nobody: the last key may be revoked while it runs.
+    Without `keyless`, the default, a gateway that knows no key admits no sender: the last key may be revoked
+    while the gateway runs, and a registry that was lost or is another cluster's has no keys.
     """
 
     def __init__(
         self, registry: Registry, quotas: Quotas, dev_key: str = "", *, keyless: KeylessAccess | None = None
     ) -> None:
         self._keyless = keyless
+        self._has_warned = False
         self._registry = registry
         self._quotas = quotas
         digest = hashlib.sha256(dev_key.encode()).hexdigest()
@@ -54,6 +59,8 @@ class ApiKeys:
         authorizations = [value for name, value in headers if name == b"authorization"]
         if not authorizations and self.check_keyless(headers):
             return ANONYMOUS
+        if self._keyless is None and not registered and not self._dev_keys:
+            self._warn()
         if len(authorizations) != 1:
             raise _unauthenticated()
         given = bearer(authorizations[0])
@@ -73,6 +80,14 @@ class ApiKeys:
             return False
         self._keyless.check(headers)
         return True
+
+    def _warn(self) -> None:
+        if not self._has_warned:
+            self._has_warned = True
+            logger.warning(
+                "the registry has no key, so no sender is admitted: make one with `onramp keys new NAME` and "
+                "apply its hash, or set ONRAMP_ALLOW_KEYLESS=true"
+            )
 
 
 def _dev(sha256: str) -> ApiKey:

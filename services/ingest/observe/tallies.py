@@ -5,8 +5,9 @@ of them into a file; for a single event that is many times.  So the hot path cou
 event loop alone, and `fold` adds the counts to the metrics: before this worker serves its metrics, and
 twice a second for those that other workers serve.
 
-A series that begins is at 0 on one page first, of whichever worker: Prometheus knows an increase only between
-two samples, so the first events that are rejected would raise no alert (prometheus/prometheus#1673).
+A series that begins is shown at 0 for a while before it counts: Prometheus knows an increase only between two
+samples, so the first rejected events would raise no alert (prometheus/prometheus#1673).  Time decides
+and not a reading, because a person who reads the page must not take the 0 that an alert needs.
 """
 
 import math
@@ -18,19 +19,16 @@ from prometheus_client import Counter, Histogram
 
 
 class _Tally(Protocol):
-    def fold(self, page: float) -> None: ...
+    def fold(self, new_s: float) -> None: ...
 
 
 _ALL: Final[list[_Tally]] = []
 
 
-def fold(page: float) -> None:
-    """Add to the metrics what was counted since the last call.
-
-    `page`: when the last page began to be made (monotonic seconds); infinite when nobody waits for another.
-    """
+def fold(new_s: float) -> None:
+    """Add to the metrics what was counted since the last call; `new_s`: seconds that a new series is at 0."""
     for tally in _ALL:
-        tally.fold(page)
+        tally.fold(new_s)
 
 
 class CounterTally:
@@ -39,20 +37,21 @@ class CounterTally:
     def __init__(self, metric: Counter) -> None:
         self._metric = metric
         self._counts: dict[tuple[str, ...], int] = {}
-        #: Since when each series can be seen (monotonic seconds).
-        self._seen_since: dict[tuple[str, ...], float] = {(): 0.0}
+        #: When each series began (monotonic seconds); one without labels is there from the start.
+        self._began: dict[tuple[str, ...], float] = {(): -math.inf}
         _ALL.append(self)
 
     def add(self, *labels: str) -> None:
         """Add one to the count of these labels."""
         self._counts[labels] = self._counts.get(labels, 0) + 1
 
-    def fold(self, page: float) -> None:
-        """Add the counts to the metric, and start from 0; a new series counts when a page has had it."""
+    def fold(self, new_s: float) -> None:
+        """Add the counts to the metric, and start from 0; a new series counts after `new_s` seconds."""
+        now = time.monotonic()
         kept: dict[tuple[str, ...], int] = {}
         for labels, count in self._counts.items():
             child = self._metric.labels(*labels) if labels else self._metric
-            if self._seen_since.setdefault(labels, time.monotonic()) < page:
+            if self._began.setdefault(labels, now) <= now - new_s:
                 child.inc(count)
             else:
                 kept[labels] = count

@@ -45,7 +45,7 @@ class WriterProcess:
         self._configured = configured(settings)
         self._registry = open_registry(registry, kafka, only_known(self._configured))
         self._looks = RegistryLooks(self._registry)
-        self._status = Status()
+        self._status = Status(settings.new_counter_s)
         self._successor = Successor(settings, kafka, self._configured, self._status)
         self._stop = asyncio.Event()
         self._backoff = Backoff()

@@ -27,9 +27,9 @@ _TABLE: Final = ("step", "topic", "event_type", "database", "table")
 class Metrics:
     """Every metric of one writer."""
 
-    def __init__(self, most_series: int = MOST_SERIES) -> None:
+    def __init__(self, most_series: int = MOST_SERIES, new_counter_s: float = 0.0) -> None:
         self.registry = CollectorRegistry()
-        self.series = Series(self.registry, most_series)
+        self.series = Series(self.registry, most_series, new_counter_s)
         self.process = ProcessMetrics(self.registry)
         self.spark = SparkMetrics(self.registry)
         self.records = Counter(

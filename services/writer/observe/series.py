@@ -1,9 +1,11 @@
-"""Series of labels that anybody may make: bounded, and each counter seen at 0 before it counts.
+"""Series of labels that anybody may make: bounded, and each counter is at 0 for a while before it counts.
 
 Prometheus knows an increase only from one sample to the next: a counter that is born at 99 shows no increase
-at all (prometheus/prometheus#1673), so the first events that are parked would raise no alert.
+at all (prometheus/prometheus#1673), so the first events that are parked would raise no alert.  Time decides
+and not a reading, because a person who reads the page must not take the 0 that an alert needs.
 """
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from threading import Lock
 from typing import Any, Final
@@ -24,8 +26,10 @@ class Series:
     database and outcome are always themselves.
     """
 
-    def __init__(self, registry: CollectorRegistry, most: int) -> None:
+    def __init__(self, registry: CollectorRegistry, most: int, new_s: float = 0.0) -> None:
+        """`new_s`: seconds that a new counter is shown at 0."""
         self._registry = registry
+        self._new_s = new_s
         self._most = most
         self._shown: dict[str, set[Labels]] = {}
         self._joined: dict[Gauge, set[Labels]] = {}
@@ -33,16 +37,16 @@ class Series:
         self._sources: set[tuple[str, str]] = set()
         #: The loop counts while an HTTP thread makes the page.
         self._lock = Lock()
-        self._not_yet: dict[tuple[Counter, Labels], float] = {}
+        #: Of each new counter: when it counts (monotonic seconds), and how much.
+        self._not_yet: dict[tuple[Counter, Labels], tuple[float, float]] = {}
 
     def page(self) -> bytes:
-        """Return all metrics for Prometheus; what is new on a page is at 0, and counts on the next."""
+        """Return all metrics for Prometheus; reading changes nothing."""
         with self._lock:
-            text = generate_latest(self._registry)
-            for (metric, labels), n in self._not_yet.items():
-                metric.labels(*labels).inc(n)
-            self._not_yet.clear()
-        return text
+            now = time.monotonic()
+            for metric, labels in [key for key, (when, _) in self._not_yet.items() if when <= now]:
+                metric.labels(*labels).inc(self._not_yet.pop((metric, labels))[1])
+            return generate_latest(self._registry)
 
     def count(self, metric: Counter, labels: Labels, n: float) -> None:
         """Add `n` to a counter."""
@@ -93,7 +97,8 @@ class Series:
         with self._lock:
             if is_new or key in self._not_yet:
                 metric.labels(*labels)
-                self._not_yet[key] = self._not_yet.get(key, 0.0) + n
+                when, before = self._not_yet.get(key, (time.monotonic() + self._new_s, 0.0))
+                self._not_yet[key] = when, before + n
             else:
                 metric.labels(*labels).inc(n)
 

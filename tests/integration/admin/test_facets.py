@@ -63,7 +63,7 @@ def test_others_have_no_shapes_for_they_are_of_many_places(
 
 def test_of_personal_fields_facets_show_no_shape(templates: Templates) -> None:
     registry = MemoryRegistry({"event_types": {"sale": {"personal": ["/total"]}, "gift": {}}})
-    personal = Operators(registry, local=True).personal
+    personal = Operators(registry, keyless=True).personal
     with keeping(templates) as (dsn, keeper):
         keeper.keep(
             [parked(1, _sale("9,99"), **SALE), parked(2, _sale("x"), **SALE | {"event_name": "gift"})], {}

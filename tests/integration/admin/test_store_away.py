@@ -40,7 +40,7 @@ def shelf(templates: Templates, tmp_path: Path) -> Iterator[Shelf]:
 @pytest.fixture
 def ask(shelf: Shelf) -> Callable[..., httpx2.Response]:
     """Ask the API over the shelf."""
-    operators = Operators(MemoryRegistry({}), local=True)
+    operators = Operators(MemoryRegistry({}), keyless=True)
     lifespan: Any = lambda _: nullcontext()  # noqa: E731
     app = api(shelf.dsn, {}, KeeperStatus(), operators, lifespan=lifespan, segments=shelf.segments)
 

@@ -84,6 +84,7 @@ class Gateway:
             sink=self.sink,
             budget=ByteBudget(2**24),
             registry=MemoryRegistry(),
+            allow_keyless=True,
             lifespan=lambda _: None,  # type: ignore[arg-type, return-value]
         )
         self.client = httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app), base_url="http://127.0.0.1")

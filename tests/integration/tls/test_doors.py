@@ -178,6 +178,7 @@ async def _heard(settings: IngestSettings, context: ssl.SSLContext, message: byt
         sink=sink,
         budget=ByteBudget(2**20),
         registry=MemoryRegistry(None),
+        allow_keyless=True,
         lifespan=_nothing,
     )
     syslog = Syslog(gateway.flow, settings, RejectionLog(), events=EventCounts())

@@ -2,12 +2,14 @@
 
 import asyncio
 from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
 import httpx2
 import orjson
 import pytest
 from fastapi import FastAPI
+from pydantic import SecretStr
 from starlette.requests import Request
 
 from services.admin.api.app import api
@@ -21,6 +23,7 @@ from services.admin.registry_api.routes import add_registry
 from services.admin.safety import UnsafeSetupError, require_safe
 from services.admin.settings import AdminSettings
 from shared.errors import UserError
+from shared.registry.keys import new_key
 from shared.registry.log import MemoryLog
 from shared.registry.log_registry import LogRegistry
 from shared.registry.memory import MemoryRegistry
@@ -31,7 +34,7 @@ OPERATORS = {"operators": {"ann": {"role": "admin", "hashes": [{"sha256": "ab" *
 
 
 def _service(operators: Operators | None = None) -> FastAPI:
-    operators = operators or Operators(MemoryRegistry(), local=True)
+    operators = operators or Operators(MemoryRegistry(), keyless=True)
     app = api("", {}, KeeperStatus(), operators, lifespan=lambda _: nullcontext())  # type: ignore[arg-type,return-value]
     add_registry(app, "", RegistryDesk(KafkaSettings(), RegistrySettings(), KnownPlaces({})))
     return app
@@ -71,23 +74,32 @@ def test_a_route_that_says_nothing_is_refused_to_all_but_admins_of_all_events(ca
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "", "192.0.2.1", "admin.example"])
-def test_beyond_this_machine_it_starts_with_operators_and_tls_alone(host: str) -> None:
-    def start(operators: dict[str, Any], **settings: Any) -> None:
-        require_safe(AdminSettings(host=host, **settings), MemoryRegistry(operators))
-
-    with pytest.raises(UnsafeSetupError, match=r"(?s)knows no operator.*cleartext"):
-        start({})
+def test_beyond_this_machine_it_starts_with_tls_and_without_a_development_key(host: str) -> None:
+    with pytest.raises(UnsafeSetupError, match=r"(?s)development key.*cleartext"):
+        require_safe(AdminSettings(host=host, dev_key=SecretStr("x")))
     with pytest.raises(UnsafeSetupError, match=r"^- HTTP would be in cleartext"):
-        start(OPERATORS)
-    with pytest.raises(UnsafeSetupError, match="knows no operator"):
-        start({}, allow_cleartext_http=True)
-    start(OPERATORS, allow_cleartext_http=True)
-    start(OPERATORS, tls_cert_file="cert.pem", tls_key_file="key.pem")
+        require_safe(AdminSettings(host=host))
+    require_safe(AdminSettings(host=host, allow_cleartext_http=True))
+    require_safe(AdminSettings(host=host, tls_cert_file=Path("cert.pem"), tls_key_file=Path("key.pem")))
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1"])
-def test_on_this_machine_it_needs_nobody(host: str) -> None:
-    require_safe(AdminSettings(host=host), MemoryRegistry())
+def test_on_this_machine_it_starts_with_a_development_key(host: str) -> None:
+    require_safe(AdminSettings(host=host, dev_key=SecretStr("x")))
+
+
+def test_a_service_without_operators_obeys_nobody_unless_it_may() -> None:
+    assert _get(_service(Operators(MemoryRegistry())), "/v1/nothing")[0] == 401
+    assert _get(_service(Operators(MemoryRegistry(), keyless=True)), "/v1/nothing")[0] == 404
+
+
+def test_the_development_key_is_obeyed_beside_operators() -> None:
+    key, other = new_key("operator")[0], new_key("operator")[0]
+    for registered in ({}, OPERATORS):
+        app = _service(Operators(MemoryRegistry(registered), dev_key=key))
+        assert _get(app, "/v1/nothing", authorization=f"Bearer {key}")[0] == 404
+        assert _get(app, "/v1/nothing", authorization=f"Bearer {other}")[0] == 401
+        assert _get(app, "/v1/nothing")[0] == 401
 
 
 def _get(app: FastAPI, path: str, **headers: str) -> tuple[int, Any]:
@@ -104,7 +116,7 @@ def _get(app: FastAPI, path: str, **headers: str) -> tuple[int, Any]:
 def test_until_the_registry_was_read_nobody_is_let_in(local: bool) -> None:
     log = MemoryLog()
     registry = LogRegistry(log)
-    operators = Operators(registry, local=local)
+    operators = Operators(registry, keyless=local)
     app = _service(operators)
     status, said = _get(app, "/v1/nothing")
     assert (status, said["type"]) == (503, "/errors/registry_unread")
@@ -123,7 +135,7 @@ def test_until_the_registry_was_read_nobody_is_let_in(local: bool) -> None:
 
 def test_a_service_whose_last_operator_was_revoked_before_anybody_asked_is_closed() -> None:
     registry = MemoryRegistry(OPERATORS)
-    app = _service(Operators(registry, local=True))
+    app = _service(Operators(registry, keyless=True))
     registry.put({"operators": {}})
     registry.refresh()
     assert _get(app, "/v1/nothing")[0] == 401

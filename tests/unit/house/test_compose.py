@@ -19,13 +19,13 @@ from services.admin import safety as admin
 from services.admin.registry import change
 from services.admin.settings import AdminSettings
 from services.cli.app import app
-from services.ingest.safety import UnsafeSetupError, require_safe
+from services.ingest.safety import require_safe
 from services.ingest.settings import IngestSettings
 from shared.registry.editor import Editor
 from shared.registry.file import load
 from shared.registry.log import MemoryLog
 from shared.registry.memory import MemoryRegistry
-from shared.settings import KafkaSettings
+from shared.settings import AccessSettings, KafkaSettings
 from stack.kafka_node import Node, settings_of
 from tests.unit.house.tree import ROOT
 
@@ -210,25 +210,19 @@ def test_secrets_are_mounted_by_those_who_need_them() -> None:
         assert needed == "service_completed_successfully"
 
 
-def test_the_gateway_starts_with_the_key_that_is_made_and_not_without(
+def test_services_start_and_admit_those_whose_keys_are_made_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, value in COMPOSE["services"]["gateway"]["environment"].items():
-        monkeypatch.setenv(name, value)
-    made = MemoryRegistry(yaml.safe_load(_made(tmp_path).read_text()))
-    require_safe(IngestSettings(), KafkaSettings(), made)
-    with pytest.raises(UnsafeSetupError, match="no API key"):
-        require_safe(IngestSettings(), KafkaSettings(), MemoryRegistry())
-
-
-def test_the_admin_service_starts_with_the_operator_that_is_made_and_not_without(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name, value in COMPOSE["services"]["admin"]["environment"].items():
-        monkeypatch.setenv(name, value)
-    admin.require_safe(AdminSettings(), MemoryRegistry(yaml.safe_load(_made(tmp_path).read_text())))
-    with pytest.raises(admin.UnsafeSetupError, match="no operator"):
-        admin.require_safe(AdminSettings(), MemoryRegistry())
+    monkeypatch.delenv("ONRAMP_ALLOW_KEYLESS", raising=False)
+    for name in ("gateway", "admin"):
+        for variable, value in COMPOSE["services"][name]["environment"].items():
+            monkeypatch.setenv(variable, value)
+    require_safe(IngestSettings(), KafkaSettings())
+    admin.require_safe(AdminSettings())
+    assert AccessSettings().allow_keyless is False
+    made = MemoryRegistry(yaml.safe_load(_made(tmp_path).read_text())).snapshot()
+    assert made.keys
+    assert made.operators
 
 
 def test_secrets_are_made_once_and_readable_by_their_owner_alone(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import re
 
 from services.admin.settings import AdminSettings
 from services.ingest.settings import IngestSettings
+from shared.settings import AccessSettings
 from tests.unit.house.tree import ROOT
 
 PAGE = (ROOT / "docs/security.md").read_text("utf-8")
@@ -24,9 +25,10 @@ def test_every_test_that_is_named_is_there() -> None:
 
 def test_every_risk_that_can_be_accepted_is_named() -> None:
     risks = [name for name in IngestSettings.model_fields if name.startswith("allow_")]
-    assert len(risks) == 5
+    assert len(risks) == 4
     assert [name for name in risks if f"ONRAMP_INGEST_{name.upper()}=true" not in PAGE] == []
     assert [name for name in AdminSettings.model_fields if name.startswith("allow_")] == [
         "allow_cleartext_http"
     ]
     assert "ONRAMP_ADMIN_ALLOW_CLEARTEXT_HTTP=true" in PAGE
+    assert [f"ONRAMP_{name.upper()}=true" in PAGE for name in AccessSettings.model_fields] == [True]

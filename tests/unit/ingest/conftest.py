@@ -25,13 +25,20 @@ from stack.ports import free_port
 class LocalGateway:
     """A gateway, what it sends to, and a client of it."""
 
-    def __init__(self, settings: IngestSettings, registry: dict[str, Any] | None) -> None:
+    def __init__(
+        self, settings: IngestSettings, registry: dict[str, Any] | None, *, allow_keyless: bool = True
+    ) -> None:
         self.settings = settings
         self.registry = MemoryRegistry(registry)
         self.sink = MemorySink()
         self.budget = ByteBudget(settings.inflight_bytes)
         self.app: Gateway = assemble(
-            settings, sink=self.sink, budget=self.budget, registry=self.registry, lifespan=self._lifespan
+            settings,
+            sink=self.sink,
+            budget=self.budget,
+            registry=self.registry,
+            lifespan=self._lifespan,
+            allow_keyless=allow_keyless,
         )
         transport = httpx2.ASGITransport(app=self.app)
         self.client = httpx2.AsyncClient(transport=transport, base_url="http://localhost")
@@ -67,8 +74,10 @@ def anyio_backend() -> str:
 async def make_gateway() -> AsyncIterator[MakeGateway]:
     gateways: list[LocalGateway] = []
 
-    def make(registry: dict[str, Any] | None = None, **settings: Any) -> LocalGateway:
-        gateways.append(LocalGateway(IngestSettings(**settings), registry))
+    def make(
+        registry: dict[str, Any] | None = None, *, allow_keyless: bool = True, **settings: Any
+    ) -> LocalGateway:
+        gateways.append(LocalGateway(IngestSettings(**settings), registry, allow_keyless=allow_keyless))
         return gateways[-1]
 
     yield make

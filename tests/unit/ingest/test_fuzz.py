@@ -138,7 +138,7 @@ async def test_every_header_is_an_answer(gateway: LocalGateway, headers: dict[st
 
 def _gateway() -> Any:
     # The client of the schema calls it by a name that is not this machine's.
-    given_settings = IngestSettings(allow_anonymous=True)
+    given_settings = IngestSettings(host="0.0.0.0")
     registry, budget = MemoryRegistry(), ByteBudget(given_settings.inflight_bytes)
 
     @asynccontextmanager
@@ -152,7 +152,14 @@ def _gateway() -> Any:
             "tls": None,
         }
 
-    return assemble(given_settings, sink=MemorySink(), budget=budget, registry=registry, lifespan=lifespan)
+    return assemble(
+        given_settings,
+        sink=MemorySink(),
+        budget=budget,
+        registry=registry,
+        lifespan=lifespan,
+        allow_keyless=True,
+    )
 
 
 @schemathesis.serializer("application/x-ndjson")

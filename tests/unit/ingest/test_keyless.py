@@ -1,7 +1,5 @@
 """Without keys: this machine's programs come in, a web page in a browser on it does not."""
 
-from typing import Any
-
 import httpx2
 import pytest
 
@@ -70,26 +68,31 @@ async def test_with_keys_host_and_origin_do_not_matter(make_gateway: MakeGateway
     assert (await gateway.client.get("/healthz", headers=proxied)).status_code == 200
 
 
-@pytest.mark.parametrize(
-    ("settings", "status"),
-    [
-        ({"host": "0.0.0.0"}, 401),  # the last key was revoked while it ran
-        ({"host": "10.0.0.1"}, 401),
-        ({"host": ""}, 401),
-        ({"host": "0.0.0.0", "allow_anonymous": True}, 202),
-        ({"profile": "production"}, 401),
-        ({"profile": "production", "allow_anonymous": True}, 202),
-    ],
-)
-async def test_without_keys_it_is_for_this_machine_alone(
-    make_gateway: MakeGateway, settings: dict[str, Any], status: int
+@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0", "10.0.0.1", ""])
+@pytest.mark.parametrize("profile", ["dev", "production"])
+async def test_a_gateway_without_keys_admits_no_sender_unless_it_may(
+    make_gateway: MakeGateway, host: str, profile: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    gateway = make_gateway(**settings)
-    assert (await post(gateway, host="127.0.0.1:8080")).status_code == status
+    closed = make_gateway(allow_keyless=False, host=host, profile=profile)
+    for _ in range(2):
+        answer = await post(closed, host="127.0.0.1:8080")
+        assert (answer.status_code, answer.json()["type"]) == (401, "/errors/unauthenticated")
+    assert closed.produced == 0
+    told = [each.message for each in caplog.records if "ONRAMP_ALLOW_KEYLESS" in each.message]
+    assert len(told) == 1
+    opened = make_gateway(allow_keyless=True, host=host, profile=profile)
+    assert (await post(opened, host="127.0.0.1:8080")).status_code == 202
+
+
+async def test_a_gateway_whose_registry_lost_its_keys_admits_no_sender(make_gateway: MakeGateway) -> None:
+    gateway = make_gateway(registry(), allow_keyless=False)
+    gateway.registry.put({})
+    gateway.registry.refresh()
+    assert (await post(gateway)).status_code == 401
 
 
 async def test_an_open_gateway_is_still_closed_to_foreign_pages(make_gateway: MakeGateway) -> None:
-    gateway = make_gateway(host="0.0.0.0", allow_anonymous=True)
+    gateway = make_gateway(host="0.0.0.0")
     assert (await post(gateway, host="events.lan", origin="http://events.lan")).status_code == 202
     assert (await post(gateway, host="events.lan", origin=EVIL)).status_code == 403
 

@@ -15,7 +15,6 @@ from services.ingest.check.json_schema import Compiler
 from services.ingest.http.connections import Connections
 from services.ingest.observe.metrics import RegistryInfo
 from services.ingest.observe.page import exposition
-from services.ingest.safety import require_safe
 from services.ingest.send.byte_budget import ByteBudget
 from services.ingest.settings import IngestSettings
 from services.ingest.sink import MemorySink
@@ -23,7 +22,6 @@ from shared.registry import Snapshot
 from shared.registry.log import MemoryLog
 from shared.registry.log_registry import LogRegistry
 from shared.registry.memory import MemoryRegistry
-from shared.settings import KafkaSettings
 from tests.fixtures.ingest import one, until
 from tests.unit.ingest.conftest import LocalGateway, MakeGateway
 from tests.unit.ingest.test_senders import registry, send
@@ -135,6 +133,7 @@ async def test_schemas_are_compiled_where_the_registry_is_read(monkeypatch: pyte
         sink=MemorySink(),
         budget=ByteBudget(2**20),
         registry=memory,
+        allow_keyless=True,
         lifespan=gateway._lifespan,
         compiler=compiler,
     )
@@ -217,10 +216,14 @@ class Counted(dict[str, Any]):
 async def test_until_the_registry_is_read_nobody_is_admitted_and_nothing_is_ready() -> None:
     log, settings, sink = MemoryLog(), IngestSettings(), MemorySink()
     unread = LogRegistry(log)
-    require_safe(IngestSettings(host="0.0.0.0"), KafkaSettings(), unread)
     gateway = LocalGateway(settings, None)
     gateway.app = assemble(
-        settings, sink=sink, budget=ByteBudget(2**20), registry=unread, lifespan=gateway._lifespan
+        settings,
+        sink=sink,
+        budget=ByteBudget(2**20),
+        registry=unread,
+        lifespan=gateway._lifespan,
+        allow_keyless=True,
     )
     gateway.client._transport.app = gateway.app  # type: ignore[attr-defined]
     RegistryInfo().show(unread)

@@ -113,7 +113,7 @@ async def test_a_revoked_key_is_refused_after_the_next_refresh(make_gateway: Mak
 
 
 async def test_revoking_the_last_key_of_production_opens_nothing(make_gateway: MakeGateway) -> None:
-    gateway = make_gateway(registry(), profile="production")
+    gateway = make_gateway(registry(), allow_keyless=False, profile="production")
     assert (await send(gateway)).status_code == 202
     gateway.registry.put({"keys": {}})
     gateway.registry.refresh()

@@ -1,8 +1,6 @@
 """Plain numbers on the hot path, and what `/metrics` shows of them."""
 
 import math
-import time
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -11,7 +9,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, generate_la
 
 from services.ingest.http.admin_port import AdminPort
 from services.ingest.http.connections import Connections
-from services.ingest.observe import page
+from services.ingest.observe import tallies
 from services.ingest.observe.metrics import EVENTS, REGISTRY, EventCounts
 from services.ingest.observe.page import exposition
 from services.ingest.observe.tallies import CounterTally, HistogramTally
@@ -48,7 +46,7 @@ def test_a_spread_is_what_the_histogram_would_have_seen(rounds: list[list[float]
         for value in values:
             spread.observe(value)
             observed.observe(value)
-        spread.fold(0)
+        spread.fold(0.0)
 
         expected = shown(theirs)
         assert shown(ours) == {name: pytest.approx(value) for name, value in expected.items()}
@@ -58,7 +56,7 @@ def test_a_value_above_all_bounds_is_counted() -> None:
     registry, tallied = histogram()
     spread = HistogramTally(tallied, BOUNDS)
     spread.observe(math.nextafter(BOUNDS[-1], math.inf))
-    spread.fold(0)
+    spread.fold(0.0)
 
     assert shown(registry)['seconds_bucket{le="5.0"}'] == 0
     assert shown(registry)['seconds_bucket{le="+Inf"}'] == shown(registry)["seconds_count"] == 1
@@ -73,8 +71,8 @@ def test_a_count_is_what_the_counter_would_have_seen(rounds: list[list[str]]) ->
         for label in labels:
             counted.add(label, "mine")
             counter.labels(label, "mine").inc()
-        counted.fold(math.inf)
-        counted.fold(math.inf)
+        counted.fold(0.0)
+        counted.fold(0.0)
 
         assert shown(ours) == shown(theirs)
 
@@ -121,30 +119,23 @@ def test_10_000_names_that_were_accepted_have_500_labels_and_each_is_counted() -
     assert (len(shown), shown["(other)"], sum(shown.values())) == (501, 9_500, 10_000)
 
 
-def test_what_begins_is_at_0_on_one_page_first() -> None:
+def test_a_new_series_is_at_0_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 1000.0
+    monkeypatch.setattr(tallies.time, "monotonic", lambda: now)
     registry = CollectorRegistry()
     counted = CounterTally(Counter("events", "Of a kind.", ["kind"], registry=registry))
     series = 'events_total{kind="new"}'
     counted.add("new")
-    counted.fold(page=0)
-    before = time.monotonic()  # of a page that began before the series did
-    assert shown(registry)[series] == 0
-    counted.fold(page=before - 60)
+    for now in (1000.0, 1030.0, 1059.0):  # noqa: B007 - the clock
+        counted.fold(60.0)
+        assert shown(registry)[series] == 0
     counted.add("new")
-    assert shown(registry)[series] == 0
-    counted.fold(page=before + 60)
+    now = 1060.0
+    counted.fold(60.0)
     assert shown(registry)[series] == 2
     counted.add("new")
-    counted.fold(page=before + 60)
+    counted.fold(60.0)
     assert shown(registry)[series] == 3
-
-
-def test_a_worker_knows_of_the_others_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", str(tmp_path))
-    one_worker, another = page._LastPage(), page._LastPage()
-    assert another.when() == 0
-    one_worker.began(1_700_000.5)
-    assert another.when() == 1_700_000.5
 
 
 def counted(event_type: str, outcome: str) -> float:

@@ -2,7 +2,10 @@
 
 import asyncio
 
+import pytest
+
 from services.writer.model.offsets import Partition
+from services.writer.observe import series
 from services.writer.observe.committed import Moment
 from services.writer.observe.database_stats import DatabaseStats
 from services.writer.observe.status import Status
@@ -17,8 +20,8 @@ TOPIC = Partition("events.a", 0)
 class Scrapes:
     """A status, what its database counted and what tasks report, and the counter that is shown."""
 
-    def __init__(self) -> None:
-        self.status = Status()
+    def __init__(self, new_counter_s: float = 0.0) -> None:
+        self.status = Status(new_counter_s)
 
     def read(self, total: int, began: Moment | None = None) -> None:
         totals = {("events.a", "events.a", "landed"): total} if total else {}
@@ -37,7 +40,7 @@ class Scrapes:
 
     @property
     def shown(self) -> float:
-        self.status.page()  # what is new is at 0 on one page
+        self.status.page()  # counts what is no longer new
         where = {"topic": "events.a", "table": "events.a", "outcome": "landed", "event_type": "a"}
         labels = where | {"database": "db", "step": "persist"}
         value = self.status.metrics.registry.get_sample_value("onramp_writer_events_total", labels)
@@ -92,12 +95,15 @@ def test_a_total_that_is_lower_than_what_was_shown_takes_nothing_back() -> None:
     assert scrapes.shown == 15
 
 
-def test_a_table_that_begins_is_at_0_on_one_page_and_then_as_it_is() -> None:
-    scrapes = Scrapes()
+def test_a_table_that_begins_is_at_0_for_a_while_and_then_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [1000.0]
+    monkeypatch.setattr(series.time, "monotonic", lambda: now[0])
+    scrapes = Scrapes(new_counter_s=60.0)
     scrapes.read(0)
     scrapes.land(5)
     text = scrapes.status.page().decode()
     assert [line.rpartition(" ")[2] for line in text.splitlines() if 'outcome="landed"' in line] == ["0.0"]
+    now[0] += 60.0
     assert scrapes.shown == 5
 
 

@@ -27,7 +27,7 @@ OUTCOMES = ("landed", "duplicate", "parked")
 
 
 def samples(status: Status) -> list[Sample]:
-    status.page()  # what is new is at 0 on one page
+    status.page()  # counts what is no longer new
     families = text_string_to_metric_families(status.page().decode())
     return [sample for family in families for sample in family.samples]
 

@@ -8,7 +8,7 @@ import pytest
 
 from services.writer.model.offsets import Partition
 from services.writer.model.timings import StepTimings
-from services.writer.observe import lag
+from services.writer.observe import lag, series
 from services.writer.observe import status as module
 from services.writer.observe.database_stats import DatabaseSizes, DatabaseStats
 from services.writer.observe.lag import Lag
@@ -107,8 +107,16 @@ def test_above_the_bound_step_database_and_outcome_are_themselves() -> None:
     assert found[f"onramp_writer_events_total{{{where}}}"] == 2
 
 
-def test_what_begins_while_the_process_lives_is_at_0_on_one_page_first() -> None:
-    status = Status()
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The time of the counters; a test sets its only entry."""
+    now = [1000.0]
+    monkeypatch.setattr(series.time, "monotonic", lambda: now[0])
+    return now
+
+
+def test_what_begins_while_the_process_lives_is_at_0_first(clock: list[float]) -> None:
+    status = Status(new_counter_s=60.0)
     before = {("events.a", "events.a", "landed"): 10}
     status.update_database("db", counted(before))
     where = 'database="db",event_type="a",outcome="{}",step="persist",table="events.a",topic="events.a"'
@@ -118,20 +126,22 @@ def test_what_begins_while_the_process_lives_is_at_0_on_one_page_first() -> None
     for n in (99, 120):
         now = before | {("events.a", "events.a", "parked"): n}
         status.update_database("db", counted(now))
-    assert page(status)[parked] == 0
+    assert [page(status)[parked] for _ in range(3)] == [0, 0, 0]
+    clock[0] += 60.0
     assert page(status)[parked] == 120
     status.update_database("db", counted(now | {("events.a", "events.a", "parked"): 121}))
     assert page(status)[parked] == 121
 
 
-def test_the_first_filtered_event_of_a_topic_is_an_increase() -> None:
-    status = Status()
+def test_the_first_filtered_event_of_a_topic_is_an_increase(clock: list[float]) -> None:
+    status = Status(new_counter_s=60.0)
     where = 'database="",event_type="a",outcome="filtered",step="filter",table="",topic="events.a"'
-    series = f"onramp_writer_events_total{{{where}}}"
+    filtered = f"onramp_writer_events_total{{{where}}}"
     for n in (0, 3):
         status.update_undecided({(Step.FILTER, "events.a", "filtered"): n})
-    assert page(status)[series] == 0
-    assert page(status)[series] == 3
+    assert page(status)[filtered] == 0
+    clock[0] += 60.0
+    assert page(status)[filtered] == 3
 
 
 def test_a_partition_that_is_let_go_shows_no_lag_and_leaves_its_place() -> None:
