@@ -77,8 +77,8 @@ they show what the databases have counted in the rows' own transactions (`onramp
 `onramp.remarks`). These are read every few seconds; what a batch commits is counted at once, and
 what drained or was released with the next reading. What begins while a service runs is at 0
 for a minute first (`ONRAMP_WRITER_NEW_COUNTER_S`): Prometheus knows an increase only between two samples.
-Above a limit of series, names that anybody may make (topics, tables, event types) are `other`; step, database and outcome
-stay.
+Above a limit of series, names that anybody may make (topics, tables, event types) are `other`; step,
+database and outcome stay.
 """
 
 _SETTINGS: Final = """\
