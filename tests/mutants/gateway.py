@@ -244,10 +244,10 @@ MUTANTS: Final = (
         "tests/unit/ingest/test_keyless.py",
     ),
     Mutant(
-        "no keys beyond loopback",
+        "keys unless ONRAMP_ALLOW_KEYLESS",
         "services/ingest/app.py",
-        "and is_loopback(settings.host)",
-        "",
+        "_keyless_access(settings) if allow_keyless else None",
+        "_keyless_access(settings)",
         "tests/unit/ingest/test_keyless.py",
     ),
     Mutant(
@@ -256,13 +256,6 @@ MUTANTS: Final = (
         "reject_hidden(scope, self.settings)",
         "pass",
         "tests/integration/ingest/test_admin_port.py",
-    ),
-    Mutant(
-        "keys beyond loopback",
-        "services/ingest/safety.py",
-        "or is_loopback(settings.host):",
-        "or True:",
-        "tests/unit/ingest/test_safety.py",
     ),
     Mutant(
         "no cleartext",

@@ -36,10 +36,17 @@ MUTANTS: Final = (
         ),
     ),
     Mutant(
+        "that a service without operators is closed unless ONRAMP_ALLOW_KEYLESS",
+        "services/admin/api/operators.py",
+        "self._may_be_keyless = keyless",
+        "self._may_be_keyless = True",
+        "tests/unit/admin/test_rights.py::test_a_service_without_operators_obeys_nobody_unless_it_may",
+    ),
+    Mutant(
         "that revoking the last operator closes the admin service",
         "services/admin/api/operators.py",
-        "self._local and not self._registry.snapshot().operators",
-        "self._local",
+        "self._may_be_keyless and not self._registry.snapshot().operators",
+        "self._may_be_keyless",
         (
             "tests/integration/admin/"
             "test_operators.py::test_an_operator_who_is_removed_is_refused_and_without_any_th"
@@ -238,7 +245,7 @@ MUTANTS: Final = (
         "services/admin/safety.py",
         "if not settings.tls_cert_file and not settings.allow_cleartext_http:",
         "if False:",
-        "tests/unit/admin/test_rights.py::test_beyond_this_machine_it_starts_with_operators_and_tls_alone",
+        "tests/unit/admin/test_rights.py::test_beyond_this_machine_it_starts_with_tls_and_without_a_development_key",
     ),
     Mutant(
         "that If-Match is compared",
