@@ -18,6 +18,10 @@ WORKERS    := -n $(JOBS) --dist loadfile --no-loadscope-reorder --second-try
 export PYTHONPATH := $(CURDIR)
 # A variable of another project's environment would send uv there.
 unexport VIRTUAL_ENV
+# Behind a proxy with a certificate authority of its own, uv needs to be told to trust what this machine trusts.
+ifdef SSL_CERT_FILE
+export UV_SYSTEM_CERTS ?= true
+endif
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run demo prometheus test lint types format test-full test-unit fuzz mutants proof proof-plan proof-parked proof-sources bench bench-gateway bench-writer bench-scale bench-errors bench-latency load load-full model bundle clean bench-registry bench-plan bench-cdc
