@@ -68,7 +68,7 @@ fuzz: $(STAMP) ## Generate bad requests and odd values for half an hour (part of
 mutants: $(STAMP) ## Remove one protection of the code at a time: the tests must notice (half an hour; ARGS=gateway)
 	$(PY) -m tests.mutants $(ARGS)
 
-proof: $(STAMP) ## 100,000 flights, 1,000 broken ones, an outage, a hang, a cut log and six kills: the books balance
+proof: $(STAMP) ## 100,000 flights, 1,000 broken ones, an outage, a hang, a cut log and six kills: all totals reconcile
 	ONRAMP_PROOF_FLIGHTS=100000 $(PY) -m pytest tests/faults/test_proof.py -m "" --timeout 3600 $(ARGS)
 
 proof-plan: $(STAMP) ## `onramp plan` over all 336,776 flights finds a planted change of a type, and counts it exactly

@@ -1,4 +1,4 @@
-"""The audit's report in lines for people: partitions, violations, what is unchecked, the verdict."""
+"""The audit's report in lines for people: the result first, then violations and what was not checked."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
@@ -9,9 +9,12 @@ if TYPE_CHECKING:
 _MOST_FINDINGS: Final = 100
 
 
-def lines_of(report: "Report") -> Iterator[str]:
-    """Yield the report's lines, the verdict last."""
-    yield from map(_partition, report.lines)
+def lines_of(report: "Report", *, verbose: bool = False) -> Iterator[str]:
+    """Yield the report's lines, the result first; partitions when `verbose`, or when a total is off."""
+    how = f"{report.receipts:,} receipts read again" if report.deep else "by totals alone"
+    yield f"{_result(report)} ({how})."
+    if verbose or not report.balanced:
+        yield from map(_partition, report.lines)
     for finding in report.findings[:_MOST_FINDINGS]:
         yield f"{finding.code.value.upper()}  {finding.receipt}  {finding.detail}{_fix(finding)}"
     if len(report.findings) > _MOST_FINDINGS:
@@ -25,8 +28,6 @@ def lines_of(report: "Report") -> Iterator[str]:
         yield f"kept of what is parked: {kept}; not yet kept: {report.not_yet_kept:,}"
     if report.foreign:
         yield f"left out: {report.foreign:,} records on Onramp's topics that are not Onramp's"
-    how = f"{report.receipts:,} receipts read again" if report.deep else "by the books alone"
-    yield f"{_verdict(report)} ({how})."
 
 
 def _fix(finding: "Finding") -> str:
@@ -42,11 +43,12 @@ def _partition(line: "Line") -> str:
     )
 
 
-def _verdict(report: "Report") -> str:
+def _result(report: "Report") -> str:
     if report.findings:
-        return f"THE BOOKS DO NOT BALANCE: {len(report.findings):,} violations"
+        return f"NOT RECONCILED: {len(report.findings):,} violations"
     if report.balanced:
-        return "The books balance"
+        read = sum(line.read for line in report.lines)
+        return f"Reconciled: {read:,} records of {len(report.lines):,} partitions"
     reasons = {
         f"{report.unjudged:,} events cannot be judged": report.unjudged,
         f"a writer was in the middle of {report.in_motion:,} partitions: run it again": report.in_motion,
@@ -54,4 +56,4 @@ def _verdict(report: "Report") -> str:
         f"{', '.join(report.unreadable)} may not be read": report.unreadable,
     }
     unchecked = ", ".join(reason for reason, applies in reasons.items() if applies)
-    return f"NOT ALL IS CHECKED: nothing is wrong, and {unchecked}"
+    return f"NOT ALL CHECKED: nothing is wrong, and {unchecked}"

@@ -6,13 +6,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 Entry = Mapping[str, Any]
+_GROUP_COLUMNS = f"{'GROUP':>6}  {'EVENTS':>9}  {'STATE':<12}  {'LAST SEEN':<19}  {'LANDS':<5}  CAUSE"
+_JOB_COLUMNS = f"{'JOB':>6}  {'KIND':<8}  {'STATE':<9}  {'EVENTS':>24}  {'STARTED':<19}  BY: REASON"
 #: Of a group, what is no field of one line.
 _OWN_LINES = frozenset({"cause", "facets", "samples", "would_land_now"})
 
 
 def print_groups(groups: Iterable[Entry], *, as_json: bool) -> None:
-    """Print a line for each group."""
-    _print_each(groups, _group_line, as_json=as_json)
+    """Print a line for each group, below the columns' names."""
+    _print_table(_GROUP_COLUMNS, groups, _group_line, as_json=as_json)
 
 
 def print_group(group: Entry, *, as_json: bool) -> None:
@@ -45,8 +47,8 @@ def print_counts(counts: Sequence[Entry], *, as_json: bool) -> None:
 
 
 def print_jobs(jobs: Iterable[Entry], *, as_json: bool) -> None:
-    """Print a line for each job."""
-    _print_each(jobs, _job_line, as_json=as_json)
+    """Print a line for each job, below the columns' names."""
+    _print_table(_JOB_COLUMNS, jobs, _job_line, as_json=as_json)
 
 
 def print_job(job: Entry, *, as_json: bool) -> None:
@@ -141,6 +143,16 @@ def _print_each(entries: Iterable[Entry], line_of: Callable[[Entry], str], *, as
         print(json.dumps(entry) if as_json else _safe(line_of(entry)))
 
 
+def _print_table(
+    columns: str, entries: Iterable[Entry], line_of: Callable[[Entry], str], *, as_json: bool
+) -> None:
+    """Print the columns' names before the first entry; nothing without entries."""
+    for number, entry in enumerate(entries):
+        if number == 0 and not as_json:
+            print(columns)
+        print(json.dumps(entry) if as_json else _safe(line_of(entry)))
+
+
 def _group_line(group: Entry) -> str:
     head = f"{group['id']:>6}  {group['events']:>9,}  {group['state']:<12}  {_time(group['last_seen'])}"
     return f"{head}  {_look(group['would_land_now'])}  {group['sentence']}"
@@ -190,8 +202,15 @@ def _count_line(entry: Entry) -> str:
     return f"{entry['events']:>9,}  {of}"
 
 
+def _done(job: Entry) -> str:
+    """Return how many of how many events a job changed, and why not all of them if it is over."""
+    missing = job["counted"] - job["changed"] - job["failed"]
+    others = f" ({missing:,} were changed by other jobs)" if job["state"] == "done" and missing > 0 else ""
+    return f"{job['changed']:,} of {job['counted']:,}{others}"
+
+
 def _job_line(job: Entry) -> str:
-    done = f"{job['changed']:,} of {job['counted']:,}"
+    done = _done(job)
     word = "would fail" if job["kind"] == "rehearse" else "failed again"
     failed = f"  {job['failed']:,} {word}" if job["failed"] else ""
     head = f"{job['id']:>6}  {job['kind']:<8}  {job['state']:<9}  {done:>24}{failed}"

@@ -47,6 +47,9 @@ MetricsOption = Annotated[
         show_default=False,
     ),
 ]
+VerboseOption = Annotated[
+    bool, typer.Option("--verbose", "-v", help="Print each partition although all totals reconcile.")
+]
 
 
 @with_where_options
@@ -57,12 +60,13 @@ def audit(
     deep: DeepOption = None,
     control: ControlOption = None,
     metrics: MetricsOption = None,
+    verbose: VerboseOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Prove from what is stored that no event is lost and none is there twice.
 
     What is parked is compared with what `onramp admin` keeps of it, and replays with what databases say.
-    Exits with 0 when the books balance, 1 when something is wrong, 3 when a part cannot be
+    Exits with 0 when all totals reconcile, 1 when something is wrong, 3 when a part cannot be
     reached, 4 when nothing is wrong but some events cannot be judged. Nothing is changed; the
     writer may run. Examples:
 
@@ -84,7 +88,7 @@ def audit(
         report = asyncio.run(run_audit(Request(where.brokers, where.databases, topics, deep, kept_in)))
     if metrics:
         _write(report, metrics)
-    print(json.dumps(report.as_dict()) if as_json else "\n".join(lines_of(report)))
+    print(json.dumps(report.as_dict()) if as_json else "\n".join(lines_of(report, verbose=verbose)))
     raise typer.Exit(_exit_code(report))
 
 
