@@ -5,7 +5,7 @@ nothing that the gateway has checked; both parse envelopes with this module alon
 """
 
 import re
-from datetime import datetime
+from datetime import MAXYEAR, MINYEAR, UTC, datetime
 from typing import Annotated, Final, TypeVar
 
 import msgspec
@@ -58,7 +58,19 @@ def parse(value: bytes | msgspec.Raw) -> Envelope:
         raise _as_user_error(e) from None
     if memoryview(envelope.payload)[0] != _BRACE:
         raise UserError(BAD_ENVELOPE, "Expected `object`", "/payload")
+    if not MINYEAR < envelope.metadata.timestamp.year < MAXYEAR:
+        as_utc(envelope.metadata.timestamp)
     return envelope
+
+
+def as_utc(timestamp: datetime) -> datetime:
+    """Return an event's timestamp in UTC.  Raises `UserError` outside the years 1 to 9999 there."""
+    try:
+        return timestamp.astimezone(UTC)
+    except OverflowError:
+        raise UserError(
+            BAD_ENVELOPE, "the time in UTC is not within the years 1 to 9999", "/metadata/timestamp"
+        ) from None
 
 
 def decode(value: bytes | msgspec.Raw, shape: type[_Shape]) -> _Shape:

@@ -17,6 +17,7 @@ from psycopg2.extensions import connection
 
 from services.admin.findings import Incarnation, Replayed, Source, Table
 from services.admin.spans import Span
+from services.admin.times import as_time
 from shared import landing_table, wire
 from shared.errors import DATABASE_UNAVAILABLE, InfrastructureError
 from shared.landing_table import Column, Part
@@ -35,7 +36,12 @@ _FIRST: Final = [c for c in landing_table.COLUMNS if not c.is_later and c.part i
 #: Those that a table made of an event type's schema has too.
 _SHARED: Final = [c for c in _FIRST if c.name != landing_table.PAYLOAD]
 _RECEIPT: Final = ", ".join(landing_table.named(Part.RECEIPT))
-_EVENT: Final = ", ".join(c.name for c in _SHARED if c.part in (Part.KEY, Part.CONTENT))
+#: Times as text: Python's have only the years 1 to 9999.
+_EVENT: Final = ", ".join(
+    f"{c.name}::text" if c.type == "timestamptz" else c.name
+    for c in _SHARED
+    if c.part in (Part.KEY, Part.CONTENT)
+)
 #: Tables with receipts: they are known by their columns, so that one that was moved is still seen.  Landing
 #: tables keep the payload whole; of the others, whose only key is `_id` (what another key refuses has no row
 #: with its id), each column that can be compared with its field is named with its type.
@@ -108,7 +114,8 @@ class Row(NamedTuple):
     offset: int
     id: str
     event_name: str
-    timestamp: datetime
+    #: None: it is not within the years 1 to 9999.
+    timestamp: datetime | None
     version: str
     #: JSON: the payload, or of a table made of a schema its columns.
     payload: str
@@ -223,7 +230,8 @@ class Snapshot:
         return sql.SQL(statement).format(payload, _with_parameters(table.schema, table.name))
 
     def _row(self, table: Table, row: tuple[Any, ...]) -> Row:
-        return Row._make((Source(*row[:2]), *row[2:], self.tables.get(table)))
+        found = Row._make((Source(*row[:2]), *row[2:], self.tables.get(table)))
+        return found._replace(timestamp=as_time(row[5]))
 
     def _all(self, statement: str, table: Table) -> Iterable[tuple[Any, ...]]:
         with self.conn.cursor() as cursor:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from services.admin.audit.books import Books
 from services.admin.audit.checks import one_destination
-from services.admin.audit.receipts import ReadingResult
+from services.admin.audit.reading_result import ReadingResult
 from services.admin.findings import Code, Finding, Incarnation, Line
 
 

@@ -9,13 +9,14 @@ import json
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from decimal import Decimal
 from enum import Enum, auto
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from services.admin.kafka_logs import LogRecord
+from services.admin.times import as_time
 from shared import wire
 from shared.unreadable import UNREADABLE
 
@@ -48,29 +49,28 @@ class Event:
         """Return the event as an operator's fix made it: its envelope is the same."""
         return replace(self, value=value, document=json.loads(value))
 
-    def same_as(self, row: Any) -> bool:
-        """Tell whether `row` (as `books_sql.Row`) is this event."""
-        return row.id == self.id and self.same_body(row)
-
-    def same_body(self, row: Any) -> bool:
-        """Tell whether `row` is this event but for its id and receipt."""
+    def compared(self, row: Any) -> "Comparison":
+        """Compare `row` (as `books_sql.Row`) with this event, but for its id and receipt."""
         metadata = self.document["metadata"]
-        return (
-            row.event_name == self.name
-            and row.version == metadata.get("version")
-            and _same_time(row.timestamp, metadata.get("timestamp"))
-            and self._same_payload(row)
-        )
+        same = {
+            "_event_name": row.event_name == self.name,
+            "_version": row.version == metadata.get("version"),
+            "_timestamp": _same_time(row.timestamp, metadata.get("timestamp")),
+        } | self._compared_payload(row)
+        unread = tuple(column for column, is_same in same.items() if is_same is None)
+        return Comparison(False not in same.values(), unread)
 
-    def _same_payload(self, row: Any) -> bool:
+    def _compared_payload(self, row: Any) -> dict[str, bool | None]:
+        """Return by column whether the values are the same; None: one of them cannot be read."""
         sent, there = _exact(self.value or b"null")["payload"], _exact(row.payload)
         if row.fields is None:  # a table of one field that is called payload looks like a landing table
-            return _equal(sent, there) or (sent.keys() == {"payload"} and _equal(sent["payload"], there))
-        return all(
-            _same_value(sent[name], there.get(name), type_)
+            is_boxed = sent.keys() == {"payload"} and _equal(sent["payload"], there)
+            return {"payload": _equal(sent, there) or is_boxed}
+        return {
+            name: _same_value(sent[name], there.get(name), type_)
             for name, type_ in row.fields.items()
             if name in sent
-        )
+        }
 
     def destinations(self, refused: Collection[str]) -> Counter[str]:
         """Count the tables that a packet names, by database, without those at the pointers `refused`."""
@@ -81,6 +81,13 @@ class Event:
         pointers = [f"/pipeline_context/destinations/{i}" for i in range(len(named))]
         kept = [d for pointer, d in zip(pointers, named, strict=True) if pointer not in refused]
         return Counter({_identity(d): _database(d) for d in kept}.values())
+
+
+class Comparison(NamedTuple):
+    """Whether a row is an event, as far as its values can be read; `unread`: the columns of the others."""
+
+    same: bool
+    unread: tuple[str, ...]
 
 
 def classify(record: LogRecord, topic: str = "") -> Event:
@@ -151,24 +158,38 @@ def _identity(destination: Any) -> str:
     )
 
 
-def _same_time(row: datetime, sent: Any) -> bool:
-    """Postgres keeps microseconds; spellings that Python cannot read are not compared."""
+def _same_time(row: datetime | None, sent: Any) -> bool | None:
+    """Postgres keeps microseconds; spellings that Python cannot read are not compared.
+
+    None: neither is within the years 1 to 9999 in UTC.
+    """
     try:
-        return abs((datetime.fromisoformat(sent.upper()) - row).total_seconds()) < 2e-6  # noqa: PLR2004
+        moment = datetime.fromisoformat(sent.upper())
+        if row is not None:
+            return abs((moment - row).total_seconds()) < 2e-6  # noqa: PLR2004
+        return False if moment.astimezone(UTC) else None
+    except OverflowError:
+        return None
     except (ValueError, AttributeError, TypeError):
         return True
 
 
-def _same_value(sent: Any, there: Any, type_: str) -> bool:
-    """Tell whether a column of this type has what was sent: `null` is NULL, numbers may come as strings."""
+def _same_value(sent: Any, there: Any, type_: str) -> bool | None:
+    """Tell whether a column of this type has what was sent: `null` is NULL, numbers may come as strings.
+
+    None: one of the two cannot be read as a value of this type.
+    """
     if sent is None or there is None:
         return sent is there
-    if type_ in ("numeric", "int8"):
-        return Decimal(sent) == there if isinstance(sent, str) else _equal(sent, there)
-    if type_ == "uuid":
-        return UUID(sent) == UUID(there)
+    try:
+        if type_ in ("numeric", "int8"):
+            return Decimal(sent) == there if isinstance(sent, str) else _equal(sent, there)
+        if type_ == "uuid":
+            return UUID(sent) == UUID(there)
+    except (ArithmeticError, ValueError, AttributeError):  # the column had another type when it landed
+        return None
     if type_ == "timestamptz":
-        return _same_time(datetime.fromisoformat(there), sent)
+        return _same_time(as_time(there), sent)
     return _equal(sent, there)
 
 

@@ -7,13 +7,13 @@ memory does not grow with the topic.
 import heapq
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Final
 
 from services.admin.audit.books import Books
 from services.admin.audit.classify import Event, Kind, classify, read
 from services.admin.audit.concurrent_writer import in_progress
 from services.admin.audit.incarnations import ReadableRange
+from services.admin.audit.reading_result import ReadingResult
 from services.admin.audit.replays import Edits, ReplayedEvents, wrong_row, wrong_rows_of_refused
 from services.admin.audit.settled_log import Routed
 from services.admin.audit.settled_under import SettledRoutes
@@ -25,30 +25,6 @@ _LOOK_UP_AT: Final = 1000
 
 #: An offset, and the row of a table that claims to come from there.
 PlacedRow = tuple[int, Table, Row]
-
-
-@dataclass(slots=True)
-class ReadingResult:
-    """What the reading of one partition has found."""
-
-    findings: list[Finding] = field(default_factory=list)
-    records: int = 0
-    filtered: int = 0
-    probes: int = 0
-    #: (event, destination) pairs without the filtered
-    pairs: int = 0
-    #: (event, destination) pairs that wait and that the books, which count an event once, leave out
-    waiting_too: int = 0
-    #: by table, events that it had already
-    duplicates: Counter[Table] = field(default_factory=Counter)
-    #: by typed table, events for it: they have no receipt to look for
-    without_receipts: Counter[Table] = field(default_factory=Counter)
-    #: by table, events that are not there, and that may have been routed elsewhere
-    unjudged: Counter[Table] = field(default_factory=Counter)
-    #: events of which that is so of some table
-    events_unjudged: int = 0
-    #: rows that an operator's edit has made, and nobody knows the edit
-    edits_unknown: int = 0
 
 
 class Reading:
@@ -163,7 +139,7 @@ class Reading:
         if rows is None:
             return
         sent = read(event.offset, event.value)
-        is_same = (lambda r, row: self._is_same(sent, r, [row])) if sent.kind is Kind.ENVELOPE else None
+        is_same = (lambda r, t, row: self._is_same(sent, r, t, [row])) if sent.kind is Kind.ENVELOPE else None
         for wrong in wrong_rows_of_refused(event.offset, rows, self._replayed, is_same):
             self._report(wrong.code, event.offset, wrong.detail)
 
@@ -189,7 +165,7 @@ class Reading:
             if replayed is None:
                 self._report(Code.PHANTOM, event.offset, f"a row of {table}, where its event does not go")
             elif wrong := wrong_row(
-                replayed._replace(to=None), [row], table, same=self._is_same(event, replayed, [row])
+                replayed._replace(to=None), [row], table, same=self._is_same(event, replayed, table, [row])
             ):
                 self._report(wrong.code, event.offset, wrong.detail)
 
@@ -242,18 +218,28 @@ class Reading:
             self._judge_row(event, routed, rows)
 
     def _judge_replayed(self, event: Event, table: Table, replayed: Replayed, rows: list[Row]) -> None:
-        same = self._is_same(event, replayed, rows)
+        same = self._is_same(event, replayed, table, rows)
         if wrong := wrong_row(replayed, rows, table, same=same):
             self._report(wrong.code, event.offset, wrong.detail)
 
-    def _is_same(self, event: Event, replayed: Replayed, rows: list[Row]) -> bool:
+    def _is_same(self, event: Event, replayed: Replayed, table: Table, rows: list[Row]) -> bool:
         """Tell whether the rows are what landed by the replay, as far as anybody knows that."""
         as_landed: Event | None = event
         if rows and replayed.sha256 is not None:
             edited = self._edits.edited(event.value, replayed, self._incarnation)
             as_landed = None if edited is None else event.edited(edited)
             self.result.edits_unknown += edited is None
-        return as_landed is None or all(map(as_landed.same_as, rows))
+        return as_landed is None or all(self._is_event(as_landed, table, row) for row in rows)
+
+    def _is_event(self, event: Event, table: Table, row: Row) -> bool:
+        """Tell whether `row` is `event`, as far as its values can be read; note those that cannot."""
+        return row.id == event.id and self._has_body(event, table, row)
+
+    def _has_body(self, event: Event, table: Table, row: Row) -> bool:
+        same, unread = event.compared(row)
+        for column in unread:
+            self.result.add_unread(table, column, row.offset)
+        return same
 
     def _judge_row(self, event: Event, routed: Routed, rows: list[Row]) -> None:
         """Judge an event that is not parked and does not wait."""
@@ -264,7 +250,7 @@ class Reading:
             self._absent.setdefault(table, []).append(event)
             if len(self._absent[table]) >= _LOOK_UP_AT:
                 self._look_up(table)
-        elif len(rows) == 1 and not event.same_as(rows[0]):
+        elif len(rows) == 1 and not self._is_event(event, table, rows[0]):
             self._report(Code.CORRUPT, event.offset, f"the row of {table} is not what Kafka holds")
 
     def _has_receipts(self, routed: Routed) -> bool:
@@ -288,7 +274,7 @@ class Reading:
                 self._report(
                     Code.LOST, event.offset, f"its id is in {table} with the later receipt {row.offset}"
                 )
-            elif event.same_body(row):
+            elif self._has_body(event, table, row):
                 self.result.duplicates[table] += 1
             else:
                 text = f"not in {table}, which has another event under its id"

@@ -120,7 +120,7 @@ def wrong_rows_of_refused(
     offset: int,
     rows: Sequence[tuple[int, Table, Row]],
     replayed: Mapping[str, ReplayedEvents],
-    is_same: Callable[[Replayed, Row], bool] | None,
+    is_same: Callable[[Replayed, Table, Row], bool] | None,
 ) -> Iterator[Wrong]:
     """Yield what is wrong with the rows of an event that was refused: each has landed by a replay.
 
@@ -130,7 +130,7 @@ def wrong_rows_of_refused(
         found = replayed[table.database].landed_in(offset, table)
         if found is None:
             yield Wrong(Code.DOUBLE_TERMINAL, f"parked, and a row of {table}")
-        elif is_same is not None and not is_same(found, row):
+        elif is_same is not None and not is_same(found, table, row):
             yield Wrong(Code.CORRUPT, f"the row of {table} is not what was replayed")
     there = {table for _, table, _ in rows}
     for of in replayed.values() if is_same is not None else ():

@@ -34,7 +34,8 @@ from services.admin.audit.incarnations import (
 )
 from services.admin.audit.kept import Comparison, KeptCheck
 from services.admin.audit.leaderless import report_leaderless
-from services.admin.audit.receipts import Reading, ReadingResult
+from services.admin.audit.reading_result import ReadingResult
+from services.admin.audit.receipts import Reading
 from services.admin.audit.replays import Edits, check_replayed
 from services.admin.audit.settled_under import check_gaps
 from services.admin.books_sql import Snapshot
@@ -221,6 +222,11 @@ async def _read_again(
             f"{result.edits_unknown} edited rows from {incarnation.source} are not compared: "
             "nobody knows the edit"
         )
+    report.unchecked += [
+        f"{table}: values of {column} that cannot be read are not compared: {n} from {incarnation.source}, "
+        f"the first at offset {first}"
+        for (table, column), (n, first) in sorted(result.unread.items())
+    ]
     report.unchecked += [
         f"{table} keeps no receipts: {n} events from {incarnation.source} are checked by count alone"
         for table, n in sorted(result.without_receipts.items())

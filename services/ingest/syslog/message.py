@@ -11,7 +11,8 @@ from typing import Any, Final
 
 import msgspec
 
-from shared.envelope import Moment
+from shared.envelope import Moment, as_utc
+from shared.errors import UserError
 
 EVENT_NAME: Final = "syslog_message"
 _ID_DIGITS: Final = 40
@@ -107,7 +108,7 @@ def _timestamp(payload: dict[str, Any]) -> str | None:
     if payload["format"] != "rfc5424" or timestamp is None:
         return None
     try:
-        msgspec.convert(timestamp, Moment)
-    except msgspec.ValidationError:
+        as_utc(msgspec.convert(timestamp, Moment))
+    except (msgspec.ValidationError, UserError):
         return None
     return str(timestamp)

@@ -12,6 +12,7 @@ other types take a string in their own format.
 
 import re
 from collections.abc import Callable, Sequence
+from datetime import MAXYEAR, MINYEAR, UTC, datetime
 from typing import Any, Final
 
 import msgspec
@@ -38,6 +39,8 @@ _TIMES: Final = {
     Kind.TIMETZ: re.compile(_CLOCK + _OFFSET, re.ASCII),
 }
 _YEAR_DIGITS: Final = 4
+#: Years that are within 1 to 9999 in UTC, whatever the offset.
+_INNER_YEAR: Final = r"(?:[1-8]\d{3}|9[0-8]\d{2})"
 #: `now`, `today`, `infinity` and their like in a range's bounds.
 _WORD: Final = re.compile(r"[A-Za-z]{2,}")
 _INFINITE: Final = re.compile("inf", re.IGNORECASE)
@@ -146,8 +149,11 @@ def _time(of: Type, value: str) -> str:
     if match is None:
         raise MisfitError("22007", "not the RFC 3339 form of this type")
     parts = match.groupdict()
-    if len(parts.get("year") or "") > _YEAR_DIGITS:
+    year = parts.get("year") or ""
+    if len(year) > _YEAR_DIGITS:
         raise MisfitError("22008", "years end at 9999")
+    if of.kind is Kind.TIMESTAMPTZ and int(year) in (MINYEAR, MAXYEAR) and not _has_utc(value):
+        raise MisfitError("22008", "the time in UTC is not within the years 1 to 9999")
     if len((parts.get("fraction") or "").rstrip("0")) > of.second_digits:
         raise MisfitError(
             "22008", f"the column keeps {of.second_digits} digits of a second, and more would be lost"
@@ -155,12 +161,24 @@ def _time(of: Type, value: str) -> str:
     return value
 
 
+def _has_utc(value: str) -> bool:
+    """Whether a date and time with an offset is within the years 1 to 9999 in UTC, or is no date at all."""
+    try:
+        datetime.fromisoformat(value.upper()).astimezone(UTC)
+    except OverflowError:
+        return False
+    except ValueError:  # such as 30 February, which Postgres rejects
+        pass
+    return True
+
+
 def plain_time(of: Type) -> str | None:
     """Return a pattern of texts that a column of times takes for certain; None: it is no such column."""
     if of.kind not in _TIMES:
         return None
     fraction = rf"(\.\d{{1,{of.second_digits}}})?" if of.second_digits else ""
-    pattern = _TIMES[of.kind].pattern.replace(_FRACTION, fraction).replace(_YEAR, rf"\d{{{_YEAR_DIGITS}}}")
+    year = _INNER_YEAR if of.kind is Kind.TIMESTAMPTZ else rf"\d{{{_YEAR_DIGITS}}}"
+    pattern = _TIMES[of.kind].pattern.replace(_FRACTION, fraction).replace(_YEAR, year)
     return f"^(?:{pattern})$"
 
 

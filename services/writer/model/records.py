@@ -32,6 +32,9 @@ ARRIVALS: Final = pa.schema(
 _BYTES: Final = ("value", "received_at", "context")
 _FIXED_BYTES: Final = 64
 _TIME: Final = pa.timestamp("us", "UTC")
+#: Microseconds since 1970: the years 1 to 9999 in UTC.
+_FIRST_TIME: Final = -62_135_596_800_000_000
+_LAST_TIME: Final = 253_402_300_799_999_999
 #: Headers that are cast by themselves when one of them is no time.
 _TIMES_TOGETHER: Final = 64
 #: A record's `timestamp` is its client's word, any 64 bits of milliseconds: one outside of these,
@@ -140,7 +143,19 @@ def _means_us(context: bytes) -> bool:
 
 def received_at(records: pa.RecordBatch) -> pa.Array:
     """Return the gateway's header where it is a timestamp, else the timestamp of the Kafka record."""
-    return pc.coalesce(_as_times(records.column("received_at")), records.column("timestamp"))
+    headers = _within_years(_as_times(records.column("received_at")))
+    return pc.coalesce(headers, records.column("timestamp"))
+
+
+def _within_years(times: pa.Array) -> pa.Array:
+    """Return null for times outside the years 1 to 9999, which few clients of Postgres can read."""
+    moments = times.cast(pa.int64())
+    bounds = pc.min_max(moments)
+    first, last = bounds["min"].as_py(), bounds["max"].as_py()
+    if first is None or (first >= _FIRST_TIME and last <= _LAST_TIME):
+        return times
+    is_within = pc.and_(pc.greater_equal(moments, _FIRST_TIME), pc.less_equal(moments, _LAST_TIME))
+    return pc.if_else(is_within, times, pa.scalar(None, _TIME))
 
 
 def _as_times(headers: pa.Array) -> pa.Array:

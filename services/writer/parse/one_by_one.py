@@ -6,7 +6,6 @@ at once: see `json_checks` and `text_checks`.
 """
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import Any, Final
 
 import msgspec
@@ -173,14 +172,6 @@ def _decode_as(value: bytes, shape: Any, body: str) -> Any:
 
 def _record(event: Any, context: msgspec.Raw | None = None) -> Record:
     """Convert a decoded event, whatever its time's spelling and century.  Raises `UserError`."""
-    metadata = RawMetadata(event.metadata.id, _utc(event.metadata.timestamp), event.metadata.version)
+    timestamp = envelope.as_utc(event.metadata.timestamp).isoformat().replace("+00:00", "Z")
+    metadata = RawMetadata(event.metadata.id, timestamp, event.metadata.version)
     return Record(metadata, event.event_name, event.payload, pipeline_context=context)  # type: ignore[arg-type]
-
-
-def _utc(time: datetime) -> str:
-    try:
-        return time.astimezone(UTC).isoformat().replace("+00:00", "Z")
-    except OverflowError:
-        raise UserError(
-            NO_ENVELOPE, "the time is not within the years 1 to 9999", "/metadata/timestamp"
-        ) from None

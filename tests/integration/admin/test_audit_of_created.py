@@ -50,6 +50,8 @@ def test_nothing_of_a_created_table_is_unchecked(created: Stage) -> None:
         (COPY.format("0"), {("duplicate", 0), ("wrong_total", None)}),
         ("UPDATE public.\"t%\" SET n = 8 WHERE _id = 'e-1'", {("corrupt", 1)}),
         ("UPDATE public.\"t%\" SET at = now() WHERE _id = 'e-1'", {("corrupt", 1)}),
+        ("UPDATE public.\"t%\" SET at = 'infinity' WHERE _id = 'e-1'", {("corrupt", 1)}),
+        ("UPDATE public.\"t%\" SET _timestamp = '10000-01-01Z' WHERE _id = 'e-1'", {("corrupt", 1)}),
         ("UPDATE public.\"t%\" SET payload = NULL WHERE _id = 'e-1'", {("corrupt", 1)}),
         ("UPDATE public.\"t%\" SET _id = 'e-9' WHERE _id = 'e-1'", {("corrupt", 1)}),
     ],
@@ -59,6 +61,17 @@ def test_what_is_planted_in_a_created_table_is_named(
 ) -> None:
     created.execute(plant)
     assert created.found() == named
+
+
+def test_a_far_date_is_named_and_the_audit_goes_on(created: Stage) -> None:
+    created.execute('ALTER TABLE public."t%" ALTER at TYPE text')
+    routes = Routes("onramp", event_routes=(EventRoute(created.name, "onramp", "public", "t%"),))
+    far = b'{"n":1,"at":"9999-12-31T23:59:59-08:00"}'
+    created.settle(envelope("e-4", created.name, far), routes=routes)
+    created.execute('ALTER TABLE public."t%" ALTER at TYPE timestamptz USING at::timestamptz')
+    report = created.audit()
+    assert (report.findings, len(report.unchecked)) == ([], 1)
+    assert "values of at that cannot be read are not compared: 1 " in report.unchecked[0]
 
 
 def test_a_table_whose_only_field_is_called_payload_is_no_landing_table(stage: Stage) -> None:

@@ -91,7 +91,7 @@ def test_what_a_record_is(value: bytes | None, headers: dict[str, bytes] | None,
     ],
 )
 def test_when_a_row_is_the_event(sent: bytes, row: str, same: bool) -> None:
-    assert classify(_record(_event(sent))).same_as(FakeRow(row)) is same
+    assert classify(_record(_event(sent))).compared(FakeRow(row)).same is same
 
 
 @pytest.mark.parametrize(
@@ -113,14 +113,35 @@ def test_when_a_row_is_the_event(sent: bytes, row: str, same: bool) -> None:
 def test_when_a_column_has_what_was_sent(sent: bytes, type_: str, there: str, same: bool) -> None:
     event = classify(_record(_event(b'{"a":%b,"no_column":1}' % sent)))
     row = FakeRow(f'{{"a": {there}, "not_sent": 5}}', fields={"a": type_, "not_sent": "int8"})
-    assert event.same_as(row) is same
+    assert event.compared(row) == (same, ())
 
 
 def test_other_fields_count_too() -> None:
     event = classify(_record(_event(b"{}")))
-    assert event.same_as(FakeRow("{}"))
-    for other in ({"id": "b"}, {"version": "2"}, {"event_name": "x"}, {"timestamp": TIME.replace(hour=9)}):
-        assert not event.same_as(FakeRow("{}", **other))  # type: ignore[arg-type]
+    assert event.compared(FakeRow("{}")).same
+    for other in (
+        {"version": "2"},
+        {"event_name": "x"},
+        {"timestamp": TIME.replace(hour=9)},
+        {"timestamp": None},
+    ):
+        assert event.compared(FakeRow("{}", **other)) == (False, ())  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("sent", "type_", "there", "found"),
+    [
+        ("9999-12-31T23:59:59-08:00", "timestamptz", "10000-01-01T07:59:59+00:00", (True, ("a",))),
+        ("0001-01-01T00:00:00+14:00", "timestamptz", "0001-12-31T10:00:00+00:00 BC", (True, ("a",))),
+        ("2026-11-21T08:00:00Z", "timestamptz", "10000-01-01T07:59:59+00:00", (False, ())),
+        ("2026-11-21T08:00:00Z", "timestamptz", "infinity", (False, ())),
+        ("x", "numeric", "12", (True, ("a",))),
+        ("x", "uuid", "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11", (True, ("a",))),
+    ],
+)
+def test_a_value_that_cannot_be_read_is_named(sent: str, type_: str, there: str, found: object) -> None:
+    event = classify(_record(_event(b'{"a":"%b"}' % sent.encode())))
+    assert event.compared(FakeRow(f'{{"a": "{there}"}}', fields={"a": type_})) == found
 
 
 def test_a_packets_destinations_are_counted_once_each() -> None:

@@ -1,7 +1,7 @@
 """NDJSON, and CloudEvents sent by the official SDK."""
 
 import base64
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import orjson
@@ -166,6 +166,13 @@ async def test_a_binary_body_cannot_reach_out_of_its_place(gateway: LocalGateway
     for body in (b'1,"x":2', b"1}", b'1},{"a":1', b"nonsense"):
         answer = await send(gateway, HTTPMessage(headers=message.headers, body=body))
         assert answer.status_code == 400
+    assert gateway.produced == 0
+
+
+async def test_a_time_past_the_year_9999_in_utc_is_refused(gateway: LocalGateway) -> None:
+    far = datetime(9999, 12, 31, 23, 59, 59, tzinfo=timezone(-timedelta(hours=8)))
+    answer = await send(gateway, to_structured(cloudevent({"a": 1}, time=far), JSONFormat()))
+    assert (answer.status_code, answer.json()["pointer"]) == (422, "/metadata/timestamp")
     assert gateway.produced == 0
 
 

@@ -88,7 +88,11 @@ def test_every_message_becomes_a_valid_envelope(raw: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    "moment", ["2024-01-01T00:00+00:00", "20240101T000000Z", "2024-W01-1T00:00:00Z", "2024-01-01T00:00:00,5Z"]
+    "moment",
+    [
+        *("2024-01-01T00:00+00:00", "20240101T000000Z", "2024-W01-1T00:00:00Z", "2024-01-01T00:00:00,5Z"),
+        *("9999-12-31T23:59:59-08:00", "0001-01-01T00:00:00+14:00"),
+    ],
 )
 def test_a_time_that_no_envelope_takes_loses_no_message(moment: str) -> None:
     made = to_envelope(f"<13>1 {moment} host app - - - kept".encode(), ARRIVAL, "10.0.0.1", "tcp", 0)

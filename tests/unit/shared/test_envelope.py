@@ -71,6 +71,8 @@ def test_further_metadata_is_allowed() -> None:
         ("metadata/timestamp", "2026-11-21T08:00:00", "/metadata/timestamp"),
         ("metadata/timestamp", "2026-02-30T08:00:00Z", "/metadata/timestamp"),
         ("metadata/timestamp", "now", "/metadata/timestamp"),
+        ("metadata/timestamp", "9999-12-31T23:59:59-08:00", "/metadata/timestamp"),
+        ("metadata/timestamp", "0001-01-01T00:00:00+14:00", "/metadata/timestamp"),
         ("metadata/timestamp", 1_700_000_000, "/metadata/timestamp"),
         ("metadata/version", None, "/metadata"),
         ("metadata/version", "", "/metadata/version"),

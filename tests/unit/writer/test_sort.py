@@ -118,7 +118,13 @@ def test_received_at_is_the_gateways_header() -> None:
     assert rows.column("_received_at").to_pylist() == [datetime(2026, 11, 21, 8, 0, 1, tzinfo=UTC)]
 
 
-@pytest.mark.parametrize("header", [None, b"", b"yesterday", b"\xff", b"2026-11-21 08:00:00", b"1763712000"])
+@pytest.mark.parametrize(
+    "header",
+    [
+        *(None, b"", b"yesterday", b"\xff", b"2026-11-21 08:00:00", b"1763712000"),
+        *(b"9999-12-31T23:59:59-08:00", b"0001-01-01T00:00:00+14:00"),
+    ],
+)
 def test_without_a_usable_header_received_at_is_kafkas_time(header: bytes | None) -> None:
     (rows,) = sorted_values([event()], received_at=[header]).tables.values()
     assert rows.column("_received_at").to_pylist() == [datetime(2026, 11, 21, 8, 0, 2, tzinfo=UTC)]
