@@ -59,3 +59,33 @@ COLUMNS: Final = (
 def named(*parts: Part) -> tuple[str, ...]:
     """Return the names of the columns that are of one of these parts, in order."""
     return tuple(c.name for c in COLUMNS if c.part in parts)
+
+
+#: Base types that keep less of a column's values, and no error says so.
+_COARSE: Final = {
+    "text": frozenset({"name", "char"}),
+    "timestamptz": frozenset({"date", "time", "timetz"}),
+    "integer": frozenset({"float4", "bool", "char"}),
+    "bigint": frozenset({"float4", "bool", "char"}),
+}
+_TIMES: Final = frozenset({"timestamptz", "timestamp"})
+_TIME_DIGITS: Final = 6
+#: Types that cut or add blanks; of the texts only a version may end with some.
+_PADDED: Final = frozenset({"bpchar", "varchar"})
+_VERSION: Final = "_version"
+#: `atttypmod` of a `varchar(32)`: the longest version fits.
+_VERSION_MODIFIER: Final = 36
+
+
+def changes_silently(column: Column, base_type: str, modifier: int) -> bool:
+    """Return whether a table's own `column` would change Onramp's values without an error.
+
+    `base_type`, `modifier`: the type in `pg_catalog` that the table has there, without its domains.
+    """
+    if base_type in _COARSE.get(column.type, ()):
+        return True
+    if column.type == "timestamptz":
+        return base_type in _TIMES and 0 <= modifier < _TIME_DIGITS
+    if column.name == _VERSION and base_type in _PADDED:
+        return base_type == "bpchar" or 0 <= modifier < _VERSION_MODIFIER
+    return False

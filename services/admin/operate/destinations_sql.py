@@ -10,7 +10,9 @@ from typing import Any, Final, NamedTuple
 
 from psycopg2.extensions import connection, cursor
 
+from shared import landing_table
 from shared.contracts.tables import OWN_NAMES, FieldColumn, add_column, create_table, quoted
+from shared.landing_table import changes_silently
 
 _ROLE: Final = "SELECT current_user::text"
 _SCHEMA: Final = "SELECT has_schema_privilege(oid, 'USAGE') FROM pg_namespace WHERE nspname = %s"
@@ -38,6 +40,23 @@ _KEYS: Final = """
 #: Postgres' categories of types that take a field of this type of column; `json` takes everything.
 _TAKES: Final = {"bigint": "N", "numeric": "N", "boolean": "B"}
 _NEVER_TEXT: Final = "BA"
+
+
+#: The types of Onramp's own columns without their domains.
+_OWN_TYPES: Final = """
+    WITH RECURSIVE base AS (
+        SELECT a.attname::text, a.atttypid AS type, a.atttypmod AS modifier,
+               format_type(a.atttypid, a.atttypmod) AS declared
+        FROM pg_attribute a WHERE a.attrelid = %s AND a.attname = ANY (%s) AND NOT a.attisdropped
+        UNION ALL
+        SELECT b.attname, t.typbasetype, CASE WHEN b.modifier = -1 THEN t.typtypmod ELSE b.modifier END,
+               b.declared
+        FROM base b JOIN pg_type t ON t.oid = b.type WHERE t.typtype = 'd'
+    )
+    SELECT b.attname, t.typname::text, b.modifier, b.declared
+    FROM base b JOIN pg_type t ON t.oid = b.type
+    WHERE t.typtype <> 'd' AND t.typnamespace = 'pg_catalog'::regnamespace
+"""
 
 
 class Fact(NamedTuple):
@@ -111,9 +130,28 @@ def _facts(asking: cursor, wanted: Wanted) -> Iterator[Fact]:
     yield _fact(holds=may_insert, text="INSERT", sql=f"GRANT INSERT ON {wanted.name} TO {role};")
     asking.execute(_COLUMNS, (oid,))
     columns = {row[0]: _Column(*row) for row in asking.fetchall()}
+    yield from _of_own_columns(asking, oid, wanted)
     yield from _of_columns(columns, wanted)
     asking.execute(_KEYS, (oid,))
     yield from _of_key([_Key(*row) for row in asking.fetchall()], columns, wanted, role)
+
+
+def own_column_facts(conn: connection, wanted: Wanted) -> list[Fact]:
+    """Return of each of Onramp's own columns that the table would change its values without an error."""
+    with conn.cursor() as asking:
+        table = _one(asking, _TABLE, wanted.schema, wanted.table)
+        return list(_of_own_columns(asking, table[0], wanted)) if table else []
+
+
+def _of_own_columns(asking: cursor, oid: int, wanted: Wanted) -> Iterator[Fact]:
+    own = {column.name: column for column in landing_table.COLUMNS if column.name in OWN_NAMES}
+    asking.execute(_OWN_TYPES, (oid, list(own)))
+    for name, base, modifier, declared in sorted(asking.fetchall()):
+        column = own[name]
+        if changes_silently(column, base, modifier):
+            text = f"the type {declared} of {name} would change Onramp's values: {column.type} keeps them"
+            retype = f"ALTER TABLE {wanted.name} ALTER COLUMN {name} TYPE {column.type};"
+            yield Fact(False, text, retype)
 
 
 def _of_columns(columns: dict[str, _Column], wanted: Wanted) -> Iterator[Fact]:

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 from services.admin.operate import create_sql
-from services.admin.operate.destinations_sql import Fact, Wanted, facts, key_fact
+from services.admin.operate.destinations_sql import Fact, Wanted, facts, key_fact, own_column_facts
 from services.admin.operate.holds_sql import connected
 from services.admin.registry.places import Places
 from shared.contracts.tables import columns_of, quoted
@@ -75,21 +75,23 @@ def _without_keys(where: Places, snapshot: Snapshot, names: Collection[str]) -> 
                 unkeyed=destination.unkeyed,
             )
             try:
-                fact = _key_of(where, database, wanted)
+                key, coarse = _facts_of(where, database, wanted)
             except InfrastructureError as error:
                 unseen.append(f"the key of {wanted.name} was not looked at: {error.detail}")
                 continue
-            if fact and not fact.holds:
-                missing.append(f"event_types.{name}: no key tells a repeat in {wanted.name}\n{fact.sql}")
+            if key and not key.holds:
+                missing.append(f"event_types.{name}: no key tells a repeat in {wanted.name}\n{key.sql}")
+            missing += [f"event_types.{name}: {wanted.name}: {fact.text}\n{fact.sql}" for fact in coarse]
     return Made([], "\n".join(missing), "; ".join(unseen))
 
 
-def _key_of(where: Places, database: str, wanted: Wanted) -> Fact | None:
+def _facts_of(where: Places, database: str, wanted: Wanted) -> tuple[Fact | None, list[Fact]]:
+    """Return the fact about the table's key, and one for each of Onramp's columns that changes values."""
     if database not in where.databases:
         reason = f"the database {database or '(none is known)'} is not known here: give --dsn or --databases"
         raise InfrastructureError(DATABASE_UNAVAILABLE, reason)
     with connected(database, where.databases[database]) as conn:
-        return key_fact(conn, wanted)
+        return key_fact(conn, wanted), own_column_facts(conn, wanted)
 
 
 def _lacking(table: _Table, dsn: str) -> str:

@@ -4,8 +4,9 @@ Looked up once a minute in each process.  Before a row is parked or a field is d
 a cached description the catalogue is asked again, so DDL while the writer runs does no harm.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final, NamedTuple
 
 from psycopg2.extensions import connection
 
@@ -20,27 +21,31 @@ _TABLE: Final = """
     FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
     WHERE n.nspname = %s AND c.relname = %s
 """
-#: A domain's values are checked as its base type's; the innermost declared length or precision applies.
 _COLUMNS: Final = """
-    WITH RECURSIVE base AS (
-        SELECT a.attnum, a.atttypid AS type, a.atttypmod AS modifier
-        FROM pg_attribute a WHERE a.attrelid = %s AND a.attnum > 0 AND NOT a.attisdropped
-        UNION ALL
-        SELECT b.attnum, t.typbasetype, CASE WHEN b.modifier = -1 THEN t.typtypmod ELSE b.modifier END
-        FROM base b JOIN pg_type t ON t.oid = b.type WHERE t.typtype = 'd'
-    )
     SELECT a.attname, a.attidentity = 'a' OR a.attgenerated <> '',
-           a.atthasdef OR a.attidentity <> '', format_type(a.atttypid, a.atttypmod),
-           n.nspname, t.typname, t.typcategory, b.modifier, en.nspname, e.typname, e.typcategory
-    FROM base b
-    JOIN pg_attribute a ON a.attrelid = %s AND a.attnum = b.attnum
-    JOIN pg_type t ON t.oid = b.type AND t.typtype <> 'd'
-    JOIN pg_namespace n ON n.oid = t.typnamespace
-    LEFT JOIN pg_type e0 ON t.typcategory = 'A' AND e0.oid = t.typelem
-    LEFT JOIN pg_type e ON e.oid = CASE WHEN e0.typtype = 'd' THEN e0.typbasetype ELSE e0.oid END
-    LEFT JOIN pg_namespace en ON en.oid = e.typnamespace
+           a.atthasdef OR a.attidentity <> '', format_type(a.atttypid, a.atttypmod), a.atttypid, a.atttypmod
+    FROM pg_attribute a WHERE a.attrelid = %s AND a.attnum > 0 AND NOT a.attisdropped
     ORDER BY a.attnum
 """
+#: A type and what it is made of: a domain's base type, an array's elements, a range's bounds.
+_TYPE: Final = """
+    t.oid, t.typnamespace, t.typname, t.typcategory, t.typtype = 'd' AS is_domain, t.typtypmod,
+    CASE WHEN t.typtype = 'd' THEN t.typbasetype WHEN t.typcategory = 'A' THEN t.typelem
+         WHEN t.typcategory = 'R' THEN (SELECT r.rngsubtype FROM pg_range r WHERE t.oid IN {ranges})
+    END AS inner_oid
+"""
+_TYPES: Final = f"""
+    WITH RECURSIVE part AS (
+        SELECT {_TYPE} FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
+        WHERE a.attrelid = %s AND a.attnum > 0 AND NOT a.attisdropped
+        UNION
+        SELECT {_TYPE} FROM part JOIN pg_type t ON t.oid = part.inner_oid
+    )
+    SELECT part.oid, n.nspname, typname, typcategory, is_domain, typtypmod, inner_oid
+    FROM part JOIN pg_namespace n ON n.oid = typnamespace
+"""  # noqa: S608 - no value is part of it
+#: The first `server_version` that has multiranges.
+_MULTIRANGES: Final = 140_000
 _KEYS: Final = """
     SELECT x.relname, i.indisprimary, i.indimmediate,
            array(SELECT a.attname::text FROM unnest(i.indkey::int2[]) WITH ORDINALITY k (attnum, place)
@@ -50,6 +55,8 @@ _KEYS: Final = """
     WHERE i.indrelid = %s AND i.indisunique AND i.indisvalid AND i.indpred IS NULL AND i.indexprs IS NULL
     ORDER BY i.indisprimary DESC, x.relname
 """
+#: `typcategory` of arrays.
+_ARRAY: Final = "A"
 #: Tables and partitioned tables.  A view or a foreign table cannot promise a key.
 _KINDS: Final = frozenset({"r", "p"})
 #: The column that takes an event's own id.
@@ -83,7 +90,7 @@ _known: Final[AnswerCache[tuple[str, str, str], Table]] = AnswerCache()
 
 
 def describe(conn: connection, database: Database, target: Target) -> Table | None:
-    """Ask the database for the table and cache it; None when none has exactly this name.  Three queries."""
+    """Ask the database for the table and cache it; None when none has exactly this name.  Four queries."""
     name = (database.dsn, target.schema, target.table)
     table = _look_up(conn, target)
     if table is None:
@@ -105,8 +112,16 @@ def _look_up(conn: connection, target: Target) -> Table | None:
         if row is None:
             return None
         oid, kind, has_rules = row
-        cursor.execute(_COLUMNS, (oid, oid))
-        columns = {row[0]: _column(row) for row in cursor.fetchall()}
+        cursor.execute(_COLUMNS, (oid,))
+        attributes = cursor.fetchall()
+        is_old = conn.server_version < _MULTIRANGES
+        ranges = "(r.rngtypid)" if is_old else "(r.rngtypid, r.rngmultitypid)"
+        cursor.execute(_TYPES.format(ranges=ranges), (oid,))
+        types = {row[0]: _TypeRow(*row[1:]) for row in cursor.fetchall()}
+        columns = {
+            name: Column(name, *about, type=_resolved(types, type_oid, modifier))
+            for name, *about, type_oid, modifier in attributes
+        }
         cursor.execute(_KEYS, (oid,))
         keys = [
             Key(name, tuple(names), immediate)
@@ -116,10 +131,24 @@ def _look_up(conn: connection, target: Target) -> Table | None:
     return Table(columns, tuple(keys), kind in _KINDS, has_rules)
 
 
-def _column(row: tuple[Any, ...]) -> Column:
-    name, is_generated, has_default, declared, *types, modifier = (*row[:7], *row[8:], row[7])
-    schema, base, category, element_schema, element, element_category = types
-    inner = None if element is None else Type(element_schema, element, element_category, modifier)
-    return Column(
-        name, is_generated, has_default, declared, type=Type(schema, base, category, modifier, element=inner)
-    )
+class _TypeRow(NamedTuple):
+    schema: str
+    name: str
+    category: str
+    is_domain: bool
+    modifier: int
+    inner_oid: int | None
+
+
+def _resolved(types: Mapping[int, _TypeRow], oid: int, modifier: int) -> Type:
+    """Return a type without its domains, and so the types that it is made of.
+
+    An array's modifier is that of its elements; a domain that declares none has that of its base type.
+    """
+    row = types[oid]
+    if row.is_domain and row.inner_oid is not None:
+        return _resolved(types, row.inner_oid, row.modifier if modifier == -1 else modifier)
+    element = None
+    if row.inner_oid is not None:
+        element = _resolved(types, row.inner_oid, modifier if row.category == _ARRAY else -1)
+    return Type(row.schema, row.name, row.category, modifier, element=element)

@@ -41,6 +41,9 @@ _BY_NAME: Final = {
     "time": Kind.TIME,
     "timetz": Kind.TIMETZ,
     "interval": Kind.INTERVAL,
+    "xid": Kind.NUMBER,
+    "cid": Kind.NUMBER,
+    "xid8": Kind.NUMBER,
     "money": Kind.NONE,  # the meaning of "1,50" or 1.50 depends on the server's locale
 }
 #: pg_type.typcategory, https://www.postgresql.org/docs/current/catalog-pg-type.html
@@ -62,9 +65,17 @@ _SECOND_FIELD: Final = 1 << 12
 _CUT_BYTES: Final = {"name": 63, "char": 1}
 
 
+_INTEGERS: Final = frozenset({"int2", "int4", "int8"})
+#: Bits of the types that read -1 as their largest number.
+_UNSIGNED_BITS: Final = {"oid": 32, "xid": 32, "cid": 32, "xid8": 64}
+
+
 @dataclass(frozen=True, slots=True)
 class Type:
-    """A base type, without its domains; `modifier` is -1 where none was declared."""
+    """A base type, without its domains; `modifier` is -1 where none was declared.
+
+    `element`: the type of an array's elements, or of a range's bounds.
+    """
 
     schema: str
     name: str
@@ -79,6 +90,11 @@ class Type:
         if self.schema == "pg_catalog" and self.name in _BY_NAME:
             return _BY_NAME[self.name]
         return _BY_CATEGORY.get(self.category, Kind.OTHER)
+
+    @property
+    def base_name(self) -> str:
+        """The name of a type of Postgres' own; empty for any other."""
+        return self.name if self.schema == "pg_catalog" else ""
 
     @property
     def longest(self) -> int | None:
@@ -97,6 +113,16 @@ class Type:
         if self.name != "numeric" or self.modifier < _HEADER:
             return None
         return (((self.modifier - _HEADER) & 0x7FF) ^ 0x400) - 0x400
+
+    @property
+    def unsigned_bits(self) -> int | None:
+        """The bits of an integer type without a sign; None: it is another type."""
+        return _UNSIGNED_BITS.get(self.name) if self.schema == "pg_catalog" else None
+
+    @property
+    def is_integer(self) -> bool:
+        """Whether the type's input function reads digits alone: no point and no exponent."""
+        return self.schema == "pg_catalog" and (self.name in _INTEGERS or self.name in _UNSIGNED_BITS)
 
     @property
     def second_digits(self) -> int:

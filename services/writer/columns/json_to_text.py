@@ -4,10 +4,11 @@ A column at a time; a value that the column's kind does not take is rejected wit
 SQLSTATE that Postgres would have given, had it checked as strictly.
 
 The rules: null is NULL.  Text takes strings.  Numbers take numbers, and strings that are
-JSON numbers; floats take those that they return unchanged, `money` none.  Booleans take true and
-false.  json and jsonb take anything, byte for byte.  Arrays take arrays.  bytea takes `\\x…`
-hex.  Times are RFC 3339: `timestamptz` needs an offset, `timestamp` takes none but Z.  All
-other types take a string in their own format.
+JSON numbers; integers take 1.0 and 1e3, floats what they return unchanged, `money` none.
+Booleans take true and false.  json and jsonb take anything, byte for byte.  Arrays take arrays.
+bytea takes `\\x…` hex.  Times are RFC 3339: `timestamptz` needs an offset, `timestamp` takes none
+but Z.  Ranges take strings whose bounds are such values.  All other types take a string in
+their own format.
 """
 
 import re
@@ -20,12 +21,15 @@ import orjson
 
 from services.writer.columns import lossless
 from services.writer.columns.column_types import Kind, Type
+from services.writer.columns.range_bounds import bounds_of
 
 _NUMBER: Final = re.compile(
     r"-?(?P<whole>0|[1-9]\d*)(\.(?P<fraction>\d+))?([eE](?P<sign>[+-]?)(?P<exponent>\d+))?", re.ASCII
 )
 #: An exponent of more digits is beyond the range of every column.
 _EXPONENT_DIGITS: Final = 9
+#: No integer type has a number of more digits.
+_INTEGER_DIGITS: Final = 20
 _FRACTION: Final = r"(?:\.(?P<fraction>\d+))?"
 _CLOCK: Final = rf"([01]\d|2[0-3]):[0-5]\d:[0-5]\d{_FRACTION}"
 _OFFSET: Final = r"(?:[Zz]|[+-]([01]\d|2[0-3]):[0-5]\d)"
@@ -41,8 +45,8 @@ _TIMES: Final = {
 _YEAR_DIGITS: Final = 4
 #: Years that are within 1 to 9999 in UTC, whatever the offset.
 _INNER_YEAR: Final = r"(?:[1-8]\d{3}|9[0-8]\d{2})"
-#: `now`, `today`, `infinity` and their like in a range's bounds.
-_WORD: Final = re.compile(r"[A-Za-z]{2,}")
+#: A time with an offset of hours alone, as Postgres writes it in a range.
+_HOURS: Final = re.compile(r":\d\d(\.\d+)?[+-]\d\d\Z", re.ASCII)
 _INFINITE: Final = re.compile("inf", re.IGNORECASE)
 _NAMES: Final = {str: "a string", bool: "a boolean", dict: "an object", list: "an array"}
 _MISMATCH: Final = "42804"
@@ -114,6 +118,8 @@ def _number(of: Type, text: str) -> str:
     match = _NUMBER.fullmatch(text)
     if match is None:
         raise MisfitError(_BAD_TEXT, "the string is not a number")
+    if of.is_integer:
+        return _integer(of, match)
     if of.scale is not None and _loses_digits(match, of.scale):
         raise MisfitError(
             "22003", f"the column keeps {of.scale} digits after the point, and more would be lost"
@@ -123,6 +129,36 @@ def _number(of: Type, text: str) -> str:
     return text
 
 
+def _integer(of: Type, number: re.Match[str]) -> str:
+    """Return a whole number as digits alone: JSON may write 1000 as 1e3 or 1000.0."""
+    sign = "-" if number[0].startswith("-") else ""
+    digits = number["whole"] + (number["fraction"] or "")
+    shift = _exponent(number) - len(number["fraction"] or "")
+    if not digits.strip("0"):
+        digits = "0"
+    elif shift > _INTEGER_DIGITS:
+        raise MisfitError("22003", "the number is larger than the column's type")
+    elif shift >= 0:
+        digits += "0" * shift
+    elif digits[shift:].strip("0") or -shift >= len(digits):
+        raise MisfitError(_BAD_TEXT, "the column takes whole numbers")
+    else:
+        digits = digits[:shift]
+    digits = digits.lstrip("0") or "0"
+    bits = of.unsigned_bits
+    if bits is not None and (
+        (sign and digits != "0") or len(digits) > _INTEGER_DIGITS or int(digits) >> bits
+    ):
+        raise MisfitError("22003", f"the column takes numbers from 0 to {2**bits - 1}")
+    return sign + digits
+
+
+def _exponent(number: re.Match[str]) -> int:
+    digits = (number["exponent"] or "").lstrip("0") or "0"
+    exponent = int(digits) if len(digits) <= _EXPONENT_DIGITS else 10**_EXPONENT_DIGITS
+    return -exponent if number["sign"] == "-" else exponent
+
+
 def _loses_digits(number: re.Match[str], scale: int) -> bool:
     """Whether a number has more than `scale` digits after its point, without trailing zeros.
 
@@ -130,9 +166,7 @@ def _loses_digits(number: re.Match[str], scale: int) -> bool:
     """
     whole, fraction = number["whole"], number["fraction"] or ""
     kept = (whole + fraction).rstrip("0")
-    digits = (number["exponent"] or "").lstrip("0") or "0"
-    exponent = int(digits) if len(digits) <= _EXPONENT_DIGITS else 10**_EXPONENT_DIGITS
-    after = len(kept) - len(whole) - (-exponent if number["sign"] == "-" else exponent)
+    after = len(kept) - len(whole) - _exponent(number)
     return bool(kept.strip("0")) and after > scale
 
 
@@ -191,11 +225,23 @@ def _interval(of: Type, value: str) -> str:
 
 
 def _range(of: Type, value: str) -> str:
-    if value != "empty" and _WORD.search(value):
-        raise MisfitError(_BAD_TEXT, "the bounds of a range are given without words")
-    if lossless.is_too_fine(of, value):
-        raise MisfitError("22008", "the bounds keep 6 digits of a second, and more would be lost")
+    """Return a range or multirange as it is, if its bounds may be values of their type."""
+    try:
+        for bound in bounds_of(value):
+            _check_bound(of.element, bound)
+    except ValueError:
+        raise MisfitError(_BAD_TEXT, "not the form of a range") from None
     return value
+
+
+def _check_bound(of: Type | None, text: str) -> None:
+    if of is None or of.kind in (Kind.RANGE, Kind.JSON):
+        raise MisfitError(_MISMATCH, "a range of ranges or JSON is not supported")
+    if of.kind is not Kind.TEXT:
+        text = text.strip()
+    if of.kind in (Kind.TIMESTAMPTZ, Kind.TIMETZ) and _HOURS.search(text):
+        text += ":00"
+    _as_text(of, text, b"")
 
 
 def _bytes(_: Type, value: str) -> str:

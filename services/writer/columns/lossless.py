@@ -1,4 +1,4 @@
-"""Finds values that a column would change without an error: floats, intervals, ranges of times.
+"""Finds values that a column would change without an error: floats and intervals.
 
 A float column takes a number that it returns: the stored value, written with as many digits as were
 given, is the number that was given (true of 0.1 and 0.10000000000000001, false of 16777217 in a
@@ -26,14 +26,14 @@ _INTEGERS: Final = {"float4": 1 << 24, "float8": 1 << 53}
 _FRACTION: Final = re.compile(r"\d*[.,](?P<digits>\d+)\s*(?P<unit>[A-Za-zµ]*)", re.ASCII)
 _SECONDS: Final = frozenset({"", "s", "sec", "secs", "second", "seconds"})
 _EXPONENT: Final = re.compile(r"\d[eE][+-]?\d", re.ASCII)
-#: More than the six digits of a second that a time in a range keeps.
-_TOO_FINE: Final = re.compile(r"\d\.\d{6}0*[1-9]", re.ASCII)
 
 
 def keeps_integers(of: Type, values: Iterable[int | None]) -> bool:
     """Whether a column stores all of `values` exactly, for certain."""
     if of.scale is not None and of.scale < 0:  # it keeps tens or hundreds
         return False
+    if of.unsigned_bits is not None:
+        return all(v is None or 0 <= v < 1 << of.unsigned_bits for v in values)
     limit = _INTEGERS.get(of.float_name)
     return limit is None or all(v is None or -limit <= v <= limit for v in values)
 
@@ -75,8 +75,3 @@ def interval_loss(of: Type, text: str) -> str | None:
         if len(digits) > of.second_digits:
             return f"the column keeps {of.second_digits} digits of a second, and more would be lost"
     return None
-
-
-def is_too_fine(of: Type, text: str) -> bool:
-    """Whether a range of times has a bound that would be rounded."""
-    return of.name.startswith("ts") and _TOO_FINE.search(text) is not None

@@ -13,13 +13,19 @@ import pyarrow.compute as pc
 from services.writer.columns.column_types import Kind, Type
 from services.writer.columns.json_to_text import MisfitError, as_texts, plain_time
 from services.writer.columns.lossless import SAFE_LENGTH
-from services.writer.model.arrow_bytes import offsets
+from services.writer.model.arrow_bytes import joined, offsets
 
 _Mask = np.ndarray[Any, np.dtype[np.bool_]]
 _NULL: Final = b"null"
 _MINUS: Final = ord("-")
 _ZERO, _TEN = ord("0"), 10
 _SPACE: Final = ord(" ")
+_POINT: Final = ord(".")
+_EXPONENT: Final = ord("E")
+#: The bit in which small and capital letters differ.
+_LETTER_CASE: Final = np.uint8(0x20)
+#: Numbers of so many digits are within the smallest type without a sign.
+_UNSIGNED_DIGITS: Final = 9
 _BOOLEANS: Final = pa.array([b"true", b"false"])
 #: Strings of these kinds are not what the column's text is, or are looked at one by one.
 _CLOSELY: Final = frozenset(
@@ -84,6 +90,10 @@ def _numbers(of: Type, values: pa.BinaryArray) -> _Mask:
     """
     first, last = _ends(values)
     certain: _Mask = ((first == _MINUS) | (first - _ZERO < _TEN)) & (last - _ZERO < _TEN)
+    if of.is_integer and not _are_digits(values):
+        certain &= ~_mask(pc.match_substring_regex(values.view(pa.string()), "[.eE]"))
+    if of.unsigned_bits is not None:
+        certain &= (first != _MINUS) & (np.diff(offsets(values)) <= _UNSIGNED_DIGITS)
     if of.scale is None and not of.float_name:
         return certain
     sizes = np.diff(offsets(values))
@@ -96,6 +106,12 @@ def _numbers(of: Type, values: pa.BinaryArray) -> _Mask:
     digits = np.where(points < 0, 0, sizes - points - 1)
     certain &= ~exponents & (digits <= of.scale)
     return certain
+
+
+def _are_digits(values: pa.BinaryArray) -> bool:
+    """Whether none of `values` has a point or an exponent; costs a pass over their bytes."""
+    raw = np.frombuffer(joined(values), np.uint8)
+    return not ((raw == _POINT) | (raw & ~_LETTER_CASE == _EXPONENT)).any()
 
 
 def _ends(values: pa.BinaryArray) -> tuple[Any, Any]:

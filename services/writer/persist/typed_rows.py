@@ -23,13 +23,14 @@ from services.writer.columns.column_types import Column
 from services.writer.model.targets import DISCARD, Target
 from services.writer.persist.insert_spec import Field, InsertSpec
 from services.writer.persist.typed_fields import RowIndices, SameFields, parts_of
-from shared.errors import DATA_REJECTED, UNKNOWN_FIELD, Fault
-from shared.landing_table import PAYLOAD, Part, named
+from shared.errors import DATA_REJECTED, UNKNOWN_FIELD, UNSUITABLE_TABLE, Fault
+from shared.landing_table import COLUMNS, PAYLOAD, Part, changes_silently, named
 
 #: Most fields of an event: Postgres allows a table 1,600 columns, and a statement 1,664 targets.
 MAX_FIELDS: Final = 1_600
 _METADATA: Final = tuple(n for n in named(Part.KEY, Part.CONTENT) if n != PAYLOAD)
 _ORIGIN: Final = named(Part.ORIGIN, Part.RECEIPT)
+_OWN: Final = {c.name: c for c in COLUMNS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +114,16 @@ class _Plan:
                 return Rejected("428C9", "the table computes it itself", name, UNKNOWN_FIELD)
         if not self.given():
             return Rejected("42703", "the data name no column of the table", None, UNKNOWN_FIELD)
-        return self._without_key()
+        return self._coarse() or self._without_key()
+
+    def _coarse(self) -> Rejected | None:
+        """Return that a column which Onramp fills itself would change its values, or None."""
+        for name in self.own():
+            column = self.table.columns[name]
+            if changes_silently(_OWN[name], column.type.base_name, column.type.modifier):
+                reason = f"the column's type {column.declared} would change Onramp's values"
+                return Rejected("42804", reason, name, UNSUITABLE_TABLE)
+        return None
 
     def given(self) -> list[Column]:
         """Return the columns that these rows give values for, in the table's order."""

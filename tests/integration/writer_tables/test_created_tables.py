@@ -107,6 +107,10 @@ def test_a_table_without_a_key_is_refused_until_somebody_says_that_it_has_none(
         database.dsn, "ALTER TABLE public.log ADD COLUMN _id text; CREATE UNIQUE INDEX ON public.log (_id)"
     )
     assert wish().state is State.APPLIED
+    execute(database.dsn, "ALTER TABLE public.log ADD COLUMN _received_at timestamptz(0)")
+    coarse = wish(type="postgres")
+    assert coarse.state is State.REFUSED
+    assert 'ALTER TABLE "public"."log" ALTER COLUMN _received_at TYPE timestamptz;' in coarse.reason
 
 
 def test_a_key_that_nobody_can_look_at_is_said_and_refuses_nothing(tmp_path: Path) -> None:

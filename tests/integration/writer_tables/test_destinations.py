@@ -153,6 +153,24 @@ def test_what_no_grant_mends_is_said(place: Place) -> None:
     assert place.facts() == []
 
 
+def test_a_column_of_onramps_that_would_change_its_values_is_named(place: Place) -> None:
+    place.mend()
+    place.run(
+        "CREATE DOMAIN shop.stamp AS timestamptz(0); "
+        "ALTER TABLE shop.orders ALTER _timestamp TYPE shop.stamp,"
+        " ALTER _received_at TYPE date, ALTER _version TYPE varchar(31), ALTER _topic TYPE varchar(249)"
+    )
+    assert [fact["sql"] for fact in place.wrong()] == [
+        'ALTER TABLE "shop"."orders" ALTER COLUMN _received_at TYPE timestamptz;',
+        'ALTER TABLE "shop"."orders" ALTER COLUMN _timestamp TYPE timestamptz;',
+        'ALTER TABLE "shop"."orders" ALTER COLUMN _version TYPE text;',
+    ]
+    with pytest.raises(AssertionError, match="column _received_at"):
+        place.land("a")
+    place.mend()
+    assert place.land("b") == 1
+
+
 def test_fields_that_the_contract_drops_need_no_column(place: Place) -> None:
     place.mend()
     place.run("ALTER TABLE shop.orders DROP COLUMN at")
