@@ -1,13 +1,15 @@
 """Describes a table by the database's catalogue: its columns, its keys, and whether events can land there.
 
 Looked up once a minute in each process.  Before a row is parked or a field is dropped because of
-a cached description the catalogue is asked again, so DDL while the writer runs does no harm.
+a cached description the catalogue is asked again, and rows that were written by it stay only if the
+table's version is still the same (`is_current`), so DDL while the writer runs does no harm.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from psycopg2 import sql
 from psycopg2.extensions import connection
 
 from services.writer.columns.column_types import Column, Type
@@ -15,12 +17,17 @@ from services.writer.model.targets import Target
 from services.writer.postgres.answer_cache import SECONDS, AnswerCache
 from services.writer.postgres.database import Database
 
-_TABLE: Final = """
+#: A number that each change of the table's columns makes another: it adds up the ids of the transactions
+#: that wrote their rows of the catalogue.  ANALYZE, VACUUM and TRUNCATE change none of them.
+_VERSION: Final = "(SELECT sum(xmin::text::bigint)::bigint FROM pg_attribute WHERE attrelid = {oid})"
+_TABLE: Final = f"""
     SELECT c.oid, c.relkind,
-           EXISTS (SELECT FROM pg_rewrite r WHERE r.ev_class = c.oid AND r.ev_type IN ('2', '3'))
+           EXISTS (SELECT FROM pg_rewrite r WHERE r.ev_class = c.oid AND r.ev_type IN ('2', '3')),
+           {_VERSION.format(oid="c.oid")}
     FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
     WHERE n.nspname = %s AND c.relname = %s
-"""
+"""  # noqa: S608 - no value is part of it
+_CURRENT: Final = f"SELECT to_regclass(%s)::oid, {_VERSION.format(oid='%s')}"
 _COLUMNS: Final = """
     SELECT a.attname, a.attidentity = 'a' OR a.attgenerated <> '',
            a.atthasdef OR a.attidentity <> '', format_type(a.atttypid, a.atttypmod), a.atttypid, a.atttypmod
@@ -78,12 +85,14 @@ class Table:
 
     `keys`: the primary key, then unique indexes over `_id` alone.  `is_table`: not a view or a
     foreign table.  `has_rules`: rewrite rules, with which Postgres does not allow ON CONFLICT.
+    `version`: its oid, and a number that changes with its columns.
     """
 
     columns: dict[str, Column]
     keys: tuple[Key, ...]
     is_table: bool
     has_rules: bool
+    version: tuple[int, int] = (0, 0)
 
 
 _known: Final[AnswerCache[tuple[str, str, str], Table]] = AnswerCache()
@@ -105,13 +114,24 @@ def known(database: Database, target: Target, within: float = SECONDS) -> Table 
     return _known.get((database.dsn, target.schema, target.table), within)
 
 
+def is_current(conn: connection, target: Target, table: Table) -> bool:
+    """Return whether the table is still as described: true until the end of a transaction that wrote rows.
+
+    Postgres lets nobody change a table that an open transaction has written to.  Costs one short query.
+    """
+    with conn.cursor() as cursor:
+        name = sql.Identifier(target.schema, target.table).as_string(cursor)
+        cursor.execute(_CURRENT, (name, table.version[0]))
+        return cursor.fetchone() == table.version
+
+
 def _look_up(conn: connection, target: Target) -> Table | None:
     with conn.cursor() as cursor:
         cursor.execute(_TABLE, (target.schema, target.table))
         row = cursor.fetchone()
         if row is None:
             return None
-        oid, kind, has_rules = row
+        oid, kind, has_rules, version = row  # the version first: DDL in between makes it out of date
         cursor.execute(_COLUMNS, (oid,))
         attributes = cursor.fetchall()
         is_old = conn.server_version < _MULTIRANGES
@@ -128,7 +148,7 @@ def _look_up(conn: connection, target: Target) -> Table | None:
             for name, primary, immediate, names in cursor.fetchall()
             if primary or names == [ID]
         ]
-    return Table(columns, tuple(keys), kind in _KINDS, has_rules)
+    return Table(columns, tuple(keys), kind in _KINDS, has_rules, (oid, version))
 
 
 class _TypeRow(NamedTuple):

@@ -1,6 +1,7 @@
 """PERSIST into an existing table: each field of the data goes into the column of its name."""
 
 from collections.abc import Callable
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -21,15 +22,18 @@ from services.writer.postgres.answer_cache import DISCARD_SECONDS, StaleAnswerEr
 from services.writer.postgres.database import Database
 from shared.errors import UNSUITABLE_TABLE, UserError
 
+#: A table whose columns change again while its rows are written is written again, so often at most.
+_TRIES: Final = 5
+
 
 def persist(conn: connection, database: Database, target: Target, rows: pa.Table) -> PersistResult:
     """Write `rows` to the existing table `target`.  Raises psycopg2's error when they are not at fault."""
     cached = catalog.known(database, target)
-    if cached is not None:
+    for _ in range(_TRIES):
         try:
             return _persist(conn, database, target, rows, cached)
         except StaleAnswerError:
-            pass
+            cached = None
     return _persist(conn, database, target, rows)
 
 
@@ -38,8 +42,8 @@ def _persist(
 ) -> PersistResult:
     """Write `rows` by the `cached` description of the table, or by a new one.
 
-    No row is parked and no field is dropped because of an old description: the catalogue is asked
-    again first.  Raises `StaleAnswerError` when the table has changed.
+    No row is parked, changed or without a field because of an old description: the catalogue is asked
+    again.  Raises `StaleAnswerError` when the table has changed.
     """
     table = cached or catalog.describe(conn, database, target)
 
@@ -66,6 +70,8 @@ def _persist(
             inserted = _land(conn, database, group, confirm)
             landed[group.row_indices[inserted.landed]] = True
             errors |= {int(group.row_indices[i]): e for i, e in inserted.errors.items()}
+        if prepared.groups and not catalog.is_current(conn, target, table):
+            raise StaleAnswerError
     result = assemble(rows, landed, errors)
     result.no_unique_key, result.discarded_fields = not table.keys, prepared.discarded
     return result

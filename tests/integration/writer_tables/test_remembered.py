@@ -92,3 +92,45 @@ def test_a_landing_table_that_was_dropped_is_made_again(bench: Bench, turn: Turn
     turn(SECONDS)
     bench.settle(arrivals([event("b")], first=1))
     assert bench.rows("SELECT _id FROM events.order_placed") == [("b",)]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "text", "parks"),
+    [
+        ("numeric", "numeric(10,1)", "1.005", True),
+        ("double precision", "real", "1.23456789", True),
+        ("timestamptz", "timestamptz(0)", '"2026-01-01T00:00:00.5Z"', True),
+        ("text", "varchar(5)", '"abcde  "', True),
+        ("interval", "interval day", '"1 day 02:00:00"', True),
+        ("text", "name", f'"{"x" * 64}"', True),
+        ("varchar(5)", "varchar(6)", '"abcdef"', False),
+    ],
+)
+def test_a_column_of_another_type_changes_no_value(
+    tables: Tables, before: str, after: str, text: str, parks: bool
+) -> None:
+    tables.bench.execute(f"CREATE TABLE public.t (id int PRIMARY KEY, v {before})")
+    assert tables.land("t", {"id": 1}).landed.total() == 1
+    tables.bench.execute(f"ALTER TABLE public.t ALTER v TYPE {after}")
+    done = tables.land("t", b'{"id":2,"v":%b}' % text.encode(), {"id": 3})
+    assert (len(done.parked), done.landed.total()) == (int(parks), 2 - parks)
+
+
+def test_another_table_under_the_same_name_is_described_again(tables: Tables) -> None:
+    tables.bench.execute("CREATE TABLE public.t (id int PRIMARY KEY, v numeric)")
+    tables.land("t", {"id": 1})
+    tables.bench.execute(
+        "CREATE TABLE public.next (id int PRIMARY KEY, v numeric(10,1));"
+        "ALTER TABLE public.t RENAME TO past; ALTER TABLE public.next RENAME TO t"
+    )
+    assert len(tables.land("t", b'{"id":2,"v":1.005}', {"id": 3}).parked) == 1
+
+
+def test_statistics_are_no_reason_to_describe_a_table_again(
+    tables: Tables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables.bench.execute("CREATE TABLE public.t (id int PRIMARY KEY)")
+    tables.land("t", {"id": 1})
+    tables.bench.execute("ANALYZE public.t; TRUNCATE public.t")
+    monkeypatch.setattr(catalog, "_look_up", None)
+    assert tables.land("t", {"id": 2}).landed.total() == 1
