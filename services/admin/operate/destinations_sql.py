@@ -197,8 +197,10 @@ def _of_key(keys: list[_Key], columns: dict[str, _Column], wanted: Wanted, role:
         if wanted.columns:
             text = f"every event has {name}, a part of the key"
             yield _fact(holds=name in brought or column.has_default, text=text, sql="")
-        grant = f"GRANT SELECT ({quoted(name)}) ON {wanted.name} TO {role};"
-        yield _fact(holds=column.may_select, text=f"SELECT on {name}, a part of the key", sql=grant)
+    compared = [c for c in columns.values() if not wanted.columns or c.name in brought]
+    grant = f"GRANT SELECT ({', '.join(quoted(c.name) for c in compared)}) ON {wanted.name} TO {role};"
+    readable = all(column.may_select for column in compared)
+    yield _fact(holds=readable, text="SELECT on the columns by which a repeat is compared", sql=grant)
 
 
 def key_fact(conn: connection, wanted: Wanted) -> Fact | None:

@@ -35,9 +35,9 @@ def check(where: Where, *, file: FileOption = Path("onramp.yaml"), as_json: Json
     """Print a line for each fact that must hold, and the SQL that mends what does not; nothing is changed.
 
     Ask with the writer's own DSN: its rights are what counts. Facts are the open schema, USAGE, the
-    table, its columns and their types, INSERT, and a usable key with SELECT on it. Landing tables are
-    made by the writer and not looked at. Exits with 1 when a fact does not hold, 3 when a database cannot be
-    reached. Example:
+    table, its columns and their types, INSERT, a usable key, and SELECT on the columns that events fill.
+    Landing tables are made by the writer and not looked at. Exits with 1 when a fact does not hold, 3 when a
+    database cannot be reached. Example:
 
     onramp destinations check --file onramp.yaml
     """

@@ -18,7 +18,7 @@ from services.writer.persist.copy import savepoint
 from services.writer.persist.insert_spec import InsertSpec
 from services.writer.persist.row_errors import row_error
 from services.writer.postgres.database import Database
-from services.writer.postgres.sqlstates import PARK_CLASSES, PARK_STATES
+from services.writer.postgres.sqlstates import PARK_CLASSES, PARK_STATES, Verdict, verdict
 from shared import failpoints
 from shared.errors import SWALLOWED, UserError
 
@@ -172,6 +172,8 @@ def _columns(conn: connection, spec: InsertSpec, row_indices: list[int]) -> dict
         with savepoint(conn), conn.cursor() as cursor:
             cursor.execute(statement)
             columns = cursor.fetchall()
-    except psycopg2.DataError:  # an input function that raises even here: the SQLSTATE must do
-        return {}
+    except psycopg2.Error as e:
+        if verdict(e.pgcode) is not Verdict.PARK:
+            raise
+        return {}  # an input function that raises even here: the SQLSTATE must do
     return dict(columns)

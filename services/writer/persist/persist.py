@@ -11,7 +11,6 @@ from typing import Final
 import numpy as np
 import psycopg2
 import pyarrow as pa
-from psycopg2 import sql
 from psycopg2.extensions import connection
 
 from services.writer.columns import no_unique_key
@@ -22,13 +21,12 @@ from services.writer.persist.copy import copy_into, savepoint
 from services.writer.persist.copy_new_rows import copy_first
 from services.writer.persist.insert import insert
 from services.writer.persist.insert_spec import Field, InsertResult, InsertSpec
-from services.writer.persist.row_errors import row_error
+from services.writer.persist.repeats import park_others
 from services.writer.persist.row_results import Parked, PersistResult, all_parked, assemble, concatenated
 from services.writer.postgres.answer_cache import StaleAnswerError
 from services.writer.postgres.database import Database
 from shared import failpoints, landing_table
-from shared.errors import ID_REUSE, INTERNAL_PERSIST, OnrampError, UserError
-from shared.landing_table import Part
+from shared.errors import INTERNAL_PERSIST, OnrampError, UserError
 
 __all__ = ["Parked", "PersistResult", "all_parked", "make_constraints_immediate", "persist", "persist_apart"]
 
@@ -43,13 +41,6 @@ JSONB: Final = frozenset(c.name for c in landing_table.COLUMNS if c.type == "jso
 _FIELDS: Final = tuple(
     Field(c.name, ("pg_catalog", _CAST_TO.get(c.type, c.type)), c.type) for c in landing_table.COLUMNS
 )
-_CONTENT: Final = [(i, c) for i, c in enumerate(landing_table.COLUMNS) if c.part is Part.CONTENT]
-#: A repeat of an event has the same body; where and when it arrived may differ.
-_OTHER_BODY: Final = f"""
-    SELECT s.n FROM {{stage}} s JOIN {{table}} t ON t.{landing.KEY} = s.c0
-    WHERE s.n = ANY ({{duplicates}}) AND ({", ".join(f"t.{c.name}" for _, c in _CONTENT)})
-        IS DISTINCT FROM ({", ".join(f"s.c{i}::{c.type}" for i, c in _CONTENT)})
-"""  # noqa: S608 - names of our own definition
 
 
 def make_constraints_immediate(conn: connection) -> None:
@@ -183,21 +174,7 @@ def insert_landing(
     """
     columns = [_as_text(rows.column(f.name)) for f in _FIELDS]
     result = insert(conn, database, spec, columns, confirm)
-    duplicates = [n for n in np.flatnonzero(~result.landed).tolist() if n not in result.errors]
-    if duplicates:
-        statement = sql.SQL(_OTHER_BODY).format(
-            stage=spec.stage, table=spec.table, duplicates=sql.Literal(duplicates)
-        )
-        error = row_error(
-            database,
-            spec.target,
-            reason="another body is there under this id",
-            column=landing.KEY,
-            fault=ID_REUSE,
-        )
-        with conn.cursor() as cursor:
-            cursor.execute(statement)
-            result.errors |= {n: error for (n,) in cursor.fetchall()}
+    park_others(conn, database, spec, columns, result, before_parking=confirm)
     return result
 
 

@@ -14,7 +14,8 @@ from services.writer.persist import typed_rows
 from services.writer.persist.copy import copy_texts, savepoint
 from services.writer.persist.copy_new_rows import copy_first
 from services.writer.persist.insert import insert
-from services.writer.persist.insert_spec import InsertResult
+from services.writer.persist.insert_spec import InsertResult, InsertSpec
+from services.writer.persist.repeats import park_others
 from services.writer.persist.row_errors import row_error
 from services.writer.persist.row_results import PersistResult, all_parked, assemble
 from services.writer.persist.typed_rows import Group
@@ -87,8 +88,20 @@ def _land(conn: connection, database: Database, group: Group, confirm: Callable[
         spec,
         rows,
         copy=lambda part: copy_texts(conn, spec.table, part),
-        insert=lambda part: insert(conn, database, spec, _columns(part), confirm),
+        insert=lambda part: _insert(conn, database, spec, _columns(part), confirm),
     )
+
+
+def _insert(
+    conn: connection,
+    database: Database,
+    spec: InsertSpec,
+    columns: list[pa.Array],
+    confirm: Callable[[], None],
+) -> InsertResult:
+    result = insert(conn, database, spec, columns, confirm)
+    park_others(conn, database, spec, columns, result, before_parking=confirm)
+    return result
 
 
 def _columns(rows: pa.Table) -> list[pa.Array]:

@@ -107,7 +107,7 @@ def test_from_nothing_to_rows_by_what_is_printed_alone(place: Place) -> None:
         "USAGE on the schema",
         "the table shop.orders exists",
         "INSERT",
-        "SELECT on _id, a part of the key",
+        "SELECT on the columns by which a repeat is compared",
     ]
     assert place.land("a", "b", "a") == 2
     rows = place.tables.bench.rows(
@@ -129,7 +129,7 @@ def test_a_table_of_somebodys_own_is_mended_where_it_does_not_fit(place: Place) 
         "a column for the field at",
         "every event has the field more, which is NOT NULL",
         "a key tells a repeat",
-        "SELECT on _id, a part of the key",
+        "SELECT on the columns by which a repeat is compared",
     ]
     assert place.land("a", "b", "a") == 2
 

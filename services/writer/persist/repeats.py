@@ -1,0 +1,113 @@
+"""Tells the repeat of an event from another event under the same key, which is parked as `id_reuse`.
+
+A repeat gives every column the value that the row under its key has.  When and where an event arrived may
+differ, and columns that the event gives no value are the table's own.  A row that is not found under the key,
+because a trigger changed the key or a policy hides the row, is not compared.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final
+
+import numpy as np
+import psycopg2
+import pyarrow as pa
+from psycopg2 import sql
+from psycopg2.extensions import connection
+
+from services.writer.persist.copy import savepoint
+from services.writer.persist.insert import fill_stage
+from services.writer.persist.insert_spec import Field, InsertResult, InsertSpec
+from services.writer.persist.row_errors import row_error
+from services.writer.postgres.database import Database
+from shared.errors import ID_REUSE, UserError
+from shared.landing_table import Part, named
+
+#: A repeat's may differ.
+_ARRIVAL: Final = frozenset(named(Part.ORIGIN, Part.RECEIPT))
+_OTHERS: Final = "SELECT s.n FROM {stage} s JOIN {table} new ON {same} WHERE {differs}"
+#: Types of which one value has several texts, as 1.0 and 1.00.  All others are compared as texts: not every
+#: type has an `=`, and a collation's may take two texts for one.
+_BY_VALUE: Final = frozenset({("pg_catalog", "numeric"), ("pg_catalog", "jsonb")})
+
+
+def park_others(
+    conn: connection,
+    database: Database,
+    spec: InsertSpec,
+    columns: Sequence[pa.Array],
+    result: InsertResult,
+    *,
+    before_parking: Callable[[], None],
+) -> None:
+    """Add an error to `result` for each row that did not land and is no repeat of the row under its key.
+
+    `columns` are the rows' texts, one column for each field.  `before_parking` may raise: the table's
+    description may be out of date.  Costs a COPY and a statement when there are rows whose key exists, else
+    nothing.  Raises psycopg2's error when the rows are not at fault.
+    """
+    existing = ~result.landed
+    existing[list(result.errors)] = False
+    row_indices = np.flatnonzero(existing)
+    if not (row_indices.size and spec.key):
+        return
+    existing_rows = [column.take(pa.array(row_indices)) for column in columns]
+    if errors := _errors(conn, database, spec, existing_rows, row_indices):
+        before_parking()
+        result.errors |= errors
+
+
+def _errors(
+    conn: connection,
+    database: Database,
+    spec: InsertSpec,
+    columns: Sequence[pa.Array],
+    row_indices: "np.ndarray[tuple[int], np.dtype[np.intp]]",
+) -> dict[int, UserError]:
+    differs = [_differs(i, f) for i, f in enumerate(spec.fields) if f.name not in _ARRIVAL]
+    statement = sql.SQL(_OTHERS).format(
+        stage=spec.stage, table=spec.table, same=spec.same_key(), differs=sql.SQL(" OR ").join(differs)
+    )
+    try:
+        with savepoint(conn), conn.cursor() as cursor:
+            fill_stage(conn, spec, columns)
+            with _operators_of(cursor, spec):
+                cursor.execute(statement)
+                others = [int(row_indices[n]) for (n,) in cursor.fetchall()]
+    except psycopg2.errors.InsufficientPrivilege as e:
+        reason = "a row has this key, and the writer may not SELECT all columns to compare the two"
+        return dict.fromkeys(
+            row_indices.tolist(), row_error(database, spec.target, e.pgcode, reason, constraint=spec.index)
+        )
+    reason = "another body is there under this id"
+    error = row_error(database, spec.target, reason=reason, column=spec.key[0], fault=ID_REUSE)
+    return dict.fromkeys(others, error)
+
+
+@contextmanager
+def _operators_of(cursor: psycopg2.extensions.cursor, spec: InsertSpec) -> Iterator[None]:
+    """Have the block find the `=` of the key's types, as of citext, where an extension has put them."""
+    own = {f.type[0] for f in spec.fields if f.name in spec.key} - {"pg_catalog"}
+    if not own:
+        yield
+        return
+    cursor.execute("SELECT current_setting('search_path')")
+    (usual,) = cursor.fetchone() or ("",)
+    path = sql.SQL(", ").join(map(sql.Identifier, ("pg_catalog", *sorted(own), "pg_temp")))
+    cursor.execute(sql.SQL("SET LOCAL search_path = {}").format(path))
+    yield
+    cursor.execute("SELECT set_config('search_path', %s, true)", (usual,))
+
+
+def _differs(index: int, field: Field) -> sql.Composed:
+    """Build the condition that `new` has another value in `field` than a row `s` of the stage gives."""
+    given, type_ = sql.Identifier(f"c{index}"), sql.Identifier(*field.type)
+    if field.type in _BY_VALUE:
+        compared = sql.SQL("new.{name} IS DISTINCT FROM s.{given}::{type}")
+    else:  # by the declared type, whose length and precision are part of the text
+        compared = sql.SQL(
+            '(new.{name}::text COLLATE "C") IS DISTINCT FROM (s.{given}::{declared}::text COLLATE "C")'
+        )
+    return compared.format(
+        name=sql.Identifier(field.name), given=given, type=type_, declared=sql.SQL(field.declared)
+    )
