@@ -12,7 +12,7 @@ from psycopg2.extensions import connection, cursor
 
 from shared import landing_table
 from shared.contracts.tables import OWN_NAMES, FieldColumn, add_column, create_table, quoted
-from shared.landing_table import changes_silently
+from shared.landing_table import Part, changes_silently, named
 
 _ROLE: Final = "SELECT current_user::text"
 _SCHEMA: Final = "SELECT has_schema_privilege(oid, 'USAGE') FROM pg_namespace WHERE nspname = %s"
@@ -40,6 +40,8 @@ _KEYS: Final = """
 #: Postgres' categories of types that take a field of this type of column; `json` takes everything.
 _TAKES: Final = {"bigint": "N", "numeric": "N", "boolean": "B"}
 _NEVER_TEXT: Final = "BA"
+#: Onramp's own columns in which a repeat differs from its event.
+_ARRIVAL: Final = frozenset(named(Part.ORIGIN, Part.RECEIPT))
 
 
 #: The types of Onramp's own columns without their domains.
@@ -184,7 +186,7 @@ def _takes(column: _Column, field: FieldColumn) -> bool:
 
 
 def _of_key(keys: list[_Key], columns: dict[str, _Column], wanted: Wanted, role: str) -> Iterator[Fact]:
-    usable = _usable(keys)
+    usable = _usable(keys, columns, wanted)
     if not usable:
         yield _without_key(columns, wanted)
         return
@@ -193,10 +195,9 @@ def _of_key(keys: list[_Key], columns: dict[str, _Column], wanted: Wanted, role:
         yield _fact(holds=key.immediate, text=text, sql="-- make the constraint anew, NOT DEFERRABLE")
     brought = {field.name for field in wanted.columns} | OWN_NAMES
     for name in usable[0].columns:
-        column = columns[name]
         if wanted.columns:
             text = f"every event has {name}, a part of the key"
-            yield _fact(holds=name in brought or column.has_default, text=text, sql="")
+            yield _fact(holds=name in brought, text=text, sql="")
     compared = [c for c in columns.values() if not wanted.columns or c.name in brought]
     grant = f"GRANT SELECT ({', '.join(quoted(c.name) for c in compared)}) ON {wanted.name} TO {role};"
     readable = all(column.may_select for column in compared)
@@ -212,18 +213,28 @@ def key_fact(conn: connection, wanted: Wanted) -> Fact | None:
         asking.execute(_COLUMNS, (table[0],))
         columns = {row[0]: _Column(*row) for row in asking.fetchall()}
         asking.execute(_KEYS, (table[0],))
-        return None if _usable([_Key(*row) for row in asking.fetchall()]) else _without_key(columns, wanted)
+        usable = _usable([_Key(*row) for row in asking.fetchall()], columns, wanted)
+        return None if usable else _without_key(columns, wanted)
 
 
-def _usable(keys: list[_Key]) -> list[_Key]:
-    return [key for key in keys if key.primary or key.columns == ["_id"]]
+def _usable(keys: list[_Key], columns: dict[str, _Column], wanted: Wanted) -> list[_Key]:
+    """Return the keys that tell a repeat: it has no other value in any of a key's columns.
+
+    Another value comes from a default, where the event gives none, and from columns that say when and where
+    the event arrived.
+    """
+    given = {field.name for field in wanted.columns if field.is_required} | OWN_NAMES
+    changing = {c.name for c in columns.values() if c.has_default and c.name not in given} | _ARRIVAL
+    candidates = [key for key in keys if key.primary or key.columns == ["_id"]]
+    return [key for key in candidates if changing.isdisjoint(key.columns)]
 
 
 def _without_key(columns: Collection[str], wanted: Wanted) -> Fact:
     if wanted.unkeyed:
         return Fact(True, "no key tells a repeat, and `unkeyed: true` says so")
     add = "" if "_id" in columns else f"ALTER TABLE {wanted.name} ADD COLUMN _id text;\n"
-    or_say = "\n-- or write `unkeyed: true` at the destination: then a repeat is one more row"
+    or_say = "\n-- or make each key column that has a default a required field of the event type's schema,"
+    or_say += "\n-- or write `unkeyed: true` at the destination: then a repeat is one more row"
     sql = f"{add}CREATE UNIQUE INDEX ON {wanted.name} (_id);{or_say}"
     return Fact(False, "a key tells a repeat", sql)
 

@@ -7,7 +7,7 @@ from services.admin.operate import create_sql
 from services.admin.operate.destinations_sql import Fact, Wanted, facts, key_fact, own_column_facts
 from services.admin.operate.holds_sql import connected
 from services.admin.registry.places import Places
-from shared.contracts.tables import columns_of, quoted
+from shared.contracts.tables import FieldColumn, columns_of, quoted
 from shared.errors import DATABASE_UNAVAILABLE, InfrastructureError
 from shared.registry import Destination, EventType, Snapshot
 
@@ -64,7 +64,8 @@ def _without_keys(where: Places, snapshot: Snapshot, names: Collection[str]) -> 
     missing: list[str] = []
     unseen: list[str] = []
     for name in sorted(names):
-        for destination in snapshot.event_types[name].destinations:
+        event_type = snapshot.event_types[name]
+        for destination in event_type.destinations:
             if not destination.table or destination.create:
                 continue
             database = destination.vanity or destination.database or next(iter(where.databases), "")
@@ -72,6 +73,7 @@ def _without_keys(where: Places, snapshot: Snapshot, names: Collection[str]) -> 
                 schema=destination.db_schema or "",
                 table=destination.table,
                 open_schemas=(),
+                columns=_fields(event_type),
                 unkeyed=destination.unkeyed,
             )
             try:
@@ -83,6 +85,14 @@ def _without_keys(where: Places, snapshot: Snapshot, names: Collection[str]) -> 
                 missing.append(f"event_types.{name}: no key tells a repeat in {wanted.name}\n{key.sql}")
             missing += [f"event_types.{name}: {wanted.name}: {fact.text}\n{fact.sql}" for fact in coarse]
     return Made([], "\n".join(missing), "; ".join(unseen))
+
+
+def _fields(event_type: EventType) -> list[FieldColumn]:
+    """Return the fields that the schema names; none where one of them can be no column."""
+    try:
+        return columns_of(event_type.json_schema or {})
+    except ValueError:
+        return []
 
 
 def _facts_of(where: Places, database: str, wanted: Wanted) -> tuple[Fact | None, list[Fact]]:

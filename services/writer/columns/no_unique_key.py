@@ -1,4 +1,4 @@
-"""Warns of tables without a unique key: a producer's repeat of an event cannot be told and lands twice."""
+"""Warns of tables in which no key tells the repeat of an event, so that it lands twice."""
 
 import logging
 from typing import Final
@@ -16,6 +16,6 @@ def warn_once(database: Database, target: Target) -> None:
     if (database.dsn, target) not in _reported:
         _reported.add((database.dsn, target))
         log.warning(
-            "the table has no key: a producer's repeat of an event lands twice",
+            "no key of the table tells the repeat of an event: it lands twice",
             extra={"database": database.name, "table": str(target)},
         )

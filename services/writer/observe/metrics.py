@@ -67,8 +67,8 @@ class Metrics:
         )
         self.warning_counts = Counter(
             "onramp_writer_remarks",
-            "What is no outcome and worth a look, ever: rows of tables without a key (unkeyed), fields "
-            "that a contract dropped (discarded_fields).",
+            "What is no outcome and worth a look, ever: rows without a key that tells a repeat (unkeyed), "
+            "fields that a contract dropped (discarded_fields).",
             ["database", "table", "remark"],
             registry=self.registry,
         )

@@ -1,7 +1,7 @@
 """The specification of an INSERT from the stage, its SQL, and its result by row."""
 
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from psycopg2 import sql
@@ -9,6 +9,10 @@ from psycopg2 import sql
 from services.writer.model.targets import Target
 from services.writer.persist import stage
 from shared.errors import UserError
+from shared.landing_table import Part, named
+
+#: Columns in which the repeat of an event differs from it.
+ARRIVAL: Final = frozenset(named(Part.ORIGIN, Part.RECEIPT))
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +38,11 @@ class InsertSpec:
     index: str = ""
     _: KW_ONLY
     has_rules: bool = False
+
+    @property
+    def tells_repeats(self) -> bool:
+        """Whether the repeat of an event has its key: not if the key has a column of `ARRIVAL`."""
+        return bool(self.key) and ARRIVAL.isdisjoint(self.key)
 
     @property
     def table(self) -> sql.Composable:

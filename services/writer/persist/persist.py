@@ -117,7 +117,7 @@ def _land(conn: connection, database: Database, target: Target, rows: pa.Table) 
     result = assemble(rows, inserted.landed, inserted.errors)
     if not landing.has_key(database, target.table):
         no_unique_key.warn_once(database, target)
-        result.no_unique_key = True
+        result.unkeyed = result.landed.total()
     return result
 
 

@@ -17,14 +17,11 @@ from psycopg2.extensions import connection
 
 from services.writer.persist.copy import savepoint
 from services.writer.persist.insert import fill_stage
-from services.writer.persist.insert_spec import Field, InsertResult, InsertSpec
+from services.writer.persist.insert_spec import ARRIVAL, Field, InsertResult, InsertSpec
 from services.writer.persist.row_errors import row_error
 from services.writer.postgres.database import Database
 from shared.errors import ID_REUSE, UserError
-from shared.landing_table import Part, named
 
-#: A repeat's may differ.
-_ARRIVAL: Final = frozenset(named(Part.ORIGIN, Part.RECEIPT))
 _OTHERS: Final = "SELECT s.n FROM {stage} s JOIN {table} new ON {same} WHERE {differs}"
 #: Types of which one value has several texts, as 1.0 and 1.00.  All others are compared as texts: not every
 #: type has an `=`, and a collation's may take two texts for one.
@@ -64,7 +61,7 @@ def _errors(
     columns: Sequence[pa.Array],
     row_indices: "np.ndarray[tuple[int], np.dtype[np.intp]]",
 ) -> dict[int, UserError]:
-    differs = [_differs(i, f) for i, f in enumerate(spec.fields) if f.name not in _ARRIVAL]
+    differs = [_differs(i, f) for i, f in enumerate(spec.fields) if f.name not in ARRIVAL]
     statement = sql.SQL(_OTHERS).format(
         stage=spec.stage, table=spec.table, same=spec.same_key(), differs=sql.SQL(" OR ").join(differs)
     )

@@ -32,9 +32,9 @@ class PersistResult:
     rows: Counter[Partition]
     landed: Counter[Partition] = field(default_factory=Counter)
     parked: list[Parked] = field(default_factory=list)
-    #: The table has no unique key: a producer's repeats land twice.
-    no_unique_key: bool = False
     _: KW_ONLY
+    #: Rows that landed without a key that tells a repeat: a producer's repeats land twice.
+    unkeyed: int = 0
     #: Fields that the table's contract dropped.
     discarded_fields: int = 0
     #: By row index: which rows landed.
@@ -80,7 +80,7 @@ def concatenated(pieces: Mapping[int, PersistResult]) -> PersistResult:
         out.rows += piece.rows
         out.landed += piece.landed
         out.parked += [replace(p, row_index=start + p.row_index) for p in piece.parked]
-        out.no_unique_key |= piece.no_unique_key
+        out.unkeyed += piece.unkeyed
         out.discarded_fields += piece.discarded_fields
     out.mask = np.concatenate([piece.mask for _, piece in sorted(pieces.items(), key=lambda item: item[0])])
     return out

@@ -21,7 +21,7 @@ import pyarrow as pa
 from services.writer.columns.catalog import ID, Key, Table
 from services.writer.columns.column_types import Column
 from services.writer.model.targets import DISCARD, Target
-from services.writer.persist.insert_spec import Field, InsertSpec
+from services.writer.persist.insert_spec import ARRIVAL, Field, InsertSpec
 from services.writer.persist.typed_fields import RowIndices, SameFields, parts_of
 from shared.errors import DATA_REJECTED, UNKNOWN_FIELD, UNSUITABLE_TABLE, Fault
 from shared.landing_table import COLUMNS, PAYLOAD, Part, changes_silently, named
@@ -131,18 +131,21 @@ class _Plan:
         return [c for c in self.table.columns.values() if c.name in wanted and not c.is_generated]
 
     def key(self) -> Key | None:
-        """Return the first of the table's unique keys of which these rows give all columns."""
+        """Return the first of the table's unique keys of which these rows give all columns.
+
+        A key with a column that differs in the repeat of an event comes last.
+        """
         wanted = {c.name for c in self.given()}
-        return next((k for k in self.table.keys if wanted.issuperset(k.columns)), None)
+        keys = [k for k in self.table.keys if wanted.issuperset(k.columns)]
+        return min(keys, key=lambda k: not ARRIVAL.isdisjoint(k.columns), default=None)
 
     def _without_key(self) -> Rejected | None:
         if self.key() is not None:
             return None
-        for key in self.table.keys:
-            if all(self.table.columns[c].has_default for c in key.columns):
-                return None
-            missing = next(c for c in key.columns if not self.table.columns[c].has_default)
-            return Rejected("23502", "the table's key is not given", missing)
+        given = {c.name for c in self.given()}
+        for column in self.table.keys[0].columns if self.table.keys else ():
+            if column not in given and not self.table.columns[column].has_default:
+                return Rejected("23502", "the table's key is not given", column)
         return None
 
     def insert_spec(self) -> InsertSpec:

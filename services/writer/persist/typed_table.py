@@ -63,18 +63,19 @@ def _persist(
     }
     if errors or (prepared.discarded and not catalog.known(database, target, DISCARD_SECONDS)):
         confirm()
-    if not table.keys:
-        no_unique_key.warn_once(database, target)
-    landed = np.zeros(rows.num_rows, dtype=bool)
+    landed, unkeyed = np.zeros(rows.num_rows, dtype=bool), 0
     with savepoint(conn):
         for group in prepared.groups:
             inserted = _land(conn, database, group, confirm)
             landed[group.row_indices[inserted.landed]] = True
+            unkeyed += 0 if group.spec.tells_repeats else int(inserted.landed.sum())
             errors |= {int(group.row_indices[i]): e for i, e in inserted.errors.items()}
         if prepared.groups and not catalog.is_current(conn, target, table):
             raise StaleAnswerError
     result = assemble(rows, landed, errors)
-    result.no_unique_key, result.discarded_fields = not table.keys, prepared.discarded
+    if unkeyed:
+        no_unique_key.warn_once(database, target)
+    result.unkeyed, result.discarded_fields = unkeyed, prepared.discarded
     return result
 
 

@@ -219,7 +219,7 @@ class Settlement:
         first = min(result.rows)
         topic_id = self._context.topic_ids[first]
         counts = {
-            "unkeyed": result.landed.total() if result.no_unique_key else 0,
+            "unkeyed": result.unkeyed,
             "discarded_fields": result.discarded_fields,
         }
         for warning, n in counts.items():

@@ -113,6 +113,27 @@ def test_a_table_without_a_key_is_refused_until_somebody_says_that_it_has_none(
     assert 'ALTER TABLE "public"."log" ALTER COLUMN _received_at TYPE timestamptz;' in coarse.reason
 
 
+def test_a_table_whose_key_has_a_default_is_refused_unless_each_event_has_the_key(
+    database: Database, tmp_path: Path
+) -> None:
+    execute(database.dsn, "CREATE TABLE public.log (id bigserial PRIMARY KEY, n int)")
+    log, where = MemoryLog(), Where("", {"onramp": database.dsn})
+
+    def wish(required: list[str], **more: Any) -> Result:
+        schema = {"properties": {"id": {"type": "integer"}, "n": {"type": "integer"}}, "required": required}
+        place = {"schema": "public", "table": "log", **more}
+        file = tmp_path / "onramp.yaml"
+        document = {
+            "event_types": {"a": {"schema": schema, "compatibility": "none", "destinations": [place]}}
+        }
+        file.write_text(yaml.safe_dump(document))
+        return apply_file(Editor(log), file, Wish(), where)
+
+    assert "event_types.a: no key tells a repeat" in wish(["n"]).reason
+    assert wish(["n"], unkeyed=True).state is State.APPLIED
+    assert wish(["n", "id"]).state is State.APPLIED
+
+
 def test_a_key_that_nobody_can_look_at_is_said_and_refuses_nothing(tmp_path: Path) -> None:
     file = tmp_path / "onramp.yaml"
     file.write_text(yaml.safe_dump({"event_types": {"a": {"destinations": [{"schema": "s", "table": "t"}]}}}))

@@ -184,12 +184,43 @@ def test_a_table_without_a_key_is_used_if_that_is_said(place: Place) -> None:
     place.run("ALTER TABLE shop.orders DROP CONSTRAINT orders_pkey, ALTER COLUMN _id DROP NOT NULL")
     (lacking,) = place.wrong()
     assert lacking["sql"].startswith(
-        'CREATE UNIQUE INDEX ON "shop"."orders" (_id);\n-- or write `unkeyed: true`'
+        'CREATE UNIQUE INDEX ON "shop"."orders" (_id);\n-- or make each key column'
     )
     place.registry["destinations"][0]["unkeyed"] = True
     assert place.wrong() == []
     assert "no key tells a repeat, and `unkeyed: true` says so" in [fact["text"] for fact in place.facts()]
     assert place.land("a", "a") == 2
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "n bigserial PRIMARY KEY",
+        "n uuid DEFAULT gen_random_uuid() PRIMARY KEY",
+        "n int GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
+        "n int DEFAULT 1, ADD PRIMARY KEY (uid, n)",
+        "PRIMARY KEY (uid, _offset)",
+    ],
+)
+def test_a_key_that_a_repeat_gets_anew_is_none(place: Place, key: str) -> None:
+    place.mend()
+    place.run(f"ALTER TABLE shop.orders DROP CONSTRAINT orders_pkey, ADD {key}")
+    assert [fact["text"] for fact in place.wrong()] == ["a key tells a repeat"]
+    place.registry["destinations"][0]["unkeyed"] = True
+    assert place.wrong() == []
+
+
+def test_a_required_field_is_a_key_although_its_column_has_a_default(place: Place) -> None:
+    place.mend()
+    place.run(
+        "ALTER TABLE shop.orders DROP CONSTRAINT orders_pkey, ADD PRIMARY KEY (uid), "
+        "ALTER COLUMN uid SET DEFAULT gen_random_uuid()"
+    )
+    assert place.wrong() == []
+    place.registry["schema"] = SCHEMA | {"required": ["whole"]}
+    assert [fact["text"] for fact in place.wrong()] == ["a key tells a repeat"]
+    place.registry["schema"] = {}
+    assert [fact["text"] for fact in place.wrong()] == ["a key tells a repeat"]
 
 
 def test_for_people_it_prints_the_sql_below_the_fact_and_a_database_that_is_out_is_3(place: Place) -> None:

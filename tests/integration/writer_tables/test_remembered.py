@@ -64,10 +64,10 @@ def test_a_table_that_discards_is_looked_up_at_most_once_in_some_seconds(
 
 def test_a_typed_tables_lost_key_is_noticed(tables: Tables, turn: Turn) -> None:
     tables.bench.execute("CREATE TABLE public.t (id int PRIMARY KEY)")
-    assert not tables.land("t", {"id": 1}).no_unique_key
+    assert not tables.land("t", {"id": 1}).unkeyed
     tables.bench.execute("ALTER TABLE public.t DROP CONSTRAINT t_pkey")
     turn(SECONDS)
-    assert tables.land("t", {"id": 2}).no_unique_key
+    assert tables.land("t", {"id": 2}).unkeyed
 
 
 def test_a_landing_tables_lost_key_is_noticed_and_so_is_its_return(bench: Bench, turn: Turn) -> None:
