@@ -3,6 +3,9 @@
 4.9 KB of gzip can hold 5 MB, and the zstandard package ignores its own output limit when a
 frame declares its size; so every call asks the decompressor for no more than what the limit
 leaves.
+
+A body of gzip or zstd is one or more members (frames), one after the other (RFC 1952, RFC 8878): files that
+were concatenated, and tools that compress in parts, make several.
 """
 
 import sys
@@ -18,28 +21,39 @@ else:
 from services.ingest.http.growing import Growing
 from shared.errors import BAD_COMPRESSION, BODY_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE, UserError
 
+_GZIP_WINDOW: Final = 31
+_ZLIB_WINDOW: Final = 15
+#: Each member costs a decompressor, some ten microseconds, however few bytes it has.
+_MAX_MEMBERS: Final = 1_000
+#: What follows a member is copied from the data that it ends in, so the others get theirs in slices.
+_SLICE: Final = 16 * 1024
+
 
 class Codec(Protocol):
-    """The decompressor of one content encoding."""
+    """The decompressor of one member of a content encoding."""
+
+    #: Makes the decompressor of the next member; None if the encoding has one only.
+    next: "Callable[[], Codec] | None"
 
     @property
     def eof(self) -> bool:
-        """Return whether the compressed stream has ended."""
+        """Return whether the member has ended."""
         ...
 
-    def inflate(self, data: bytes, max_bytes: int) -> tuple[bytes, bool]:
+    def inflate(self, data: bytes | memoryview, max_bytes: int) -> tuple[bytes, bool]:
         """Return at most `max_bytes` more, and whether there may be more of them without new data."""
         ...
 
     @property
     def unused_data(self) -> bytes:
-        """Return what follows the end of the compressed stream."""
+        """Return what follows the end of the member."""
         ...
 
 
 class _Zlib:
     def __init__(self, window: int) -> None:
         self._stream = zlib.decompressobj(window)
+        self.next: Callable[[], Codec] | None = _gzip if window == _GZIP_WINDOW else None
 
     @property
     def eof(self) -> bool:
@@ -49,13 +63,14 @@ class _Zlib:
     def unused_data(self) -> bytes:
         return self._stream.unused_data
 
-    def inflate(self, data: bytes, max_bytes: int) -> tuple[bytes, bool]:
+    def inflate(self, data: bytes | memoryview, max_bytes: int) -> tuple[bytes, bool]:
         out = self._stream.decompress(self._stream.unconsumed_tail + data, max_bytes)
         return out, len(out) == max_bytes and not self._stream.eof
 
 
 class _Zstd:
     def __init__(self) -> None:
+        self.next: Callable[[], Codec] | None = _Zstd
         self._stream = zstd.ZstdDecompressor()
 
     @property
@@ -66,16 +81,18 @@ class _Zstd:
     def unused_data(self) -> bytes:
         return bytes(self._stream.unused_data)
 
-    def inflate(self, data: bytes, max_bytes: int) -> tuple[bytes, bool]:
+    def inflate(self, data: bytes | memoryview, max_bytes: int) -> tuple[bytes, bool]:
         out = self._stream.decompress(data, max_bytes)
         return out, not self._stream.needs_input and not self._stream.eof
 
 
-_GZIP_WINDOW: Final = 31
-_ZLIB_WINDOW: Final = 15
+def _gzip() -> Codec:
+    return _Zlib(_GZIP_WINDOW)
+
+
 _CODECS: Final[dict[bytes, Callable[[], Codec]]] = {
-    b"gzip": lambda: _Zlib(_GZIP_WINDOW),
-    b"x-gzip": lambda: _Zlib(_GZIP_WINDOW),
+    b"gzip": _gzip,
+    b"x-gzip": _gzip,
     b"deflate": lambda: _Zlib(_ZLIB_WINDOW),
     b"zstd": _Zstd,
 }
@@ -107,6 +124,7 @@ class Inflater:
         self._first = b""
         self._growing: Growing | None = None
         self._codec = codec
+        self._members = 1
         self._max_bytes = max_bytes
 
     def feed(self, data: bytes) -> Iterator[int]:
@@ -115,32 +133,46 @@ class Inflater:
         Raises:
             UserError: past the limit, and for a broken stream.
         """
+        left = memoryview(data)
         try:
-            more = bool(data)
-            while more:
+            while left:
                 if self._codec.eof:
-                    raise UserError(BAD_COMPRESSION, "there are bytes after the end of the compressed stream")
-                room = min(_PIECE, self._max_bytes - self.size + 1)
-                piece, more = self._codec.inflate(data, room)
-                data = b""
-                self._add(piece)
-                if self.size > self._max_bytes:
-                    raise UserError(
-                        BODY_TOO_LARGE, f"decompressed it exceeds the limit of {self._max_bytes} bytes"
-                    )
-                yield self.size
+                    self._begin_member()
+                piece = left if self._members == 1 else left[:_SLICE]
+                yield from self._inflate(piece)
+                left = left[len(piece) - len(self._codec.unused_data) :]
         except (zlib.error, zstd.ZstdError):
             raise UserError(BAD_COMPRESSION, "the body is not what its Content-Encoding says") from None
+
+    def _inflate(self, data: bytes | memoryview) -> Iterator[int]:
+        more = True
+        while more:
+            room = min(_PIECE, self._max_bytes - self.size + 1)
+            piece, more = self._codec.inflate(data, room)
+            data = b""
+            self._add(piece)
+            if self.size > self._max_bytes:
+                raise UserError(
+                    BODY_TOO_LARGE, f"decompressed it exceeds the limit of {self._max_bytes} bytes"
+                )
+            yield self.size
+
+    def _begin_member(self) -> None:
+        if self._codec.next is None:
+            raise UserError(BAD_COMPRESSION, "there are bytes after the end of the compressed stream")
+        if self._members == _MAX_MEMBERS:
+            raise UserError(BAD_COMPRESSION, f"it has more than {_MAX_MEMBERS} gzip members or zstd frames")
+        self._codec, self._members = self._codec.next(), self._members + 1
 
     def finish(self) -> bytes:
         """Return the whole body.  Raises `UserError` when the stream was cut off."""
         if not self._codec.eof:
             raise UserError(BAD_COMPRESSION, "the compressed stream ends too early")
-        if self._codec.unused_data:
-            raise UserError(BAD_COMPRESSION, "there are bytes after the end of the compressed stream")
         return self._first if self._growing is None else self._growing.whole()
 
     def _add(self, piece: bytes) -> None:
+        if not piece:
+            return
         if self._growing is None and self.size:
             self._growing = Growing(self._max_bytes + 1)
             self._growing.add(self._first)

@@ -165,7 +165,7 @@ def _isolate(
             stage.fill(conn, rows)
             isolated = isolate_rows.isolate_bad_rows(conn, database, spec)
     except psycopg2.Error as e:
-        if str(e.pgcode)[:2] not in _VALUE_CLASSES:
+        if verdict(e.pgcode) is not Verdict.PARK or str(e.pgcode)[:2] not in _VALUE_CLASSES:
             raise
         half = rows.num_rows // 2
         if not half:

@@ -18,7 +18,7 @@ from services.writer.persist.copy import savepoint
 from services.writer.persist.insert_spec import InsertSpec
 from services.writer.persist.row_errors import row_error
 from services.writer.postgres.database import Database
-from services.writer.postgres.sqlstates import PARK_CLASSES, PARK_STATES, Verdict, verdict
+from services.writer.postgres.sqlstates import NOT_PARKED, PARK_CLASSES, PARK_STATES, Verdict, verdict
 from shared import failpoints
 from shared.errors import SWALLOWED, UserError
 
@@ -89,9 +89,9 @@ BEGIN
     END LOOP;
 END
 """
-_OF_THE_ROWS: Final = sql.SQL("left(SQLSTATE, 2) = ANY ({}) OR SQLSTATE = ANY ({})").format(
-    sql.Literal(sorted(PARK_CLASSES)), sql.Literal(sorted(PARK_STATES))
-)
+_OF_THE_ROWS: Final = sql.SQL(
+    "(left(SQLSTATE, 2) = ANY ({}) OR SQLSTATE = ANY ({})) AND SQLSTATE <> ALL ({})"
+).format(*(sql.Literal(sorted(states)) for states in (PARK_CLASSES, PARK_STATES, NOT_PARKED)))
 #: `pg_input_error_info` (PostgreSQL 16) names the column whose text its type does not read.
 _FIND_COLUMNS: Final = """
     SELECT DISTINCT ON (s.n) s.n, given.col

@@ -17,7 +17,9 @@ class Verdict(Enum):
 
 _RETRY: Final = frozenset({"40001", "40P01"})
 _WAIT_CLASSES: Final = frozenset({"08", "28", "53", "57", "58"})
-_WAIT: Final = frozenset({"55P03", "25006", "3D000"})
+#: An exhausted sequence takes a value from each row, whatever the row holds.
+_EXHAUSTED_SEQUENCE: Final = "2200H"
+_WAIT: Final = frozenset({"55P03", "25006", "3D000", _EXHAUSTED_SEQUENCE})
 #: States that would make every other table of the database wait too.
 _OF_DATABASE_CLASSES: Final = frozenset({"08", "28", "57"})
 _OF_DATABASE: Final = frozenset({"25006", "3D000", "53000", "53200", "53300"})
@@ -26,9 +28,10 @@ _NEVER_OF_A_ROW_CLASSES: Final = frozenset({*_WAIT_CLASSES, "XX"})
 #: A statement ran out of time, or somebody cancelled it.
 STATEMENT_TIMEOUT: Final = "57014"
 UNIQUE_VIOLATION: Final = "23505"
-#: Classes and states that are the rows' fault.
+#: Classes and states that are the rows' fault, and states of these classes that are not.
 PARK_CLASSES: Final = frozenset({"0A", "22", "23", "42", "44", "54"})
 PARK_STATES: Final = frozenset({"P0001"})
+NOT_PARKED: Final = frozenset({_EXHAUSTED_SEQUENCE})
 
 
 def verdict(sqlstate: str | None) -> Verdict:

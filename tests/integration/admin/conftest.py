@@ -13,6 +13,7 @@ import orjson
 import psycopg2
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 from services.admin.audit.run import Request, audit
 from services.admin.findings import Report
@@ -103,6 +104,24 @@ class Stage:
         produce(self.bootstrap, self.partition.topic, values, headers=headers if wanted else [])
         self.at += len(values)
         return self.at - len(values)
+
+    @contextmanager
+    def compacted(self) -> Iterator[None]:
+        """Have Kafka compact the topic while the block runs."""
+        self._set_cleanup_policy("compact")
+        try:
+            yield
+        finally:
+            self._set_cleanup_policy("delete")
+
+    def _set_cleanup_policy(self, policy: str) -> None:
+        resource = ConfigResource(ConfigResource.Type.TOPIC, self.partition.topic)
+        resource.add_incremental_config(
+            ConfigEntry("cleanup.policy", policy, incremental_operation=AlterConfigOpType.SET)
+        )
+        admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        for future in admin.incremental_alter_configs([resource]).values():
+            future.result(30)
 
     def settle(
         self,

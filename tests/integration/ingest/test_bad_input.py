@@ -113,6 +113,28 @@ async def test_a_compressed_body_is_accepted(served: Served, encoding: str, comp
     assert served.budget.held == 0
 
 
+SKIPPABLE = b"\x5f\x2a\x4d\x18\x03\x00\x00\x00abc"
+
+
+@pytest.mark.parametrize(
+    ("encoding", "compress", "between"),
+    [("gzip", gzip.compress, gzip.compress(b"")), ("zstd", zstd.compress, SKIPPABLE)],
+)
+async def test_a_body_of_several_members_is_one_body(
+    serve: Serve, encoding: str, compress: Any, between: bytes
+) -> None:
+    served = await serve(max_body_bytes=100_000)
+    content = body([envelope(f"id-{n}", text="x" * 300) for n in range(100)])
+    members = between.join(compress(content[n : n + 5_000]) for n in range(0, len(content), 5_000))
+    await refused(served, request(compress(b" " * 60_000) * 2, f"Content-Encoding: {encoding}"), 413)
+    told = await refused(served, request(compress(b"") * 1_001, f"Content-Encoding: {encoding}"), 400)
+    assert "1000" in told["detail"]
+    for raw in (request, chunked):
+        answer = await served.raw(raw(between + members + between, f"Content-Encoding: {encoding}"))
+        assert status(answer) == 202
+    assert (served.produced, served.budget.held) == (200, 0)
+
+
 @pytest.mark.parametrize(
     ("encoding", "compress"),
     [("gzip", gzip.compress), ("zstd", zstd.compress), ("deflate", zlib.compress)],

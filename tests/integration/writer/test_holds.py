@@ -311,3 +311,21 @@ def test_places_are_each_named_once(hall: Hall) -> None:
         hall.settle(*(_bad(f"{name}-{i}", name) for i in range(13)))
     with transaction(hall.bench.database, "driver") as conn:
         assert [p.table for p in waiting_table.tables(conn)] == sorted(names)
+
+
+def test_events_wait_for_an_exhausted_sequence_whatever_else_is_wrong_with_their_neighbours(
+    hall: Hall,
+) -> None:
+    hall.settle(event("a"))
+    hall.bench.execute(
+        "CREATE SEQUENCE public.few MAXVALUE 3;"
+        "ALTER TABLE events.order_placed ADD COLUMN n int DEFAULT nextval('public.few')"
+    )
+    bad = envelope("bad", payload=b'{"a":"\\u0000"}')
+    hall.settle(event("a"), event("b"), bad, event("c"), event("d"), event("e"))
+    assert (hall.waiting(), hall.parked()) == ([1, 2, 3, 4, 5, 6], [])
+    assert hall.held() == {"events.order_placed": "blocked"}
+    assert hall.release() == ["events.order_placed"]
+    hall.bench.execute("ALTER SEQUENCE public.few MAXVALUE 99")
+    assert hall.release() == []
+    assert (hall.landed(), hall.parked(), hall.waiting()) == (["a", "b", "c", "d", "e"], [3], [])

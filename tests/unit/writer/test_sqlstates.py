@@ -10,7 +10,7 @@ from shared.errors import DATABASE_UNAVAILABLE, NO_PERMISSION, InfrastructureErr
 from tests.fixtures.writer import database_of
 
 WAITING = ["08000", "08006", "28P01", "53100", "53300", "57P01", "57P03", "57014", "58030"]
-WAITING += ["55P03", "25006", "3D000"]
+WAITING += ["55P03", "25006", "3D000", "2200H"]
 PARKED = ["0A000", "22001", "22003", "22P02", "22P05", "23502", "23503", "23505", "23514"]
 PARKED += ["42P01", "42703", "42501", "428C9", "44000", "54000", "54011", "P0001"]
 
