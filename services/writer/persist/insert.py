@@ -20,7 +20,7 @@ from psycopg2.extensions import connection
 from services.writer.persist import encodings, isolate_rows, stage
 from services.writer.persist.copy import MissingRowsError, require_all, savepoint
 from services.writer.persist.insert_spec import InsertResult, InsertSpec
-from services.writer.persist.row_errors import row_error
+from services.writer.persist.row_results import row_error
 from services.writer.postgres.database import Database
 from services.writer.postgres.sqlstates import Verdict, verdict
 

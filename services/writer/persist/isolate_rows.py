@@ -16,7 +16,7 @@ from psycopg2.extensions import connection
 from services.writer.persist import stage
 from services.writer.persist.copy import savepoint
 from services.writer.persist.insert_spec import InsertSpec
-from services.writer.persist.row_errors import row_error
+from services.writer.persist.row_results import row_error
 from services.writer.postgres.database import Database
 from services.writer.postgres.sqlstates import NOT_PARKED, PARK_CLASSES, PARK_STATES, Verdict, verdict
 from shared import failpoints

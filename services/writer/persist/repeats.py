@@ -18,7 +18,7 @@ from psycopg2.extensions import connection
 from services.writer.persist.copy import savepoint
 from services.writer.persist.insert import fill_stage
 from services.writer.persist.insert_spec import ARRIVAL, Field, InsertResult, InsertSpec
-from services.writer.persist.row_errors import row_error
+from services.writer.persist.row_results import row_error
 from services.writer.postgres.database import Database
 from shared.errors import ID_REUSE, UserError
 

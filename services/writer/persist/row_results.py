@@ -1,18 +1,27 @@
-"""The result of writing rows to one table: each row has exactly one outcome."""
+"""The result of writing rows to one table: each row has exactly one outcome, an error if it is parked.
+
+An error never contains Postgres' own message or DETAIL, which echo values.
+"""
 
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
 from services.writer.model.offsets import Partition
+from services.writer.model.targets import Target
 from services.writer.persist.copy import by_partition
-from shared.errors import UserError
+from services.writer.postgres.database import Database
+from shared.errors import DATA_REJECTED, NO_PERMISSION, UNKNOWN_TABLE, Fault, UserError
 
-_RECEIPT = ("_topic", "_partition", "_offset")
+_RECEIPT: Final = ("_topic", "_partition", "_offset")
+#: SQLSTATEs that have an error code of their own; all others are DATA_REJECTED.
+_FAULTS: Final = {"42501": NO_PERMISSION, "42P01": UNKNOWN_TABLE, "3F000": UNKNOWN_TABLE}
+#: Field names come from the event: at most so many characters are shown.
+_LONGEST_FIELD: Final = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,3 +93,29 @@ def concatenated(pieces: Mapping[int, PersistResult]) -> PersistResult:
         out.discarded_fields += piece.discarded_fields
     out.mask = np.concatenate([piece.mask for _, piece in sorted(pieces.items(), key=lambda item: item[0])])
     return out
+
+
+def row_error(
+    database: Database,
+    target: Target,
+    sqlstate: str | None = None,
+    reason: str = "",
+    *,
+    column: str | None = None,
+    constraint: str | None = None,
+    fault: Fault | None = None,
+) -> UserError:
+    """Build the error of a row that `target` rejects; `fault` overrides what `sqlstate` says."""
+    named = shown(column) if column else None
+    parts = [f"SQLSTATE {sqlstate}" if sqlstate else "", f"table {target}"]
+    parts += [f"column {named}" if named else "", f"constraint {constraint}" if constraint else ""]
+    detail = f"database {database.name}: {', '.join(p for p in parts if p)}"
+    code = fault or _FAULTS.get(sqlstate or "", DATA_REJECTED)
+    error = UserError(code, f"{detail}: {reason}" if reason else detail)
+    return error.of_database(sqlstate, named, constraint)
+
+
+def shown(field: str) -> str:
+    """Return a field's or column's name, escaped and cut so that any log and any database can store it."""
+    plain = field.isascii() and field.isidentifier()  # the outbox's database may not be UTF8
+    return field if plain and len(field) <= _LONGEST_FIELD else f"{field[:_LONGEST_FIELD]!a}"

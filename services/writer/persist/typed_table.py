@@ -16,8 +16,7 @@ from services.writer.persist.copy_new_rows import copy_first
 from services.writer.persist.insert import insert
 from services.writer.persist.insert_spec import InsertResult, InsertSpec
 from services.writer.persist.repeats import park_others
-from services.writer.persist.row_errors import row_error
-from services.writer.persist.row_results import PersistResult, all_parked, assemble
+from services.writer.persist.row_results import PersistResult, all_parked, assemble, row_error
 from services.writer.persist.typed_rows import Group
 from services.writer.postgres.answer_cache import DISCARD_SECONDS, StaleAnswerError
 from services.writer.postgres.database import Database

@@ -17,7 +17,7 @@ from psycopg2.extensions import connection
 from services.writer.model.routes import Routes
 from services.writer.model.targets import Target
 from services.writer.parse.parse import read
-from services.writer.persist.row_errors import row_error
+from services.writer.persist.row_results import row_error
 from services.writer.plan.row_rates import RateLimiter
 from services.writer.postgres.database import Database
 from services.writer.postgres.pool import transaction

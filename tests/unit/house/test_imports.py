@@ -72,6 +72,7 @@ OWNERS = {
         "services/writer/persist/insert.py",
         "services/writer/persist/isolate_rows.py",
         "services/writer/persist/landing.py",
+        "services/writer/persist/repeats.py",
         "services/writer/settle/ledger.py",
         "services/writer/park/outbox.py",
         "services/writer/driver/standby.py",
