@@ -7,6 +7,8 @@ so it is nullable or has a constant default, and no row is rewritten.
 from enum import Enum, auto
 from typing import Final, NamedTuple
 
+from shared import change_table
+
 
 class Part(Enum):
     """What a column is about."""
@@ -37,6 +39,9 @@ class Column(NamedTuple):
 SCHEMA: Final = "events"
 #: The schemas of a database that events may be written to unless its operator configures others.
 OPEN_SCHEMAS: Final = (SCHEMA, "public")
+#: Schemas that no configuration can open: Postgres' own, and Onramp's.
+_CLOSED: Final = frozenset({"information_schema", "onramp", "onramp_admin", change_table.SCHEMA})
+_CLOSED_PREFIX: Final = "pg_"
 PAYLOAD: Final = "payload"
 COLUMNS: Final = (
     Column("_id", "text", "`metadata.id`", Part.KEY),
@@ -54,6 +59,11 @@ COLUMNS: Final = (
     Column("_offset", "bigint", "its offset there", Part.RECEIPT),
     Column(PAYLOAD, "jsonb", "`payload`", Part.CONTENT),
 )
+
+
+def is_closed(schema: str) -> bool:
+    """Whether `schema` is Postgres' or Onramp's own, to which no message may write."""
+    return schema in _CLOSED or schema.startswith(_CLOSED_PREFIX)
 
 
 def named(*parts: Part) -> tuple[str, ...]:

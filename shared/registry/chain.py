@@ -16,6 +16,7 @@ from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
 from shared.errors import UserError
 from shared.registry.memory import reasons
 from shared.registry.model import Snapshot
+from shared.registry.sources import require_no_clash
 from shared.strict_json import loads
 
 #: The rules of a format never change, or readers of two releases would decide differently: a new field,
@@ -28,6 +29,7 @@ NAMED: Final = tuple(name for name, field in Snapshot.model_fields.items() if fi
 #: So many entries of a section are judged at a time, and so many reasons of a record are told.
 _AT_ONCE: Final = 500
 _REASONS: Final = 20
+_MOST_REASON: Final = 2000
 _SECTIONS: Final = {name: TypeAdapter[Any](Snapshot.model_fields[name].annotation or Any) for name in NAMED}
 
 
@@ -144,8 +146,27 @@ class Chain:
         """Return why a change set does not fit; empty if it does."""
         if change.after != self.last:
             return f"it follows {change.after}, and the last that counted is {self.last}"
-        absent = self._absent(change)
-        return f"it deletes what is not there: {absent}" if absent else ""
+        if absent := self._absent(change):
+            return f"it deletes what is not there: {absent}"
+        return self._clash(change)
+
+    def _clash(self, change: ChangeSet) -> str:
+        """Return why sources and models would not fit together; a rule of all readers, not of one service."""
+        if not any(change.delete.get(n) or n in change.put.model_fields_set for n in ("sources", "models")):
+            return ""
+        sources, models = (
+            {
+                name: entry
+                for name, entry in (self._sections.get(section, {}) | getattr(change.put, section)).items()
+                if name in getattr(change.put, section) or name not in change.delete.get(section, ())
+            }
+            for section in ("sources", "models")
+        )
+        try:
+            require_no_clash(sources, models)
+        except ValueError as e:
+            return str(e)[:_MOST_REASON]
+        return ""
 
     def _absent(self, change: ChangeSet) -> str:
         """Return the first place that the change set deletes and that is not there."""

@@ -18,6 +18,7 @@ from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
 from shared import wire
 from shared.contracts.compatibility import Mode
 from shared.contracts.json_values import fault_of
+from shared.landing_table import is_closed
 from shared.registry.sources import Model, ModelName, Source, SourceName
 from shared.registry.texts import Retention, matching
 
@@ -71,13 +72,21 @@ def _sha256(written: object) -> bytes:
 class Destination(_Frozen):
     """Where events land."""
 
-    type: str = "postgres"
+    type: Literal["postgres"] = "postgres"
     vanity: str | None = None
     database: str | None = None
     db_schema: str | None = Field(None, alias="schema")
     table: str | None = None
     create: bool = Field(False, description="Whether `onramp apply` makes the table, and adds columns to it.")
     unkeyed: bool = Field(False, description="Whether it is known that no key tells a repeat in the table.")
+
+    @model_validator(mode="after")
+    def _can_be_written_to(self) -> Self:
+        if self.table and not self.db_schema:
+            raise ValueError("a table needs its schema")
+        if self.db_schema and is_closed(self.db_schema):
+            raise ValueError(f"the schema {self.db_schema:.70} is Postgres' or Onramp's own: name another")
+        return self
 
     @model_validator(mode="after")
     def _creates_what_is_named(self) -> Self:

@@ -4,6 +4,7 @@ import getpass
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,6 +17,7 @@ from shared.registry.changes import SchemaChange, schema_changes
 from shared.registry.difference import Difference, difference, too_large
 from shared.registry.editor import Editor
 from shared.registry.file import RegistryFileError, line_in, load, placed
+from shared.registry.known_databases import unknown_places
 from shared.registry.merge import merged
 from shared.registry.model import Snapshot
 from shared.registry.opened import open_log
@@ -119,7 +121,7 @@ def change_to(
         return Result(State.UNCHANGED, "nothing differs")
     before = editor.chain.snapshot()
     after = Snapshot(**{name: getattr(before, name) for name in before.model_fields_set} | _named(wanted))
-    if reason := _wrong(after, differs):
+    if reason := _wrong(after, differs) or (_not_configured(after, differs, where) if where else ""):
         return Result(State.REFUSED, reason, lines)
     findings = schema_changes(before, after)
     result = Result(State.POSSIBLE, changes=lines, findings=findings)
@@ -175,6 +177,36 @@ def _wrong(after: Snapshot, differs: Difference) -> str:
     except ValueError as error:
         return str(error)
     return too_large(after)
+
+
+def _not_configured(after: Snapshot, differs: Difference, where: Places) -> str:
+    """Return what of the change the writer's settings do not allow; empty if they allow all of it."""
+    put = differs.put
+    changed = Snapshot(
+        event_types={name: after.event_types[name] for name in put.get("event_types", {})},
+        sources={name: after.sources[name] for name in put.get("sources", {})},
+        grants=after.grants if "grants" in put else (),
+        contracts=after.contracts if "contracts" in put else (),
+    )
+    schemas = {name: where.open_schemas(name) for name in where.databases}
+    default = next(iter(schemas), "")
+    wrong = unknown_places(changed, schemas, default)
+    if not schemas:  # whatever the default database is called, the writer has it
+        wrong = {place: reason for place, reason in wrong.items() if not _is_default(after, place)}
+    told = "; ".join(f"{place}: {reason}" for place, reason in wrong.items())
+    return f"{told} (the writer's settings; for `onramp` --dsn and --databases)" if told else ""
+
+
+def _is_default(after: Snapshot, place: str) -> bool:
+    """Whether a place names no database, or a pattern of all."""
+    section, *rest = place.split(".")
+    if section == "event_types":
+        destination = after.event_types[rest[0]].destinations[int(rest[2])]
+        return not (destination.vanity or destination.database)
+    if section == "sources":
+        return False
+    pattern = (after.grants if section == "grants" else after.contracts)[int(rest[0])].database
+    return fnmatchcase("", pattern)
 
 
 def _both_changed(places: list[str]) -> str:

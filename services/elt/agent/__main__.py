@@ -10,9 +10,7 @@ from services.elt.agent.settings import AgentSettings, PublishDatabases
 from shared.http11 import Http11Protocol
 from shared.logs import set_up
 from shared.read_settings import WrongSettingsError, read_settings, warn_of_unknown
-from shared.registry import Snapshot
 from shared.registry.opened import open_registry
-from shared.registry.sources import require_no_clash
 from shared.settings import KafkaSettings, RegistrySettings
 
 
@@ -23,7 +21,7 @@ def main() -> None:
     try:
         settings, kafka = read_settings(AgentSettings), read_settings(KafkaSettings)
         databases = read_settings(PublishDatabases).by_name()
-        registry = open_registry(read_settings(RegistrySettings), kafka, _fits)
+        registry = open_registry(read_settings(RegistrySettings), kafka)
     except WrongSettingsError as e:
         sys.exit(f"The agent does not start:\n{e}")
     if not databases:
@@ -49,10 +47,6 @@ def main() -> None:
         )
     finally:  # the signal ends this program amid uvicorn
         registry.close()
-
-
-def _fits(snapshot: Snapshot) -> None:
-    require_no_clash(snapshot.sources, snapshot.models)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from aiokafka.errors import KafkaError
 
 from services.writer.driver.collector import StatsCollector
 from services.writer.driver.loop import Loop, wait
-from services.writer.driver.routes_from_registry import RegistryLooks, only_known
+from services.writer.driver.routes_from_registry import RegistryLooks
 from services.writer.driver.spark import PYSPARK, Spark
 from services.writer.driver.spark_watch import SparkWatch
 from services.writer.driver.standby import stand_by
@@ -43,7 +43,7 @@ class WriterProcess:
         self._settings = settings
         self._kafka = kafka
         self._configured = configured(settings)
-        self._registry = open_registry(registry, kafka, only_known(self._configured))
+        self._registry = open_registry(registry, kafka)
         self._looks = RegistryLooks(self._registry)
         self._status = Status(settings.new_counter_s)
         self._successor = Successor(settings, kafka, self._configured, self._status)

@@ -114,7 +114,7 @@ async def _land(parts: Parts, ranges: Sequence[Range], routes: Routes) -> tuple[
     overrun = parts.rate_limiter.overrun(ranges)
     while True:
         parts.databases.require_available()
-        landing, diverted = parts.databases.split(overrun)
+        landing, diverted = parts.databases.split(overrun, routes.unconfigured())
         order = parts.order(ranges, routes, landing=landing, diverted=diverted)
         with parts.status.phase("land"), parts.status.committed.landing():
             reports = await asyncio.to_thread(parts.spark.run, order)

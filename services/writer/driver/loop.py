@@ -10,7 +10,7 @@ from services.writer.driver.collector import StatsCollector
 from services.writer.driver.parts import Parts, check_fenced
 from services.writer.driver.reconcile import Reconciler
 from services.writer.driver.resolve_halt import resolve
-from services.writer.driver.routes_from_registry import CurrentRoutes, RegistryLooks, topics_of
+from services.writer.driver.routes_from_registry import CurrentRoutes, RegistryLooks, topics_of, unusable
 from services.writer.model.every import Every
 from services.writer.model.offsets import total
 from services.writer.model.routes import Routes
@@ -51,6 +51,7 @@ class Loop:
         self._collector = collector
         self._stop = stop
         self._on_turn = on_turn
+        self._configured = configured
         self._current = CurrentRoutes(configured)
         self._refreshes = Every(settings.discover_ms / 1000, at_once=True)
         self._reconciler = Reconciler(parts, settings.upkeep_s)
@@ -94,8 +95,12 @@ class Loop:
         await self._looks.look(_REGISTRY_SECONDS)
         registry = self._looks.registry
         snapshot = registry.snapshot()
-        self._parts.status.update_registry(snapshot.digest, is_valid=registry.is_valid)
+        status, databases = self._parts.status, self._parts.databases
+        status.update_registry(snapshot.digest, is_valid=registry.is_valid)
+        status.update_unusable(unusable(snapshot, self._configured))
         routes = self._current.of(snapshot)
+        databases.unconfigured = routes.unconfigured()
+        status.update_unknown_databases(databases.unknown())
         async with asyncio.timeout(_KAFKA_SECONDS):
             await self._parts.partitions.discover(topics_of(snapshot), list(snapshot.sources))
             await check_fenced(self._parts)

@@ -81,6 +81,8 @@ class PartitionTracker:
         await self._resume_accepted(ids)
         self._grown.update(existing)
         new = existing - self.positions.keys() - self.halted.keys()
+        if self._databases.unconfigured:  # before anything is diverted for one that the registry names now
+            await self._record_baselines(self.positions)
         if not new:
             return
         if new != self._leaderless:
@@ -177,7 +179,8 @@ class PartitionTracker:
 
     async def _record_baselines(self, positions: Mapping[Partition, Position]) -> None:
         first_offsets = {(s.topic_id, p.number): s.next_offset for p, s in positions.items()}
-        await self.record(self._plan_log.baseline_entries(first_offsets, self._databases.names))
+        names = self._databases.with_unconfigured()
+        await self.record(self._plan_log.baseline_entries(first_offsets, names))
 
     async def record(self, entries: Iterable[Entry]) -> None:
         """Append `entries` to `onramp.settled`, and to our copy of it once Kafka has acknowledged them."""
@@ -259,7 +262,8 @@ class PartitionTracker:
             intact_to = min(cuts.get(p, position.next_offset), position.next_offset)
             accepted = accepted_incarnation(self._epoch, max(intact_to, begins[p]))
             halts, first_offsets = self._plan_log.halts, {(accepted.incarnation, p.number): accepted.start}
-            baselines = self._plan_log.baseline_entries(first_offsets, self._databases.names)
+            names = self._databases.with_unconfigured()
+            baselines = self._plan_log.baseline_entries(first_offsets, names)
             await self.record(
                 [*baselines, *halts.accept_entries(ids[p.topic], p.number, accepted), *halts.end_entries(p)]
             )

@@ -62,7 +62,7 @@ async def _check_not_deleted(parts: Parts, gaps: list[Gap]) -> None:
 async def _refill(parts: Parts, name: str, gaps: list[Gap], max_offsets: int, routes: Routes) -> None:
     await check_fenced(parts)
     await parts.partitions.record(parts.plan_log.routes_entries(routes))
-    others = tuple(n for n in parts.databases.names if n != name)
+    others = tuple(n for n in parts.databases.with_unconfigured(routes.unconfigured()) if n != name)
     for piece in _pieces(gaps, max_offsets, parts.partitions.sizes):
         order = parts.order([piece], routes, diverted=(name,), elsewhere=others)
         reports = await asyncio.to_thread(parts.spark.run, order)

@@ -2,13 +2,13 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from fnmatch import fnmatchcase
+from collections.abc import Iterable, Iterator, Sequence
 
 from services.writer.model.routes import Contract, EventRoute, Grant, RoutedDatabase, Routes, SourceRoute
 from services.writer.postgres.database import Database
 from shared import wire
 from shared.registry import Registry, model
+from shared.registry.known_databases import unknown_places
 from shared.registry.model import Destination, EventType, Snapshot
 
 log = logging.getLogger(__name__)
@@ -77,46 +77,13 @@ def topics_of(snapshot: Snapshot) -> set[str]:
     return {_topic(name, snapshot) for name in snapshot.event_types}
 
 
-def only_known(databases: Sequence[Database]) -> Callable[[Snapshot], None]:
-    """Return the writer's check of a registry: postgres destinations only, in schemas that are open.
+def unusable(snapshot: Snapshot, databases: Sequence[Database]) -> dict[str, str]:
+    """Return what the settings of this writer do not allow, by its place in the registry, with the reason.
 
-    The check raises `ValueError`.
+    Only the events of that place wait, or are refused: the rest of the snapshot is in force.
     """
-    known = {d.name: d for d in databases}
-
-    def check(snapshot: Snapshot) -> None:
-        for name, event_type in snapshot.event_types.items():
-            for n, destination in enumerate(event_type.destinations):
-                if reason := _rejection(destination, known, databases[0].name):
-                    raise ValueError(f"event_types.{name}.destinations.{n}: {reason}")
-        patterns = {f"grants.{n}": pattern_of.database for n, pattern_of in enumerate(snapshot.grants)}
-        patterns |= {f"contracts.{n}": pattern_of.database for n, pattern_of in enumerate(snapshot.contracts)}
-        patterns |= {f"sources.{n}": s.database for n, s in snapshot.sources.items() if s.database}
-        for place, pattern in patterns.items():
-            if not any(fnmatchcase(name, pattern) for name in known):
-                raise ValueError(f"{place}: {_no_such_database(known)}")
-
-    return check
-
-
-def _rejection(destination: Destination, known: dict[str, Database], default: str) -> str | None:
-    """Return why the writer cannot write to `destination`; None when it can."""
-    if destination.type != "postgres":
-        return f"type {destination.type!r} is not supported, postgres is"
-    database = known.get(_database(destination, default))
-    if database is None:
-        return _no_such_database(known)
-    if not destination.table:
-        return None  # its landing table
-    if not destination.db_schema:
-        return "a table needs its schema"
-    if destination.db_schema not in database.schemas:
-        return f"database {database.name} opens the schemas {', '.join(database.schemas)} and no other"
-    return None
-
-
-def _no_such_database(known: Iterable[str]) -> str:
-    return f"no such database; configured are {', '.join(sorted(known))}"
+    known = {d.name: d.schemas for d in databases}
+    return unknown_places(snapshot, known, databases[0].name)
 
 
 def _database(destination: Destination, default: str) -> str:

@@ -14,18 +14,22 @@ from typing import Final, Literal, Self
 import msgspec
 import orjson
 
-from shared import change_table, landing_table, wire
+from shared import landing_table, wire
+from shared.landing_table import is_closed
+
+__all__ = [
+    "OPEN_SCHEMAS",
+    "Contract",
+    "EventRoute",
+    "Grant",
+    "RoutedDatabase",
+    "Routes",
+    "SourceRoute",
+    "is_closed",
+]
 
 #: The schemas of a database that messages may address unless its operator configures others.
 OPEN_SCHEMAS: Final = landing_table.OPEN_SCHEMAS
-#: Schemas that no configuration can open: Postgres' own, and Onramp's.
-_CLOSED: Final = frozenset({"information_schema", "onramp", "onramp_admin", change_table.SCHEMA})
-_CLOSED_PREFIX: Final = "pg_"
-
-
-def is_closed(schema: str) -> bool:
-    """Whether `schema` is Postgres' or Onramp's own, to which no message may write."""
-    return schema in _CLOSED or schema.startswith(_CLOSED_PREFIX)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +126,13 @@ class Routes:
         if not self._digest:
             object.__setattr__(self, "_digest", sha256(self.as_json()).hexdigest()[:16])
         return self._digest
+
+    def unconfigured(self) -> frozenset[str]:
+        """Return the databases that the registry names and the writer's settings do not."""
+        if not self.places:
+            return frozenset()
+        named = {r.database for r in self.event_routes} | {s.database for s in self.sources}
+        return frozenset(named - {p.name for p in self.places})
 
     def reachable(self, topic: str) -> set[str]:
         """Return the names of all databases that a record on `topic` can be for."""

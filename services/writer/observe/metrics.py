@@ -209,6 +209,12 @@ class Metrics:
             "1 while the writer uses the previous registry because the present one is wrong.",
             registry=self.registry,
         )
+        self.unusable = Gauge(
+            "onramp_writer_registry_not_configured",
+            "1 for each place of the registry that names a database or schema which the settings lack.",
+            ["place"],
+            registry=self.registry,
+        )
         self.loop_turned = Gauge(
             "onramp_writer_loop_timestamp_seconds",
             "When the loop last turned, or failed to (Unix seconds); 0 before, and on standby.",

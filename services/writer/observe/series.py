@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 
 OTHER: Final = "other"
 #: What topics, tables and packets name.  The other labels have few values, and alerts need them.
-_MADE_BY_ANYBODY: Final = {"topic", "partition", "event_type", "table", "name"}
+_MADE_BY_ANYBODY: Final = {"topic", "partition", "event_type", "table", "name", "place"}
 
 Labels = tuple[str, ...]
 

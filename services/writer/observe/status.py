@@ -13,16 +13,17 @@ from services.writer.model import commit_delays, connection_budget, timings
 from services.writer.model.offsets import Partition
 from services.writer.observe.committed import Committed, Moment
 from services.writer.observe.database_stats import DatabaseSizes, DatabaseStats
+from services.writer.observe.labels import event_type_of, labels_of
 from services.writer.observe.lag import Lag, OpenTransaction, ages_at
 from services.writer.observe.metrics import Metrics
 from services.writer.observe.series import Labels
 from services.writer.observe.state_times import StateTimes
-from services.writer.persist import landing
 from services.writer.postgres.database import Database
 from services.writer.settle import outcome_counts
 from services.writer.settle.holds import Hold, described
 from services.writer.settle.work_order import TaskReport
 from shared import wire
+from shared.errors import NOT_CONFIGURED
 from shared.steps import Step
 
 log = logging.getLogger(__name__)
@@ -51,6 +52,8 @@ class Status:
         self.halted_partitions: dict[Partition, str] = {}
         #: Events that wait on Kafka, by database that is not configured.
         self.unknown_databases: Mapping[str, int] = {}
+        #: Places of the registry that the settings do not allow, with the reasons.
+        self.unusable: dict[str, str] = {}
         #: What an operator should fix although events land.
         self.warning = ""
         #: Why databases do not land.
@@ -75,19 +78,19 @@ class Status:
         self._turned = time()
         self._consuming = bool({"landing", "draining"} & set(databases.values()))
         out = ", ".join(f"{n} is {s}" for n, s in databases.items() if s != "landing")
-        self._reason = "; ".join(filter(None, (out, self.warning))) or None
+        wrong = "; ".join(f"{place}: {reason}" for place, reason in self.unusable.items())
+        self._reason = "; ".join(filter(None, (out, wrong, self.warning))) or None
 
     def update_reasons(self, reasons: Mapping[str, str]) -> None:
         """Take the reasons why databases do not land."""
         self.reasons = dict(reasons)
 
     def update_unknown_databases(self, events: Mapping[str, int]) -> None:
-        """Take how many events wait on Kafka for databases that are not configured, and log each."""
-        ended = dict.fromkeys(self.unknown_databases.keys() - events.keys(), 0)
-        self.unknown_databases = dict(events)
-        for name, waiting in (ended | self.unknown_databases).items():
+        """Take how many events wait on Kafka for databases that are not configured, and log new ones."""
+        before, self.unknown_databases = self.unknown_databases, dict(events)
+        for name, waiting in (dict.fromkeys(before, 0) | self.unknown_databases).items():
             self._show_waiting(name, "kafka", waiting, None)
-        for name, waiting in events.items():
+        for name, waiting in events.items() - before.items() if before.keys() != events.keys() else ():
             extra = {"database": name, "waiting": waiting}
             log.error("events wait for a database that is not configured; it can be retired", extra=extra)
 
@@ -95,6 +98,14 @@ class Status:
         """Take the digest of the registry that events are routed by, and whether the topic says the same."""
         self.metrics.registry_refused.set(not is_valid)
         self.metrics.series.show(self.metrics.registry_info, {(digest,): 1.0}, max)
+
+    def update_unusable(self, places: Mapping[str, str]) -> None:
+        """Take the places of the registry that the settings do not allow, and log each that is new."""
+        for place in places.keys() - self.unusable.keys():
+            extra = {"code": NOT_CONFIGURED.code, "place": place, "reason": places[place]}
+            log.error("the settings do not allow a part of the registry: its events wait", extra=extra)
+        self.unusable = dict(places)
+        self.metrics.series.show(self.metrics.unusable, {(place,): 1.0 for place in places}, max)
 
     def update_holds(self, holds: Mapping[str, Sequence[Hold]]) -> None:
         """Take the holds of each database."""
@@ -128,10 +139,10 @@ class Status:
 
     def _show_lag(self) -> None:
         lag, metrics, at = self._lag, self.metrics, ages_at(self._lag_read)
-        ages = {_labels(p): age for p, each in lag.items() if (age := each.seconds(at)) is not None}
-        metrics.series.show(metrics.lag, {_labels(p): each.events for p, each in lag.items()}, operator.add)
+        ages = {labels_of(p): age for p, each in lag.items() if (age := each.seconds(at)) is not None}
+        metrics.series.show(metrics.lag, {labels_of(p): each.events for p, each in lag.items()}, operator.add)
         metrics.series.show(metrics.lag_seconds, ages, max)
-        held = {_labels(p): each.seconds() for p, each in self._open.items()}
+        held = {labels_of(p): each.seconds() for p, each in self._open.items()}
         metrics.series.show(metrics.open_transaction_seconds, held, max)
 
     def _show_waiting(self, database: str, where: str, events: int, since: float | None) -> None:
@@ -188,7 +199,7 @@ class Status:
         reports = list(reports)
         self.metrics.spark.slot_seconds.inc(sum(report.slot_seconds for report in reports))
         for done in (done for report in reports if report.work for done in timings.done(report.work)):
-            event_type = _event_type(done.topic, done.table)
+            event_type = event_type_of(done.topic, done.table)
             labels = (done.step, done.topic, event_type, done.database, done.table)
             self.metrics.series.count(self.metrics.step_seconds, labels, done.seconds)
             self.metrics.series.count(self.metrics.step_rows, labels, done.rows)
@@ -198,7 +209,7 @@ class Status:
         events: dict[str, Counter[tuple[str, str, str]]] = defaultdict(Counter)
         for report in reports:
             for delay in commit_delays.from_json(report.delays or "[]"):
-                labels = (delay.database, _event_type(delay.topic, delay.table))
+                labels = (delay.database, event_type_of(delay.topic, delay.table))
                 self.metrics.series.observe(self.metrics.commit_delays, labels, delay.counts, delay.seconds)
             for each in outcome_counts.from_json(report.outcomes or "[]"):
                 events[each.database][each.topic, each.table, each.outcome] += each.events
@@ -207,7 +218,7 @@ class Status:
 
     def _count_to(self, database: str, totals: Mapping[tuple[str, str, str], int]) -> None:
         labelled: dict[Labels, float] = {
-            (Step.PERSIST.value, topic, _event_type(topic, table), database, table, outcome): n
+            (Step.PERSIST.value, topic, event_type_of(topic, table), database, table, outcome): n
             for (topic, table, outcome), n in totals.items()
         }
         self.metrics.series.count_to(self.metrics.events, labelled, database)
@@ -221,7 +232,7 @@ class Status:
     def update_undecided(self, totals: Mapping[tuple[Step, str, str], int]) -> None:
         """Take the totals that no database counts: by step, topic and outcome."""
         for (step, topic, outcome), n in totals.items():
-            labels = (step.value, topic, _event_type(topic, ""), "", "", outcome)
+            labels = (step.value, topic, event_type_of(topic, ""), "", "", outcome)
             self.metrics.series.count_to(self.metrics.events, {labels: n}, f"{topic} {outcome}")
 
     def update_database(self, database: str, stats: DatabaseStats, began: Moment | None = None) -> None:
@@ -283,15 +294,3 @@ class Status:
     def ready(self) -> tuple[bool, str | None]:
         """Return whether the writer consumes, and the reason when it does not or not everywhere."""
         return self._consuming, self._reason
-
-
-def _labels(partition: Partition) -> Labels:
-    return partition.topic, str(partition.number)
-
-
-def _event_type(topic: str, table: str) -> str:
-    """Return the event type that a landing table or a topic is named after; empty when neither is."""
-    if table.startswith(f"{landing.SCHEMA}."):
-        return table.removeprefix(f"{landing.SCHEMA}.")
-    prefix = wire.topic_of("")
-    return topic.removeprefix(prefix) if topic.startswith(prefix) else ""

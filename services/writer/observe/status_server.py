@@ -128,6 +128,7 @@ def readyz(status: Status) -> Answer:
         "batch_seconds": status.batch_seconds(),
         "holds": status.holds,
         "unknown_databases": status.unknown_databases,
+        "not_configured": status.unusable,
         "open_transactions": status.open_transactions(),
         "halted_partitions": {str(p): why for p, why in status.halted_partitions.items()},
     }

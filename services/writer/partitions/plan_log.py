@@ -157,10 +157,13 @@ class PlanLog:
             self._planned.setdefault((r.partition, r.topic_id), {}).setdefault(epoch, []).append(r)
 
     def unfinished_databases(self, partition: Partition, position: Position) -> set[str]:
-        """Return the databases that events of unfinished ranges of `partition` may be for."""
+        """Return the databases in which unfinished ranges of `partition` may have begun to land.
+
+        Those that were not configured even then have diverted events at most.
+        """
         planned_ranges = self.planned_ranges(partition, position.topic_id)
         unfinished = [routes for r, routes in planned_ranges if position.next_offset < r.end]
-        return {name for routes in unfinished for name in routes.reachable(partition.topic)}
+        return {n for routes in unfinished for n in routes.reachable(partition.topic) - routes.unconfigured()}
 
     def plan_entries(self, epoch: int, ranges: Sequence[Range], routes: Routes) -> list[Entry]:
         """Return the entries that record that writer `epoch` starts `ranges` under `routes`."""

@@ -65,7 +65,8 @@ def spelled(conn: connection, target: Target) -> Target:
         with savepoint(conn), conn.cursor() as cursor:
             cursor.execute("SELECT %s", (str(target),))
     except psycopg2.DataError:
-        return target._replace(schema=ascii(target.schema), table=ascii(target.table))
+        schema = target.schema if target.schema.isascii() else ascii(target.schema)
+        return target._replace(schema=schema, table=ascii(target.table))
     return target
 
 

@@ -26,7 +26,7 @@ from services.writer.persist.row_results import Parked, PersistResult, all_parke
 from services.writer.postgres.answer_cache import StaleAnswerError
 from services.writer.postgres.database import Database
 from shared import failpoints, landing_table
-from shared.errors import INTERNAL_PERSIST, OnrampError, UserError
+from shared.errors import INTERNAL_PERSIST, NOT_CONFIGURED, InfrastructureError, OnrampError, UserError
 
 __all__ = ["Parked", "PersistResult", "all_parked", "make_constraints_immediate", "persist", "persist_apart"]
 
@@ -101,6 +101,10 @@ def _receipt(rows: pa.Table, row_index: int) -> tuple[str, ...]:
 def _persist(
     conn: connection, database: Database, target: Target, rows: pa.Table, write: Write | None
 ) -> PersistResult:
+    # A registry opens no schema that the settings close.
+    if target.typed and target.schema not in database.schemas:
+        opened = f"database {database.name} opens the schemas {', '.join(database.schemas)} alone"
+        raise InfrastructureError(NOT_CONFIGURED, opened)
     write = write or (typed_table.persist if target.typed else _land)
     result = write(conn, database, target, rows)
     failpoints.meet("writer.persist", [rows.column("_id")])  # also for rows that waited for a lock

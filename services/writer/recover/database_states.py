@@ -45,6 +45,8 @@ class DatabaseStates:
         self._databases = {d.name: d for d in configured}
         self._health = {d.name: Health() for d in configured}
         self._index = index
+        #: Databases that the registry names and the settings do not: their events are diverted.
+        self.unconfigured: frozenset[str] = frozenset()
 
     @property
     def names(self) -> list[str]:
@@ -74,13 +76,21 @@ class DatabaseStates:
         """Return whether any database is up and not halted."""
         return any(self._is_available(n) for n in self._databases)
 
-    def split(self, overrun: Collection[str] = ()) -> tuple[tuple[Database, ...], tuple[str, ...]]:
+    def split(
+        self, overrun: Collection[str] = (), planned: Collection[str] = ()
+    ) -> tuple[tuple[Database, ...], tuple[str, ...]]:
         """Return who takes the next batch, and the names of those whose events of it are diverted to Kafka.
 
         Those of `overrun` are diverted although they are up: they take it in pieces, as they drain.
+        `planned`: the unconfigured databases of the routes that the batch was planned under.
         """
         landing = tuple(d for d in self.landing() if d.name not in overrun)
-        return landing, tuple(n for n in self._databases if n not in {d.name for d in landing})
+        others = self.with_unconfigured(planned)
+        return landing, tuple(n for n in others if n not in {d.name for d in landing})
+
+    def with_unconfigured(self, planned: Collection[str] = ()) -> list[str]:
+        """Return the names of all configured databases, and of those that routes name beside them."""
+        return list(dict.fromkeys([*self._databases, *sorted(self.unconfigured), *sorted(planned)]))
 
     def require_available(self) -> None:
         """Raise `InfrastructureError` when no database is up: Kafka is the buffer then."""

@@ -20,7 +20,7 @@ from psycopg2.extras import execute_values
 from services.writer.model.targets import Target
 from services.writer.persist import encodings
 from services.writer.settle.pause_policy import ParkRate
-from shared.errors import PAUSED, TABLE_BLOCKED, Fault
+from shared.errors import NOT_CONFIGURED, PAUSED, TABLE_BLOCKED, Fault
 
 KIND_TABLE: Final = "table"
 KIND_TYPE: Final = "type"
@@ -90,7 +90,9 @@ class Hold:
     @property
     def fault(self) -> Fault:
         """Why events wait behind it."""
-        return TABLE_BLOCKED if self.kind == KIND_TABLE else PAUSED
+        if self.kind == KIND_TYPE:
+            return PAUSED
+        return NOT_CONFIGURED if self.sqlstate == NOT_CONFIGURED.code else TABLE_BLOCKED
 
     def blocked_again(self, sqlstate: str | None, *, suspicious: bool) -> "Hold":
         """The table did not take rows once more, for this reason; `suspicious`: it may be one row's fault."""

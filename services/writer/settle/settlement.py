@@ -48,7 +48,7 @@ from services.writer.settle.parked_rows import by_partition, parked_records
 from services.writer.settle.pause_policy import ParkRate, PausePolicy
 from services.writer.settle.restarts import BlockedError, SerializationConflictError, UnforeseenError
 from shared import change_table, wire
-from shared.errors import PAUSED, UNKNOWN_TABLE, InfrastructureError, OnrampError, UserError
+from shared.errors import NOT_CONFIGURED, PAUSED, UNKNOWN_TABLE, InfrastructureError, OnrampError, UserError
 from shared.outcomes import Outcome
 from shared.steps import Step
 
@@ -183,8 +183,8 @@ class Settlement:
             if not conn.closed and (own or is_of_one_table(e.pgcode)):
                 raise blocked from None
             raise
-        except InfrastructureError:  # its table could not be made
-            raise BlockedError(target, None) from None
+        except InfrastructureError as e:  # its table could not be made, or its schema is not open
+            raise BlockedError(target, e.fault.code if e.fault is NOT_CONFIGURED else None) from None
         except (OnrampError, MemoryError):
             raise
         except Exception as e:

@@ -12,7 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from services.writer.driver.routes_from_registry import only_known, topics_of
+from services.writer.driver.routes_from_registry import topics_of, unusable
 from services.writer.driver.spark import Spark
 from services.writer.kafka.history import Held, Window, held
 from services.writer.model import connection_budget
@@ -101,7 +101,8 @@ def try_change(
         old=rules_of(old, databases),
         new=rules_of(new, databases, {t: columns for s in surveys.values() for t, columns in s.adds.items()}),
         databases=tuple(d for d in databases if not surveys[d.name].out),
-        out={name: each.out for name, each in surveys.items() if each.out},
+        out={name: each.out for name, each in surveys.items() if each.out}
+        | dict.fromkeys(rules_of(old, databases).routes.unconfigured(), "no such database is configured"),
         brokers=kafka.brokers,
         events=wish.events,
         personal=_personal(old, new),
@@ -192,7 +193,7 @@ def changed(old: InForce, file: Path, databases: Sequence[Database]) -> Changed:
         )
         _require_schemas(new)
         require_no_clash(new.sources, new.models)
-        only_known(databases)(new)
+        _require_usable(new, databases)
     except ValueError as e:  # a RegistryFileError is one
         raise WrongFileError(placed(file, str(e))) from None
     if reason := too_large(new):
@@ -206,6 +207,12 @@ def _require_registry(file: Path) -> None:
         load(file)
     except ValueError as e:
         raise WrongFileError(placed(file, str(e))) from None
+
+
+def _require_usable(snapshot: Snapshot, databases: Sequence[Database]) -> None:
+    """Raise `ValueError` unless the writer's settings have every database and schema that is named."""
+    if wrong := unusable(snapshot, databases):
+        raise ValueError("; ".join(f"{place}: {reason}" for place, reason in wrong.items()))
 
 
 def _require_schemas(snapshot: Snapshot) -> None:

@@ -54,7 +54,10 @@ class Stack:
 
     def apply(self, document: Any, *options: str) -> Result:
         self.file.write_text(yaml.safe_dump(document))
-        return self.onramp("apply", str(self.file), *options)
+        name, *others = self.dsns
+        further = orjson.dumps({other: self.dsns[other] for other in others}).decode()
+        where = ("--database", name, "--dsn", self.dsns[name], "--databases", further)
+        return self.onramp("apply", str(self.file), *where, *options)
 
     def send(self, event_id: str, name: str, key: str, **payload: Any) -> int:
         headers = {"content-type": "application/json", "authorization": f"Bearer {key}"}

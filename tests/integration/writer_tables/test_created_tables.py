@@ -137,7 +137,7 @@ def test_a_table_whose_key_has_a_default_is_refused_unless_each_event_has_the_ke
 def test_a_key_that_nobody_can_look_at_is_said_and_refuses_nothing(tmp_path: Path) -> None:
     file = tmp_path / "onramp.yaml"
     file.write_text(yaml.safe_dump({"event_types": {"a": {"destinations": [{"schema": "s", "table": "t"}]}}}))
-    out = Where("", {"onramp": "postgresql://x@127.0.0.1:1/x"})
+    out = Where("", {"onramp": "postgresql://x@127.0.0.1:1/x"}, {"onramp": ("s",)})
     for where, why in ((Where("", {}), "give --dsn"), (out, "cannot be reached")):
         done = apply_file(Editor(MemoryLog()), file, Wish(), where)
         assert done.state is State.APPLIED

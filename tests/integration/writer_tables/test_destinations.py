@@ -72,7 +72,9 @@ class Place:
         place = RoutedDatabase("onramp", "", ("shop",))
         self.tables.routes = Routes("onramp", (place,), event_routes=(ROUTE,))
         values = [event(each, **PAYLOAD) for each in ids]
-        (done,) = self.tables.land_values(values, replace(self.tables.bench.database, dsn=self.dsn)).values()
+        (done,) = self.tables.land_values(
+            values, replace(self.tables.bench.database, dsn=self.dsn, schemas=("shop",))
+        ).values()
         assert not done.parked, done.parked
         return len(self.tables.bench.rows("SELECT FROM shop.orders"))
 

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from services.admin.registry.change import State, Wish, apply_file
+from services.admin.registry.places import KnownPlaces
 from shared.errors import KAFKA_UNAVAILABLE, REGISTRY_CONFLICT, InfrastructureError, UserError
 from shared.registry import Snapshot
 from shared.registry.chain import FORMAT
@@ -25,10 +26,12 @@ FILE: dict[str, Any] = {
 }
 
 
-def applied(log: MemoryLog, document: Any, folder: Path, **wish: Any) -> Any:
+def applied(
+    log: MemoryLog, document: Any, folder: Path, where: KnownPlaces | None = None, **wish: Any
+) -> Any:
     file = folder / "onramp.yaml"
     file.write_text(document if isinstance(document, str) else yaml.safe_dump(document))
-    return apply_file(Editor(log), file, Wish(actor="me", reason="why", **wish))
+    return apply_file(Editor(log), file, Wish(actor="me", reason="why", **wish), where)
 
 
 def test_a_file_is_in_force_and_the_same_again_is_no_change(tmp_path: Path) -> None:
@@ -258,3 +261,59 @@ def test_who_knows_an_older_format_writes_nothing() -> None:
         Editor(log)
     with pytest.raises(UserError):  # also one that had read before
         before.write(change, "me", "")
+
+
+#: Nobody listens there: names alone are compared.
+KNOWN = KnownPlaces({"main": "host=127.0.0.1 port=1", "shop": "host=127.0.0.1 port=1"}, {"shop": ("app",)})
+SOURCE = {"dsn_env": "ONRAMP_SOURCE_S", "schemas": ["app"], "publish": "s"}
+
+
+@pytest.mark.parametrize(
+    ("document", "says"),
+    [
+        (
+            {"event_types": {"a": {}, "b": {"destinations": [{"vanity": "shpo"}]}}},
+            "line 5: event_types.b.destinations.0: no such database: shpo; configured are main, shop",
+        ),
+        (
+            {
+                "event_types": {
+                    "a": {"destinations": [{"database": "shop", "schema": "public", "table": "t"}]}
+                }
+            },
+            "opens the schemas app, not public",
+        ),
+        ({"grants": [{"topic": "t", "database": "war*"}]}, "grants.0: no such database: war*"),
+        ({"contracts": [{"unknown_fields": "freeze", "database": "x"}]}, "contracts.0: no such"),
+        ({"sources": {"s": SOURCE | {"database": "x"}}}, "sources.s: no such database: x"),
+    ],
+)
+@pytest.mark.parametrize("is_dry", [True, False])
+def test_what_the_writer_could_not_follow_is_refused(
+    document: dict[str, Any], says: str, *, is_dry: bool, tmp_path: Path
+) -> None:
+    log = MemoryLog()
+    refused = applied(log, document, tmp_path, KNOWN, is_dry=is_dry)
+    assert (refused.state, log.records) == (State.REFUSED, [])
+    assert says in refused.reason
+
+
+def test_what_it_can_follow_and_what_was_there_before_is_not_refused(tmp_path: Path) -> None:
+    log = MemoryLog()
+    fine = {
+        "event_types": {"a": {"destinations": [{"vanity": "shop"}, {}]}},
+        "grants": [{"topic": "t", "database": "s*"}, {"topic": "u"}],
+        "sources": {"s": SOURCE | {"database": "shop"}},
+    }
+    assert applied(log, fine, tmp_path, KNOWN).state is State.APPLIED
+    more = fine | {"event_types": fine["event_types"] | {"b": {}}}
+    assert applied(log, more, tmp_path, KnownPlaces({"main": "x"})).state is State.APPLIED
+
+
+def test_without_any_database_a_name_of_one_is_refused_and_the_default_one_is_not(tmp_path: Path) -> None:
+    default = {"event_types": {"a": {"destinations": [{}]}}, "grants": [{"topic": "t"}]}
+    assert applied(MemoryLog(), default, tmp_path, KnownPlaces({})).state is State.APPLIED
+    named = {"event_types": {"a": {"destinations": [{"vanity": "shop"}]}}}
+    refused = applied(MemoryLog(), named, tmp_path, KnownPlaces({}))
+    assert refused.state is State.REFUSED
+    assert "configured are none (the writer's settings; for `onramp` --dsn and --databases)" in refused.reason

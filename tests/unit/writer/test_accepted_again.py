@@ -57,7 +57,9 @@ class _Scene:
         for key, value in [*planned, *self.plan_log.leader_entries({(TOPIC, 0): 3})]:
             self.plan_log.apply(key, value)
         self.log = _Log(cut)
-        databases: Any = SimpleNamespace(names=["main"], positions={P: Position(TOPIC, 6)})
+        databases: Any = SimpleNamespace(
+            names=["main"], with_unconfigured=lambda: ["main"], positions={P: Position(TOPIC, 6)}
+        )
         log: Any = self.log
         self.partitions = PartitionTracker(
             cluster=log,

@@ -8,7 +8,7 @@ import orjson
 import pytest
 from pydantic import SecretStr, ValidationError
 
-from services.writer.driver.routes_from_registry import RegistryLooks, only_known, routes_of
+from services.writer.driver.routes_from_registry import RegistryLooks, routes_of, unusable
 from services.writer.model.routes import Routes
 from services.writer.model.targets import Target
 from services.writer.postgres.database import configured
@@ -21,6 +21,7 @@ DATABASES = {
     "warehouse": {"dsn": "postgresql://w@db/warehouse_7", "schemas": ["shop", "events"]},
     "plain": "dbname=plain",
 }
+SOURCE = {"dsn_env": "ONRAMP_SOURCE_S", "schemas": ["app"], "publish": "s"}
 
 
 def settings(**databases: Any) -> WriterSettings:
@@ -29,7 +30,7 @@ def settings(**databases: Any) -> WriterSettings:
 
 def routes(document: dict[str, Any], of: WriterSettings | None = None) -> Routes:
     databases = configured(of or settings())
-    return routes_of(MemoryRegistry(document, only_known(databases)).snapshot(), databases)
+    return routes_of(MemoryRegistry(document).snapshot(), databases)
 
 
 def may(found: Routes, topic: str, database: str, schema: str, table: str = "t") -> bool:
@@ -99,22 +100,46 @@ def test_an_event_types_own_contract_comes_before_the_lists_and_the_lists_in_ord
         ({"grants": [{"topic": "a", "database": "wharehouse"}]}, "grants.0: no such database"),
         ({"contracts": [{"unknown_fields": "freeze", "database": "nowhere"}]}, "contracts.0"),
         (
-            {"event_types": {"a": {"destinations": [{"schema": "private", "table": "t"}]}}},
-            "opens the",
+            {"event_types": {"a": {"destinations": [{}, {"schema": "private", "table": "t"}]}}},
+            "event_types.a.destinations.1: database onramp opens the schemas events, public, not private",
         ),
         (
-            {"event_types": {"a": {"destinations": [{"schema": "onramp", "table": "ledger"}]}}},
-            "opens the",
+            {"event_types": {"a": {"destinations": [{"vanity": "x"}]}}},
+            "event_types.a.destinations.0: no such",
         ),
-        ({"event_types": {"a": {"destinations": [{"table": "t"}]}}}, "a table needs its schema"),
-        ({"event_types": {"a": {"destinations": [{"type": "s3"}]}}}, "not supported"),
+        ({"sources": {"s": SOURCE | {"database": "x"}}}, "sources.s: no such database: x; configured are"),
     ],
 )
-def test_a_registry_that_the_operator_does_not_allow_is_refused_by_place(
+def test_what_the_settings_do_not_allow_is_told_by_place_and_nothing_else_is(
     document: dict[str, Any], says: str
 ) -> None:
-    with pytest.raises(ValueError, match=says):
-        only_known(configured(settings()))(Snapshot.model_validate(document))
+    fine = {"event_types": {"b": {"destinations": [{"vanity": "warehouse", "schema": "shop", "table": "t"}]}}}
+    assert unusable(Snapshot.model_validate(fine), configured(settings())) == {}
+    both = document | {"event_types": document.get("event_types", {}) | fine["event_types"]}
+    (told,) = unusable(Snapshot.model_validate(both), configured(settings())).items()
+    assert ": ".join(told).startswith(says)
+
+
+@pytest.mark.parametrize(
+    "destination",
+    [
+        {"schema": "onramp", "table": "ledger"},
+        {"schema": "landing", "table": "t"},
+        {"schema": "pg_catalog", "table": "t"},
+        {"table": "t"},
+        {"type": "s3"},
+    ],
+)
+def test_a_destination_that_no_service_can_write_to_is_no_registry(destination: dict[str, str]) -> None:
+    with pytest.raises(ValidationError):
+        Snapshot.model_validate({"event_types": {"a": {"destinations": [destination]}}})
+
+
+def test_databases_that_only_the_registry_names_are_told_apart() -> None:
+    events = {"a": {"destinations": [{}, {"vanity": "x"}]}, "b": {"destinations": [{"vanity": "plain"}]}}
+    found = routes({"event_types": events, "sources": {"s": SOURCE | {"database": "y"}}})
+    assert found.unconfigured() == {"x", "y"}
+    assert Routes("onramp").unconfigured() == set()
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,47 @@
+"""What of a registry names a database, or a schema of one, that the writer's settings do not have.
+
+Whoever changes the registry refuses it. A writer whose settings say otherwise isolates it to its own events.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from fnmatch import fnmatchcase
+
+from shared.registry.model import Destination, Snapshot
+
+
+def unknown_places(
+    snapshot: Snapshot, schemas: Mapping[str, Collection[str]], default: str
+) -> dict[str, str]:
+    """Return the reason by place (`event_types.a.destinations.0`).
+
+    `schemas`: the open ones, by configured database; `default`: the database that a destination without a
+    name means.
+    """
+    found: dict[str, str] = {}
+    for name, event_type in snapshot.event_types.items():
+        for n, destination in enumerate(event_type.destinations):
+            if reason := _reason(destination, schemas, default):
+                found[f"event_types.{name}.destinations.{n}"] = reason
+    patterns = {f"grants.{n}": grant.database for n, grant in enumerate(snapshot.grants)}
+    patterns |= {f"contracts.{n}": contract.database for n, contract in enumerate(snapshot.contracts)}
+    for place, pattern in patterns.items():
+        if not any(fnmatchcase(name, pattern) for name in schemas):
+            found[place] = _no_such_database(pattern, schemas)
+    for name, source in snapshot.sources.items():
+        if source.database and source.database not in schemas:
+            found[f"sources.{name}"] = _no_such_database(source.database, schemas)
+    return found
+
+
+def _reason(destination: Destination, schemas: Mapping[str, Collection[str]], default: str) -> str:
+    database = destination.vanity or destination.database or default
+    if database not in schemas:
+        return _no_such_database(database, schemas)
+    if destination.table and destination.db_schema not in schemas[database]:
+        opened = ", ".join(schemas[database])
+        return f"database {database} opens the schemas {opened}, not {destination.db_schema:.70}"
+    return ""
+
+
+def _no_such_database(name: str, known: Iterable[str]) -> str:
+    return f"no such database: {name:.70}; configured are {', '.join(sorted(known)) or 'none'}"
