@@ -41,12 +41,16 @@ class Attempt(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What a database says of an attempt: its outcome and reason, else whether it is staged."""
+    """What a database says of an attempt: its outcome and reason, else whether it is staged.
+
+    `known`: the attempt of another job that the database knows, if that is not below this one or has landed.
+    """
 
     id: int
     outcome: str | None
     reason: str | None
     staged: bool
+    known: int | None = None
 
 
 class Asked(NamedTuple):
@@ -79,7 +83,7 @@ def everywhere(
         belonging: dict[str, list[Attempt]] = defaultdict(list)
         for each in found:
             if each.outcome == SORTED:
-                belonging[_database_of(each)].append(of[each.id])
+                belonging[_sorted_to(each)].append(of[each.id])
         todo.extend(belonging.items())
         yield Asked(name, some, [each for each in found if each.outcome != SORTED])
 
@@ -95,15 +99,21 @@ def by_database(attempts: Sequence[Attempt], names: Iterable[str]) -> Mapping[st
     """Group attempts by the database to ask first; of those that none is named for under the empty name."""
     found: dict[str, list[Attempt]] = defaultdict(list)
     names = list(names)
-    longest_first = sorted(names, key=len, reverse=True)
     for attempt in attempts:
-        if wire.is_refused(attempt.destination):
-            found[next(iter(names), "")].append(attempt)
-            continue
-        of = (name for name in longest_first if attempt.destination.startswith(f"{name}."))
-        found[next(of, "")].append(attempt)
+        found[database_of(attempt.destination, names)].append(attempt)
     return found
 
 
-def _database_of(found: Found) -> str:
+def database_of(destination: str, names: Iterable[str]) -> str:
+    """Return the database of what was parked for a destination, the first of `names` if that has none.
+
+    Empty: it is none of them.
+    """
+    names = list(names)
+    if wire.is_refused(destination):
+        return next(iter(names), "")
+    return max((name for name in names if destination.startswith(f"{name}.")), key=len, default="")
+
+
+def _sorted_to(found: Found) -> str:
     return str(orjson.loads(found.reason or "{}").get("database", ""))

@@ -67,7 +67,7 @@ def api(
     _add_events(app, dsn, segments, operators.personal)
     _add_parts(app, dsn)
     _add_acts(app, dsn)
-    add_jobs(app, dsn, databases)
+    add_jobs(app, dsn, databases, operators.registry)
     add_recheck(app, dsn, databases)
     add_edits(app, dsn, segments)
     return app

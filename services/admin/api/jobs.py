@@ -1,11 +1,12 @@
 """The routes of jobs: a set is counted first, and what was counted is what is changed."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Final
 
 import orjson
 from fastapi import Depends, FastAPI, Request
 
+from services.admin.api.own_tables import require_own_table
 from services.admin.api.problems import not_kept
 from services.admin.api.queries import Actor, Id, JobRequest
 from services.admin.api.rights import Asking
@@ -16,12 +17,13 @@ from services.admin.store.control_sql import transaction
 from services.admin.store.jobs_sql import Job, Plan
 from services.admin.store.read_sql import record_act
 from shared.errors import BAD_QUERY, NO_FILTER, SET_CHANGED, UserError
+from shared.registry import Snapshot
 
 _SHOWN: Final = 200
 _RESULT: Final = ("outcome", "reason", "events")
 
 
-def add_jobs(app: FastAPI, dsn: str, databases: Mapping[str, str]) -> None:
+def add_jobs(app: FastAPI, dsn: str, databases: Mapping[str, str], registry: Callable[[], Snapshot]) -> None:
     """Add them."""
 
     @app.post("/v1/jobs", status_code=202)
@@ -44,6 +46,9 @@ def add_jobs(app: FastAPI, dsn: str, databases: Mapping[str, str]) -> None:
                 plan = Plan(fix, is_edited, asked.to, asked.with_triggers)
             else:
                 events, plan = rehearse_sql.rehearsed(conn, asked.rehearsed, databases, only)
+            if plan.to is not None and only is not None:
+                parked_for = sets_sql.destinations(conn, events)
+                require_own_table(asking, plan.to, parked_for, databases, registry())
             counted = sets_sql.count(conn, asked.kind, events, databases)
             if asked.dry_run:
                 return {"kind": asked.kind, "events": counted, "upto": events.upto}

@@ -14,7 +14,7 @@ from starlette.datastructures import Headers
 
 from services.admin.api.local import is_local
 from shared.errors import BAD_QUERY, NOT_ALLOWED, NOT_LOCAL, UNAUTHENTICATED, UserError
-from shared.registry import Registry, Role
+from shared.registry import Registry, Role, Snapshot
 from shared.registry.bearer import Bearer, bearer
 
 _ROLES: Final[tuple[Role, ...]] = ("viewer", "operator", "admin")
@@ -91,6 +91,10 @@ class Operators:
         Of a name that is not known: what any type calls personal.
         """
         return self._registry.snapshot().personal_of(event_name)
+
+    def registry(self) -> Snapshot:
+        """Return the registry in force. Raises `InfrastructureError` REGISTRY_UNREAD."""
+        return self._registry.snapshot()
 
     def caller(self, headers: Headers) -> Caller:
         """Return who sent these headers.

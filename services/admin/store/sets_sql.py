@@ -15,6 +15,7 @@ UNDO_DAYS: Final = 7
 _LAST_ID: Final = 2**63 - 1
 _LAST: Final = "SELECT coalesce(max(id), 0) FROM onramp_admin.parked e WHERE {}"
 _COUNT: Final = "SELECT count(*) FROM onramp_admin.events e WHERE {set} AND {condition}"
+_DESTINATIONS: Final = "SELECT DISTINCT e.destination FROM onramp_admin.events e WHERE {set}"
 _CHANGED: Final = """
     SELECT EXISTS (SELECT FROM onramp_admin.events e WHERE {set} AND e.changed_at > %(since)s)
 """
@@ -73,6 +74,12 @@ def count(conn: connection, kind: str, events: EventSet, databases: Iterable[str
     statement = sql.SQL(_COUNT).format(set=of_set, condition=of_kind)
     ((found,),) = rows(conn, statement, values | more)
     return int(found)
+
+
+def destinations(conn: connection, events: EventSet) -> list[str]:
+    """Return what the events of a set were parked for, each once."""
+    of_set, values = events.condition()
+    return [name for (name,) in rows(conn, sql.SQL(_DESTINATIONS).format(set=of_set), values)]
 
 
 def has_changed(conn: connection, events: EventSet, since: datetime) -> bool:

@@ -219,6 +219,27 @@ def test_a_job_counts_and_changes_what_its_operator_sees_and_others_do_not_see_i
     assert _acts(guarded, subject=f"job {everything['id']}", act="cancel") == []
 
 
+@pytest.mark.parametrize("kind", ["replay", "rehearse"])
+def test_an_operator_for_some_events_names_only_tables_in_which_those_land(
+    guarded: Guarded, kind: str
+) -> None:
+    olga, otto = guarded.of("olga"), guarded.of("otto")
+    for table in ("public.secrets", "events.pay_made", "public.order_made"):
+        assert otto.start(kind, dry_run=True, to=table).status_code == 202
+        said = refused(olga.start(kind, dry_run=True, to=table), 403, "not_allowed")
+        assert said["detail"].startswith(f"to: this key is for some events, and {table} takes others too")
+    assert olga.start(kind, dry_run=True, to="events.order_other").status_code == 202
+    if kind == "replay":  # of another's rehearsal, which only had events that she sees
+        statement = REHEARSAL.replace('"code": "planted"', '"event_name": "order_made"')
+        execute(
+            guarded.dsn,
+            statement.replace("state)", 'state, "to")').replace("'done'", "'done', 'public.secrets'"),
+        )
+        last = otto.get("/v1/jobs").json()["jobs"][0]
+        rehearsal = {"kind": kind, "reason": "x", "rehearsed": last["id"]}
+        refused(olga.ask("POST", "/v1/jobs", json=rehearsal), 403, "not_allowed")
+
+
 def _cli(guarded: Guarded, *arguments: str, **env: str) -> Any:
     address = ["--admin", guarded.service.url]
     return CliRunner().invoke(app, ["errors", *arguments, *address], env=env)
