@@ -18,6 +18,7 @@ from services.admin.jobs.runner import JobRunner
 from services.admin.keep.keeper import Keeper
 from services.admin.keep.packer import Packer
 from services.admin.looks.looker import Looker
+from services.admin.operate.kafka_retire import RetiredDatabases
 from services.admin.registry.desk import RegistryDesk
 from services.admin.registry_api.routes import add_registry
 from services.admin.registry_watch import RegistryWatch
@@ -47,7 +48,7 @@ def create(
     are some; the holder of `dev_key` may do everything.
     """
     keeper, packer = Keeper(brokers, dsn), Packer(dsn, segments)
-    jobs = JobRunner(dsn, databases, registry, segments)
+    jobs = JobRunner(dsn, databases, registry, segments, RetiredDatabases(brokers))
     looker = Looker(dsn, databases, registry, segments, per_hour=looks_per_hour)
     operators = Operators(registry, keyless=keyless, dev_key=dev_key)
     watch = RegistryWatch(registry, operators.see)

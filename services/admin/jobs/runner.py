@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from services.admin.segments.folder import Segments
+from services.admin.store.replay_sql import Retired
 from services.admin.store.work_sql import JobSession
 from services.admin.until_stopped import UntilStopped
 from shared.errors import InfrastructureError
@@ -27,13 +28,15 @@ class JobRunner(UntilStopped):
         databases: Mapping[str, str],
         registry: Registry,
         segments: Segments | None = None,
+        retired: Retired = frozenset,
     ) -> None:
-        """`registry` says what is personal, and so in no sample."""
+        """`registry` says what is personal, and so in no sample; `retired`: databases that are gone."""
         super().__init__()
         self._dsn = dsn
         self._databases = databases
         self._registry = registry
         self._segments = segments
+        self._retired = retired
 
     async def _go_on(self) -> None:
         """Work; while the database is out it is tried again."""
@@ -46,7 +49,12 @@ class JobRunner(UntilStopped):
 
     async def _work(self) -> None:
         session = await asyncio.to_thread(
-            JobSession.open, self._dsn, self._databases, self._segments, self._registry.snapshot
+            JobSession.open,
+            self._dsn,
+            self._databases,
+            self._segments,
+            self._registry.snapshot,
+            self._retired,
         )
         try:
             counted = 1  # by one that was killed, perhaps

@@ -1,6 +1,8 @@
 """Retires a database that is not configured any more, by a word on `onramp.settled` for the writer."""
 
+import asyncio
 import getpass
+import time
 from typing import Final, NamedTuple
 from uuid import uuid4
 
@@ -17,6 +19,8 @@ from shared.unreadable import UNREADABLE
 _WORD: Final = "retire"
 _DONE: Final = "retired"
 _BASELINE: Final = "baseline"
+#: The topic is read whole: while a job waits for an unknown database, as often.
+_READ_SECONDS: Final = 10.0
 
 
 class _Word(msgspec.Struct):
@@ -39,24 +43,48 @@ class Known(NamedTuple):
 
 async def known(brokers: Brokers, name: str) -> Known:
     """Return what is known of a database.  Raises `InfrastructureError`."""
-    baselines: dict[bytes, bool] = {}
-    done: _Done | None = None
+    past, retired = await _read(brokers)
+    return Known(name in past, name in retired)
+
+
+async def _read(brokers: Brokers) -> tuple[set[str], set[str]]:
+    """Return the databases that have a past on `onramp.settled`, and those that are retired."""
+    baselines: dict[bytes, set[str]] = {}
+    retired: set[str] = set()
     async with KafkaLogs(brokers) as logs:
         async for record in logs.whole(wire.SETTLED):
             key = record.key or b""
             try:
                 if key.startswith(f"{_BASELINE}/".encode()):
-                    baselines[key] = name in msgspec.json.decode(record.value or b"", type=dict[str, int])
-                elif key == f"{_DONE}/{name}".encode():
+                    baselines[key] = set(msgspec.json.decode(record.value or b"", type=dict[str, int]))
+                elif key.startswith(f"{_DONE}/".encode()):
                     done = msgspec.json.decode(record.value or b"", type=_Done)
                     if done.upto is not None:  # what was before it is over
-                        baselines.clear()
+                        retired.add(name := key.decode().partition("/")[2])
+                        for names in baselines.values():
+                            names.discard(name)
             except UNREADABLE:
                 continue  # anybody may write there: it is none of the writer's
         if logs.leaderless:
             raise InfrastructureError(KAFKA_UNAVAILABLE, no_leader(logs.leaderless))
-    has_past = any(baselines.values())
-    return Known(has_past, is_retired=done is not None and done.upto is not None and not has_past)
+    past = {name for names in baselines.values() for name in names}
+    return past, retired - past
+
+
+class RetiredDatabases:
+    """Returns the databases that an operator has retired, as of some seconds ago at most; for one thread."""
+
+    def __init__(self, brokers: Brokers) -> None:
+        self._brokers = brokers
+        self._found: set[str] = set()
+        self._again_at = 0.0
+
+    def __call__(self) -> set[str]:
+        """Return them. Raises `InfrastructureError`."""
+        if time.monotonic() >= self._again_at:
+            self._found = asyncio.run(_read(self._brokers))[1]
+            self._again_at = time.monotonic() + _READ_SECONDS
+        return self._found
 
 
 async def retire(brokers: Brokers, name: str, reason: str) -> None:

@@ -6,17 +6,18 @@ marked events, and the next step is the same as after any other.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 import orjson
 from psycopg2.extensions import connection
 
-from services.admin.attempts import Attempt, Destination, Found, everywhere
+from services.admin.attempts import Asked, Attempt, Destination, Found, everywhere
 from services.admin.errors.sentence import sentence_of
 from services.admin.store import results_sql, staging_sql
 from services.admin.store.staging_sql import COLUMNS, Load, Staging, attempt_of
+from shared.errors import DATABASE_RETIRED, NOT_CONFIGURED, InfrastructureError, UserError
 from shared.postgres import arrays
 
 #: At most so many are staged ahead of the writer.
@@ -28,11 +29,29 @@ _MARKED: Final = f"""
 _OUTSTANDING: Final = "SELECT count(*) FROM onramp_admin.states WHERE job = %s AND state = 'replaying'"
 #: By the writer's outcome: the event's state.
 _PARKED: Final = "parked"
-_STATES: Final = {"landed": "replayed", "duplicate": "replayed_duplicate", _PARKED: "open", None: "open"}
+#: Before the outcome of an attempt of another job that has landed.
+_EARLIER: Final = "earlier_"
+#: Databases that an operator has retired.
+Retired = Callable[[], Collection[str]]
+_STATES: Final = {
+    "landed": "replayed",
+    "duplicate": "replayed_duplicate",
+    "earlier_landed": "replayed",
+    "earlier_duplicate": "replayed_duplicate",
+    _PARKED: "open",
+    None: "open",
+}
+#: `attempt`: the one that has landed, if that is an earlier one.
 _SETTLE: Final = """
-    UPDATE onramp_admin.states s SET state = new.state, failed = new.failed::json, changed_at = now()
-    FROM unnest(%s::bigint[], %s::text[], %s::text[]) new (event, state, failed)
+    UPDATE onramp_admin.states s SET state = new.state, failed = new.failed::json, changed_at = now(),
+        attempt = coalesce(new.attempt, s.attempt)
+    FROM unnest(%s::bigint[], %s::text[], %s::text[], %s::int4[]) new (event, state, failed, attempt)
     WHERE s.event = new.event AND s.job = %s AND s.state = 'replaying'
+"""
+_TAKE_OVER: Final = """
+    UPDATE onramp_admin.states s SET attempt = known.attempt + 1
+    FROM unnest(%s::bigint[], %s::int4[]) known (event, attempt)
+    WHERE s.event = known.event AND s.job = %s AND s.state = 'replaying'
 """
 
 
@@ -65,10 +84,12 @@ def settle(
     *,
     cancelling: bool,
     after: int = 0,
+    retired: Retired = frozenset,
 ) -> Settled:
     """Stage what is marked and not staged, or take it back; give events the states that they have got.
 
-    `after`: an id; nothing is asked about events up to it.
+    `after`: an id; nothing is asked about events up to it.  Events of a database that is not configured are
+    open again when the job is cancelled, and when the database is `retired`.
     """
     results: Counter[tuple[str, str]] = Counter()
     waits: list[str] = []
@@ -80,18 +101,43 @@ def settle(
         return staging_sql.follow(where, by, attempts, load)
 
     for asked in everywhere(databases, _marked(conn, job, after), ask):
+        found = asked.found
         if asked.error is not None:
-            waits.append(asked.error.detail)
-        is_behind |= not cancelling and any(f.outcome is None and not f.staged for f in asked.found)
-        done = [f for f in asked.found if f.outcome is not None or cancelling]
+            found = _released(asked, asked.error, retired, cancelling=cancelling)
+            waits += [asked.error.detail] if len(found) < len(asked.attempts) else []
+        is_behind |= not cancelling and any(f.outcome is None and not f.staged for f in found)
+        done = [f for f in found if f.outcome is not None or cancelling]
         _give_states(conn, job, done)
+        _take_over(conn, job, [f for f in found if f.outcome is None and f.known is not None])
         results.update(_result(f.outcome, f.reason) for f in done if f.outcome is not None)
     results_sql.add(conn, job, results)
     return Settled(results, "; ".join(sorted(waits)) or None, is_behind)
 
 
+def _released(
+    asked: Asked, error: InfrastructureError, retired: Retired, *, cancelling: bool
+) -> Sequence[Found]:
+    """Return the attempts that nothing but the end of a database can decide, if that is what has happened.
+
+    One that is merely unreachable may land them yet: they wait.
+    """
+    if error.fault is not NOT_CONFIGURED:
+        return ()
+    if cancelling:
+        return [Found(a.id, None, None, staged=False) for a in asked.attempts]
+    gone = retired()
+    why = UserError(DATABASE_RETIRED, "its database was retired before the replay landed")
+    return [
+        staging_sql.lost(Found(a.id, None, None, staged=False), why)
+        for a in asked.attempts
+        if asked.database in gone or any(a.destination.startswith(f"{name}.") for name in gone)
+    ]
+
+
 def _result(outcome: str, reason: str | None) -> tuple[str, str]:
     """Return what came of an attempt, and why if it failed again."""
+    if outcome.startswith(_EARLIER):
+        return results_sql.LANDED_EARLIER, ""
     if outcome != _PARKED:
         return outcome, ""
     return results_sql.FAILED, sentence_of(orjson.loads(reason or "{}"))
@@ -117,5 +163,20 @@ def _give_states(conn: connection, job: int, found: Sequence[Found]) -> None:
         return
     ids = arrays.numbers(f.id for f in found)
     states = arrays.texts(_STATES[f.outcome] for f in found)
+    reasons = arrays.texts(None if _is_earlier(f) else f.reason for f in found)
+    attempts = arrays.texts(str(f.known) if _is_earlier(f) else None for f in found)
     with conn.cursor() as cur:
-        cur.execute(_SETTLE, (ids, states, arrays.texts(f.reason for f in found), job))
+        cur.execute(_SETTLE, (ids, states, reasons, attempts, job))
+
+
+def _take_over(conn: connection, job: int, found: Sequence[Found]) -> None:
+    """Go on behind the highest attempt that the database knows of another job: its outcome is not ours."""
+    if not found:
+        return
+    ids, attempts = arrays.numbers(f.id for f in found), arrays.numbers(f.known or 0 for f in found)
+    with conn.cursor() as cur:
+        cur.execute(_TAKE_OVER, (ids, attempts, job))
+
+
+def _is_earlier(found: Found) -> bool:
+    return found.outcome is not None and found.outcome.startswith(_EARLIER)

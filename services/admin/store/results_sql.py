@@ -10,6 +10,8 @@ from psycopg2.extras import execute_values
 LANDED: Final = "landed"
 DUPLICATE: Final = "duplicate"
 FAILED: Final = "failed"
+#: An attempt of another job has landed it: the control database was restored since.
+LANDED_EARLIER: Final = "landed_earlier"
 #: So many causes of one job are told apart; names in them are anybody's to make up.
 MOST: Final = 100
 OTHERS: Final = "other causes"

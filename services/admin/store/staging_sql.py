@@ -38,20 +38,34 @@ KEYS: Final = """
     SELECT * FROM unnest(%s::bigint[], %s::uuid[], %s::int4[], %s::int8[], %s::text[], %s::int4[])
         AS k (id, topic_id, partition, "offset", destination, attempt)
 """
+_OF_EVENT: Final = """
+    WHERE (r.topic_id, r.partition, r."offset", r.destination)
+        = (k.topic_id, k.partition, k."offset", k.destination)
+"""
 #: One statement, so that both tables are seen as of the same moment.  LIMIT: by its key, each.  A join would
-#: read all of `onramp.replayed`, which has a row for each attempt that ever was.
+#: read all of `onramp.replayed`, which has a row for each attempt that ever was.  An attempt of another job
+#: is one of before a restore of the control database, or one that was released without its database.
 _LOOK: Final = f"""
     WITH k AS MATERIALIZED ({KEYS})
-    SELECT k.id, d.outcome, d.reason, s.topic_id IS NOT NULL
-    FROM k LEFT JOIN LATERAL (
+    SELECT k.id,
+        CASE WHEN d.outcome IN ('landed', 'duplicate') OR l.outcome IS NULL THEN d.outcome
+            ELSE 'earlier_' || l.outcome END,
+        d.reason, s.job = j.job AND s.attempt = k.attempt,
+        CASE WHEN l.outcome IS NOT NULL THEN l.attempt
+            ELSE nullif(greatest(o.attempt, CASE WHEN s.job <> j.job THEN s.attempt END, k.attempt - 1),
+                        k.attempt - 1) END
+    FROM k CROSS JOIN (SELECT %s::uuid) j (job) LEFT JOIN LATERAL (
         SELECT outcome, reason::text FROM onramp.replayed r
-        WHERE (r.topic_id, r.partition, r."offset", r.destination, r.attempt)
-            = (k.topic_id, k.partition, k."offset", k.destination, k.attempt) LIMIT 1
+        {_OF_EVENT} AND r.attempt = k.attempt AND r.job = j.job LIMIT 1
     ) d ON true LEFT JOIN LATERAL (
-        SELECT topic_id FROM onramp.replays r
-        WHERE (r.topic_id, r.partition, r."offset", r.destination)
-            = (k.topic_id, k.partition, k."offset", k.destination) AND r.attempt = k.attempt LIMIT 1
-    ) s ON true
+        SELECT attempt, job FROM onramp.replays r {_OF_EVENT} LIMIT 1
+    ) s ON true LEFT JOIN LATERAL (
+        SELECT attempt, outcome FROM onramp.replayed r
+        {_OF_EVENT} AND r.job <> j.job AND r.outcome IN ('landed', 'duplicate') ORDER BY r.attempt LIMIT 1
+    ) l ON true LEFT JOIN LATERAL (
+        SELECT attempt FROM onramp.replayed r
+        {_OF_EVENT} AND r.job <> j.job ORDER BY r.attempt DESC LIMIT 1
+    ) o ON true
 """  # noqa: S608 - our own words
 _STAGED: Final = """
     topic_id, topic, partition, "offset", destination, attempt, job, "to", value, sha256, received_at,
@@ -83,12 +97,12 @@ Load = Callable[[list[int]], Loaded]
 def follow(where: Destination, by: Staging, attempts: Sequence[Attempt], load: Load) -> list[Found]:
     """Return what became of `attempts`, once a part of those that are neither staged nor known is staged.
 
-    What is not staged then is for the next step.  One whose bytes cannot be had has failed for that reason.
-    Raises `InfrastructureError`.
+    What is not staged then is for the next step, and what is behind a `known` attempt for one with a higher
+    attempt.  One whose bytes cannot be had has failed for that reason.  Raises `InfrastructureError`.
     """
     with in_destination(where) as cur:
-        found = _look(cur, attempts)
-        missing = {f.id for f in found if f.outcome is None and not f.staged}
+        found = _look(cur, by, attempts)
+        missing = {f.id for f in found if f.outcome is None and not f.staged and f.known is None}
         part = first_part([a for a in attempts if a.id in missing], _MOST_EVENTS)
         if not part:
             return found
@@ -123,7 +137,7 @@ def withdraw(where: Destination, by: Staging, attempts: Sequence[Attempt]) -> li
         execute_values(cur, _STAGE, _rows(by, attempts, Loaded()), page_size=_ROWS)
         cur.execute(_UNSTAGE, columns(attempts))
         deleted = {number for (number,) in cur.fetchall()}
-        found = _look(cur, attempts)  # a later statement: it sees what landed while we waited
+        found = _look(cur, by, attempts)  # a later statement: it sees what landed while we waited
     return [f for f in found if f.outcome is not None or f.id in deleted]
 
 
@@ -153,9 +167,10 @@ def lost(found: Found, why: OnrampError) -> Found:
     return found._replace(outcome="parked", reason=orjson.dumps(reason).decode())
 
 
-def _look(cur: cursor, attempts: Sequence[Attempt]) -> list[Found]:
-    cur.execute(_LOOK, columns(attempts))
-    return [Found(*row) for row in cur.fetchall()]
+def _look(cur: cursor, by: Staging, attempts: Sequence[Attempt]) -> list[Found]:
+    cur.execute(_LOOK, (*columns(attempts), by.job))
+    rows = cur.fetchall()
+    return [Found(n, outcome, why, bool(staged), known) for n, outcome, why, staged, known in rows]
 
 
 def _stage(cur: cursor, by: Staging, attempts: Sequence[Attempt], loaded: Loaded) -> None:

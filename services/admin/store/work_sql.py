@@ -25,6 +25,7 @@ from services.admin.store import edits_sql, rehearse_sql, replay_sql
 from services.admin.store.bytes_sql import Loaded, load
 from services.admin.store.control_sql import connect, prepare, translated
 from services.admin.store.jobs_sql import JOB, Job
+from services.admin.store.replay_sql import Retired
 from services.admin.store.sets_sql import STEPS, condition, rows
 from services.admin.store.staging_sql import Load, Staging
 from shared import failpoints
@@ -109,6 +110,8 @@ class JobSession:
     snapshot: Callable[[], Snapshot] = lambda: EMPTY
     #: Where a job is postponed whose step has lost the connection.
     dsn: str = field(default="", repr=False)
+    #: Returns the databases that an operator has retired.
+    retired: Retired = frozenset
     #: By replay, the id behind which its last step has marked events: the next one asks about these alone.
     #: What is not known here is asked about with all others.
     _marked_behind: dict[int, int] = field(default_factory=dict)
@@ -120,12 +123,13 @@ class JobSession:
         databases: Mapping[str, str] | None = None,
         segments: Segments | None = None,
         snapshot: Callable[[], Snapshot] = lambda: EMPTY,
+        retired: Retired = frozenset,
     ) -> Self:
         """Connect, and see that the schema is there."""
         conn = connect(dsn, statement_ms=_STATEMENT_MS)
         with translated(), conn:
             prepare(conn)
-        return cls(conn, databases or {}, segments, snapshot, dsn)
+        return cls(conn, databases or {}, segments, snapshot, dsn, retired)
 
     def close(self) -> None:
         """Close the connection."""
@@ -206,7 +210,14 @@ class JobSession:
         after = 0 if cancelling else marked_behind
         by, load = Staging(job.uuid, job.to), self._loader(job)
         seen = replay_sql.settle(
-            self.conn, job.id, by, self.databases, load, cancelling=cancelling, after=after
+            self.conn,
+            job.id,
+            by,
+            self.databases,
+            load,
+            cancelling=cancelling,
+            after=after,
+            retired=self.retired,
         )
         left = replay_sql.outstanding(self.conn, job.id)
         batch, walked = _Batch(job.done_to, 0, 0, job.walked), job.walked

@@ -1,7 +1,8 @@
 """`onramp.replays`, which the admin service stages, and `onramp.replayed`, what became of each attempt.
 
 Invariant: an attempt lands only if its row in `onramp.replayed` is new there (the model's rule
-`attempt_new`), and what was staged long ago is dropped (`old_dropped`): a restored dump revives it.
+`attempt_new`) and no other attempt at the event has landed. What was staged long ago is dropped
+(`old_dropped`): a restored dump revives it.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -23,7 +24,8 @@ EVENT: Final = 'topic_id, topic, partition, "offset", destination, "to", value, 
 _STAGED: Final = f"""
     SELECT ctid, {EVENT}, staged_at < now() - interval '15 minutes' AS is_old,
         EXISTS (SELECT FROM onramp.replayed d WHERE (d.topic_id, d.partition, d."offset", d.destination)
-            = (r.topic_id, r.partition, r."offset", r.destination) AND d.attempt = r.attempt) AS is_known
+            = (r.topic_id, r.partition, r."offset", r.destination)
+            AND (d.attempt = r.attempt OR d.outcome IN ('landed', 'duplicate'))) AS is_known
     FROM onramp.replays r
 """  # noqa: S608 - our own words
 #: By keyset: what has landed leaves dead rows, and each step would walk over all of them again.

@@ -224,9 +224,7 @@ def test_a15_while_its_database_is_away_a_job_waits_and_says_why(desk: Desk) -> 
     desk.cancel(job)
     desk.work()
     assert desk.job(job).state == "cancelling"
-    desk.session = JobSession(desk.session.conn, {})
-    desk.work()
-    assert "not configured" in str(desk.job(job).waits)
+    assert desk.states() == [(n, "replaying", 1) for n in EVERY]
     desk.session = there
     desk.work()
     assert (desk.job(job).state, desk.job(job).waits) == ("cancelled", None)
@@ -320,3 +318,90 @@ def test_what_a_fix_makes_is_in_memory_a_part_at_a_time(desk: Desk, monkeypatch:
     assert 0 < staged < len(EVERY)
     desk.work(6)
     assert desk.staged() == [(n, 1) for n in EVERY]
+
+
+def _restored(desk: Desk, attempt: int) -> None:
+    """Take the events back to what a dump of before the last replays says of them."""
+    statement = "UPDATE onramp_admin.states SET state = 'open', failed = NULL, job = NULL, attempt = {}"
+    execute(desk.dsn, statement.format(attempt))
+
+
+def test_after_a_restore_an_attempt_of_before_is_no_outcome_of_a_job(desk: Desk) -> None:
+    for offsets, outcome in (((0, 1), "landed"), ((2,), "duplicate")):
+        desk.start()
+        desk.work()
+        desk.play("parked", *EVERY, reason="""'{"code":"no_permission"}'""")
+        desk.work()
+        desk.start()
+        desk.work()
+        desk.play(outcome, *offsets)
+        desk.play("parked", *EVERY, reason="""'{"code":"not_routed"}'""")
+        desk.work()
+    _restored(desk, 0)
+    job = desk.start(plan=Plan(to="shop.orders"))
+    desk.work(4)
+    assert desk.states() == [
+        (0, "replayed", 2), (1, "replayed", 2), (2, "replayed_duplicate", 4), (3, "replaying", 5),
+        (4, "replaying", 5),
+    ]  # fmt: skip
+    assert desk.staged() == [(3, 5), (4, 5)]
+    assert desk.results(job) == [("landed_earlier", "", 3)]
+    desk.play("landed", 3)
+    desk.play("parked", 4, reason="""'{"code":"no_permission"}'""")
+    desk.work()
+    assert (desk.job(job).state, desk.job(job).changed, desk.job(job).failed) == ("done", 4, 1)
+    assert desk.states()[3:] == [(3, "replayed", 5), (4, "open", 5)]
+
+
+def test_after_a_restore_what_an_old_job_has_staged_is_not_staged_by_the_new_one(desk: Desk) -> None:
+    desk.start(plan=Plan(to="shop.old"))
+    desk.work()
+    _restored(desk, 0)
+    job = desk.start()
+    desk.work()
+    assert desk.stage.rows('SELECT DISTINCT "to", attempt FROM onramp.replays') == [("shop.old", 1)]
+    assert desk.states() == [(n, "replaying", 2) for n in EVERY]
+    desk.play("landed", 0)
+    desk.play("parked", 1, 2, 3, 4, reason="""'{"code":"not_routed"}'""")
+    desk.work()
+    assert desk.states()[0] == (0, "replayed", 1)
+    assert desk.stage.rows('SELECT DISTINCT "to", attempt FROM onramp.replays') == [(None, 2)]
+    assert desk.results(job) == [("landed_earlier", "", 1)]
+    desk.cancel(job)
+    desk.work()
+    assert (desk.job(job).state, desk.staged()) == ("cancelled", [])
+
+
+def test_events_of_a_database_that_is_gone_are_open_again_after_a_cancel_or_its_retirement(
+    desk: Desk,
+) -> None:
+    job = desk.start()
+    desk.work()
+    gone, retired = {"other": desk.session.databases["onramp"]}, set[str]()
+    session = JobSession(desk.session.conn, gone, dsn=desk.dsn, retired=lambda: retired)
+    own, desk.session = desk.session, session
+    desk.work()
+    assert desk.job(job).waits == "events are marked for a database that is not configured"
+    assert desk.states() == [(n, "replaying", 1) for n in EVERY]
+    retired.add("onramp")
+    desk.work()
+    assert (desk.job(job).state, desk.job(job).failed) == ("done", 5)
+    assert desk.states() == [(n, "open", 1) for n in EVERY]
+    said = rows(desk.dsn, "SELECT failed ->> 'code' FROM onramp_admin.events WHERE failed IS NOT NULL")
+    assert said == [("database_retired",)] * 5
+
+    # It is configured again: what it has staged of the first job lands, and is no outcome of another.
+    desk.session = own
+    second = desk.start()
+    desk.work()
+    desk.session = JobSession(desk.session.conn, gone, dsn=desk.dsn)
+    desk.cancel(second)
+    desk.work()
+    assert (desk.job(second).state, desk.job(second).waits) == ("cancelled", None)
+    assert desk.states() == [(n, "open", 2) for n in EVERY]
+    desk.session = own
+    desk.play("landed", *EVERY)
+    third = desk.start()
+    desk.work()
+    assert desk.results(third) == [("landed_earlier", "", 5)]
+    assert desk.states() == [(n, "replayed", 1) for n in EVERY]

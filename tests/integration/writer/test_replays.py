@@ -24,6 +24,8 @@ from tests.integration.writer.hall import Hall
 JOB = "00000000-0000-0000-0000-00000000000a"
 LANDING = "onramp.events.order_placed"
 
+SHOP_IS_OPEN = {"databases": {"onramp": {"schemas": ["events", "public", "shop"]}}}
+
 
 class Stage:
     """What the admin service does: stages parked events, and reads what became of them."""
@@ -192,6 +194,7 @@ def test_a_paused_type_stops_no_replay_and_no_replay_pauses_a_type(stage: Stage)
 def test_a_table_that_no_route_names_needs_another(stage: Stage) -> None:
     """Of the same database, and one that the event's own routes or its topic's grants allow."""
     stage.bench.execute("CREATE SCHEMA shop; CREATE TABLE shop.orders (x int); CREATE TABLE public.p (x int)")
+    stage.hall.settings |= SHOP_IS_OPEN
     places = (RoutedDatabase("onramp", schemas=("events", "public", "shop")),)
     routes = Routes("onramp", places, event_routes=(EventRoute("order_placed", "onramp", "shop", "orders"),))
     value = envelope("a", "order_placed", b'{"x":1}')
@@ -223,6 +226,7 @@ def test_no_grant_opens_a_schema_that_is_closed(stage: Stage) -> None:
 
 def test_grants_and_contracts_are_those_of_today(stage: Stage) -> None:
     stage.bench.execute("CREATE SCHEMA shop; CREATE TABLE shop.orders (x int)")
+    stage.hall.settings |= SHOP_IS_OPEN
     named = [{"type": "postgres", "vanity": "onramp", "schema": "shop", "table": "orders"}]
     packet = orjson.dumps({"pipeline_context": {"destinations": named}, "data": {"x": 1, "more": 2}})
     places = (RoutedDatabase("onramp", schemas=("shop",)),)
@@ -336,3 +340,15 @@ def test_every_attempt_has_a_line_once_it_is_committed(stage: Stage, monkeypatch
         ("d", "landed", None),
         ("e", "parked", "not_routed"),
     ]
+
+
+def test_an_attempt_at_what_another_attempt_has_landed_is_dropped(stage: Stage) -> None:
+    """Its job was started by a control database that was restored from a dump of before the other one."""
+    stage.bench.execute("CREATE TABLE public.unkeyed (x int)")
+    value, to = envelope("a", "order_placed", b'{"x":1}'), "public.unkeyed"
+    stage.stage(0, value, to=to)
+    assert stage.replay() == {"landed": 1}
+    stage.stage(0, value, to=to, attempt=2)
+    stage.stage(1, value, to=to, attempt=2)
+    assert stage.replay() == {"landed": 1}
+    assert (stage.staged(), stage.bench.one("SELECT count(*)::int FROM public.unkeyed")) == ([], 2)
