@@ -17,6 +17,7 @@ import time
 import tomllib
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -110,7 +111,8 @@ def run_with_orphans(command: Sequence[str]) -> tuple[int, float]:
         if pid == process.pid:
             code = process.returncode = os.waitstatus_to_exitcode(status)
     for left in psutil.Process().children():
-        print(f"left behind by the tests: process {left.pid}: {' '.join(left.cmdline())[:200]}")
+        with suppress(psutil.NoSuchProcess):  # a zombie counts as such
+            print(f"left behind by the tests: process {left.pid}: {' '.join(left.cmdline())[:200]}")
     assert code is not None
     return code, cpu
 

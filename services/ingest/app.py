@@ -8,7 +8,6 @@ import asyncio
 import gc
 import logging
 import ssl
-import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from typing import Final, TypedDict
 
 from fastapi import FastAPI
 
+from services.ingest import interpreter
 from services.ingest.accept import Flow
 from services.ingest.asgi import AsgiReceive, AsgiSend, Scope
 from services.ingest.auth.api_keys import ApiKeys
@@ -75,8 +75,6 @@ _FIRST_LOOK_SECONDS: Final = 5.0
 #: What is shown does not wait longer for a look at a Kafka that is out.
 _LOOK_SECONDS: Final = 1.0
 _KAFKA_SECONDS: Final = 10.0
-_SWITCH_SECONDS: Final = 0.001
-_GC_ALLOCATIONS: Final = 50_000
 
 
 class State(TypedDict):
@@ -123,8 +121,7 @@ class Gateway:
 
 def create() -> Gateway:
     """Construct the gateway of this process from the environment (uvicorn's workers call this)."""
-    _collect_garbage_rarely()
-    _switch_threads_often()
+    interpreter.tune()
     return_large_blocks()
     settings, kafka, access = IngestSettings(), KafkaSettings(), AccessSettings()
     set_up("ingest", settings.log_level)
@@ -244,20 +241,6 @@ def assemble(
 def _keyless_access(settings: IngestSettings) -> KeylessAccess:
     """Return the rule for requests without a key while there is none."""
     return KeylessAccess(settings.origins, any_host=not is_loopback(settings.host))
-
-
-def _collect_garbage_rarely() -> None:
-    """Have cycles looked for rarely: a batch makes thousands of objects and none of them is in a cycle.
-
-    The default of every 700 allocations costs a fifth of a batch's CPU time.
-    """
-    gc.freeze()
-    gc.set_threshold(_GC_ALLOCATIONS, 20, 100)
-
-
-def _switch_threads_often() -> None:
-    """Let the event loop wait 1 ms and not 5 ms, the default, for a thread that parses a heavy body."""
-    sys.setswitchinterval(_SWITCH_SECONDS)
 
 
 def _spec_of(registry: Registry) -> Callable[[str], TopicSpec]:

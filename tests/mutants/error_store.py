@@ -204,7 +204,7 @@ MUTANTS: Final = (
     Mutant(
         "that a replay job stages only what its database does not know",
         "services/admin/store/staging_sql.py",
-        "if f.outcome is None and not f.staged}",
+        "if f.outcome is None and not f.staged and f.known is None}",
         "if not f.staged}",
         (
             "tests/integration/admin/"
@@ -225,8 +225,8 @@ MUTANTS: Final = (
     Mutant(
         "that a replay job which is cancelled asks what landed",
         "services/admin/store/staging_sql.py",
-        "        found = _look(cur, attempts)  # a later statement: it sees what landed while we waited\n",
-        "        found = [Found(a.id, None, None, True) for a in attempts]\n",
+        "        found = _look(cur, by, attempts)  # a later statement",
+        "        found = [Found(a.id, None, None, True) for a in attempts]  #",
         (
             "tests/integration/admin/"
             "test_replay_jobs.py::test_a_cancel_reopens_what_it_took_back_and_nothing_that_landed"

@@ -59,9 +59,9 @@ MUTANTS: Final = (
     ),
     Mutant(
         "the same id with another body",
-        "services/writer/persist/persist.py",
-        "    if duplicates:\n",
-        "    if False:\n",
+        "services/writer/persist/repeats.py",
+        "    return dict.fromkeys(others, error)",
+        "    return {}",
         "tests/integration/writer_tables/test_tables.py",
     ),
     Mutant(
@@ -331,13 +331,6 @@ MUTANTS: Final = (
         "max(min([limit, *budgets]), 0)",
         "limit",
         "tests/unit/writer/test_rates.py",
-    ),
-    Mutant(
-        "databases that a grant may name",
-        "services/writer/driver/routes_from_registry.py",
-        "if not any(fnmatchcase(name, pattern) for name in known):",
-        "if False:",
-        "tests/unit/writer/test_registry_routes.py",
     ),
     Mutant(
         "the removal of what is given up in the transaction that parks it",

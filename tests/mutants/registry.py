@@ -92,8 +92,8 @@ MUTANTS: Final = (
     Mutant(
         "schemas that do not compile",
         "services/admin/registry/change.py",
-        "if reason := _wrong(after, differs):",
-        "if reason := '':",
+        "if reason := _wrong(after, differs) or ",
+        "if reason := ",
         "tests/unit/shared/test_registry_edit.py",
     ),
     Mutant(

@@ -1,9 +1,8 @@
 """uvicorn's HTTP/1.1 protocol, with the limits that uvicorn lacks.
 
-uvicorn 0.54 waits forever for a stalled header or body, and for a client that does not read
-its answer, and takes any number of headers.
-The parser is httptools, pinned: it rejects requests that have both Content-Length and
-Transfer-Encoding, which h11 answers twice.
+uvicorn 0.54 waits forever for a stalled header or body, and for a client that does not read its answer, and
+takes any number of headers.  The parser is httptools, pinned: it rejects requests that have both
+Content-Length and Transfer-Encoding, which h11 answers twice.
 """
 
 import asyncio

@@ -6,7 +6,7 @@ table's version is still the same (`is_current`), so DDL while the writer runs d
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Final, NamedTuple
 
 from psycopg2 import sql
@@ -92,6 +92,7 @@ class Table:
     keys: tuple[Key, ...]
     is_table: bool
     has_rules: bool
+    _: KW_ONLY
     version: tuple[int, int] = (0, 0)
 
 
@@ -148,7 +149,7 @@ def _look_up(conn: connection, target: Target) -> Table | None:
             for name, primary, immediate, names in cursor.fetchall()
             if primary or names == [ID]
         ]
-    return Table(columns, tuple(keys), kind in _KINDS, has_rules, (oid, version))
+    return Table(columns, tuple(keys), kind in _KINDS, has_rules, version=(oid, version))
 
 
 class _TypeRow(NamedTuple):

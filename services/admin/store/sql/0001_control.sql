@@ -70,7 +70,8 @@ CREATE INDEX jobs_running ON onramp_admin.jobs (next_at) WHERE state IN ('runnin
 -- The results of a job's events and their reasons, counted by cause: a job may have a million events.
 CREATE TABLE onramp_admin.results (
     job     bigint NOT NULL REFERENCES onramp_admin.jobs,
-    outcome text   NOT NULL CHECK (outcome IN ('landed', 'duplicate', 'failed', 'triggers', 'unknown')),
+    outcome text   NOT NULL CHECK (outcome IN
+        ('landed', 'landed_earlier', 'duplicate', 'failed', 'triggers', 'unknown')),
     reason  text   NOT NULL,
     events  bigint NOT NULL,
     PRIMARY KEY (job, outcome, reason)

@@ -1,0 +1,20 @@
+"""How Python itself runs in the gateway: garbage collection and threads, set once at the start."""
+
+import gc
+import sys
+from typing import Final
+
+_SWITCH_SECONDS: Final = 0.001
+_GC_ALLOCATIONS: Final = 50_000
+
+
+def tune() -> None:
+    """Collect garbage rarely, and have threads give way often.
+
+    A batch makes thousands of objects and none of them is in a cycle: the default of a collection every 700
+    allocations costs a fifth of a batch's CPU time. The event loop waits 1 ms, not the default of 5 ms, for a
+    thread that parses a heavy body.
+    """
+    gc.freeze()
+    gc.set_threshold(_GC_ALLOCATIONS, 20, 100)
+    sys.setswitchinterval(_SWITCH_SECONDS)
