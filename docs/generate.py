@@ -109,8 +109,6 @@ OTHER_VARIABLES: Final[Mapping[str, str]] = {
     "ONRAMP_CONNECT_KAFKA_PASSWORD": "Kafka Connect's environment only: its password at Kafka, with SASL "
     "(docs/tls.md).",
     "ONRAMP_EVENT_NAME": "The Lambda in clients/python: what the records of its queue or stream are called.",
-    "ONRAMP_REGISTRY_FILE": "Of earlier releases: no service reads a file, nor starts with this.",
-    "ONRAMP_REGISTRY_SOURCE": "Of earlier releases, as the one before: `file` is refused.",
     "ONRAMP_CACHE": "Folder for downloaded jars, instead of `$XDG_CACHE_HOME/onramp` or `~/.cache/onramp`.",
     "ONRAMP_POSTGRES_PASSWORD": "Password of the database in `docker-compose.yml`; `onramp` unless set.",
     "ONRAMP_LOAD_ORDER": "Load runs only: the file in which a run tells its generator what to send.",

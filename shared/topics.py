@@ -14,8 +14,6 @@ _ROOM: Final = {_MOST_BYTES: str(16 << 20)}
 _COMPACTED: Final = {"cleanup.policy": "compact"}
 #: Parked and waiting events are kept until an operator or the drainer has handled them.
 _KEPT: Final = {**_FOREVER, **_ROOM}
-#: Values that an older release set, and an operator hardly did: they are raised.
-OUTGROWN: Final = frozenset({(_MOST_BYTES, str(10 << 20))})
 
 
 @dataclass(frozen=True, slots=True)

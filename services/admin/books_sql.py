@@ -138,14 +138,14 @@ class Snapshot:
     database: str
     conn: connection
     ledger: dict[Incarnation, int] = field(default_factory=dict)
-    #: Which offsets were settled under which routes, in the order written; empty in an older database.
+    #: Which offsets were settled under which routes, in the order written.
     spans: dict[Incarnation, list[Span]] = field(default_factory=dict)
     #: (incarnation, schema.table, outcome) -> events
     totals: dict[tuple[Incarnation, str, str], int] = field(default_factory=dict)
     outbox: list[OutboxRow] = field(default_factory=list)
     #: Events that wait in the database itself.
     waiting: list[OutboxRow] = field(default_factory=list)
-    #: Parked events that landed later, or were there already; empty in an older database.
+    #: Parked events that landed later, or were there already.
     replayed: dict[Incarnation, list[Replayed]] = field(default_factory=dict)
     #: Tables with receipts: of those that were made of a schema, the types of columns as `Row.fields`.
     tables: dict[Table, Mapping[str, str] | None] = field(default_factory=dict)
@@ -159,11 +159,9 @@ class Snapshot:
             self.ledger = {
                 Incarnation(i, Source(t, p)): next_offset for i, t, p, next_offset in cursor.fetchall()
             }
-            cursor.execute("SELECT to_regclass('onramp.settled_under')")
-            if cursor.fetchone() != (None,):
-                cursor.execute(_UNDER)
-                for i, t, p, *span in cursor.fetchall():
-                    self.spans.setdefault(Incarnation(i, Source(t, p)), []).append(Span(*span))
+            cursor.execute(_UNDER)
+            for i, t, p, *span in cursor.fetchall():
+                self.spans.setdefault(Incarnation(i, Source(t, p)), []).append(Span(*span))
             cursor.execute(
                 "SELECT topic_id::text, topic, partition, destination, outcome, events FROM onramp.totals"
             )
@@ -176,13 +174,11 @@ class Snapshot:
             self.waiting = [
                 OutboxRow(Incarnation(i, Source(t, p)), o, d) for i, t, p, o, d in cursor.fetchall()
             ]
-            cursor.execute("SELECT to_regclass('onramp.replayed')")
-            if cursor.fetchone() != (None,):
-                cursor.execute(_REPLAYED)
-                for i, t, p, offset, destination, outcome, to, digest, job in cursor.fetchall():
-                    edited = None if digest is None else bytes(digest)
-                    replayed = Replayed(offset, destination, outcome, to, edited, job and intern(job))
-                    self.replayed.setdefault(Incarnation(i, Source(t, p)), []).append(replayed)
+            cursor.execute(_REPLAYED)
+            for i, t, p, offset, destination, outcome, to, digest, job in cursor.fetchall():
+                edited = None if digest is None else bytes(digest)
+                replayed = Replayed(offset, destination, outcome, to, edited, job and intern(job))
+                self.replayed.setdefault(Incarnation(i, Source(t, p)), []).append(replayed)
             cursor.execute(_TABLES, _OWN)
             found = [
                 (Table(self.database, schema, name), *of)

@@ -60,10 +60,7 @@ _WITHOUT_BYTES: Final = f"""
             ORDER BY s.first_event DESC LIMIT 1
         ), false) END
 """  # noqa: S608 - our own words
-#: The topic's id is not there yet before the service was started once.
-_CONSUMED: Final = """
-    SELECT topic, partition, next_offset, to_jsonb(c) ->> 'topic_id' FROM onramp_admin.consumed c
-"""
+_CONSUMED: Final = "SELECT topic, partition, next_offset, topic_id::text FROM onramp_admin.consumed"
 _FIX: Final = "SELECT fix::text, is_edited FROM onramp_admin.jobs WHERE uuid = %s"
 _PAYLOAD: Final = """
     SELECT d.payload FROM onramp_admin.jobs j

@@ -51,7 +51,7 @@ class Warehouse:
         self.source = server.dsn_of(source_demo.DATABASE)
         source_demo.fill(self.source, FLIGHTS)
         source_demo.register(self.bootstrap)
-        env = {"ONRAMP_REGISTRY_SOURCE": "kafka", "ONRAMP_WRITER_DSN": server.dsn}
+        env = {"ONRAMP_WRITER_DSN": server.dsn}
         self.writer: Service = services.writer(
             bootstrap=self.bootstrap, dsn=server.dsn, log=folder / "writer.log", env=env
         )

@@ -122,13 +122,9 @@ class SettledLog:
             raise ValueError(kind)
 
     def _follow(self, incarnation: tuple[str, int], succession: Succession) -> None:
-        """Take in an entry.  An older release's does not name those before: known ones are kept."""
+        """Take in an entry, which names all incarnations before."""
         known = self.successions.get(incarnation)
-        if known is None:
-            self.successions[incarnation] = succession
-        elif known.epoch <= succession.epoch:  # a zombie's entry is not the last
-            before = dict.fromkeys((*known.before, known.topic_id, *succession.before))
-            succession.before = tuple(topic_id for topic_id in before if topic_id != succession.topic_id)
+        if known is None or known.epoch <= succession.epoch:  # a zombie's entry is not the last
             self.successions[incarnation] = succession
 
     def followed(self, topic_id: str, partition: int) -> list[str]:

@@ -97,7 +97,7 @@ def _parsed(value: bytes | None) -> object:
 
 def _name_in(document: object) -> str | None:
     name = document.get("event_name") if isinstance(document, dict) else None
-    # An older release did not say it: what no envelope may be called is no name.
+    # Of an event that could not be read; a name that no envelope may have is none.
     return name if isinstance(name, str) and name.isascii() and name.isidentifier() else None
 
 

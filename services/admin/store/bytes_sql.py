@@ -183,8 +183,8 @@ def _time(told: object) -> datetime | None:
 
 
 def _judge(loaded: Loaded, event: int, digest: bytes | None, found: bytes, where: str) -> None:
-    """Take bytes that are what was kept; events of a release that had no digest are taken as they are."""
-    if digest is None or sha256(found).digest() == digest:
+    """Take bytes that have the stored event's digest."""
+    if sha256(found).digest() == digest:
         loaded.values[event] = found
     else:
         loaded.lost[event] = UserError(SEGMENT_DAMAGED, f"{where} has other bytes of event {event}")

@@ -20,8 +20,8 @@ _CHANGED: Final = """
     SELECT EXISTS (SELECT FROM onramp_admin.events e WHERE {set} AND e.changed_at > %(since)s)
 """
 #: It has bytes, its database is one that is configured (what was refused has none: the default one's writer
-#: sorts it again), and its record says of which topic it is: the writer counts by that, and a release before
-#: this one did not say it.
+#: sorts it again), and its record says of which topic it is: the writer counts by that, and a record of
+#: another client may lack it.
 _CAN_BE_REPLAYED: Final = f"""
     e.topic_id <> '{NO_TOPIC_ID}' AND e.sha256 IS NOT NULL AND NOT e.gone
     AND EXISTS (SELECT FROM unnest(%(databases)s::text[]) d WHERE starts_with(e.destination, d || '.')

@@ -33,11 +33,6 @@ _ROWS: Final = """
 _CONFIRMED: Final = (
     "SELECT source, confirmed_lsn - '0/0' FROM onramp_agent.sources WHERE confirmed_lsn IS NOT NULL"
 )
-_HAS_CONFIRMED: Final = """
-    SELECT EXISTS (SELECT FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
-                   JOIN pg_namespace n ON n.oid = c.relnamespace
-                   WHERE n.nspname = 'onramp_agent' AND c.relname = 'sources' AND a.attname = 'confirmed_lsn')
-"""
 #: A source's transactions that have fewer changes of a table than their END said.
 #:
 #: A connector that was killed sends changes again: their place in the transaction counts once, and of several
@@ -126,7 +121,7 @@ def rows(conn: connection) -> int:
 
 def confirmed(conn: connection) -> dict[str, int]:
     """Return up to which LSN Kafka was seen to have everything, by source."""
-    if not _there(conn, "onramp_agent", "sources").is_readable or not _one(conn, _HAS_CONFIRMED):
+    if not _there(conn, "onramp_agent", "sources").is_readable:
         return {}
     with conn.cursor() as cursor:
         cursor.execute(_CONFIRMED)

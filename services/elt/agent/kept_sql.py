@@ -107,7 +107,7 @@ class KeptDatabase:
             out_of_sync_why=why,
             resync_wanted_at=wanted,
             tables=None if tables is None else {n: RowsStamp.of(t) for n, t in tables.items()},
-            rereads={name: Reread.of(each) for name, each in rereads.items()},
+            rereads={name: Reread(**each) for name, each in rereads.items()},
             readers=Readers(last=Reader(reader or Reader.NOBODY), own=lsn_number(own or "0/0")),
             streams=streams,
             held=sum(is_held for _, is_held, *_ in models),

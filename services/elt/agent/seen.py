@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Final, NamedTuple, Self
+from typing import Final, NamedTuple
 
 from services.elt.agent import names
 from services.elt.health.slot import Readers, Slot
@@ -86,7 +86,7 @@ class Reread:
 
     `open`: transactions with lower ids may still be open that began before that was so: they must have ended.
     `after`: where the source's WAL ended then; Kafka must have what is in front of it.
-    `reader`: who read the slot then; releases before kept a number. `start`: the end of the table's topic,
+    `reader`: who read the slot then. `start`: the end of the table's topic,
     whose UUID is `topic`.
     `token`: by which the snapshot tells what it has seen, in a message of the source's from the offset
     `messages` on; empty if it does not.
@@ -96,16 +96,11 @@ class Reread:
     open: int = 0
     after: int = 0
     is_asked: bool = False
-    reader: str | int | None = None
+    reader: str | None = None
     start: int = 0
     topic: str | None = None
     token: str = ""
     messages: int = 0
-
-    @classmethod
-    def of(cls, document: Any) -> Self:
-        """Return what is kept as `document`; a text alone is a reason, as releases before kept it."""
-        return cls(why=document) if isinstance(document, str) else cls(**document)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

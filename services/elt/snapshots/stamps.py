@@ -27,14 +27,13 @@ class RowsStamp:
     columns: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     #: By number: those that are generated, which are not captured.
     generated: Sequence[int] = ()
-    #: Names of columns that were dropped while somebody looked, and the numbers of all that were ever dropped
-    #: (None: as releases before kept it).
+    #: Names of columns that were dropped between two looks, and the numbers of all that were ever dropped.
     gone: Sequence[str] = ()
-    dropped: Sequence[int] | None = None
-    #: Its file, its TOAST table (0: none; None: as releases before kept it), and whether the file of that, or
-    #: of an index, was made right behind its own: by these what rewrites it is told from TRUNCATE.
+    dropped: Sequence[int] = ()
+    #: Its file, its TOAST table (0: none), and whether the file of that, or of an index, was made right
+    #: behind its own: by these what rewrites it is told from TRUNCATE.
     file: int = 0
-    toast: int | None = None
+    toast: int = 0
     is_truncated: bool = False
     #: The columns, by number, that tell a row; and the oid of their constraint or index (0: there is none).
     key: str | None = None
@@ -58,7 +57,7 @@ class RowsStamp:
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> Self:
-        """Return the stamp that is kept as `document`, as this release or one before keeps it."""
+        """Return the stamp that is kept as `document`; a later release's has fields that are not known."""
         told = ((each.name, document.get(each.name)) for each in fields(cls))
         given: dict[str, Any] = {
             name: tuple(value) if isinstance(value, list) else value
@@ -117,10 +116,8 @@ def _of_columns(before: RowsStamp, now: RowsStamp) -> Iterator[str]:
             yield f"the column {old[0]} is named {name} now"
         elif (old[1], old[2]) != (type_oid, modifier):
             yield f"the column {name} has another type"
-    if before.dropped is not None:
-        known = {*before.dropped, *before.generated, *map(int, before.columns)}
-        if set(now.dropped or ()) - known:
-            yield "a column of it came and went"
+    if set(now.dropped) - {*before.dropped, *before.generated, *map(int, before.columns)}:
+        yield "a column of it came and went"
 
 
 def _of_files(before: RowsStamp, now: RowsStamp) -> Iterator[str]:

@@ -22,7 +22,7 @@ from aiokafka.errors import (
 
 from shared.errors import OWN_TOPIC_MISSING, OWN_TOPIC_UNSAFE, InfrastructureError
 from shared.settings import KafkaSettings
-from shared.topics import OUTGROWN, OWN_TOPICS, TopicSpec
+from shared.topics import OWN_TOPICS, TopicSpec
 
 log = logging.getLogger(__name__)
 
@@ -46,9 +46,8 @@ class OwnTopics:
     async def ensure(self) -> None:
         """Create missing topics, unless `create_topics` is off, and set what nobody has set.
 
-        A setting that was never set on the topic comes from its broker, perhaps because an older
-        release created the topic: it is set now, and so is a value that an older release set and
-        is too low by now.  What an operator has set is left to the operator.
+        A setting that was never set on the topic comes from its broker, perhaps because an operator
+        created the topic: it is set now.  What an operator has set is left to the operator.
 
         Raises:
             InfrastructureError: OWN_TOPIC_MISSING, or OWN_TOPIC_UNSAFE with the commands that fix it.
@@ -90,8 +89,8 @@ class OwnTopics:
         for spec in OWN_TOPICS:
             lacking = {
                 name: must
-                for name, is_, must in differences(self._wanted(spec), actual[spec.name])
-                if name not in own[spec.name] or (name, is_) in OUTGROWN
+                for name, _, must in differences(self._wanted(spec), actual[spec.name])
+                if name not in own[spec.name]
             }
             if lacking:
                 log.warning("a topic of Onramp's own gets settings", extra={"topic": spec.name, **lacking})

@@ -111,8 +111,6 @@ class Routes:
     def as_json(self) -> bytes:
         """Serialize the snapshot; equal snapshots have equal bytes."""
         given = {f.name: getattr(self, f.name) for f in fields(self) if not f.name.startswith("_")}
-        if not self.sources:  # else plans of the release before sources would have other names
-            del given["sources"]
         return orjson.dumps(given, option=orjson.OPT_SORT_KEYS)
 
     @classmethod

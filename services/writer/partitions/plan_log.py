@@ -60,8 +60,8 @@ _LEADER: Final = "leader"
 class _Plan(msgspec.Struct):
     digest: str
     ranges: list[tuple[str, str, int, int, int]]
-    process: str = ""
-    begun_at: float = 0.0
+    process: str
+    begun_at: float
 
 
 _decode_plan: Final = msgspec.json.Decoder(_Plan).decode

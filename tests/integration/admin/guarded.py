@@ -7,7 +7,7 @@ from typing import Any, Final
 import httpx2
 
 from stack.registry import OwnRegistry
-from tests.integration.admin.keeping import Admin
+from tests.integration.admin.keeping import DIGESTS, Admin
 
 #: By name: the role, and the events that are seen.
 OPERATORS: Final = {
@@ -19,7 +19,7 @@ OPERATORS: Final = {
     "pia": ("operator", "pay?made"),
 }
 #: Of three event types 4 events each and 4 without a name; one group each, all with one code.
-EVENTS: Final = """
+EVENTS: Final = f"""
     INSERT INTO onramp_admin.groups (fingerprint, version, code, event_name, events, first_seen, last_seen)
     SELECT decode(md5('g' || n), 'hex'), 1, 'planted',
            (ARRAY['order_made', 'order_lost', 'pay_made', NULL])[n], 4, now(), now()
@@ -27,14 +27,15 @@ EVENTS: Final = """
     INSERT INTO onramp_admin.parked (topic_id, topic, partition, "offset", destination, group_id, code,
                                      event_id, event_name, parked_at, reason, size)
     SELECT '00000000-0000-0000-0000-000000000000', 't', id, n, 'd', id, 'planted', 'e', event_name, now(),
-           '{"detail":"private"}', 3
+           '{{"detail":"private"}}', 3
     FROM onramp_admin.groups, generate_series(1, 4) n WHERE code = 'planted' ORDER BY id, n;
     INSERT INTO onramp_admin.bytes SELECT id, '"private"' FROM onramp_admin.events WHERE code = 'planted';
+    {DIGESTS};
     INSERT INTO onramp_admin.segments (first_event, last_event, name, events, size)
     VALUES (1000000, 1000001, 'planted', 2, 1);
     INSERT INTO onramp_admin.parts (segment, destination, event_name, code, hour, events)
     SELECT 1000000, 'd', unnest(ARRAY['order_made', 'pay_made']), 'planted', now(), 1
-"""
+"""  # noqa: S608 - our own words
 
 
 def key_of(name: str) -> str:

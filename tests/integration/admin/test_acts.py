@@ -8,6 +8,7 @@ import pytest
 from services.admin.api.rights import NEEDS
 from tests.fixtures.writer import eventually, execute
 from tests.integration.admin.guarded import OPERATORS, Guarded, key_of, registry
+from tests.integration.admin.keeping import DIGESTS
 
 WHY: Final = {"reason": "the sender asks", "actor": "somebody"}
 PLANTED: Final = {"filters": {"code": "planted"}}
@@ -53,7 +54,7 @@ def _acts_of(guarded: Guarded) -> list[tuple[str, str, dict[str, Any]]]:
 @pytest.fixture
 def value(guarded: Guarded) -> None:
     """The events' values are envelopes, which can be edited."""
-    execute(guarded.dsn, f"UPDATE onramp_admin.bytes SET value = '{VALUE}'")  # noqa: S608
+    execute(guarded.dsn, f"UPDATE onramp_admin.bytes SET value = '{VALUE}'; {DIGESTS}")  # noqa: S608
 
 
 @pytest.mark.usefixtures("value")

@@ -16,14 +16,14 @@ from services.cli.app import app
 from shared.errors import BAD_EDITS, UserError
 from tests.fixtures.writer import execute
 from tests.integration.admin.desk import Desk
-from tests.integration.admin.keeping import Admin
+from tests.integration.admin.keeping import DIGESTS, Admin
 from tests.integration.admin.test_jobs import plant
 
-VALUE = """
+VALUE = f"""
     INSERT INTO onramp_admin.bytes (event, value)
-    SELECT id, '{{"metadata":{{"id":"e"}},"event_name":"x","payload":{{"n":1.10}}}}'
-    FROM onramp_admin.events WHERE event_name = '{name}'
-"""
+    SELECT id, '{{{{"metadata":{{{{"id":"e"}}}},"event_name":"x","payload":{{{{"n":1.10}}}}}}}}'
+    FROM onramp_admin.events WHERE event_name = '{{name}}'; {DIGESTS}
+"""  # noqa: S608 - our own words
 WHY = {"actor": "ann", "reason": "prices"}
 
 

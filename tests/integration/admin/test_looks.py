@@ -20,7 +20,7 @@ from tests.integration.admin.desk import EVERY, Desk
 AWAY = {"onramp": "postgresql://x:hunter2@127.0.0.1:1/x"}
 OLDER = "UPDATE onramp_admin.looks SET {column} = {column} - interval '{by}'"
 
-OF_OLDER_RELEASE = """
+WITHOUT_TOPIC_ID = """
     UPDATE onramp_admin.parked SET topic_id = '00000000-0000-0000-0000-000000000000' WHERE "offset" = 5
 """
 
@@ -48,7 +48,7 @@ def older(desk: Desk, by: str, column: str = "asked_at") -> None:
 @pytest.fixture
 def code(desk: Desk) -> str:
     """The cause that five of its events have; the sixth cannot be replayed: it says no topic's id."""
-    execute(desk.dsn, OF_OLDER_RELEASE)
+    execute(desk.dsn, WITHOUT_TOPIC_ID)
     ((code,),) = rows(desk.dsn, "SELECT code FROM onramp_admin.groups WHERE events = 5")
     return str(code)
 

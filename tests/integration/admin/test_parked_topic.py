@@ -17,7 +17,7 @@ from shared import wire
 from shared.kafka_security import Brokers
 from stack.kafka import Kafka
 from tests.fixtures.fix_postgres import Database
-from tests.fixtures.writer import delete_topic, eventually, execute, make_topics, rows
+from tests.fixtures.writer import delete_topic, eventually, make_topics, rows
 from tests.integration.admin.following import following, kept, park
 
 READ_TO: Final = "SELECT next_offset FROM onramp_admin.consumed"
@@ -79,18 +79,12 @@ def _keeping(kafka: Kafka, dsn: str) -> AbstractContextManager[Keeper]:
     return following(Keeper(Brokers(kafka.bootstrap), dsn))
 
 
-@pytest.mark.parametrize("by_a_release_before", [False, True])
 def test_a_topic_that_was_recreated_is_kept_from_its_start_though_it_has_outgrown_the_one_before(
-    parked_topic: Kafka, database: Database, by_a_release_before: bool
+    parked_topic: Kafka, database: Database
 ) -> None:
     park(parked_topic, 0, 1, 2)
     with _keeping(parked_topic, database.dsn):
         eventually(lambda: kept(database.dsn) == [0, 1, 2])
-    if by_a_release_before:  # it is trusted that it has read this one, and noted
-        execute(database.dsn, "UPDATE onramp_admin.consumed SET topic_id = NULL")
-        park(parked_topic, 3)
-        with _keeping(parked_topic, database.dsn):
-            eventually(lambda: kept(database.dsn) == [0, 1, 2, 3])
     before = kept(database.dsn)
     delete_topic(parked_topic.bootstrap, wire.USER_ERRORS)
     make_topics(parked_topic.bootstrap, wire.USER_ERRORS)

@@ -17,6 +17,7 @@ from tests.fixtures.writer import eventually, execute
 from tests.integration.admin.conftest import database_beside
 from tests.integration.admin.desk import EVERY, Desk
 from tests.integration.admin.guarded import EVENTS, OPERATORS, Guarded, registry
+from tests.integration.admin.keeping import DIGESTS
 
 #: Each type calls another field personal.
 TYPES = {"order_made": {"personal": ["/who/mail"]}, "pay_made": {"personal": ["/card"]}}
@@ -40,7 +41,7 @@ def guarded(
         service = services.admin(bootstrap=own_topics.bootstrap, dsn=dsn, log=log, env=own.env)
         with started(service):
             execute(dsn, EVENTS)
-            execute(dsn, f"UPDATE onramp_admin.bytes SET value = $${VALUE.decode()}$$")  # noqa: S608
+            execute(dsn, f"UPDATE onramp_admin.bytes SET value = $${VALUE.decode()}$$; {DIGESTS}")  # noqa: S608
             yield Guarded(service, dsn, own)
 
 

@@ -90,8 +90,8 @@ def test_a_foreign_header_is_not_repeated(header: bytes) -> None:
     assert identity.received_at is not None
 
 
-def test_records_of_an_older_release_are_read_without_the_fields() -> None:
-    old = b'{"code":"no_envelope","step":"sort","topic":"t","partition":0,"offset":1,"destination":""}'
+def test_records_without_the_optional_fields_are_read() -> None:
+    told = b'{"code":"no_envelope","step":"sort","topic":"t","partition":0,"offset":1,"destination":""}'
     record = LogRecord(
         source=Source(wire.USER_ERRORS, 0),
         offset=0,
@@ -99,7 +99,7 @@ def test_records_of_an_older_release_are_read_without_the_fields() -> None:
         key=b"t/0/1/",
         value=b"x",
         header_count=1,
-        headers={"onramp-error": old},
+        headers={"onramp-error": told},
     )
     found = parked(record)
     assert found is not None

@@ -25,7 +25,7 @@ from tests.fixtures.writer import envelope, execute, rows
 from tests.integration.admin.desk import EVERY, Desk
 
 #: An event whose record did not say its topic's id, and one without a value.
-OLDER = """
+WITHOUT_TOPIC_ID = """
     UPDATE onramp_admin.parked SET topic_id = '00000000-0000-0000-0000-000000000000' WHERE "offset" = 0
 """
 TOMBSTONE = """
@@ -283,7 +283,7 @@ def test_what_has_no_place_to_land_is_not_replayed(desk: Desk) -> None:
     assert counted({"onramp": desk.stage.dsn}) == 6
     assert counted({"other": desk.stage.dsn}) == 1  # it was refused: any writer's first database sorts it
     assert counted({}) == 0
-    execute(desk.dsn, OLDER)
+    execute(desk.dsn, WITHOUT_TOPIC_ID)
     execute(desk.dsn, TOMBSTONE)
     assert counted({"onramp": desk.stage.dsn}) == 4
 

@@ -15,7 +15,7 @@ def _log(*entries: dict[str, Any]) -> SettledLog:
 
 
 def test_incarnations_follow_each_other_as_the_entries_say() -> None:
-    log = _log({"epoch": 1, "life": "a"}, {"epoch": 1, "life": "b"})  # an older release's
+    log = _log({"epoch": 1, "life": "a"}, {"epoch": 1, "life": "b", "before": ["a"]})
     assert log.followed("b", 0) == ["t", "a", "b"]
     assert log.followed("a", 0) == ["t", "a"]
     assert (log.followed("t", 0), log.followed("b", 1), log.followed("x", 0)) == (["t"], ["b"], ["x"])

@@ -183,7 +183,6 @@ def written(by: str, says: str = "", entry: str = "type") -> dict[str, list[str]
             stamped(ID, file=2, toast=0, is_truncated=True),
             "ALTER TABLE has rewritten it",
         ),
-        (stamped(ID), stamped(ID, file=2, toast=5, entries=written("7")), ""),  # kept by a release before
         (
             stamped(ID, file=1, toast=5),
             stamped({**ID, "2": ["a", 25, -1, False]}, file=2, toast=5),
@@ -197,7 +196,6 @@ def written(by: str, says: str = "", entry: str = "type") -> dict[str, list[str]
         (stamped(ID, away=1), stamped(ID, away=2), "its schema had another name for a moment"),
         (stamped(ID), stamped(ID, away=2, past=2), ""),  # nobody noted it
         (stamped(ID, dropped=(2,)), stamped(ID, dropped=(2, 3)), "a column of it came and went"),
-        (stamped(ID), stamped(ID, dropped=(2,)), ""),  # kept by a release before
         (stamped({**ID, "2": ["a", 25, -1, False]}, dropped=()), stamped(ID, dropped=(2,)), ""),
         (stamped(ID, generated=(2,), dropped=()), stamped(ID, dropped=(2,)), ""),
         (stamped(ID, key="1"), stamped(ID, key="2"), "its key is another"),

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 
-import orjson
 import pytest
 
 from services.writer.model.next_offsets import Position
@@ -75,12 +74,6 @@ def test_a_process_that_survived_a_failure_did_not_crash() -> None:
     for key, value in survived:
         plan_log.apply(key, value)
     assert plan_log.planned_ranges(P, TOPIC) == [(whole, NOW)]
-
-
-def test_an_older_releases_plan_names_no_process() -> None:
-    (_, _), (key, value) = _planned("a", 1, Range(TOPIC, P, 0, 9))
-    old = {name: of for name, of in orjson.loads(value).items() if name in ("digest", "ranges")}
-    assert _crashed([(key, orjson.dumps(old))]) == []
 
 
 class _Ranges(tuple[Range, ...]):
