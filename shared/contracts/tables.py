@@ -64,16 +64,27 @@ def _check(name: str, place: int) -> None:
 def _column(name: str, schema: Any, *, is_required: bool) -> FieldColumn:
     if not isinstance(schema, Mapping):
         return FieldColumn(name, "jsonb")
-    types = schema.get("type")
-    names = [types] if isinstance(types, str) else types if isinstance(types, list) else []
+    names = _type_names(schema)
     values = [each for each in names if each != "null"]
-    kind = _TYPES.get(values[0], "jsonb") if len(values) == 1 and isinstance(values[0], str) else "jsonb"
-    if kind == "text":
-        kind = _FORMATS.get(str(schema.get("format")), kind)
+    kind = column_type(schema)
     # A field of any type may be null; so may one that is a reference, which nobody follows here.
     never_null = bool(values) and "null" not in names
     comment = schema.get("description")
     return FieldColumn(name, kind, is_required and never_null, comment if isinstance(comment, str) else "")
+
+
+def column_type(schema: Any) -> str:
+    """Return the type of the column for a field of this schema."""
+    if not isinstance(schema, Mapping):
+        return "jsonb"
+    values = [each for each in _type_names(schema) if each != "null"]
+    kind = _TYPES.get(values[0], "jsonb") if len(values) == 1 and isinstance(values[0], str) else "jsonb"
+    return _FORMATS.get(str(schema.get("format")), kind) if kind == "text" else kind
+
+
+def _type_names(schema: Mapping[str, Any]) -> list[Any]:
+    types = schema.get("type")
+    return [types] if isinstance(types, str) else types if isinstance(types, list) else []
 
 
 def create_table(schema: str, table: str, columns: list[FieldColumn]) -> str:

@@ -17,6 +17,7 @@ from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
 
 from shared import wire
 from shared.contracts.compatibility import Mode
+from shared.contracts.created_tables import with_limits
 from shared.contracts.json_values import fault_of
 from shared.landing_table import is_closed
 from shared.registry.sources import Model, ModelName, Source, SourceName
@@ -135,6 +136,12 @@ class EventType(_Entry):
     contract: EventContract = EventContract()
     destinations: tuple[Destination, ...] = ()
     alerts: AlertLimits = AlertLimits()
+
+    @property
+    def checked_schema(self) -> Mapping[str, Any] | None:
+        """The schema that events are checked by: tighter than `json_schema` where `apply` makes the table."""
+        is_created = any(destination.create for destination in self.destinations)
+        return with_limits(self.json_schema) if self.json_schema and is_created else self.json_schema
 
 
 class Grant(_Frozen):

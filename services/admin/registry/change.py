@@ -169,7 +169,7 @@ def _wrong(after: Snapshot, differs: Difference) -> str:
     """Return why services could not work with what differs; empty if they can."""
     for name in differs.put.get("event_types", {}):
         try:
-            compile_schema(after.event_types[name].json_schema or {})
+            compile_schema(after.event_types[name].checked_schema or {})
         except ValueError as error:
             return f"event_types.{name}.schema: {error}"
     try:

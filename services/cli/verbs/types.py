@@ -218,7 +218,7 @@ def _registry(file: Path) -> "Snapshot":
     try:
         snapshot = load(file)
         for event_type in snapshot.event_types.values():
-            compile_schema(event_type.json_schema or {})
+            compile_schema(event_type.checked_schema or {})
     except (RegistryFileError, ValueError) as error:
         complain(f"{file}: {error}")
         raise typer.Exit(Exit.FAILED) from None

@@ -50,9 +50,9 @@ class Schemas:
         self._by_text: dict[bytes, CompiledSchema | ValueError] = {}
         known = before._by_text if before else self._by_text  # noqa: SLF001 - its own class
         for name, event_type in snapshot.event_types.items():
-            if event_type.json_schema is not None:
-                text = orjson.dumps(event_type.json_schema)
-                schema = known.get(text) or _compiled(name, event_type.json_schema)
+            if (checked := event_type.checked_schema) is not None:
+                text = orjson.dumps(checked)
+                schema = known.get(text) or _compiled(name, checked)
                 self._schemas[name] = self._by_text[text] = schema
 
     def has(self, event_name: str) -> bool:

@@ -54,7 +54,7 @@ def rules_of(
     """Return the rules of `snapshot`; the first of `databases` is the default one."""
     types = {
         name: TypeRules(
-            schema=None if each.json_schema is None else orjson.dumps(each.json_schema),
+            schema=None if each.json_schema is None else orjson.dumps(each.checked_schema),
             max_bytes=each.max_bytes,
         )
         for name, each in snapshot.event_types.items()

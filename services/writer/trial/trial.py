@@ -219,7 +219,7 @@ def _require_schemas(snapshot: Snapshot) -> None:
     """Raise `ValueError` unless each schema compiles."""
     for name, event_type in snapshot.event_types.items():
         try:
-            compile_schema(event_type.json_schema or {})
+            compile_schema(event_type.checked_schema or {})
         except ValueError as e:
             raise ValueError(f"event_types.{name}.schema: {e}") from None
 

@@ -1,5 +1,6 @@
 """`create: true`: the table is there before the change that needs it, grows by columns and loses nothing."""
 
+import json
 import secrets
 from dataclasses import replace
 from pathlib import Path
@@ -7,14 +8,20 @@ from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 import psycopg2
+import pytest
 import yaml
 
 from services.admin.registry.change import Result, State, Wish, apply_file
 from services.cli.where import Where
+from services.writer.model.routes import EventRoute, Routes
+from shared.contracts.created_tables import with_limits
+from shared.contracts.json_schema import compile_schema
+from shared.contracts.tables import columns_of, create_table
 from shared.registry.editor import Editor
 from shared.registry.log import MemoryLog
 from tests.fixtures.fix_postgres import Database
-from tests.fixtures.writer import execute, rows
+from tests.fixtures.writer import envelope, execute, rows
+from tests.integration.writer_tables.conftest import Tables
 
 SCHEMA: dict[str, Any] = {"required": ["n"], "properties": {"n": {"type": "integer"}}}
 _COLUMNS = "SELECT attname::text, attnotnull FROM pg_attribute WHERE attrelid = %s::regclass"
@@ -143,3 +150,35 @@ def test_a_key_that_nobody_can_look_at_is_said_and_refuses_nothing(tmp_path: Pat
         assert done.state is State.APPLIED
         assert '"s"."t" was not looked at' in done.reason
         assert why in done.reason
+
+
+@pytest.mark.parametrize(
+    ("field", "texts"),
+    [
+        (
+            {"type": "integer"},
+            "1.0 1e3 -2.50e1 9223372036854775807 9223372036854775808 1e30 -0.0 1.5",
+        ),
+        (
+            {"type": "string", "format": "date-time"},
+            "2026-01-01T00:00:00.123456000Z 2026-01-01T00:00:00.1234567Z 2016-12-31T23:59:60Z "  # noqa: ISC004
+            "2026-01-01T00:00:00+15:59 2026-01-01T00:00:00+18:00 0000-01-01T00:00:00Z 0001-01-01t00:00:00z "
+            "9999-12-31T23:59:59Z 2026-01-01T00:00:00-16:00 2026-02-30T00:00:00Z",
+        ),
+        ({"type": "string", "format": "date"}, "2026-01-01 0000-01-01 0001-01-01 9999-12-31 2026-02-30"),
+    ],
+)
+def test_a_created_table_takes_what_its_type_is_checked_for(
+    tables: Tables, field: dict[str, Any], texts: str
+) -> None:
+    schema = {"properties": {"v": field}}
+    tables.bench.execute(create_table("public", "t", columns_of(schema)))
+    tables.routes = Routes("onramp", event_routes=(EventRoute("order_placed", "onramp", "public", "t"),))
+    checked = compile_schema(with_limits(schema))
+    written = [text if field["type"] == "integer" else f'"{text}"' for text in texts.split()]
+    passes = {f"e-{n}": checked.is_valid({"v": json.loads(text)}) for n, text in enumerate(written)}
+    events = [envelope(f"e-{n}", payload=b'{"v":%b}' % text.encode()) for n, text in enumerate(written)]
+    tables.land_values(events)
+    landed = {event_id for (event_id,) in tables.bench.rows("SELECT _id FROM public.t")}
+    assert landed == {event_id for event_id, is_valid in passes.items() if is_valid}
+    assert 0 < len(landed) < len(written)

@@ -54,6 +54,26 @@ async def test_every_fault_is_told_at_once_by_pointer(make_gateway: MakeGateway)
     assert gateway.produced == 0
 
 
+async def test_what_a_created_tables_columns_refuse_is_refused_here(make_gateway: MakeGateway) -> None:
+    schema = {
+        "properties": {
+            "n": {"type": ["integer", "null"], "maximum": 1e25},
+            "at": {"type": "string", "format": "date-time"},
+        }
+    }
+    far = {"n": 2**63, "at": "2026-01-01T00:00:00.123456789Z"}
+    place = {"schema": "public", "table": "t"}
+    gateway = make_gateway(registry(schema=schema, destinations=[place | {"create": True}]))
+    answer = await gateway.post(one(**far))
+    assert answer.status_code == 422
+    assert {each["pointer"] for each in answer.json()["errors"]} == {"/payload/n", "/payload/at"}
+    assert f"expected maximum {2**63 - 1}" in answer.text
+    assert (await gateway.post(one(n=None, at="2026-01-01T00:00:00.123456000+15:59"))).status_code == 202
+
+    of_its_owner = make_gateway(registry(schema=schema, destinations=[place]))
+    assert (await of_its_owner.post(one(**far))).status_code == 202
+
+
 async def test_a_payload_that_matches_is_accepted_beside_one_that_does_not(make_gateway: MakeGateway) -> None:
     gateway = make_gateway(registry(schema=SCHEMA))
     good = envelope("good", amount=1.5, customer={"id": "c"})
