@@ -542,7 +542,7 @@ DATABASE_UNAVAILABLE: Final = _waiting(
 DATABASE_UNFIT: Final = _waiting(
     "database_unfit",
     Step.PERSIST,
-    "The database lacks a right, or its schema onramp is not this Onramp's.",
+    "The database lacks a right, its schema onramp is not this Onramp's, or a pooler drops settings.",
     "Do what the writer's log says: its events land by themselves then.",
 )
 DATABASE_NEWER: Final = _waiting(

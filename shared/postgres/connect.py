@@ -5,12 +5,16 @@ waits two hours: a server would keep the locks of a service that is gone from th
 and a service would wait for an answer that never comes.
 """
 
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
 import psycopg2
 from psycopg2.extensions import connection, cursor, parse_dsn
+
+from shared.errors import DATABASE_UNFIT, InfrastructureError
+from shared.postgres.quoting import identifier
 
 _IDLE_SECONDS: Final = 5
 _INTERVAL_SECONDS: Final = 2
@@ -41,6 +45,22 @@ _SERVERS: Final = (
     f"-c tcp_keepalives_idle={_IDLE_SECONDS} -c tcp_keepalives_interval={_INTERVAL_SECONDS} "
     f"-c tcp_keepalives_count={_COUNT}"
 )
+#: The setting that is a list of names.
+_LIST: Final = "search_path"
+#: A setting within a connection's options; a backslash escapes a blank.
+_SETTING: Final = re.compile(r"(?:-c\s*|--)([\w.\-]+)=((?:\\.|[^\s\\])*)", re.DOTALL)
+#: What a pooler says of options that it does not pass on.
+_NO_OPTIONS: Final = "unsupported startup parameter"
+#: The settings that the session lacks.  Of a setting that no session may change nothing is asked, and the
+#: inner query is done before the outer one sets what it compares with.
+_LACKING: Final = """
+    SELECT name FROM (
+        SELECT given.name, given.value, current_setting(given.name, true) AS now
+        FROM unnest(%s::text[], %s::text[]) given (name, value) LEFT JOIN pg_settings s ON s.name = given.name
+        WHERE coalesce(s.context, 'user') IN ('user', 'superuser') OFFSET 0
+    ) given
+    WHERE replace(now, ', ', ',') IS DISTINCT FROM replace(set_config(name, value, true), ', ', ',')
+"""
 
 
 class Session(connection):
@@ -102,9 +122,62 @@ def session(settings: Iterable[str]) -> str:
 def connect(dsn: str, *, name: str, options: str = "") -> connection:
     """Open a connection that Postgres shows as `name`; `options` are settings of the session (`-c …`).
 
-    The DSN's own options hold where `options` has nothing to say.  Raises `psycopg2.Error`.
+    The DSN's own options hold where `options` has nothing to say.  Raises `psycopg2.Error`, and
+    `InfrastructureError` (`database_unfit`) when a pooler in between dropped the settings: values would be
+    read otherwise, and nothing would time out.  Costs two round trips more.
     """
     own = parse_dsn(dsn).get("options", "")
+    settings = settings_in(f"{session(_OURS)} {own} {options}")
+    try:
+        conn = _open(dsn, name, own, options)
+    except psycopg2.OperationalError as e:
+        if _NO_OPTIONS in str(e):
+            raise _unfit(dsn, settings) from None
+        raise
+    try:
+        lacking = _lacking(conn, settings)
+    except psycopg2.Error:
+        conn.close()
+        raise
+    if lacking:
+        conn.close()
+        raise _unfit(dsn, {setting: settings[setting] for setting in lacking})
+    return conn
+
+
+def settings_in(options: str) -> dict[str, str]:
+    """Return the settings (name to value) that a connection's options give; the last one of a name counts."""
+    return {
+        name.lower().replace("-", "_"): re.sub(r"\\(.)", r"\1", value)
+        for name, value in _SETTING.findall(options)
+    }
+
+
+def _lacking(conn: connection, settings: Mapping[str, str]) -> list[str]:
+    with conn.cursor() as cur:
+        cur.execute(_LACKING, (list(settings), list(settings.values())))
+        lacking = [name for (name,) in cur.fetchall()]
+    conn.rollback()
+    return lacking
+
+
+def _unfit(dsn: str, lacking: Mapping[str, str]) -> InfrastructureError:
+    """Return the error of a session without these settings, none of which is a secret."""
+    role = identifier(parse_dsn(dsn).get("user", "…"))
+    given = "; ".join(f"ALTER ROLE {role} SET {name} = {_value(name, lacking[name])}" for name in lacking)
+    return InfrastructureError(
+        DATABASE_UNFIT,
+        "a pooler (PgBouncer) before the database drops settings of sessions: connect to Postgres itself, "
+        f"or have the pooler ignore `options` and give the role that connects the settings: {given}",
+    )
+
+
+def _value(name: str, value: str) -> str:
+    """Return a setting's value as SQL takes it: the names of a list are apart."""
+    return value if name == _LIST else "'" + value.replace("'", "''") + "'"
+
+
+def _open(dsn: str, name: str, own: str, options: str) -> connection:
     return psycopg2.connect(
         dsn,
         connection_factory=Session,

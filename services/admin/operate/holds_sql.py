@@ -86,6 +86,8 @@ def connected(database: str, dsn: str) -> Iterator[connection]:
     try:
         with closing(connect(dsn, name="onramp-operator")) as conn, conn:
             yield conn
+    except InfrastructureError as e:
+        raise InfrastructureError(e.fault, f"database {database}: {e.detail}") from None
     except psycopg2.Error as e:
         raise InfrastructureError(
             DATABASE_UNAVAILABLE, f"database {database}: SQLSTATE {e.pgcode or 'none (it cannot be reached)'}"

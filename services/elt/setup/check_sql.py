@@ -13,6 +13,7 @@ from services.elt.agent.source_sql import SourceDatabase, SourceError
 from services.elt.merge.column_types import UnsupportedTypeError, column_type, is_silent
 from services.elt.snapshots import identity_sql
 from services.elt.snapshots.stamps_sql import TREE
+from shared.errors import InfrastructureError
 from shared.postgres.connect import connect
 from shared.postgres.quoting import identifier
 from shared.registry.sources import Source, pattern_of
@@ -79,6 +80,8 @@ def facts(name: str, source: Source, dsn: str, *, rows: bool) -> Iterator[Fact]:
                 yield from _of_tables(conn, source, seen, rows=rows)
         finally:
             conn.close()
+    except InfrastructureError as error:
+        raise SourceError(error.detail) from None
     except psycopg2.Error as error:
         raise SourceError(f"the source cannot be asked: SQLSTATE {error.pgcode or 'none'}") from None
 

@@ -48,6 +48,7 @@ _DESCRIBE: Final = """
 """
 #: Two sessions that create one table at a time can fail on a catalogue's unique index.
 _LOCK: Final = 7_203_155_002
+_UNDER_LOCK: Final = sql.SQL("SELECT pg_advisory_xact_lock({lock}); {statement}")
 
 #: Tables that one statement makes: others who make tables wait for it.
 _AT_ONCE: Final = 50
@@ -173,11 +174,8 @@ def change(database: Database, statement: sql.Composed) -> None:
     with connected(database, "ddl") as conn:
         try:
             with conn.cursor() as cursor:
-                cursor.execute("SELECT pg_advisory_lock(%s)", (_LOCK,))
-                try:
-                    cursor.execute(statement)
-                finally:
-                    cursor.execute("SELECT pg_advisory_unlock(%s)", (_LOCK,))
+                # One message is one transaction, which holds the lock: a pooler may share the session.
+                cursor.execute(_UNDER_LOCK.format(lock=sql.Literal(_LOCK), statement=statement))
         except psycopg2.Error as e:
             raise translate(e, database) from None
 

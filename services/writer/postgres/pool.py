@@ -187,6 +187,8 @@ def connect(database: Database, role: str) -> connection:
         conn = opened_at(dsn, name=f"onramp-writer {role}", options=database.options)
     except psycopg2.Error as e:
         raise translate(e, database) from None
+    except InfrastructureError as e:
+        raise InfrastructureError(e.fault, f"database {database.name}: {e.detail}") from None
     conn.autocommit = role in _ALWAYS_COMMITTED
     return conn
 
