@@ -101,7 +101,7 @@ def test_two_sources_of_the_same_schema_in_different_databases_are_no_clash() ->
 
 def test_a_change_set_puts_and_deletes_sources_by_name() -> None:
     chain = Chain()
-    chain.take(0, record(-1, {"sources": {"shop": SHOP, "old": SHOP}}))
+    chain.take(0, record(-1, {"sources": {"shop": SHOP, "old": {**SHOP, "publish": "old"}}}))
     wanted = Snapshot.model_validate({"sources": {"shop": {**SHOP, "exclude": ["app.tmp_*"]}}})
     change = difference(chain, wanted)
     assert change.lines(chain.document()) == ["- sources.old", "~ sources.shop: exclude"]
